@@ -1,0 +1,133 @@
+//! An immutable, numbered snapshot of a cluster's roles and health: what routing reads.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A server within its cluster: small, dense, stable for as long as the server stays in the configuration, and never
+/// given to another server while the process lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ServerId(pub u16);
+
+/// What a server is in its cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Takes writes.
+    Primary,
+    /// Follows a primary.
+    Replica,
+    /// Not known (yet), or neither.
+    Unknown,
+}
+
+impl Role {
+    /// The word that users meet.
+    pub fn word(self) -> &'static str {
+        match self {
+            Role::Primary => "primary",
+            Role::Replica => "replica",
+            Role::Unknown => "unknown",
+        }
+    }
+}
+
+/// Whether traffic may go to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Health {
+    /// Answers.
+    Up,
+    /// Did not answer lately, not yet given up: no new work while another server can do it.
+    Suspect,
+    /// Given up until it answers again several times.
+    Down,
+    /// Finishes what it has, takes nothing new.
+    Draining,
+}
+
+impl Health {
+    /// The word that users meet.
+    pub fn word(self) -> &'static str {
+        match self {
+            Health::Up => "up",
+            Health::Suspect => "suspect",
+            Health::Down => "down",
+            Health::Draining => "draining",
+        }
+    }
+}
+
+/// One server as routing sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerView {
+    /// Identity.
+    pub id: ServerId,
+    /// The name in the configuration.
+    pub name: Arc<str>,
+    /// `host:port` or a socket path, as configured.
+    pub address: Arc<str>,
+    /// What `address` resolved to last; `None` while it did not resolve.
+    pub resolved: Option<SocketAddr>,
+    /// Role.
+    pub role: Role,
+    /// Health.
+    pub health: Health,
+    /// How far it is behind the primary; `None` when not known (broken replication is never zero).
+    pub lag: Option<Duration>,
+    /// Lag within the configured bound and replication running: reads may go here.
+    pub serves_reads: bool,
+    /// Relative share of reads, 0 takes none.
+    pub weight: u32,
+    /// Zone, empty when none was given.
+    pub zone: Arc<str>,
+    /// Why it is in this state, in words, for the operator.
+    pub reason: Arc<str>,
+}
+
+/// Family and version of the cluster's servers, which the greeting must fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flavour {
+    /// MariaDB (true) or MySQL.
+    pub mariadb: bool,
+    /// The version as the servers' greeting tells it, for example `5.5.5-10.11.6-MariaDB` or `8.4.2`.
+    pub greeting_version: Arc<str>,
+    /// The version as a number, for example 101106 or 80402.
+    pub number: u32,
+    /// The capability bits that every server's greeting carried (extended bits of MariaDB in the upper half).
+    pub capabilities: u64,
+    /// The default authentication plugin of the servers' greeting.
+    pub auth_plugin: Arc<str>,
+    /// The greeting's collation byte.
+    pub collation: u8,
+}
+
+/// A snapshot of a cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct View {
+    /// Grows by one with each change.
+    pub number: u64,
+    /// The cluster's name.
+    pub cluster: Arc<str>,
+    /// The server that takes writes, if there is exactly one and it is healthy.
+    pub primary: Option<ServerId>,
+    /// All servers of the configuration.
+    pub servers: Arc<[ServerView]>,
+    /// What the servers are; `None` until one has answered.
+    pub flavour: Option<Arc<Flavour>>,
+}
+
+impl View {
+    /// The view before anything is known: nothing can be routed.
+    pub fn empty(cluster: &str) -> View {
+        View { number: 0, cluster: cluster.into(), primary: None, servers: Arc::new([]), flavour: None }
+    }
+
+    /// The server with this identity.
+    pub fn server(&self, id: ServerId) -> Option<&ServerView> {
+        self.servers.iter().find(|server| server.id == id)
+    }
+
+    /// The server with this configured name.
+    pub fn server_named(&self, name: &str) -> Option<&ServerView> {
+        self.servers.iter().find(|server| &*server.name == name)
+    }
+}

@@ -1,0 +1,1 @@
+//! What the operator wants: one TOML file, checked.

@@ -1,0 +1,1 @@
+//! The control plane: monitors, published views, metrics and health.

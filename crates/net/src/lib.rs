@@ -1,0 +1,1 @@
+//! Sockets, TLS and logging in to a server.

@@ -1,0 +1,1 @@
+//! The data plane: workers, sessions, routing and pools.

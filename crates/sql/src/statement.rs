@@ -1,0 +1,393 @@
+//! What one statement is, in the words the proxy decides by.
+//!
+//! A [`Statement`] is made by [`crate::classify()`] from the text alone; nothing after it reads SQL again.
+
+use bitflags::bitflags;
+
+/// The meaning of one client request, which may hold several statements separated by `;`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statement {
+    /// The verb. For several statements: the first one's.
+    pub kind: Kind,
+    /// Where it may run.
+    pub access: Access,
+    /// What it does to the transaction, if that can be read from the text.
+    pub transaction: Option<TransactionStep>,
+    /// What it does to the session, in order. Empty (and unallocated) for most statements.
+    pub effects: Vec<Effect>,
+    /// What of the session's past it asks for.
+    pub asks: Asks,
+    /// A routing comment (`/* sqluice: … */`), if it has one.
+    pub hint: Option<Hint>,
+    /// How many statements the text holds, empty ones not counted.
+    pub parts: u16,
+}
+
+/// The verb of a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Nothing but white space and comments.
+    Empty,
+    /// SELECT, TABLE, VALUES, parenthesised and WITH … SELECT.
+    Select,
+    /// INSERT, REPLACE.
+    Insert,
+    /// UPDATE.
+    Update,
+    /// DELETE.
+    Delete,
+    /// LOAD DATA / LOAD XML.
+    Load,
+    /// CALL.
+    Call,
+    /// DO.
+    Do,
+    /// SET of any form.
+    Set,
+    /// USE.
+    Use,
+    /// SHOW, DESCRIBE, EXPLAIN of a table, HELP.
+    Show,
+    /// EXPLAIN / ANALYZE of a statement.
+    Explain,
+    /// BEGIN, START TRANSACTION, COMMIT, ROLLBACK, SAVEPOINT, RELEASE.
+    Transaction,
+    /// XA of any form.
+    Xa,
+    /// LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK, BACKUP LOCK.
+    Lock,
+    /// HANDLER.
+    Handler,
+    /// PREPARE, EXECUTE, DEALLOCATE, EXECUTE IMMEDIATE.
+    PreparedText,
+    /// CREATE, ALTER, DROP, RENAME, TRUNCATE: the schema and its objects.
+    Definition,
+    /// GRANT, REVOKE, CREATE USER, SET PASSWORD, roles.
+    Account,
+    /// ANALYZE, CHECK, CHECKSUM, OPTIMIZE, REPAIR, FLUSH, KILL, RESET, PURGE, INSTALL, replication control, …
+    Administration,
+    /// KILL.
+    Kill,
+    /// GET DIAGNOSTICS, SIGNAL, RESIGNAL.
+    Diagnostics,
+    /// BEGIN NOT ATOMIC … END, IF, LOOP and other compound statements outside a routine (MariaDB).
+    Compound,
+    /// Not known.
+    Unknown,
+}
+
+/// Where a statement may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// It reads only: any server with fresh enough data will do.
+    Read,
+    /// The primary must run it, for this reason.
+    Primary(Why),
+}
+
+/// Why a statement must run on the primary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Why {
+    /// It changes data.
+    Writes,
+    /// It changes the schema.
+    Definition,
+    /// It changes accounts or privileges.
+    Account,
+    /// It administers the server.
+    Administration,
+    /// FOR UPDATE, FOR SHARE, LOCK IN SHARE MODE.
+    LockingRead,
+    /// SELECT … INTO (a variable, OUTFILE, DUMPFILE).
+    Into,
+    /// GET_LOCK and its relatives, LOCK TABLES, HANDLER.
+    Locks,
+    /// NEXTVAL, LASTVAL, SETVAL, NEXT VALUE FOR.
+    Sequence,
+    /// Assigns a user variable.
+    AssignsVariable,
+    /// LAST_INSERT_ID(expr), SLEEP-free functions with a side effect on the session or the server.
+    SideEffect,
+    /// Calls a stored function that writes.
+    WritingFunction,
+    /// Calls a function whose data access is not known.
+    UnknownFunction,
+    /// Its meaning depends on the session's connection (FOUND_ROWS(), temporary state).
+    SessionState,
+    /// Part of transaction control.
+    Transaction,
+    /// It changes the session.
+    SessionChange,
+    /// Stored procedure or compound statement: anything may happen.
+    Procedure,
+    /// The statement is not known.
+    Unknown,
+}
+
+/// What a statement does to the transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TransactionStep {
+    /// Opens one: BEGIN, START TRANSACTION; `read_only` when it says READ ONLY, `snapshot` for WITH CONSISTENT SNAPSHOT.
+    Begin {
+        /// READ ONLY was given (`Some(true)`), READ WRITE was given (`Some(false)`).
+        read_only: Option<bool>,
+        /// WITH CONSISTENT SNAPSHOT was given.
+        snapshot: bool,
+    },
+    /// Ends it: COMMIT.
+    Commit {
+        /// AND CHAIN was given: a new one opens at once.
+        chain: bool,
+        /// RELEASE was given: the server closes the connection.
+        release: bool,
+    },
+    /// Ends it: ROLLBACK (not to a savepoint).
+    Rollback {
+        /// AND CHAIN was given.
+        chain: bool,
+        /// RELEASE was given.
+        release: bool,
+    },
+    /// SAVEPOINT, ROLLBACK TO, RELEASE SAVEPOINT.
+    Savepoint,
+    /// A statement that commits what is open before it runs (DDL and the like).
+    ImplicitCommit,
+}
+
+/// What a statement does to the session's state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// USE.
+    Schema(String),
+    /// SET of a system variable in the session's scope; the name in lower case without `@@session.`.
+    Variable {
+        /// Lower-case name.
+        name: String,
+        /// What it is set to.
+        value: Value,
+    },
+    /// SET GLOBAL / PERSIST: the session itself does not change.
+    GlobalVariable {
+        /// Lower-case name.
+        name: String,
+    },
+    /// SET NAMES; `None` is DEFAULT.
+    Names {
+        /// Character set, lower case.
+        charset: Option<String>,
+        /// COLLATE, lower case.
+        collation: Option<String>,
+    },
+    /// SET CHARACTER SET / CHARSET; `None` is DEFAULT.
+    CharacterSet(Option<String>),
+    /// A user variable gets a value; the name as the server folds it (lower case, without `@`).
+    UserVariable {
+        /// Name without `@`.
+        name: String,
+        /// What it is set to.
+        value: Value,
+    },
+    /// SET TRANSACTION.
+    TransactionCharacteristics {
+        /// SESSION was given; without it the next transaction only.
+        session: bool,
+        /// READ ONLY (`true`) or READ WRITE (`false`).
+        read_only: Option<bool>,
+        /// ISOLATION LEVEL, upper case with spaces (`READ COMMITTED`).
+        isolation: Option<String>,
+    },
+    /// CREATE TEMPORARY TABLE; the name as written (schema-qualified if it was).
+    CreateTemporaryTable(String),
+    /// DROP [TEMPORARY] TABLE; the names as written.
+    DropTable {
+        /// Names as written.
+        names: Vec<String>,
+        /// TEMPORARY was given.
+        temporary: bool,
+    },
+    /// LOCK TABLES, FLUSH TABLES … WITH READ LOCK / FOR EXPORT, LOCK INSTANCE FOR BACKUP, BACKUP STAGE.
+    LockTables,
+    /// UNLOCK TABLES and the like.
+    UnlockTables,
+    /// GET_LOCK(name): the literal name, lower case, if it is one.
+    TakeUserLock(Option<String>),
+    /// RELEASE_LOCK(name): the literal name, lower case, if it is one.
+    ReleaseUserLock(Option<String>),
+    /// RELEASE_ALL_LOCKS().
+    ReleaseAllUserLocks,
+    /// HANDLER … OPEN.
+    OpenHandler(String),
+    /// HANDLER … CLOSE.
+    CloseHandler(String),
+    /// XA START / BEGIN.
+    XaStart,
+    /// XA COMMIT, XA ROLLBACK, XA PREPARE (the connection is free of it afterwards), XA END.
+    XaEnd {
+        /// The transaction is over on this connection (COMMIT, ROLLBACK).
+        finished: bool,
+    },
+    /// PREPARE name FROM ….
+    PrepareText {
+        /// Lower-case name.
+        name: String,
+        /// The SQL text when it is a literal; `None` from a variable or expression.
+        text: Option<String>,
+    },
+    /// EXECUTE name, or EXECUTE IMMEDIATE with a non-literal (`name` is empty then).
+    ExecuteText {
+        /// Lower-case name.
+        name: String,
+    },
+    /// DEALLOCATE / DROP PREPARE.
+    DeallocateText {
+        /// Lower-case name.
+        name: String,
+    },
+    /// SQL_CALC_FOUND_ROWS: FOUND_ROWS() is likely to follow.
+    CalcFoundRows,
+    /// KILL.
+    Kill {
+        /// QUERY was given.
+        query_only: bool,
+        /// The connection id, if it is a literal.
+        id: Option<u64>,
+    },
+    /// SET ROLE, SET DEFAULT ROLE, SET PASSWORD and other changes that no variable shows: the statement's own text
+    /// repeated on another connection would give the same state when `repeatable`.
+    Role {
+        /// The statement's text.
+        text: String,
+    },
+    /// It may change the session in ways the text does not show (CALL, compound statements, unknown functions).
+    MayChangeSession,
+}
+
+/// A value that a statement assigns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A literal or bare word, as SQL text that gives the same value on any connection whatever its sql_mode
+    /// (strings in single quotes with doubled quotes and no backslash escapes, or hexadecimal when they hold one).
+    Literal(String),
+    /// DEFAULT.
+    Default,
+    /// An expression: only the server knows.
+    Unknown,
+}
+
+bitflags! {
+    /// What a statement asks of the session's past or identity.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+    pub struct Asks: u16 {
+        /// LAST_INSERT_ID() without argument, `@@last_insert_id`, `@@identity`.
+        const LAST_INSERT_ID = 1;
+        /// FOUND_ROWS().
+        const FOUND_ROWS = 1 << 1;
+        /// ROW_COUNT().
+        const ROW_COUNT = 1 << 2;
+        /// SHOW WARNINGS / ERRORS / COUNT(*) WARNINGS, GET DIAGNOSTICS, `@@warning_count`, `@@error_count`.
+        const DIAGNOSTICS = 1 << 3;
+        /// CONNECTION_ID(), `@@pseudo_thread_id`.
+        const CONNECTION_ID = 1 << 4;
+        /// Any `@name`.
+        const USER_VARIABLES = 1 << 5;
+        /// Any `@@name`.
+        const SYSTEM_VARIABLES = 1 << 6;
+        /// Calls a function that is not built in.
+        const STORED_FUNCTIONS = 1 << 7;
+        /// SHOW PROFILE(S), SHOW SESSION STATUS and other reports on the very connection.
+        const CONNECTION = 1 << 8;
+    }
+}
+
+/// A routing comment.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Hint {
+    /// `/* sqluice: primary */`.
+    Primary,
+    /// `/* sqluice: replica */`.
+    Replica,
+    /// `/* sqluice: server=NAME */`.
+    Server(String),
+}
+
+/// Which family and version of server the text is meant for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// MariaDB.
+    MariaDb,
+    /// MySQL, Percona Server.
+    MySql,
+}
+
+/// How the server would read the text: changes with the session's sql_mode and character set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Dialect {
+    /// Family.
+    pub family: Family,
+    /// Version as in versioned comments: 101119 is MariaDB 10.11.19, 80400 is MySQL 8.4.0.
+    pub version: u32,
+    /// The modes that change how text is read.
+    pub modes: Modes,
+    /// The encoding of `character_set_client` as far as the lexer must know it.
+    pub encoding: Encoding,
+}
+
+bitflags! {
+    /// The sql_mode bits that change how text is read.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+    pub struct Modes: u8 {
+        /// `"` quotes identifiers.
+        const ANSI_QUOTES = 1;
+        /// `\` is an ordinary character.
+        const NO_BACKSLASH_ESCAPES = 1 << 1;
+        /// `||` is concatenation.
+        const PIPES_AS_CONCAT = 1 << 2;
+        /// Spaces are allowed between a function's name and `(`.
+        const IGNORE_SPACE = 1 << 3;
+        /// Oracle syntax (MariaDB).
+        const ORACLE = 1 << 4;
+    }
+}
+
+/// Encodings told apart by how a byte that looks like ASCII may be the tail of a character.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Encoding {
+    /// No multi-byte character holds a byte below 0x80 (utf8, latin1, euckr, …).
+    #[default]
+    AsciiSafe,
+    /// big5: the second byte may be 0x40..=0x7e.
+    Big5,
+    /// gbk: the second byte may be 0x40..=0x7e.
+    Gbk,
+    /// sjis and cp932: the second byte may be 0x40..=0x7e.
+    Sjis,
+    /// gb18030: the second byte may be 0x30..=0x39 or 0x40..=0x7e.
+    Gb18030,
+}
+
+/// What the servers know of a stored function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FunctionAccess {
+    /// NO SQL, CONTAINS SQL or READS SQL DATA (and it is not known to call what writes).
+    Reads,
+    /// MODIFIES SQL DATA.
+    Writes,
+    /// Not known.
+    Unknown,
+}
+
+/// Looks up functions that are not built in.
+pub trait Functions {
+    /// The data access of `schema.name`; `schema` is `None` when the call was not qualified.
+    fn access(&self, schema: Option<&str>, name: &str) -> FunctionAccess;
+}
+
+/// Knows no function.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoFunctions;
+
+impl Functions for NoFunctions {
+    fn access(&self, _schema: Option<&str>, _name: &str) -> FunctionAccess {
+        FunctionAccess::Unknown
+    }
+}

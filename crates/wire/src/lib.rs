@@ -1,0 +1,18 @@
+//! The MySQL and MariaDB client/server protocol as state machines: bytes in, events out.
+//!
+//! Nothing here knows a socket, a clock or a runtime. The life of a connection is, in this order:
+//!
+//! 1. [`greeting`] and [`handshake`]: logging in, as a server towards clients and as a client towards servers;
+//! 2. [`command`]: what a client asks for;
+//! 3. [`exchange`]: where in its reply a server is, and when it is over;
+//! 4. [`reply`]: the packets that end replies, read and written.
+//!
+//! [`packet`] and [`codec`] are below all of them.
+
+pub mod capability;
+pub mod codec;
+pub mod packet;
+pub mod status;
+
+pub use capability::Capabilities;
+pub use status::Status;

@@ -1,1 +1,142 @@
 //! Counters and histograms that the data plane writes and the control plane reads.
+//!
+//! Each worker owns one [`WorkerStats`], so that a count is a plain load and store in the worker's own cache line; a
+//! reader adds up what all workers wrote. Nothing here takes a lock after a server's statistics were first asked for.
+
+mod histogram;
+mod number;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub use histogram::{Histogram, Snapshot};
+pub use number::{Counter, Gauge, Labelled};
+
+/// What one worker counts of one server.
+#[derive(Debug, Default)]
+pub struct ServerStats {
+    /// Statements sent that only read.
+    pub reads: Counter,
+    /// Statements sent that the primary had to run.
+    pub writes: Counter,
+    /// Replies that were errors of the server's own.
+    pub errors: Counter,
+    /// Statements that had to be tried again elsewhere because this server was lost.
+    pub retries: Counter,
+    /// Backend connections opened.
+    pub opened: Counter,
+    /// Backend connections that could not be opened.
+    pub open_failures: Counter,
+    /// Backend connections closed, for any reason.
+    pub closed: Counter,
+    /// Backend connections that serve a session now.
+    pub used: Gauge,
+    /// Backend connections that wait in the pool.
+    pub idle: Gauge,
+    /// From a statement sent to its reply's end, in microseconds.
+    pub latency_us: Histogram,
+}
+
+/// What one worker counts.
+#[derive(Debug)]
+pub struct WorkerStats {
+    /// Client sessions now.
+    pub sessions: Gauge,
+    /// Clients accepted.
+    pub accepted: Counter,
+    /// Logins that succeeded.
+    pub logins: Counter,
+    /// Logins that were refused.
+    pub login_failures: Counter,
+    /// Client requests of any kind.
+    pub requests: Counter,
+    /// Statements whose form was not known.
+    pub unknown_statements: Counter,
+    /// Requests answered without a server.
+    pub local_answers: Counter,
+    /// Sessions that are pinned now, by reason.
+    pub pins: Labelled<Gauge>,
+    /// Sessions that became pinned, by reason.
+    pub pinned: Labelled<Counter>,
+    /// Routes taken, by reason.
+    pub routes: Labelled<Counter>,
+    /// Statements waiting for a view that has what they need.
+    pub holding: Gauge,
+    /// Statements that waited for a view.
+    pub held: Counter,
+    /// Statements that waited for a view in vain.
+    pub hold_timeouts: Counter,
+    /// Statements waiting for a backend connection.
+    pub waiting: Gauge,
+    /// Statements that waited for a backend connection.
+    pub waited: Counter,
+    /// Statements that waited for a backend connection in vain.
+    pub wait_timeouts: Counter,
+    /// Session state applied to a backend connection before a statement.
+    pub fix_ups: Counter,
+    /// Prepared statements prepared again on another backend connection.
+    pub reprepares: Counter,
+    /// Backend connections moved to or from another worker.
+    pub moved: Counter,
+    /// Errors that Sqluice itself sent to clients.
+    pub own_errors: Counter,
+    servers: Mutex<Vec<ServerEntry>>,
+}
+
+/// One server's statistics with its names.
+#[derive(Clone, Debug)]
+pub struct ServerEntry {
+    /// The cluster's name.
+    pub cluster: Arc<str>,
+    /// The server's name.
+    pub server: Arc<str>,
+    /// The counts.
+    pub stats: Arc<ServerStats>,
+}
+
+impl WorkerStats {
+    /// Statistics of a worker whose pins and routes have these reasons.
+    pub fn new(pin_reasons: &'static [&'static str], route_reasons: &'static [&'static str]) -> WorkerStats {
+        WorkerStats {
+            sessions: Gauge::default(),
+            accepted: Counter::default(),
+            logins: Counter::default(),
+            login_failures: Counter::default(),
+            requests: Counter::default(),
+            unknown_statements: Counter::default(),
+            local_answers: Counter::default(),
+            pins: Labelled::new(pin_reasons),
+            pinned: Labelled::new(pin_reasons),
+            routes: Labelled::new(route_reasons),
+            holding: Gauge::default(),
+            held: Counter::default(),
+            hold_timeouts: Counter::default(),
+            waiting: Gauge::default(),
+            waited: Counter::default(),
+            wait_timeouts: Counter::default(),
+            fix_ups: Counter::default(),
+            reprepares: Counter::default(),
+            moved: Counter::default(),
+            own_errors: Counter::default(),
+            servers: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// The statistics of a server, made at the first call.
+    pub fn server(&self, cluster: &Arc<str>, server: &Arc<str>) -> Arc<ServerStats> {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entry) = servers.iter().find(|entry| entry.cluster == *cluster && entry.server == *server) {
+            return entry.stats.clone();
+        }
+        let stats = Arc::new(ServerStats::default());
+        servers.push(ServerEntry { cluster: cluster.clone(), server: server.clone(), stats: stats.clone() });
+        stats
+    }
+
+    /// All servers that this worker has counted.
+    pub fn servers(&self) -> Vec<ServerEntry> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The statistics of all workers.
+pub type Workers = Arc<[Arc<WorkerStats>]>;

@@ -11,7 +11,10 @@
 
 pub mod capability;
 pub mod codec;
+pub mod command;
+pub mod exchange;
 pub mod packet;
+pub mod reply;
 pub mod status;
 
 pub use capability::Capabilities;

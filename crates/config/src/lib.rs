@@ -1,1 +1,31 @@
-//! What the operator wants: one TOML file, checked.
+//! What the operator wants: one TOML file, checked, as typed values.
+//!
+//! [`load`] reads a file, [`parse`] takes its text and a [`Source`] for the secrets and certificates it names, so that
+//! parsing itself is pure. All mistakes of a file are reported at once, each with line, column, key, the allowed values
+//! and, where one is near, the key or word that was probably meant. [`settings`] holds each tunable exactly once; the
+//! reader, the documentation ([`document::markdown`]) and the commented sample ([`document::sample`]) all stand on it.
+//! [`diff`] tells what a reload changes.
+
+mod address;
+mod checks;
+pub mod diff;
+pub mod document;
+mod error;
+mod model;
+mod parse;
+mod read;
+mod secret;
+pub mod settings;
+mod source;
+mod suggest;
+
+pub use address::Address;
+pub use diff::{Changes, diff};
+pub use error::{Errors, Problem, Warning};
+pub use model::{
+    Admin, Cluster, ClusterKind, Config, Credential, Failover, Given, Heartbeat, Listener, ListenerTls, Log, LogFormat,
+    Monitor, Pem, Pool, Proxy, Server, ServerTls, ServerTlsMode, Split, TlsMode, User,
+};
+pub use parse::{Loaded, load, parse};
+pub use secret::Secret;
+pub use source::{FileContent, MemorySource, Source, SystemSource};

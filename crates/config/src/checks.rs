@@ -1,0 +1,112 @@
+//! What can only be checked when all tables are read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::read::{Reader, quote};
+use crate::{Address, Config, suggest};
+
+/// Where the values stand that are compared with each other.
+#[derive(Default)]
+pub(crate) struct Places {
+    pub(crate) admin: Option<Range<usize>>,
+    /// By cluster and server: where the address stands, and its key.
+    pub(crate) servers: BTreeMap<(Arc<str>, Arc<str>), Place>,
+    /// By listener: where the address stands, and its key.
+    pub(crate) listeners: BTreeMap<Arc<str>, Place>,
+    /// Names of clusters that something refers to.
+    pub(crate) clusters_used: Vec<(Arc<str>, Range<usize>, String)>,
+}
+
+/// A place in the text and the key there.
+type Place = (Range<usize>, String);
+
+pub(crate) fn check(reader: &mut Reader, config: &Config, places: &Places) {
+    if reader.whole_document() {
+        if config.clusters.is_empty() {
+            reader.problem(0..0, "cluster", "no cluster is given; a table [cluster.NAME] is needed");
+        }
+        if config.listeners.is_empty() {
+            reader.problem(0..0, "listener", "no listener is given; a table [listener.NAME] is needed");
+        }
+    }
+    check_references(reader, config, places);
+    check_servers(reader, config, places);
+    check_listeners(reader, config, places);
+}
+
+fn check_references(reader: &mut Reader, config: &Config, places: &Places) {
+    if config.clusters.is_empty() {
+        return;
+    }
+    for (name, place, key) in &places.clusters_used {
+        if config.clusters.contains_key(name) {
+            continue;
+        }
+        let names = || config.clusters.keys().map(|name| &**name);
+        let mut message = format!("there is no cluster {}", quote(name));
+        message.push_str(&format!("; allowed: {}", names().map(quote).collect::<Vec<_>>().join(", ")));
+        if let Some(near) = suggest::nearest(name, names()) {
+            message.push_str(&format!("; did you mean {}?", quote(near)));
+        }
+        reader.problem(place.clone(), key.clone(), message);
+    }
+    let used: BTreeSet<&str> = config.listeners.values().map(|listener| &*listener.cluster).collect();
+    for name in config.clusters.keys().filter(|name| !used.contains(&***name)) {
+        // Any of its servers is a place the reader can look at.
+        let place =
+            places.servers.iter().find(|((cluster, _), _)| cluster == name).map(|(_, (place, _))| place.clone());
+        reader.warn(place.unwrap_or(0..0), format!("cluster.{name}"), "no listener leads to this cluster");
+    }
+}
+
+fn check_servers(reader: &mut Reader, config: &Config, places: &Places) {
+    let mut seen: BTreeMap<&Address, (&str, &str)> = BTreeMap::new();
+    for ((cluster, server), (place, key)) in &places.servers {
+        let Some(address) = config.clusters.get(cluster).and_then(|c| c.servers.get(server)).map(|s| &s.address) else {
+            continue;
+        };
+        match seen.get(address) {
+            Some((other_cluster, other)) if **other_cluster == **cluster => {
+                let message = format!("{address} is also the address of servers.{other}");
+                reader.problem(place.clone(), key.clone(), message);
+            }
+            Some((other_cluster, other)) => {
+                let message = format!(
+                    "{address} is also the address of cluster.{other_cluster}.servers.{other}; limits count separately"
+                );
+                reader.warn(place.clone(), key.clone(), message);
+            }
+            None => {
+                seen.insert(address, (cluster, server));
+            }
+        }
+    }
+}
+
+fn check_listeners(reader: &mut Reader, config: &Config, places: &Places) {
+    let mut seen: Vec<(&Address, String)> = Vec::new();
+    if let (Some(admin), Some(_)) = (&config.admin, &places.admin) {
+        seen.push((&admin.address, "admin.address".into()));
+    }
+    for (name, (place, key)) in &places.listeners {
+        let Some(listener) = config.listeners.get(name) else { continue };
+        let address = &listener.address;
+        if let Some((_, other)) = seen.iter().find(|(other, _)| other.covers(address) || address.covers(other)) {
+            reader.problem(place.clone(), key.clone(), format!("{address} is taken by {other}"));
+        }
+        seen.push((address, key.clone()));
+        for (cluster_name, cluster) in &config.clusters {
+            for (server_name, server) in &cluster.servers {
+                if address.covers(&server.address) {
+                    let message = format!(
+                        "Sqluice would connect to itself: {} is the address of cluster.{cluster_name}.servers.{server_name}",
+                        server.address
+                    );
+                    reader.problem(place.clone(), key.clone(), message);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The documentation and the commented sample, from [`crate::settings`].
+
+use std::fmt::Write as _;
+
+use crate::read::{join, quote, size_text};
+use crate::settings::{Apply, Kind, ROOT, Section, Setting, Unit};
+
+/// `docs/configuration.md`: every table and key.
+pub fn markdown() -> String {
+    let mut out = String::from(INTRODUCTION);
+    tables(&ROOT, "", &mut |section, path| markdown_section(section, path, &mut out));
+    out
+}
+
+const INTRODUCTION: &str = "\
+# Configuration
+
+Sqluice reads one TOML file. `sqluice init` writes a first one, `sqluice check --config FILE` checks it: every mistake is
+shown at once, with line, key, the allowed values and what was probably meant. A key that is not in these tables is a
+mistake, never ignored. All keys but the required ones have defaults that fit most places.
+
+- Times are whole numbers; the key's end tells the unit (`_ms` milliseconds, `_s` seconds).
+- Sizes are bytes, or text like `\"64MiB\"` (KiB, MiB, GiB).
+- Addresses are `host:port`, `[ipv6]:port` or `unix:/path`.
+- Paths are relative to the configuration file's folder.
+- Secrets come from this file, from a file of their own or from the environment. They are never logged.
+- `NAME` is yours to choose: 1 to 64 letters, digits, `-` and `_` (a user's name is what it is on the servers).
+
+**reload** means: a change takes effect when the process gets SIGHUP, and no session is dropped. A reload with a mistake
+changes nothing and says so. **restart** means: a change waits for the next start, and the reload says so. Password and
+certificate files are read again with each reload.
+
+The smallest file:
+
+```toml
+[cluster.main]
+kind = \"replication\"
+monitor = { user = \"sqluice\", password_file = \"/etc/sqluice/monitor.pw\" }
+servers.db1 = { address = \"10.0.0.1:3306\" }
+servers.db2 = { address = \"10.0.0.2:3306\" }
+
+[listener.app]
+address = \"0.0.0.0:3306\"
+cluster = \"main\"
+```
+
+This page is generated from `crates/config/src/settings.rs`.
+";
+
+/// Visits the sections below `section` with their paths, parents first.
+fn tables(section: &'static Section, path: &str, visit: &mut impl FnMut(&'static Section, &str)) {
+    for below in section.sections {
+        let path = join(path, below.key);
+        let path = if below.named { format!("{path}.NAME") } else { path };
+        visit(below, &path);
+        tables(below, &path, visit);
+    }
+}
+
+fn markdown_section(section: &Section, path: &str, out: &mut String) {
+    let _ = write!(
+        out,
+        "\n## `[{path}]`\n\n{}\n\n| key | value | default | change | meaning |\n|---|---|---|---|---|\n",
+        section.doc
+    );
+    for setting in section.settings {
+        let apply = match setting.apply {
+            Apply::Live => "reload",
+            Apply::Restart => "restart",
+        };
+        let default = match (default_text(setting), setting.required) {
+            (Some(default), _) => format!("`{default}`"),
+            (None, true) => "**required**".into(),
+            (None, false) => "none".into(),
+        };
+        let _ = write!(out, "| `{}` | {} | {default} | {apply} | {}", setting.key, value_text(setting), setting.doc);
+        if let Kind::Choice { words, .. } = setting.kind {
+            for word in words.iter().filter(|word| word.later.is_none()) {
+                let _ = write!(out, "<br>`{}`: {}.", word.word, word.doc);
+            }
+        }
+        out.push_str(" |\n");
+    }
+}
+
+/// What may stand, for a reader.
+fn value_text(setting: &Setting) -> String {
+    match setting.kind {
+        Kind::Whole { unit, min, max, zero, .. } => {
+            let unit = match unit {
+                Unit::Count => "",
+                Unit::Millis => " ms",
+                Unit::Seconds => " s",
+            };
+            let zero = zero.map_or_else(String::new, |zero| format!("; 0: {zero}"));
+            format!("{} to {}{unit}{zero}", grouped(min), grouped(max))
+        }
+        Kind::Size { min, max, .. } => format!("size, {} to {}", size_text(min), size_text(max)),
+        Kind::Flag { .. } => "`true`, `false`".into(),
+        Kind::Choice { words, .. } => {
+            let now = words.iter().filter(|word| word.later.is_none());
+            now.map(|word| format!("`\"{}\"`", word.word)).collect::<Vec<_>>().join(", ")
+        }
+        Kind::Text { max, .. } => format!("text, at most {max} bytes"),
+        Kind::Address { .. } => "address".into(),
+        Kind::Secret => "text".into(),
+        Kind::Path => "path".into(),
+        Kind::Variable => "name of a variable".into(),
+    }
+}
+
+/// A number with commas between the thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// The default as it would stand in the file; none when there is none.
+pub fn default_text(setting: &Setting) -> Option<String> {
+    match setting.kind {
+        Kind::Whole { default, .. } => Some(default.to_string()),
+        Kind::Size { default, .. } => Some(quote(&size_text(default))),
+        Kind::Flag { default } => Some(default.to_string()),
+        Kind::Choice { default, .. } | Kind::Text { default, .. } => default.map(quote),
+        Kind::Address { .. } | Kind::Secret | Kind::Path | Kind::Variable => None,
+    }
+}
+
+/// A complete configuration file in which `values` stand and all else is there as a comment with its default.
+/// A value is the path of its key, one name each, and the value as it stands in the file.
+pub fn sample(values: &[(Vec<String>, String)]) -> String {
+    let mut out = String::new();
+    for section in ROOT.sections {
+        sample_section(section, &[], values, &mut out);
+    }
+    out
+}
+
+fn sample_section(section: &Section, above: &[&str], values: &[(Vec<String>, String)], out: &mut String) {
+    let path = [above, &[section.key]].concat();
+    if !section.named {
+        sample_table(section, &path, values, true, true, out);
+        return;
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for (value_path, _) in values.iter().filter(|(value_path, _)| starts_with(value_path, &path)) {
+        if let Some(name) = value_path.get(path.len())
+            && !names.contains(&name.as_str())
+        {
+            names.push(name);
+        }
+    }
+    if names.is_empty() {
+        sample_table(section, &[&path[..], &["NAME"]].concat(), values, true, false, out);
+    }
+    for (at, name) in names.iter().enumerate() {
+        // What is said for the first is not said again for the others.
+        sample_table(section, &[&path[..], &[*name]].concat(), values, at == 0, true, out);
+    }
+}
+
+fn sample_table(
+    section: &Section,
+    path: &[&str],
+    values: &[(Vec<String>, String)],
+    talk: bool,
+    exists: bool,
+    out: &mut String,
+) {
+    let header = path.iter().fold(String::new(), |path, key| join(&path, key));
+    if talk {
+        out.push('\n');
+        comment(section.doc, out);
+    }
+    let _ = writeln!(out, "{}[{header}]", if exists { "" } else { "#" });
+    for setting in section.settings {
+        let value = values.iter().find(|(value_path, _)| {
+            value_path.len() == path.len() + 1
+                && starts_with(value_path, path)
+                && value_path.last().is_some_and(|key| key == setting.key)
+        });
+        if talk {
+            out.push('\n');
+            comment(&format!("{}{}", setting.doc, sample_remark(setting)), out);
+        }
+        match value {
+            Some((_, literal)) => {
+                let _ = writeln!(out, "{} = {literal}", setting.key);
+            }
+            None if talk => {
+                let default = default_text(setting).filter(|default| default != "\"\"");
+                let _ = writeln!(out, "#{} = {}", setting.key, default.unwrap_or_else(|| setting.example.to_owned()));
+            }
+            None => {}
+        }
+    }
+    for below in section.sections.iter().filter(|_| talk && exists) {
+        sample_section(below, path, values, out);
+    }
+    if !talk && exists {
+        for below in section.sections {
+            let below_path = [path, &[below.key]].concat();
+            if values.iter().any(|(value_path, _)| starts_with(value_path, &below_path)) {
+                sample_section(below, path, values, out);
+            }
+        }
+    }
+}
+
+/// What stands behind a setting's sentence in the sample.
+fn sample_remark(setting: &Setting) -> String {
+    let restart = if setting.apply == Apply::Restart { " A change needs a restart." } else { "" };
+    let values = match setting.kind {
+        Kind::Whole { .. } | Kind::Size { .. } => format!(" ({})", value_text(setting)),
+        Kind::Choice { words, .. } => {
+            let now = words.iter().filter(|word| word.later.is_none());
+            let lines = now.map(|word| format!("\n  {}: {}", word.word, word.doc));
+            return format!("{restart}{}", lines.collect::<String>());
+        }
+        _ => String::new(),
+    };
+    format!("{values}{restart}")
+}
+
+fn starts_with(path: &[String], start: &[&str]) -> bool {
+    path.len() > start.len() && path.iter().zip(start).all(|(a, b)| a == b)
+}
+
+/// Writes comment lines of at most 100 characters.
+fn comment(text: &str, out: &mut String) {
+    for paragraph in text.lines() {
+        let indent = &paragraph[..paragraph.len() - paragraph.trim_start().len()];
+        let mut line = format!("#{indent}");
+        for word in paragraph.split_whitespace() {
+            if line.chars().count() + 1 + word.chars().count() > 100 {
+                let _ = writeln!(out, "{line}");
+                line = format!("#{indent}");
+            }
+            line.push(' ');
+            line.push_str(word);
+        }
+        let _ = writeln!(out, "{line}");
+    }
+}

@@ -1,0 +1,68 @@
+//! What is wrong with a configuration, in words for the person who wrote it.
+
+use std::fmt;
+
+/// One mistake, with the place to look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file, as it was named to [`crate::load`] or [`crate::parse`].
+    pub file: String,
+    /// Line, counted from 1; 0 when the whole file could not be read.
+    pub line: usize,
+    /// Column in characters, counted from 1; 0 when the whole file could not be read.
+    pub column: usize,
+    /// The key's path, as in `cluster.main.pool.wait_ms`; empty for the file as a whole.
+    pub key: String,
+    /// What is wrong.
+    pub message: String,
+    /// What may stand there instead.
+    pub allowed: Option<String>,
+    /// What was probably meant, or how to get out.
+    pub hint: Option<String>,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.file)?;
+        if self.line > 0 {
+            write!(f, "{}:{}:", self.line, self.column)?;
+        }
+        if !self.key.is_empty() {
+            write!(f, " {}:", self.key)?;
+        }
+        write!(f, " {}", self.message)?;
+        if let Some(allowed) = &self.allowed {
+            write!(f, "; allowed: {allowed}")?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, "; {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Something that works but is probably not wanted. Shown like a [`Problem`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning(pub Problem);
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Every mistake of a file, in the order of its lines; never empty. Displays as one line each.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Errors(pub Vec<Problem>);
+
+impl fmt::Display for Errors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, problem) in self.0.iter().enumerate() {
+            if at > 0 {
+                writeln!(f)?;
+            }
+            problem.fmt(f)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,147 @@
+//! `[cluster.NAME]`
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::secrets::{self, PasswordKeys};
+use super::{name_good, or_empty};
+use crate::checks::Places;
+use crate::read::{Reader, Table};
+use crate::settings::cluster as keys;
+use crate::{Cluster, ClusterKind, Failover, Heartbeat, Monitor, Pool, Server, ServerTls, ServerTlsMode};
+
+pub(super) fn read_all(reader: &mut Reader, root: &Table, places: &mut Places) -> BTreeMap<Arc<str>, Cluster> {
+    let mut clusters = BTreeMap::new();
+    for (name, table) in reader.named(root, &keys::CLUSTER, name_good) {
+        let cluster = read(reader, &name, &table, places);
+        clusters.insert(name, cluster);
+    }
+    clusters
+}
+
+fn read(reader: &mut Reader, name: &Arc<str>, table: &Table, places: &mut Places) -> Cluster {
+    let kind = reader.choice(table, &keys::KIND, ClusterKind::ALL, ClusterKind::word);
+    let mut servers = BTreeMap::new();
+    let failover = reader.choice(table, &keys::FAILOVER, Failover::ALL, Failover::word).unwrap_or(Failover::Off);
+    let max_lag = reader.duration(table, &keys::MAX_LAG);
+    let down_after = reader.number(table, &keys::DOWN_AFTER);
+    let up_after = reader.number(table, &keys::UP_AFTER);
+    let slow_start = reader.duration(table, &keys::SLOW_START);
+    let accounts_refresh = reader.duration(table, &keys::ACCOUNTS_REFRESH);
+    let catalog_refresh = reader.duration(table, &keys::CATALOG_REFRESH);
+    let named_servers = reader.named(table, &keys::SERVERS, name_good);
+    if named_servers.is_empty() && reader.whole_document() {
+        let message = "a cluster needs a server, as in servers.db1 = { address = \"10.0.0.1:3306\" }";
+        reader.problem(table.place(&keys::KIND), format!("{}.servers", table.path()), message);
+    }
+    for (server_name, table) in named_servers {
+        if let Some(address) = reader.address(&table, &keys::ADDRESS) {
+            let server = Server {
+                address,
+                weight: reader.number(&table, &keys::WEIGHT),
+                zone: or_empty(reader.text(&table, &keys::ZONE)),
+                max_connections: reader.number(&table, &keys::MAX_CONNECTIONS),
+            };
+            let place = (table.place(&keys::ADDRESS), table.key(&keys::ADDRESS));
+            places.servers.insert((name.clone(), server_name.clone()), place);
+            servers.insert(server_name, server);
+        } else {
+            // The address is reported; the other keys are still looked at, so that their mistakes show as well.
+            reader.number(&table, &keys::WEIGHT);
+            reader.text(&table, &keys::ZONE);
+            reader.number(&table, &keys::MAX_CONNECTIONS);
+        }
+    }
+    let monitor = read_monitor(reader, table);
+    let pool_table = reader.table(table, &keys::POOL);
+    let pool = read_pool(reader, &pool_table);
+    let tls = read_tls(reader, table);
+    Cluster {
+        kind: kind.unwrap_or(ClusterKind::Standalone),
+        servers,
+        monitor,
+        failover,
+        max_lag,
+        down_after,
+        up_after,
+        slow_start,
+        accounts_refresh,
+        catalog_refresh,
+        tls,
+        pool,
+    }
+}
+
+fn read_monitor(reader: &mut Reader, parent: &Table) -> Monitor {
+    let table = reader.table(parent, &keys::MONITOR);
+    let user = or_empty(reader.text(&table, &keys::USER));
+    let sources = [&keys::PASSWORD, &keys::PASSWORD_FILE, &keys::PASSWORD_ENV];
+    secrets::exclude(reader, &table, &sources);
+    if !sources.iter().any(|key| table.has(key)) && reader.whole_document() {
+        let message = "one of `password`, `password_file` and `password_env` is needed";
+        reader.problem(table.place(&keys::USER), table.path().to_owned(), message);
+    }
+    let password_keys =
+        PasswordKeys { inline: &keys::PASSWORD, file: &keys::PASSWORD_FILE, variable: &keys::PASSWORD_ENV };
+    let password = secrets::password(reader, &table, &password_keys);
+    Monitor {
+        user,
+        password: password.unwrap_or_else(|| crate::Secret::new([])),
+        interval: reader.duration(&table, &keys::INTERVAL),
+        timeout: reader.duration(&table, &keys::TIMEOUT),
+        heartbeat: reader.choice(&table, &keys::HEARTBEAT, Heartbeat::ALL, Heartbeat::word).unwrap_or(Heartbeat::Auto),
+        heartbeat_schema: read_schema(reader, &table),
+    }
+}
+
+/// The schema's name ends up in SQL between backticks, so it keeps to what needs no escape.
+fn read_schema(reader: &mut Reader, table: &Table) -> Arc<str> {
+    let schema = or_empty(reader.text(table, &keys::HEARTBEAT_SCHEMA));
+    if !schema.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '-')) {
+        let (place, key) = (table.place(&keys::HEARTBEAT_SCHEMA), table.key(&keys::HEARTBEAT_SCHEMA));
+        reader.problem(place, key, "the schema's name has other characters than letters, digits, '_', '-' and '$'");
+    }
+    schema
+}
+
+fn read_pool(reader: &mut Reader, table: &Table) -> Pool {
+    let pool = Pool {
+        max_connections: reader.number(table, &keys::POOL_MAX),
+        max_connections_per_server: reader.number(table, &keys::POOL_MAX_PER_SERVER),
+        max_connections_per_user: reader.number(table, &keys::POOL_MAX_PER_USER),
+        min_idle: reader.number(table, &keys::MIN_IDLE),
+        idle_timeout: reader.duration(table, &keys::IDLE_TIMEOUT),
+        max_age: reader.duration(table, &keys::MAX_AGE),
+        wait: reader.duration(table, &keys::WAIT),
+        wait_max: reader.number(table, &keys::WAIT_MAX),
+        statements_max: reader.number(table, &keys::STATEMENTS_MAX),
+        connect_timeout: reader.duration(table, &keys::CONNECT_TIMEOUT),
+    };
+    if pool.min_idle > pool.max_connections_per_server {
+        let message = format!(
+            "{} connections cannot be kept open: max_connections_per_server is {}",
+            pool.min_idle, pool.max_connections_per_server
+        );
+        reader.problem(table.place(&keys::MIN_IDLE), table.key(&keys::MIN_IDLE), message);
+    }
+    pool
+}
+
+fn read_tls(reader: &mut Reader, parent: &Table) -> ServerTls {
+    let table = reader.table(parent, &keys::TLS);
+    let mode = reader.choice(&table, &keys::TLS_MODE, ServerTlsMode::ALL, ServerTlsMode::word);
+    let mode = mode.unwrap_or(ServerTlsMode::Preferred);
+    secrets::paired(reader, &table, &keys::CERT_FILE, &keys::KEY_FILE);
+    let tls = ServerTls {
+        mode,
+        ca: secrets::certificate(reader, &table, &keys::CA_FILE),
+        cert: secrets::certificate(reader, &table, &keys::CERT_FILE),
+        key: secrets::private_key(reader, &table, &keys::KEY_FILE),
+    };
+    let checks_nothing = matches!(mode, ServerTlsMode::Disabled | ServerTlsMode::Preferred | ServerTlsMode::Required);
+    if tls.ca.is_some() && checks_nothing {
+        let message = format!("with mode = \"{mode}\" no certificate is checked, so this file has no effect");
+        reader.warn(table.place(&keys::CA_FILE), table.key(&keys::CA_FILE), message);
+    }
+    tls
+}

@@ -1,0 +1,530 @@
+//! Reads values out of a parsed TOML document by what [`crate::settings`] says about them, and collects what is wrong.
+//!
+//! Every function returns a value even after a mistake, so that one run finds all mistakes; the caller throws the
+//! result away when [`Reader::problems`] is not empty.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::settings::{Kind, Section, Setting, Unit};
+use crate::{Address, FileContent, Given, Problem, Source, Warning, suggest};
+
+/// The document, and what was found in it so far.
+pub(crate) struct Reader<'a> {
+    file: &'a str,
+    text: &'a str,
+    line_starts: Vec<usize>,
+    base: &'a Path,
+    source: &'a dyn Source,
+    /// Whether the document was only read in part, so that what is missing says nothing.
+    partial: bool,
+    pub(crate) problems: Vec<Problem>,
+    pub(crate) warnings: Vec<Warning>,
+    pub(crate) given: Vec<Given>,
+}
+
+/// One table of the document, or the absence of it, with what may be in it.
+pub(crate) struct Table<'t, 'i> {
+    section: &'static Section,
+    path: String,
+    span: Range<usize>,
+    entries: Option<&'t DeTable<'i>>,
+    /// Something else stands where the table should be, which is reported: what it lacks is not reported as well.
+    broken: bool,
+}
+
+/// A value with the place where it stands.
+type Found<'t, 'i> = &'t Spanned<DeValue<'i>>;
+
+impl Table<'_, '_> {
+    /// The path of a key in this table.
+    pub(crate) fn key(&self, setting: &Setting) -> String {
+        join(&self.path, setting.key)
+    }
+
+    /// The table's own path.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Whether the file has this key.
+    pub(crate) fn has(&self, setting: &Setting) -> bool {
+        self.entries.is_some_and(|entries| entries.contains_key(setting.key))
+    }
+
+    /// Where a key's value stands, or the table when it is absent.
+    pub(crate) fn place(&self, setting: &Setting) -> Range<usize> {
+        let value = self.entries.and_then(|entries| entries.get(setting.key));
+        value.map_or_else(|| self.span.clone(), Spanned::span)
+    }
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(file: &'a str, text: &'a str, base: &'a Path, source: &'a dyn Source) -> Self {
+        let line_starts = std::iter::once(0).chain(line_starts_after(text)).collect();
+        let (problems, warnings, given) = (Vec::new(), Vec::new(), Vec::new());
+        Self { file, text, line_starts, base, source, partial: false, problems, warnings, given }
+    }
+
+    /// Takes a mistake in the form of the document itself.
+    pub(crate) fn syntax(&mut self, error: &toml::de::Error) {
+        self.partial = true;
+        let problem = self.at(error.span().unwrap_or(0..0), String::new(), error.message().replace('\n', ", "));
+        self.problems.push(problem);
+    }
+
+    /// Whether what is missing can be reported.
+    pub(crate) fn whole_document(&self) -> bool {
+        !self.partial
+    }
+
+    fn at(&self, span: Range<usize>, key: String, message: String) -> Problem {
+        let mut start = span.start.min(self.text.len());
+        while !self.text.is_char_boundary(start) {
+            start -= 1;
+        }
+        let line = self.line_starts.partition_point(|&begin| begin <= start);
+        let begin = self.line_starts.get(line.wrapping_sub(1)).copied().unwrap_or(0);
+        let column = self.text[begin..start].chars().count() + 1;
+        Problem { file: self.file.to_owned(), line, column, key, message, allowed: None, hint: None }
+    }
+
+    /// Reports a mistake.
+    pub(crate) fn problem(&mut self, span: Range<usize>, key: impl Into<String>, message: impl Into<String>) {
+        let problem = self.at(span, key.into(), message.into());
+        self.problems.push(problem);
+    }
+
+    /// Reports a mistake at a value, with what may stand there.
+    fn wrong(&mut self, table: &Table, setting: &Setting, message: impl Into<String>, hint: Option<String>) {
+        let mut problem = self.at(table.place(setting), table.key(setting), message.into());
+        problem.allowed = allowed(setting);
+        problem.hint = hint;
+        self.problems.push(problem);
+    }
+
+    /// Reports what works but is probably not wanted.
+    pub(crate) fn warn(&mut self, span: Range<usize>, key: impl Into<String>, message: impl Into<String>) {
+        let problem = self.at(span, key.into(), message.into());
+        self.warnings.push(Warning(problem));
+    }
+
+    /// The document as a table.
+    pub(crate) fn root<'t, 'i>(&mut self, section: &'static Section, root: &'t DeTable<'i>) -> Table<'t, 'i> {
+        let table = Table { section, path: String::new(), span: 0..0, entries: Some(root), broken: false };
+        self.refuse_unknown(&table);
+        table
+    }
+
+    /// A table in a table; absent is like empty.
+    pub(crate) fn table<'t, 'i>(&mut self, parent: &Table<'t, 'i>, section: &'static Section) -> Table<'t, 'i> {
+        let path = join(&parent.path, section.key);
+        let found = parent.entries.and_then(|entries| entries.get_key_value(section.key));
+        let table = match found {
+            Some((key, value)) => self.enter(section, path, key.span(), value),
+            None => Table { section, path, span: parent.span.clone(), entries: None, broken: parent.broken },
+        };
+        self.refuse_unknown(&table);
+        table
+    }
+
+    /// The tables in a table of tables, by name, in the order of the names.
+    pub(crate) fn named<'t, 'i>(
+        &mut self,
+        parent: &Table<'t, 'i>,
+        section: &'static Section,
+        name_good: fn(&str) -> Result<(), &'static str>,
+    ) -> Vec<(Arc<str>, Table<'t, 'i>)> {
+        let path = join(&parent.path, section.key);
+        let Some((key, value)) = parent.entries.and_then(|entries| entries.get_key_value(section.key)) else {
+            return Vec::new();
+        };
+        let holder = self.enter(section, path, key.span(), value);
+        let mut tables = Vec::new();
+        for (key, value) in holder.entries.into_iter().flatten() {
+            let name: &str = key.get_ref();
+            let path = join(&holder.path, name);
+            if let Err(reason) = name_good(name) {
+                self.problem(key.span(), path.clone(), reason);
+            }
+            if !matches!(value.get_ref(), DeValue::Table(_)) && section.settings.iter().any(|s| s.key == name) {
+                let message = format!("the name is missing: this key belongs into [{}.NAME]", holder.path);
+                self.problem(key.span(), path, message);
+                continue;
+            }
+            let table = self.enter(section, path, key.span(), value);
+            self.refuse_unknown(&table);
+            tables.push((Arc::from(name), table));
+        }
+        tables
+    }
+
+    fn enter<'t, 'i>(
+        &mut self,
+        section: &'static Section,
+        path: String,
+        key_span: Range<usize>,
+        value: Found<'t, 'i>,
+    ) -> Table<'t, 'i> {
+        match value.get_ref() {
+            DeValue::Table(entries) => Table { section, path, span: key_span, entries: Some(entries), broken: false },
+            other => {
+                let message = format!("a table stands here, not {}", kind_of(other));
+                self.problem(value.span(), path.clone(), message);
+                Table { section, path, span: key_span, entries: None, broken: true }
+            }
+        }
+    }
+
+    /// Reports keys that the section does not know.
+    fn refuse_unknown(&mut self, table: &Table) {
+        let section = table.section;
+        let known = || section.settings.iter().map(|s| s.key).chain(section.sections.iter().map(|s| s.key));
+        for key in table.entries.into_iter().flatten().map(|(key, _)| key) {
+            let name: &str = key.get_ref();
+            if known().any(|known| known == name) {
+                continue;
+            }
+            let mut problem = self.at(key.span(), join(&table.path, name), "there is no such key".into());
+            problem.hint = match (suggest::nearest(name, known()), home(name)) {
+                (Some(near), _) => Some(format!("did you mean `{near}`?")),
+                (None, Some(home)) => Some(format!("`{name}` belongs into [{home}]")),
+                (None, None) => None,
+            };
+            problem.allowed = Some(known().collect::<Vec<_>>().join(", "));
+            self.problems.push(problem);
+        }
+    }
+
+    /// Looks a key up, and reports its absence when it is required.
+    fn find<'t, 'i>(&mut self, table: &Table<'t, 'i>, setting: &'static Setting) -> Option<Found<'t, 'i>> {
+        let found = table.entries.and_then(|entries| entries.get(setting.key));
+        if found.is_none() && setting.required && !table.broken && self.whole_document() {
+            let mut problem = self.at(table.span.clone(), table.key(setting), "this key is missing".into());
+            problem.allowed = allowed(setting);
+            if !setting.example.is_empty() {
+                problem.hint = Some(format!("for example {} = {}", setting.key, setting.example));
+            }
+            self.problems.push(problem);
+        }
+        found
+    }
+
+    fn note(&mut self, table: &Table, setting: &Setting, value: String) {
+        let path = table.key(setting);
+        self.given.push(Given { path, value, set: table.has(setting), apply: setting.apply });
+    }
+
+    /// A whole number within its bounds.
+    pub(crate) fn whole(&mut self, table: &Table, setting: &'static Setting) -> u64 {
+        let Kind::Whole { unit, default, min, max, .. } = setting.kind else { return 0 };
+        let value = match self.find(table, setting).map(Spanned::get_ref) {
+            None => default,
+            Some(DeValue::Integer(integer)) => {
+                match i128::from_str_radix(integer.as_str(), integer.radix()).ok().and_then(|n| u64::try_from(n).ok()) {
+                    Some(number) if (min..=max).contains(&number) => number,
+                    _ => {
+                        self.wrong(table, setting, format!("{integer} is out of bounds"), None);
+                        default
+                    }
+                }
+            }
+            Some(other) => {
+                let hint = match (unit, other) {
+                    (Unit::Millis, DeValue::String(_)) => Some("write the number alone, in milliseconds".to_owned()),
+                    (Unit::Seconds, DeValue::String(_)) => Some("write the number alone, in seconds".to_owned()),
+                    (_, DeValue::String(_)) => Some("write the number without quotes".to_owned()),
+                    _ => None,
+                };
+                self.wrong(table, setting, format!("a whole number stands here, not {}", kind_of(other)), hint);
+                default
+            }
+        };
+        self.note(table, setting, value.to_string());
+        value
+    }
+
+    /// A whole number whose bounds fit 32 bits.
+    pub(crate) fn number(&mut self, table: &Table, setting: &'static Setting) -> u32 {
+        u32::try_from(self.whole(table, setting)).unwrap_or(u32::MAX)
+    }
+
+    /// A time, in the setting's unit.
+    pub(crate) fn duration(&mut self, table: &Table, setting: &'static Setting) -> Duration {
+        let value = self.whole(table, setting);
+        match setting.kind {
+            Kind::Whole { unit: Unit::Seconds, .. } => Duration::from_secs(value),
+            _ => Duration::from_millis(value),
+        }
+    }
+
+    /// A number of bytes.
+    pub(crate) fn size(&mut self, table: &Table, setting: &'static Setting) -> u64 {
+        let Kind::Size { default, min, max } = setting.kind else { return 0 };
+        let read = match self.find(table, setting).map(Spanned::get_ref) {
+            None => Ok(default),
+            Some(DeValue::Integer(integer)) => {
+                let number = i128::from_str_radix(integer.as_str(), integer.radix()).ok();
+                number.and_then(|n| u64::try_from(n).ok()).ok_or_else(|| format!("{integer} is out of bounds"))
+            }
+            Some(DeValue::String(text)) => parse_size(text).ok_or_else(|| format!("{} is no size", quote(text))),
+            Some(other) => Err(format!("a size stands here, not {}", kind_of(other))),
+        };
+        let value = read.and_then(|value| match value {
+            value if (min..=max).contains(&value) => Ok(value),
+            value => Err(format!("{} is out of bounds", size_text(value))),
+        });
+        let value = value.unwrap_or_else(|message| {
+            self.wrong(table, setting, message, None);
+            default
+        });
+        self.note(table, setting, quote(&size_text(value)));
+        value
+    }
+
+    /// true or false.
+    pub(crate) fn flag(&mut self, table: &Table, setting: &'static Setting) -> bool {
+        let Kind::Flag { default } = setting.kind else { return false };
+        let value = match self.find(table, setting).map(Spanned::get_ref) {
+            None => default,
+            Some(DeValue::Boolean(value)) => *value,
+            Some(other) => {
+                self.wrong(table, setting, format!("true or false stands here, not {}", kind_of(other)), None);
+                default
+            }
+        };
+        self.note(table, setting, value.to_string());
+        value
+    }
+
+    /// One of the words of an enum, where `word` gives a value's word; none when the key is absent and has no default.
+    pub(crate) fn choice<T: Copy>(
+        &mut self,
+        table: &Table,
+        setting: &'static Setting,
+        all: &[T],
+        word: fn(T) -> &'static str,
+    ) -> Option<T> {
+        let Kind::Choice { default, words } = setting.kind else { return None };
+        let by_word = |text: &str| all.iter().copied().find(|value| word(*value) == text);
+        let read = match self.find(table, setting).map(Spanned::get_ref) {
+            None => default.and_then(by_word),
+            Some(DeValue::String(text)) => {
+                let value = by_word(text);
+                if value.is_none() {
+                    let quoted = quote(text);
+                    match words.iter().find(|word| word.word == text).and_then(|word| word.later) {
+                        Some(later) => self.wrong(table, setting, format!("{quoted} {}", later_text(later)), None),
+                        None => {
+                            let near = suggest::nearest(text, words.iter().map(|word| word.word));
+                            let hint = near.map(|near| format!("did you mean \"{near}\"?"));
+                            self.wrong(table, setting, format!("{quoted} is not one of the words"), hint);
+                        }
+                    }
+                }
+                value
+            }
+            Some(other) => {
+                self.wrong(table, setting, format!("a word in quotes stands here, not {}", kind_of(other)), None);
+                None
+            }
+        };
+        self.note(table, setting, read.map_or_else(String::new, |value| quote(word(value))));
+        read
+    }
+
+    /// Text without control characters; none when the key is absent and has no default.
+    pub(crate) fn text(&mut self, table: &Table, setting: &'static Setting) -> Option<Arc<str>> {
+        let Kind::Text { default, max } = setting.kind else { return None };
+        let read = match self.raw_text(table, setting) {
+            None => default.map(str::to_owned),
+            Some(text) => {
+                if text.len() > max {
+                    self.wrong(table, setting, format!("the text is longer than {max} bytes"), None);
+                } else if text.chars().any(char::is_control) {
+                    self.wrong(table, setting, "the text has a control character", None);
+                } else if text.is_empty() && default != Some("") {
+                    self.wrong(table, setting, "the text is empty", None);
+                }
+                Some(text)
+            }
+        };
+        self.note(table, setting, read.as_deref().map_or_else(String::new, quote));
+        read.map(Arc::from)
+    }
+
+    /// An address; none when the key is absent or wrong.
+    pub(crate) fn address(&mut self, table: &Table, setting: &'static Setting) -> Option<Address> {
+        let Kind::Address { port_zero } = setting.kind else { return None };
+        let read = self.raw_text(table, setting);
+        let address = read.and_then(|text| {
+            let address = Address::parse(&text).and_then(|address| match address.port() {
+                Some(0) if !port_zero => Err("port 0 is nowhere to connect to".to_owned()),
+                _ => Ok(address),
+            });
+            address.map_err(|message| self.wrong(table, setting, message, None)).ok()
+        });
+        self.note(table, setting, address.as_ref().map_or_else(String::new, |address| quote(&address.to_string())));
+        address
+    }
+
+    /// A secret that stands in the file itself.
+    pub(crate) fn secret(&mut self, table: &Table, setting: &'static Setting) -> Option<Vec<u8>> {
+        let text = self.raw_text(table, setting)?;
+        self.note(table, setting, "(hidden)".into());
+        Some(text.into_bytes())
+    }
+
+    /// A secret from the environment.
+    pub(crate) fn variable(&mut self, table: &Table, setting: &'static Setting) -> Option<Vec<u8>> {
+        let name = self.raw_text(table, setting)?;
+        self.note(table, setting, quote(&name));
+        let value = if name.is_empty() || name.contains(['=', '\0']) { None } else { self.source.variable(&name) };
+        if value.is_none() {
+            self.wrong(table, setting, format!("the environment variable {} is not set", quote(&name)), None);
+        }
+        value.map(String::into_bytes)
+    }
+
+    /// A file that a key names, with the path it was read from.
+    pub(crate) fn file(&mut self, table: &Table, setting: &'static Setting) -> Option<(PathBuf, FileContent)> {
+        let text = self.raw_text(table, setting)?;
+        self.note(table, setting, quote(&text));
+        if text.is_empty() || text.contains('\0') {
+            self.wrong(table, setting, "the path is empty or has a zero byte", None);
+            return None;
+        }
+        let path = self.base.join(text);
+        match self.source.file(&path) {
+            Ok(content) => Some((path, content)),
+            Err(error) => {
+                self.wrong(table, setting, format!("{} cannot be read: {error}", path.display()), None);
+                None
+            }
+        }
+    }
+
+    fn raw_text(&mut self, table: &Table, setting: &'static Setting) -> Option<String> {
+        match self.find(table, setting)?.get_ref() {
+            DeValue::String(text) => Some(text.clone().into_owned()),
+            other => {
+                self.wrong(table, setting, format!("text in quotes stands here, not {}", kind_of(other)), None);
+                None
+            }
+        }
+    }
+}
+
+/// What may stand as a setting's value, in words.
+pub(crate) fn allowed(setting: &Setting) -> Option<String> {
+    match setting.kind {
+        Kind::Whole { unit, min, max, .. } => Some(match unit {
+            Unit::Count => format!("{min} to {max}"),
+            Unit::Millis => format!("{min} to {max} milliseconds"),
+            Unit::Seconds => format!("{min} to {max} seconds"),
+        }),
+        Kind::Size { min, max, .. } => {
+            Some(format!("{} to {}, as bytes or with KiB, MiB or GiB in quotes", size_text(min), size_text(max)))
+        }
+        Kind::Flag { .. } => Some("true, false".into()),
+        Kind::Choice { words, .. } => {
+            let now = words.iter().filter(|word| word.later.is_none());
+            Some(now.map(|word| format!("\"{}\"", word.word)).collect::<Vec<_>>().join(", "))
+        }
+        Kind::Address { .. } => Some("\"host:port\", \"[ipv6]:port\", \"unix:/path\"".into()),
+        Kind::Text { .. } | Kind::Secret | Kind::Path | Kind::Variable => None,
+    }
+}
+
+fn later_text(later: &str) -> String {
+    if later.starts_with("not ") { format!("is {later}") } else { later.to_owned() }
+}
+
+/// Where a key that was not found is known, when that is one place.
+fn home(key: &str) -> Option<String> {
+    fn search(section: &'static Section, path: &str, key: &str, homes: &mut Vec<String>) {
+        if section.settings.iter().any(|setting| setting.key == key) {
+            homes.push(path.to_owned());
+        }
+        for below in section.sections {
+            let path = join(path, below.key);
+            let path = if below.named { format!("{path}.NAME") } else { path };
+            search(below, &path, key, homes);
+        }
+    }
+    let mut homes = Vec::new();
+    search(&crate::settings::ROOT, "", key, &mut homes);
+    match homes.len() {
+        1 => homes.pop(),
+        _ => None,
+    }
+}
+
+/// A path and a key, quoted where TOML needs quotes.
+pub(crate) fn join(path: &str, key: &str) -> String {
+    let bare = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
+    let key = if bare { key.to_owned() } else { quote(key) };
+    if path.is_empty() { key } else { format!("{path}.{key}") }
+}
+
+/// Text as a TOML string, shortened where it is longer than anything sensible.
+pub(crate) fn quote(text: &str) -> String {
+    let mut out = String::from("\"");
+    for (at, c) in text.chars().enumerate() {
+        if at == 256 {
+            out.push('…');
+            break;
+        }
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            c if c.is_control() => out.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+fn kind_of(value: &DeValue) -> &'static str {
+    match value {
+        DeValue::String(_) => "text",
+        DeValue::Integer(_) => "a whole number",
+        DeValue::Float(_) => "a number with a fraction",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date or time",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+fn parse_size(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let factor: u64 = match text[digits..].trim_start() {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return None,
+    };
+    text[..digits].parse::<u64>().ok()?.checked_mul(factor)
+}
+
+/// A number of bytes with the largest unit that leaves no fraction.
+pub(crate) fn size_text(bytes: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let fits = units.iter().find(|(unit, _)| bytes > 0 && bytes % unit == 0);
+    fits.map_or_else(|| bytes.to_string(), |(unit, name)| format!("{}{name}", bytes / unit))
+}
+
+/// The positions after each line end.
+fn line_starts_after(text: &str) -> impl Iterator<Item = usize> + '_ {
+    text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1)
+}

@@ -1,0 +1,296 @@
+//! `[cluster.NAME]` and the tables in it.
+
+use super::{Kind, Section, Setting, Word, count, limit, live, millis, seconds};
+use crate::{ClusterKind, Failover, Heartbeat, ServerTlsMode};
+
+/// `[cluster.NAME]`
+pub static CLUSTER: Section = Section {
+    key: "cluster",
+    named: true,
+    doc: "Servers that hold the same data. At least one cluster with at least one server is needed.",
+    settings: &[&KIND, &FAILOVER, &MAX_LAG, &DOWN_AFTER, &UP_AFTER, &SLOW_START, &ACCOUNTS_REFRESH, &CATALOG_REFRESH],
+    sections: &[&SERVERS, &MONITOR, &POOL, &TLS],
+};
+
+const UNSUPPORTED: &str = "not supported yet in this version";
+
+/// `kind`
+pub static KIND: Setting = live(
+    "kind",
+    Kind::Choice {
+        default: None,
+        words: &[
+            Word::new(ClusterKind::Standalone.word(), "one server"),
+            Word::new(ClusterKind::Replication.word(), "one primary and its replicas"),
+            Word::later("galera", UNSUPPORTED),
+            Word::later("group_replication", UNSUPPORTED),
+            Word::later("ndb", UNSUPPORTED),
+        ],
+    },
+    "How the servers keep the same data.",
+)
+.restart()
+.required()
+.example("\"replication\"");
+/// `failover`
+pub static FAILOVER: Setting = live(
+    "failover",
+    Kind::Choice {
+        default: Some(Failover::Off.word()),
+        words: &[
+            Word::new(
+                Failover::Off.word(),
+                "Sqluice follows a primary that somebody else moves, and moves none itself",
+            ),
+            Word::later("advise", "arrives with a later version"),
+            Word::later("auto", "arrives with a later version"),
+        ],
+    },
+    "What happens when the primary is gone.",
+);
+/// `max_lag_ms`
+pub static MAX_LAG: Setting = millis(
+    "max_lag_ms",
+    5_000,
+    100,
+    86_400_000,
+    "A replica that is further behind the primary than this takes no reads.",
+);
+/// `down_after`
+pub static DOWN_AFTER: Setting =
+    count("down_after", 3, 1, 100, "Failed probes in a row until a server counts as down.");
+/// `up_after`
+pub static UP_AFTER: Setting =
+    count("up_after", 2, 1, 100, "Good probes in a row until a server that was down is used again.");
+/// `slow_start_s`
+pub static SLOW_START: Setting = seconds(
+    "slow_start_s",
+    10,
+    0,
+    3_600,
+    "A server that came up gets its full share of reads only after this time; 0 gives it at once.",
+);
+/// `accounts_refresh_s`
+pub static ACCOUNTS_REFRESH: Setting = seconds(
+    "accounts_refresh_s",
+    30,
+    1,
+    86_400,
+    "How often the accounts of users are read from the servers. A failed login reads them sooner.",
+);
+/// `catalog_refresh_s`
+pub static CATALOG_REFRESH: Setting = seconds(
+    "catalog_refresh_s",
+    60,
+    1,
+    86_400,
+    "How often the servers are asked which stored functions only read, so that a SELECT with them may go to a replica.",
+);
+
+/// `servers.NAME`
+pub static SERVERS: Section = Section {
+    key: "servers",
+    named: true,
+    doc: "The servers of the cluster. Which of them is the primary is found out, not written here.",
+    settings: &[&ADDRESS, &WEIGHT, &ZONE, &MAX_CONNECTIONS],
+    sections: &[],
+};
+
+/// `address` of a server
+pub static ADDRESS: Setting =
+    live("address", Kind::Address { port_zero: false }, "Where the server is.").required().example("\"10.0.0.1:3306\"");
+/// `weight`
+pub static WEIGHT: Setting = live(
+    "weight",
+    Kind::Whole { unit: super::Unit::Count, default: 100, min: 0, max: 1000, zero: Some("no reads") },
+    "The server's share of the reads, compared with the other replicas.",
+);
+/// `zone` of a server
+pub static ZONE: Setting = live(
+    "zone",
+    Kind::Text { default: Some(""), max: 64 },
+    "Where the server stands; the proxy prefers servers of its own zone.",
+)
+.example("\"a\"");
+/// `max_connections` of a server
+pub static MAX_CONNECTIONS: Setting = limit(
+    "max_connections",
+    0,
+    100_000,
+    "only the pool's limits",
+    "Most connections that Sqluice opens to this server, where it takes fewer than the others.",
+);
+
+/// `monitor`
+pub static MONITOR: Section = Section {
+    key: "monitor",
+    named: false,
+    doc: "How the servers are watched. `sqluice init` prints the rights the user needs. Exactly one of `password`, \
+          `password_file` and `password_env` is given.",
+    settings: &[&USER, &PASSWORD, &PASSWORD_FILE, &PASSWORD_ENV, &INTERVAL, &TIMEOUT, &HEARTBEAT, &HEARTBEAT_SCHEMA],
+    sections: &[],
+};
+
+/// `user`
+pub static USER: Setting =
+    live("user", Kind::Text { default: None, max: 128 }, "The user that the monitor logs in with.")
+        .required()
+        .example("\"sqluice\"");
+/// `password`
+pub static PASSWORD: Setting =
+    live("password", Kind::Secret, "The password itself. A file or the environment keeps it out of this file.")
+        .example("\"…\"");
+/// `password_file`
+pub static PASSWORD_FILE: Setting = live(
+    "password_file",
+    Kind::Path,
+    "A file whose content is the password; one line end after it is ignored. Nobody else should be able to read it.",
+)
+.example("\"/etc/sqluice/monitor.pw\"");
+/// `password_env`
+pub static PASSWORD_ENV: Setting =
+    live("password_env", Kind::Variable, "An environment variable whose value is the password.")
+        .example("\"SQLUICE_MONITOR_PASSWORD\"");
+/// `interval_ms`
+pub static INTERVAL: Setting = millis("interval_ms", 500, 50, 60_000, "Time between two probes of a server.");
+/// `timeout_ms`
+pub static TIMEOUT: Setting =
+    millis("timeout_ms", 1_000, 50, 60_000, "A probe that is not answered after this time has failed.");
+/// `heartbeat`
+pub static HEARTBEAT: Setting = live(
+    "heartbeat",
+    Kind::Choice {
+        default: Some(Heartbeat::Auto.word()),
+        words: &[
+            Word::new(Heartbeat::Auto.word(), "written where the user's rights allow it"),
+            Word::new(Heartbeat::On.word(), "written; it is an error when the rights are missing"),
+            Word::new(Heartbeat::Off.word(), "not written; lag is what the server says"),
+        ],
+    },
+    "Whether a row is written on the primary to measure how far replicas are behind.",
+);
+/// `heartbeat_schema`
+pub static HEARTBEAT_SCHEMA: Setting = live(
+    "heartbeat_schema",
+    Kind::Text { default: Some("sqluice"), max: 64 },
+    "The schema that holds the heartbeat table.",
+);
+
+/// `pool`
+pub static POOL: Section = Section {
+    key: "pool",
+    named: false,
+    doc: "Connections from Sqluice to the servers, shared by all sessions of the cluster.",
+    settings: &[
+        &POOL_MAX,
+        &POOL_MAX_PER_SERVER,
+        &POOL_MAX_PER_USER,
+        &MIN_IDLE,
+        &IDLE_TIMEOUT,
+        &MAX_AGE,
+        &WAIT,
+        &WAIT_MAX,
+        &STATEMENTS_MAX,
+        &CONNECT_TIMEOUT,
+    ],
+    sections: &[],
+};
+
+/// `max_connections` of the pool
+pub static POOL_MAX: Setting =
+    limit("max_connections", 0, 1_000_000, "no limit", "Most connections to all servers of the cluster together.");
+/// `max_connections_per_server`
+pub static POOL_MAX_PER_SERVER: Setting =
+    count("max_connections_per_server", 100, 1, 100_000, "Most connections to one server.");
+/// `max_connections_per_user`
+pub static POOL_MAX_PER_USER: Setting = limit(
+    "max_connections_per_user",
+    0,
+    100_000,
+    "no limit",
+    "Most connections for one user, to all servers together.",
+);
+/// `min_idle`
+pub static MIN_IDLE: Setting = count(
+    "min_idle",
+    0,
+    0,
+    10_000,
+    "Connections that are kept open to each server although nothing uses them, so that a rush need not wait for logins.",
+);
+/// `idle_timeout_s`
+pub static IDLE_TIMEOUT: Setting =
+    seconds("idle_timeout_s", 60, 1, 86_400, "A connection that nothing used for this long is closed.");
+/// `max_age_s`
+pub static MAX_AGE: Setting = seconds(
+    "max_age_s",
+    3_600,
+    10,
+    604_800,
+    "A connection older than this is closed when it is next free, so that none lives forever.",
+);
+/// `wait_ms`
+pub static WAIT: Setting = millis(
+    "wait_ms",
+    10_000,
+    0,
+    600_000,
+    "Longest time a statement waits for a connection when all are in use. After that the client gets an error.",
+);
+/// `wait_max`
+pub static WAIT_MAX: Setting =
+    count("wait_max", 10_000, 0, 1_000_000, "How many statements may wait at a time. One more gets an error at once.");
+/// `statements_max`
+pub static STATEMENTS_MAX: Setting = count(
+    "statements_max",
+    200,
+    1,
+    10_000,
+    "Prepared statements kept on one connection; the least recently used is closed. Keep this times the number of \
+     connections below the server's max_prepared_stmt_count.",
+);
+/// `connect_timeout_ms`
+pub static CONNECT_TIMEOUT: Setting =
+    millis("connect_timeout_ms", 2_000, 50, 60_000, "Longest time for connecting and logging in to a server.");
+
+/// `tls`
+pub static TLS: Section = Section {
+    key: "tls",
+    named: false,
+    doc: "TLS towards the servers.",
+    settings: &[&TLS_MODE, &CA_FILE, &CERT_FILE, &KEY_FILE],
+    sections: &[],
+};
+
+/// `mode` of `tls`
+pub static TLS_MODE: Setting = live(
+    "mode",
+    Kind::Choice {
+        default: Some(ServerTlsMode::Preferred.word()),
+        words: &[
+            Word::new(ServerTlsMode::Disabled.word(), "never"),
+            Word::new(ServerTlsMode::Preferred.word(), "when the server offers it; the certificate is not checked"),
+            Word::new(ServerTlsMode::Required.word(), "always; the certificate is not checked"),
+            Word::new(ServerTlsMode::VerifyCa.word(), "always; the certificate's authority is checked"),
+            Word::new(ServerTlsMode::VerifyIdentity.word(), "always; authority and host name are checked"),
+        ],
+    },
+    "Whether connections to servers are encrypted, and how strictly certificates are checked.",
+);
+/// `ca_file`
+pub static CA_FILE: Setting = live(
+    "ca_file",
+    Kind::Path,
+    "Authorities (PEM) that servers' certificates are checked against. Without it the system's authorities are used.",
+)
+.example("\"/etc/sqluice/ca.pem\"");
+/// `cert_file` of a cluster
+pub static CERT_FILE: Setting = live(
+    "cert_file",
+    Kind::Path,
+    "Certificate (PEM) that Sqluice shows to servers that ask for one. Needs `key_file`.",
+)
+.example("\"/etc/sqluice/client.pem\"");
+/// `key_file` of a cluster
+pub static KEY_FILE: Setting =
+    live("key_file", Kind::Path, "Private key (PEM) of `cert_file`.").example("\"/etc/sqluice/client.key\"");

@@ -1,0 +1,86 @@
+//! `[proxy]`, `[log]` and `[admin]`.
+
+use super::{Kind, Section, Setting, Word, limit, live, millis};
+use crate::LogFormat;
+
+/// `[proxy]`
+pub static PROXY: Section = Section {
+    key: "proxy",
+    named: false,
+    doc: "The process itself.",
+    settings: &[&WORKERS, &DRAIN, &ZONE],
+    sections: &[],
+};
+
+/// `workers`
+pub static WORKERS: Setting = limit(
+    "workers",
+    0,
+    1024,
+    "one per core",
+    "How many threads serve sessions. Each has its own event loop, sessions and connections.",
+)
+.restart();
+/// `drain_ms`
+pub static DRAIN: Setting = millis(
+    "drain_ms",
+    30_000,
+    0,
+    3_600_000,
+    "How long sessions may finish their work when the process is asked to stop (SIGTERM).",
+);
+/// `zone`
+pub static ZONE: Setting = live(
+    "zone",
+    Kind::Text { default: Some(""), max: 64 },
+    "Where this proxy stands. Servers of the same zone are preferred for reads; empty is no preference.",
+)
+.example("\"a\"");
+
+/// `[log]`
+pub static LOG: Section = Section {
+    key: "log",
+    named: false,
+    doc: "Log lines, which go to standard error.",
+    settings: &[&FORMAT, &LEVEL],
+    sections: &[],
+};
+
+/// `format`
+pub static FORMAT: Setting = live(
+    "format",
+    Kind::Choice {
+        default: Some(LogFormat::Human.word()),
+        words: &[
+            Word::new(LogFormat::Human.word(), "for reading"),
+            Word::new(LogFormat::Json.word(), "one JSON object a line"),
+        ],
+    },
+    "How log lines look.",
+)
+.restart();
+/// `level`
+pub static LEVEL: Setting = live(
+    "level",
+    Kind::Text { default: Some("info"), max: 1024 },
+    "How much is logged: error, warn, info, debug, trace or off, or a list like \"info,sqluice_proxy=debug\".",
+)
+.restart();
+
+/// `[admin]`
+pub static ADMIN: Section = Section {
+    key: "admin",
+    named: false,
+    doc: "The admin listener: Prometheus metrics at /metrics, health at /healthz and /readyz. Without it nothing listens.",
+    settings: &[&ADDRESS],
+    sections: &[],
+};
+
+/// `address`
+pub static ADDRESS: Setting = live(
+    "address",
+    Kind::Address { port_zero: true },
+    "Where the admin listener waits for HTTP. Without it there is none.",
+)
+.restart()
+.example("\"127.0.0.1:9104\"");

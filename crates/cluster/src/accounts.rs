@@ -1,6 +1,9 @@
 //! The accounts of a cluster's servers, as far as they may be read, and which one a client is.
 
-use std::net::IpAddr;
+pub mod rows;
+
+use std::cmp::Reverse;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 /// What a login is checked against.
@@ -43,9 +46,142 @@ pub struct Accounts {
 }
 
 impl Accounts {
+    /// Accounts in the order in which the servers search them.
+    pub fn sorted(number: u64, readable: bool, mut accounts: Vec<Account>) -> Accounts {
+        accounts.sort_by(|a, b| order(a).cmp(&order(b)));
+        Accounts { number, readable, accounts }
+    }
+
     /// The account that the server would choose for this user from this address (`None` is a local socket).
+    ///
+    /// The server chooses the account first and checks the password then, so the anonymous account of a more specific
+    /// host hides a named one (MySQL's manual, "Access Control, Stage 1"). Host names other than `localhost` are not
+    /// looked up in the DNS and match nobody; a loopback address is `localhost`, as its reverse lookup says.
     pub fn find(&self, user: &str, address: Option<IpAddr>) -> Option<&Account> {
-        let _ = (user, address);
-        None
+        let address = address.map(|address| address.to_canonical());
+        let text = address.map(|address| address.to_string());
+        self.accounts.iter().find(|account| {
+            (account.user.is_empty() || *account.user == *user) && host_matches(&account.host, address, text.as_deref())
+        })
     }
 }
+
+/// Order of search: class of the host, position of its first wildcard (later is more specific), longer netmask, then
+/// named users before the anonymous one; the texts make it total.
+fn order(account: &Account) -> impl Ord + use<'_> {
+    let (class, specific) = match HostPattern::of(&account.host) {
+        HostPattern::Exact => (0, 0),
+        HostPattern::Masked { mask, .. } => (1, mask.count_ones()),
+        // The servers count the position in a byte of which one bit is taken.
+        HostPattern::Wildcard { position } => (2, position.min(127) as u32),
+        HostPattern::Any => (3, 0),
+        HostPattern::Empty => (4, 0),
+    };
+    (class, Reverse(specific), account.user.is_empty(), &account.host, &account.user)
+}
+
+enum HostPattern {
+    /// A name or an address.
+    Exact,
+    /// `address/netmask` or `address/length`.
+    Masked { network: u32, mask: u32 },
+    /// Holds `%` or `_`; the position of the first, counted from one.
+    Wildcard { position: usize },
+    /// `%`.
+    Any,
+    /// The empty text: any host as well, searched last.
+    Empty,
+}
+
+impl HostPattern {
+    fn of(host: &str) -> HostPattern {
+        match host {
+            "" => return HostPattern::Empty,
+            "%" => return HostPattern::Any,
+            _ => {}
+        }
+        if let Some((network, mask)) = masked(host) {
+            return HostPattern::Masked { network, mask };
+        }
+        let mut escaped = false;
+        for (index, byte) in host.bytes().enumerate() {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'%' | b'_' => return HostPattern::Wildcard { position: index + 1 },
+                _ => {}
+            }
+        }
+        HostPattern::Exact
+    }
+}
+
+/// `198.51.100.0/255.255.255.0`, and MySQL's (8.0.23) CIDR form `198.51.100.0/24`.
+fn masked(host: &str) -> Option<(u32, u32)> {
+    let (network, mask) = host.split_once('/')?;
+    let network: Ipv4Addr = network.parse().ok()?;
+    let mask = match mask.parse::<Ipv4Addr>() {
+        Ok(mask) => mask.to_bits(),
+        Err(_) => {
+            let length: u32 = mask.parse().ok().filter(|length| *length <= 32)?;
+            u32::MAX.checked_shl(32 - length).unwrap_or(0)
+        }
+    };
+    Some((network.to_bits(), mask))
+}
+
+fn host_matches(pattern: &str, address: Option<IpAddr>, text: Option<&str>) -> bool {
+    let local = address.is_none_or(|address| address.is_loopback());
+    match HostPattern::of(pattern) {
+        HostPattern::Any | HostPattern::Empty => true,
+        HostPattern::Masked { network, mask } => {
+            matches!(address, Some(IpAddr::V4(address)) if address.to_bits() & mask == network)
+        }
+        HostPattern::Exact | HostPattern::Wildcard { .. } => {
+            let same_address = match (address, pattern.parse::<IpAddr>()) {
+                (Some(address), Ok(pattern)) => pattern.to_canonical() == address,
+                _ => false,
+            };
+            same_address
+                || text.is_some_and(|text| like(pattern.as_bytes(), text.as_bytes()))
+                || (local && like(pattern.as_bytes(), b"localhost"))
+        }
+    }
+}
+
+/// SQL's LIKE without regard to letter case, in time proportional to the product of the lengths.
+fn like(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut p, mut t) = (0, 0);
+    let mut retry: Option<(usize, usize)> = None;
+    loop {
+        let step = match pattern.get(p) {
+            Some(b'%') => {
+                retry = Some((p + 1, t));
+                p += 1;
+                continue;
+            }
+            Some(b'_') if t < text.len() => Some(1),
+            Some(b'\\') if pattern.get(p + 1).zip(text.get(t)).is_some_and(|(a, b)| a.eq_ignore_ascii_case(b)) => {
+                Some(2)
+            }
+            Some(a) if text.get(t).is_some_and(|b| a.eq_ignore_ascii_case(b)) => Some(1),
+            None if t == text.len() => return true,
+            _ => None,
+        };
+        match (step, retry) {
+            (Some(width), _) => {
+                p += width;
+                t += 1;
+            }
+            (None, Some((after_percent, from))) if from < text.len() => {
+                retry = Some((after_percent, from + 1));
+                p = after_percent;
+                t = from + 1;
+            }
+            _ => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

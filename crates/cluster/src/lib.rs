@@ -1,7 +1,16 @@
 //! The control plane's brain, pure: observations in, decisions out.
 //!
-//! Nothing here reads a clock, a socket or a file; `now` is an argument.
+//! Nothing here reads a clock, a socket or a file; `now` is an argument. [`driver::Driver`] is the entry of the deciding
+//! part; [`published::Published`] is where its decisions meet the data plane.
 
 pub mod accounts;
+mod analysis;
 pub mod catalog;
+pub mod diagnosis;
+pub mod driver;
+mod health;
+mod lag;
+pub mod observation;
+pub mod published;
+mod topology;
 pub mod view;

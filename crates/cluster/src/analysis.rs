@@ -1,0 +1,241 @@
+//! Who is the primary, and what is wrong: one pure function of what is known of all servers.
+
+use std::sync::Arc;
+
+use crate::diagnosis::Diagnosis;
+use crate::observation::{Facts, Failure, Replication};
+use crate::topology;
+use crate::view::{Health, Role};
+
+/// What is known of one server.
+pub(crate) struct Known<'a> {
+    pub(crate) name: &'a Arc<str>,
+    pub(crate) node: topology::Node<'a>,
+    pub(crate) health: Health,
+    /// A probe has ended, well or badly.
+    pub(crate) seen: bool,
+    /// The last probe's failure.
+    pub(crate) failure: Option<&'a Failure>,
+}
+
+impl Known<'_> {
+    fn facts(&self) -> Option<&Facts> {
+        self.node.facts
+    }
+
+    /// It answers and has told what it is.
+    fn lives(&self) -> bool {
+        self.health != Health::Down && self.facts().is_some()
+    }
+
+    fn takes_writes(&self) -> bool {
+        self.facts().is_some_and(|facts| !facts.read_only && !facts.super_read_only)
+    }
+}
+
+/// The outcome.
+#[derive(Debug)]
+pub(crate) struct Analysis {
+    /// Index of the primary.
+    pub(crate) primary: Option<usize>,
+    /// Role and its reason, for each server.
+    pub(crate) roles: Vec<(Role, String)>,
+    /// For each server, the servers it follows.
+    pub(crate) sources: Vec<Vec<usize>>,
+    /// What is wrong with the cluster as a whole or with roles.
+    pub(crate) diagnoses: Vec<Diagnosis>,
+}
+
+/// Decides. `previous` is the primary that was published last, be it down since; `standalone` says that the cluster's
+/// single server takes all traffic whatever it says of itself.
+pub(crate) fn analyse(servers: &[Known<'_>], previous: Option<usize>, standalone: bool) -> Analysis {
+    let nodes: Vec<topology::Node<'_>> = servers.iter().map(|server| topology::Node { ..server.node }).collect();
+    let sources = topology::sources(&nodes);
+    let mut diagnoses = Vec::new();
+    let decision = if standalone && servers.len() == 1 {
+        single(&servers[0], &mut diagnoses)
+    } else {
+        elect(servers, &sources, previous, &mut diagnoses)
+    };
+    let primary = decision.primary;
+    let roles = (0..servers.len())
+        .map(|index| match primary {
+            Some(chosen) if chosen == index => (Role::Primary, decision.reason.clone()),
+            _ => other_role(servers, &sources, index, primary, &mut diagnoses),
+        })
+        .collect();
+    duplicates(servers, &mut diagnoses);
+    Analysis { primary, roles, sources, diagnoses }
+}
+
+struct Decision {
+    primary: Option<usize>,
+    reason: String,
+}
+
+fn nobody(reason: impl Into<String>) -> Decision {
+    Decision { primary: None, reason: reason.into() }
+}
+
+fn single(server: &Known<'_>, diagnoses: &mut Vec<Diagnosis>) -> Decision {
+    if !server.lives() {
+        if server.seen && server.health == Health::Down {
+            diagnoses.push(Diagnosis::AllDown);
+        }
+        return nobody("");
+    }
+    let reason = if server.takes_writes() {
+        "the cluster's only server".to_owned()
+    } else {
+        diagnoses.push(Diagnosis::StandaloneReadOnly(server.name.clone()));
+        "the cluster's only server; it is read-only, so writes get its own error".to_owned()
+    };
+    Decision { primary: Some(0), reason }
+}
+
+/// A primary lives, takes writes and follows no server of the cluster, unless the two follow each other in a ring.
+fn elect(
+    servers: &[Known<'_>],
+    sources: &[Vec<usize>],
+    previous: Option<usize>,
+    diagnoses: &mut Vec<Diagnosis>,
+) -> Decision {
+    let is_candidate = |index: usize| {
+        let server = &servers[index];
+        // A suspect server keeps the office; it does not get it.
+        let fit = server.health == Health::Up || previous == Some(index);
+        let independent = sources[index].is_empty() || topology::in_ring(sources, index);
+        server.lives() && fit && server.takes_writes() && independent
+    };
+    let candidates: Vec<usize> = (0..servers.len()).filter(|index| is_candidate(*index)).collect();
+    let name = |index: usize| servers[index].name.clone();
+    match candidates[..] {
+        [] => {
+            diagnoses.extend(why_none(servers, previous));
+            nobody("")
+        }
+        [only] => match servers.iter().find(|server| !server.seen) {
+            // At the start another server may turn out to be writable too; afterwards new servers change nothing.
+            Some(unseen) if previous.is_none() => nobody(format!("waiting for the first probe of {}", unseen.name)),
+            _ => Decision { primary: Some(only), reason: "takes writes and follows no other server".into() },
+        },
+        _ => {
+            if previous.is_none()
+                && let Some(unseen) = servers.iter().find(|server| !server.seen)
+            {
+                return nobody(format!("waiting for the first probe of {}", unseen.name));
+            }
+            let followed: Vec<usize> = candidates
+                .iter()
+                .copied()
+                .filter(|candidate| (0..servers.len()).any(|i| servers[i].lives() && sources[i].contains(candidate)))
+                .collect();
+            match (&followed[..], previous) {
+                ([chosen], _) => {
+                    Decision { primary: Some(*chosen), reason: "takes writes, and the replicas follow it".into() }
+                }
+                (_, Some(current)) if candidates.contains(&current) => Decision {
+                    primary: Some(current),
+                    reason: "takes writes and stays the primary, although another server takes writes too".into(),
+                },
+                _ => {
+                    diagnoses.push(Diagnosis::TwoPrimaries(candidates.iter().map(|index| name(*index)).collect()));
+                    nobody("")
+                }
+            }
+        }
+    }
+}
+
+fn why_none(servers: &[Known<'_>], previous: Option<usize>) -> Option<Diagnosis> {
+    if servers.iter().any(|server| !server.seen) {
+        return None;
+    }
+    if servers.iter().all(|server| server.health == Health::Down) {
+        return Some(Diagnosis::AllDown);
+    }
+    Some(match previous.map(|index| &servers[index]) {
+        Some(old) if !old.lives() => Diagnosis::PrimaryDown(old.name.clone()),
+        Some(old) if !old.takes_writes() => Diagnosis::PrimaryReadOnly(old.name.clone()),
+        _ => Diagnosis::NoPrimary,
+    })
+}
+
+fn other_role(
+    servers: &[Known<'_>],
+    sources: &[Vec<usize>],
+    index: usize,
+    primary: Option<usize>,
+    diagnoses: &mut Vec<Diagnosis>,
+) -> (Role, String) {
+    let server = &servers[index];
+    let Some(facts) = server.facts() else {
+        if let Some(failure) = server.failure.filter(|failure| failure.class.proves_life()) {
+            diagnoses.push(Diagnosis::MonitorRefused(server.name.clone()));
+            return (Role::Unknown, format!("lives, but does not serve the monitor: {}", failure.text));
+        }
+        return (Role::Unknown, if server.seen { "never answered" } else { "not probed yet" }.into());
+    };
+    if server.lives() && server.failure.is_some_and(|failure| failure.class.proves_life()) {
+        diagnoses.push(Diagnosis::MonitorRefused(server.name.clone()));
+    }
+    let foreign = match &facts.replication {
+        Replication::Channels(channels) => !channels.is_empty() && sources[index].is_empty(),
+        Replication::Unreadable(_) => false,
+    };
+    if let Some(source) = sources[index].first() {
+        if server.lives() && server.takes_writes() && !topology::in_ring(sources, index) {
+            diagnoses.push(Diagnosis::WritableReplica(server.name.clone()));
+        }
+        return (Role::Replica, format!("follows {}", servers[*source].name));
+    }
+    if server.takes_writes() {
+        if !server.lives() {
+            return (Role::Unknown, "took writes when it was last seen".into());
+        }
+        return match primary {
+            Some(primary) => {
+                diagnoses.push(Diagnosis::StrayWritable(server.name.clone()));
+                (Role::Unknown, format!("takes writes beside the primary {}", servers[primary].name))
+            }
+            None => (Role::Unknown, "takes writes, but is not chosen as the primary".into()),
+        };
+    }
+    if foreign {
+        if server.lives() {
+            diagnoses.push(Diagnosis::ForeignSource(server.name.clone()));
+        }
+        return (Role::Replica, "follows a server that is not of this cluster".into());
+    }
+    match (&facts.replication, facts.heartbeat_lag) {
+        (Replication::Unreadable(_), Some(_)) => (Role::Replica, "read-only, and the heartbeat reaches it".into()),
+        (Replication::Unreadable(why), None) => {
+            if server.lives() {
+                diagnoses.push(Diagnosis::MonitorRefused(server.name.clone()));
+            }
+            (Role::Unknown, format!("read-only; what it follows cannot be read: {why}"))
+        }
+        (Replication::Channels(_), _) => (Role::Unknown, "read-only and follows nobody".into()),
+    }
+}
+
+fn duplicates(servers: &[Known<'_>], diagnoses: &mut Vec<Diagnosis>) {
+    let id = |server: &Known<'_>| server.facts().map(|facts| facts.server_id);
+    let mut told = Vec::new();
+    for server in servers {
+        let Some(own) = id(server) else { continue };
+        let same: Vec<Arc<str>> =
+            servers.iter().filter(|other| id(other) == Some(own)).map(|other| other.name.clone()).collect();
+        if same.len() > 1 && !told.contains(&own) {
+            told.push(own);
+            diagnoses.push(Diagnosis::DuplicateServerId(same));
+        }
+    }
+    let family = |server: &Known<'_>| server.facts().map(|facts| facts.greeting.mariadb);
+    let mut families = servers.iter().filter_map(family);
+    if let Some(first) = families.next()
+        && families.any(|other| other != first)
+    {
+        diagnoses.push(Diagnosis::MixedFamilies);
+    }
+}

@@ -1,0 +1,126 @@
+//! What is wrong with a cluster, by name and in words.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// A named finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Diagnosis {
+    /// No server answers.
+    AllDown,
+    /// The primary does not answer, and no other server took its place.
+    PrimaryDown(Arc<str>),
+    /// The primary became read-only, and no other server took its place.
+    PrimaryReadOnly(Arc<str>),
+    /// No server takes writes.
+    NoPrimary,
+    /// Several servers take writes and nothing tells which one is meant.
+    TwoPrimaries(Vec<Arc<str>>),
+    /// A server takes writes beside the primary.
+    StrayWritable(Arc<str>),
+    /// A replica takes writes of ordinary users.
+    WritableReplica(Arc<str>),
+    /// The single server of the cluster is read-only.
+    StandaloneReadOnly(Arc<str>),
+    /// A replica's replication does not run.
+    ReplicationBroken(Arc<str>),
+    /// A server follows one that is not of this cluster.
+    ForeignSource(Arc<str>),
+    /// The monitor is not served, although the server lives: refused login, no connection left, missing rights.
+    MonitorRefused(Arc<str>),
+    /// Several servers have the same `server_id`.
+    DuplicateServerId(Vec<Arc<str>>),
+    /// MariaDB and MySQL servers in one cluster.
+    MixedFamilies,
+}
+
+impl Diagnosis {
+    /// The names of all diagnoses.
+    pub const NAMES: [&'static str; 13] = [
+        "all_down",
+        "primary_down",
+        "primary_read_only",
+        "no_primary",
+        "two_primaries",
+        "stray_writable",
+        "writable_replica",
+        "standalone_read_only",
+        "replication_broken",
+        "foreign_source",
+        "monitor_refused",
+        "duplicate_server_id",
+        "mixed_families",
+    ];
+
+    /// The name that metrics and logs use.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Diagnosis::AllDown => "all_down",
+            Diagnosis::PrimaryDown(_) => "primary_down",
+            Diagnosis::PrimaryReadOnly(_) => "primary_read_only",
+            Diagnosis::NoPrimary => "no_primary",
+            Diagnosis::TwoPrimaries(_) => "two_primaries",
+            Diagnosis::StrayWritable(_) => "stray_writable",
+            Diagnosis::WritableReplica(_) => "writable_replica",
+            Diagnosis::StandaloneReadOnly(_) => "standalone_read_only",
+            Diagnosis::ReplicationBroken(_) => "replication_broken",
+            Diagnosis::ForeignSource(_) => "foreign_source",
+            Diagnosis::MonitorRefused(_) => "monitor_refused",
+            Diagnosis::DuplicateServerId(_) => "duplicate_server_id",
+            Diagnosis::MixedFamilies => "mixed_families",
+        }
+    }
+
+    /// Traffic suffers from it now.
+    pub fn is_severe(&self) -> bool {
+        matches!(
+            self,
+            Diagnosis::AllDown
+                | Diagnosis::PrimaryDown(_)
+                | Diagnosis::PrimaryReadOnly(_)
+                | Diagnosis::NoPrimary
+                | Diagnosis::TwoPrimaries(_)
+        )
+    }
+}
+
+impl fmt::Display for Diagnosis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Diagnosis::AllDown => write!(f, "no server answers"),
+            Diagnosis::PrimaryDown(name) => {
+                write!(f, "primary {name} is down and no other server takes writes")
+            }
+            Diagnosis::PrimaryReadOnly(name) => {
+                write!(f, "primary {name} became read-only and no other server takes writes")
+            }
+            Diagnosis::NoPrimary => write!(f, "no server takes writes: all that answer are read-only or replicas"),
+            Diagnosis::TwoPrimaries(names) => write!(
+                f,
+                "{} all take writes, none follows another, and their replicas don't tell which one is meant; make all but \
+                 one read-only",
+                names.join(", ")
+            ),
+            Diagnosis::StrayWritable(name) => {
+                write!(f, "{name} takes writes beside the primary; it gets no traffic; make it read-only")
+            }
+            Diagnosis::WritableReplica(name) => {
+                write!(f, "replica {name} has read_only off: a client that reaches it directly can make it diverge")
+            }
+            Diagnosis::StandaloneReadOnly(name) => {
+                write!(f, "{name} has read_only on: it serves reads, and writes get its own error")
+            }
+            Diagnosis::ReplicationBroken(name) => write!(f, "replication of {name} does not run"),
+            Diagnosis::ForeignSource(name) => {
+                write!(f, "{name} replicates from a server that is not of this cluster")
+            }
+            Diagnosis::MonitorRefused(name) => write!(f, "{name} lives, but does not serve the monitor"),
+            Diagnosis::DuplicateServerId(names) => {
+                write!(f, "{} have the same server_id; replication needs them to differ", names.join(", "))
+            }
+            Diagnosis::MixedFamilies => {
+                write!(f, "MariaDB and MySQL servers in one cluster; clients are told the lowest version")
+            }
+        }
+    }
+}

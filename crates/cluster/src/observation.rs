@@ -1,0 +1,234 @@
+//! What was seen of a server: by a probe of the monitor, or by a session in passing.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::view::ServerId;
+
+/// One thing seen of one server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observation {
+    /// Which server.
+    pub server: ServerId,
+    /// What was seen.
+    pub seen: Seen,
+}
+
+/// What was seen of a server.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Seen {
+    /// A probe was answered completely.
+    Facts(Box<Facts>),
+    /// A probe failed.
+    Failure(Failure),
+    /// A session met trouble.
+    Evidence(EvidenceKind),
+}
+
+/// What a session saw of a server in passing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Evidence {
+    /// Which server.
+    pub server: ServerId,
+    /// What.
+    pub kind: EvidenceKind,
+}
+
+impl From<Evidence> for Observation {
+    fn from(evidence: Evidence) -> Observation {
+        Observation { server: evidence.server, seen: Seen::Evidence(evidence.kind) }
+    }
+}
+
+/// The kinds of evidence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EvidenceKind {
+    /// No connection could be opened: refused, unreachable, timed out. Not for a refused login.
+    ConnectFailed,
+    /// An open connection ended without the session's doing.
+    ConnectionLost,
+    /// A write was refused because the server is read-only: errors 1290, 1836, and 1792 where the session had not asked
+    /// for a read-only transaction. 1290 is also the error of other server options, so this asks for a probe and
+    /// proves nothing.
+    ReadOnly,
+}
+
+/// Why a probe failed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// The class, which decides what it means.
+    pub class: FailureClass,
+    /// The error in words, without secrets.
+    pub text: Arc<str>,
+}
+
+/// Classes of failed probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FailureClass {
+    /// The name did not resolve.
+    Name,
+    /// The connection was refused or the host is unreachable.
+    Refused,
+    /// No answer in time.
+    Timeout,
+    /// The connection ended in the middle.
+    Lost,
+    /// TLS could not be agreed on.
+    Tls,
+    /// The server answers, but has no connection left for the monitor (1040, 1203, 1226).
+    TooManyConnections,
+    /// The server answers, but refuses the monitor user.
+    Login,
+    /// The server answers with an error to what the monitor asks.
+    Query,
+    /// The server is starting or shutting down (1053, 1927, 3169).
+    NotReady,
+    /// What answers does not speak the protocol.
+    Protocol,
+}
+
+impl FailureClass {
+    /// The word that metrics and logs use.
+    pub fn word(self) -> &'static str {
+        match self {
+            FailureClass::Name => "name",
+            FailureClass::Refused => "refused",
+            FailureClass::Timeout => "timeout",
+            FailureClass::Lost => "lost",
+            FailureClass::Tls => "tls",
+            FailureClass::TooManyConnections => "too_many_connections",
+            FailureClass::Login => "login",
+            FailureClass::Query => "query",
+            FailureClass::NotReady => "not_ready",
+            FailureClass::Protocol => "protocol",
+        }
+    }
+
+    /// All classes.
+    pub const ALL: [FailureClass; 10] = [
+        FailureClass::Name,
+        FailureClass::Refused,
+        FailureClass::Timeout,
+        FailureClass::Lost,
+        FailureClass::Tls,
+        FailureClass::TooManyConnections,
+        FailureClass::Login,
+        FailureClass::Query,
+        FailureClass::NotReady,
+        FailureClass::Protocol,
+    ];
+
+    /// The server answered, so this failure concerns the monitor alone and is no sign of the server's death.
+    pub fn proves_life(self) -> bool {
+        matches!(self, FailureClass::TooManyConnections | FailureClass::Login | FailureClass::Query)
+    }
+}
+
+/// What a server told at a probe.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Facts {
+    /// What its greeting said.
+    pub greeting: Greeting,
+    /// The address that was connected to; `None` for a local socket.
+    pub resolved: Option<SocketAddr>,
+    /// `@@server_id`.
+    pub server_id: u32,
+    /// `@@hostname`, the server's own idea of its name.
+    pub hostname: Arc<str>,
+    /// `@@port`.
+    pub port: u16,
+    /// `@@report_host`, empty when not set.
+    pub report_host: Arc<str>,
+    /// `@@report_port`, 0 when not set.
+    pub report_port: u16,
+    /// `@@read_only` refuses writes of ordinary users (MariaDB 12's NO_LOCK values count as on).
+    pub read_only: bool,
+    /// `@@super_read_only`; always false on MariaDB.
+    pub super_read_only: bool,
+    /// Position of what was executed, as the server writes it: `@@gtid_current_pos` (MariaDB), `@@gtid_executed` (MySQL).
+    pub gtid_executed: Arc<str>,
+    /// What it replicates.
+    pub replication: Replication,
+    /// How far the heartbeat row shows it behind the primary; `None` without a usable heartbeat.
+    pub heartbeat_lag: Option<Duration>,
+}
+
+/// What a server's greeting said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Greeting {
+    /// It is MariaDB.
+    pub mariadb: bool,
+    /// The version text as sent.
+    pub version: Arc<str>,
+    /// The version as a number, for example 101106 or 80402.
+    pub number: u32,
+    /// Capabilities, MariaDB's extended bits in the upper half.
+    pub capabilities: u64,
+    /// Default authentication plugin.
+    pub auth_plugin: Arc<str>,
+    /// Collation byte.
+    pub collation: u8,
+}
+
+/// What a server replicates.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Replication {
+    /// The monitor user may not read it; the error in words.
+    Unreadable(Arc<str>),
+    /// The configured channels, empty when there are none.
+    Channels(Vec<Channel>),
+}
+
+/// One replication channel (MariaDB: connection).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Channel {
+    /// Name, empty for the default channel.
+    pub name: Arc<str>,
+    /// Host of the source as configured.
+    pub source_host: Arc<str>,
+    /// Port of the source.
+    pub source_port: u16,
+    /// `server_id` of the source, 0 while it never connected.
+    pub source_server_id: u32,
+    /// The receiving thread.
+    pub receiver: Receiver,
+    /// The applying thread runs.
+    pub applier_running: bool,
+    /// Seconds behind as the server tells; `None` is NULL and never means zero.
+    pub seconds_behind: Option<u64>,
+    /// Position of what was received, as text (MariaDB `Gtid_IO_Pos`, MySQL `Retrieved_Gtid_Set`).
+    pub gtid_received: Arc<str>,
+    /// Last error of the receiving thread, empty when none.
+    pub receiver_error: Arc<str>,
+    /// Last error of the applying thread, empty when none.
+    pub applier_error: Arc<str>,
+    /// Intended delay in seconds (`MASTER_DELAY`).
+    pub delay_s: u64,
+}
+
+/// State of a channel's receiving thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receiver {
+    /// Connected.
+    Running,
+    /// Started, but not connected to the source.
+    Connecting,
+    /// Stopped.
+    Stopped,
+}
+
+impl Channel {
+    /// Both threads run and the receiver is connected.
+    pub fn works(&self) -> bool {
+        self.receiver == Receiver::Running && self.applier_running
+    }
+
+    /// Somebody stopped both threads, and no error did it.
+    pub fn stopped_by_hand(&self) -> bool {
+        self.receiver == Receiver::Stopped
+            && !self.applier_running
+            && self.receiver_error.is_empty()
+            && self.applier_error.is_empty()
+    }
+}

@@ -1,0 +1,246 @@
+//! Connecting and logging in to a server.
+
+use std::future::Future;
+use std::io;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::{Instant, timeout_at};
+use wire::Capabilities;
+use wire::greeting::Greeting;
+use wire::handshake::client::{AwaitGreeting, Done, Greeted, LoginRequest, Ready, Step};
+use wire::handshake::{Channel, HandshakeError, LOGIN_BYTES_MAX, ServerError};
+
+use crate::packets::{self, Packet, ReadError};
+use crate::stream::Keepalive;
+use crate::tls::ClientTls;
+use crate::{Address, Stream};
+
+/// Where to connect to, and how.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The server's address.
+    pub address: Address,
+    /// Time for all of it: name, connection, TLS and login.
+    pub timeout: Duration,
+    /// TLS; local sockets go without, whatever it says.
+    pub tls: ClientTls,
+    /// How a vanished server is noticed.
+    pub keepalive: Keepalive,
+}
+
+impl Target {
+    /// A target without TLS, with the usual probes.
+    pub fn plain(address: Address, timeout: Duration) -> Target {
+        Target { address, timeout, tls: ClientTls::disabled(), keepalive: Keepalive::default() }
+    }
+}
+
+/// A connection in its command phase. The server has said nothing yet that is not here.
+#[derive(Debug)]
+pub struct Connected {
+    /// The connection.
+    pub stream: Stream,
+    /// What the server said first.
+    pub greeting: Greeting,
+    /// What both sides agreed on.
+    pub capabilities: Capabilities,
+    /// The payload of the OK that ended the login; it may tell the session's state.
+    pub ok_payload: Vec<u8>,
+}
+
+/// Where on the way to a server something went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Finding the address of a name.
+    Resolve,
+    /// Connecting the socket.
+    Connect,
+    /// Waiting for the server's first packet.
+    Greeting,
+    /// The TLS handshake.
+    Tls,
+    /// Proving who we are.
+    Login,
+}
+
+impl std::fmt::Display for Phase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Phase::Resolve => "resolving the name",
+            Phase::Connect => "connecting",
+            Phase::Greeting => "waiting for the greeting",
+            Phase::Tls => "starting TLS",
+            Phase::Login => "logging in",
+        })
+    }
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+#[error("{address}: {phase}: {cause}")]
+pub struct ConnectError {
+    /// The server.
+    pub address: Address,
+    /// How far it went.
+    pub phase: Phase,
+    /// What went wrong.
+    #[source]
+    pub cause: Cause,
+}
+
+/// What went wrong on the way to a server.
+#[derive(Debug, thiserror::Error)]
+pub enum Cause {
+    /// The network or the system.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The target's time was over.
+    #[error("no success within {} ms", .0.as_millis())]
+    Timeout(Duration),
+    /// The server said no.
+    #[error("the server says: {0}")]
+    Server(ServerError),
+    /// TLS is required and the server has none.
+    #[error("the server has no TLS, which is required")]
+    NoTls,
+    /// The server cannot be talked to, or wants what we refuse.
+    #[error(transparent)]
+    Protocol(HandshakeError),
+}
+
+impl ConnectError {
+    /// The server's own words, if it had a say.
+    pub fn server_error(&self) -> Option<&ServerError> {
+        match &self.cause {
+            Cause::Server(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<HandshakeError> for Cause {
+    fn from(error: HandshakeError) -> Cause {
+        match error {
+            HandshakeError::Refused(error) => Cause::Server(error),
+            other => Cause::Protocol(other),
+        }
+    }
+}
+
+impl From<ReadError> for Cause {
+    fn from(error: ReadError) -> Cause {
+        match error {
+            ReadError::Io(error) => Cause::Io(error),
+            ReadError::Closed => io::Error::new(io::ErrorKind::UnexpectedEof, error.to_string()).into(),
+            ReadError::TooLong { .. } | ReadError::OutOfOrder => {
+                io::Error::new(io::ErrorKind::InvalidData, error.to_string()).into()
+            }
+        }
+    }
+}
+
+/// Connects and logs in.
+///
+/// # Errors
+/// See [`ConnectError`]. A socket that was opened is closed.
+pub async fn connect(target: &Target, login: LoginRequest) -> Result<Connected, ConnectError> {
+    let way = Way { target, deadline: Instant::now() + target.timeout };
+    let mut stream = way.open().await?;
+    let greeted = way.step(Phase::Greeting, greeting(&mut stream)).await?;
+    let (stream, ready) = way.secure(stream, greeted, &login).await?;
+    way.step(Phase::Login, log_in(stream, ready, login)).await
+}
+
+/// One attempt, with its one deadline.
+struct Way<'a> {
+    target: &'a Target,
+    deadline: Instant,
+}
+
+impl Way<'_> {
+    async fn step<T>(&self, phase: Phase, work: impl Future<Output = Result<T, Cause>>) -> Result<T, ConnectError> {
+        let result = timeout_at(self.deadline, work).await.unwrap_or(Err(Cause::Timeout(self.target.timeout)));
+        result.map_err(|cause| ConnectError { address: self.target.address.clone(), phase, cause })
+    }
+
+    async fn open(&self) -> Result<Stream, ConnectError> {
+        let (host, port) = match &self.target.address {
+            Address::Unix(path) => {
+                return self.step(Phase::Connect, async { Ok(UnixStream::connect(path).await?.into()) }).await;
+            }
+            Address::Tcp { host, port } => (host.as_str(), *port),
+        };
+        let resolve = async { Ok(tokio::net::lookup_host((host, port)).await?.collect::<Vec<_>>()) };
+        let addresses = self.step(Phase::Resolve, resolve).await?;
+        let open = async {
+            let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+            for address in addresses {
+                match TcpStream::connect(address).await {
+                    Ok(tcp) => {
+                        let stream = Stream::from(tcp);
+                        stream.set_nodelay()?;
+                        stream.set_keepalive(&self.target.keepalive)?;
+                        return Ok(stream);
+                    }
+                    Err(error) => last = error,
+                }
+            }
+            Err(last.into())
+        };
+        self.step(Phase::Connect, open).await
+    }
+
+    async fn secure(
+        &self,
+        mut stream: Stream,
+        greeted: Greeted,
+        login: &LoginRequest,
+    ) -> Result<(Stream, Ready), ConnectError> {
+        let tls = &self.target.tls;
+        let channel = stream.channel();
+        if channel == Channel::Secure || !tls.is_wanted() || (!greeted.offers_tls() && !tls.is_required()) {
+            return Ok((stream, greeted.plain(channel)));
+        }
+        let host = match &self.target.address {
+            Address::Tcp { host, .. } => host.as_str(),
+            Address::Unix(_) => "localhost",
+        };
+        let start = async {
+            if !greeted.offers_tls() {
+                return Err(Cause::NoTls);
+            }
+            let mut out = Vec::new();
+            let start = greeted.request_tls(login, &mut out)?;
+            stream.write_all(&out).await?;
+            let Stream::Plain(tcp) = stream else {
+                return Err(io::Error::from(io::ErrorKind::Unsupported).into());
+            };
+            Ok((tls.connect(tcp, host).await?, start.secured()))
+        };
+        self.step(Phase::Tls, start).await
+    }
+}
+
+async fn greeting(stream: &mut Stream) -> Result<Greeted, Cause> {
+    let packet = packets::read(stream, LOGIN_BYTES_MAX).await?;
+    Ok(AwaitGreeting.handle(packet.received())?)
+}
+
+async fn log_in(mut stream: Stream, ready: Ready, login: LoginRequest) -> Result<Connected, Cause> {
+    let mut out = zeroize::Zeroizing::new(Vec::new());
+    let mut awaiting = ready.log_in(login, &mut out);
+    loop {
+        stream.write_all(&out).await?;
+        stream.flush().await?;
+        out.clear();
+        let packet: Packet = packets::read(&mut stream, LOGIN_BYTES_MAX).await?;
+        match awaiting.handle(packet.received(), &mut out)? {
+            Step::Await(next) => awaiting = next,
+            Step::Done(Done { greeting, capabilities, ok_payload }) => {
+                return Ok(Connected { stream, greeting, capabilities, ok_payload });
+            }
+        }
+    }
+}

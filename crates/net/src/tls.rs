@@ -1,0 +1,82 @@
+//! TLS configurations for both sides: [`ServerTls`] towards clients, [`ClientTls`] towards servers.
+//!
+//! Both take TLS 1.2 and 1.3 from one provider, aws-lc-rs, which is passed along and never installed as the process's
+//! default. A configuration is immutable; who reloads certificates builds a new one for the connections to come.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+mod self_made;
+mod to_client;
+mod to_server;
+mod verifier;
+
+pub use to_client::ServerTls;
+pub use to_server::{ClientTls, ClientTlsOptions, TlsMode};
+
+/// A TLS configuration is of no use.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read, or holds no PEM of the expected kind.
+    #[error("{}: {problem}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The system's certificate authorities cannot be read.
+    #[error("the system's certificate authorities cannot be read: {0}; name a CA file")]
+    SystemRoots(String),
+    /// A client certificate came without its key, or a key without its certificate.
+    #[error("a client certificate and its key belong together: one of them is missing")]
+    HalfPair,
+    /// Making a certificate failed.
+    #[error("no certificate could be made: {0}")]
+    SelfMade(#[from] rcgen::Error),
+    /// Certificate, key and CA do not make a configuration.
+    #[error("TLS configuration: {0}")]
+    Configuration(String),
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+}
+
+fn configuration(error: impl std::fmt::Display) -> TlsError {
+    TlsError::Configuration(error.to_string())
+}
+
+fn file_error(path: &Path, problem: impl std::fmt::Display) -> TlsError {
+    TlsError::File { path: path.into(), problem: problem.to_string() }
+}
+
+fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let bytes = std::fs::read(path).map_err(|error| file_error(path, error))?;
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(&bytes)
+        .collect::<Result<_, _>>()
+        .map_err(|error| file_error(path, format!("no PEM: {error}")))?;
+    if certificates.is_empty() {
+        return Err(file_error(path, "holds no certificate"));
+    }
+    Ok(certificates)
+}
+
+fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let bytes = zeroize::Zeroizing::new(std::fs::read(path).map_err(|error| file_error(path, error))?);
+    // The error's text names what was found, never its content.
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| file_error(path, "holds no private key"))
+}
+
+/// A TLS handshake's failure as an I/O error: what tokio-rustls gives when the peer hangs up is of no help.
+fn handshake_error(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        return io::Error::new(error.kind(), "the peer closed the connection during the TLS handshake");
+    }
+    error
+}

@@ -1,0 +1,150 @@
+//! TLS as a client.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::verifier::{AnyCertificate, AnyName};
+use super::{TlsError, configuration, file_error, provider, read_certificates, read_key};
+use crate::Stream;
+
+/// How much a connection to a server insists on TLS. The words are those of the ordinary clients' `--ssl-mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum TlsMode {
+    /// Never TLS.
+    Disabled,
+    /// TLS if the server has it, with any certificate; else without.
+    #[default]
+    Preferred,
+    /// TLS with any certificate: nobody who only listens learns anything.
+    Required,
+    /// TLS with a certificate of a known authority, for whatever name.
+    VerifyCa,
+    /// TLS with a certificate of a known authority for the name or address that was connected to.
+    VerifyIdentity,
+}
+
+/// What [`ClientTls::new`] is made from.
+#[derive(Clone, Debug, Default)]
+pub struct ClientTlsOptions {
+    /// The mode.
+    pub mode: TlsMode,
+    /// Authorities as a PEM file; the system's if none. Only the verifying modes look at them.
+    pub ca_file: Option<PathBuf>,
+    /// A certificate to show to servers that ask for one (`REQUIRE X509`), as a PEM file.
+    pub certificate_file: Option<PathBuf>,
+    /// Its key, as a PEM file.
+    pub key_file: Option<PathBuf>,
+}
+
+/// How to speak TLS with servers. Cheap to clone; sessions are resumed per server name.
+#[derive(Clone, Debug)]
+pub struct ClientTls {
+    mode: TlsMode,
+    config: Option<Arc<ClientConfig>>,
+}
+
+impl ClientTls {
+    /// No TLS.
+    pub fn disabled() -> ClientTls {
+        ClientTls { mode: TlsMode::Disabled, config: None }
+    }
+
+    /// Reads the files and makes a configuration.
+    ///
+    /// # Errors
+    /// A file is missing or holds something else.
+    pub fn new(options: &ClientTlsOptions) -> Result<ClientTls, TlsError> {
+        let mode = options.mode;
+        if mode == TlsMode::Disabled {
+            return Ok(ClientTls::disabled());
+        }
+        let provider = provider();
+        let verifier: Arc<dyn ServerCertVerifier> = match mode {
+            TlsMode::Disabled | TlsMode::Preferred | TlsMode::Required => {
+                Arc::new(AnyCertificate::new(provider.signature_verification_algorithms))
+            }
+            TlsMode::VerifyCa => Arc::new(AnyName::new(roots(options)?, provider.signature_verification_algorithms)),
+            TlsMode::VerifyIdentity => {
+                WebPkiServerVerifier::builder_with_provider(Arc::new(roots(options)?), provider.clone())
+                    .build()
+                    .map_err(configuration)?
+            }
+        };
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(configuration)?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier);
+        let config = match (&options.certificate_file, &options.key_file) {
+            (Some(certificate), Some(key)) => {
+                let chain = read_certificates(certificate)?;
+                builder.with_client_auth_cert(chain, read_key(key)?).map_err(configuration)?
+            }
+            (None, None) => builder.with_no_client_auth(),
+            _ => return Err(TlsError::HalfPair),
+        };
+        Ok(ClientTls { mode, config: Some(Arc::new(config)) })
+    }
+
+    /// The mode.
+    pub fn mode(&self) -> TlsMode {
+        self.mode
+    }
+
+    /// TLS is to be spoken with a server that has it.
+    pub fn is_wanted(&self) -> bool {
+        self.mode != TlsMode::Disabled
+    }
+
+    /// A server without TLS is to be refused.
+    pub fn is_required(&self) -> bool {
+        !matches!(self.mode, TlsMode::Disabled | TlsMode::Preferred)
+    }
+
+    /// Runs the TLS handshake with the server called `host`. Has no time limit of its own.
+    ///
+    /// # Errors
+    /// The handshake failed; most often the certificate did not please.
+    pub(crate) async fn connect(&self, tcp: TcpStream, host: &str) -> io::Result<Stream> {
+        let Some(config) = self.config.clone() else {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "TLS is disabled"));
+        };
+        let name = match ServerName::try_from(host.to_owned()) {
+            Ok(name) => name,
+            // Names that no certificate can hold do not matter where the name is not verified.
+            Err(_) if self.mode != TlsMode::VerifyIdentity => ServerName::from(tcp.peer_addr()?.ip()),
+            Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidInput, error)),
+        };
+        let tls = TlsConnector::from(config).connect(name, tcp).await.map_err(super::handshake_error)?;
+        Ok(Stream::Tls(Box::new(tls.into())))
+    }
+}
+
+fn roots(options: &ClientTlsOptions) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    match &options.ca_file {
+        Some(path) => {
+            for certificate in read_certificates(path)? {
+                roots.add(certificate).map_err(|error| file_error(path, format!("not usable as a CA: {error}")))?;
+            }
+        }
+        None => {
+            let found = rustls_native_certs::load_native_certs();
+            roots.add_parsable_certificates(found.certs);
+            if roots.is_empty() {
+                let reasons: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
+                let reasons = if reasons.is_empty() { "none found".into() } else { reasons.join("; ") };
+                return Err(TlsError::SystemRoots(reasons));
+            }
+        }
+    }
+    Ok(roots)
+}

@@ -1,0 +1,194 @@
+//! One run of a server program.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::LabError;
+use crate::client;
+
+/// Longest that a start may take on a slow and busy machine; crash recovery is part of it.
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// Longest that one look at the port may take.
+const GREETING_LIMIT: Duration = Duration::from_secs(2);
+/// Both families write it when they accept connections, after crash recovery.
+const READY: &str = "ready for connections";
+/// What the families write when another process has the port.
+const PORT_TAKEN: [&str; 2] = ["Address already in use", "already have another"];
+
+/// Kills the server and removes its folder when its standard input closes, which happens when this process ends, even
+/// by SIGKILL. (A parent-death signal would come when the starting *thread* ends.)
+const WATCHDOG: &str = "read -r _; kill -9 \"$1\" 2>/dev/null; rm -rf -- \"$2\"";
+
+/// Why a start did not work.
+pub(super) enum StartError {
+    /// Another process has the port: worth another try.
+    PortTaken,
+    /// Not worth another try.
+    Failed(LabError),
+}
+
+/// A running server and the watchdog that ends it with us.
+#[derive(Debug)]
+pub(super) struct Process {
+    server: Child,
+    watchdog: Child,
+}
+
+impl Process {
+    /// Starts `program` with the configuration in `folder`; returns when it accepts connections.
+    pub(super) fn start(program: &Path, folder: &Path, port: u16) -> Result<Process, StartError> {
+        let log_path = folder.join("server.log");
+        let opened = OpenOptions::new().create(true).append(true).open(&log_path).and_then(|log| {
+            let second = log.try_clone()?;
+            Ok((log.metadata()?.len(), log, second))
+        });
+        let (log_start, log, second) = opened.map_err(LabError::file("open", &log_path)).map_err(StartError::Failed)?;
+        let mut defaults = std::ffi::OsString::from("--defaults-file=");
+        defaults.push(folder.join("server.cnf"));
+        // Its own process group: Ctrl-C in a terminal must reach the proxy first, the servers by their owner.
+        let mut server = Command::new(program)
+            .arg(defaults)
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(second)
+            .process_group(0)
+            .spawn()
+            .map_err(LabError::file("run", program))
+            .map_err(StartError::Failed)?;
+        match spawn_watchdog(server.id(), folder) {
+            Ok(watchdog) => {
+                let mut process = Process { server, watchdog };
+                match process.wait_ready(&log_path, log_start, port) {
+                    Ok(()) => Ok(process),
+                    Err(error) => {
+                        process.kill();
+                        Err(error)
+                    }
+                }
+            }
+            Err(error) => {
+                let _ = server.kill();
+                let _ = server.wait();
+                Err(StartError::Failed(error))
+            }
+        }
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.server.id()
+    }
+
+    pub(super) fn is_running(&mut self) -> bool {
+        matches!(self.server.try_wait(), Ok(None))
+    }
+
+    /// SIGKILL, and waits until the process is gone.
+    pub(super) fn kill(mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+        self.dismiss_watchdog();
+    }
+
+    /// SIGTERM, and waits; SIGKILL after `limit`. False when it came to that.
+    pub(super) fn terminate(mut self, limit: Duration) -> Result<bool, LabError> {
+        if self.is_running() {
+            self.signal("TERM")?;
+        }
+        let ended = client::wait(&mut self.server, limit).map_err(LabError::io("wait for a server"))?;
+        self.kill();
+        Ok(ended.is_some())
+    }
+
+    /// Sends a signal by its short name. A shell does it: the standard library has no other signal than SIGKILL.
+    pub(super) fn signal(&self, name: &str) -> Result<(), LabError> {
+        let pid = self.pid().to_string();
+        let status = Command::new("/bin/sh")
+            .args(["-c", "kill -s \"$1\" \"$2\"", "sh", name, &pid])
+            .stdin(Stdio::null())
+            .status()
+            .map_err(LabError::io(format!("send SIG{name} to process {pid}")))?;
+        if status.success() {
+            return Ok(());
+        }
+        let source = std::io::Error::other(status.to_string());
+        Err(LabError::Io { doing: format!("send SIG{name} to process {pid}"), source })
+    }
+
+    fn dismiss_watchdog(&mut self) {
+        // Before its input closes, or it would kill whatever has the server's process id by then.
+        let _ = self.watchdog.kill();
+        let _ = self.watchdog.wait();
+    }
+
+    fn wait_ready(&mut self, log: &Path, log_start: u64, port: u16) -> Result<(), StartError> {
+        let deadline = Instant::now() + START_LIMIT;
+        let mut ready = false;
+        let failed = |what: String| StartError::Failed(LabError::Start { port, what, log: log_end(log, log_start) });
+        loop {
+            let ended =
+                self.server.try_wait().map_err(LabError::io("wait for a server")).map_err(StartError::Failed)?;
+            let text = log_end(log, log_start);
+            if let Some(status) = ended {
+                let taken = PORT_TAKEN.iter().any(|words| text.contains(words));
+                return Err(if taken { StartError::PortTaken } else { failed(format!("ended ({status})")) });
+            }
+            // Remembered, because more lines may push it out of the part that is read.
+            ready = ready || text.contains(READY);
+            if ready && answers(port) {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                return Err(failed(format!("was not ready after {START_LIMIT:?}")));
+            }
+            thread::sleep(client::POLL_INTERVAL);
+        }
+    }
+}
+
+/// The end of a log (at most 8 KiB), but nothing from before `start`.
+pub(super) fn log_end(path: &Path, start: u64) -> String {
+    const LENGTH: u64 = 8192;
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(start.max(length.saturating_sub(LENGTH))))?;
+        let mut bytes = Vec::new();
+        file.take(LENGTH).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    match read() {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) => format!("(cannot read {}: {error})", path.display()),
+    }
+}
+
+fn spawn_watchdog(pid: u32, folder: &Path) -> Result<Child, LabError> {
+    Command::new("/bin/sh")
+        .args(["-c", WATCHDOG, "sqluice-lab-watchdog", &pid.to_string()])
+        .arg(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .map_err(LabError::io("run /bin/sh"))
+}
+
+/// Whether the server sends a packet: its greeting, or the error that it knows no account for this host.
+fn answers(port: u16) -> bool {
+    let first_packet = || -> std::io::Result<()> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let mut socket = TcpStream::connect_timeout(&address, GREETING_LIMIT)?;
+        socket.set_read_timeout(Some(GREETING_LIMIT))?;
+        // The header (length and number) and the first byte of the payload.
+        socket.read_exact(&mut [0; 5])
+    };
+    first_packet().is_ok()
+}

@@ -352,9 +352,11 @@ bitflags! {
 /// Encodings told apart by how a byte that looks like ASCII may be the tail of a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Encoding {
-    /// No multi-byte character holds a byte below 0x80 (utf8, latin1, euckr, …).
+    /// No multi-byte character holds a byte below 0x80 (latin1, euckr, …).
     #[default]
     AsciiSafe,
+    /// utf8mb4 and utf8mb3: read like [`Encoding::AsciiSafe`], but the value of a literal is known beyond ASCII.
+    Utf8,
     /// big5: the second byte may be 0x40..=0x7e.
     Big5,
     /// gbk: the second byte may be 0x40..=0x7e.
@@ -363,6 +365,13 @@ pub enum Encoding {
     Sjis,
     /// gb18030: the second byte may be 0x30..=0x39 or 0x40..=0x7e.
     Gb18030,
+}
+
+impl Encoding {
+    /// Whether no multi-byte character holds a byte below 0x80.
+    pub fn is_ascii_safe(self) -> bool {
+        matches!(self, Encoding::AsciiSafe | Encoding::Utf8)
+    }
 }
 
 /// What the servers know of a stored function.

@@ -1,0 +1,239 @@
+//! Tells what a text is, where it may run and what it does to the session.
+//!
+//! One pass over the tokens. Each statement's verb picks a reader in a sub-module; what the readers have in common —
+//! functions, variables, locking clauses — is found by [`query`]'s scan. Whatever is not recognised stays on the primary.
+
+mod account;
+mod admin;
+mod definition;
+mod lock;
+mod prepared;
+mod query;
+mod routine;
+mod set;
+mod show;
+mod transaction;
+
+use crate::cursor::Cursor;
+use crate::hint;
+use crate::lexer::TokenKind;
+use crate::statement::{Access, Asks, Dialect, Effect, Functions, Hint, Kind, Statement, TransactionStep, Value, Why};
+use crate::text;
+use crate::words::W;
+
+/// Reads one client request. Never fails: what it does not know is [`Kind::Unknown`] and runs on the primary.
+///
+/// `functions` is asked, with names as they are written, about every call of a function that is not built in.
+pub fn classify(text: &[u8], dialect: &Dialect, functions: &dyn Functions) -> Statement {
+    let mut classifier = Classifier::new(text, dialect, functions);
+    classifier.run();
+    classifier.finish()
+}
+
+/// Statements that EXECUTE IMMEDIATE may nest in one another: the servers refuse any nesting.
+const NESTING_MAX: u8 = 1;
+
+struct Classifier<'a> {
+    cursor: Cursor<'a>,
+    functions: &'a dyn Functions,
+    kind: Option<Kind>,
+    access: Access,
+    transaction: Option<TransactionStep>,
+    effects: Vec<Effect>,
+    asks: Asks,
+    hint: Option<Hint>,
+    parts: u16,
+    nesting: u8,
+    /// Every user variable of the statement is assigned (LOAD DATA).
+    variables_assigned: bool,
+}
+
+impl<'a> Classifier<'a> {
+    fn new(text: &'a [u8], dialect: &Dialect, functions: &'a dyn Functions) -> Self {
+        Self {
+            cursor: Cursor::new(text, dialect),
+            functions,
+            kind: None,
+            access: Access::Read,
+            transaction: None,
+            effects: Vec::new(),
+            asks: Asks::empty(),
+            hint: None,
+            parts: 0,
+            nesting: 0,
+            variables_assigned: false,
+        }
+    }
+
+    fn run(&mut self) {
+        loop {
+            while self.cursor.accept_kind(TokenKind::Semicolon) {}
+            if self.cursor.kind() == TokenKind::End {
+                break;
+            }
+            self.parts = self.parts.saturating_add(1);
+            self.variables_assigned = false;
+            self.statement();
+            // What a reader left over may still hold functions and variables.
+            self.scan();
+            if self.cursor.kind() == TokenKind::Bad {
+                self.bad();
+                break;
+            }
+        }
+        if self.hint.is_none() {
+            self.hint = self.cursor.hint().and_then(hint::parse);
+        }
+    }
+
+    fn finish(self) -> Statement {
+        Statement {
+            kind: self.kind.unwrap_or(Kind::Empty),
+            access: self.access,
+            transaction: self.transaction,
+            effects: self.effects,
+            asks: self.asks,
+            hint: self.hint,
+            parts: self.parts,
+        }
+    }
+
+    /// Notes the verb; the first one counts.
+    fn kind(&mut self, kind: Kind) {
+        if self.kind.is_none() {
+            self.kind = Some(kind);
+        }
+    }
+
+    /// Notes that the primary must run it; the first reason counts.
+    fn primary(&mut self, why: Why) {
+        if self.access == Access::Read {
+            self.access = Access::Primary(why);
+        }
+    }
+
+    fn effect(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    fn may_change_session(&mut self) {
+        if !self.effects.contains(&Effect::MayChangeSession) {
+            self.effect(Effect::MayChangeSession);
+        }
+    }
+
+    /// The server will refuse this text, or reads it differently than we do.
+    fn bad(&mut self) {
+        self.kind(Kind::Unknown);
+        self.primary(Why::Unknown);
+        self.may_change_session();
+    }
+
+    fn unknown(&mut self) {
+        self.bad();
+        self.skip();
+    }
+
+    /// Skips to the end of the statement without looking.
+    fn skip(&mut self) {
+        while !self.cursor.at_end() {
+            self.cursor.bump();
+        }
+    }
+
+    /// A reader that needs no more than its kind and reason.
+    fn plain(&mut self, kind: Kind, why: Why) {
+        self.kind(kind);
+        self.primary(why);
+        self.skip();
+    }
+
+    fn committing(&mut self) {
+        self.transaction = Some(TransactionStep::ImplicitCommit);
+    }
+
+    fn assigned(&mut self, name: String, value: Value) {
+        self.effect(Effect::UserVariable { name, value });
+    }
+
+    /// The name of the user variable in hand.
+    fn user_variable(&self) -> String {
+        text::user_variable(self.cursor.token, self.cursor.text(), self.cursor.dialect())
+    }
+
+    /// Takes a possibly qualified name and gives it as it is written, white space around dots left out.
+    fn name(&mut self) -> Option<String> {
+        if !self.cursor.at_name() {
+            return None;
+        }
+        let mut name = String::new();
+        loop {
+            name.push_str(&String::from_utf8_lossy(self.cursor.bytes()));
+            self.cursor.bump();
+            if self.cursor.kind() != TokenKind::Dot {
+                return Some(name);
+            }
+            self.cursor.bump();
+            if !self.cursor.at_name() {
+                return Some(name);
+            }
+            name.push('.');
+        }
+    }
+
+    /// Takes one identifier and gives the name it stands for.
+    fn identifier(&mut self) -> Option<String> {
+        if !self.cursor.at_name() {
+            return None;
+        }
+        let name = text::identifier(self.cursor.token, self.cursor.text()).into_owned();
+        self.cursor.bump();
+        Some(name)
+    }
+
+    /// Skips the names, dots and modifiers in hand up to one of these words, a paren or the end.
+    fn skip_to(&mut self, words: &[W]) {
+        while !self.cursor.at_end() && !self.cursor.at_any(words) {
+            self.cursor.bump();
+        }
+    }
+
+    fn statement(&mut self) {
+        if self.cursor.kind() == TokenKind::Open {
+            return self.query();
+        }
+        match self.cursor.word {
+            W::Select | W::With | W::Values | W::Table => self.query(),
+            W::Insert | W::Replace => self.insert(),
+            W::Update => self.change(Kind::Update),
+            W::Delete => self.change(Kind::Delete),
+            W::Set => self.set(),
+            W::Begin | W::Start | W::Commit | W::Rollback | W::Savepoint | W::Release | W::Xa => self.transaction(),
+            W::Show => self.show(),
+            W::Desc | W::Describe | W::Explain => self.explain(),
+            W::Analyze => self.analyze(),
+            W::Help => {
+                self.kind(Kind::Show);
+                self.skip();
+            }
+            W::Use => self.use_schema(),
+            W::Call => self.call(),
+            W::Do => {
+                self.kind(Kind::Do);
+                self.cursor.bump();
+                self.scan();
+            }
+            W::Load => self.load(),
+            W::Lock | W::Unlock | W::Flush | W::Backup | W::Handler => self.lock(),
+            W::Prepare | W::Execute | W::Deallocate => self.prepared(),
+            W::Create | W::Alter | W::Drop | W::Rename | W::Truncate | W::Import => self.definition(),
+            W::Grant | W::Revoke => self.account(),
+            W::Get | W::Signal | W::Resignal => self.diagnostics(),
+            W::Kill => self.kill(),
+            W::Check | W::Checksum | W::Optimize | W::Repair | W::Cache | W::Reset | W::Purge | W::Install
+            | W::Uninstall | W::Change | W::Stop | W::Binlog | W::Shutdown | W::Restart | W::Clone => self.admin(),
+            W::If | W::Case | W::Loop | W::While | W::Repeat | W::For => self.compound(),
+            _ => self.unknown(),
+        }
+    }
+}

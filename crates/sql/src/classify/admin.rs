@@ -1,0 +1,68 @@
+//! Administration, KILL and diagnostics.
+
+use super::Classifier;
+use crate::lexer::TokenKind;
+use crate::statement::{Asks, Effect, Kind, Value, Why};
+use crate::words::W;
+
+impl Classifier<'_> {
+    /// Maintenance, replication control, plugins and the like; most of them commit what is open.
+    pub(super) fn admin(&mut self) {
+        let commits = match self.cursor.word {
+            W::Check | W::Optimize | W::Repair | W::Cache | W::Reset | W::Change | W::Start | W::Stop | W::Install
+            | W::Uninstall => true,
+            // CHECKSUM, PURGE, BINLOG, SHUTDOWN, RESTART, CLONE.
+            _ => false,
+        };
+        if commits {
+            self.committing();
+        }
+        // BINLOG replays events through this very session.
+        if self.cursor.at(W::Binlog) {
+            self.may_change_session();
+        }
+        self.plain(Kind::Administration, Why::Administration);
+    }
+
+    /// KILL [HARD | SOFT] [CONNECTION | QUERY [ID]] number, KILL … USER name.
+    pub(super) fn kill(&mut self) {
+        self.kind(Kind::Kill);
+        self.primary(Why::Administration);
+        self.cursor.bump();
+        let (mut query_only, mut user, mut query_id) = (false, false, false);
+        while self.cursor.at_any(&[W::Hard, W::Soft, W::Connection, W::Query, W::User, W::Id]) {
+            query_only |= self.cursor.at(W::Query);
+            user |= self.cursor.at(W::User);
+            query_id |= self.cursor.at(W::Id);
+            self.cursor.bump();
+        }
+        if user || query_id {
+            return self.skip();
+        }
+        let id = match self.cursor.kind() {
+            TokenKind::Number if self.cursor.ahead().at_end() => {
+                std::str::from_utf8(self.cursor.bytes()).ok().and_then(|digits| digits.parse().ok())
+            }
+            _ => None,
+        };
+        self.effect(Effect::Kill { query_only, id });
+        self.scan();
+    }
+
+    /// GET DIAGNOSTICS, SIGNAL, RESIGNAL.
+    pub(super) fn diagnostics(&mut self) {
+        self.kind(Kind::Diagnostics);
+        self.primary(Why::SessionState);
+        if !self.cursor.at(W::Get) {
+            return self.scan();
+        }
+        self.asks |= Asks::DIAGNOSTICS;
+        while !self.cursor.at_end() {
+            if self.cursor.kind() == TokenKind::UserVariable && self.cursor.ahead().at_operator(b"=") {
+                let name = self.user_variable();
+                self.assigned(name, Value::Unknown);
+            }
+            self.cursor.bump();
+        }
+    }
+}

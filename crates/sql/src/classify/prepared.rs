@@ -1,0 +1,94 @@
+//! PREPARE, EXECUTE and DEALLOCATE as text.
+
+use super::{Classifier, NESTING_MAX};
+use crate::lexer::TokenKind;
+use crate::statement::{Effect, Kind, Why};
+use crate::text;
+use crate::words::W;
+
+impl Classifier<'_> {
+    pub(super) fn prepared(&mut self) {
+        self.kind(Kind::PreparedText);
+        match self.cursor.word {
+            W::Prepare => self.prepare(),
+            W::Deallocate => {
+                self.cursor.bump();
+                self.deallocate();
+            }
+            _ => self.execute(),
+        }
+    }
+
+    fn prepare(&mut self) {
+        self.primary(Why::SessionChange);
+        self.cursor.bump();
+        let Some(name) = self.identifier() else { return self.unknown() };
+        if !self.cursor.accept(W::From) {
+            return self.unknown();
+        }
+        let text = self.only_string().and_then(|bytes| String::from_utf8(bytes).ok());
+        self.effect(Effect::PrepareText { name: name.to_lowercase(), text });
+        self.scan();
+    }
+
+    /// The string in hand if nothing else follows it but USING.
+    fn only_string(&self) -> Option<Vec<u8>> {
+        let mut after = self.cursor;
+        let mut value = Vec::new();
+        while after.kind() == TokenKind::String {
+            value.extend(text::string(after.token, after.text(), after.dialect()));
+            after.bump();
+        }
+        let whole = self.cursor.kind() == TokenKind::String && (after.at_end() || after.at(W::Using));
+        whole.then_some(value)
+    }
+
+    /// DEALLOCATE PREPARE name, DROP PREPARE name: PREPARE is in hand.
+    pub(super) fn deallocate(&mut self) {
+        self.kind(Kind::PreparedText);
+        self.primary(Why::SessionChange);
+        self.cursor.bump();
+        match self.identifier() {
+            Some(name) => self.effect(Effect::DeallocateText { name: name.to_lowercase() }),
+            None => self.bad(),
+        }
+        self.skip();
+    }
+
+    fn execute(&mut self) {
+        self.cursor.bump();
+        if self.cursor.accept(W::Immediate) {
+            return self.execute_immediate();
+        }
+        self.primary(Why::SessionState);
+        match self.identifier() {
+            Some(name) => self.effect(Effect::ExecuteText { name: name.to_lowercase() }),
+            None => self.bad(),
+        }
+        self.scan();
+    }
+
+    /// The literal is read as a text of its own: what it does is what this statement does.
+    fn execute_immediate(&mut self) {
+        match self.only_string() {
+            Some(inner) if self.nesting < NESTING_MAX => {
+                let mut classifier = Classifier::new(&inner, self.cursor.dialect(), self.functions);
+                classifier.nesting = self.nesting + 1;
+                classifier.run();
+                let inner = classifier.finish();
+                if let crate::statement::Access::Primary(why) = inner.access {
+                    self.primary(why);
+                }
+                self.asks |= inner.asks;
+                self.effects.extend(inner.effects);
+                self.transaction = inner.transaction.or(self.transaction);
+            }
+            _ => {
+                self.primary(Why::Unknown);
+                self.effect(Effect::ExecuteText { name: String::new() });
+                self.may_change_session();
+            }
+        }
+        self.scan();
+    }
+}

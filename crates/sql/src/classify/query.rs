@@ -1,0 +1,455 @@
+//! SELECT and what changes data: the scan that every expression goes through.
+
+use super::Classifier;
+use crate::cursor::Cursor;
+use crate::lexer::TokenKind;
+use crate::statement::{Asks, Effect, FunctionAccess, Kind, Modes, Value, Why};
+use crate::text;
+use crate::words::{Flags, W};
+
+/// System variables that speak of the server, not of the session: the client takes the answer for the primary's.
+const SERVER_VARIABLES: [&str; 22] = [
+    "hostname",
+    "server_id",
+    "server_uuid",
+    "server_uid",
+    "read_only",
+    "super_read_only",
+    "innodb_read_only",
+    "port",
+    "report_host",
+    "gtid_executed",
+    "gtid_purged",
+    "gtid_owned",
+    "gtid_binlog_pos",
+    "gtid_binlog_state",
+    "gtid_current_pos",
+    "gtid_slave_pos",
+    "last_gtid",
+    "wsrep_last_written_gtid",
+    "datadir",
+    "socket",
+    "pid_file",
+    "offline_mode",
+];
+
+impl Classifier<'_> {
+    /// SELECT, TABLE, VALUES, parenthesised and WITH.
+    pub(super) fn query(&mut self) {
+        if self.cursor.at(W::With) {
+            return self.with();
+        }
+        self.kind(Kind::Select);
+        self.scan();
+    }
+
+    /// WITH: what follows the list may be a SELECT or a change.
+    fn with(&mut self) {
+        self.cursor.bump();
+        self.cte_list();
+        match self.cursor.word {
+            W::Update => self.change(Kind::Update),
+            W::Delete => self.change(Kind::Delete),
+            W::Insert | W::Replace => self.insert(),
+            W::Select | W::Values | W::Table => self.query(),
+            _ if self.cursor.kind() == TokenKind::Open => self.query(),
+            _ => self.unknown(),
+        }
+    }
+
+    /// The list after WITH: names with column lists, which look like calls, and queries in parentheses.
+    fn cte_list(&mut self) {
+        self.cursor.accept(W::Recursive);
+        while self.cursor.at_name() {
+            self.cursor.bump();
+            if self.cursor.kind() == TokenKind::Open {
+                self.skip_parens();
+            }
+            if !self.cursor.accept(W::As) || self.cursor.kind() != TokenKind::Open {
+                return;
+            }
+            self.scan_parens();
+            // MariaDB: CYCLE columns RESTRICT.
+            if self.cursor.accept(W::Cycle) {
+                self.skip_to(&[W::Restrict]);
+                self.cursor.bump();
+            }
+            if !self.cursor.accept_kind(TokenKind::Comma) {
+                return;
+            }
+        }
+    }
+
+    /// Skips a parenthesised list that holds names only.
+    pub(super) fn skip_parens(&mut self) {
+        let mut depth = 0usize;
+        while !self.cursor.at_end() {
+            match self.cursor.kind() {
+                TokenKind::Open => depth += 1,
+                TokenKind::Close => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            self.cursor.bump();
+            if depth == 0 {
+                return;
+            }
+        }
+    }
+
+    /// INSERT and REPLACE: the table's column list must not be taken for a call.
+    pub(super) fn insert(&mut self) {
+        self.kind(Kind::Insert);
+        self.primary(Why::Writes);
+        self.cursor.bump();
+        while self.cursor.at_any(&[W::LowPriority, W::HighPriority, W::Delayed, W::Ignore]) {
+            self.cursor.bump();
+        }
+        self.cursor.accept(W::Into);
+        self.skip_name();
+        if self.cursor.accept(W::Partition) && self.cursor.kind() == TokenKind::Open {
+            self.skip_parens();
+        }
+        // A column list holds names only; a query in parentheses begins with a verb.
+        if self.cursor.kind() == TokenKind::Open
+            && !self.cursor.ahead().at_any(&[W::Select, W::With, W::Values, W::Table])
+            && self.cursor.ahead().kind() != TokenKind::Open
+        {
+            self.skip_parens();
+        }
+        if self.cursor.accept(W::With) {
+            self.cte_list();
+        }
+        self.scan();
+    }
+
+    fn skip_name(&mut self) {
+        while self.cursor.at_name() {
+            self.cursor.bump();
+            if !self.cursor.accept_kind(TokenKind::Dot) {
+                return;
+            }
+        }
+    }
+
+    /// UPDATE and DELETE.
+    pub(super) fn change(&mut self, kind: Kind) {
+        self.kind(kind);
+        self.primary(Why::Writes);
+        self.cursor.bump();
+        self.scan();
+    }
+
+    /// LOAD DATA, LOAD XML and LOAD INDEX.
+    pub(super) fn load(&mut self) {
+        self.cursor.bump();
+        if self.cursor.at(W::Index) {
+            return self.plain(Kind::Administration, Why::Administration);
+        }
+        self.kind(Kind::Load);
+        self.primary(Why::Writes);
+        self.variables_assigned = true;
+        self.skip_to(&[W::Into]);
+        self.cursor.accept(W::Into);
+        self.scan();
+    }
+
+    /// Looks at every token up to the end of the statement.
+    pub(super) fn scan(&mut self) {
+        while !self.cursor.at_end() {
+            self.scan_token();
+        }
+    }
+
+    /// Looks at the tokens of one parenthesised part, parentheses included.
+    pub(super) fn scan_parens(&mut self) {
+        let mut depth = 0usize;
+        while !self.cursor.at_end() {
+            match self.cursor.kind() {
+                TokenKind::Open => depth += 1,
+                TokenKind::Close => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            self.scan_token();
+            if depth == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Looks at the tokens up to a comma outside parentheses, or one of these words, or the end.
+    pub(super) fn scan_item(&mut self, stop: &[W]) {
+        let mut depth = 0usize;
+        while !self.cursor.at_end() {
+            match self.cursor.kind() {
+                TokenKind::Open => depth += 1,
+                TokenKind::Close => depth = depth.saturating_sub(1),
+                TokenKind::Comma if depth == 0 => return,
+                _ if depth == 0 && self.cursor.at_any(stop) => return,
+                _ => {}
+            }
+            self.scan_token();
+        }
+    }
+
+    /// Looks at one token, or at the few that belong together.
+    pub(super) fn scan_token(&mut self) {
+        match self.cursor.kind() {
+            TokenKind::Word => self.scan_word(),
+            TokenKind::QuotedIdentifier => self.scan_name(),
+            TokenKind::UserVariable => self.scan_user_variable(),
+            TokenKind::SystemVariable => self.scan_system_variable(),
+            TokenKind::Assign => {
+                self.primary(Why::AssignsVariable);
+                self.cursor.bump();
+            }
+            _ => self.cursor.bump(),
+        }
+    }
+
+    fn scan_word(&mut self) {
+        match self.cursor.word {
+            W::None => self.scan_name(),
+            W::For => {
+                self.cursor.bump();
+                if self.cursor.at_any(&[W::Update, W::Share]) {
+                    self.primary(Why::LockingRead);
+                    self.cursor.bump();
+                }
+            }
+            W::Lock => {
+                self.primary(Why::LockingRead);
+                self.cursor.bump();
+            }
+            W::Into => self.into_target(),
+            W::Procedure => {
+                self.cursor.bump();
+                if self.cursor.at(W::Analyse) {
+                    self.cursor.bump();
+                } else {
+                    self.primary(Why::Unknown);
+                }
+            }
+            W::Next | W::Previous => {
+                self.cursor.bump();
+                if self.cursor.accept(W::Value) && self.cursor.at(W::For) {
+                    self.primary(Why::Sequence);
+                }
+            }
+            W::With => {
+                // Lists of names with columns stand only where a query can begin.
+                let query = matches!(self.cursor.before, TokenKind::Open | TokenKind::Semicolon)
+                    || matches!(self.cursor.before_word, W::As | W::Is);
+                self.cursor.bump();
+                if query {
+                    self.cte_list();
+                }
+            }
+            W::SqlCalcFoundRows => {
+                if !self.effects.contains(&Effect::CalcFoundRows) {
+                    self.effect(Effect::CalcFoundRows);
+                }
+                self.cursor.bump();
+            }
+            // None of these can stand in a read; being here means that the text is not what it seems.
+            W::Update | W::Delete | W::Create | W::Drop | W::Alter | W::Grant | W::Revoke | W::Call | W::Load => {
+                self.primary(Why::Writes);
+                self.cursor.bump();
+            }
+            W::Insert | W::Replace if self.cursor.ahead().kind() != TokenKind::Open => {
+                self.primary(Why::Writes);
+                self.cursor.bump();
+            }
+            _ => self.scan_name(),
+        }
+    }
+
+    /// INTO in a query.
+    fn into_target(&mut self) {
+        self.primary(Why::Into);
+        self.cursor.bump();
+        while self.cursor.kind() == TokenKind::UserVariable {
+            let name = self.user_variable();
+            self.assigned(name, Value::Unknown);
+            self.cursor.bump();
+            if !self.cursor.accept_kind(TokenKind::Comma) {
+                break;
+            }
+        }
+    }
+
+    fn scan_user_variable(&mut self) {
+        // `'user'@'host'`: an account, not a variable.
+        let account = self.cursor.before_end == self.cursor.token.start
+            && matches!(self.cursor.before, TokenKind::String | TokenKind::QuotedIdentifier | TokenKind::Word);
+        if account {
+            return self.cursor.bump();
+        }
+        self.asks |= Asks::USER_VARIABLES;
+        let ahead = self.cursor.ahead();
+        if ahead.kind() == TokenKind::Assign || self.variables_assigned {
+            let name = self.user_variable();
+            self.assigned(name, Value::Unknown);
+            if !self.variables_assigned {
+                self.primary(Why::AssignsVariable);
+            }
+        }
+        self.cursor.bump();
+    }
+
+    fn scan_system_variable(&mut self) {
+        self.asks |= Asks::SYSTEM_VARIABLES;
+        let (scope, name) = self.system_variable();
+        if scope.is_global() || SERVER_VARIABLES.contains(&name.as_str()) || name.starts_with("wsrep_") {
+            self.primary(Why::Administration);
+        }
+        match name.as_str() {
+            "last_insert_id" | "identity" => {
+                self.asks |= Asks::LAST_INSERT_ID;
+                self.primary(Why::SessionState);
+            }
+            "warning_count" | "error_count" => {
+                self.asks |= Asks::DIAGNOSTICS;
+                self.primary(Why::SessionState);
+            }
+            "pseudo_thread_id" => self.asks |= Asks::CONNECTION_ID,
+            "in_transaction" | "rand_seed1" | "rand_seed2" | "insert_id" => {
+                self.asks |= Asks::CONNECTION;
+                self.primary(Why::SessionState);
+            }
+            _ => {}
+        }
+    }
+
+    /// An identifier, perhaps qualified, perhaps the name of a function that is called.
+    fn scan_name(&mut self) {
+        let first = self.cursor;
+        let alias = matches!(first.before_word, W::As | W::Into | W::Table) || first.before == TokenKind::Close;
+        self.cursor.bump();
+        let mut last = first;
+        let mut schema = None;
+        while self.cursor.kind() == TokenKind::Dot {
+            let ahead = self.cursor.ahead();
+            if !ahead.at_name() {
+                break;
+            }
+            schema = Some(last);
+            last = ahead;
+            self.cursor = ahead;
+            self.cursor.bump();
+        }
+        if self.cursor.kind() != TokenKind::Open {
+            if schema.is_some() && self.cursor.dialect().modes.contains(Modes::ORACLE) {
+                let name = last.bytes();
+                if name.eq_ignore_ascii_case(b"nextval") || name.eq_ignore_ascii_case(b"currval") {
+                    self.primary(Why::Sequence);
+                }
+            }
+            return;
+        }
+        if alias {
+            return;
+        }
+        match schema {
+            Some(schema) => self.stored_function(Some(&schema), &last),
+            None => self.function(&first),
+        }
+    }
+
+    /// `name (`, unqualified. The parenthesis is in hand.
+    fn function(&mut self, name: &Cursor<'_>) {
+        let adjacent = name.token.end == self.cursor.token.start;
+        let entry = match name.kind() {
+            TokenKind::Word => name.entry,
+            _ => crate::words::find(text::identifier(name.token, name.text()).as_bytes()),
+        };
+        if entry.word != W::None && entry.flags.contains(Flags::FUNCTION) && self.special_function(entry.word) {
+            return;
+        }
+        let quoted = name.kind() != TokenKind::Word;
+        let known = if quoted {
+            // Only functions that are found by name, not by grammar, can be called in quotes.
+            entry.flags.contains(Flags::FUNCTION) && !entry.flags.contains(Flags::ADJACENT)
+        } else if entry.flags.contains(Flags::ADJACENT) {
+            adjacent || self.cursor.dialect().modes.contains(Modes::IGNORE_SPACE)
+        } else if entry.flags.contains(Flags::TYPE) {
+            matches!(name.before, TokenKind::Word | TokenKind::QuotedIdentifier)
+        } else {
+            entry.flags.intersects(Flags::FUNCTION | Flags::BEFORE_PAREN)
+        };
+        if !known {
+            self.stored_function(None, name);
+        }
+    }
+
+    fn stored_function(&mut self, schema: Option<&Cursor<'_>>, name: &Cursor<'_>) {
+        self.asks |= Asks::STORED_FUNCTIONS;
+        let schema = schema.map(|schema| text::identifier(schema.token, schema.text()));
+        let name = text::identifier(name.token, name.text());
+        match self.functions.access(schema.as_deref(), &name) {
+            FunctionAccess::Reads => {}
+            FunctionAccess::Writes => self.primary(Why::WritingFunction),
+            FunctionAccess::Unknown => {
+                self.primary(Why::UnknownFunction);
+                self.may_change_session();
+            }
+        }
+    }
+
+    /// Built-in functions that do more than compute. The opening parenthesis is in hand.
+    fn special_function(&mut self, word: W) -> bool {
+        let argument = self.cursor.ahead();
+        let none = argument.kind() == TokenKind::Close;
+        match word {
+            W::GetLock => {
+                self.primary(Why::Locks);
+                let name = self.lock_name(argument);
+                self.effect(Effect::TakeUserLock(name));
+            }
+            W::ReleaseLock => {
+                self.primary(Why::Locks);
+                let name = self.lock_name(argument);
+                self.effect(Effect::ReleaseUserLock(name));
+            }
+            W::ReleaseAllLocks => {
+                self.primary(Why::Locks);
+                self.effect(Effect::ReleaseAllUserLocks);
+            }
+            W::IsFreeLock | W::IsUsedLock => self.primary(Why::Locks),
+            W::Nextval | W::Lastval | W::Setval => self.primary(Why::Sequence),
+            W::LastInsertId if none => {
+                self.asks |= Asks::LAST_INSERT_ID;
+                self.primary(Why::SessionState);
+            }
+            W::LastInsertId => {
+                self.primary(Why::SideEffect);
+            }
+            W::FoundRows => {
+                self.asks |= Asks::FOUND_ROWS;
+                self.primary(Why::SessionState);
+            }
+            W::RowCount => {
+                self.asks |= Asks::ROW_COUNT;
+                self.primary(Why::SessionState);
+            }
+            W::ConnectionId => self.asks |= Asks::CONNECTION_ID,
+            W::PsCurrentThreadId => {
+                self.asks |= Asks::CONNECTION;
+                self.primary(Why::SessionState);
+            }
+            W::LoadFile => self.primary(Why::Administration),
+            W::ServerFunction => self.primary(Why::Administration),
+            _ => return false,
+        }
+        true
+    }
+
+    /// The lock's name when the argument is one plain string.
+    fn lock_name(&self, argument: Cursor<'_>) -> Option<String> {
+        let after = argument.ahead();
+        if argument.kind() != TokenKind::String || !matches!(after.kind(), TokenKind::Comma | TokenKind::Close) {
+            return None;
+        }
+        let name = text::string(argument.token, argument.text(), argument.dialect());
+        Some(String::from_utf8(name).ok()?.to_lowercase())
+    }
+}

@@ -1,0 +1,77 @@
+//! What may hold `;` without ending: the bodies of routines, triggers and events, and compound statements.
+
+use super::Classifier;
+use crate::lexer::TokenKind;
+use crate::statement::{Kind, Modes, Why};
+use crate::words::W;
+
+impl Classifier<'_> {
+    /// CREATE of a routine, trigger or event: the body is stored, not run.
+    pub(super) fn routine(&mut self) {
+        self.kind(Kind::Definition);
+        self.primary(Why::Definition);
+        self.committing();
+        if self.cursor.dialect().modes.contains(Modes::ORACLE) {
+            // Declarations before BEGIN hold `;` too. The rest of the text is taken as the body; should another
+            // statement follow it, its effects are covered by what is noted here.
+            self.may_change_session();
+            while !matches!(self.cursor.kind(), TokenKind::End | TokenKind::Bad) {
+                self.cursor.bump();
+            }
+            return;
+        }
+        self.body();
+    }
+
+    /// BEGIN NOT ATOMIC … END, IF, LOOP and the like outside a routine.
+    pub(super) fn compound(&mut self) {
+        self.kind(Kind::Compound);
+        self.primary(Why::Procedure);
+        self.may_change_session();
+        self.body();
+    }
+
+    pub(super) fn call(&mut self) {
+        self.kind(Kind::Call);
+        self.primary(Why::Procedure);
+        self.may_change_session();
+        self.cursor.bump();
+        let _ = self.name();
+        self.scan();
+    }
+
+    /// Skips a body up to the `;` outside all of its blocks.
+    ///
+    /// BEGIN and CASE open a block wherever they stand; IF, LOOP, WHILE, REPEAT and FOR only where a statement can
+    /// begin, for IF() and REPEAT() are functions too. END closes one, and takes the word after it along.
+    fn body(&mut self) {
+        let mut depth = 0usize;
+        let mut statement_begins = true;
+        loop {
+            match self.cursor.kind() {
+                TokenKind::End | TokenKind::Bad => return,
+                TokenKind::Semicolon if depth == 0 => return,
+                _ => {}
+            }
+            let word = self.cursor.word;
+            let label = self.cursor.kind() == TokenKind::Other && self.cursor.bytes() == b":";
+            let opens = match word {
+                W::Begin | W::Case => true,
+                W::If | W::Loop | W::While | W::Repeat | W::For => statement_begins,
+                _ => false,
+            };
+            statement_begins = label
+                || self.cursor.kind() == TokenKind::Semicolon
+                || matches!(word, W::Begin | W::Then | W::Else | W::Do | W::Loop | W::Repeat | W::Row);
+            self.cursor.bump();
+            if opens {
+                depth += 1;
+            } else if word == W::End {
+                depth = depth.saturating_sub(1);
+                if self.cursor.at_any(&[W::If, W::Case, W::Loop, W::While, W::Repeat, W::For]) {
+                    self.cursor.bump();
+                }
+            }
+        }
+    }
+}

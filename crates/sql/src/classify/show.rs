@@ -1,0 +1,142 @@
+//! SHOW, DESCRIBE, EXPLAIN, ANALYZE and USE.
+
+use super::Classifier;
+use crate::lexer::TokenKind;
+use crate::statement::{Asks, Effect, Kind, Value, Why};
+use crate::words::W;
+
+/// Verbs that EXPLAIN and ANALYZE take.
+const EXPLAINABLE: [W; 8] =
+    [W::Select, W::With, W::Values, W::Table, W::Insert, W::Replace, W::Update, W::Delete];
+
+impl Classifier<'_> {
+    /// SHOW: what every server answers alike is a read; what speaks of one server or of the connection is not.
+    pub(super) fn show(&mut self) {
+        self.kind(Kind::Show);
+        self.cursor.bump();
+        let mut global = false;
+        while self.cursor.at_any(&[W::Full, W::Extended, W::Global, W::Session, W::Local]) {
+            global |= self.cursor.at(W::Global);
+            self.cursor.bump();
+        }
+        match self.cursor.word {
+            W::Tables | W::Columns | W::Fields | W::Index | W::Indexes | W::Keys | W::Create | W::Databases
+            | W::Schemas | W::Triggers | W::Events | W::Character | W::Charset | W::Collation | W::Grants
+            | W::Privileges | W::Engines | W::Package | W::Contributors | W::Authors | W::Storage => {}
+            // TABLE STATUS and TABLE TYPES, unlike TABLES, come as two words.
+            W::Table => {}
+            W::Procedure | W::Function if self.cursor.ahead().at(W::Status) => {}
+            W::Warnings | W::Errors => {
+                self.asks |= Asks::DIAGNOSTICS;
+                self.primary(Why::SessionState);
+            }
+            // COUNT(*) WARNINGS
+            W::Count => {
+                self.asks |= Asks::DIAGNOSTICS;
+                self.primary(Why::SessionState);
+            }
+            W::Profile | W::Profiles => {
+                self.asks |= Asks::CONNECTION;
+                self.primary(Why::SessionState);
+            }
+            W::Status if !global => {
+                self.asks |= Asks::CONNECTION;
+                self.primary(Why::SessionState);
+            }
+            W::Variables => {
+                self.asks |= Asks::SYSTEM_VARIABLES;
+                self.primary(Why::Administration);
+            }
+            _ => self.primary(Why::Administration),
+        }
+        // A WHERE clause may call functions; a name before it is no call.
+        self.skip_to(&[W::Where]);
+        self.scan();
+    }
+
+    pub(super) fn use_schema(&mut self) {
+        self.kind(Kind::Use);
+        self.primary(Why::SessionChange);
+        self.cursor.bump();
+        match self.identifier() {
+            Some(name) if self.cursor.at_end() => self.effect(Effect::Schema(name)),
+            _ => self.unknown(),
+        }
+    }
+
+    /// EXPLAIN, DESCRIBE and DESC: of a table, a statement or a connection.
+    pub(super) fn explain(&mut self) {
+        self.cursor.bump();
+        self.explained(false);
+    }
+
+    /// ANALYZE: TABLE statistics, or MariaDB's way to run a statement and show how it went.
+    pub(super) fn analyze(&mut self) {
+        self.cursor.bump();
+        let target = if self.cursor.at_any(&[W::Local, W::NoWriteToBinlog]) { self.cursor.ahead() } else { self.cursor };
+        if target.at_any(&[W::Table, W::Tables]) {
+            self.committing();
+            return self.plain(Kind::Administration, Why::Administration);
+        }
+        self.explained(true);
+    }
+
+    fn explained(&mut self, executes: bool) {
+        let mut executes = executes;
+        let mut first = true;
+        while !self.cursor.at_end() {
+            match self.cursor.word {
+                W::Analyze => executes = true,
+                W::Into => self.explain_into(),
+                // FOR CONNECTION n; FOR SCHEMA name goes before a statement.
+                W::For if !self.cursor.ahead().at_any(&[W::Schema, W::Database]) => {
+                    return self.plain(Kind::Explain, Why::Administration);
+                }
+                word if EXPLAINABLE.contains(&word) => return self.explained_statement(executes),
+                _ if self.cursor.kind() == TokenKind::Open => return self.explained_statement(executes),
+                W::Extended | W::Partitions | W::Format => {}
+                // The name of a table.
+                _ if first && !executes => {
+                    self.kind(Kind::Show);
+                    return self.skip();
+                }
+                _ => {}
+            }
+            first = first && !self.cursor.at_any(&[W::Extended, W::Partitions, W::Format, W::Into, W::Analyze, W::For]);
+            first = first && self.cursor.at_any(&[W::Extended, W::Partitions]);
+            self.cursor.bump();
+        }
+        self.kind(Kind::Explain);
+        self.primary(Why::Unknown);
+    }
+
+    /// MySQL 8.3 and later: EXPLAIN FORMAT=JSON INTO @variable.
+    fn explain_into(&mut self) {
+        self.primary(Why::Into);
+        let ahead = self.cursor.ahead();
+        if ahead.kind() == TokenKind::UserVariable {
+            self.cursor = ahead;
+            let name = self.user_variable();
+            self.assigned(name, Value::Unknown);
+        }
+    }
+
+    /// The statement itself. A change that is only explained still goes to the primary: a read-only server may
+    /// refuse it.
+    fn explained_statement(&mut self, executes: bool) {
+        self.kind(Kind::Explain);
+        let effects = self.effects.len();
+        self.statement();
+        if !executes {
+            // Nothing ran: what the statement would have done to the session did not happen, except what the
+            // optimizer may have evaluated.
+            let kept: Vec<Effect> = self.effects.drain(effects..).filter(survives_explain).collect();
+            self.effects.extend(kept);
+        }
+    }
+}
+
+/// Effects that stay when a statement is only explained: the optimizer evaluates constant calls.
+fn survives_explain(effect: &Effect) -> bool {
+    matches!(effect, Effect::MayChangeSession | Effect::TakeUserLock(_) | Effect::UserVariable { .. })
+}

@@ -1,0 +1,439 @@
+//! Splits a text into tokens the way the server's own lexer would.
+//!
+//! Three things change how bytes are read, and all three are honoured here because each has been a way to smuggle a
+//! write past a proxy: the session's sql_mode, multi-byte client character sets whose second byte may look like a
+//! quote or a backslash, and comments whose content the server executes.
+
+mod comment;
+mod string;
+
+use crate::statement::{Dialect, Encoding, Family, Modes};
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TokenKind {
+    /// A bare word: keyword or identifier.
+    Word,
+    /// An identifier in backticks, or in double quotes under ANSI_QUOTES.
+    QuotedIdentifier,
+    /// A number: decimal, float, `0x…`, `0b…`.
+    Number,
+    /// A string in quotes, with its `N` prefix if it has one.
+    String,
+    /// `X'…'` or `B'…'`.
+    BitString,
+    /// A character set introducer: `_utf8mb4` before a string.
+    Introducer,
+    /// `@name`, `@'name'`, `` @`name` ``.
+    UserVariable,
+    /// `@@name`, without what follows a dot.
+    SystemVariable,
+    /// `?`.
+    Placeholder,
+    /// `:=`.
+    Assign,
+    /// `||` or `&&`.
+    DoubleOperator,
+    /// `=`, `<=>`, `->>`, `+` and other operators.
+    Operator,
+    /// `(`.
+    Open,
+    /// `)`.
+    Close,
+    /// `,`.
+    Comma,
+    /// `.`.
+    Dot,
+    /// `;`.
+    Semicolon,
+    /// `:`, `{`, `}` and other marks.
+    Other,
+    /// What no server reads: an unterminated string, comment or identifier, or a NUL byte.
+    Bad,
+    /// The end of the text.
+    End,
+}
+
+/// A token and where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// What it is.
+    pub kind: TokenKind,
+    /// Index of the first byte.
+    pub start: usize,
+    /// Index after the last byte.
+    pub end: usize,
+}
+
+impl Token {
+    /// The bytes of the token.
+    pub fn bytes<'a>(&self, text: &'a [u8]) -> &'a [u8] {
+        text.get(self.start..self.end).unwrap_or_default()
+    }
+}
+
+/// Gives the tokens of a text one by one; copying it is cheap and serves as look-ahead.
+#[derive(Clone, Copy, Debug)]
+pub struct Lexer<'a> {
+    text: &'a [u8],
+    position: usize,
+    dialect: Dialect,
+    /// Inside `/*! … */` or `/*M! … */` whose content is executed.
+    in_executed_comment: bool,
+    /// The last token was a word or quoted identifier that a dot follows at once, or that dot: what comes next is
+    /// an identifier even if it looks like a keyword or a number.
+    after_dot: bool,
+    /// The content of the first comment that begins with `sqluice:`, as a range.
+    hint: Option<(usize, usize)>,
+}
+
+const SPACE: u8 = 1;
+const IDENTIFIER: u8 = 2;
+const DIGIT: u8 = 4;
+const OPERATOR: u8 = 8;
+
+/// What a byte can be. Bytes from 0x80 are parts of identifiers in every character set that a client can use.
+static CLASS: [u8; 256] = byte_classes();
+
+const fn byte_classes() -> [u8; 256] {
+    let mut table = [0u8; 256];
+    let mut byte = 0usize;
+    while byte < 256 {
+        table[byte] = match byte as u8 {
+            b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c => SPACE,
+            b'0'..=b'9' => IDENTIFIER | DIGIT,
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' | 0x80..=0xff => IDENTIFIER,
+            b'+' | b'-' | b'*' | b'/' | b'%' | b'<' | b'>' | b'=' | b'!' | b'~' | b'^' | b'&' | b'|' => OPERATOR,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    table
+}
+
+/// Whether a byte is white space between tokens.
+pub(crate) fn is_space(byte: u8) -> bool {
+    CLASS[byte as usize] & SPACE != 0
+}
+
+/// Whether a byte can be part of a bare identifier.
+pub(crate) fn is_identifier(byte: u8) -> bool {
+    CLASS[byte as usize] & IDENTIFIER != 0
+}
+
+fn is_digit(byte: u8) -> bool {
+    CLASS[byte as usize] & DIGIT != 0
+}
+
+impl<'a> Lexer<'a> {
+    /// A lexer at the start of `text`.
+    pub fn new(text: &'a [u8], dialect: &Dialect) -> Self {
+        Self {
+            text,
+            position: 0,
+            dialect: *dialect,
+            in_executed_comment: false,
+            after_dot: false,
+            hint: None,
+        }
+    }
+
+    /// The text it reads.
+    pub fn text(&self) -> &'a [u8] {
+        self.text
+    }
+
+    /// How the text is read.
+    pub fn dialect(&self) -> &Dialect {
+        &self.dialect
+    }
+
+    /// Index of the next byte to be read.
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    /// The words of the first comment so far that begins with `sqluice:`.
+    pub fn hint(&self) -> Option<&'a [u8]> {
+        self.hint.and_then(|(start, end)| self.text.get(start..end))
+    }
+
+    /// Whether the next token stands in a comment that the server executes.
+    pub fn in_executed_comment(&self) -> bool {
+        self.in_executed_comment
+    }
+
+    fn byte(&self, index: usize) -> u8 {
+        self.text.get(index).copied().unwrap_or(0)
+    }
+
+    fn ends_at(&self, index: usize) -> bool {
+        index >= self.text.len()
+    }
+
+    fn has(&self, mode: Modes) -> bool {
+        self.dialect.modes.contains(mode)
+    }
+
+    /// The next token; [`TokenKind::End`] for ever once the text is used up.
+    pub fn next_token(&mut self) -> Token {
+        let after_dot = std::mem::take(&mut self.after_dot);
+        loop {
+            while let Some(&byte) = self.text.get(self.position) {
+                if CLASS[byte as usize] & SPACE == 0 {
+                    break;
+                }
+                self.position += 1;
+            }
+            let start = self.position;
+            let Some(&byte) = self.text.get(start) else {
+                // The end inside `/*!` is an error to the server.
+                if std::mem::take(&mut self.in_executed_comment) {
+                    return self.take(TokenKind::Bad, start, start);
+                }
+                return self.take(TokenKind::End, start, start);
+            };
+            let next = self.byte(start + 1);
+            let kind = match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' | 0x80..=0xff => return self.word(start, after_dot),
+                b'0'..=b'9' if !after_dot => return self.number(start),
+                b'0'..=b'9' => return self.word(start, true),
+                b'\'' => return self.string(start, start),
+                b'"' if self.has(Modes::ANSI_QUOTES) => return self.quoted_identifier(start, start, b'"'),
+                b'"' => return self.string(start, start),
+                b'`' => return self.quoted_identifier(start, start, b'`'),
+                b'#' => {
+                    self.skip_line();
+                    continue;
+                }
+                b'-' if next == b'-' && self.dashes_open_comment(start) => {
+                    self.skip_line();
+                    continue;
+                }
+                b'/' if next == b'*' => match self.open_comment(start) {
+                    Some(token) => return token,
+                    None => continue,
+                },
+                b'*' if next == b'/' && self.in_executed_comment => {
+                    self.in_executed_comment = false;
+                    self.position += 2;
+                    continue;
+                }
+                b'@' => return self.variable(start),
+                b'.' if is_digit(next) && !after_dot => return self.fraction(start),
+                b'.' => {
+                    self.after_dot = is_identifier(next);
+                    TokenKind::Dot
+                }
+                b'(' => TokenKind::Open,
+                b')' => TokenKind::Close,
+                b',' => TokenKind::Comma,
+                b';' => TokenKind::Semicolon,
+                b'?' => TokenKind::Placeholder,
+                b':' if next == b'=' => return self.take(TokenKind::Assign, start, start + 2),
+                b'|' if next == b'|' => return self.take(TokenKind::DoubleOperator, start, start + 2),
+                b'&' if next == b'&' => return self.take(TokenKind::DoubleOperator, start, start + 2),
+                0 => TokenKind::Bad,
+                _ if CLASS[byte as usize] & OPERATOR != 0 => return self.operator(start, byte, next),
+                _ => TokenKind::Other,
+            };
+            return self.take(kind, start, start + 1);
+        }
+    }
+
+    fn take(&mut self, kind: TokenKind, start: usize, end: usize) -> Token {
+        self.position = end;
+        Token { kind, start, end }
+    }
+
+    fn operator(&mut self, start: usize, byte: u8, next: u8) -> Token {
+        let third = self.byte(start + 2);
+        let length = match (byte, next, third) {
+            (b'<', b'=', b'>') | (b'-', b'>', b'>') => 3,
+            (b'<', b'=' | b'>' | b'<', _) | (b'>', b'=' | b'>', _) | (b'!', b'=', _) | (b'-', b'>', _) => 2,
+            _ => 1,
+        };
+        self.take(TokenKind::Operator, start, start + length)
+    }
+
+    /// The index after the run of identifier characters that begins at `from`.
+    fn identifier_end(&self, from: usize) -> usize {
+        let mut index = from;
+        if self.dialect.encoding.is_ascii_safe() {
+            while let Some(&byte) = self.text.get(index) {
+                if !is_identifier(byte) {
+                    break;
+                }
+                index += 1;
+            }
+            return index;
+        }
+        while let Some(&byte) = self.text.get(index) {
+            if !is_identifier(byte) {
+                break;
+            }
+            index += self.character_length(index);
+        }
+        index.min(self.text.len())
+    }
+
+    fn word(&mut self, start: usize, after_dot: bool) -> Token {
+        let first = self.text[start];
+        if self.byte(start + 1) == b'\'' && !after_dot {
+            match first {
+                b'n' | b'N' => return self.string(start, start + 1),
+                b'x' | b'X' | b'b' | b'B' => return self.bit_string(start),
+                _ => {}
+            }
+        }
+        let end = self.identifier_end(start);
+        // The server decides by its list of character sets; here a following string decides, which reads the same
+        // bytes as the same tokens either way.
+        let kind = if first == b'_' && !after_dot && self.string_follows(end) {
+            TokenKind::Introducer
+        } else {
+            TokenKind::Word
+        };
+        self.take(kind, start, end)
+    }
+
+    /// Whether a string literal begins at `from`, white space aside.
+    fn string_follows(&self, from: usize) -> bool {
+        let mut index = from;
+        while is_space(self.byte(index)) {
+            index += 1;
+        }
+        match self.byte(index) {
+            b'\'' => true,
+            b'"' => !self.has(Modes::ANSI_QUOTES),
+            b'x' | b'X' | b'b' | b'B' => self.byte(index + 1) == b'\'',
+            b'0' => matches!(self.byte(index + 1), b'x' | b'b'),
+            _ => false,
+        }
+    }
+
+    /// A number, or an identifier that begins with a digit.
+    fn number(&mut self, start: usize) -> Token {
+        if self.byte(start) == b'0' {
+            let digits: fn(u8) -> bool = match self.byte(start + 1) {
+                b'x' => |byte| byte.is_ascii_hexdigit(),
+                b'b' => |byte| matches!(byte, b'0' | b'1'),
+                _ => |_| false,
+            };
+            let mut end = start + 2;
+            while digits(self.byte(end)) {
+                end += 1;
+            }
+            if end > start + 2 {
+                if !is_identifier(self.byte(end)) {
+                    return self.take(TokenKind::Number, start, end);
+                }
+                return self.word(start, true);
+            }
+        }
+        let end = self.digits_end(start);
+        let byte = self.byte(end);
+        if byte == b'.' {
+            return self.fraction_from(start, end);
+        }
+        if !is_identifier(byte) {
+            return self.take(TokenKind::Number, start, end);
+        }
+        if let Some(end) = self.exponent_end(end) {
+            return self.take(TokenKind::Number, start, end);
+        }
+        self.word(start, true)
+    }
+
+    fn digits_end(&self, from: usize) -> usize {
+        let mut end = from;
+        while is_digit(self.byte(end)) {
+            end += 1;
+        }
+        end
+    }
+
+    /// The end of an exponent that begins at `from`, if one does.
+    fn exponent_end(&self, from: usize) -> Option<usize> {
+        if !matches!(self.byte(from), b'e' | b'E') {
+            return None;
+        }
+        let sign = matches!(self.byte(from + 1), b'+' | b'-') as usize;
+        let digits = from + 1 + sign;
+        is_digit(self.byte(digits)).then(|| self.digits_end(digits))
+    }
+
+    fn fraction(&mut self, dot: usize) -> Token {
+        self.fraction_from(dot, dot)
+    }
+
+    fn fraction_from(&mut self, start: usize, dot: usize) -> Token {
+        let end = self.digits_end(dot + 1);
+        let end = self.exponent_end(end).unwrap_or(end);
+        self.take(TokenKind::Number, start, end)
+    }
+
+    fn variable(&mut self, start: usize) -> Token {
+        let system = self.byte(start + 1) == b'@';
+        let name = start + 1 + system as usize;
+        let kind = if system { TokenKind::SystemVariable } else { TokenKind::UserVariable };
+        let quoted = match self.byte(name) {
+            b'`' => self.quoted_identifier(start, name, b'`'),
+            b'\'' | b'"' if !system => self.string(start, name),
+            b'"' if self.has(Modes::ANSI_QUOTES) => self.quoted_identifier(start, name, b'"'),
+            _ => {
+                let mut end = self.identifier_end(name);
+                // A user variable's bare name may hold dots; a system variable's dot parts scope and name.
+                while !system && self.byte(end) == b'.' {
+                    end = self.identifier_end(end + 1);
+                }
+                if system && end == name {
+                    return self.take(TokenKind::Bad, start, end);
+                }
+                return self.take(kind, start, end);
+            }
+        };
+        if quoted.kind == TokenKind::Bad { quoted } else { Token { kind, ..quoted } }
+    }
+
+    /// The length of the character at `index`: more than one only where its tail may look like ASCII.
+    fn character_length(&self, index: usize) -> usize {
+        character_length(self.dialect.encoding, self.text.get(index..).unwrap_or_default())
+    }
+
+    fn is_mariadb(&self) -> bool {
+        self.dialect.family == Family::MariaDb
+    }
+}
+
+impl Iterator for Lexer<'_> {
+    type Item = Token;
+
+    /// Every token before the end.
+    fn next(&mut self) -> Option<Token> {
+        let token = self.next_token();
+        (token.kind != TokenKind::End).then_some(token)
+    }
+}
+
+/// The length of the character that `bytes` begins with: more than one only where its tail may look like ASCII.
+///
+/// A lead byte without a valid tail counts as one byte, as in the servers' `ismbchar`.
+pub(crate) fn character_length(encoding: Encoding, bytes: &[u8]) -> usize {
+    let (lead, tail) = match bytes {
+        [lead @ 0x81..=0xff, tail, ..] => (*lead, *tail),
+        _ => return 1,
+    };
+    let valid = match encoding {
+        Encoding::AsciiSafe | Encoding::Utf8 => false,
+        Encoding::Big5 => matches!((lead, tail), (0xa1..=0xf9, 0x40..=0x7e | 0xa1..=0xfe)),
+        Encoding::Gbk => matches!((lead, tail), (0x81..=0xfe, 0x40..=0x7e | 0x80..=0xfe)),
+        Encoding::Sjis => matches!((lead, tail), (0x81..=0x9f | 0xe0..=0xfc, 0x40..=0x7e | 0x80..=0xfc)),
+        Encoding::Gb18030 => match (lead, tail, bytes.get(2), bytes.get(3)) {
+            (..=0xfe, 0x30..=0x39, Some(0x81..=0xfe), Some(0x30..=0x39)) => return 4,
+            (..=0xfe, 0x40..=0x7e | 0x80..=0xfe, _, _) => true,
+            _ => false,
+        },
+    };
+    if valid { 2 } else { 1 }
+}

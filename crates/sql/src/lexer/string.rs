@@ -1,0 +1,73 @@
+//! Strings and quoted identifiers.
+
+use super::{Lexer, Token, TokenKind};
+use crate::statement::Modes;
+use memchr::{memchr, memchr2};
+
+impl Lexer<'_> {
+    /// A string whose opening quote is at `quote`; the token begins at `start`.
+    ///
+    /// As in the servers' lexers a backslash takes exactly one byte with it, even the first of a multi-byte character.
+    pub(super) fn string(&mut self, start: usize, quote: usize) -> Token {
+        let mark = self.text[quote];
+        let escapes = !self.has(Modes::NO_BACKSLASH_ESCAPES);
+        let ascii_safe = self.dialect.encoding.is_ascii_safe();
+        let mut index = quote + 1;
+        loop {
+            if ascii_safe {
+                let rest = self.text.get(index..).unwrap_or_default();
+                let found = if escapes { memchr2(mark, b'\\', rest) } else { memchr(mark, rest) };
+                match found {
+                    Some(offset) => index += offset,
+                    None => return self.take(TokenKind::Bad, start, self.text.len()),
+                }
+            }
+            let Some(&byte) = self.text.get(index) else {
+                return self.take(TokenKind::Bad, start, self.text.len());
+            };
+            if byte == mark {
+                if self.byte(index + 1) != mark || self.ends_at(index + 1) {
+                    return self.take(TokenKind::String, start, index + 1);
+                }
+                index += 2;
+            } else if byte == b'\\' && escapes {
+                index += 2;
+            } else {
+                index += self.character_length(index);
+            }
+        }
+    }
+
+    /// A quoted identifier whose opening mark is at `quote`. A NUL byte inside is an error to the server.
+    pub(super) fn quoted_identifier(&mut self, start: usize, quote: usize, mark: u8) -> Token {
+        let mut index = quote + 1;
+        while let Some(&byte) = self.text.get(index) {
+            if byte == 0 {
+                break;
+            }
+            if byte != mark {
+                index += self.character_length(index);
+            } else if self.byte(index + 1) == mark {
+                index += 2;
+            } else {
+                return self.take(TokenKind::QuotedIdentifier, start, index + 1);
+            }
+        }
+        self.take(TokenKind::Bad, start, self.text.len())
+    }
+
+    /// `X'…'` or `B'…'`.
+    pub(super) fn bit_string(&mut self, start: usize) -> Token {
+        let binary = matches!(self.text[start], b'b' | b'B');
+        let mut end = start + 2;
+        loop {
+            let byte = self.byte(end);
+            match byte {
+                b'\'' => return self.take(TokenKind::BitString, start, end + 1),
+                b'0' | b'1' => end += 1,
+                _ if !binary && byte.is_ascii_hexdigit() => end += 1,
+                _ => return self.take(TokenKind::Bad, start, self.text.len()),
+            }
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! What a SQL statement is, without building a tree.
+
+mod classify;
+mod cursor;
+mod hint;
+pub mod lexer;
+pub mod modes;
+pub mod statement;
+pub mod text;
+mod words;
+
+pub use classify::classify;
+pub use modes::{encoding_of_charset, modes_from_sql_mode};
+pub use statement::{
+    Access, Asks, Dialect, Effect, Encoding, Family, FunctionAccess, Functions, Hint, Kind, Modes, NoFunctions,
+    Statement, TransactionStep, Value, Why,
+};

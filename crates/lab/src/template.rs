@@ -96,10 +96,10 @@ fn initialise_mariadb(binary: &ServerBinary, datadir: &Path, folder: &Path) -> R
         "--innodb-log-file-size=16M",
     ]);
     // In an unpacked archive the script does not know where it is.
-    if program.parent().is_some_and(|folder| folder.ends_with("scripts")) {
-        if let Some(base) = binary.server.parent().and_then(Path::parent) {
-            command.arg(argument("basedir", base));
-        }
+    if program.parent().is_some_and(|folder| folder.ends_with("scripts"))
+        && let Some(base) = binary.server.parent().and_then(Path::parent)
+    {
+        command.arg(argument("basedir", base));
     }
     initialise(&program, &mut command)
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use sqluice_lab::{Binaries, Family, LabError, Replication, ReplicationOptions, Server, ServerOptions};
 
+#[allow(clippy::unwrap_used, reason = "a helper of tests")]
 fn families() -> Vec<Family> {
     Binaries::find().unwrap().families()
 }

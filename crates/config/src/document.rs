@@ -175,8 +175,8 @@ fn sample_table(
     out: &mut String,
 ) {
     let header = path.iter().fold(String::new(), |path, key| join(&path, key));
+    out.push('\n');
     if talk {
-        out.push('\n');
         comment(section.doc, out);
     }
     let _ = writeln!(out, "{}[{header}]", if exists { "" } else { "#" });
@@ -196,7 +196,10 @@ fn sample_table(
             }
             None if talk => {
                 let default = default_text(setting).filter(|default| default != "\"\"");
-                let _ = writeln!(out, "#{} = {}", setting.key, default.unwrap_or_else(|| setting.example.to_owned()));
+                let _ = match default {
+                    Some(default) => writeln!(out, "#{} = {default}", setting.key),
+                    None => writeln!(out, "#{} = {}  # an example", setting.key, setting.example),
+                };
             }
             None => {}
         }

@@ -1,0 +1,166 @@
+//! `sqluice check`: reads the configuration and says what it means, or all that is wrong with it.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use config::{Address, Config, Credential, Loaded};
+
+/// Arguments of `sqluice check`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The configuration file.
+    #[arg(long, short, value_name = "FILE", default_value = "sqluice.toml")]
+    pub(crate) config: PathBuf,
+    /// List every setting with its value, and whether the file sets it.
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+/// Checks the file: a summary on standard output, or every mistake on standard error and exit code 1.
+///
+/// # Errors
+/// Only when the output cannot be written.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    match config::load(&args.config) {
+        Ok(loaded) => {
+            for warning in &loaded.warnings {
+                eprintln!("warning: {warning}");
+            }
+            let name = args.config.display().to_string();
+            report(&name, &loaded, args.all, &mut io::stdout().lock()).context("cannot write the summary")?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(errors) => {
+            eprintln!("{errors}");
+            let count = errors.0.len();
+            eprintln!("{count} mistake{} in {}", plural(count), args.config.display());
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+/// Writes what the configuration means.
+pub(crate) fn report(name: &str, loaded: &Loaded, all: bool, out: &mut impl Write) -> io::Result<()> {
+    let config = &loaded.config;
+    let servers: usize = config.clusters.values().map(|cluster| cluster.servers.len()).sum();
+    writeln!(
+        out,
+        "{name} is good: {}, {}, {}",
+        counted(config.clusters.len(), "cluster"),
+        counted(servers, "server"),
+        counted(config.listeners.len(), "listener")
+    )?;
+    clusters(config, out)?;
+    for (name, listener) in &config.listeners {
+        writeln!(
+            out,
+            "listener {name}: {} to cluster {}, split {}, tls {}{}, at most {} sessions",
+            listener.address,
+            listener.cluster,
+            listener.split,
+            listener.tls.mode,
+            if listener.tls.cert.is_none() && listener.tls.mode != config::TlsMode::Off {
+                " with a certificate made at start"
+            } else {
+                ""
+            },
+            listener.max_sessions
+        )?;
+    }
+    for (name, user) in &config.users {
+        let credential = match user.credential {
+            Credential::Servers => "as the servers know it",
+            Credential::Password(_) => "password given here",
+            Credential::NativeHash(_) => "password hash given here",
+        };
+        writeln!(out, "user {name}: {credential}")?;
+    }
+    match &config.admin {
+        Some(admin) => writeln!(out, "admin: http://{}/metrics", admin.address)?,
+        None => writeln!(out, "admin: no listener")?,
+    }
+    let set = config.given.iter().filter(|given| given.set).count();
+    writeln!(out, "{} set here, {} by default", counted(set, "value"), config.given.len() - set)?;
+    if !all {
+        return writeln!(out, "(--all lists them)");
+    }
+    for given in &config.given {
+        let value = if given.value.is_empty() { "(none)" } else { &given.value };
+        writeln!(out, "  {} = {value}{}", given.path, if given.set { "" } else { "  # default" })?;
+    }
+    Ok(())
+}
+
+fn clusters(config: &Config, out: &mut impl Write) -> io::Result<()> {
+    for (name, cluster) in &config.clusters {
+        let pool = &cluster.pool;
+        writeln!(
+            out,
+            "cluster {name}: {}, failover {}, tls {}, at most {} connections to a server",
+            cluster.kind, cluster.failover, cluster.tls.mode, pool.max_connections_per_server
+        )?;
+        for (name, server) in &cluster.servers {
+            write!(out, "  server {name}: {}, weight {}", server.address, server.weight)?;
+            if !server.zone.is_empty() {
+                write!(out, ", zone {}", server.zone)?;
+            }
+            if matches!(server.address, Address::Unix(_)) {
+                write!(out, ", on this machine")?;
+            }
+            writeln!(out)?;
+        }
+    }
+    Ok(())
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", plural(count))
+}
+
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+[cluster.main]
+kind = "replication"
+monitor = { user = "sqluice", password = "hush" }
+servers.db1 = { address = "10.0.0.1:3306" }
+servers.db2 = { address = "10.0.0.2:3306", zone = "b" }
+[listener.app]
+address = "0.0.0.0:3306"
+cluster = "main"
+"#;
+
+    fn summary(all: bool) -> String {
+        let loaded = config::parse("x.toml", GOOD, &config::MemorySource::default()).unwrap();
+        let mut out = Vec::new();
+        report("x.toml", &loaded, all, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_summary_names_what_there_is() {
+        let summary = summary(false);
+        assert!(summary.starts_with("x.toml is good: 1 cluster, 2 servers, 1 listener\n"), "{summary}");
+        assert!(summary.contains("  server db2: 10.0.0.2:3306, weight 100, zone b\n"), "{summary}");
+        assert!(summary.contains("listener app: 0.0.0.0:3306 to cluster main, split auto"), "{summary}");
+        assert!(summary.contains("8 values set here"), "{summary}");
+        assert!(!summary.contains("wait_ms"), "{summary}");
+    }
+
+    #[test]
+    fn all_lists_values_and_defaults_but_no_secret() {
+        let summary = summary(true);
+        assert!(summary.contains("  cluster.main.pool.wait_ms = 10000  # default\n"), "{summary}");
+        assert!(summary.contains("  cluster.main.kind = \"replication\"\n"), "{summary}");
+        assert!(summary.contains("  cluster.main.monitor.password = (hidden)\n"), "{summary}");
+        assert!(!summary.contains("hush"), "{summary}");
+    }
+}

@@ -1,0 +1,124 @@
+//! `sqluice init`: a first configuration, and the SQL that the monitor user needs.
+
+mod answers;
+mod files;
+mod grants;
+
+use std::io::{self, BufRead, IsTerminal as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+
+use answers::{Answers, Password};
+use grants::{Family, Grantee};
+
+/// Arguments of `sqluice init`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A server, as NAME=HOST:PORT or HOST:PORT; give it once for each. The port is 3306 when it is left out.
+    #[arg(long = "server", value_name = "NAME=ADDRESS")]
+    servers: Vec<String>,
+    /// Where clients will connect [default: 0.0.0.0:3306].
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// What the cluster is called.
+    #[arg(long, value_name = "NAME", default_value = "main")]
+    cluster: String,
+    /// The user that watches the servers [default: sqluice].
+    #[arg(long, value_name = "NAME")]
+    monitor_user: Option<String>,
+    /// From where that user logs in, for the printed SQL.
+    #[arg(long, value_name = "HOST", default_value = "%")]
+    monitor_host: String,
+    /// A file with that user's password. Without it one is made up and written beside the configuration.
+    #[arg(long, value_name = "FILE")]
+    monitor_password_file: Option<PathBuf>,
+    /// Where metrics and health are served [default: 127.0.0.1:9104]; "none" for nowhere.
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<String>,
+    /// What the servers are, for the printed SQL [default: mariadb].
+    #[arg(long, value_enum)]
+    family: Option<Family>,
+    /// The file to write; "-" prints it, and takes the password from SQLUICE_MONITOR_PASSWORD.
+    #[arg(long, short, value_name = "FILE", default_value = "sqluice.toml")]
+    output: PathBuf,
+    /// Overwrite the file.
+    #[arg(long)]
+    force: bool,
+    /// Ask nothing: what is not given takes its default.
+    #[arg(long)]
+    non_interactive: bool,
+}
+
+/// Writes the configuration and prints the SQL: the SQL on standard output (with `--output -` the configuration), all
+/// else on standard error.
+///
+/// # Errors
+/// When an answer is missing or the files cannot be written. Wrong answers are told like mistakes of a file.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let terminal = !args.non_interactive && io::stdin().is_terminal();
+    let mut input = terminal.then(|| io::stdin().lock());
+    create(args, input.as_mut(), &mut io::stdout().lock())
+}
+
+/// Does it: asks only when there is an `input`, and gives `output` what is for standard output.
+fn create<I: BufRead>(args: &Args, input: Option<&mut I>, output: &mut impl io::Write) -> anyhow::Result<ExitCode> {
+    let to_stdout = args.output.as_os_str() == "-";
+    if !to_stdout && !args.force && args.output.exists() {
+        bail!("{} exists; --force overwrites it", args.output.display());
+    }
+    let answers = match input {
+        Some(input) => ask(args, input, &mut io::stderr().lock())?,
+        None => Answers::from_args(args, |_, default| Ok(default.map(str::to_owned)))?,
+    };
+    let password = Password::choose(args, to_stdout)?;
+    let text = answers.render(&password);
+    if let Err(errors) = answers::check(&args.output, &text, &password) {
+        eprintln!("{errors}");
+        eprintln!("nothing was written");
+        return Ok(ExitCode::FAILURE);
+    }
+    let sql = grants::sql(
+        answers.family,
+        &Grantee {
+            user: &answers.monitor_user,
+            host: &args.monitor_host,
+            password: password.for_sql(),
+            heartbeat_schema: "sqluice",
+        },
+    );
+    if to_stdout {
+        output.write_all(text.as_bytes()).context("cannot print the configuration")?;
+        eprint!("\nThe monitor user's rights:\n\n{sql}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    password.write()?;
+    files::write_private(&args.output, text.as_bytes(), args.force)?;
+    let name = args.output.display();
+    eprintln!("wrote {name}");
+    eprintln!("The monitor user needs these rights; with `--force` again, this prints them again:\n");
+    output.write_all(sql.as_bytes()).context("cannot print the SQL")?;
+    eprintln!("\nNext: sqluice check --config {name}\n      sqluice run --config {name}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks for what is not among the arguments.
+fn ask(args: &Args, input: &mut impl BufRead, output: &mut impl io::Write) -> anyhow::Result<Answers> {
+    Answers::from_args(args, |question, default| {
+        match default {
+            Some(default) => write!(output, "{question} [{default}]: ")?,
+            None => write!(output, "{question}: ")?,
+        }
+        output.flush()?;
+        let mut line = String::new();
+        if input.read_line(&mut line)? == 0 {
+            bail!("the input ended before all was answered");
+        }
+        let answer = line.trim();
+        Ok(if answer.is_empty() { default.map(str::to_owned) } else { Some(answer.to_owned()) })
+    })
+}
+
+#[cfg(test)]
+mod tests;

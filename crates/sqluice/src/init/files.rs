@@ -1,0 +1,59 @@
+//! Writing files that nobody else may read, and making passwords up.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+
+use anyhow::Context as _;
+
+/// Writes a file with mode 0600. An existing one is only replaced when told so, and then as a whole.
+pub(super) fn write_private(path: &Path, bytes: &[u8], replace: bool) -> anyhow::Result<()> {
+    let failed = || format!("cannot write {}", path.display());
+    if !replace {
+        let mut file = private(path).with_context(failed)?;
+        return file.write_all(bytes).and_then(|()| file.sync_all()).with_context(failed);
+    }
+    let mut name = path.file_name().with_context(failed)?.to_owned();
+    name.push(format!(".new-{}", std::process::id()));
+    let beside = path.with_file_name(name);
+    let written = private(&beside)
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        // What is half written is of no use; the error that matters is the first one.
+        let _ = fs::remove_file(&beside);
+    }
+    written.with_context(failed)
+}
+
+fn private(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// The symbols of passwords: 64, so that each random byte gives one without favour.
+const SYMBOLS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+/// Symbols in a password: 192 bits.
+const PASSWORD_LENGTH: usize = 32;
+
+/// A random password that the servers' password checks accept: it has a letter of each case, a digit and a sign.
+pub(super) fn made_up_password() -> anyhow::Result<String> {
+    let mut random = File::open("/dev/urandom").context("cannot get random bytes")?;
+    loop {
+        let mut bytes = [0u8; PASSWORD_LENGTH];
+        random.read_exact(&mut bytes).context("cannot get random bytes")?;
+        let password: String = bytes.iter().map(|byte| char::from(SYMBOLS[usize::from(byte & 63)])).collect();
+        let has = |kind: fn(&u8) -> bool| password.as_bytes().iter().any(kind);
+        // One in a few passwords lacks a digit or a sign; the next one is as random.
+        if has(u8::is_ascii_lowercase)
+            && has(u8::is_ascii_uppercase)
+            && has(u8::is_ascii_digit)
+            && has(u8::is_ascii_punctuation)
+        {
+            return Ok(password);
+        }
+    }
+}

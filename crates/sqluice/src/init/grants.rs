@@ -1,0 +1,98 @@
+//! The SQL that gives the monitor user its rights, and nothing more.
+//!
+//! Sources: MariaDB's documentation of the privileges REPLICA MONITOR (from 10.5.9), REPLICATION REPLICA ADMIN and
+//! CONNECTION ADMIN (from 10.5.2), and of SHOW CREATE FUNCTION for what SELECT on `mysql.proc` opens; MySQL's manual on
+//! privileges and on stored routines (SHOW_ROUTINE from 8.0.20).
+
+/// The two families of servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Family {
+    /// MariaDB 10.4 and later.
+    Mariadb,
+    /// MySQL 8.0 and later, and what is built from its source.
+    Mysql,
+}
+
+/// Whom the rights are for.
+#[derive(Clone, Debug)]
+pub(crate) struct Grantee<'a> {
+    /// User name.
+    pub(crate) user: &'a str,
+    /// From where it logs in, as in accounts: `%` is everywhere.
+    pub(crate) host: &'a str,
+    /// The password it gets.
+    pub(crate) password: &'a str,
+    /// The schema of the heartbeat table.
+    pub(crate) heartbeat_schema: &'a str,
+}
+
+/// The statements, each behind the reason for it. They can be run more than once.
+pub(crate) fn sql(family: Family, grantee: &Grantee) -> String {
+    let account = format!("{}@{}", text(grantee.user), text(grantee.host));
+    let mut sql = String::from(
+        "-- Run this as an administrator on the primary; replication brings it to the replicas.\n\n\
+         -- The user itself. If it is there already, its password stays what it is.\n",
+    );
+    sql.push_str(&format!("CREATE USER IF NOT EXISTS {account} IDENTIFIED BY {};\n", text(grantee.password)));
+    match family {
+        Family::Mariadb => sql.push_str(&format!(
+            "\n\
+             -- SHOW ALL REPLICAS STATUS: which server replicates from which, whether it runs, how far behind it is.\n\
+             -- MariaDB 10.5.0 to 10.5.8 instead: GRANT REPLICATION REPLICA ADMIN ON *.* TO {account};\n\
+             -- MariaDB 10.4 instead:             GRANT REPLICATION CLIENT ON *.* TO {account};\n\
+             GRANT REPLICA MONITOR ON *.* TO {account};\n\
+             \n\
+             -- Logging in when a server has no connection left, and ending statements of clients that went away.\n\
+             -- MariaDB 10.4 has no such right apart from SUPER: leave it out there.\n\
+             GRANT CONNECTION ADMIN ON *.* TO {account};\n\
+             \n\
+             -- Checking logins: accounts, the plugin they use and their password hash. Without it each login is\n\
+             -- passed through to a server.\n\
+             GRANT SELECT (Host, User, Priv) ON mysql.global_priv TO {account};\n\
+             \n\
+             -- information_schema.routines in full: which stored functions only read, so that a SELECT with them may go\n\
+             -- to a replica. Without it such a SELECT goes to the primary.\n\
+             GRANT SELECT ON mysql.proc TO {account};\n"
+        )),
+        Family::Mysql => sql.push_str(&format!(
+            "\n\
+             -- SHOW REPLICA STATUS: which server replicates from which, whether it runs, how far behind it is.\n\
+             GRANT REPLICATION CLIENT ON *.* TO {account};\n\
+             \n\
+             -- Logging in when a server has no connection left, and ending statements of clients that went away.\n\
+             GRANT CONNECTION_ADMIN ON *.* TO {account};\n\
+             \n\
+             -- Checking logins: accounts, the plugin they use and their password hash. Without it each login is\n\
+             -- passed through to a server.\n\
+             GRANT SELECT (Host, User, plugin, authentication_string, ssl_type, account_locked) ON mysql.user TO {account};\n\
+             \n\
+             -- information_schema.routines in full: which stored functions only read, so that a SELECT with them may go\n\
+             -- to a replica. Without it such a SELECT goes to the primary. MySQL before 8.0.20 has no such right apart\n\
+             -- from SELECT on everything: leave it out there.\n\
+             GRANT SHOW_ROUTINE ON *.* TO {account};\n"
+        )),
+    }
+    let schema = schema_pattern(grantee.heartbeat_schema);
+    sql.push_str(&format!(
+        "\n\
+         -- A heartbeat row, by which lag is measured more exactly than servers tell it. Without it their word is taken.\n\
+         GRANT CREATE, SELECT, INSERT, UPDATE ON {schema}.* TO {account};\n"
+    ));
+    sql
+}
+
+/// A string literal that reads the same under every sql_mode: quotes are doubled, and a backslash, which
+/// NO_BACKSLASH_ESCAPES would read differently, is refused by [`plain`].
+fn text(value: &str) -> String {
+    format!("'{}'", value.replace('\'', "''"))
+}
+
+/// Whether a name or password can stand in the statements.
+pub(crate) fn plain(value: &str) -> bool {
+    !value.contains('\\') && !value.chars().any(char::is_control)
+}
+
+/// A schema in GRANT is a pattern in which `_` and `%` are wildcards unless escaped.
+fn schema_pattern(schema: &str) -> String {
+    format!("`{}`", schema.replace('`', "``").replace('_', "\\_").replace('%', "\\%"))
+}

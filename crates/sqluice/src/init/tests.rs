@@ -1,0 +1,148 @@
+use std::fs;
+use std::path::Path;
+
+use clap::Parser;
+
+use super::*;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    args: Args,
+}
+
+fn args(folder: &Path, more: &[&str]) -> Args {
+    let output = folder.join("sqluice.toml");
+    let line = ["init", "--non-interactive", "--output", output.to_str().unwrap()];
+    Line::parse_from(line.iter().chain(more)).args
+}
+
+/// Runs without asking; what is for standard output is thrown away.
+fn init(args: &Args) -> anyhow::Result<ExitCode> {
+    create(args, None::<&mut &[u8]>, &mut Vec::new())
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+#[test]
+fn what_it_writes_passes_the_check() {
+    let folder = folder();
+    let args = args(folder.path(), &["--server", "db1=10.0.0.1:3306", "--server", "b=[::1]", "--cluster", "shop"]);
+    assert_eq!(init(&args).unwrap(), ExitCode::SUCCESS);
+
+    let loaded = config::load(&args.output).unwrap();
+    assert_eq!(loaded.warnings, []);
+    let cluster = &loaded.config.clusters["shop"];
+    assert_eq!(cluster.kind, config::ClusterKind::Replication);
+    assert_eq!(cluster.servers["db1"].address.to_string(), "10.0.0.1:3306");
+    assert_eq!(cluster.servers["b"].address.to_string(), "[::1]:3306");
+    assert_eq!(&*cluster.monitor.user, "sqluice");
+    let password = fs::read_to_string(folder.path().join("sqluice-monitor.pw")).unwrap();
+    assert_eq!(cluster.monitor.password.expose(), password.trim_end().as_bytes());
+    assert_eq!(loaded.config.admin.unwrap().address.to_string(), "127.0.0.1:9104");
+}
+
+#[cfg(unix)]
+#[test]
+fn nobody_else_can_read_what_it_writes() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = folder();
+    let args = args(folder.path(), &["--server", "10.0.0.1"]);
+    init(&args).unwrap();
+    for name in ["sqluice.toml", "sqluice-monitor.pw"] {
+        let mode = fs::metadata(folder.path().join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+}
+
+#[test]
+fn it_overwrites_only_when_told_and_keeps_the_password() {
+    let folder = folder();
+    let first = args(folder.path(), &["--server", "10.0.0.1"]);
+    init(&first).unwrap();
+    let password = fs::read_to_string(folder.path().join("sqluice-monitor.pw")).unwrap();
+    let before = fs::read_to_string(&first.output).unwrap();
+
+    let again = args(folder.path(), &["--server", "10.0.0.2"]);
+    assert!(init(&again).unwrap_err().to_string().contains("--force"));
+    assert_eq!(fs::read_to_string(&first.output).unwrap(), before);
+
+    let forced = args(folder.path(), &["--server", "10.0.0.2", "--force"]);
+    init(&forced).unwrap();
+    assert!(fs::read_to_string(&first.output).unwrap().contains("10.0.0.2:3306"));
+    assert_eq!(fs::read_to_string(folder.path().join("sqluice-monitor.pw")).unwrap(), password);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left behind");
+}
+
+#[test]
+fn wrong_answers_write_nothing() {
+    let folder = folder();
+    let args = args(folder.path(), &["--server", "db1=10.0.0.1:99999"]);
+    assert_eq!(init(&args).unwrap(), ExitCode::FAILURE);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn without_servers_it_says_which_flag() {
+    let folder = folder();
+    let error = init(&args(folder.path(), &[])).unwrap_err();
+    assert!(error.to_string().contains("--server"), "{error}");
+}
+
+#[test]
+fn a_given_password_file_is_used_and_stays() {
+    let folder = folder();
+    let file = folder.path().join("mine.pw");
+    fs::write(&file, "it's mine\n").unwrap();
+    let args = args(folder.path(), &["--server", "10.0.0.1", "--monitor-password-file", file.to_str().unwrap()]);
+    init(&args).unwrap();
+    let loaded = config::load(&args.output).unwrap();
+    assert_eq!(loaded.config.clusters["main"].monitor.password.expose(), b"it's mine");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "it's mine\n");
+}
+
+#[test]
+fn questions_take_defaults_and_answers() {
+    let folder = folder();
+    let args = args(folder.path(), &[]);
+    let mut output = Vec::new();
+    let input = "127.0.0.1:3306, b=db.example:3307\n\nwatcher\nnone\nmysql\n";
+    let answers = ask(&args, &mut input.as_bytes(), &mut output).unwrap();
+    let servers = [("db1", "127.0.0.1:3306"), ("b", "db.example:3307")];
+    assert_eq!(answers.servers, servers.map(|(name, address)| (name.to_owned(), address.to_owned())));
+    // 3306 is the local server's.
+    assert_eq!(answers.listen, "0.0.0.0:3307");
+    assert_eq!(answers.monitor_user, "watcher");
+    assert_eq!(answers.admin, None);
+    assert_eq!(answers.family, Family::Mysql);
+    assert!(String::from_utf8(output).unwrap().contains("Where clients connect [0.0.0.0:3307]: "));
+    assert!(ask(&args, &mut "10.0.0.1\n".as_bytes(), &mut Vec::new()).is_err(), "the input may end early");
+}
+
+#[test]
+fn made_up_passwords_differ_and_have_every_kind_of_symbol() {
+    let (a, b) = (files::made_up_password().unwrap(), files::made_up_password().unwrap());
+    assert_ne!(a, b);
+    for password in [a, b] {
+        assert_eq!(password.len(), 32);
+        assert!(password.bytes().any(|b| b.is_ascii_digit()) && password.contains(['-', '_']));
+    }
+}
+
+#[test]
+fn sql_quotes_names_and_escapes_the_schema() {
+    let grantee = Grantee { user: "o'hara", host: "10.%", password: "p'w", heartbeat_schema: "sq_luice" };
+    for family in [Family::Mariadb, Family::Mysql] {
+        let sql = grants::sql(family, &grantee);
+        assert!(sql.contains("CREATE USER IF NOT EXISTS 'o''hara'@'10.%' IDENTIFIED BY 'p''w';"), "{sql}");
+        assert!(sql.contains("GRANT CREATE, SELECT, INSERT, UPDATE ON `sq\\_luice`.* TO 'o''hara'@'10.%';"), "{sql}");
+        // Every statement stands behind a comment that says why.
+        for (at, line) in sql.lines().enumerate().filter(|(_, line)| line.starts_with("GRANT ")) {
+            let before = sql.lines().nth(at - 1).unwrap();
+            assert!(before.starts_with("-- "), "{line} has no reason");
+        }
+    }
+}

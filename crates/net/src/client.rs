@@ -8,6 +8,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, timeout_at};
 use wire::Capabilities;
+use wire::auth::Scramble;
 use wire::greeting::Greeting;
 use wire::handshake::client::{AwaitGreeting, Done, Greeted, LoginRequest, Ready, Step};
 use wire::handshake::{Channel, HandshakeError, LOGIN_BYTES_MAX, ServerError};
@@ -46,6 +47,8 @@ pub struct Connected {
     pub greeting: Greeting,
     /// What both sides agreed on.
     pub capabilities: Capabilities,
+    /// The last challenge that the server sent: a COM_CHANGE_USER answers this one.
+    pub scramble: Scramble,
     /// The payload of the OK that ended the login; it may tell the session's state.
     pub ok_payload: Vec<u8>,
 }
@@ -238,8 +241,8 @@ async fn log_in(mut stream: Stream, ready: Ready, login: LoginRequest) -> Result
         let packet: Packet = packets::read(&mut stream, LOGIN_BYTES_MAX).await?;
         match awaiting.handle(packet.received(), &mut out)? {
             Step::Await(next) => awaiting = next,
-            Step::Done(Done { greeting, capabilities, ok_payload }) => {
-                return Ok(Connected { stream, greeting, capabilities, ok_payload });
+            Step::Done(Done { greeting, capabilities, scramble, ok_payload }) => {
+                return Ok(Connected { stream, greeting, capabilities, scramble, ok_payload });
             }
         }
     }

@@ -9,7 +9,7 @@
 //! between [`StartTls`] and [`StartTls::secured`]. It must not read past the greeting before that.
 
 use super::{
-    Attributes, AuthSwitch, Channel, HandshakeError, HandshakeResponse, Received, ServerError, SslRequest,
+    Attributes, AuthSwitch, ChangeUser, Channel, HandshakeError, HandshakeResponse, Received, ServerError, SslRequest,
     check_sequence, send,
 };
 use crate::Capabilities;
@@ -149,7 +149,7 @@ impl Ready {
     pub fn log_in(self, login: LoginRequest, out: &mut Vec<u8>) -> AwaitAuth {
         let Ready { greeting, sequence, channel, tls } = self;
         let capabilities = negotiate(&login, &greeting, tls);
-        let (plugin, answer) = first_answer(&login.credential, &greeting);
+        let (plugin, answer) = first_answer(&login.credential, &greeting.plugin, &greeting.scramble);
         let response = HandshakeResponse {
             capabilities,
             packet_bytes_max: login.packet_bytes_max,
@@ -195,8 +195,42 @@ pub struct Done {
     pub greeting: Greeting,
     /// What both sides agreed on.
     pub capabilities: Capabilities,
+    /// The last challenge that the server sent: a COM_CHANGE_USER answers this one.
+    pub scramble: Scramble,
     /// The OK packet's payload, which may tell the session's state.
     pub ok_payload: Vec<u8>,
+}
+
+/// Logs in as another user on a connection in its command phase: appends a COM_CHANGE_USER. `scramble` and
+/// `capabilities` are those that the login gave; capabilities in `login` mean nothing here.
+pub fn change_user(
+    greeting: Greeting,
+    capabilities: Capabilities,
+    scramble: Scramble,
+    channel: Channel,
+    login: LoginRequest,
+    out: &mut Vec<u8>,
+) -> AwaitAuth {
+    let (plugin, auth_response) = first_answer(&login.credential, &greeting.plugin, &scramble);
+    let change = ChangeUser {
+        user: login.user,
+        auth_response,
+        schema: login.schema,
+        collation: Some(login.collation),
+        plugin: Some(plugin.name().into()),
+        attributes: login.attributes,
+    };
+    let sequence = send(out, 0, |payload| change.encode(capabilities, payload));
+    let conversation = Conversation {
+        credential: login.credential,
+        rsa: login.rsa,
+        channel,
+        plugin,
+        scramble,
+        sequence,
+        packets_left: AUTH_PACKETS_MAX,
+    };
+    AwaitAuth { conversation, awaited: Awaited::Verdict, capabilities, greeting }
 }
 
 /// The server's verdict on the login, or its next question, is awaited.
@@ -217,8 +251,8 @@ impl AwaitAuth {
         match self.conversation.answer(self.awaited, received, out)? {
             Answered::More(awaited) => Ok(Step::Await(AwaitAuth { awaited, ..self })),
             Answered::Ok(ok_payload) => {
-                let AwaitAuth { capabilities, greeting, .. } = self;
-                Ok(Step::Done(Done { greeting, capabilities, ok_payload }))
+                let AwaitAuth { capabilities, greeting, conversation, .. } = self;
+                Ok(Step::Done(Done { greeting, capabilities, scramble: conversation.scramble, ok_payload }))
             }
         }
     }
@@ -358,10 +392,10 @@ impl Conversation {
 
 /// The answer that goes with the login: by the server's default plugin if that is possible, else by another, and the
 /// server asks to switch.
-fn first_answer(credential: &Credential, greeting: &Greeting) -> (Plugin, Zeroizing<Vec<u8>>) {
-    let default = Plugin::from_name(greeting.plugin.as_bytes());
+fn first_answer(credential: &Credential, default: &str, scramble: &Scramble) -> (Plugin, Zeroizing<Vec<u8>>) {
+    let default = Plugin::from_name(default.as_bytes());
     for plugin in default.into_iter().chain([Plugin::Native, Plugin::CachingSha2]) {
-        if let Some(answer) = scrambled(credential, plugin, &greeting.scramble) {
+        if let Some(answer) = scrambled(credential, plugin, scramble) {
             return (plugin, answer);
         }
     }

@@ -92,7 +92,7 @@ fn is_wildcard(host: &str) -> bool {
 }
 
 fn is_loopback(host: &str) -> bool {
-    host == "localhost" || &*host == "127.0.0.1" || &*host == "::1"
+    host == "localhost" || host == "127.0.0.1" || host == "::1"
 }
 
 fn is_local(host: &str) -> bool {

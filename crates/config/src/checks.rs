@@ -23,12 +23,11 @@ pub(crate) struct Places {
 type Place = (Range<usize>, String);
 
 pub(crate) fn check(reader: &mut Reader, config: &Config, places: &Places) {
-    if reader.whole_document() {
-        if config.clusters.is_empty() {
-            reader.problem(0..0, "cluster", "no cluster is given; a table [cluster.NAME] is needed");
-        }
-        if config.listeners.is_empty() {
-            reader.problem(0..0, "listener", "no listener is given; a table [listener.NAME] is needed");
+    for (table, given) in [("cluster", !config.clusters.is_empty()), ("listener", !config.listeners.is_empty())] {
+        // Something else under that name is reported already.
+        let said = reader.problems.iter().any(|problem| problem.key.split('.').next() == Some(table));
+        if !given && !said && reader.whole_document() {
+            reader.problem(0..0, table, format!("no {table} is given; a table [{table}.NAME] is needed"));
         }
     }
     check_references(reader, config, places);
@@ -45,12 +44,10 @@ fn check_references(reader: &mut Reader, config: &Config, places: &Places) {
             continue;
         }
         let names = || config.clusters.keys().map(|name| &**name);
-        let mut message = format!("there is no cluster {}", quote(name));
-        message.push_str(&format!("; allowed: {}", names().map(quote).collect::<Vec<_>>().join(", ")));
-        if let Some(near) = suggest::nearest(name, names()) {
-            message.push_str(&format!("; did you mean {}?", quote(near)));
-        }
-        reader.problem(place.clone(), key.clone(), message);
+        let allowed = names().map(quote).collect::<Vec<_>>().join(", ");
+        let hint = suggest::nearest(name, names()).map(|near| format!("did you mean {}?", quote(near)));
+        let message = format!("there is no cluster {}", quote(name));
+        reader.problem_with(place.clone(), key.clone(), message, Some(allowed), hint);
     }
     let used: BTreeSet<&str> = config.listeners.values().map(|listener| &*listener.cluster).collect();
     for name in config.clusters.keys().filter(|name| !used.contains(&***name)) {

@@ -3,6 +3,7 @@
 //! Every function returns a value even after a mistake, so that one run finds all mistakes; the caller throws the
 //! result away when [`Reader::problems`] is not empty.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +24,8 @@ pub(crate) struct Reader<'a> {
     source: &'a dyn Source,
     /// Whether the document was only read in part, so that what is missing says nothing.
     partial: bool,
+    /// The lines with mistakes in the form of the document.
+    syntax_lines: BTreeSet<usize>,
     pub(crate) problems: Vec<Problem>,
     pub(crate) warnings: Vec<Warning>,
     pub(crate) given: Vec<Given>,
@@ -68,13 +71,25 @@ impl<'a> Reader<'a> {
     pub(crate) fn new(file: &'a str, text: &'a str, base: &'a Path, source: &'a dyn Source) -> Self {
         let line_starts = std::iter::once(0).chain(line_starts_after(text)).collect();
         let (problems, warnings, given) = (Vec::new(), Vec::new(), Vec::new());
-        Self { file, text, line_starts, base, source, partial: false, problems, warnings, given }
+        Self {
+            file,
+            text,
+            line_starts,
+            base,
+            source,
+            partial: false,
+            syntax_lines: BTreeSet::new(),
+            problems,
+            warnings,
+            given,
+        }
     }
 
     /// Takes a mistake in the form of the document itself.
     pub(crate) fn syntax(&mut self, error: &toml::de::Error) {
         self.partial = true;
         let problem = self.at(error.span().unwrap_or(0..0), String::new(), error.message().replace('\n', ", "));
+        self.syntax_lines.insert(problem.line);
         self.problems.push(problem);
     }
 
@@ -96,16 +111,30 @@ impl<'a> Reader<'a> {
 
     /// Reports a mistake.
     pub(crate) fn problem(&mut self, span: Range<usize>, key: impl Into<String>, message: impl Into<String>) {
-        let problem = self.at(span, key.into(), message.into());
-        self.problems.push(problem);
+        self.problem_with(span, key, message, None, None);
+    }
+
+    /// Reports a mistake, with what may stand there and what was probably meant.
+    pub(crate) fn problem_with(
+        &mut self,
+        span: Range<usize>,
+        key: impl Into<String>,
+        message: impl Into<String>,
+        allowed: Option<String>,
+        hint: Option<String>,
+    ) {
+        let problem = self.at(span.clone(), key.into(), message.into());
+        // The TOML reader recovers from a mistake with a value that nobody wrote, which has no place or stands where
+        // the mistake is: what is wrong with that value says nothing.
+        if self.partial && (span.is_empty() || self.syntax_lines.contains(&problem.line)) {
+            return;
+        }
+        self.problems.push(Problem { allowed, hint, ..problem });
     }
 
     /// Reports a mistake at a value, with what may stand there.
     fn wrong(&mut self, table: &Table, setting: &Setting, message: impl Into<String>, hint: Option<String>) {
-        let mut problem = self.at(table.place(setting), table.key(setting), message.into());
-        problem.allowed = allowed(setting);
-        problem.hint = hint;
-        self.problems.push(problem);
+        self.problem_with(table.place(setting), table.key(setting), message, allowed(setting), hint);
     }
 
     /// Reports what works but is probably not wanted.
@@ -190,14 +219,13 @@ impl<'a> Reader<'a> {
             if known().any(|known| known == name) {
                 continue;
             }
-            let mut problem = self.at(key.span(), join(&table.path, name), "there is no such key".into());
-            problem.hint = match (suggest::nearest(name, known()), home(name)) {
+            let hint = match (suggest::nearest(name, known()), home(name)) {
                 (Some(near), _) => Some(format!("did you mean `{near}`?")),
                 (None, Some(home)) => Some(format!("`{name}` belongs into [{home}]")),
                 (None, None) => None,
             };
-            problem.allowed = Some(known().collect::<Vec<_>>().join(", "));
-            self.problems.push(problem);
+            let allowed = known().collect::<Vec<_>>().join(", ");
+            self.problem_with(key.span(), join(&table.path, name), "there is no such key", Some(allowed), hint);
         }
     }
 
@@ -205,12 +233,8 @@ impl<'a> Reader<'a> {
     fn find<'t, 'i>(&mut self, table: &Table<'t, 'i>, setting: &'static Setting) -> Option<Found<'t, 'i>> {
         let found = table.entries.and_then(|entries| entries.get(setting.key));
         if found.is_none() && setting.required && !table.broken && self.whole_document() {
-            let mut problem = self.at(table.span.clone(), table.key(setting), "this key is missing".into());
-            problem.allowed = allowed(setting);
-            if !setting.example.is_empty() {
-                problem.hint = Some(format!("for example {} = {}", setting.key, setting.example));
-            }
-            self.problems.push(problem);
+            let hint = Some(format!("for example {} = {}", setting.key, setting.example));
+            self.problem_with(table.span.clone(), table.key(setting), "this key is missing", allowed(setting), hint);
         }
         found
     }
@@ -520,7 +544,7 @@ fn parse_size(text: &str) -> Option<u64> {
 /// A number of bytes with the largest unit that leaves no fraction.
 pub(crate) fn size_text(bytes: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let fits = units.iter().find(|(unit, _)| bytes > 0 && bytes % unit == 0);
+    let fits = units.iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit));
     fits.map_or_else(|| bytes.to_string(), |(unit, name)| format!("{}{name}", bytes / unit))
 }
 

@@ -11,7 +11,7 @@ pub(crate) fn nearest<'c>(word: &str, candidates: impl Iterator<Item = &'c str>)
         .filter_map(|candidate| {
             let unit = candidate.strip_suffix("_ms").or_else(|| candidate.strip_suffix("_s"));
             let score = match unit {
-                Some(stem) if stem == lower || lower.strip_prefix(stem).is_some_and(|rest| is_unit(rest)) => 0,
+                Some(stem) if stem == lower || lower.strip_prefix(stem).is_some_and(is_unit) => 0,
                 _ => distance(&lower, candidate),
             };
             (score <= (lower.chars().count().max(3) / 3)).then_some((score, candidate))

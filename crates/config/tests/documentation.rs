@@ -1,0 +1,176 @@
+//! The documentation and the sample say what the settings say, and each setting does something.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // The helpers of a test fail like the test.
+
+use std::fs;
+use std::path::Path;
+
+use sqluice_config::document::{default_text, markdown, sample};
+use sqluice_config::settings::{Kind, ROOT, Section, Setting};
+use sqluice_config::{Config, MemorySource, parse};
+
+/// Every setting with the path of its table, where `NAME` stands for names.
+fn settings() -> Vec<(Vec<String>, &'static Setting)> {
+    fn walk(section: &'static Section, above: &[String], out: &mut Vec<(Vec<String>, &'static Setting)>) {
+        out.extend(section.settings.iter().map(|setting| (above.to_vec(), *setting)));
+        for below in section.sections {
+            let mut path = above.to_vec();
+            path.push(below.key.to_owned());
+            path.extend(below.named.then(|| "NAME".to_owned()));
+            walk(below, &path, out);
+        }
+    }
+    let mut out = Vec::new();
+    walk(&ROOT, &[], &mut out);
+    out
+}
+
+fn source() -> MemorySource {
+    let mut source = MemorySource::default();
+    source.variables.insert("ANOTHER".into(), "hush".into());
+    let pem = b"-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n";
+    source.files.insert("/pem".into(), (pem.to_vec(), 0o600));
+    source
+}
+
+type Values = Vec<(Vec<String>, String)>;
+
+fn value(path: &[&str], literal: &str) -> (Vec<String>, String) {
+    (path.iter().map(|&key| key.to_owned()).collect(), literal.to_owned())
+}
+
+/// What a file must say, with a second cluster for settings that name one.
+fn base() -> Values {
+    let mut values = Vec::new();
+    for cluster in ["NAME", "other"] {
+        values.push(value(&["cluster", cluster, "kind"], "\"replication\""));
+        values.push(value(&["cluster", cluster, "monitor", "user"], "\"m\""));
+        values.push(value(&["cluster", cluster, "monitor", "password"], "\"hush\""));
+        let address = format!("\"10.0.0.{}:3306\"", cluster.len());
+        values.push(value(&["cluster", cluster, "servers", "NAME", "address"], &address));
+    }
+    values.push(value(&["listener", "NAME", "address"], "\"0.0.0.0:3306\""));
+    values.push(value(&["listener", "NAME", "cluster"], "\"NAME\""));
+    values.push(value(&["user", "NAME", "max_sessions"], "5"));
+    values
+}
+
+fn read(values: &Values) -> Config {
+    let text = sample(values);
+    match parse("x.toml", &text, &source()) {
+        Ok(loaded) => Config { given: Vec::new(), ..loaded.config },
+        Err(errors) => panic!("{errors}\n{text}"),
+    }
+}
+
+#[test]
+fn the_page_is_up_to_date() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&path, markdown()).unwrap();
+    }
+    let page = fs::read_to_string(&path).unwrap();
+    assert!(page == markdown(), "run `UPDATE=1 cargo test -p sqluice-config` to write {} again", path.display());
+}
+
+#[test]
+fn the_page_names_every_setting_with_its_default() {
+    let page = markdown();
+    for (path, setting) in settings() {
+        let start = page.find(&format!("## `[{}]`", path.join("."))).unwrap();
+        let row = page[start..].lines().find(|line| line.starts_with(&format!("| `{}` |", setting.key))).unwrap();
+        if let Some(default) = default_text(setting) {
+            assert!(row.contains(&format!("| `{default}` |")), "{row}");
+        }
+        assert!(setting.doc.ends_with('.') && !setting.doc.contains('|'), "{row}");
+    }
+}
+
+#[test]
+fn stating_the_defaults_changes_nothing() {
+    // The sample's comments with defaults, taken as they stand.
+    let text = sample(&base());
+    let stated: String = text
+        .lines()
+        .map(|line| match line.strip_prefix('#') {
+            Some(key) if key.starts_with(|c: char| c.is_ascii_lowercase()) && !line.contains("  # an example") => key,
+            _ => line,
+        })
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let all = parse("x.toml", &stated, &source()).unwrap_or_else(|errors| panic!("{errors}\n{stated}")).config;
+    assert!(all.given.iter().filter(|given| given.set).count() > 40);
+    assert_eq!(Config { given: Vec::new(), ..all }, read(&base()));
+}
+
+/// A value for a setting that is not its default.
+fn another(setting: &Setting) -> String {
+    match setting.kind {
+        Kind::Whole { default, min, max, .. } => (if default == max { min } else { default + 1 }).to_string(),
+        Kind::Size { min, .. } => min.to_string(),
+        Kind::Flag { default } => (!default).to_string(),
+        Kind::Choice { default, words, .. } => {
+            let now = words.iter().filter(|word| word.later.is_none() && Some(word.word) != default);
+            format!("\"{}\"", now.map(|word| word.word).next().unwrap_or("off"))
+        }
+        Kind::Text { .. } if setting.key == "level" => "\"debug\"".into(),
+        Kind::Text { .. } => "\"other\"".into(),
+        Kind::Address { .. } => "\"10.0.0.99:3309\"".into(),
+        Kind::Secret if setting.key == "native_hash" => "\"*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19\"".into(),
+        Kind::Secret => "\"another\"".into(),
+        Kind::Variable => "\"ANOTHER\"".into(),
+        Kind::Path => "\"/pem\"".into(),
+    }
+}
+
+#[test]
+fn every_setting_does_something() {
+    let before = read(&base());
+    for (path, setting) in settings() {
+        let mut values = base();
+        let mut set = |key: &str, literal: &str| {
+            let mut path = path.clone();
+            path.push(key.to_owned());
+            values.retain(|(other, _)| *other != path);
+            values.push((path, literal.to_owned()));
+        };
+        set(setting.key, &another(setting));
+        match setting.key {
+            "cert_file" => set("key_file", "\"/pem\""),
+            "key_file" => set("cert_file", "\"/pem\""),
+            _ => {}
+        }
+        // Sources of a password exclude each other.
+        let mut inline = path.clone();
+        inline.push("password".into());
+        values.retain(|(other, _)| !(setting.key.starts_with("password_") && *other == inline));
+        let only_word = matches!(setting.kind, Kind::Choice { words, .. }
+            if words.iter().filter(|word| word.later.is_none()).count() == 1);
+        // The password from another source is the same password; its reading is tested by the cases.
+        let same_password = path[0] == "cluster" && matches!(setting.kind, Kind::Variable);
+        let differs = read(&values) != before;
+        assert_eq!(differs, !only_word && !same_password, "{}.{}", path.join("."), setting.key);
+    }
+}
+
+#[test]
+fn bounds_hold_at_both_ends() {
+    for (path, setting) in settings() {
+        let (Kind::Whole { default, min, max, .. } | Kind::Size { default, min, max }) = setting.kind else { continue };
+        assert!((min..=max).contains(&default), "{}.{}", path.join("."), setting.key);
+        for (number, good) in
+            [(min, setting.key != "max_connections_per_server"), (max, setting.key != "min_idle"), (max + 1, false)]
+        {
+            let mut values = base();
+            let mut key = path.clone();
+            key.push(setting.key.to_owned());
+            values.retain(|(other, _)| *other != key);
+            values.push((key.clone(), number.to_string()));
+            let result = parse("x.toml", &sample(&values), &source());
+            // These two are bounded by each other as well.
+            if good || number > max {
+                assert_eq!(result.is_ok(), good, "{} = {number}", key.join("."));
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The SQL that `sqluice init` prints, run on real servers: it gives the monitor user what it needs, and no more.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // The helpers of a test fail like the test.
+
+#[path = "../src/init/grants.rs"]
+mod grants;
+
+use std::process::{Command, Output};
+
+use grants::{Grantee, plain, sql};
+use lab::{Binaries, Family, Server, ServerBinary, ServerOptions};
+
+const USER: &str = "o'watcher";
+const PASSWORD: &str = "Hush-1'hush";
+const SCHEMA: &str = "sq_luice";
+
+fn families() -> Vec<Family> {
+    let families = Binaries::find().unwrap().families();
+    assert!(!families.is_empty());
+    families
+}
+
+/// Runs statements as a user.
+fn run_as(user: &str, server: &Server, binary: &ServerBinary, statements: &str) -> Output {
+    let mut command = Command::new(&binary.client);
+    command.args(["--no-defaults", "--batch", "--skip-column-names", "--protocol=socket"]);
+    command.arg(format!("--socket={}", server.socket_path().display())).arg(format!("--user={user}"));
+    command.arg("--execute").arg(statements).env("MYSQL_PWD", PASSWORD).output().unwrap()
+}
+
+/// Runs statements as the monitor user.
+fn run(server: &Server, binary: &ServerBinary, statements: &str) -> Output {
+    run_as(USER, server, binary, statements)
+}
+
+fn allowed(server: &Server, binary: &ServerBinary, statements: &str) -> String {
+    let output = run(server, binary, statements);
+    assert!(output.status.success(), "{statements}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn denied(server: &Server, binary: &ServerBinary, statements: &str) {
+    let output = run(server, binary, statements);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && error.to_lowercase().contains("denied"), "{statements}: {error}");
+}
+
+fn check(family: Family) {
+    let binary = Binaries::find().unwrap().server(family).unwrap().clone();
+    let server = Server::start(ServerOptions::new(family)).unwrap();
+    let grants_family = match family {
+        Family::MariaDb => grants::Family::Mariadb,
+        Family::MySql => grants::Family::Mysql,
+    };
+    assert!(plain(USER) && plain(PASSWORD) && !plain("a\\b"));
+    let sql = sql(grants_family, &Grantee { user: USER, host: "%", password: PASSWORD, heartbeat_schema: SCHEMA });
+    server.sql(&sql).unwrap();
+    server.sql(&sql).unwrap();
+    server
+        .sql(
+            "CREATE DATABASE shop; CREATE TABLE shop.t (id INT); \
+             CREATE FUNCTION shop.f() RETURNS INT READS SQL DATA RETURN (SELECT COUNT(*) FROM shop.t); \
+             CREATE FUNCTION shop.g() RETURNS INT DETERMINISTIC MODIFIES SQL DATA RETURN 1;",
+        )
+        .unwrap();
+
+    let status = match family {
+        Family::MariaDb => "SHOW ALL REPLICAS STATUS",
+        Family::MySql => "SHOW REPLICA STATUS",
+    };
+    allowed(&server, &binary, status);
+    let accounts = match family {
+        Family::MariaDb => "SELECT Host, User, Priv FROM mysql.global_priv WHERE User = 'root'",
+        Family::MySql => {
+            "SELECT Host, User, plugin, authentication_string, ssl_type, account_locked FROM mysql.user \
+             WHERE User = 'root'"
+        }
+    };
+    assert!(allowed(&server, &binary, accounts).starts_with("localhost\troot\t"));
+    let routines = allowed(
+        &server,
+        &binary,
+        "SELECT ROUTINE_NAME, SQL_DATA_ACCESS FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = 'shop' \
+         ORDER BY ROUTINE_NAME",
+    );
+    assert_eq!(routines, "f\tREADS SQL DATA\ng\tMODIFIES SQL DATA\n");
+    let heartbeat = format!(
+        "CREATE DATABASE IF NOT EXISTS {SCHEMA}; \
+         CREATE TABLE IF NOT EXISTS {SCHEMA}.beat (id INT PRIMARY KEY, at BIGINT); \
+         INSERT INTO {SCHEMA}.beat VALUES (1, 1) ON DUPLICATE KEY UPDATE at = 2; SELECT at FROM {SCHEMA}.beat"
+    );
+    assert_eq!(allowed(&server, &binary, &heartbeat), "1\n");
+    assert_eq!(allowed(&server, &binary, &heartbeat), "2\n");
+
+    denied(&server, &binary, "SELECT * FROM shop.t");
+    denied(&server, &binary, "SELECT * FROM mysql.db");
+    denied(&server, &binary, "CREATE DATABASE other");
+    denied(&server, &binary, "CREATE DATABASE sqxluice");
+    denied(&server, &binary, "CREATE USER somebody");
+}
+
+#[test]
+fn the_printed_grants_are_enough_and_not_more() {
+    for family in families() {
+        check(family);
+    }
+}
+
+#[test]
+fn the_monitor_can_end_a_statement_of_somebody_else() {
+    for family in families() {
+        let binary = Binaries::find().unwrap().server(family).unwrap().clone();
+        let server = Server::start(ServerOptions::new(family)).unwrap();
+        let grants_family = match family {
+            Family::MariaDb => grants::Family::Mariadb,
+            Family::MySql => grants::Family::Mysql,
+        };
+        let grantee = Grantee { user: USER, host: "%", password: PASSWORD, heartbeat_schema: SCHEMA };
+        server.sql(&sql(grants_family, &grantee)).unwrap();
+        let slow = "SELECT SLEEP(60)";
+        server.sql(&format!("CREATE USER app@'%' IDENTIFIED BY '{}'", PASSWORD.replace('\'', "''"))).unwrap();
+        std::thread::scope(|scope| {
+            let victim = scope.spawn(|| run_as("app", &server, &binary, slow));
+            let find = format!("SELECT ID FROM information_schema.PROCESSLIST WHERE INFO = '{slow}'");
+            let id = loop {
+                let id = server.sql(&find).unwrap();
+                if !id.is_empty() || victim.is_finished() {
+                    break id;
+                }
+            };
+            allowed(&server, &binary, &format!("KILL {id}"));
+            let error = String::from_utf8(victim.join().unwrap().stderr).unwrap();
+            assert!(error.contains("ERROR"), "the session went on: {error}");
+        });
+    }
+}

@@ -186,20 +186,22 @@ fn start_servers(options: &ReplicationOptions) -> Result<Vec<Server>, LabError> 
 }
 
 /// The statement that lets a server read the binary log of `source`, by GTID.
+///
+/// TLS is said either way: newer servers ask for it by default, and refuse a source that has none.
 fn change_source(source: &Server) -> String {
-    let port = source.port();
+    let (port, tls) = (source.port(), u8::from(source.offers_tls()));
     match source.family() {
         Family::MariaDb => format!(
             "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={port}, MASTER_USER='{REPL_USER}', \
              MASTER_PASSWORD='{REPL_PASSWORD}', MASTER_USE_GTID=slave_pos, MASTER_CONNECT_RETRY={RETRY_SECONDS}, \
-             MASTER_HEARTBEAT_PERIOD={RETRY_SECONDS};"
+             MASTER_HEARTBEAT_PERIOD={RETRY_SECONDS}, MASTER_SSL={tls}, MASTER_SSL_VERIFY_SERVER_CERT=0;"
         ),
         // Without TLS, caching_sha2_password needs the server's public key to send a password for the first time.
         Family::MySql => format!(
             "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={port}, SOURCE_USER='{REPL_USER}', \
              SOURCE_PASSWORD='{REPL_PASSWORD}', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1, \
              SOURCE_CONNECT_RETRY={RETRY_SECONDS}, SOURCE_RETRY_COUNT=86400, \
-             SOURCE_HEARTBEAT_PERIOD={RETRY_SECONDS};"
+             SOURCE_HEARTBEAT_PERIOD={RETRY_SECONDS}, SOURCE_SSL={tls}, SOURCE_SSL_VERIFY_SERVER_CERT=0;"
         ),
     }
 }
@@ -236,16 +238,17 @@ fn written(server: &Server) -> Result<String, LabError> {
 
 fn wait_applied(replica: &Server, position: &str, limit: Duration) -> Result<(), LabError> {
     let seconds = limit.as_secs_f64();
-    let (question, reached) = match replica.family() {
-        Family::MariaDb => (format!("SELECT MASTER_GTID_WAIT('{position}', {seconds})"), "0"),
-        Family::MySql => (format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{position}', {seconds})"), "0"),
+    let wait = match replica.family() {
+        Family::MariaDb => "MASTER_GTID_WAIT",
+        Family::MySql => "WAIT_FOR_EXECUTED_GTID_SET",
     };
-    if replica.sql(&question)?.trim() == reached {
+    // Both say 0 when the position is reached.
+    if replica.sql(&format!("SELECT {wait}('{position}', {seconds})"))?.trim() == "0" {
         return Ok(());
     }
-    let status = replica.sql_with_names(match replica.family() {
-        Family::MariaDb => "SHOW ALL SLAVES STATUS\\G",
-        Family::MySql => "SHOW REPLICA STATUS\\G",
+    let status = replica.sql_vertical(match replica.family() {
+        Family::MariaDb => "SHOW ALL SLAVES STATUS",
+        Family::MySql => "SHOW REPLICA STATUS",
     })?;
     let what = format!("did not reach {position} within {limit:?}; its replication status:\n{status}");
     Err(LabError::Start { port: replica.port(), what, log: replica.log_tail() })

@@ -125,6 +125,11 @@ impl Server {
         self.options.server_id
     }
 
+    /// Whether it was given certificate files.
+    pub fn offers_tls(&self) -> bool {
+        self.options.tls.is_some()
+    }
+
     /// Where it listens; stays the same over restarts.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
@@ -175,6 +180,15 @@ impl Server {
     /// The same.
     pub fn sql_with_names(&self, statements: &str) -> Result<String, LabError> {
         self.client(&[], statements)
+    }
+
+    /// Like [`Server::sql`], but a line for each column: its name, a colon, its value. For `SHOW REPLICA STATUS` and its
+    /// like.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn sql_vertical(&self, statements: &str) -> Result<String, LabError> {
+        self.client(&["--vertical"], statements)
     }
 
     /// Whether it starts, or was last set, read-only.
@@ -231,12 +245,12 @@ impl Server {
         Err(self.no_port(self.port))
     }
 
-    /// SIGSTOP: connections stay open, nothing answers.
+    /// SIGSTOP: connections stay open, nothing answers. Returns when no thread of the server runs any more.
     ///
     /// # Errors
     /// [`LabError::NotRunning`].
     pub fn freeze(&self) -> Result<(), LabError> {
-        self.signal("STOP")
+        self.with_running(Process::freeze)
     }
 
     /// SIGCONT: ends [`Server::freeze`].
@@ -244,18 +258,18 @@ impl Server {
     /// # Errors
     /// [`LabError::NotRunning`].
     pub fn thaw(&self) -> Result<(), LabError> {
-        self.signal("CONT")
+        self.with_running(|process| process.signal("CONT"))
     }
 
     fn process(&self) -> MutexGuard<'_, Option<Process>> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn signal(&self, name: &str) -> Result<(), LabError> {
+    fn with_running(&self, act: impl FnOnce(&Process) -> Result<(), LabError>) -> Result<(), LabError> {
         let mut process = self.process();
         let running = process.as_mut().is_some_and(Process::is_running);
         match process.as_ref().filter(|_| running) {
-            Some(process) => process.signal(name),
+            Some(process) => act(process),
             None => Err(LabError::NotRunning { port: self.port }),
         }
     }

@@ -1,10 +1,12 @@
 //! The lab against real servers: MariaDB always, MySQL when `SQLUICE_MYSQLD` names one.
 
+use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use sqluice_lab::{Binaries, Family, LabError, Replication, ReplicationOptions, Server, ServerOptions};
+use sqluice_lab::{Binaries, Family, LabError, Replication, ReplicationOptions, Server, ServerOptions, TlsFiles};
 
 #[allow(clippy::unwrap_used, reason = "a helper of tests")]
 fn families() -> Vec<Family> {
@@ -168,4 +170,56 @@ fn a_replica_that_cannot_catch_up_is_named() {
     assert!(started.elapsed() < Duration::from_secs(10));
     assert!(error.contains(&cluster.server(1).port().to_string()), "{error}");
     assert!(error.contains("Slave_SQL_Running: No"), "{error}");
+}
+
+#[test]
+fn servers_offer_tls_with_the_given_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let tls = Some(TlsFiles { authority: certificate.clone(), certificate, key });
+    for family in families() {
+        let options = ReplicationOptions { tls: tls.clone(), ..ReplicationOptions::new(family, 1) };
+        let cluster = Replication::start(options).unwrap();
+        // That it caught up says that the connection works; this, that it is encrypted.
+        let status = cluster.server(1).sql_vertical(match family {
+            Family::MariaDb => "SHOW ALL SLAVES STATUS",
+            Family::MySql => "SHOW REPLICA STATUS",
+        });
+        assert!(status.unwrap().contains("_SSL_Allowed: Yes"));
+    }
+}
+
+#[test]
+fn servers_end_with_the_process_that_started_them() {
+    let mut owner = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "serve_until_killed", "--ignored", "--nocapture"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(owner.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let line = lines.into_iter().find(|line| line.contains("serving ")).unwrap();
+    let (_, words) = line.split_once("serving ").unwrap();
+    let (pid, folder) = words.split_once(' ').unwrap();
+    let (pid, folder): (u32, _) = (pid.parse().unwrap(), PathBuf::from(folder));
+    assert!(!gone(pid) && folder.is_dir());
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while folder.exists() || !gone(pid) {
+        assert!(Instant::now() < deadline, "process {pid} or {} is still there", folder.display());
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+#[ignore = "the process that servers_end_with_the_process_that_started_them kills"]
+fn serve_until_killed() {
+    let server = Server::start(ServerOptions::new(Family::MariaDb)).unwrap();
+    println!("serving {} {}", server.pid().unwrap(), server.folder().display());
+    // Nothing is ever written to it; it ends with the other process, should that one fail.
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }

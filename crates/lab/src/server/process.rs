@@ -16,6 +16,8 @@ use crate::client;
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// Longest that one look at the port may take.
 const GREETING_LIMIT: Duration = Duration::from_secs(2);
+/// Longest that all threads of a server may take to stop.
+const FREEZE_LIMIT: Duration = Duration::from_secs(10);
 /// Both families write it when they accept connections, after crash recovery.
 const READY: &str = "ready for connections";
 /// What the families write when another process has the port.
@@ -121,6 +123,22 @@ impl Process {
         Err(LabError::Io { doing: format!("send SIG{name} to process {pid}"), source })
     }
 
+    /// SIGSTOP, and waits until no thread runs any more: the signal itself is only a request.
+    pub(super) fn freeze(&self) -> Result<(), LabError> {
+        self.signal("STOP")?;
+        let deadline = Instant::now() + FREEZE_LIMIT;
+        while !is_stopped(self.pid()).map_err(LabError::io(format!("look at process {}", self.pid())))? {
+            if Instant::now() >= deadline {
+                return Err(LabError::Timeout {
+                    what: format!("stopping process {}", self.pid()),
+                    limit: FREEZE_LIMIT,
+                });
+            }
+            thread::sleep(client::POLL_INTERVAL);
+        }
+        Ok(())
+    }
+
     fn dismiss_watchdog(&mut self) {
         // Before its input closes, or it would kill whatever has the server's process id by then.
         let _ = self.watchdog.kill();
@@ -150,6 +168,21 @@ impl Process {
             thread::sleep(client::POLL_INTERVAL);
         }
     }
+}
+
+/// Whether every thread is in state `T`, which follows the name in parentheses (proc_pid_stat(5)).
+fn is_stopped(pid: u32) -> std::io::Result<bool> {
+    for task in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+        let stopped = match std::fs::read_to_string(task?.path().join("stat")) {
+            Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('T')),
+            // A thread that ended meanwhile.
+            Err(_) => true,
+        };
+        if !stopped {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// The end of a log (at most 8 KiB), but nothing from before `start`.

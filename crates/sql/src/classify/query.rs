@@ -3,9 +3,9 @@
 use super::Classifier;
 use crate::cursor::Cursor;
 use crate::lexer::TokenKind;
-use crate::statement::{Asks, Effect, FunctionAccess, Kind, Modes, Value, Why};
+use crate::statement::{Asks, Effect, Family, FunctionAccess, Kind, Modes, Value, Why};
 use crate::text;
-use crate::words::{Flags, W};
+use crate::words::{Entry, Flags, W};
 
 /// System variables that speak of the server, not of the session: the client takes the answer for the primary's.
 const SERVER_VARIABLES: [&str; 22] = [
@@ -362,7 +362,8 @@ impl Classifier<'_> {
             TokenKind::Word => name.entry,
             _ => crate::words::find(text::identifier(name.token, name.text()).as_bytes()),
         };
-        if entry.word != W::None && entry.flags.contains(Flags::FUNCTION) && self.special_function(entry.word) {
+        let entry = if self.other_family(entry) { &Entry::NONE } else { entry };
+        if entry.flags.contains(Flags::FUNCTION) && self.special_function(entry.word) {
             return;
         }
         let quoted = name.kind() != TokenKind::Word;
@@ -378,6 +379,14 @@ impl Classifier<'_> {
         };
         if !known {
             self.stored_function(None, name);
+        }
+    }
+
+    /// Whether only the other family has this function built in: here the name may be a stored function's.
+    fn other_family(&self, entry: &Entry) -> bool {
+        match self.cursor.dialect().family {
+            Family::MariaDb => entry.flags.contains(Flags::MYSQL),
+            Family::MySql => entry.flags.contains(Flags::MARIADB),
         }
     }
 

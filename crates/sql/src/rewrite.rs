@@ -1,0 +1,128 @@
+//! Changes to a text before it is sent.
+
+use crate::cursor::Cursor;
+use crate::lexer::TokenKind;
+use crate::statement::Dialect;
+use crate::text;
+use crate::words::W;
+
+/// The text with every `CONNECTION_ID()` call replaced by `id`; `None` when it holds none.
+///
+/// Where the call is a select item of its own without an alias, an alias keeps the column's name as the client spelt
+/// it. Strings, comments and qualified names (`db.connection_id()`) are left alone.
+pub fn connection_id(text: &[u8], dialect: &Dialect, id: u64) -> Option<Vec<u8>> {
+    let mut cursor = Cursor::new(text, dialect);
+    let mut rewritten = Vec::new();
+    let mut copied = 0;
+    let mut selects = Selects::default();
+    while !matches!(cursor.kind(), TokenKind::End | TokenKind::Bad) {
+        let name = cursor;
+        let starts_item = selects.starts_item(&cursor);
+        let Some(after) = call_end(cursor) else {
+            selects.note(&cursor);
+            cursor.bump();
+            continue;
+        };
+        let end = after.before_end;
+        rewritten.extend_from_slice(&text[copied..name.token.start]);
+        rewritten.extend_from_slice(id.to_string().as_bytes());
+        if starts_item && ends_item(&after) {
+            let spelt = String::from_utf8_lossy(&text[name.token.start..end]);
+            rewritten.extend_from_slice(b" AS ");
+            rewritten.extend_from_slice(text::quote_identifier(&spelt).as_bytes());
+        }
+        copied = end;
+        cursor = after;
+    }
+    if copied == 0 {
+        return None;
+    }
+    rewritten.extend_from_slice(&text[copied..]);
+    Some(rewritten)
+}
+
+/// The cursor after `CONNECTION_ID ( )` when that is in hand.
+fn call_end(mut cursor: Cursor<'_>) -> Option<Cursor<'_>> {
+    let named = match cursor.kind() {
+        TokenKind::Word => cursor.at(W::ConnectionId),
+        TokenKind::QuotedIdentifier => {
+            text::identifier(cursor.token, cursor.text()).eq_ignore_ascii_case("connection_id")
+        }
+        _ => false,
+    };
+    if !named || cursor.before == TokenKind::Dot {
+        return None;
+    }
+    cursor.bump();
+    if !cursor.accept_kind(TokenKind::Open) || !cursor.accept_kind(TokenKind::Close) {
+        return None;
+    }
+    Some(cursor)
+}
+
+/// Whether a select item ends here: no operator and no alias follows.
+fn ends_item(after: &Cursor<'_>) -> bool {
+    match after.kind() {
+        TokenKind::Comma | TokenKind::Semicolon | TokenKind::End | TokenKind::Close => true,
+        TokenKind::Word => after.at_any(&[
+            W::From,
+            W::Into,
+            W::Where,
+            W::Limit,
+            W::Order,
+            W::Group,
+            W::Having,
+            W::Union,
+            W::Except,
+            W::Intersect,
+            W::For,
+            W::Lock,
+            W::Procedure,
+            W::Window,
+        ]),
+        _ => false,
+    }
+}
+
+/// How many nested parentheses are told apart; deeper ones are taken for expressions.
+const DEPTH_MAX: usize = 64;
+
+/// Knows whether the token in hand stands in a select list, at its top.
+#[derive(Default)]
+struct Selects {
+    /// A bit per depth: inside the select list of a query at that depth.
+    lists: u64,
+    depth: usize,
+}
+
+impl Selects {
+    fn bit(&self) -> u64 {
+        if self.depth < DEPTH_MAX { 1 << self.depth } else { 0 }
+    }
+
+    fn starts_item(&self, cursor: &Cursor<'_>) -> bool {
+        let begins = cursor.before == TokenKind::Comma
+            || matches!(
+                cursor.before_word,
+                W::Select | W::Distinct | W::Distinctrow | W::All | W::SqlNoCache | W::SqlCache | W::SqlCalcFoundRows
+                    | W::SqlBufferResult | W::SqlBigResult | W::SqlSmallResult | W::HighPriority | W::StraightJoin
+            );
+        begins && self.lists & self.bit() != 0
+    }
+
+    fn note(&mut self, cursor: &Cursor<'_>) {
+        match cursor.kind() {
+            TokenKind::Open => {
+                self.depth += 1;
+                self.lists &= !self.bit();
+            }
+            TokenKind::Close => self.depth = self.depth.saturating_sub(1),
+            TokenKind::Semicolon => *self = Self::default(),
+            _ => match cursor.word {
+                W::Select => self.lists |= self.bit(),
+                W::From | W::Into | W::Where | W::Group | W::Order | W::Having | W::Limit => self.lists &= !self.bit(),
+                _ => {}
+            },
+        }
+    }
+}

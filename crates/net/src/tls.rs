@@ -12,6 +12,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 mod self_made;
+#[cfg(test)]
+mod tests;
 mod to_client;
 mod to_server;
 mod verifier;

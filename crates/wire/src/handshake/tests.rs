@@ -295,7 +295,7 @@ fn hashes_do_not_answer_other_plugins() {
 /// What MariaDB's client sends: no LONG_PASSWORD, extended capabilities, one byte for the length of the answer.
 fn response() -> HandshakeResponse {
     HandshakeResponse {
-        capabilities: Capabilities::from_halves(0x009f_f7ae, 0x0000_001d) - Capabilities::PLUGIN_AUTH_LENENC_DATA
+        capabilities: (Capabilities::from_halves(0x009f_f7ae, 0x0000_001d) - Capabilities::PLUGIN_AUTH_LENENC_DATA)
             | Capabilities::CONNECT_WITH_DB,
         packet_bytes_max: 1 << 30,
         collation: 224,

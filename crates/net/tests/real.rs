@@ -1,0 +1,9 @@
+//! Against real servers and real clients.
+
+#[cfg(test)]
+mod real {
+    mod clients;
+    mod mariadb;
+    mod mysql;
+    mod support;
+}

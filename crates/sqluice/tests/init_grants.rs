@@ -77,13 +77,22 @@ fn check(family: Family) {
         }
     };
     assert!(allowed(&server, &binary, accounts).starts_with("localhost\troot\t"));
-    let routines = allowed(
-        &server,
-        &binary,
-        "SELECT ROUTINE_NAME, SQL_DATA_ACCESS FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = 'shop' \
-         ORDER BY ROUTINE_NAME",
-    );
-    assert_eq!(routines, "f\tREADS SQL DATA\ng\tMODIFIES SQL DATA\n");
+    // What the monitor reads of each family, with the bodies.
+    let functions = match family {
+        Family::MariaDb => {
+            "SELECT name, sql_data_access, body_utf8 <> '' FROM mysql.proc WHERE db = 'shop' ORDER BY name"
+        }
+        Family::MySql => {
+            "SELECT ROUTINE_NAME, SQL_DATA_ACCESS, ROUTINE_DEFINITION <> '' FROM information_schema.ROUTINES \
+             WHERE ROUTINE_SCHEMA = 'shop' ORDER BY ROUTINE_NAME"
+        }
+    };
+    let (reads, modifies) = match family {
+        Family::MariaDb => ("READS_SQL_DATA", "MODIFIES_SQL_DATA"),
+        Family::MySql => ("READS SQL DATA", "MODIFIES SQL DATA"),
+    };
+    let routines = allowed(&server, &binary, functions);
+    assert_eq!(routines, format!("f\t{reads}\t1\ng\t{modifies}\t1\n"));
     let heartbeat = format!(
         "CREATE DATABASE IF NOT EXISTS {SCHEMA}; \
          CREATE TABLE IF NOT EXISTS {SCHEMA}.beat (id INT PRIMARY KEY, at BIGINT); \

@@ -50,8 +50,8 @@ pub(crate) fn sql(family: Family, grantee: &Grantee) -> String {
              -- passed through to a server.\n\
              GRANT SELECT (Host, User, Priv) ON mysql.global_priv TO {account};\n\
              \n\
-             -- information_schema.routines in full: which stored functions only read, so that a SELECT with them may go\n\
-             -- to a replica. Without it such a SELECT goes to the primary.\n\
+             -- Stored functions: which of them only read, so that a SELECT with them may go to a replica. Without it\n\
+             -- such a SELECT goes to the primary.\n\
              GRANT SELECT ON mysql.proc TO {account};\n"
         )),
         Family::Mysql => sql.push_str(&format!(

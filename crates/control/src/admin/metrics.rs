@@ -1,0 +1,283 @@
+//! The page `/metrics`.
+
+mod names;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use cluster::diagnosis::Diagnosis;
+use cluster::observation::FailureClass;
+use cluster::view::{Health, Role, ServerView};
+use stats::{Counter, Gauge, Labelled, ServerStats, Snapshot, WorkerStats};
+
+use super::text::Page;
+use crate::status::{ClusterStatus, Shared};
+
+use names::*;
+pub use names::{Kind, METRICS, Metric};
+
+/// Upper bounds of the latency buckets, in microseconds and as the label tells them in seconds.
+const LATENCY_BOUNDS: [(u64, &str); 16] = [
+    (100, "0.0001"),
+    (250, "0.00025"),
+    (500, "0.0005"),
+    (1_000, "0.001"),
+    (2_500, "0.0025"),
+    (5_000, "0.005"),
+    (10_000, "0.01"),
+    (25_000, "0.025"),
+    (50_000, "0.05"),
+    (100_000, "0.1"),
+    (250_000, "0.25"),
+    (500_000, "0.5"),
+    (1_000_000, "1"),
+    (2_500_000, "2.5"),
+    (5_000_000, "5"),
+    (10_000_000, "10"),
+];
+
+/// The whole page.
+pub(crate) fn render(shared: &Shared) -> String {
+    let mut page = Page::default();
+    process(&mut page, shared);
+    sessions(&mut page, &shared.workers);
+    servers(&mut page, &shared.workers);
+    let clusters = shared.clusters();
+    views(&mut page, &clusters);
+    monitors(&mut page, &clusters);
+    page.finish()
+}
+
+fn family(page: &mut Page, metric: Metric) -> Family<'_> {
+    page.family(metric.name, metric.kind.word(), metric.help);
+    Family { page, metric }
+}
+
+/// Writes the samples of one metric, with label names as declared.
+struct Family<'a> {
+    page: &'a mut Page,
+    metric: Metric,
+}
+
+impl Family<'_> {
+    fn sample(&mut self, values: &[&str], value: impl Display) {
+        let labels: Vec<(&str, &str)> = self.metric.labels.iter().copied().zip(values.iter().copied()).collect();
+        self.page.sample(self.metric.name, &labels, value);
+    }
+}
+
+fn process(page: &mut Page, shared: &Shared) {
+    let started = shared.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    debug_assert!(shared.started <= SystemTime::now());
+    family(page, INFO).sample(&[env!("CARGO_PKG_VERSION")], 1);
+    family(page, START_TIME).sample(&[], started);
+    family(page, DRAINING).sample(&[], u8::from(shared.draining.load(Ordering::Relaxed)));
+    family(page, WORKERS).sample(&[], shared.workers.len());
+}
+
+fn sessions(page: &mut Page, workers: &[Arc<WorkerStats>]) {
+    let counter = |page: &mut Page, metric: Metric, pick: fn(&WorkerStats) -> &Counter| {
+        family(page, metric).sample(&[], workers.iter().map(|worker| pick(worker).get()).sum::<u64>());
+    };
+    let gauge = |page: &mut Page, metric: Metric, pick: fn(&WorkerStats) -> &Gauge| {
+        family(page, metric).sample(&[], workers.iter().map(|worker| pick(worker).get()).sum::<i64>());
+    };
+    gauge(page, SESSIONS, |worker| &worker.sessions);
+    counter(page, ACCEPTED, |worker| &worker.accepted);
+    counter(page, LOGINS, |worker| &worker.logins);
+    counter(page, LOGIN_FAILURES, |worker| &worker.login_failures);
+    counter(page, REQUESTS, |worker| &worker.requests);
+    counter(page, UNKNOWN, |worker| &worker.unknown_statements);
+    counter(page, LOCAL, |worker| &worker.local_answers);
+    by_reason(page, PINS, workers, |worker| &worker.pins, Gauge::get);
+    by_reason(page, PINNED, workers, |worker| &worker.pinned, |counter| counter.get() as i64);
+    by_reason(page, ROUTES, workers, |worker| &worker.routes, |counter| counter.get() as i64);
+    gauge(page, HOLDING, |worker| &worker.holding);
+    counter(page, HELD, |worker| &worker.held);
+    counter(page, HOLD_TIMEOUTS, |worker| &worker.hold_timeouts);
+    gauge(page, WAITING, |worker| &worker.waiting);
+    counter(page, WAITED, |worker| &worker.waited);
+    counter(page, WAIT_TIMEOUTS, |worker| &worker.wait_timeouts);
+    counter(page, FIX_UPS, |worker| &worker.fix_ups);
+    counter(page, REPREPARES, |worker| &worker.reprepares);
+    counter(page, MOVED, |worker| &worker.moved);
+    counter(page, OWN_ERRORS, |worker| &worker.own_errors);
+}
+
+fn by_reason<T: Default + 'static>(
+    page: &mut Page,
+    metric: Metric,
+    workers: &[Arc<WorkerStats>],
+    pick: fn(&WorkerStats) -> &Labelled<T>,
+    read: fn(&T) -> i64,
+) {
+    let mut sums: Vec<(&'static str, i64)> = Vec::new();
+    for worker in workers {
+        for (reason, value) in pick(worker).iter() {
+            match sums.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, sum)) => *sum += read(value),
+                None => sums.push((reason, read(value))),
+            }
+        }
+    }
+    let mut family = family(page, metric);
+    for (reason, sum) in sums {
+        family.sample(&[reason], sum);
+    }
+}
+
+/// One server's counts of all workers.
+#[derive(Default)]
+struct Sum {
+    stats: Vec<Arc<ServerStats>>,
+}
+
+impl Sum {
+    fn counter(&self, pick: fn(&ServerStats) -> &Counter) -> u64 {
+        self.stats.iter().map(|stats| pick(stats).get()).sum()
+    }
+
+    fn gauge(&self, pick: fn(&ServerStats) -> &Gauge) -> i64 {
+        self.stats.iter().map(|stats| pick(stats).get()).sum()
+    }
+
+    fn latency(&self) -> Snapshot {
+        let mut sum = Snapshot::default();
+        self.stats.iter().for_each(|stats| sum.merge(&stats.latency_us.snapshot()));
+        sum
+    }
+}
+
+fn servers(page: &mut Page, workers: &[Arc<WorkerStats>]) {
+    let mut sums: BTreeMap<(Arc<str>, Arc<str>), Sum> = BTreeMap::new();
+    for entry in workers.iter().flat_map(|worker| worker.servers()) {
+        sums.entry((entry.cluster, entry.server)).or_default().stats.push(entry.stats);
+    }
+    let counter = |page: &mut Page, metric: Metric, pick: fn(&ServerStats) -> &Counter| {
+        let mut family = family(page, metric);
+        for ((cluster, server), sum) in &sums {
+            family.sample(&[cluster, server], sum.counter(pick));
+        }
+    };
+    counter(page, READS, |stats| &stats.reads);
+    counter(page, WRITES, |stats| &stats.writes);
+    counter(page, ERRORS, |stats| &stats.errors);
+    counter(page, RETRIES, |stats| &stats.retries);
+    counter(page, OPENED, |stats| &stats.opened);
+    counter(page, OPEN_FAILURES, |stats| &stats.open_failures);
+    counter(page, CLOSED, |stats| &stats.closed);
+    let mut connections = family(page, CONNECTIONS);
+    for ((cluster, server), sum) in &sums {
+        connections.sample(&[cluster, server, "used"], sum.gauge(|stats| &stats.used));
+        connections.sample(&[cluster, server, "idle"], sum.gauge(|stats| &stats.idle));
+    }
+    page.family(LATENCY.name, LATENCY.kind.word(), LATENCY.help);
+    for ((cluster, server), sum) in &sums {
+        histogram(page, cluster, server, &sum.latency());
+    }
+}
+
+fn histogram(page: &mut Page, cluster: &str, server: &str, latency: &Snapshot) {
+    let labels = [("cluster", cluster), ("server", server)];
+    let with_bound = |bound| [labels[0], labels[1], ("le", bound)];
+    let name = |suffix: &str| format!("{}_{suffix}", LATENCY.name);
+    for (bound, word) in LATENCY_BOUNDS {
+        page.sample(&name("bucket"), &with_bound(word), latency.count_at_most(bound));
+    }
+    page.sample(&name("bucket"), &with_bound("+Inf"), latency.count());
+    page.sample(&name("sum"), &labels, latency.sum() as f64 / 1e6);
+    page.sample(&name("count"), &labels, latency.count());
+}
+
+type Clusters = BTreeMap<Arc<str>, Arc<ClusterStatus>>;
+
+fn views(page: &mut Page, clusters: &Clusters) {
+    let views: Vec<_> = clusters.iter().map(|(name, status)| (name, status.published.view.load_full())).collect();
+    let mut number = family(page, VIEW);
+    views.iter().for_each(|(name, view)| number.sample(&[name], view.number));
+    let mut has_primary = family(page, HAS_PRIMARY);
+    views.iter().for_each(|(name, view)| has_primary.sample(&[name], u8::from(view.primary.is_some())));
+    let mut diagnosis = family(page, DIAGNOSIS);
+    for (name, status) in clusters {
+        let figures = status.figures();
+        for word in Diagnosis::NAMES {
+            let stands = figures.diagnoses.iter().any(|diagnosis| diagnosis.name() == word);
+            diagnosis.sample(&[name, word], u8::from(stands));
+        }
+    }
+    let mut each = |metric: Metric, write: &dyn Fn(&mut Family<'_>, &str, &ServerView)| {
+        let mut family = family(page, metric);
+        for (name, view) in &views {
+            view.servers.iter().for_each(|server| write(&mut family, name, server));
+        }
+    };
+    each(UP, &|family, cluster, server| {
+        family.sample(&[cluster, &server.name], u8::from(server.health == Health::Up));
+    });
+    each(HEALTH, &|family, cluster, server| {
+        for health in [Health::Up, Health::Suspect, Health::Down, Health::Draining] {
+            family.sample(&[cluster, &server.name, health.word()], u8::from(server.health == health));
+        }
+    });
+    each(ROLE, &|family, cluster, server| {
+        for role in [Role::Primary, Role::Replica, Role::Unknown] {
+            family.sample(&[cluster, &server.name, role.word()], u8::from(server.role == role));
+        }
+    });
+    each(SERVES, &|family, cluster, server| {
+        family.sample(&[cluster, &server.name], u8::from(server.serves_reads));
+    });
+    let mut lag = family(page, LAG);
+    for (name, status) in clusters {
+        for (server, figures) in &status.figures().servers {
+            if let Some(value) = figures.lag {
+                lag.sample(&[name, server], value.as_secs_f64());
+            }
+        }
+    }
+    let mut accounts = family(page, ACCOUNTS);
+    for (name, status) in clusters {
+        accounts.sample(&[name], status.published.accounts.load().accounts.len());
+    }
+    let mut readable = family(page, ACCOUNTS_READABLE);
+    for (name, status) in clusters {
+        readable.sample(&[name], u8::from(status.published.accounts.load().readable));
+    }
+}
+
+fn monitors(page: &mut Page, clusters: &Clusters) {
+    let all: Vec<_> = clusters.iter().map(|(name, status)| (name, status.figures().clone())).collect();
+    let mut probes = family(page, PROBES);
+    for (name, figures) in &all {
+        figures.servers.iter().for_each(|(server, own)| probes.sample(&[name, server], own.probes));
+    }
+    let mut failures = family(page, PROBE_FAILURES);
+    for (name, figures) in &all {
+        for (server, own) in &figures.servers {
+            for (class, count) in FailureClass::ALL.iter().zip(own.failures) {
+                failures.sample(&[name, server, class.word()], count);
+            }
+        }
+    }
+    let mut time = family(page, PROBE_TIME);
+    for (name, figures) in &all {
+        for (server, own) in &figures.servers {
+            if let Some(duration) = own.probe_time {
+                time.sample(&[name, server], duration.as_secs_f64());
+            }
+        }
+    }
+    let mut accounts = family(page, ACCOUNTS_FAILURES);
+    all.iter().for_each(|(name, figures)| accounts.sample(&[name], figures.accounts_failures));
+    let mut catalog = family(page, CATALOG_FAILURES);
+    all.iter().for_each(|(name, figures)| catalog.sample(&[name], figures.catalog_failures));
+    let mut written = family(page, HEARTBEATS);
+    all.iter().for_each(|(name, figures)| written.sample(&[name], figures.heartbeat_writes));
+    let mut failed = family(page, HEARTBEAT_FAILURES);
+    all.iter().for_each(|(name, figures)| failed.sample(&[name], figures.heartbeat_failures));
+}

@@ -1,0 +1,131 @@
+//! Starting, reloading and stopping the control plane.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use tokio::sync::Notify;
+use tokio::task::LocalSet;
+
+use crate::admin::{self, Bound};
+use crate::monitor::{self, ClusterTask};
+use crate::status::Shared;
+use crate::{Clusters, StartError};
+
+/// What the control thread should do; only the newest wish counts.
+#[derive(Default)]
+struct Wishes {
+    reload: Mutex<Option<Reload>>,
+    stop: AtomicBool,
+    changed: Notify,
+}
+
+struct Reload {
+    config: config::Config,
+    clusters: Clusters,
+}
+
+/// The running control plane. Dropping it without [`ControlHandle::shutdown`] stops it as well.
+pub struct ControlHandle {
+    wishes: Arc<Wishes>,
+    shared: Arc<Shared>,
+    admin_address: Option<SocketAddr>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Starts watching and serving on a new thread. `clusters` has an entry for each cluster of `config`; those without
+/// one are not watched.
+///
+/// # Errors
+/// The admin address cannot be listened on, or no thread can be made.
+pub fn start(
+    config: &config::Config,
+    clusters: &Clusters,
+    workers: stats::Workers,
+) -> Result<ControlHandle, StartError> {
+    let bound = config.admin.as_ref().map(|admin| admin::bind(&admin.address)).transpose()?;
+    let admin_address = bound.as_ref().and_then(Bound::tcp_address);
+    let shared = Arc::new(Shared::new(workers));
+    let wishes = Arc::new(Wishes::default());
+    *wishes.reload.lock().unwrap_or_else(PoisonError::into_inner) =
+        Some(Reload { config: config.clone(), clusters: clusters.clone() });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)?;
+    let (in_thread, in_thread_shared) = (wishes.clone(), shared.clone());
+    let thread = std::thread::Builder::new()
+        .name("sqluice-control".into())
+        .spawn(move || LocalSet::new().block_on(&runtime, run(&in_thread, &in_thread_shared, bound)))
+        .map_err(StartError::Thread)?;
+    Ok(ControlHandle { wishes, shared, admin_address, thread: Some(thread) })
+}
+
+impl ControlHandle {
+    /// Where metrics and health are served, if over TCP; tells the port when the configured one is 0.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin_address
+    }
+
+    /// Takes a new configuration: servers, intervals, bounds, the monitor's user, clusters added and removed. The admin
+    /// address stays as it was.
+    pub fn reload(&self, config: &config::Config, clusters: &Clusters) {
+        let reload = Reload { config: config.clone(), clusters: clusters.clone() };
+        *self.wishes.reload.lock().unwrap_or_else(PoisonError::into_inner) = Some(reload);
+        self.wishes.changed.notify_one();
+    }
+
+    /// Says that the process takes no new clients: `/readyz` fails from now on, all else goes on.
+    pub fn drain(&self) {
+        self.shared.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Stops watching and serving, and waits for the thread to end, which it does without waiting for a server.
+    pub fn shutdown(mut self) {
+        self.stop();
+    }
+
+    fn stop(&mut self) {
+        self.wishes.stop.store(true, Ordering::Release);
+        self.wishes.changed.notify_one();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the control thread panicked");
+        }
+    }
+}
+
+impl Drop for ControlHandle {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+async fn run(wishes: &Wishes, shared: &Arc<Shared>, bound: Option<Bound>) {
+    let admin = bound.map(|bound| tokio::task::spawn_local(admin::serve(bound, shared.clone())));
+    let mut tasks: BTreeMap<Arc<str>, ClusterTask> = BTreeMap::new();
+    loop {
+        if wishes.stop.load(Ordering::Acquire) {
+            break;
+        }
+        let reload = wishes.reload.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Reload { config, clusters }) = reload {
+            tasks.retain(|name, _| config.clusters.contains_key(name) && clusters.contains_key(name));
+            shared.keep_clusters(|name| tasks.contains_key(name));
+            for (name, cluster) in &config.clusters {
+                let Some(link) = clusters.get(name) else { continue };
+                match tasks.get(name) {
+                    Some(task) if task.watches(&link.published) => task.reconfigure(cluster, link),
+                    _ => {
+                        let task = monitor::spawn(name.clone(), cluster, link, shared.add_cluster(name, link));
+                        tasks.insert(name.clone(), task);
+                    }
+                }
+            }
+        }
+        wishes.changed.notified().await;
+    }
+    if let Some(admin) = admin {
+        admin.abort();
+    }
+}

@@ -1,0 +1,321 @@
+//! Watching one cluster: a task that owns the driver, one task for each server's probes, one that writes heartbeats, and
+//! short ones that read accounts and dictionaries.
+
+mod accounts;
+mod catalog;
+pub(crate) mod dialect;
+mod heartbeat;
+mod link;
+mod load;
+mod probe;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cluster::driver::{Driver, Event, Level, Output, ServerSpec, Settings};
+use cluster::observation::{Observation, Seen};
+use cluster::published::Published;
+use cluster::view::{Health, ServerId, View};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinHandle;
+
+use self::heartbeat::{Clock, Log, Place, Primary, Writer};
+use self::link::Way;
+use self::load::Loads;
+use self::probe::{Probed, Prober};
+use crate::ClusterLink;
+use crate::status::ClusterStatus;
+
+/// Outcomes that wait for the cluster's task; probers wait when there are more.
+const RESULTS_MAX: usize = 64;
+/// How often time-dependent decisions are looked at.
+const TICK: Duration = Duration::from_millis(200);
+
+/// A task that ends with its owner.
+struct Owned(JoinHandle<()>);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn own(task: impl Future<Output = ()> + 'static) -> Owned {
+    Owned(tokio::task::spawn_local(task))
+}
+
+/// The running watch of a cluster; dropping it ends it.
+pub(crate) struct ClusterTask {
+    published: Arc<Published>,
+    wish: Rc<RefCell<Option<(config::Cluster, ClusterLink)>>>,
+    wake: Arc<Notify>,
+    _task: Owned,
+}
+
+impl ClusterTask {
+    /// Whether this is where it publishes.
+    pub(crate) fn watches(&self, published: &Arc<Published>) -> bool {
+        Arc::ptr_eq(&self.published, published)
+    }
+
+    /// Has the task take another configuration.
+    pub(crate) fn reconfigure(&self, cluster: &config::Cluster, link: &ClusterLink) {
+        *self.wish.borrow_mut() = Some((cluster.clone(), link.clone()));
+        self.wake.notify_one();
+    }
+}
+
+/// Starts watching a cluster. Must be called within a `LocalSet`.
+pub(crate) fn spawn(
+    name: Arc<str>,
+    cluster: &config::Cluster,
+    link: &ClusterLink,
+    status: Arc<ClusterStatus>,
+) -> ClusterTask {
+    let wake = Arc::new(Notify::new());
+    let wish = Rc::new(RefCell::new(None));
+    let waker = wake.clone();
+    link.published.attach_control(Box::new(move || waker.notify_one()));
+    let watched = Watched::new(name, cluster.clone(), link.clone(), status);
+    let task = own(watched.run(wake.clone(), wish.clone()));
+    ClusterTask { published: link.published.clone(), wish, wake, _task: task }
+}
+
+/// One server's prober.
+struct Probing {
+    urgent: Rc<Notify>,
+    _task: Owned,
+}
+
+struct Watched {
+    name: Arc<str>,
+    config: config::Cluster,
+    link: ClusterLink,
+    status: Arc<ClusterStatus>,
+    driver: Driver,
+    clock: Clock,
+    heartbeats: Rc<RefCell<Log>>,
+    probers: BTreeMap<ServerId, Probing>,
+    results: (mpsc::Sender<Probed>, mpsc::Receiver<Probed>),
+    primary: watch::Sender<Option<Primary>>,
+    writer: Option<Owned>,
+    loads: Loads,
+}
+
+impl Watched {
+    fn new(name: Arc<str>, config: config::Cluster, link: ClusterLink, status: Arc<ClusterStatus>) -> Watched {
+        let driver = Driver::new(settings(&name, &config), specs(&config), Instant::now());
+        Watched {
+            driver,
+            clock: Clock::new(),
+            heartbeats: Rc::new(RefCell::new(Log::new(config.monitor.interval))),
+            probers: BTreeMap::new(),
+            results: mpsc::channel(RESULTS_MAX),
+            primary: watch::Sender::new(None),
+            writer: None,
+            loads: Loads::new(name.clone(), link.published.clone(), status.clone()),
+            name,
+            config,
+            link,
+            status,
+        }
+    }
+
+    async fn run(mut self, wake: Arc<Notify>, wish: Rc<RefCell<Option<(config::Cluster, ClusterLink)>>>) {
+        self.start_tasks();
+        self.act();
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                probed = self.results.1.recv() => if let Some(probed) = probed { self.take(probed) },
+                () = wake.notified() => {
+                    let new = wish.borrow_mut().take();
+                    if let Some((config, link)) = new {
+                        self.reconfigure(config, link);
+                    }
+                    for evidence in self.link.published.take_evidence() {
+                        self.driver.observe(Instant::now(), evidence.into());
+                    }
+                }
+                _ = tick.tick() => self.driver.tick(Instant::now()),
+                loaded = self.loads.finished() => self.loads.take(loaded),
+            }
+            self.act();
+        }
+    }
+
+    fn take(&mut self, probed: Probed) {
+        let Some(name) = self.server_name(probed.id) else { return };
+        {
+            let mut figures = self.status.figures();
+            let figures = figures.servers.entry(name).or_default();
+            figures.probes += 1;
+            match &probed.seen {
+                Seen::Facts(_) => figures.probe_time = Some(probed.took),
+                Seen::Failure(failure) => figures.count_failure(failure.class),
+                Seen::Evidence(_) => {}
+            }
+        }
+        self.driver.observe(Instant::now(), Observation { server: probed.id, seen: probed.seen });
+    }
+
+    /// Does what the driver wants, and reads what is due.
+    fn act(&mut self) {
+        while let Some(output) = self.driver.poll_output() {
+            match output {
+                Output::Publish(view) => self.publish(view),
+                Output::Probe(id) => {
+                    if let Some(probing) = self.probers.get(&id) {
+                        probing.urgent.notify_one();
+                    }
+                }
+                Output::Log(event) => self.log(&event),
+            }
+        }
+        {
+            let mut figures = self.status.figures();
+            figures.diagnoses = self.driver.diagnoses().to_vec();
+            for (id, spec) in self.driver.servers() {
+                figures.servers.entry(spec.name.clone()).or_default().lag =
+                    self.driver.detail(id).and_then(|detail| detail.lag);
+            }
+        }
+        let sources = self.sources();
+        self.loads.start_what_is_due(&self.config, &sources, self.driver.view().primary);
+    }
+
+    fn publish(&mut self, view: View) {
+        let primary = view.primary.and_then(|id| {
+            let server = view.server(id)?;
+            Some(Primary { id, name: server.name.clone(), way: self.way(&server.name)? })
+        });
+        self.primary.send_if_modified(|current| {
+            let changed = current.as_ref().map(|old| old.id) != primary.as_ref().map(|new| new.id);
+            if changed {
+                *current = primary;
+            }
+            changed
+        });
+        self.link.published.publish_view(view);
+    }
+
+    fn log(&self, event: &Event) {
+        let (cluster, server, text) = (&*self.name, event.server.as_deref().unwrap_or(""), &event.text);
+        match event.level {
+            Level::Info => tracing::info!(cluster, server, "{text}"),
+            Level::Warn => tracing::warn!(cluster, server, "{text}"),
+            Level::Error => tracing::error!(cluster, server, "{text}"),
+        }
+    }
+
+    /// Servers to read accounts and dictionaries from: the primary first, then what is up.
+    fn sources(&self) -> Vec<Way> {
+        let view = self.driver.view();
+        let mut servers: Vec<_> = view.servers.iter().filter(|server| server.health == Health::Up).collect();
+        servers.sort_by_key(|server| Some(server.id) != view.primary);
+        servers.into_iter().filter_map(|server| self.way(&server.name)).collect()
+    }
+
+    fn way(&self, server: &str) -> Option<Way> {
+        let server = self.config.servers.get(server)?;
+        Some(Way {
+            address: link::address(&server.address),
+            tls: self.link.tls.clone(),
+            user: self.config.monitor.user.clone(),
+            password: self.config.monitor.password.clone(),
+        })
+    }
+
+    fn server_name(&self, id: ServerId) -> Option<Arc<str>> {
+        self.driver.servers().find(|(known, _)| *known == id).map(|(_, spec)| spec.name.clone())
+    }
+
+    fn reconfigure(&mut self, config: config::Cluster, link: ClusterLink) {
+        let other_questions = config.monitor != self.config.monitor || config.tls != self.config.tls;
+        self.config = config;
+        self.link = link;
+        self.driver.reconfigure(settings(&self.name, &self.config), specs(&self.config), Instant::now());
+        if other_questions {
+            self.probers.clear();
+            self.writer = None;
+            self.heartbeats = Rc::new(RefCell::new(Log::new(self.config.monitor.interval)));
+            // Whoever is the primary is reached in another way.
+            self.primary = watch::Sender::new(None);
+        }
+        let names: Vec<Arc<str>> = self.config.servers.keys().cloned().collect();
+        self.status.figures().servers.retain(|name, _| names.contains(name));
+        self.start_tasks();
+        let view = self.driver.view().clone();
+        if other_questions {
+            self.publish(view);
+        }
+        self.loads.all_is_due();
+    }
+
+    /// Starts what does not run and ends what is no longer configured.
+    fn start_tasks(&mut self) {
+        let servers: Vec<(ServerId, Arc<str>)> =
+            self.driver.servers().map(|(id, spec)| (id, spec.name.clone())).collect();
+        self.probers.retain(|id, _| servers.iter().any(|(known, _)| known == id));
+        let (monitor, place) = (&self.config.monitor, Place::new(&self.config.monitor.heartbeat_schema));
+        for (id, name) in servers {
+            if self.probers.contains_key(&id) {
+                continue;
+            }
+            let Some(way) = self.way(&name) else { continue };
+            let urgent = Rc::new(Notify::new());
+            let prober = Prober {
+                id,
+                way,
+                interval: monitor.interval,
+                timeout: monitor.timeout,
+                place: place.clone(),
+                clock: self.clock,
+                log: self.heartbeats.clone(),
+                urgent: urgent.clone(),
+                results: self.results.0.clone(),
+            };
+            self.probers.insert(id, Probing { urgent, _task: own(prober.run()) });
+        }
+        if self.writer.is_none() {
+            let writer = Writer {
+                cluster: self.name.clone(),
+                mode: monitor.heartbeat,
+                place,
+                clock: self.clock,
+                interval: monitor.interval,
+                timeout: monitor.timeout,
+                log: self.heartbeats.clone(),
+                status: self.status.clone(),
+                primary: self.primary.subscribe(),
+            };
+            self.writer = Some(own(writer.run()));
+        }
+    }
+}
+
+fn settings(name: &Arc<str>, cluster: &config::Cluster) -> Settings {
+    Settings {
+        cluster: name.clone(),
+        standalone: cluster.kind == config::ClusterKind::Standalone,
+        max_lag: cluster.max_lag,
+        down_after: cluster.down_after,
+        up_after: cluster.up_after,
+        interval: cluster.monitor.interval,
+        timeout: cluster.monitor.timeout,
+    }
+}
+
+fn specs(cluster: &config::Cluster) -> Vec<ServerSpec> {
+    let spec = |(name, server): (&Arc<str>, &config::Server)| ServerSpec {
+        name: name.clone(),
+        address: server.address.to_string().into(),
+        weight: server.weight,
+        zone: server.zone.clone(),
+    };
+    cluster.servers.iter().map(spec).collect()
+}

@@ -1,0 +1,110 @@
+//! Reading the servers' accounts.
+
+use cluster::accounts::rows::{UserRow, from_global_priv};
+use cluster::accounts::{Account, Accounts};
+use net::query::{Client, QueryError, ResultSet};
+
+use super::dialect::Dialect;
+use super::link::is_denied;
+
+const MARIADB: &str = "SELECT Host, User, Priv FROM mysql.global_priv";
+/// The view of MariaDB, for who may read it but not the table below it; it does not tell which accounts are locked, and
+/// of several ways to log in it tells one.
+const MARIADB_VIEW: &str = "SELECT Host, User, plugin, authentication_string, ssl_type, 'N' AS account_locked FROM mysql.user \
+     WHERE is_role = 'N'";
+const MYSQL: &str = "SELECT Host, User, plugin, authentication_string, ssl_type, account_locked FROM mysql.user";
+
+/// The accounts, and complaints about rows that could not be understood.
+pub(crate) struct Loaded {
+    pub(crate) accounts: Accounts,
+    pub(crate) complaints: Vec<String>,
+}
+
+/// Reads all accounts; `number` becomes theirs.
+///
+/// # Errors
+/// The connection broke. Missing rights are no error: the accounts are not readable then.
+pub(crate) async fn load(client: &mut Client, dialect: Dialect, number: u64) -> Result<Loaded, QueryError> {
+    let mut denied = None;
+    let statements: &[&str] = if dialect.mariadb { &[MARIADB, MARIADB_VIEW] } else { &[MYSQL] };
+    for statement in statements {
+        match client.query_one(statement).await {
+            Ok(answer) => return Ok(read(&answer, number)),
+            Err(error) if error.code().is_some_and(is_denied) => {
+                denied.get_or_insert_with(|| error.to_string());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let accounts = Accounts { number, readable: false, accounts: Vec::new() };
+    Ok(Loaded { accounts, complaints: denied.into_iter().collect() })
+}
+
+fn read(answer: &ResultSet, number: u64) -> Loaded {
+    let mut complaints = Vec::new();
+    let mut accounts: Vec<Account> = Vec::with_capacity(answer.rows.len());
+    for row in 0..answer.rows.len() {
+        let text = |column: &str| answer.text(row, column).unwrap_or_default();
+        let (host, user) = (text("Host"), text("User"));
+        if let Some(privileges) = answer.text(row, "Priv") {
+            match from_global_priv(&host, &user, &privileges) {
+                Ok(account) => accounts.extend(account),
+                Err(complaint) => complaints.push(complaint),
+            }
+            continue;
+        }
+        let row = UserRow {
+            host: &host,
+            user: &user,
+            plugin: &text("plugin"),
+            authentication_string: &text("authentication_string"),
+            ssl_type: &text("ssl_type"),
+            locked: text("account_locked").eq_ignore_ascii_case("y"),
+        };
+        accounts.push(row.account());
+    }
+    Loaded { accounts: Accounts::sorted(number, true, accounts), complaints }
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster::accounts::Verifier;
+
+    use super::*;
+    use crate::monitor::dialect::tests::table;
+
+    #[test]
+    fn accounts_of_mariadb() {
+        let loaded = read(
+            &table(
+                r#"Host|User|Priv
+                %|app|{"plugin":"mysql_native_password","authentication_string":""}
+                |readers|{"is_role":true}
+                %|odd|nonsense
+                localhost|root|{"plugin":"unix_socket"}"#,
+            ),
+            5,
+        );
+        let names: Vec<_> = loaded.accounts.accounts.iter().map(|a| format!("{}@{}", a.user, a.host)).collect();
+        assert_eq!(names, ["root@localhost", "app@%"]);
+        assert_eq!(loaded.accounts.accounts[1].verifiers, [Verifier::Empty]);
+        assert!(loaded.accounts.readable && loaded.accounts.number == 5);
+        assert_eq!(loaded.complaints.len(), 1);
+        assert!(loaded.complaints[0].contains("'odd'@'%'"));
+    }
+
+    #[test]
+    fn accounts_of_mysql() {
+        let loaded = read(
+            &table(
+                "Host|User|plugin|authentication_string|ssl_type|account_locked
+                 %|app|caching_sha2_password|$A$005$x|ANY|N
+                 %|gone|caching_sha2_password|$A$005$x||Y",
+            ),
+            1,
+        );
+        let [app, gone] = &loaded.accounts.accounts[..] else { panic!("{:?}", loaded.accounts) };
+        assert_eq!(app.verifiers, [Verifier::CachingSha2]);
+        assert!(app.tls_required && !app.locked && !gone.tls_required && gone.locked);
+    }
+}

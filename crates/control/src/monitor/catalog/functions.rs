@@ -1,0 +1,139 @@
+//! What a stored function may do, from its declaration and its body.
+//!
+//! The declaration alone proves little: `CONTAINS SQL` is what a function gets that declares nothing, and the servers
+//! let any function write whatever it declares. So the words of the body count: a function whose body has a word that
+//! can write, or the name of a function that writes, is taken to write.
+
+use std::collections::{HashMap, HashSet};
+
+use cluster::catalog::RoutineAccess;
+use net::query::ResultSet;
+
+/// By (schema, name), in lower case.
+pub(crate) type Functions = HashMap<(String, String), RoutineAccess>;
+
+/// Words without which a body cannot change anything that a replica would have to know. Some are harmless in most places
+/// (`replace`, `insert` are string functions too); a wrong guess only sends a read to the primary.
+const WRITING: [&str; 24] = [
+    "insert",
+    "update",
+    "delete",
+    "replace",
+    "merge",
+    "truncate",
+    "create",
+    "drop",
+    "alter",
+    "rename",
+    "call",
+    "load",
+    "execute",
+    "prepare",
+    "lock",
+    "grant",
+    "revoke",
+    "nextval",
+    "setval",
+    "nextvalue",
+    "get_lock",
+    "release_lock",
+    "outfile",
+    "next",
+];
+
+/// Reads rows of schema, name, declared access and body.
+pub(crate) fn read(answer: &ResultSet) -> Functions {
+    let mut functions = Functions::new();
+    let mut bodies: Vec<((String, String), HashSet<String>)> = Vec::new();
+    for row in 0..answer.rows.len() {
+        let text = |column: &str| answer.text(row, column).unwrap_or_default();
+        let key = (text("SCHEMA_NAME").to_lowercase(), text("NAME").to_lowercase());
+        let declared = text("ACCESS").replace('_', " ").to_uppercase();
+        let body = answer.text(row, "BODY").map(|body| words(&body));
+        let writes = match &body {
+            _ if declared == "MODIFIES SQL DATA" => true,
+            Some(words) => WRITING.iter().any(|word| words.contains(*word)),
+            // Not shown to the monitor user: what was declared on purpose is believed, the default is not.
+            None => declared != "READS SQL DATA" && declared != "NO SQL",
+        };
+        functions.insert(key.clone(), if writes { RoutineAccess::Writes } else { RoutineAccess::Reads });
+        bodies.extend(body.map(|words| (key, words)));
+    }
+    spread(&mut functions, &bodies);
+    functions
+}
+
+/// Who names a function that writes, writes. Each round marks at least one more function or is the last.
+fn spread(functions: &mut Functions, bodies: &[((String, String), HashSet<String>)]) {
+    loop {
+        let writers: HashSet<&str> = functions
+            .iter()
+            .filter(|(_, access)| **access == RoutineAccess::Writes)
+            .map(|((_, name), _)| name.as_str())
+            .collect();
+        let new: Vec<(String, String)> = bodies
+            .iter()
+            .filter(|(key, words)| {
+                functions.get(key) == Some(&RoutineAccess::Reads)
+                    && words.iter().any(|word| writers.contains(word.as_str()))
+            })
+            .map(|(key, _)| key.clone())
+            .collect();
+        if new.is_empty() {
+            return;
+        }
+        functions.extend(new.into_iter().map(|key| (key, RoutineAccess::Writes)));
+    }
+}
+
+/// All words of a text in lower case, those in strings and comments too.
+fn words(text: &str) -> HashSet<String> {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '$')
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::monitor::dialect::tests::table;
+
+    fn writes(rows: &str) -> Vec<String> {
+        let functions = read(&table(&format!("SCHEMA_NAME|NAME|ACCESS|BODY\n{rows}")));
+        let mut names: Vec<String> = functions
+            .into_iter()
+            .filter(|(_, access)| *access == RoutineAccess::Writes)
+            .map(|((schema, name), _)| format!("{schema}.{name}"))
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn declarations() {
+        let rows = "app|W|MODIFIES_SQL_DATA|RETURN 1
+                    app|w2|MODIFIES SQL DATA|NULL
+                    app|r|READS_SQL_DATA|RETURN (SELECT COUNT(*) FROM t)
+                    app|n|NO SQL|NULL
+                    app|hidden|CONTAINS SQL|NULL";
+        assert_eq!(writes(rows), ["app.hidden", "app.w", "app.w2"]);
+    }
+
+    #[test]
+    fn the_body_counts_more_than_the_declaration() {
+        let rows = "app|log|CONTAINS_SQL|BEGIN INSERT INTO log VALUES (1); RETURN 1; END
+                    app|liar|NO_SQL|BEGIN Delete FROM t; RETURN 1; END
+                    app|pure|CONTAINS_SQL|RETURN CONCAT('a', updated_at, inserted)";
+        assert_eq!(writes(rows), ["app.liar", "app.log"]);
+    }
+
+    #[test]
+    fn writing_spreads_to_callers() {
+        let rows = "app|a|CONTAINS_SQL|RETURN b()
+                    app|b|CONTAINS_SQL|RETURN other.C(1)
+                    other|c|MODIFIES_SQL_DATA|RETURN 1
+                    app|d|CONTAINS_SQL|RETURN d(1)";
+        assert_eq!(writes(rows), ["app.a", "app.b", "other.c"]);
+    }
+}

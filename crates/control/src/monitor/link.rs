@@ -1,0 +1,87 @@
+//! The monitor's connections, and what their errors mean for a server's health.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::observation::{Failure, FailureClass};
+use net::client::{Cause, ConnectError, Phase, Target};
+use net::query::{Client, Limits, QueryError};
+use net::stream::Keepalive;
+use net::tls::ClientTls;
+use wire::auth::Credential;
+use wire::handshake::HandshakeError;
+
+/// How to reach a server as the monitor.
+#[derive(Clone)]
+pub(crate) struct Way {
+    pub(crate) address: net::Address,
+    pub(crate) tls: ClientTls,
+    pub(crate) user: Arc<str>,
+    pub(crate) password: config::Secret,
+}
+
+impl Way {
+    /// Opens a connection; the name is resolved anew each time.
+    pub(crate) async fn open(&self, connect: Duration, limits: Limits) -> Result<Client, Failure> {
+        let target = Target {
+            address: self.address.clone(),
+            timeout: connect,
+            tls: self.tls.clone(),
+            keepalive: Keepalive::default(),
+        };
+        let login = net::query::login(&self.user, Credential::password(self.password.expose()));
+        let mut client = Client::connect(&target, login, limits).await.map_err(|error| connect_failure(&error))?;
+        // A global autocommit=0 would leave heartbeats uncommitted and let replicas' rows be read from an old snapshot.
+        client.query("SET autocommit = 1").await.map_err(|error| query_failure(&error))?;
+        Ok(client)
+    }
+}
+
+/// The address of the configuration as the network layer has it.
+pub(crate) fn address(address: &config::Address) -> net::Address {
+    match address {
+        config::Address::Tcp { host, port } => net::Address::Tcp { host: (**host).to_owned(), port: *port },
+        config::Address::Unix(path) => net::Address::Unix(path.to_path_buf()),
+    }
+}
+
+fn connect_failure(error: &ConnectError) -> Failure {
+    let class = match (&error.cause, error.phase) {
+        (Cause::Timeout(_), _) => FailureClass::Timeout,
+        // 1129 (host blocked), 1130 (host not allowed) and the like come instead of a greeting; they are refusals too.
+        (Cause::Server(refusal), _) => of_code(refusal.code).unwrap_or(FailureClass::Login),
+        (Cause::NoTls, _) | (_, Phase::Tls) => FailureClass::Tls,
+        (Cause::Protocol(HandshakeError::CredentialRefused(_)), _) => FailureClass::Login,
+        (Cause::Protocol(_), _) => FailureClass::Protocol,
+        (Cause::Io(_), Phase::Resolve) => FailureClass::Name,
+        (Cause::Io(_), Phase::Connect) => FailureClass::Refused,
+        (Cause::Io(_), Phase::Greeting | Phase::Login) => FailureClass::Lost,
+    };
+    Failure { class, text: error.to_string().into() }
+}
+
+/// What a failed query says of the server.
+pub(crate) fn query_failure(error: &QueryError) -> Failure {
+    let class = match error {
+        QueryError::Server(refusal) => of_code(refusal.code).unwrap_or(FailureClass::Query),
+        QueryError::Io(_) | QueryError::Broken => FailureClass::Lost,
+        QueryError::Timeout(_) => FailureClass::Timeout,
+        _ => FailureClass::Protocol,
+    };
+    Failure { class, text: error.to_string().into() }
+}
+
+/// Errors that say the same at login and later: no connection left (globally, for the user, for the account's limits);
+/// shutting down (`ER_SERVER_SHUTDOWN`, MariaDB's `ER_CONNECTION_KILLED`, MySQL's `ER_SESSION_WAS_KILLED`).
+fn of_code(code: u16) -> Option<FailureClass> {
+    match code {
+        1040 | 1203 | 1226 => Some(FailureClass::TooManyConnections),
+        1053 | 1927 | 3169 => Some(FailureClass::NotReady),
+        _ => None,
+    }
+}
+
+/// The monitor user lacks a right (or the object it could see with it).
+pub(crate) fn is_denied(code: u16) -> bool {
+    matches!(code, 1044 | 1045 | 1142 | 1143 | 1227 | 1370)
+}

@@ -1,0 +1,229 @@
+//! When accounts and dictionaries are read, and what becomes of them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cluster::accounts::Accounts;
+use cluster::published::Published;
+use cluster::view::ServerId;
+use net::query::{Client, Limits};
+use tokio::sync::mpsc;
+
+use super::dialect::{self, Dialect};
+use super::link::{Way, query_failure};
+use super::{Owned, accounts, catalog, own};
+use crate::status::ClusterStatus;
+
+/// Time between two readings that logins asked for: a storm of wrong passwords becomes one reading a second.
+const ACCOUNTS_THROTTLE: Duration = Duration::from_secs(1);
+/// Wait after a reading that failed.
+const RETRY: Duration = Duration::from_secs(5);
+/// Longest wait for one answer; a reading asks a handful of things.
+const LIMITS: Limits = Limits { reply_bytes_max: 64 << 20, timeout: Duration::from_secs(10) };
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A reading's outcome; the error is in words.
+pub(crate) enum Done {
+    Accounts(Result<accounts::Loaded, String>),
+    Catalog(Result<catalog::Loaded, String>),
+}
+
+/// One kind of reading.
+#[derive(Default)]
+struct Job {
+    task: Option<Owned>,
+    started: Option<Instant>,
+    /// `None` is at once.
+    due: Option<Instant>,
+    /// The complaint that was told last.
+    told: String,
+}
+
+impl Job {
+    fn is_due(&self, now: Instant) -> bool {
+        self.task.is_none() && self.due.is_none_or(|due| now >= due)
+    }
+}
+
+/// The readings of a cluster.
+pub(crate) struct Loads {
+    cluster: Arc<str>,
+    published: Arc<Published>,
+    status: Arc<ClusterStatus>,
+    accounts: Job,
+    catalog: Job,
+    /// A login waits for accounts that are read after it asked.
+    wanted: bool,
+    accounts_every: Duration,
+    catalog_every: Duration,
+    /// Whose dictionaries were read last.
+    catalog_of: Option<ServerId>,
+    done: (mpsc::Sender<Done>, mpsc::Receiver<Done>),
+}
+
+impl Loads {
+    pub(crate) fn new(cluster: Arc<str>, published: Arc<Published>, status: Arc<ClusterStatus>) -> Loads {
+        Loads {
+            cluster,
+            published,
+            status,
+            accounts: Job::default(),
+            catalog: Job::default(),
+            wanted: false,
+            accounts_every: Duration::ZERO,
+            catalog_every: Duration::ZERO,
+            catalog_of: None,
+            done: mpsc::channel(2),
+        }
+    }
+
+    /// Has everything read anew.
+    pub(crate) fn all_is_due(&mut self) {
+        (self.accounts.due, self.catalog.due) = (None, None);
+    }
+
+    /// The next outcome.
+    pub(crate) async fn finished(&mut self) -> Option<Done> {
+        self.done.1.recv().await
+    }
+
+    /// Starts readings whose time has come, from the first of `sources` that answers.
+    pub(crate) fn start_what_is_due(&mut self, config: &config::Cluster, sources: &[Way], primary: Option<ServerId>) {
+        let now = Instant::now();
+        (self.accounts_every, self.catalog_every) = (config.accounts_refresh, config.catalog_refresh);
+        self.wanted |= self.published.take_accounts_request();
+        let rested = self.accounts.started.is_none_or(|started| now >= started + ACCOUNTS_THROTTLE);
+        if rested && (self.accounts.is_due(now) || (self.wanted && self.accounts.task.is_none())) {
+            if sources.is_empty() {
+                if std::mem::take(&mut self.wanted) {
+                    self.accounts.started = Some(now);
+                    self.answer_without_reading();
+                }
+            } else {
+                self.wanted = false;
+                let (sources, done) = (sources.to_vec(), self.done.0.clone());
+                let number = self.published.accounts.load().number + 1;
+                self.accounts.started = Some(now);
+                self.accounts.task = Some(own(async move {
+                    let _ = done.send(Done::Accounts(read_accounts(&sources, number).await)).await;
+                }));
+            }
+        }
+        if primary.is_some() && primary != self.catalog_of {
+            self.catalog_of = primary;
+            self.catalog.due = None;
+        }
+        if self.catalog.is_due(now) && !sources.is_empty() {
+            let (sources, done) = (sources.to_vec(), self.done.0.clone());
+            self.catalog.started = Some(now);
+            self.catalog.task = Some(own(async move {
+                let _ = done.send(Done::Catalog(read_catalog(&sources).await)).await;
+            }));
+        }
+    }
+
+    /// Publishes an outcome.
+    pub(crate) fn take(&mut self, done: Option<Done>) {
+        match done {
+            Some(Done::Accounts(result)) => self.take_accounts(result),
+            Some(Done::Catalog(result)) => self.take_catalog(result),
+            // The sender lives as long as this does.
+            None => {}
+        }
+    }
+
+    fn take_accounts(&mut self, result: Result<accounts::Loaded, String>) {
+        self.accounts.task = None;
+        match result {
+            Ok(loaded) => {
+                self.accounts.due = Some(Instant::now() + self.accounts_every);
+                let what = if loaded.accounts.readable {
+                    "accounts that are not understood are left out"
+                } else {
+                    "the monitor user may not read the accounts, so servers check all logins themselves"
+                };
+                tell(&self.cluster, &mut self.accounts.told, what, &loaded.complaints.join("; "));
+                self.published.publish_accounts(loaded.accounts);
+            }
+            Err(why) => {
+                self.accounts.due = Some(Instant::now() + RETRY.min(self.accounts_every));
+                self.status.figures().accounts_failures += 1;
+                tell(&self.cluster, &mut self.accounts.told, "the accounts could not be read", &why);
+                self.answer_without_reading();
+            }
+        }
+    }
+
+    /// The same accounts under a new number: who waits for a reading has waited long enough.
+    fn answer_without_reading(&self) {
+        let before = self.published.accounts.load();
+        self.published.publish_accounts(Accounts { number: before.number + 1, ..Accounts::clone(&before) });
+    }
+
+    fn take_catalog(&mut self, result: Result<catalog::Loaded, String>) {
+        self.catalog.task = None;
+        match result {
+            Ok(mut loaded) => {
+                self.catalog.due = Some(Instant::now() + self.catalog_every);
+                let why = loaded.incomplete.unwrap_or_default();
+                let what = "stored functions are not all known; statements with unknown ones go to the primary";
+                tell(&self.cluster, &mut self.catalog.told, what, &why);
+                let before = self.published.catalog.load();
+                loaded.catalog.number = before.number;
+                if loaded.catalog != **before {
+                    loaded.catalog.number += 1;
+                    self.published.publish_catalog(loaded.catalog);
+                }
+            }
+            Err(why) => {
+                self.catalog.due = Some(Instant::now() + RETRY.min(self.catalog_every));
+                self.status.figures().catalog_failures += 1;
+                tell(&self.cluster, &mut self.catalog.told, "the catalog could not be read", &why);
+            }
+        }
+    }
+}
+
+/// Tells a complaint once until it changes.
+fn tell(cluster: &str, told: &mut String, what: &str, why: &str) {
+    if told != why {
+        if !why.is_empty() {
+            tracing::warn!(cluster, "{what}: {why}");
+        }
+        why.clone_into(told);
+    }
+}
+
+async fn read_accounts(sources: &[Way], number: u64) -> Result<accounts::Loaded, String> {
+    let mut problem = String::new();
+    for source in sources {
+        match connect(source).await {
+            Ok((mut client, dialect)) => match accounts::load(&mut client, dialect, number).await {
+                Ok(loaded) => return Ok(loaded),
+                Err(error) => problem = query_failure(&error).text.to_string(),
+            },
+            Err(why) => problem = why,
+        }
+    }
+    Err(problem)
+}
+
+async fn read_catalog(sources: &[Way]) -> Result<catalog::Loaded, String> {
+    let mut problem = String::new();
+    for source in sources {
+        match connect(source).await {
+            Ok((mut client, dialect)) => match catalog::load(&mut client, dialect).await {
+                Ok(loaded) => return Ok(loaded),
+                Err(error) => problem = query_failure(&error).text.to_string(),
+            },
+            Err(why) => problem = why,
+        }
+    }
+    Err(problem)
+}
+
+async fn connect(source: &Way) -> Result<(Client, Dialect), String> {
+    let client = source.open(CONNECT_TIMEOUT, LIMITS).await.map_err(|failure| failure.text.to_string())?;
+    let dialect = Dialect::of(&dialect::greeting(client.greeting()));
+    Ok((client, dialect))
+}

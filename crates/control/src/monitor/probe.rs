@@ -1,0 +1,187 @@
+//! One server's probes: a connection that stays, asked each interval.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use cluster::observation::{Facts, Failure, FailureClass, Replication, Seen};
+use cluster::view::ServerId;
+use net::query::{Client, Limits};
+use tokio::sync::{Notify, mpsc};
+
+use super::dialect::{self, Dialect};
+use super::heartbeat::{Clock, Log, Place};
+use super::link::{Way, query_failure};
+
+/// Largest answer; replication status and GTID sets are far smaller.
+const REPLY_BYTES_MAX: usize = 4 << 20;
+/// After a refused login the next attempt waits this long, so that the server's log is not flooded.
+const LOGIN_RETRY: Duration = Duration::from_secs(5);
+
+/// What a server's task was made from.
+pub(crate) struct Prober {
+    pub(crate) id: ServerId,
+    pub(crate) way: Way,
+    pub(crate) interval: Duration,
+    pub(crate) timeout: Duration,
+    /// Where heartbeats are, if any are written.
+    pub(crate) place: Place,
+    pub(crate) clock: Clock,
+    pub(crate) log: Rc<RefCell<Log>>,
+    pub(crate) urgent: Rc<Notify>,
+    pub(crate) results: mpsc::Sender<Probed>,
+}
+
+/// A probe's outcome.
+pub(crate) struct Probed {
+    pub(crate) id: ServerId,
+    pub(crate) seen: Seen,
+    pub(crate) took: Duration,
+}
+
+/// What is kept between probes.
+#[derive(Default)]
+struct Kept {
+    client: Option<Client>,
+    /// The replication status that was read last.
+    replication: Option<Replication>,
+}
+
+impl Prober {
+    /// Runs until the task is aborted or nobody listens any more.
+    pub(crate) async fn run(self) {
+        let mut kept = Kept::default();
+        let mut dice = u64::from(self.id.0) + 1;
+        loop {
+            let started = Instant::now();
+            // Two limits of the probe's time: each step has its own, and all of them together have this one.
+            let outcome = match tokio::time::timeout(self.timeout * 2, self.probe(&mut kept)).await {
+                Ok(outcome) => outcome,
+                Err(_) => {
+                    kept.client = None;
+                    let text = format!("no answer within {} ms", self.timeout.as_millis()).into();
+                    Err(Failure { class: FailureClass::Timeout, text })
+                }
+            };
+            let refused = matches!(&outcome, Err(failure) if failure.class == FailureClass::Login);
+            let seen = match outcome {
+                Ok(facts) => Seen::Facts(Box::new(facts)),
+                Err(failure) => Seen::Failure(failure),
+            };
+            if self.results.send(Probed { id: self.id, seen, took: started.elapsed() }).await.is_err() {
+                return;
+            }
+            let wait = if refused { self.interval.max(LOGIN_RETRY) } else { self.interval };
+            let wait = jitter(wait, &mut dice).saturating_sub(started.elapsed()).max(self.interval / 10);
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = self.urgent.notified() => {}
+            }
+        }
+    }
+
+    async fn probe(&self, kept: &mut Kept) -> Result<Facts, Failure> {
+        if kept.client.is_some() {
+            match self.ask(kept).await {
+                // A lost connection need not be a lost server: it may have been killed or timed out.
+                Err(failure) if matches!(failure.class, FailureClass::Lost | FailureClass::NotReady) => {
+                    kept.client = None;
+                }
+                Err(failure) => {
+                    if !failure.class.proves_life() {
+                        kept.client = None;
+                    }
+                    return Err(failure);
+                }
+                Ok(facts) => return Ok(facts),
+            }
+        }
+        let limits = Limits { reply_bytes_max: REPLY_BYTES_MAX, timeout: self.timeout };
+        kept.client = Some(self.way.open(self.timeout, limits).await?);
+        let facts = self.ask(kept).await;
+        if facts.as_ref().is_err_and(|failure| !failure.class.proves_life()) {
+            kept.client = None;
+        }
+        facts
+    }
+
+    async fn ask(&self, kept: &mut Kept) -> Result<Facts, Failure> {
+        let Some(client) = kept.client.as_mut() else {
+            return Err(Failure { class: FailureClass::Lost, text: "no connection".into() });
+        };
+        let greeting = dialect::greeting(client.greeting());
+        let dialect = Dialect::of(&greeting);
+        let answer = client.query_one(dialect.facts()).await.map_err(|error| query_failure(&error))?;
+        let resolved = client.stream().peer_addr();
+        let (replication, usable) = match client.query_one(dialect.replication()).await {
+            Ok(status) => (dialect::read_replication(&status), true),
+            Err(error) => match query_failure(&error).class {
+                FailureClass::Query => (Replication::Unreadable(error.to_string().into()), true),
+                // The server lives, but a STOP REPLICA that hangs blocks this statement. Whom it follows is as before,
+                // how far it is behind is not known.
+                FailureClass::Timeout => (stale(kept.replication.take(), &error.to_string()), false),
+                _ => return Err(query_failure(&error)),
+            },
+        };
+        kept.replication = Some(replication.clone());
+        let follows = !matches!(&replication, Replication::Channels(channels) if channels.is_empty());
+        let mut facts = dialect::read_facts(greeting, &answer, replication).ok_or_else(|| Failure {
+            class: FailureClass::Protocol,
+            text: "the answer to the monitor's first question is no answer".into(),
+        })?;
+        facts.resolved = resolved;
+        if usable && follows && self.log.borrow().is_alive(self.clock.now_us()) {
+            // Without the row, or the right to read it, lag is what the server tells.
+            let row = client.query_one(self.place.select()).await.ok();
+            let row_us = row.and_then(|row| row.scalar()?.parse().ok());
+            facts.heartbeat_lag = row_us.and_then(|row_us| self.log.borrow().lag(self.clock.now_us(), row_us));
+        }
+        if !usable {
+            kept.client = None;
+        }
+        Ok(facts)
+    }
+}
+
+fn stale(before: Option<Replication>, error: &str) -> Replication {
+    match before {
+        Some(Replication::Channels(mut channels)) => {
+            channels.iter_mut().for_each(|channel| channel.seconds_behind = None);
+            Replication::Channels(channels)
+        }
+        Some(Replication::Unreadable(_)) | None => Replication::Unreadable(error.into()),
+    }
+}
+
+/// Nine to eleven tenths of a time, so that probes of many servers do not stay in step.
+fn jitter(time: Duration, dice: &mut u64) -> Duration {
+    *dice ^= *dice << 13;
+    *dice ^= *dice >> 7;
+    *dice ^= *dice << 17;
+    time * 9 / 10 + (time / 5).mul_f64((*dice % 1024) as f64 / 1024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jitter_stays_within_a_tenth_and_varies() {
+        let mut dice = 1;
+        let times: Vec<_> = (0..100).map(|_| jitter(Duration::from_millis(1000), &mut dice).as_millis()).collect();
+        assert!(times.iter().all(|time| (900..=1100).contains(time)), "{times:?}");
+        assert!(times.iter().any(|time| *time < 960) && times.iter().any(|time| *time > 1040));
+    }
+
+    #[test]
+    fn a_status_that_hangs_keeps_the_source_and_loses_the_lag() {
+        let answer = dialect::tests::table(
+            "Master_Host|Master_Port|Slave_IO_Running|Slave_SQL_Running|Seconds_Behind_Master\ndb1|3306|Yes|Yes|4",
+        );
+        let Replication::Channels(channels) = stale(Some(dialect::read_replication(&answer)), "late") else {
+            panic!("unreadable")
+        };
+        assert_eq!((&*channels[0].source_host, channels[0].seconds_behind), ("db1", None));
+        assert_eq!(stale(None, "late"), Replication::Unreadable("late".into()));
+    }
+}

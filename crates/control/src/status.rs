@@ -1,0 +1,82 @@
+//! What the admin listener tells: figures of the monitors, beside the workers' own.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
+
+use cluster::diagnosis::Diagnosis;
+use cluster::observation::FailureClass;
+use cluster::published::Published;
+
+use crate::ClusterLink;
+
+/// What the control thread and the admin listener share.
+pub(crate) struct Shared {
+    pub(crate) workers: stats::Workers,
+    pub(crate) draining: AtomicBool,
+    pub(crate) started: SystemTime,
+    clusters: RwLock<BTreeMap<Arc<str>, Arc<ClusterStatus>>>,
+}
+
+/// One cluster's snapshots and its monitor's figures.
+pub(crate) struct ClusterStatus {
+    pub(crate) published: Arc<Published>,
+    figures: Mutex<Figures>,
+}
+
+/// What a cluster's monitor counts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Figures {
+    pub(crate) diagnoses: Vec<Diagnosis>,
+    pub(crate) servers: BTreeMap<Arc<str>, ServerFigures>,
+    pub(crate) accounts_failures: u64,
+    pub(crate) catalog_failures: u64,
+    pub(crate) heartbeat_writes: u64,
+    pub(crate) heartbeat_failures: u64,
+}
+
+/// What the monitor counts of one server.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ServerFigures {
+    pub(crate) lag: Option<Duration>,
+    pub(crate) probes: u64,
+    /// In the order of [`FailureClass::ALL`].
+    pub(crate) failures: [u64; FailureClass::ALL.len()],
+    /// How long the last good probe took.
+    pub(crate) probe_time: Option<Duration>,
+}
+
+impl ServerFigures {
+    pub(crate) fn count_failure(&mut self, class: FailureClass) {
+        if let Some(index) = FailureClass::ALL.iter().position(|candidate| *candidate == class) {
+            self.failures[index] += 1;
+        }
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(workers: stats::Workers) -> Shared {
+        Shared { workers, draining: AtomicBool::new(false), started: SystemTime::now(), clusters: RwLock::default() }
+    }
+
+    pub(crate) fn add_cluster(&self, name: &Arc<str>, link: &ClusterLink) -> Arc<ClusterStatus> {
+        let status = Arc::new(ClusterStatus { published: link.published.clone(), figures: Mutex::default() });
+        self.clusters.write().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), status.clone());
+        status
+    }
+
+    pub(crate) fn keep_clusters(&self, keep: impl Fn(&Arc<str>) -> bool) {
+        self.clusters.write().unwrap_or_else(PoisonError::into_inner).retain(|name, _| keep(name));
+    }
+
+    pub(crate) fn clusters(&self) -> BTreeMap<Arc<str>, Arc<ClusterStatus>> {
+        self.clusters.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl ClusterStatus {
+    pub(crate) fn figures(&self) -> MutexGuard<'_, Figures> {
+        self.figures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

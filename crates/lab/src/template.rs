@@ -89,7 +89,9 @@ fn initialise_mariadb(binary: &ServerBinary, datadir: &Path, folder: &Path) -> R
     let extra = folder.join("extra.sql");
     fs::write(&extra, ONLY_SOCKET_ROOT).map_err(LabError::file("write", &extra))?;
     let mut command = Command::new(&program);
+    // --force: a machine that cannot resolve its own name is none of our business.
     command.arg("--no-defaults").arg(argument("datadir", datadir)).arg(argument("extra-file", &extra)).args([
+        "--force",
         "--auth-root-authentication-method=normal",
         "--skip-test-db",
         "--skip-name-resolve",

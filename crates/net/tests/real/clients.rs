@@ -1,4 +1,4 @@
-//! The ordinary `mariadb` client logs in to a server made of [`wire::handshake::server`] and [`ServerTls`].
+//! The ordinary `mariadb` and `mysql` clients log in to a server made of [`wire::handshake::server`] and [`ServerTls`].
 
 use std::process::{Output, Stdio};
 use std::sync::Arc;
@@ -100,10 +100,10 @@ impl Server {
     }
 
     /// Runs the ordinary client against this server.
-    async fn visited(&self, password: &str, arguments: &[&str]) -> (Login, Output) {
+    async fn visited(&self, family: Family, password: &str, arguments: &[&str]) -> (Login, Output) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let client = &Binaries::find().unwrap().server(Family::MariaDb).unwrap().client.clone();
+        let client = &Binaries::find().unwrap().server(family).unwrap().client.clone();
         let visit = Command::new(client)
             .args(["--no-defaults", "--host=127.0.0.1", "--user=app", "--protocol=tcp"])
             .arg(format!("--port={port}"))
@@ -122,15 +122,15 @@ impl Server {
         (login, output.unwrap())
     }
 
-    async fn lets_in(&self, arguments: &[&str], proof: Proof) {
-        let (login, output) = self.visited("secret", arguments).await;
-        let is_tls = arguments.contains(&"--ssl");
+    async fn lets_in(&self, family: Family, arguments: &[&str], proof: Proof) {
+        let (login, output) = self.visited(family, "secret", arguments).await;
+        let is_tls = arguments == tls(family);
         assert_eq!(login, Login::Proven(proof, is_tls), "{arguments:?} {output:?}");
         assert!(output.status.success(), "{arguments:?} {output:?}");
     }
 
-    async fn refuses(&self, password: &str, arguments: &[&str], reason: &str) {
-        let (login, output) = self.visited(password, arguments).await;
+    async fn refuses(&self, family: Family, password: &str, arguments: &[&str], reason: &str) {
+        let (login, output) = self.visited(family, password, arguments).await;
         assert_eq!(login, Login::Denied(reason.into()), "{arguments:?} {output:?}");
         let told = String::from_utf8_lossy(&output.stderr);
         assert!(told.contains("1045") && told.contains(reason), "{told}");
@@ -149,43 +149,64 @@ async fn answer_with_ok(mut stream: Stream) {
     }
 }
 
+fn plain(family: Family) -> &'static [&'static str] {
+    match family {
+        Family::MariaDb => &["--skip-ssl"],
+        Family::MySql => &["--ssl-mode=DISABLED", "--get-server-public-key", "--enable-cleartext-plugin"],
+    }
+}
+
+fn tls(family: Family) -> &'static [&'static str] {
+    match family {
+        Family::MariaDb => &["--ssl"],
+        Family::MySql => &["--ssl-mode=REQUIRED", "--enable-cleartext-plugin"],
+    }
+}
+
+fn families() -> Vec<Family> {
+    Binaries::find().unwrap().families()
+}
+
 const DEFAULTS: [Plugin; 2] = [Plugin::Native, Plugin::CachingSha2];
 
+/// MariaDB's client only: MySQL's has no `mysql_native_password` since 9.0.
 #[tokio::test]
-async fn it_proves_native_passwords() {
+async fn they_prove_native_passwords() {
+    let family = Family::MariaDb;
     let stage1 = || native::stage1(b"secret");
     for default in DEFAULTS {
         let server = Server::new(default, Method::Native { stage2: native::stage2(&stage1()) });
-        server.lets_in(&["--skip-ssl"], Proof::NativeStage1(stage1())).await;
-        server.lets_in(&["--ssl"], Proof::NativeStage1(stage1())).await;
-        server.refuses("wrong", &["--skip-ssl"], "wrong password").await;
-        server.refuses("", &["--skip-ssl"], "wrong password").await;
+        server.lets_in(family, plain(family), Proof::NativeStage1(stage1())).await;
+        server.lets_in(family, tls(family), Proof::NativeStage1(stage1())).await;
+        server.refuses(family, "wrong", plain(family), "wrong password").await;
+        server.refuses(family, "", plain(family), "wrong password").await;
     }
 }
 
 #[tokio::test]
-async fn it_proves_caching_sha2_passwords_every_way() {
+async fn they_prove_caching_sha2_passwords_every_way() {
     let rsa = Some(Arc::new(RsaKey::generate().unwrap()));
     let stage1 = || caching_sha2::stage1(b"secret");
     let full = || Proof::Password(b"secret".to_vec().into());
-    for default in DEFAULTS {
+    for (family, default) in families().into_iter().flat_map(|family| DEFAULTS.map(|default| (family, default))) {
         let remembered = Some(caching_sha2::stage2(&stage1()));
         let server = Server::new(default, Method::CachingSha2 { remembered, rsa: rsa.clone() });
-        server.lets_in(&["--skip-ssl"], Proof::CachingSha2Stage1(stage1())).await;
-        server.lets_in(&["--ssl"], Proof::CachingSha2Stage1(stage1())).await;
+        server.lets_in(family, plain(family), Proof::CachingSha2Stage1(stage1())).await;
+        server.lets_in(family, tls(family), Proof::CachingSha2Stage1(stage1())).await;
         let server = Server::new(default, Method::CachingSha2 { remembered: None, rsa: rsa.clone() });
-        server.lets_in(&["--ssl"], full()).await;
-        server.lets_in(&["--skip-ssl"], full()).await;
-        let (login, _) = server.visited("", &["--skip-ssl"]).await;
+        server.lets_in(family, tls(family), full()).await;
+        server.lets_in(family, plain(family), full()).await;
+        let (login, _) = server.visited(family, "", plain(family)).await;
         assert_eq!(login, Login::Proven(Proof::Empty, false));
     }
 }
 
 #[tokio::test]
-async fn it_sends_cleartext_inside_tls() {
-    for default in DEFAULTS {
+async fn they_send_cleartext_inside_tls() {
+    for (family, default) in families().into_iter().flat_map(|family| DEFAULTS.map(|default| (family, default))) {
         let server = Server::new(default, Method::Clear);
-        server.lets_in(&["--ssl"], Proof::Password(b"secret".to_vec().into())).await;
-        server.refuses("secret", &["--skip-ssl"], "the account's authentication plugin needs TLS").await;
+        server.lets_in(family, tls(family), Proof::Password(b"secret".to_vec().into())).await;
+        let reason = "the account's authentication plugin needs TLS";
+        server.refuses(family, "secret", plain(family), reason).await;
     }
 }

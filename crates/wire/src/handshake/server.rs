@@ -30,6 +30,7 @@ use crate::greeting::Greeting;
 #[derive(Debug)]
 pub struct AwaitResponse {
     offered: Capabilities,
+    default_plugin: String,
     scramble: Scramble,
     sequence: u8,
     channel: Channel,
@@ -51,6 +52,7 @@ impl AwaitResponse {
         let sequence = send(out, 0, |payload| greeting.encode(payload));
         AwaitResponse {
             offered: greeting.capabilities,
+            default_plugin: greeting.plugin.clone(),
             scramble: greeting.scramble,
             sequence,
             channel,
@@ -86,6 +88,7 @@ impl AwaitResponse {
             sequence,
             channel: self.channel,
             has_plugins: login.capabilities.contains(Capabilities::PLUGIN_AUTH),
+            default_plugin: Some(self.default_plugin),
         };
         Ok(Response::Login(Box::new(login), conversation))
     }
@@ -128,18 +131,27 @@ pub enum Method {
 }
 
 impl Method {
-    fn plugin(&self) -> Plugin {
+    /// The plugin that checks by this method, for a client that came with `client`.
+    fn plugin(&self, client: Option<Plugin>) -> Plugin {
         match self {
-            Method::Native { .. } | Method::Empty => Plugin::Native,
+            Method::Native { .. } => Plugin::Native,
             Method::CachingSha2 { .. } => Plugin::CachingSha2,
             Method::Clear => Plugin::Clear,
+            // Whichever the client has: MySQL's since 9.0 lack the native plugin.
+            Method::Empty if client == Some(Plugin::CachingSha2) => Plugin::CachingSha2,
+            Method::Empty => Plugin::Native,
         }
     }
 }
 
 impl fmt::Debug for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Method({})", self.plugin())
+        f.write_str(match self {
+            Method::Native { .. } => "Native(…)",
+            Method::Empty => "Empty",
+            Method::CachingSha2 { .. } => "CachingSha2(…)",
+            Method::Clear => "Clear",
+        })
     }
 }
 
@@ -200,6 +212,8 @@ pub struct Conversation {
     sequence: u8,
     channel: Channel,
     has_plugins: bool,
+    /// The greeting's plugin; `None` for COM_CHANGE_USER.
+    default_plugin: Option<String>,
 }
 
 impl Conversation {
@@ -207,7 +221,7 @@ impl Conversation {
     /// like MariaDB, keeps one per connection, so that it does not matter which one a client remembers.
     pub fn resume(scramble: Scramble, sequence: u8, channel: Channel, capabilities: Capabilities) -> Conversation {
         let has_plugins = capabilities.contains(Capabilities::PLUGIN_AUTH);
-        Conversation { scramble, sequence: sequence.wrapping_add(1), channel, has_plugins }
+        Conversation { scramble, sequence: sequence.wrapping_add(1), channel, has_plugins, default_plugin: None }
     }
 
     /// Who can read what the client sends.
@@ -220,8 +234,12 @@ impl Conversation {
         Finish { sequence: self.sequence }
     }
 
-    /// Checks the answer that came with the login if `plugin` (the client's) is the method's, else asks the client to
-    /// switch.
+    /// Checks the answer that came with the login if `plugin` (the client's) is the method's and the answer counts, else
+    /// asks the client to switch.
+    ///
+    /// An answer counts that was made for the greeting's plugin. MySQL's library names another plugin with no answer at
+    /// all when it lacks the greeting's, and waits to be asked to switch: taken at its word, it would seem to have no
+    /// password. In COM_CHANGE_USER it does the same.
     ///
     /// # Errors
     /// The client's answer cannot be read.
@@ -237,7 +255,12 @@ impl Conversation {
             Some(name) => Plugin::from_name(name),
             None => Some(Plugin::Native),
         };
-        let wanted = method.plugin();
+        let wanted = method.plugin(client_plugin);
+        let counts = match (&self.default_plugin, plugin) {
+            (_, None) => true,
+            (Some(default), Some(name)) => default.as_bytes() == name,
+            (None, Some(_)) => !auth_response.is_empty(),
+        };
         let needs_secrecy = match &method {
             Method::Clear => true,
             Method::CachingSha2 { rsa, .. } => rsa.is_none() && client_plugin != Some(wanted),
@@ -247,7 +270,7 @@ impl Conversation {
             return Ok(Step::Denied(Denial::NeedsTls, self.finish()));
         }
         let awaiting = AwaitAnswer { conversation: self, awaited: Awaited::First(method) };
-        if client_plugin == Some(wanted) {
+        if client_plugin == Some(wanted) && counts {
             return awaiting.check(auth_response, out);
         }
         if !awaiting.conversation.has_plugins {

@@ -361,6 +361,42 @@ fn a_client_that_names_no_plugin_logs_in_to_native_accounts_only() {
 }
 
 #[test]
+fn an_answer_for_no_scramble_is_asked_for_again() {
+    // MySQL 9's client towards a greeting with mysql_native_password, which it lacks.
+    let request = HandshakeResponse {
+        capabilities: response().capabilities | Capabilities::LONG_PASSWORD,
+        auth_response: Zeroizing::default(),
+        plugin: Some(b"caching_sha2_password".to_vec()),
+        ..response()
+    };
+    let mut payload = Vec::new();
+    request.encode(&mut payload);
+    for (method, empty) in [(sha2_method(None), false), (Method::Empty, true)] {
+        let mut out = Vec::new();
+        let state = AwaitResponse::greet(&greeting(Plugin::Native), Channel::Open, &mut Vec::new());
+        let Response::Login(login, conversation) = state.handle(Received { sequence: 1, payload: &payload }).unwrap()
+        else {
+            panic!("a login");
+        };
+        let step = conversation.begin(method, login.plugin.as_deref(), &login.auth_response, &mut out).unwrap();
+        let server::Step::Await(awaiting) = step else { panic!("{step:?}") };
+        assert_eq!(one(&mut out).1, b"\xfecaching_sha2_password\0abcdefghijklmnopqrst\0");
+        let answer = caching_sha2::answer(&SCRAMBLE, &caching_sha2::stage1(b"secret"));
+        let payload = if empty { &b"\0"[..] } else { &answer[..] };
+        let step = awaiting.handle(Received { sequence: 3, payload }, &mut out).unwrap();
+        assert_eq!(matches!(step, server::Step::Proven(Proof::Empty, _)), empty, "{step:?}");
+    }
+    // In COM_CHANGE_USER nothing says which plugin's scramble the client has: only an empty answer is in doubt.
+    let resume = || server::Conversation::resume(SCRAMBLE, 0, Channel::Open, Capabilities::PLUGIN_AUTH);
+    let plugin = Some(&b"mysql_native_password"[..]);
+    let step = resume().begin(native_method("secret"), plugin, b"", &mut Vec::new()).unwrap();
+    assert!(matches!(step, server::Step::Await(_)), "{step:?}");
+    let answer = native::answer(&SCRAMBLE, &native::stage1(b"secret"));
+    let step = resume().begin(native_method("secret"), plugin, &answer, &mut Vec::new()).unwrap();
+    assert!(matches!(step, server::Step::Proven(_, _)), "{step:?}");
+}
+
+#[test]
 fn tls_comes_once_and_only_where_it_was_offered() {
     let request = |capabilities| {
         let mut payload = Vec::new();

@@ -313,3 +313,23 @@ impl Client {
 async fn timed<T>(limit: Duration, work: impl Future<Output = Result<T, QueryError>>) -> Result<T, QueryError> {
     timeout(limit, work).await.unwrap_or(Err(QueryError::Timeout(limit)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The monitor's runtime may have several threads.
+    #[test]
+    fn the_client_may_be_used_from_any_thread() {
+        fn is_send<T: Send>(_: &T) {}
+        fn check(client: &mut Client, target: &Target) {
+            let login = || login("n", Credential::Empty);
+            is_send(&Client::connect(target, login(), Limits::default()));
+            is_send(&client.query("SELECT 1"));
+            is_send(&client.change_user(login()));
+            is_send(&client.prepare("SELECT 1"));
+            is_send(&client.execute(&Statement { id: 1, parameters: 0, columns: 0 }, &[]));
+        }
+        let _: fn(&mut Client, &Target) = check;
+    }
+}

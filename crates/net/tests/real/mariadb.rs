@@ -1,5 +1,6 @@
 //! Logging in to a real MariaDB and asking it.
 
+use std::path::Path;
 use std::time::Duration;
 
 use lab::{Family, Server, ServerOptions, TlsFiles};
@@ -294,4 +295,27 @@ async fn a_full_server_is_heard_before_it_greets() {
         }
     };
     assert_eq!(error.server_error().map(|error| error.code), Some(1040), "{error}");
+}
+
+#[tokio::test]
+async fn certificates_of_version_1_encrypt_where_nobody_verifies() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let certificate = data.join("version1.pem");
+    let mut options = ServerOptions::new(Family::MariaDb);
+    options.init_sql = ACCOUNTS.into();
+    options.tls = Some(TlsFiles {
+        authority: certificate.clone(),
+        certificate: certificate.clone(),
+        key: data.join("version1.key"),
+    });
+    for version in ["TLSv1.2", "TLSv1.3"] {
+        options.config = vec![format!("tls_version = {version}")];
+        let server = Server::start(options.clone()).unwrap();
+        let mut client = connect(&with_tls(tcp(&server), TlsMode::Required, None), "n", "secret").await;
+        let told = client.query_one("SHOW STATUS LIKE 'Ssl_version'").await.unwrap();
+        assert_eq!(told.text(0, "Value").as_deref(), Some(version));
+        let target = with_tls(tcp(&server), TlsMode::VerifyCa, Some(&certificate));
+        let error = Client::connect(&target, login("n", "secret"), Limits::default()).await.unwrap_err();
+        assert!(error.phase == Phase::Tls && error.to_string().contains("UnsupportedCertVersion"), "{error}");
+    }
 }

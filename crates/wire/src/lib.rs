@@ -9,10 +9,13 @@
 //!
 //! [`packet`] and [`codec`] are below all of them.
 
+pub mod auth;
 pub mod capability;
 pub mod codec;
 pub mod command;
 pub mod exchange;
+pub mod greeting;
+pub mod handshake;
 pub mod packet;
 pub mod reply;
 pub mod status;

@@ -246,12 +246,15 @@ impl Writer {
     async fn write(&self, client: &mut Client, at_us: u64) -> Result<(), QueryError> {
         match client.query(self.place.write(at_us)).await {
             Ok(_) => return Ok(()),
-            // No such schema or table yet.
+            // No such schema (which is told as a missing table, too) or table yet.
             Err(error) if matches!(error.code(), Some(1049 | 1146)) => {
-                if error.code() == Some(1049) {
-                    client.query(self.place.create_schema()).await?;
+                match client.query(self.place.create_table()).await {
+                    Err(error) if error.code() == Some(1049) => {
+                        client.query(self.place.create_schema()).await?;
+                        client.query(self.place.create_table()).await?;
+                    }
+                    created => drop(created?),
                 }
-                client.query(self.place.create_table()).await?;
             }
             Err(error) => return Err(error),
         }

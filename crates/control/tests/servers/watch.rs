@@ -1,0 +1,143 @@
+//! A control plane over a lab cluster, and waiting for what it publishes.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use cluster::accounts::Accounts;
+use cluster::catalog::Catalog;
+use cluster::published::Published;
+use cluster::view::{ServerId, View};
+use lab::Replication;
+use net::tls::{ClientTls, ClientTlsOptions};
+use sqluice_control::{self as control, ClusterLink, Clusters, ControlHandle};
+
+/// Longest wait for accounts, dictionaries and pages.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// A listener and a cluster, for configurations of which only another part matters.
+pub(crate) const MINIMAL: &str = "
+[cluster.main]
+kind = \"standalone\"
+servers.s1 = { address = \"127.0.0.1:1\" }
+monitor = { user = \"m\", password = \"\" }
+
+[listener.app]
+address = \"127.0.0.1:0\"
+cluster = \"main\"
+";
+
+pub(crate) fn parse(text: &str) -> config::Config {
+    config::parse("test.toml", text, &config::SystemSource).unwrap_or_else(|errors| panic!("{errors}")).config
+}
+
+pub(crate) struct Watch<'a> {
+    lab: &'a Replication,
+    pub(crate) control: ControlHandle,
+    pub(crate) link: ClusterLink,
+    clusters: Clusters,
+    published: Receiver<()>,
+}
+
+impl<'a> Watch<'a> {
+    /// Watches all servers, under the names `s1`, `s2`, …; `more` are lines for the cluster's table.
+    pub(crate) fn start(lab: &'a Replication, more: &str) -> Watch<'a> {
+        let tls = ClientTls::new(&ClientTlsOptions::default()).unwrap();
+        let link = ClusterLink { published: Arc::new(Published::new("main")), tls };
+        let (sender, published) = channel();
+        link.published.subscribe(Box::new(move || {
+            let _ = sender.send(());
+        }));
+        let clusters: Clusters = [("main".into(), link.clone())].into();
+        let all: Vec<usize> = (0..lab.servers().len()).collect();
+        let config = config(lab, &all, lab::MONITOR_PASSWORD, more);
+        let control = control::start(&config, &clusters, Arc::new([])).unwrap();
+        Watch { lab, control, link, clusters, published }
+    }
+
+    pub(crate) fn config(&self, servers: &[usize], password: &str, more: &str) -> config::Config {
+        config(self.lab, servers, password, more)
+    }
+
+    pub(crate) fn reload(&mut self, config: config::Config) {
+        self.control.reload(&config, &self.clusters);
+    }
+
+    pub(crate) fn view(&self) -> Arc<View> {
+        self.link.published.view.load_full()
+    }
+
+    pub(crate) fn id(&self, name: &str) -> ServerId {
+        self.view().server_named(name).unwrap().id
+    }
+
+    /// Waits for a view; panics with the last one when it does not come.
+    pub(crate) fn until(&self, what: &str, limit: Duration, is: impl Fn(&View) -> bool) -> Arc<View> {
+        self.wait(what, limit, || self.view(), |view| is(view))
+    }
+
+    pub(crate) fn accounts(&self, are: impl Fn(&Accounts) -> bool) -> Arc<Accounts> {
+        self.wait("accounts", LIMIT, || self.link.published.accounts.load_full(), |accounts| are(accounts))
+    }
+
+    pub(crate) fn catalog(&self, is: impl Fn(&Catalog) -> bool) -> Arc<Catalog> {
+        self.wait("a catalog", LIMIT, || self.link.published.catalog.load_full(), |catalog| is(catalog))
+    }
+
+    /// Reads a page again and again until it is as wanted.
+    pub(crate) fn until_page(&self, path: &str, is: impl Fn(&str) -> bool) -> String {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let (_, page) = self.get(path);
+            if is(&page) {
+                return page;
+            }
+            assert!(Instant::now() < deadline, "{path} stays\n{page}");
+            // Wakes early when something is published.
+            let _ = self.published.recv_timeout(Duration::from_millis(50));
+        }
+    }
+
+    /// Status and body of a page of the admin listener.
+    pub(crate) fn get(&self, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.control.admin_address().unwrap()).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
+    fn wait<T: std::fmt::Debug>(&self, what: &str, limit: Duration, get: impl Fn() -> T, is: impl Fn(&T) -> bool) -> T {
+        let deadline = Instant::now() + limit;
+        loop {
+            let value = get();
+            if is(&value) {
+                return value;
+            }
+            match self.published.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(()) => {}
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    panic!("no sign that {what}: {:#?}", get())
+                }
+            }
+        }
+    }
+}
+
+fn config(lab: &Replication, servers: &[usize], password: &str, more: &str) -> config::Config {
+    let mut text = format!(
+        "[admin]\naddress = \"127.0.0.1:0\"\n\
+         [listener.app]\naddress = \"127.0.0.1:0\"\ncluster = \"main\"\n\
+         [cluster.main]\nkind = \"replication\"\n{more}\n\
+         monitor = {{ user = \"{}\", password = \"{password}\", interval_ms = 100, timeout_ms = 1000 }}\n",
+        lab::MONITOR_USER
+    );
+    for index in servers {
+        text.push_str(&format!("servers.s{} = {{ address = \"{}\" }}\n", index + 1, lab.server(*index).address()));
+    }
+    parse(&text)
+}

@@ -61,7 +61,7 @@ pub(crate) fn analyse(servers: &[Known<'_>], previous: Option<usize>, standalone
     let roles = (0..servers.len())
         .map(|index| match primary {
             Some(chosen) if chosen == index => (Role::Primary, decision.reason.clone()),
-            _ => other_role(servers, &sources, index, primary, &mut diagnoses),
+            _ => other_role(servers, &sources, index, &decision, &mut diagnoses),
         })
         .collect();
     duplicates(servers, &mut diagnoses);
@@ -70,6 +70,7 @@ pub(crate) fn analyse(servers: &[Known<'_>], previous: Option<usize>, standalone
 
 struct Decision {
     primary: Option<usize>,
+    /// Why it, or why nobody yet.
     reason: String,
 }
 
@@ -165,7 +166,7 @@ fn other_role(
     servers: &[Known<'_>],
     sources: &[Vec<usize>],
     index: usize,
-    primary: Option<usize>,
+    decision: &Decision,
     diagnoses: &mut Vec<Diagnosis>,
 ) -> (Role, String) {
     let server = &servers[index];
@@ -193,12 +194,15 @@ fn other_role(
         if !server.lives() {
             return (Role::Unknown, "took writes when it was last seen".into());
         }
-        return match primary {
+        return match decision.primary {
             Some(primary) => {
                 diagnoses.push(Diagnosis::StrayWritable(server.name.clone()));
                 (Role::Unknown, format!("takes writes beside the primary {}", servers[primary].name))
             }
-            None => (Role::Unknown, "takes writes, but is not chosen as the primary".into()),
+            None if decision.reason.is_empty() => {
+                (Role::Unknown, "takes writes, but is not chosen as the primary".into())
+            }
+            None => (Role::Unknown, format!("takes writes; {}", decision.reason)),
         };
     }
     if foreign {

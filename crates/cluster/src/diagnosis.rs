@@ -124,3 +124,21 @@ impl fmt::Display for Diagnosis {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `docs/monitoring.md` explains each diagnosis in a row of its table.
+    #[test]
+    fn the_documentation_explains_every_diagnosis() {
+        let page = include_str!("../../../docs/monitoring.md");
+        let rows: Vec<&str> = page
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `")?.split_once("` | "))
+            .map(|(name, _)| name)
+            .collect();
+        let explained: Vec<&str> = rows.into_iter().filter(|name| Diagnosis::NAMES.contains(name)).collect();
+        assert_eq!(explained, Diagnosis::NAMES);
+    }
+}

@@ -87,17 +87,6 @@ pub enum Level {
     Error,
 }
 
-/// What is known of a server beyond the view, for metrics.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Detail {
-    /// Lag as read last; the view's is coarser so that it does not change with every probe.
-    pub lag: Option<Duration>,
-    /// A probe has ended since the server was configured.
-    pub seen: bool,
-    /// What it told last.
-    pub facts: Option<Facts>,
-}
-
 struct Server {
     id: ServerId,
     spec: ServerSpec,
@@ -198,14 +187,9 @@ impl Driver {
         &self.diagnoses
     }
 
-    /// What is known of a server beyond the view.
-    pub fn detail(&self, id: ServerId) -> Option<Detail> {
-        let server = self.servers.iter().find(|server| server.id == id)?;
-        Some(Detail {
-            lag: server.lag,
-            seen: server.health.seen(),
-            facts: server.facts.as_ref().map(|(facts, _)| facts.clone()),
-        })
+    /// A server's lag as judged last, for metrics; the view's is coarser so that it does not change with every probe.
+    pub fn lag(&self, id: ServerId) -> Option<Duration> {
+        self.servers.iter().find(|server| server.id == id)?.lag
     }
 
     /// The servers as configured, with their identities.

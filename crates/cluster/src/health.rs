@@ -99,6 +99,7 @@ impl HealthState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::script::start;
 
     const LIMITS: Limits = Limits { down_after: 3, up_after: 2, interval: Duration::from_millis(500) };
 
@@ -111,7 +112,7 @@ mod tests {
 
     #[test]
     fn one_failure_is_suspect_and_several_are_down() {
-        let mut state = up(Instant::now());
+        let mut state = up(start());
         let mut seen = vec![];
         for _ in 0..4 {
             state.failed(&LIMITS);
@@ -122,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_down_server_must_answer_several_times_in_a_row() {
-        let now = Instant::now();
+        let now = start();
         let mut state = up(now);
         (0..3).for_each(|_| state.failed(&LIMITS));
         state.answered(now, &LIMITS);
@@ -136,7 +137,7 @@ mod tests {
 
     #[test]
     fn every_other_probe_failing_never_makes_it_down() {
-        let now = Instant::now();
+        let now = start();
         let mut state = up(now);
         for _ in 0..20 {
             state.failed(&LIMITS);
@@ -148,28 +149,28 @@ mod tests {
 
     #[test]
     fn evidence_makes_suspect_until_a_probe_contradicts_it_and_is_not_heard_right_after() {
-        let start = Instant::now();
-        let mut state = up(start);
-        assert!(state.doubt(start));
+        let begin = start();
+        let mut state = up(begin);
+        assert!(state.doubt(begin));
         assert_eq!(state.health(), Health::Suspect);
-        assert!(!state.doubt(start), "one probe is enough");
-        state.answered(start, &LIMITS);
+        assert!(!state.doubt(begin), "one probe is enough");
+        state.answered(begin, &LIMITS);
         assert_eq!(state.health(), Health::Up);
-        assert!(!state.doubt(start + Duration::from_millis(499)));
+        assert!(!state.doubt(begin + Duration::from_millis(499)));
         assert_eq!(state.health(), Health::Up);
-        assert!(state.doubt(start + Duration::from_millis(500)));
+        assert!(state.doubt(begin + Duration::from_millis(500)));
     }
 
     #[test]
     fn evidence_alone_never_makes_down() {
-        let start = Instant::now();
-        let mut state = up(start);
+        let begin = start();
+        let mut state = up(begin);
         for second in 0..100 {
-            state.doubt(start + Duration::from_secs(second));
+            state.doubt(begin + Duration::from_secs(second));
             assert_eq!(state.health(), Health::Suspect);
         }
         let mut never_seen = HealthState::new();
-        assert!(!never_seen.doubt(start));
+        assert!(!never_seen.doubt(begin));
         assert_eq!(never_seen.health(), Health::Down);
     }
 }

@@ -146,7 +146,7 @@ fn refuse(reason: String, broken: bool) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::script::{channel, facts};
+    use crate::driver::script::{channel, facts, start};
 
     const BOUNDS: Bounds = Bounds {
         max_lag: Duration::from_secs(10),
@@ -161,7 +161,7 @@ mod tests {
     fn behind(state: &mut LagState, seconds: Option<u64>) -> Verdict {
         let mut channel = channel(1);
         channel.seconds_behind = seconds;
-        judge(state, Instant::now(), &channel, false)
+        judge(state, start(), &channel, false)
     }
 
     #[test]
@@ -184,7 +184,7 @@ mod tests {
         facts.heartbeat_lag = Some(Duration::from_millis(120));
         let mut channel = channel(1);
         channel.seconds_behind = Some(50);
-        let now = Instant::now();
+        let now = start();
         let verdict = LagState::default().judge(now, &BOUNDS, &facts, now, &[&channel], false);
         assert_eq!((verdict.lag, verdict.serves_reads), (Some(Duration::from_millis(120)), true));
     }
@@ -195,11 +195,11 @@ mod tests {
         behind(&mut state, Some(0));
         let mut stopped = channel(1);
         (stopped.applier_running, stopped.applier_error) = (false, "duplicate key".into());
-        let verdict = judge(&mut state, Instant::now(), &stopped, true);
+        let verdict = judge(&mut state, start(), &stopped, true);
         assert!(!verdict.serves_reads && verdict.broken && verdict.reason.contains("duplicate key"), "{verdict:?}");
         let mut stopped = channel(1);
         stopped.receiver = Receiver::Stopped;
-        let verdict = judge(&mut state, Instant::now(), &stopped, false);
+        let verdict = judge(&mut state, start(), &stopped, false);
         assert!(!verdict.serves_reads && verdict.lag.is_none() && verdict.broken);
     }
 
@@ -209,9 +209,9 @@ mod tests {
         behind(&mut state, Some(0));
         let mut lost = channel(1);
         (lost.receiver, lost.seconds_behind) = (Receiver::Connecting, None);
-        let start = Instant::now();
+        let begin = start();
         let served =
-            |state: &mut LagState, after| judge(state, start + Duration::from_millis(after), &lost, false).serves_reads;
+            |state: &mut LagState, after| judge(state, begin + Duration::from_millis(after), &lost, false).serves_reads;
         assert_eq!([0, 1999, 2000].map(|after| served(&mut state, after)), [true, true, false]);
         behind(&mut state, Some(0));
         assert!(served(&mut state, 9000), "the grace starts anew after it was connected");
@@ -222,15 +222,15 @@ mod tests {
         let mut state = LagState::default();
         let mut lost = channel(1);
         (lost.receiver, lost.seconds_behind) = (Receiver::Connecting, None);
-        assert!(!judge(&mut state.clone(), Instant::now(), &lost, true).serves_reads);
+        assert!(!judge(&mut state.clone(), start(), &lost, true).serves_reads);
         behind(&mut state, Some(0));
-        let verdict = judge(&mut state, Instant::now() + Duration::from_secs(60), &lost, true);
+        let verdict = judge(&mut state, start() + Duration::from_secs(60), &lost, true);
         assert_eq!((verdict.lag, verdict.serves_reads), (None, true));
     }
 
     #[test]
     fn old_readings_are_not_believed() {
-        let now = Instant::now();
+        let now = start();
         let (facts, channel) = (facts(2), channel(1));
         let mut state = LagState::default();
         let later = now + Duration::from_millis(10_001);

@@ -107,7 +107,8 @@ pub struct View {
     pub number: u64,
     /// The cluster's name.
     pub cluster: Arc<str>,
-    /// The server that takes writes, if there is exactly one and it is healthy.
+    /// The server that takes writes, if there is exactly one and it is not down. A suspect one stays: it may be well,
+    /// and no other server can do its work.
     pub primary: Option<ServerId>,
     /// All servers of the configuration.
     pub servers: Arc<[ServerView]>,

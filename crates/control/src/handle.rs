@@ -55,7 +55,11 @@ pub fn start(
     let (in_thread, in_thread_shared) = (wishes.clone(), shared.clone());
     let thread = std::thread::Builder::new()
         .name("sqluice-control".into())
-        .spawn(move || LocalSet::new().block_on(&runtime, run(&in_thread, &in_thread_shared, bound)))
+        .spawn(move || {
+            LocalSet::new().block_on(&runtime, run(&in_thread, &in_thread_shared, bound));
+            // A name that is being resolved is not waited for.
+            runtime.shutdown_background();
+        })
         .map_err(StartError::Thread)?;
     Ok(ControlHandle { wishes, shared, admin_address, thread: Some(thread) })
 }

@@ -180,8 +180,7 @@ impl Watched {
             let mut figures = self.status.figures();
             figures.diagnoses = self.driver.diagnoses().to_vec();
             for (id, spec) in self.driver.servers() {
-                figures.servers.entry(spec.name.clone()).or_default().lag =
-                    self.driver.detail(id).and_then(|detail| detail.lag);
+                figures.servers.entry(spec.name.clone()).or_default().lag = self.driver.lag(id);
             }
         }
         let sources = self.sources();

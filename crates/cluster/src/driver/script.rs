@@ -3,6 +3,11 @@
 use super::*;
 use crate::observation::{FailureClass, Greeting, Receiver};
 
+/// Where a test's time begins.
+pub(crate) fn start() -> Instant {
+    Instant::now()
+}
+
 pub(crate) fn facts(server_id: u32) -> Facts {
     Facts {
         greeting: Greeting {
@@ -79,7 +84,7 @@ impl Script {
     }
 
     pub(crate) fn with(settings: Settings, servers: u32) -> Script {
-        let now = Instant::now();
+        let now = start();
         let specs = (1..=servers).map(|number| spec(&format!("s{number}"))).collect();
         let mut script =
             Script { driver: Driver::new(settings, specs, now), now, views: vec![], probes: vec![], log: vec![] };

@@ -94,7 +94,7 @@ pub(crate) fn read_facts(greeting: Greeting, answer: &ResultSet, replication: Re
 }
 
 /// Any value but these refuses writes: MariaDB 12 has more than one way of being read-only.
-fn is_on(value: &str) -> bool {
+pub(crate) fn is_on(value: &str) -> bool {
     !matches!(value, "" | "0") && !value.eq_ignore_ascii_case("off")
 }
 

@@ -14,7 +14,9 @@ use cluster::view::ServerId;
 use config::Heartbeat as Mode;
 use net::query::{Client, Limits, QueryError};
 use tokio::sync::watch;
+use wire::handshake::ServerError;
 
+use super::dialect::is_on;
 use super::link::{Way, is_denied};
 use crate::status::ClusterStatus;
 
@@ -22,6 +24,8 @@ use crate::status::ClusterStatus;
 const WRITES_MAX: usize = 4096;
 /// How many machines' rows there are at most.
 const SLOTS: u64 = 1024;
+/// `ER_OPTION_PREVENTS_STATEMENT`, of which `read_only` is the likeliest here.
+const READ_ONLY: u16 = 1290;
 /// Wait before another attempt when the monitor user lacks rights.
 const DENIED_RETRY: Duration = Duration::from_secs(60);
 /// Without a write for so long (or four intervals) a heartbeat says nothing.
@@ -220,7 +224,7 @@ impl Writer {
             if let Err(error) = self.write(&mut client, at_us).await {
                 return match error.code() {
                     // Read-only: the server is the primary no longer, and the prober will notice.
-                    Some(1290 | 1836) => Stop::Failed(None),
+                    Some(READ_ONLY | 1836) => Stop::Failed(None),
                     Some(code) if is_denied(code) => Stop::Denied(error.to_string()),
                     _ => Stop::Failed(Some(error.to_string())),
                 };
@@ -244,6 +248,12 @@ impl Writer {
     }
 
     async fn write(&self, client: &mut Client, at_us: u64) -> Result<(), QueryError> {
+        // A user with rights that see past read_only must not leave a transaction on a server that was demoted.
+        let read_only = client.query_one("SELECT @@global.read_only").await?;
+        if read_only.scalar().is_none_or(|value| is_on(&value)) {
+            let message = "the server is read-only".to_owned();
+            return Err(QueryError::Server(ServerError { code: READ_ONLY, sqlstate: None, message }));
+        }
         match client.query(self.place.write(at_us)).await {
             Ok(_) => return Ok(()),
             // No such schema (which is told as a missing table, too) or table yet.

@@ -227,3 +227,32 @@ async fn connect(source: &Way) -> Result<(Client, Dialect), String> {
     let dialect = Dialect::of(&dialect::greeting(client.greeting()));
     Ok((client, dialect))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ClusterLink;
+    use crate::status::Shared;
+
+    #[test]
+    fn a_waiting_login_is_answered_even_when_no_server_can_be_read() {
+        let text = "[cluster.main]\nkind = \"standalone\"\nservers.s1 = { address = \"127.0.0.1:1\" }\n\
+                    monitor = { user = \"m\", password = \"\" }\n\
+                    [listener.app]\naddress = \"127.0.0.1:0\"\ncluster = \"main\"\n";
+        let config = config::parse("test.toml", text, &config::MemorySource::default()).unwrap().config;
+        let published = Arc::new(Published::new("main"));
+        let link = ClusterLink { published: published.clone(), tls: net::tls::ClientTls::disabled() };
+        let name: Arc<str> = "main".into();
+        let status = Shared::new(Arc::new([])).add_cluster(&name, &link);
+        let mut loads = Loads::new(name.clone(), published.clone(), status);
+        let mut look = || {
+            loads.start_what_is_due(&config.clusters[&name], &[], None);
+            published.accounts.load().number
+        };
+        assert_eq!(look(), 0, "nobody asked");
+        published.request_accounts_refresh();
+        assert_eq!(look(), 1);
+        published.request_accounts_refresh();
+        assert_eq!(look(), 1, "not more than once a second");
+    }
+}

@@ -44,6 +44,8 @@ struct Classifier<'a> {
     hint: Option<Hint>,
     parts: u16,
     nesting: u8,
+    /// How many lists of WITH are being read.
+    with_depth: u8,
     /// Every user variable of the statement is assigned (LOAD DATA).
     variables_assigned: bool,
 }
@@ -61,6 +63,7 @@ impl<'a> Classifier<'a> {
             hint: None,
             parts: 0,
             nesting: 0,
+            with_depth: 0,
             variables_assigned: false,
         }
     }

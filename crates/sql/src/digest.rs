@@ -1,11 +1,12 @@
 //! A statement with its literals removed, and the hash of that.
 //!
 //! - Literals, with their sign where one stands for itself, become `?`; so do placeholders.
-//! - A list of two or more literals in parentheses becomes `(...)`; after IN and VALUES a single literal does, too.
-//! - Of several rows after VALUES the first one stands for all.
+//! - A list of two or more literals in parentheses becomes `(...)`; after IN and VALUES a single literal does, too. Of
+//!   several such lists side by side one stays, and of several rows after VALUES the first one.
 //! - Comments go, also routing comments; what stands in executed comments stays.
-//! - Keywords are written in upper case; identifiers, quoted or bare, as they are. One space parts tokens, except
-//!   around dots, before commas and closing and after opening parentheses, and between a name and its call.
+//! - Reserved words and calls of built-in functions are written in upper case; identifiers, quoted or bare, as they
+//!   are. One space parts tokens, except around dots, before commas and closing and after opening parentheses, and
+//!   between a name and its parenthesis.
 //! - A trailing `;` goes.
 //!
 //! The hash covers the whole normalised text, also what is beyond the bound of the text that is kept.
@@ -98,11 +99,13 @@ struct Writer<'w> {
     depth: usize,
     /// The depth at which the row of VALUES now being written closes.
     row: Option<usize>,
+    /// A row was found not to close: rows are not looked for again, which keeps the time linear.
+    unclosed: bool,
 }
 
 impl Writer<'_> {
     fn emit(&mut self, bytes: &[u8]) {
-        // The hasher mixes lengths in; bytes one by one would make the hash depend on how pieces are cut.
+        // How the pieces are cut goes into the hash, too: the same tokens always give the same pieces.
         self.hasher.write(bytes);
         (self.sink)(bytes);
     }
@@ -139,6 +142,7 @@ fn normalise(text: &[u8], dialect: &Dialect, sink: &mut dyn FnMut(&[u8])) -> u64
         word: W::None,
         depth: 0,
         row: None,
+        unclosed: false,
     };
     loop {
         let token = lexer.next_token();
@@ -152,12 +156,12 @@ fn normalise(text: &[u8], dialect: &Dialect, sink: &mut dyn FnMut(&[u8])) -> u64
                 writer.depth = writer.depth.saturating_sub(1);
                 if writer.row == Some(writer.depth) {
                     writer.row = None;
-                    skip_rows(&mut lexer);
+                    skip_rows(&mut writer, &mut lexer);
                 }
             }
             TokenKind::Comma => writer.piece(Piece::Comma, b","),
             TokenKind::Dot => writer.piece(Piece::Dot, b"."),
-            TokenKind::Word => word(&mut writer, token, text),
+            TokenKind::Word => word(&mut writer, token, text, lexer),
             TokenKind::QuotedIdentifier | TokenKind::UserVariable | TokenKind::SystemVariable => {
                 writer.piece(Piece::Name, token.bytes(text));
             }
@@ -197,16 +201,20 @@ fn signs_literal(writer: &Writer<'_>, token: Token, text: &[u8], mut lexer: Lexe
         && lexer.next_token().kind == TokenKind::Number
 }
 
-fn word(writer: &mut Writer<'_>, token: Token, text: &[u8]) {
+fn word(writer: &mut Writer<'_>, token: Token, text: &[u8], mut lexer: Lexer<'_>) {
     let bytes = token.bytes(text);
+    if writer.last == Piece::Dot {
+        return writer.piece(Piece::Name, bytes);
+    }
     let entry = find(bytes);
     writer.word = entry.word;
-    let keyword = entry.flags.contains(Flags::KEYWORD) && writer.last != Piece::Dot;
-    if !keyword {
+    let call = entry.flags.contains(Flags::FUNCTION) && lexer.next_token().kind == TokenKind::Open;
+    let values = matches!(entry.word, W::Values | W::Value);
+    let piece = if call && !values { Piece::Name } else { Piece::Word };
+    if !call && !entry.flags.contains(Flags::KEYWORD) {
         return writer.piece(Piece::Name, bytes);
     }
     let mut upper = [0u8; 40];
-    let piece = if entry.flags.contains(Flags::FUNCTION) { Piece::Name } else { Piece::Word };
     match upper.get_mut(..bytes.len()) {
         Some(upper) => {
             upper.copy_from_slice(bytes);
@@ -225,7 +233,9 @@ fn open(writer: &mut Writer<'_>, lexer: &mut Lexer<'_>, before: W) {
         *lexer = after;
         writer.piece(Piece::List, b"(...)");
         if row {
-            skip_rows(lexer);
+            skip_rows(writer, lexer);
+        } else {
+            skip_lists(lexer);
         }
         return;
     }
@@ -265,9 +275,23 @@ fn is_constant(word: &[u8]) -> bool {
     [b"null".as_slice(), b"true", b"false", b"default"].iter().any(|constant| word.eq_ignore_ascii_case(constant))
 }
 
-/// Leaves out the rows that follow the first one.
-fn skip_rows(lexer: &mut Lexer<'_>) {
+/// Leaves out the literal lists that stand beside one.
+fn skip_lists(lexer: &mut Lexer<'_>) {
     loop {
+        let mut ahead = *lexer;
+        if ahead.next_token().kind != TokenKind::Comma || ahead.next_token().kind != TokenKind::Open {
+            return;
+        }
+        match literal_list_end(ahead, 2) {
+            Some(after) => *lexer = after,
+            None => return,
+        }
+    }
+}
+
+/// Leaves out the rows that follow the first one.
+fn skip_rows(writer: &mut Writer<'_>, lexer: &mut Lexer<'_>) {
+    while !writer.unclosed {
         let mut ahead = *lexer;
         if ahead.next_token().kind != TokenKind::Comma {
             return;
@@ -284,7 +308,10 @@ fn skip_rows(lexer: &mut Lexer<'_>) {
             match ahead.next_token().kind {
                 TokenKind::Open => depth += 1,
                 TokenKind::Close => depth -= 1,
-                TokenKind::End | TokenKind::Bad | TokenKind::Semicolon => return,
+                TokenKind::End | TokenKind::Bad | TokenKind::Semicolon => {
+                    writer.unclosed = true;
+                    return;
+                }
                 _ => {}
             }
         }

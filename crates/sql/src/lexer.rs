@@ -195,6 +195,11 @@ impl<'a> Lexer<'a> {
             };
             let next = self.byte(start + 1);
             let kind = match byte {
+                // A no-break space parts words in latin1 and its relatives.
+                0xa0 if self.dialect.encoding == Encoding::AsciiSafe => {
+                    self.position += 1;
+                    continue;
+                }
                 b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' | 0x80..=0xff => return self.word(start, after_dot),
                 b'0'..=b'9' if !after_dot => return self.number(start),
                 b'0'..=b'9' => return self.word(start, true),
@@ -260,8 +265,9 @@ impl<'a> Lexer<'a> {
     fn identifier_end(&self, from: usize) -> usize {
         let mut index = from;
         if self.dialect.encoding.is_ascii_safe() {
+            let splits = self.dialect.encoding == Encoding::AsciiSafe;
             while let Some(&byte) = self.text.get(index) {
-                if !is_identifier(byte) {
+                if !is_identifier(byte) || (byte == 0xa0 && splits) {
                     break;
                 }
                 index += 1;
@@ -294,6 +300,8 @@ impl<'a> Lexer<'a> {
         } else {
             TokenKind::Word
         };
+        // `t.1`: a dot right after a word parts names, it begins no fraction.
+        self.after_dot = self.byte(end) == b'.' && is_identifier(self.byte(end + 1));
         self.take(kind, start, end)
     }
 

@@ -6,7 +6,7 @@ use crate::statement::Dialect;
 use crate::text;
 use crate::words::W;
 
-/// The text with every `CONNECTION_ID()` call replaced by `id`; `None` when it holds none.
+/// The text with every `CONNECTION_ID()` call and every `@@pseudo_thread_id` replaced by `id`; `None` when it holds none.
 ///
 /// Where the call is a select item of its own without an alias, an alias keeps the column's name as the client spelt
 /// it. Strings, comments and qualified names (`db.connection_id()`) are left alone.
@@ -18,7 +18,7 @@ pub fn connection_id(text: &[u8], dialect: &Dialect, id: u64) -> Option<Vec<u8>>
     while !matches!(cursor.kind(), TokenKind::End | TokenKind::Bad) {
         let name = cursor;
         let starts_item = selects.starts_item(&cursor);
-        let Some(after) = call_end(cursor) else {
+        let Some(after) = call_end(cursor).or_else(|| variable_end(cursor)) else {
             selects.note(&cursor);
             cursor.bump();
             continue;
@@ -58,6 +58,25 @@ fn call_end(mut cursor: Cursor<'_>) -> Option<Cursor<'_>> {
         return None;
     }
     Some(cursor)
+}
+
+/// The cursor after `@@pseudo_thread_id` or `@@session.pseudo_thread_id` when that is read here, not assigned.
+fn variable_end(mut cursor: Cursor<'_>) -> Option<Cursor<'_>> {
+    if cursor.kind() != TokenKind::SystemVariable {
+        return None;
+    }
+    let first = text::system_variable(cursor.token, cursor.text());
+    let scoped = first.eq_ignore_ascii_case("session") || first.eq_ignore_ascii_case("local");
+    cursor.bump();
+    let named = if scoped && cursor.accept_kind(TokenKind::Dot) && cursor.at_name() {
+        let name = text::identifier(cursor.token, cursor.text());
+        cursor.bump();
+        name.eq_ignore_ascii_case("pseudo_thread_id")
+    } else {
+        first.eq_ignore_ascii_case("pseudo_thread_id")
+    };
+    let assigned = cursor.at_operator(b"=") || cursor.kind() == TokenKind::Assign;
+    (named && !assigned).then_some(cursor)
 }
 
 /// Whether a select item ends here: no operator and no alias follows.

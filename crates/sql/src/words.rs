@@ -2,6 +2,7 @@
 
 mod table;
 
+use crate::statement::{Dialect, Family};
 use bitflags::bitflags;
 use table::WORDS;
 
@@ -17,12 +18,8 @@ bitflags! {
         const BEFORE_PAREN = 1 << 2;
         /// A data type with a length that is not reserved: no call right after a name.
         const TYPE = 1 << 3;
-        /// A keyword of either family.
+        /// Written in upper case by digests: reserved words, and others that are rarely names.
         const KEYWORD = 1 << 4;
-        /// Built in on MySQL only.
-        const MYSQL = 1 << 5;
-        /// Built in on MariaDB only.
-        const MARIADB = 1 << 6;
     }
 }
 
@@ -245,10 +242,22 @@ pub(crate) struct Entry {
     pub(crate) text: &'static str,
     pub(crate) word: W,
     pub(crate) flags: Flags,
+    since_mariadb: u32,
+    since_mysql: u32,
 }
 
 impl Entry {
-    pub(crate) const NONE: Entry = Entry { text: "", word: W::None, flags: Flags::empty() };
+    pub(crate) const NONE: Entry =
+        Entry { text: "", word: W::None, flags: Flags::empty(), since_mariadb: 0, since_mysql: 0 };
+
+    /// Whether a server of this dialect has the word built in. Where it has not, a stored function may bear the name.
+    pub(crate) fn is_built_in(&self, dialect: &Dialect) -> bool {
+        let since = match dialect.family {
+            Family::MariaDb => self.since_mariadb,
+            Family::MySql => self.since_mysql,
+        };
+        dialect.version >= since
+    }
 }
 
 const SLOTS: usize = 4096;
@@ -262,9 +271,9 @@ const fn entries() -> [Entry; WORDS.len()] {
     let mut entries = [Entry::NONE; WORDS.len()];
     let mut index = 0;
     while index < WORDS.len() {
-        let (text, word, flags) = WORDS[index];
+        let (text, word, flags, since_mariadb, since_mysql) = WORDS[index];
         assert!(text.len() <= LENGTH_MAX);
-        entries[index] = Entry { text, word, flags: Flags::from_bits_truncate(flags) };
+        entries[index] = Entry { text, word, flags: Flags::from_bits_truncate(flags), since_mariadb, since_mysql };
         index += 1;
     }
     entries

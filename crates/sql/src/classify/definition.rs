@@ -133,6 +133,9 @@ impl Classifier<'_> {
                 break;
             }
         }
+        if names.is_empty() {
+            return self.unknown();
+        }
         self.effect(Effect::DropTable { names, temporary });
         self.skip();
     }

@@ -17,11 +17,8 @@ impl Classifier<'_> {
                 }
             }
             W::Unlock => {
+                // It commits only when LOCK TABLES holds tables: the status flags of the reply tell.
                 self.lock_kind(Effect::UnlockTables);
-                self.cursor.bump();
-                if self.cursor.at_any(&[W::Table, W::Tables]) {
-                    self.committing();
-                }
             }
             W::Flush => self.flush(),
             W::Backup => {

@@ -3,7 +3,7 @@
 use super::Classifier;
 use crate::cursor::Cursor;
 use crate::lexer::TokenKind;
-use crate::statement::{Asks, Effect, Family, FunctionAccess, Kind, Modes, Value, Why};
+use crate::statement::{Asks, Effect, Encoding, FunctionAccess, Kind, Modes, Value, Why};
 use crate::text;
 use crate::words::{Entry, Flags, W};
 
@@ -32,6 +32,10 @@ const SERVER_VARIABLES: [&str; 22] = [
     "pid_file",
     "offline_mode",
 ];
+
+/// How deep lists of WITH are read inside one another. In deeper ones a name with columns counts as a call, which only
+/// makes the statement more careful; the bound keeps the stack small.
+const WITH_DEPTH_MAX: u8 = 16;
 
 impl Classifier<'_> {
     /// SELECT, TABLE, VALUES, parenthesised and WITH.
@@ -240,8 +244,10 @@ impl Classifier<'_> {
                 let query = matches!(self.cursor.before, TokenKind::Open | TokenKind::Semicolon)
                     || matches!(self.cursor.before_word, W::As | W::Is);
                 self.cursor.bump();
-                if query {
+                if query && self.with_depth < WITH_DEPTH_MAX {
+                    self.with_depth += 1;
                     self.cte_list();
+                    self.with_depth -= 1;
                 }
             }
             W::SqlCalcFoundRows => {
@@ -323,6 +329,9 @@ impl Classifier<'_> {
     /// An identifier, perhaps qualified, perhaps the name of a function that is called.
     fn scan_name(&mut self) {
         let first = self.cursor;
+        if self.cursor.dialect().encoding == Encoding::AsciiSafe && first.bytes().iter().any(is_maybe_space) {
+            self.primary(Why::Unknown);
+        }
         let alias = matches!(first.before_word, W::As | W::Into | W::Table) || first.before == TokenKind::Close;
         self.cursor.bump();
         let mut last = first;
@@ -362,7 +371,7 @@ impl Classifier<'_> {
             TokenKind::Word => name.entry,
             _ => crate::words::find(text::identifier(name.token, name.text()).as_bytes()),
         };
-        let entry = if self.other_family(entry) { &Entry::NONE } else { entry };
+        let entry = if entry.is_built_in(self.cursor.dialect()) { entry } else { &Entry::NONE };
         if entry.flags.contains(Flags::FUNCTION) && self.special_function(entry.word) {
             return;
         }
@@ -374,19 +383,14 @@ impl Classifier<'_> {
             adjacent || self.cursor.dialect().modes.contains(Modes::IGNORE_SPACE)
         } else if entry.flags.contains(Flags::TYPE) {
             matches!(name.before, TokenKind::Word | TokenKind::QuotedIdentifier)
+        } else if entry.word == W::Columns {
+            // JSON_TABLE: `'path' COLUMNS (…)`.
+            name.before == TokenKind::String
         } else {
             entry.flags.intersects(Flags::FUNCTION | Flags::BEFORE_PAREN)
         };
         if !known {
             self.stored_function(None, name);
-        }
-    }
-
-    /// Whether only the other family has this function built in: here the name may be a stored function's.
-    fn other_family(&self, entry: &Entry) -> bool {
-        match self.cursor.dialect().family {
-            Family::MariaDb => entry.flags.contains(Flags::MYSQL),
-            Family::MySql => entry.flags.contains(Flags::MARIADB),
         }
     }
 
@@ -461,4 +465,10 @@ impl Classifier<'_> {
         let name = text::string(argument.token, argument.text(), argument.dialect());
         Some(String::from_utf8(name).ok()?.to_lowercase())
     }
+}
+
+/// Bytes that are a no-break space in some single-byte character sets (koi8, Macintosh, DOS code pages) and a letter
+/// in others: a word that holds one may be two words to the server.
+fn is_maybe_space(byte: &u8) -> bool {
+    matches!(byte, 0x9a | 0xca | 0xff)
 }

@@ -46,6 +46,8 @@ impl Classifier<'_> {
     /// begin, for IF() and REPEAT() are functions too. END closes one, and takes the word after it along.
     fn body(&mut self) {
         let mut depth = 0usize;
+        // A body may begin right after the parameters of a routine.
+        let mut header = true;
         let mut statement_begins = true;
         loop {
             match self.cursor.kind() {
@@ -57,13 +59,16 @@ impl Classifier<'_> {
             let label = self.cursor.kind() == TokenKind::Other && self.cursor.bytes() == b":";
             let opens = match word {
                 W::Begin | W::Case => true,
-                W::If | W::Loop | W::While | W::Repeat | W::For => statement_begins,
+                W::If | W::Loop | W::While | W::Repeat | W::For => {
+                    statement_begins || (header && self.cursor.before == TokenKind::Close)
+                }
                 _ => false,
             };
             statement_begins = label
                 || self.cursor.kind() == TokenKind::Semicolon
                 || matches!(word, W::Begin | W::Then | W::Else | W::Do | W::Loop | W::Repeat | W::Row);
             self.cursor.bump();
+            header = header && depth == 0 && !opens;
             if opens {
                 depth += 1;
             } else if word == W::End {

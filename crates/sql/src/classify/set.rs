@@ -127,10 +127,10 @@ impl Classifier<'_> {
         }
         match self.cursor.kind() {
             TokenKind::UserVariable => {
-                self.primary(Why::SessionChange);
                 let name = self.user_variable();
                 self.cursor.bump();
                 let value = self.value();
+                self.primary(Why::SessionChange);
                 self.assigned(name, value);
             }
             TokenKind::SystemVariable => {

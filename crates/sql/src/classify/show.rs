@@ -83,31 +83,39 @@ impl Classifier<'_> {
 
     fn explained(&mut self, executes: bool) {
         let mut executes = executes;
-        let mut first = true;
+        let mut options = false;
         while !self.cursor.at_end() {
             match self.cursor.word {
                 W::Analyze => executes = true,
                 W::Into => self.explain_into(),
-                // FOR CONNECTION n; FOR SCHEMA name goes before a statement.
-                W::For if !self.cursor.ahead().at_any(&[W::Schema, W::Database]) => {
-                    return self.plain(Kind::Explain, Why::Administration);
+                // FOR CONNECTION n, or FOR SCHEMA name before a statement.
+                W::For => {
+                    if !self.cursor.ahead().at_any(&[W::Schema, W::Database]) {
+                        return self.plain(Kind::Explain, Why::Administration);
+                    }
+                    self.cursor.bump();
+                    self.cursor.bump();
+                }
+                W::Extended | W::Partitions => {}
+                W::Format => {
+                    self.cursor.bump();
+                    self.cursor.bump();
                 }
                 word if EXPLAINABLE.contains(&word) => return self.explained_statement(executes),
                 _ if self.cursor.kind() == TokenKind::Open => return self.explained_statement(executes),
-                W::Extended | W::Partitions | W::Format => {}
                 // The name of a table.
-                _ if first && !executes => {
+                _ if !options && !executes => {
                     self.kind(Kind::Show);
                     return self.skip();
                 }
-                _ => {}
+                _ => break,
             }
-            first = first && !self.cursor.at_any(&[W::Extended, W::Partitions, W::Format, W::Into, W::Analyze, W::For]);
-            first = first && self.cursor.at_any(&[W::Extended, W::Partitions]);
+            options = true;
             self.cursor.bump();
         }
         self.kind(Kind::Explain);
         self.primary(Why::Unknown);
+        self.skip();
     }
 
     /// MySQL 8.3 and later: EXPLAIN FORMAT=JSON INTO @variable.

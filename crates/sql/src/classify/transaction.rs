@@ -20,7 +20,7 @@ impl Classifier<'_> {
             _ => {
                 // SAVEPOINT name, RELEASE SAVEPOINT name.
                 self.control();
-                self.transaction = Some(TransactionStep::Savepoint);
+                self.savepoint();
                 self.skip();
             }
         }
@@ -29,6 +29,13 @@ impl Classifier<'_> {
     fn control(&mut self) {
         self.kind(Kind::Transaction);
         self.primary(Why::Transaction);
+    }
+
+    /// A savepoint leaves a transaction that this very text began the more important fact.
+    fn savepoint(&mut self) {
+        if !matches!(self.transaction, Some(TransactionStep::Begin { .. })) {
+            self.transaction = Some(TransactionStep::Savepoint);
+        }
     }
 
     fn begin(&mut self) {
@@ -71,7 +78,7 @@ impl Classifier<'_> {
         self.cursor.bump();
         self.cursor.accept(W::Work);
         if self.cursor.at(W::To) {
-            self.transaction = Some(TransactionStep::Savepoint);
+            self.savepoint();
             return self.skip();
         }
         let (chain, release) = self.completion();

@@ -1,0 +1,210 @@
+//! What must hold for any bytes: no panic, an answer in linear time, and never a read that is not one.
+
+use proptest::prelude::*;
+use sqluice_sql::lexer::{Lexer, TokenKind};
+use sqluice_sql::{
+    Access, DIGEST_TEXT_MAX, Dialect, Encoding, Family, Kind, Modes, NoFunctions, classify, digest, digest_hash,
+    rewrite,
+};
+use std::path::Path;
+
+fn dialect() -> impl Strategy<Value = Dialect> {
+    let family = prop_oneof![Just((Family::MariaDb, 101119)), Just((Family::MySql, 80400)), Just((Family::MySql, 50744))];
+    let encoding = prop_oneof![
+        Just(Encoding::AsciiSafe),
+        Just(Encoding::Utf8),
+        Just(Encoding::Big5),
+        Just(Encoding::Gbk),
+        Just(Encoding::Sjis),
+        Just(Encoding::Gb18030)
+    ];
+    (family, encoding, 0u8..32).prop_map(|((family, version), encoding, modes)| Dialect {
+        family,
+        version,
+        modes: Modes::from_bits_truncate(modes),
+        encoding,
+    })
+}
+
+/// The SQL of every case file, as it stands there.
+fn texts() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
+    let mut texts = Vec::new();
+    for topic in ["classify", "digest", "lexer"] {
+        for entry in std::fs::read_dir(folder.join(topic)).unwrap() {
+            let content = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+            let sql = content.lines().filter(|line| !["=>", "%%", "@ "].iter().any(|mark| line.starts_with(mark)));
+            texts.extend(sql.filter(|line| !line.is_empty()).map(str::to_owned));
+        }
+    }
+    assert!(texts.len() > 1000, "the case files are found");
+    texts
+}
+
+fn check(text: &[u8], dialect: &Dialect) {
+    let statement = classify(text, dialect, &NoFunctions);
+    if statement.kind == Kind::Unknown {
+        assert!(matches!(statement.access, Access::Primary(_)), "what is unknown stays on the primary");
+    }
+    let normalised = digest(text, dialect);
+    assert!(normalised.text.len() <= DIGEST_TEXT_MAX);
+    assert_eq!(normalised.hash, digest_hash(text, dialect));
+    let _ = rewrite::connection_id(text, dialect, u64::MAX);
+    let mut end = 0;
+    let mut lexer = Lexer::new(text, dialect);
+    loop {
+        let token = lexer.next_token();
+        assert!(token.start >= end && token.end >= token.start && token.end <= text.len(), "tokens advance");
+        end = token.end;
+        if token.kind == TokenKind::End {
+            break;
+        }
+    }
+}
+
+fn dialects() -> Vec<Dialect> {
+    let mut dialects = Vec::new();
+    for (family, version) in [(Family::MariaDb, 101119), (Family::MySql, 80400)] {
+        for modes in [Modes::empty(), Modes::all()] {
+            for encoding in [Encoding::Utf8, Encoding::Gbk] {
+                dialects.push(Dialect { family, version, modes, encoding });
+            }
+        }
+    }
+    dialects
+}
+
+#[test]
+fn cases_cut_at_any_byte_are_answered() {
+    let dialects = dialects();
+    for text in texts() {
+        for end in 0..=text.len() {
+            check(&text.as_bytes()[..end], &dialects[end % dialects.len()]);
+        }
+    }
+}
+
+#[test]
+fn cases_are_answered_in_every_dialect() {
+    let dialects = dialects();
+    for text in texts() {
+        for dialect in &dialects {
+            check(text.as_bytes(), dialect);
+        }
+    }
+}
+
+/// Deep nesting neither blows the stack nor takes more than linear time.
+#[test]
+fn long_and_deep_texts_are_answered() {
+    let dialect = dialects()[0];
+    let pieces = [
+        "(", "WITH a AS (", "SELECT (", "VALUES (1), (", "((1,2),", "f(", "a.", "'", "`", "/*", "/*! ", "/*!99999 ", "@", "--\n",
+        "CASE ", "BEGIN ", "IF(", "EXPLAIN ", "SET STATEMENT a=1 FOR ", ";", "SET a=", "_x ", "'a' ", "1,", "INSERT INTO t ",
+        "EXECUTE IMMEDIATE '", "\\", "x'0", "@@", "- ", "ROW(1),", "SELECT CONNECTION_ID(),", "(1,1,1,x",
+    ];
+    for piece in pieces {
+        for prefix in ["", "SELECT ", "INSERT INTO t VALUES ", "CREATE PROCEDURE p() ", "SET @a = "] {
+            let text = format!("{prefix}{}", piece.repeat(60_000));
+            check(text.as_bytes(), &dialect);
+        }
+    }
+}
+
+/// Clauses that make a SELECT more than a read, wherever a comment or white space may stand between their words.
+const LOCKING: [&str; 6] = ["FOR UPDATE", "FOR SHARE", "LOCK IN SHARE MODE", "INTO @x", "INTO OUTFILE 'x'", "FOR UPDATE NOWAIT"];
+const GAPS: [&str; 7] = [" ", "\n", "/**/", " /* x ' */ ", " -- it's\n", "#\"\n", "\t/*! */\r\n"];
+const SHELLS: [(&str, &str); 9] = [
+    ("", ""),
+    ("/*! ", " */"),
+    ("/*!40101 ", "*/"),
+    ("'a\\'b' FROM t ", ""),
+    ("'it''s' FROM t ", " -- '"),
+    ("\"a\" \"b\" FROM t ", ";"),
+    ("`a``b` FROM t ", "; SELECT 2"),
+    ("(SELECT 1 FROM u ", ") FROM t"),
+    ("/* comment */ 1 FROM t ", "/* ' */"),
+];
+
+proptest! {
+    #[test]
+    fn any_bytes_are_answered(text in proptest::collection::vec(any::<u8>(), 0..200), dialect in dialect()) {
+        check(&text, &dialect);
+    }
+
+    #[test]
+    fn any_mix_of_sql_marks_is_answered(
+        pieces in proptest::collection::vec(
+            prop_oneof![
+                Just("SELECT"), Just("SET"), Just("WITH"), Just("AS"), Just("("), Just(")"), Just("'"), Just("\""), Just("`"),
+                Just("/*"), Just("*/"), Just("/*!"), Just("/*!50000"), Just("/*M!"), Just("--"), Just(" "), Just("\n"), Just(";"),
+                Just("@"), Just("@@"), Just("."), Just(","), Just("="), Just(":="), Just("\\"), Just("x"), Just("0x"), Just("1e"),
+                Just("FOR"), Just("UPDATE"), Just("BEGIN"), Just("END"), Just("CREATE"), Just("PROCEDURE"), Just("EXPLAIN"),
+                Just("STATEMENT"), Just("VALUES"), Just("INTO"), Just("EXECUTE IMMEDIATE"), Just("CASE"), Just("é")
+            ],
+            0..60,
+        ),
+        dialect in dialect(),
+    ) {
+        check(pieces.concat().as_bytes(), &dialect);
+        check(pieces.join(" ").as_bytes(), &dialect);
+    }
+
+    #[test]
+    fn mutated_cases_are_answered(
+        index in any::<prop::sample::Index>(),
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..5),
+        dialect in dialect(),
+    ) {
+        thread_local!(static TEXTS: Vec<String> = texts());
+        TEXTS.with(|texts| {
+            let mut text = index.get(texts).clone().into_bytes();
+            for (at, byte) in &changes {
+                let at = at.index(text.len());
+                text[at] = *byte;
+            }
+            check(&text, &dialect);
+        });
+    }
+
+    /// A clause that takes locks or writes somewhere is never missed.
+    #[test]
+    fn executed_clauses_are_never_reads(
+        clause in 0..LOCKING.len(),
+        gaps in proptest::collection::vec(0..GAPS.len(), 6),
+        shell in 0..SHELLS.len(),
+        upper in any::<bool>(),
+        family in prop_oneof![Just((Family::MariaDb, 101119u32)), Just((Family::MySql, 80400))],
+    ) {
+        // A line comment inside `/*! … */` would swallow its end.
+        let inside_comment = SHELLS[shell].0.starts_with("/*!");
+        let mut sql = format!("SELECT {}{}", if inside_comment { "1 FROM t " } else { "" }, SHELLS[shell].0);
+        if shell == 0 {
+            sql.push_str("1 FROM t ");
+        }
+        for (index, word) in LOCKING[clause].split(' ').enumerate() {
+            if index > 0 {
+                sql.push_str(if inside_comment { " " } else { GAPS[gaps[index]] });
+            }
+            sql.push_str(&if upper { word.to_owned() } else { word.to_lowercase() });
+        }
+        sql.push_str(SHELLS[shell].1);
+        let dialect = Dialect { family: family.0, version: family.1, modes: Modes::empty(), encoding: Encoding::Utf8 };
+        let statement = classify(sql.as_bytes(), &dialect, &NoFunctions);
+        prop_assert!(statement.access != Access::Read, "{sql}");
+    }
+
+    /// What stands in a string, a quoted name or a plain comment is never taken for code.
+    #[test]
+    fn quoted_clauses_stay_reads(clause in 0..LOCKING.len(), quote in 0..4usize) {
+        let clause = LOCKING[clause].replace('\'', "");
+        let sql = match quote {
+            0 => format!("SELECT '{clause}' FROM t"),
+            1 => format!("SELECT \"{clause}\" FROM t"),
+            2 => format!("SELECT `{clause}` FROM t"),
+            _ => format!("SELECT 1 /* {clause} */ FROM t"),
+        };
+        let dialect = dialects()[0];
+        prop_assert_eq!(classify(sql.as_bytes(), &dialect, &NoFunctions).access, Access::Read);
+    }
+}

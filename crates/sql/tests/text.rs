@@ -1,0 +1,177 @@
+//! Rewriting, literals, identifiers, modes and encodings.
+
+use sqluice_sql::lexer::{Lexer, TokenKind};
+use sqluice_sql::{
+    Dialect, Encoding, Family, Modes, digest, digest_hash, encoding_of_charset, modes_from_sql_mode, rewrite, text,
+};
+
+const DIALECT: Dialect =
+    Dialect { family: Family::MariaDb, version: 101119, modes: Modes::empty(), encoding: Encoding::Utf8 };
+
+fn rewritten(sql: &str) -> Option<String> {
+    rewrite::connection_id(sql.as_bytes(), &DIALECT, 42).map(|text| String::from_utf8(text).unwrap())
+}
+
+#[track_caller]
+fn assert_rewritten(sql: &str, expected: &str) {
+    assert_eq!(rewritten(sql).as_deref(), Some(expected), "{sql}");
+}
+
+#[test]
+fn a_bare_item_keeps_its_column_name() {
+    assert_rewritten("SELECT CONNECTION_ID()", "SELECT 42 AS `CONNECTION_ID()`");
+    assert_rewritten("select connection_id ( ) from t", "select 42 AS `connection_id ( )` from t");
+    assert_rewritten("SELECT 1, Connection_Id(), 2", "SELECT 1, 42 AS `Connection_Id()`, 2");
+    assert_rewritten("SELECT CONNECTION_ID(), CONNECTION_ID();", "SELECT 42 AS `CONNECTION_ID()`, 42 AS `CONNECTION_ID()`;");
+    assert_rewritten("SELECT DISTINCT CONNECTION_ID() LIMIT 1", "SELECT DISTINCT 42 AS `CONNECTION_ID()` LIMIT 1");
+    assert_rewritten("SELECT 1; SELECT CONNECTION_ID()", "SELECT 1; SELECT 42 AS `CONNECTION_ID()`");
+    assert_rewritten("SELECT * FROM (SELECT CONNECTION_ID()) AS x", "SELECT * FROM (SELECT 42 AS `CONNECTION_ID()`) AS x");
+    assert_rewritten("SELECT `connection_id`()", "SELECT 42 AS ```connection_id``()`");
+    assert_rewritten("SELECT (SELECT CONNECTION_ID() FROM t), 1", "SELECT (SELECT 42 AS `CONNECTION_ID()` FROM t), 1");
+}
+
+#[test]
+fn an_alias_or_an_expression_needs_no_name() {
+    assert_rewritten("SELECT CONNECTION_ID() AS id", "SELECT 42 AS id");
+    assert_rewritten("SELECT CONNECTION_ID() id", "SELECT 42 id");
+    assert_rewritten("SELECT CONNECTION_ID() 'id'", "SELECT 42 'id'");
+    assert_rewritten("SELECT CONNECTION_ID() + 1", "SELECT 42 + 1");
+    assert_rewritten("SELECT 1 + CONNECTION_ID()", "SELECT 1 + 42");
+    assert_rewritten("SELECT a FROM t WHERE id = CONNECTION_ID()", "SELECT a FROM t WHERE id = 42");
+    assert_rewritten("SELECT f(a, CONNECTION_ID())", "SELECT f(a, 42)");
+    assert_rewritten("SELECT a FROM t ORDER BY a, CONNECTION_ID()", "SELECT a FROM t ORDER BY a, 42");
+    assert_rewritten("KILL CONNECTION_ID()", "KILL 42");
+    assert_rewritten("INSERT INTO t VALUES (1, CONNECTION_ID())", "INSERT INTO t VALUES (1, 42)");
+    assert_rewritten("SET @a = CONNECTION_ID()", "SET @a = 42");
+}
+
+#[test]
+fn the_variable_counts_as_the_function() {
+    assert_rewritten("SELECT @@pseudo_thread_id", "SELECT 42 AS `@@pseudo_thread_id`");
+    assert_rewritten("SELECT @@session.pseudo_thread_id AS x", "SELECT 42 AS x");
+    assert_eq!(rewritten("SET @@pseudo_thread_id = 5"), None);
+    assert_eq!(rewritten("SELECT @@global.pseudo_thread_id, @@other"), None);
+}
+
+#[test]
+fn other_texts_are_left_alone() {
+    for sql in [
+        "SELECT 1",
+        "SELECT 'CONNECTION_ID()'",
+        "SELECT /* CONNECTION_ID() */ 1 -- CONNECTION_ID()",
+        "SELECT db.connection_id()",
+        "SELECT db . connection_id()",
+        "SELECT connection_id FROM t",
+        "SELECT connection_id(1)",
+        "SELECT \"CONNECTION_ID()\"",
+        "",
+    ] {
+        assert_eq!(rewritten(sql), None, "{sql}");
+    }
+    assert_rewritten("SELECT 'CONNECTION_ID()', CONNECTION_ID()", "SELECT 'CONNECTION_ID()', 42 AS `CONNECTION_ID()`");
+}
+
+#[test]
+fn literals_are_the_same_in_every_mode() {
+    let literal = |value: &str| text::literal(value.as_bytes(), Encoding::Utf8);
+    assert_eq!(literal(""), Some("''".to_owned()));
+    assert_eq!(literal("plain"), Some("'plain'".to_owned()));
+    assert_eq!(literal("it's"), Some("'it''s'".to_owned()));
+    assert_eq!(literal("say \"x\""), Some("'say \"x\"'".to_owned()));
+    assert_eq!(literal("a\\b"), Some("_utf8mb4 X'615C62'".to_owned()));
+    assert_eq!(literal("a\nb"), Some("_utf8mb4 X'610A62'".to_owned()));
+    assert_eq!(literal("ü"), Some("_utf8mb4 X'C3BC'".to_owned()));
+    assert_eq!(text::literal(&[0xff], Encoding::Utf8), None);
+    assert_eq!(text::literal("ü".as_bytes(), Encoding::AsciiSafe), None);
+    assert_eq!(text::literal(b"a\\b", Encoding::Gbk), Some("_utf8mb4 X'615C62'".to_owned()));
+    assert_eq!(text::hexadecimal(&[0, 255]), "X'00FF'");
+}
+
+/// What [`text::literal`] writes is read back as one token with the same value, whatever the modes.
+#[test]
+fn literals_read_back() {
+    for value in ["", "plain", "it's", "''", "\"`", "x' OR '1'='1"] {
+        let sql = text::literal(value.as_bytes(), Encoding::Utf8).unwrap();
+        for modes in [Modes::empty(), Modes::NO_BACKSLASH_ESCAPES, Modes::ANSI_QUOTES, Modes::all()] {
+            for encoding in [Encoding::Utf8, Encoding::Gbk, Encoding::Sjis, Encoding::Big5, Encoding::Gb18030] {
+                let dialect = Dialect { modes, encoding, ..DIALECT };
+                let tokens: Vec<_> = Lexer::new(sql.as_bytes(), &dialect).collect();
+                assert_eq!(tokens.len(), 1, "{sql}");
+                assert_eq!(tokens[0].kind, TokenKind::String);
+                assert_eq!(text::string(tokens[0], sql.as_bytes(), &dialect), value.as_bytes());
+            }
+        }
+    }
+}
+
+#[test]
+fn strings_are_decoded() {
+    let decoded = |sql: &[u8], dialect: &Dialect| {
+        let token = Lexer::new(sql, dialect).next_token();
+        assert_eq!(token.kind, TokenKind::String);
+        text::string(token, sql, dialect)
+    };
+    assert_eq!(decoded(br"'a\n\t\0\Z\b\r\\\'\x\%\_'", &DIALECT), b"a\n\t\0\x1a\x08\r\\'x\\%\\_");
+    assert_eq!(decoded(b"'it''s'", &DIALECT), b"it's");
+    assert_eq!(decoded(b"\"a\"\"b''c\"", &DIALECT), b"a\"b''c");
+    assert_eq!(decoded(b"N'x'", &DIALECT), b"x");
+    let no_escapes = Dialect { modes: Modes::NO_BACKSLASH_ESCAPES, ..DIALECT };
+    assert_eq!(decoded(br"'a\n'", &no_escapes), br"a\n");
+    let gbk = Dialect { encoding: Encoding::Gbk, ..DIALECT };
+    assert_eq!(decoded(b"'\xbf\x5c'", &gbk), b"\xbf\x5c");
+}
+
+#[test]
+fn identifiers_are_quoted() {
+    assert_eq!(text::quote_identifier("a"), "`a`");
+    assert_eq!(text::quote_identifier("a`b"), "`a``b`");
+    assert_eq!(text::quote_identifier("ü \"x\""), "`ü \"x\"`");
+    let sql = b"`a``b`";
+    assert_eq!(text::identifier(Lexer::new(sql, &DIALECT).next_token(), sql), "a`b");
+}
+
+#[test]
+fn sql_modes_expand() {
+    let combined = Modes::ANSI_QUOTES | Modes::PIPES_AS_CONCAT | Modes::IGNORE_SPACE;
+    assert_eq!(modes_from_sql_mode(""), Modes::empty());
+    assert_eq!(modes_from_sql_mode("STRICT_TRANS_TABLES,NO_ZERO_DATE"), Modes::empty());
+    assert_eq!(modes_from_sql_mode("ansi_quotes, no_backslash_escapes"), Modes::ANSI_QUOTES | Modes::NO_BACKSLASH_ESCAPES);
+    for name in ["ANSI", "MSSQL", "DB2", "POSTGRESQL", "MAXDB"] {
+        assert_eq!(modes_from_sql_mode(name), combined, "{name}");
+    }
+    assert_eq!(modes_from_sql_mode("ORACLE"), combined | Modes::ORACLE);
+}
+
+#[test]
+fn character_sets_have_encodings() {
+    for (charset, encoding) in [
+        ("utf8mb4", Encoding::Utf8),
+        ("UTF8", Encoding::Utf8),
+        ("utf8mb3_general_ci", Encoding::Utf8),
+        ("latin1", Encoding::AsciiSafe),
+        ("euckr", Encoding::AsciiSafe),
+        ("binary", Encoding::AsciiSafe),
+        ("gbk_chinese_ci", Encoding::Gbk),
+        ("big5", Encoding::Big5),
+        ("sjis", Encoding::Sjis),
+        ("cp932_bin", Encoding::Sjis),
+        ("gb18030", Encoding::Gb18030),
+    ] {
+        assert_eq!(encoding_of_charset(charset), encoding, "{charset}");
+    }
+}
+
+#[test]
+fn digests_are_bounded_and_tell_statements_apart() {
+    let hash = |sql: &str| digest_hash(sql.as_bytes(), &DIALECT);
+    assert_eq!(hash("SELECT a FROM t WHERE b = 1"), hash("select  a from t where b='x' -- c"));
+    assert_ne!(hash("SELECT a FROM t"), hash("SELECT b FROM t"));
+    assert_ne!(hash("SELECT ab"), hash("SELECT a b"));
+    let long = format!("SELECT {} FROM t", vec!["column_name"; 500].join(", "));
+    let other = format!("{long} WHERE a");
+    let cut = digest(long.as_bytes(), &DIALECT);
+    assert!(cut.cut && cut.text.len() == sqluice_sql::DIGEST_TEXT_MAX);
+    assert_eq!(cut.text, digest(other.as_bytes(), &DIALECT).text);
+    assert_ne!(cut.hash, hash(&other));
+    assert!(!digest(b"SELECT 1", &DIALECT).cut);
+}

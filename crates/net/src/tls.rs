@@ -58,8 +58,42 @@ fn file_error(path: &Path, problem: impl std::fmt::Display) -> TlsError {
     TlsError::File { path: path.into(), problem: problem.to_string() }
 }
 
-fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let bytes = std::fs::read(path).map_err(|error| file_error(path, error))?;
+/// PEM text: where it comes from, for messages, and the text itself if somebody has read it already.
+#[derive(Clone)]
+pub struct Pem {
+    path: PathBuf,
+    text: Option<Arc<zeroize::Zeroizing<Vec<u8>>>>,
+}
+
+impl Pem {
+    /// Text that came from `path`; the file is not read again.
+    pub fn read_from(path: impl Into<PathBuf>, text: &[u8]) -> Pem {
+        Pem { path: path.into(), text: Some(Arc::new(zeroize::Zeroizing::new(text.to_vec()))) }
+    }
+
+    fn text(&self) -> Result<Arc<zeroize::Zeroizing<Vec<u8>>>, TlsError> {
+        if let Some(text) = &self.text {
+            return Ok(text.clone());
+        }
+        let text = std::fs::read(&self.path).map_err(|error| file_error(&self.path, error))?;
+        Ok(Arc::new(zeroize::Zeroizing::new(text)))
+    }
+}
+
+impl<T: Into<PathBuf>> From<T> for Pem {
+    fn from(path: T) -> Pem {
+        Pem { path: path.into(), text: None }
+    }
+}
+
+impl std::fmt::Debug for Pem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Pem({})", self.path.display())
+    }
+}
+
+fn read_certificates(pem: &Pem) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let (path, bytes) = (&pem.path, pem.text()?);
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(&bytes)
         .collect::<Result<_, _>>()
         .map_err(|error| file_error(path, format!("no PEM: {error}")))?;
@@ -69,8 +103,8 @@ fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsErr
     Ok(certificates)
 }
 
-fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    let bytes = zeroize::Zeroizing::new(std::fs::read(path).map_err(|error| file_error(path, error))?);
+fn read_key(pem: &Pem) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let (path, bytes) = (&pem.path, pem.text()?);
     // The error's text names what was found, never its content.
     PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| file_error(path, "holds no private key"))
 }

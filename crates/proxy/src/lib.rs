@@ -1,1 +1,18 @@
 //! The data plane: workers, sessions, routing and pools.
+//!
+//! Where does a query go? [`listener`] accepts the client, [`worker`] serves it on one thread, [`session`] tells the life
+//! of each query (`Session::handle`), [`route`] decides, [`pool`] lends backend connections, [`state`] is what both sides
+//! believe of each other.
+
+pub mod error;
+pub mod keyring;
+pub mod listener;
+pub mod pool;
+pub mod route;
+pub mod session;
+pub mod shared;
+pub mod start;
+pub mod state;
+pub mod worker;
+
+pub use start::{Proxy, StartError};

@@ -145,7 +145,7 @@ impl fmt::Debug for Credential {
 }
 
 /// Compares secrets in a time that tells nothing but whether their lengths differ.
-fn equal(a: &[u8], b: &[u8]) -> bool {
+pub fn equal(a: &[u8], b: &[u8]) -> bool {
     constant_time::verify_slices_are_equal(a, b).is_ok()
 }
 

@@ -176,7 +176,11 @@ impl Exchange {
                 continue;
             }
             if self.phase == Phase::Over {
-                return if passed > 0 { Ok(Advance::Pass(passed)) } else { Err(Malformed("bytes behind a reply's end")) };
+                return if passed > 0 {
+                    Ok(Advance::Pass(passed))
+                } else {
+                    Err(Malformed("bytes behind a reply's end"))
+                };
             }
             let first = match rest.get(HEADER_BYTES) {
                 Some(first) => *first,
@@ -353,8 +357,7 @@ impl Exchange {
     }
 
     fn result_over(&mut self, status: Status) {
-        self.phase =
-            if status.contains(Status::MORE_RESULTS) { Phase::Head(Expect::Results) } else { Phase::Over };
+        self.phase = if status.contains(Status::MORE_RESULTS) { Phase::Head(Expect::Results) } else { Phase::Over };
     }
 }
 

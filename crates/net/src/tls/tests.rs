@@ -137,9 +137,12 @@ fn files_that_are_no_use_are_named_with_the_reason() {
         let error = ServerTls::from_files(&path(certificate), &path(key)).unwrap_err().to_string();
         assert!(error.contains(word), "{certificate} {key}: {error}");
     }
-    let half = ClientTlsOptions { certificate_file: Some(path("a.pem")), ..ClientTlsOptions::default() };
+    let half = ClientTlsOptions { certificate_file: Some(path("a.pem").into()), ..ClientTlsOptions::default() };
     assert!(matches!(ClientTls::new(&half), Err(TlsError::HalfPair)));
-    let no_ca =
-        ClientTlsOptions { mode: TlsMode::VerifyCa, ca_file: Some(path("empty.pem")), ..ClientTlsOptions::default() };
+    let no_ca = ClientTlsOptions {
+        mode: TlsMode::VerifyCa,
+        ca_file: Some(path("empty.pem").into()),
+        ..ClientTlsOptions::default()
+    };
     assert!(matches!(ClientTls::new(&no_ca), Err(TlsError::File { .. })));
 }

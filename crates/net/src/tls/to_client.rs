@@ -10,7 +10,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
 use super::self_made::SelfMade;
-use super::{TlsError, configuration, file_error, handshake_error, provider, read_certificates, read_key};
+use super::{Pem, TlsError, configuration, file_error, handshake_error, provider, read_certificates, read_key};
 use crate::Stream;
 
 /// What a listener offers to its clients. Cheap to clone; sessions may be resumed.
@@ -25,6 +25,14 @@ impl ServerTls {
     /// # Errors
     /// A file cannot be read, or key and certificate do not fit.
     pub fn from_files(certificate: &Path, key: &Path) -> Result<ServerTls, TlsError> {
+        ServerTls::from_pems(&certificate.into(), &key.into())
+    }
+
+    /// Takes the certificate chain and the key from PEM text.
+    ///
+    /// # Errors
+    /// One of them is no PEM of its kind, or they do not fit.
+    pub fn from_pems(certificate: &Pem, key: &Pem) -> Result<ServerTls, TlsError> {
         ServerTls::new(read_certificates(certificate)?, read_key(key)?)
     }
 

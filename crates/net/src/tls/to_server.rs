@@ -1,7 +1,6 @@
 //! TLS as a client.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
@@ -12,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::verifier::{AnyCertificate, AnyName};
-use super::{TlsError, configuration, file_error, provider, read_certificates, read_key};
+use super::{Pem, TlsError, configuration, file_error, provider, read_certificates, read_key};
 use crate::Stream;
 
 /// How much a connection to a server insists on TLS. The words are those of the ordinary clients' `--ssl-mode`.
@@ -36,12 +35,12 @@ pub enum TlsMode {
 pub struct ClientTlsOptions {
     /// The mode.
     pub mode: TlsMode,
-    /// Authorities as a PEM file; the system's if none. Only the verifying modes look at them.
-    pub ca_file: Option<PathBuf>,
-    /// A certificate to show to servers that ask for one (`REQUIRE X509`), as a PEM file.
-    pub certificate_file: Option<PathBuf>,
-    /// Its key, as a PEM file.
-    pub key_file: Option<PathBuf>,
+    /// Authorities as PEM; the system's if none. Only the verifying modes look at them.
+    pub ca_file: Option<Pem>,
+    /// A certificate to show to servers that ask for one (`REQUIRE X509`), as PEM.
+    pub certificate_file: Option<Pem>,
+    /// Its key, as PEM.
+    pub key_file: Option<Pem>,
 }
 
 /// How to speak TLS with servers. Cheap to clone; sessions are resumed per server name.
@@ -57,7 +56,7 @@ impl ClientTls {
         ClientTls { mode: TlsMode::Disabled, config: None }
     }
 
-    /// Reads the files and makes a configuration.
+    /// Reads what is named and makes a configuration.
     ///
     /// # Errors
     /// A file is missing or holds something else.
@@ -131,9 +130,11 @@ impl ClientTls {
 fn roots(options: &ClientTlsOptions) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     match &options.ca_file {
-        Some(path) => {
-            for certificate in read_certificates(path)? {
-                roots.add(certificate).map_err(|error| file_error(path, format!("not usable as a CA: {error}")))?;
+        Some(pem) => {
+            for certificate in read_certificates(pem)? {
+                roots
+                    .add(certificate)
+                    .map_err(|error| file_error(&pem.path, format!("not usable as a CA: {error}")))?;
             }
         }
         None => {

@@ -240,8 +240,8 @@ async fn tls_follows_its_mode() {
     let options = ClientTlsOptions {
         mode: TlsMode::Required,
         ca_file: None,
-        certificate_file: Some(certificate),
-        key_file: Some(key),
+        certificate_file: Some(certificate.into()),
+        key_file: Some(key.into()),
     };
     let target = Target { tls: ClientTls::new(&options).unwrap(), ..tcp(&server) };
     connect(&target, "x509", "secret").await.ping().await.unwrap();

@@ -47,7 +47,12 @@ impl Reply {
 }
 
 /// Feeds `bytes` in pieces of `step` and gives the words of what was seen; all bytes must be taken exactly at the end.
-fn follow(expect: Expect, capabilities: Capabilities, bytes: &[u8], step: usize) -> Result<Vec<&'static str>, Malformed> {
+fn follow(
+    expect: Expect,
+    capabilities: Capabilities,
+    bytes: &[u8],
+    step: usize,
+) -> Result<Vec<&'static str>, Malformed> {
     let mut exchange = Exchange::new(expect, capabilities);
     let (mut start, mut end) = (0, 0);
     let mut seen = Vec::new();
@@ -184,7 +189,8 @@ fn a_cursor_sends_no_rows_behind_its_columns() {
 #[test]
 fn fetched_rows_have_no_columns_before_them() {
     for capabilities in [OLD, NEW] {
-        let reply = Reply::default().packet(b"\x00\x00a").packet(b"\x00\x00b").rows_end(capabilities, Status::LAST_ROW_SENT);
+        let reply =
+            Reply::default().packet(b"\x00\x00a").packet(b"\x00\x00b").rows_end(capabilities, Status::LAST_ROW_SENT);
         assert_eq!(follow_in_all_steps(Expect::Rows, capabilities, reply).len(), 1);
     }
 }

@@ -1,0 +1,112 @@
+//! Errors that Sqluice itself tells a client, and what went wrong with a connection.
+//!
+//! Every error of Sqluice's own begins with `sqluice:` and says what happened and what to do. Its code is one on which
+//! drivers already do the right thing: reconnect, retry or report.
+
+use std::fmt;
+use std::time::Duration;
+
+use wire::reply::ServerError;
+
+/// An error that a client is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Error code.
+    pub code: u16,
+    /// SQLSTATE.
+    pub sqlstate: [u8; 5],
+    /// The whole message.
+    pub message: String,
+}
+
+impl Refusal {
+    /// An error of Sqluice's own.
+    pub fn own(code: u16, sqlstate: &[u8; 5], message: impl fmt::Display) -> Refusal {
+        Refusal { code, sqlstate: *sqlstate, message: format!("sqluice: {message}") }
+    }
+
+    /// A server's error, passed on as it is.
+    pub fn of_server(code: u16, sqlstate: Option<&str>, message: &str) -> Refusal {
+        let mut state = *b"HY000";
+        if let Some(Ok(told)) = sqlstate.map(|text| <[u8; 5]>::try_from(text.as_bytes())) {
+            state = told;
+        }
+        Refusal { code, sqlstate: state, message: message.into() }
+    }
+
+    /// No server has what the statement needs. Code 1290 is what a read-only server answers: drivers that know it
+    /// reconnect and try again.
+    pub fn no_server(needs: &str, waited: Duration, why: &str) -> Refusal {
+        Refusal::own(
+            1290,
+            b"HY000",
+            format_args!("no {needs} became available within {} ms ({why}); try again", waited.as_millis()),
+        )
+    }
+
+    /// All backend connections were in use for too long.
+    pub fn pool_wait(server: &str, waited: Duration, limit: &str) -> Refusal {
+        Refusal::own(
+            1203,
+            b"42000",
+            format_args!(
+                "waited {} ms for a connection to server '{server}' in vain ({limit}); raise the limit, shorten \
+                 transactions or look at the pins",
+                waited.as_millis()
+            ),
+        )
+    }
+
+    /// Too many statements wait already.
+    pub fn pool_queue_full(server: &str, waiting: usize) -> Refusal {
+        Refusal::own(
+            1203,
+            b"42000",
+            format_args!("{waiting} statements wait already for a connection to server '{server}' (pool.wait_max)"),
+        )
+    }
+
+    /// The server was lost in the middle of something that cannot be done again elsewhere.
+    pub fn lost(server: &str, during: &str) -> Refusal {
+        Refusal::own(2013, b"HY000", format_args!("lost the connection to server '{server}' {during}"))
+    }
+
+    /// Something Sqluice does not do.
+    pub fn not_supported(what: &str) -> Refusal {
+        Refusal::own(1235, b"42000", format_args!("{what} is not supported"))
+    }
+
+    /// The error as a packet's content.
+    pub fn as_packet(&self) -> ServerError<'_> {
+        ServerError { code: self.code, sqlstate: self.sqlstate, message: self.message.as_bytes() }
+    }
+}
+
+/// Why a session ends.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionEnd {
+    /// The client said goodbye or closed its connection between commands.
+    #[error("the client left")]
+    ClientLeft,
+    /// The client's connection failed.
+    #[error("the client's connection failed: {0}")]
+    ClientLost(#[source] std::io::Error),
+    /// The client broke the protocol; it was told why.
+    #[error("the client broke the protocol: {0}")]
+    ClientMisbehaved(String),
+    /// The server was lost with state that cannot be rebuilt; the client was told.
+    #[error("the server was lost: {0}")]
+    ServerLost(String),
+    /// The client did nothing for too long.
+    #[error("idle for too long")]
+    Idle,
+    /// Killed by another session.
+    #[error("killed")]
+    Killed,
+    /// The process stops.
+    #[error("draining")]
+    Draining,
+    /// The login failed; the client was told.
+    #[error("login refused: {0}")]
+    LoginRefused(String),
+}

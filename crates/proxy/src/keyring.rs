@@ -1,0 +1,125 @@
+//! What clients have proved about their passwords: needed to log in to servers for them.
+//!
+//! No account is copied. A native login proves SHA1(password), which is enough for servers that use the same plugin. A
+//! `caching_sha2_password` login gives the password itself once, over TLS or encrypted with RSA; it is tried on a server,
+//! remembered in memory only, and afterwards the fast path is answered from here.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use wire::auth::{Credential, caching_sha2};
+
+/// Users that are remembered; beyond that the whole memory starts anew, and users prove their passwords once more.
+const USERS_MAX: usize = 100_000;
+/// Passwords that may be tried on a server one after the other before tries are spread in time.
+const TRIES_FREE: u32 = 5;
+/// Time between tries then.
+const TRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The proofs of one cluster's users.
+#[derive(Debug, Default)]
+pub struct Keyring {
+    users: Mutex<HashMap<Arc<str>, Entry>>,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    credential: Option<Arc<Credential>>,
+    /// SHA256(SHA256(password)), when the password is known.
+    sha2_stage2: Option<[u8; 32]>,
+    failures: u32,
+    last_try: Option<Instant>,
+}
+
+impl Keyring {
+    fn users(&self) -> MutexGuard<'_, HashMap<Arc<str>, Entry>> {
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the fast path of `caching_sha2_password` is checked against.
+    pub fn sha2_stage2(&self, user: &str) -> Option<[u8; 32]> {
+        self.users().get(user)?.sha2_stage2
+    }
+
+    /// What is known of a user.
+    pub fn credential(&self, user: &str) -> Option<Arc<Credential>> {
+        self.users().get(user)?.credential.clone()
+    }
+
+    /// The user proved this: gives it back in the one copy that all of the user's sessions share.
+    pub fn remember(&self, user: &Arc<str>, credential: Credential) -> Arc<Credential> {
+        let mut users = self.users();
+        if users.len() >= USERS_MAX && !users.contains_key(user) {
+            users.clear();
+        }
+        let entry = users.entry(user.clone()).or_default();
+        entry.failures = 0;
+        if let Some(known) = &entry.credential {
+            if **known == credential {
+                return known.clone();
+            }
+        }
+        entry.sha2_stage2 = match &credential {
+            Credential::Password(password) => Some(caching_sha2::stage2(&caching_sha2::stage1(password))),
+            _ => None,
+        };
+        let credential = Arc::new(credential);
+        entry.credential = Some(credential.clone());
+        credential
+    }
+
+    /// A server refused what was remembered, or a password that was tried.
+    pub fn forget(&self, user: &str) {
+        if let Some(entry) = self.users().get_mut(user) {
+            entry.credential = None;
+            entry.sha2_stage2 = None;
+        }
+    }
+
+    /// Whether a password of this user may be tried on a server now. Wrong ones are limited to one a second, so that
+    /// who guesses passwords here does not storm the servers.
+    pub fn may_try(&self, user: &Arc<str>, now: Instant) -> bool {
+        let mut users = self.users();
+        if users.len() >= USERS_MAX && !users.contains_key(user) {
+            users.clear();
+        }
+        let entry = users.entry(user.clone()).or_default();
+        let waited = entry.last_try.is_none_or(|last| now.saturating_duration_since(last) >= TRY_INTERVAL);
+        if entry.failures >= TRIES_FREE && !waited {
+            return false;
+        }
+        entry.failures = entry.failures.saturating_add(1);
+        entry.last_try = Some(now);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_of_a_user_share_one_proof() {
+        let (keyring, user) = (Keyring::default(), Arc::from("app"));
+        let first = keyring.remember(&user, Credential::password("secret"));
+        let again = keyring.remember(&user, Credential::password("secret"));
+        assert!(Arc::ptr_eq(&first, &again));
+        assert!(keyring.sha2_stage2("app").is_some());
+        let changed = keyring.remember(&user, Credential::password("other"));
+        assert!(!Arc::ptr_eq(&first, &changed));
+        keyring.forget("app");
+        assert_eq!((keyring.sha2_stage2("app"), keyring.credential("app")), (None, None));
+    }
+
+    #[test]
+    fn a_storm_of_wrong_passwords_reaches_servers_once_a_second() {
+        let (keyring, user, now) = (Keyring::default(), Arc::from("app"), Instant::now());
+        let tried = (0..1000).filter(|_| keyring.may_try(&user, now)).count();
+        assert_eq!(tried, TRIES_FREE as usize);
+        assert!(keyring.may_try(&user, now + TRY_INTERVAL));
+        assert!(!keyring.may_try(&user, now + TRY_INTERVAL));
+        keyring.remember(&user, Credential::password("right"));
+        assert!(keyring.may_try(&user, now + TRY_INTERVAL));
+    }
+}

@@ -1,0 +1,580 @@
+//! The backend connections of one worker to one cluster.
+//!
+//! [`Pools::lease`] gives a session a connection: an idle one that needs no fix-up if there is one, else any idle one
+//! that fits, else a new one while the limits allow, else the session waits, first come first served. A [`Lease`] that
+//! is dropped closes its connection; [`Lease::give_back`] puts it back. Idle connections and free permits go to workers
+//! that wait for them.
+
+mod connection;
+mod open;
+mod quota;
+mod users;
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cluster::view::{Health, ServerId, ServerView};
+use net::client::ConnectError;
+use stats::{ServerStats, WorkerStats};
+use tokio::sync::oneshot;
+
+pub use connection::{Connection, Key, MEANINGFUL, Origin, Parcel, ServerStatements, StatementKey};
+pub use quota::Quota;
+pub use users::{UserLease, UserLeases};
+
+use crate::shared::{ClusterShared, Mail};
+use crate::state::StateMap;
+
+/// How many idle connections are looked at for one that needs no fix-up.
+const LOOKED_AT_MAX: usize = 32;
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub enum LeaseError {
+    /// The longest wait is over.
+    Timeout {
+        /// How long it waited.
+        waited: Duration,
+    },
+    /// Too many wait already.
+    QueueFull {
+        /// How many.
+        waiting: usize,
+    },
+    /// A new connection could not be opened.
+    Open(Box<ConnectError>),
+}
+
+/// What a session wants.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The user and what else must be equal.
+    pub key: Arc<Key>,
+    /// The state that the connection should have.
+    pub state: Arc<StateMap>,
+    /// The handshake collation for a new connection.
+    pub collation: u16,
+}
+
+/// The pools of one worker for one cluster.
+#[derive(Debug)]
+pub struct Pools {
+    worker: usize,
+    shared: Arc<ClusterShared>,
+    worker_stats: Arc<WorkerStats>,
+    servers: RefCell<Vec<Rc<ServerPool>>>,
+}
+
+/// The pool of one worker for one server.
+#[derive(Debug)]
+pub struct ServerPool {
+    id: ServerId,
+    name: Arc<str>,
+    quota: Arc<Quota>,
+    stats: Arc<ServerStats>,
+    idle: RefCell<Vec<Connection>>,
+    waiters: RefCell<VecDeque<Waiter>>,
+    /// What a connection was opened for last: the warm minimum is kept for that.
+    last_wanted: RefCell<Option<Wanted>>,
+    warming: Cell<bool>,
+    /// The server left the configuration or must be emptied: nothing goes back into the pool.
+    closed: Cell<bool>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    key: Arc<Key>,
+    grant: oneshot::Sender<Grant>,
+}
+
+#[derive(Debug)]
+enum Grant {
+    Connection(Box<Connection>),
+    /// The right to open one.
+    Permit,
+}
+
+impl Pools {
+    /// Empty pools.
+    pub fn new(worker: usize, shared: Arc<ClusterShared>, worker_stats: Arc<WorkerStats>) -> Pools {
+        Pools { worker, shared, worker_stats, servers: RefCell::default() }
+    }
+
+    /// The pool of a server, made at the first call.
+    pub fn server(&self, id: ServerId, name: &Arc<str>) -> Rc<ServerPool> {
+        if let Some(pool) = self.servers.borrow().iter().find(|pool| pool.id == id) {
+            return pool.clone();
+        }
+        let pool = Rc::new(ServerPool {
+            id,
+            name: name.clone(),
+            quota: self.shared.quota(id),
+            stats: self.worker_stats.server(&self.shared.name, name),
+            idle: RefCell::default(),
+            waiters: RefCell::default(),
+            last_wanted: RefCell::default(),
+            warming: Cell::new(false),
+            closed: Cell::new(false),
+        });
+        self.servers.borrow_mut().push(pool.clone());
+        pool
+    }
+
+    /// Gives a connection to `server`, waiting until `deadline` if it must.
+    ///
+    /// # Errors
+    /// See [`LeaseError`].
+    pub async fn lease(
+        self: &Rc<Self>,
+        server: &ServerView,
+        wanted: &Wanted,
+        wait: Duration,
+    ) -> Result<Lease, LeaseError> {
+        let pool = self.server(server.id, &server.name);
+        while let Some(mut connection) = pool.take_idle(wanted) {
+            if connection.is_alive() {
+                return Ok(self.lend(&pool, connection));
+            }
+            self.close(&pool, connection);
+        }
+        *pool.last_wanted.borrow_mut() = Some(wanted.clone());
+        if !self.take_permit(&pool) {
+            match self.wait(&pool, wanted, wait).await? {
+                Grant::Connection(connection) if connection.origin.state.can_become(&wanted.state) => {
+                    return Ok(self.lend(&pool, *connection));
+                }
+                Grant::Connection(connection) => {
+                    drop(connection);
+                    pool.stats.closed.add_one();
+                }
+                Grant::Permit => {}
+            }
+        }
+        let permit = Permit { pools: self.clone(), pool: pool.clone(), kept: false };
+        let connection = open::open(&self.shared, server, wanted, &pool.stats).await.map_err(|error| {
+            pool.stats.open_failures.add_one();
+            LeaseError::Open(Box::new(error))
+        })?;
+        pool.stats.opened.add_one();
+        permit.keep();
+        Ok(self.lend(&pool, connection))
+    }
+
+    fn lend(self: &Rc<Self>, pool: &Rc<ServerPool>, connection: Connection) -> Lease {
+        pool.stats.used.add(1);
+        Lease { connection: Some(Box::new(connection)), pools: self.clone(), pool: pool.clone() }
+    }
+
+    /// The right to open a connection: a free one, or that of an idle connection that fits nobody here.
+    fn take_permit(&self, pool: &ServerPool) -> bool {
+        if !pool.waiters.borrow().is_empty() {
+            return false;
+        }
+        if self.take_free_permit(pool) {
+            return true;
+        }
+        if pool.quota.try_take(self.worker) {
+            pool.quota.release(self.worker);
+            // The cluster is full: an idle connection to another server may go.
+            let other =
+                self.servers.borrow().iter().find(|other| other.id != pool.id && other.drop_oldest_idle()).cloned();
+            if let Some(other) = other {
+                other.quota.release(self.worker);
+                if pool.quota.try_take(self.worker) {
+                    return true;
+                }
+                self.shared.cluster_quota.release(self.worker);
+            }
+        }
+        // The permit of the connection that goes stays with us.
+        pool.drop_oldest_idle()
+    }
+
+    /// The right to open a connection, if one is free.
+    fn take_free_permit(&self, pool: &ServerPool) -> bool {
+        if !pool.quota.try_take(self.worker) {
+            return false;
+        }
+        if self.shared.cluster_quota.try_take(self.worker) {
+            return true;
+        }
+        pool.quota.release(self.worker);
+        false
+    }
+
+    async fn wait(
+        self: &Rc<Self>,
+        pool: &Rc<ServerPool>,
+        wanted: &Wanted,
+        wait: Duration,
+    ) -> Result<Grant, LeaseError> {
+        let settings = self.shared.settings.load();
+        let waiting = pool.quota.waiting();
+        if waiting >= settings.pool.wait_max as usize {
+            return Err(LeaseError::QueueFull { waiting });
+        }
+        let (grant, granted) = oneshot::channel();
+        pool.waiters.borrow_mut().push_back(Waiter { key: wanted.key.clone(), grant });
+        let mut ticket = Ticket::new(self.clone(), pool.clone(), granted);
+        self.shared.ask_others(self.worker, pool.id);
+        let start = Instant::now();
+        match tokio::time::timeout(wait, &mut ticket.granted).await {
+            Ok(Ok(grant)) => Ok(grant),
+            Ok(Err(_)) | Err(_) => {
+                self.worker_stats.wait_timeouts.add_one();
+                Err(LeaseError::Timeout { waited: start.elapsed() })
+            }
+        }
+    }
+
+    /// A connection is free: who waits first gets it, here or at another worker, else it becomes idle.
+    fn put(&self, pool: &Rc<ServerPool>, mut connection: Connection) {
+        let now = Instant::now();
+        let settings = self.shared.settings.load();
+        let too_old = now.saturating_duration_since(connection.origin.opened) >= settings.pool.max_age;
+        let over_limit = pool.quota.max() > 0 && pool.quota.total() > pool.quota.max();
+        if pool.closed.get() || too_old || over_limit {
+            return self.close(pool, connection);
+        }
+        connection.origin.idle_since = now;
+        if let Some(other) = pool.quota.needy(self.worker) {
+            match connection.detach() {
+                Ok(parcel) => {
+                    return self.send(pool, other, Mail::Connection(self.shared.name.clone(), Box::new(parcel)));
+                }
+                Err(Some(back)) => {
+                    // TLS connections stay: their permit goes instead.
+                    drop(back);
+                    pool.stats.closed.add_one();
+                    return self.send(pool, other, Mail::Permit(self.shared.name.clone(), pool.id));
+                }
+                Err(None) => {
+                    pool.stats.closed.add_one();
+                    return self.permit_free(pool);
+                }
+            }
+        }
+        while let Some(waiter) = pool.pop_waiter() {
+            if *waiter.key != *connection.origin.key {
+                // First come first served: another user's turn is a new connection on this one's permit.
+                drop(connection);
+                pool.stats.closed.add_one();
+                if waiter.grant.send(Grant::Permit).is_err() {
+                    self.permit_free(pool);
+                }
+                return;
+            }
+            match waiter.grant.send(Grant::Connection(Box::new(connection))) {
+                Ok(()) => return,
+                Err(Grant::Connection(back)) => connection = *back,
+                Err(Grant::Permit) => return,
+            }
+        }
+        pool.stats.idle.add(1);
+        pool.idle.borrow_mut().push(connection);
+    }
+
+    fn send(&self, pool: &ServerPool, to: usize, mail: Mail) {
+        pool.quota.transfer(self.worker, to);
+        self.shared.cluster_quota.transfer(self.worker, to);
+        self.worker_stats.moved.add_one();
+        self.shared.send(to, mail);
+    }
+
+    fn close(&self, pool: &Rc<ServerPool>, connection: Connection) {
+        drop(connection);
+        pool.stats.closed.add_one();
+        self.permit_free(pool);
+    }
+
+    /// A permit is free: who waits first gets it.
+    fn permit_free(&self, pool: &Rc<ServerPool>) {
+        if pool.quota.max() == 0 || pool.quota.total() <= pool.quota.max() {
+            if let Some(other) = pool.quota.needy(self.worker) {
+                return self.send(pool, other, Mail::Permit(self.shared.name.clone(), pool.id));
+            }
+            while let Some(waiter) = pool.pop_waiter() {
+                if waiter.grant.send(Grant::Permit).is_ok() {
+                    return;
+                }
+            }
+        }
+        pool.quota.release(self.worker);
+        self.shared.cluster_quota.release(self.worker);
+        self.serve_cluster_waiters();
+    }
+
+    /// A place in the cluster's limit is free: a waiter of any server may take it.
+    fn serve_cluster_waiters(&self) {
+        if self.shared.cluster_quota.max() == 0 {
+            return;
+        }
+        for pool in self.servers.borrow().iter() {
+            while !pool.waiters.borrow().is_empty() && pool.quota.try_take(self.worker) {
+                if !self.shared.cluster_quota.try_take(self.worker) {
+                    pool.quota.release(self.worker);
+                    return;
+                }
+                let granted = pool.pop_waiter().is_some_and(|waiter| waiter.grant.send(Grant::Permit).is_ok());
+                if !granted {
+                    pool.quota.release(self.worker);
+                    self.shared.cluster_quota.release(self.worker);
+                }
+            }
+        }
+    }
+
+    /// Another worker sent a connection.
+    pub fn receive(&self, parcel: Parcel) {
+        let Some(pool) = self.find(parcel.server()) else { return };
+        match parcel.attach(pool.stats.clone()) {
+            Ok(connection) => self.put(&pool, connection),
+            Err(_) => self.permit_free(&pool),
+        }
+    }
+
+    /// Another worker sent a permit.
+    pub fn receive_permit(&self, server: ServerId) {
+        if let Some(pool) = self.find(server) {
+            self.permit_free(&pool);
+        }
+    }
+
+    /// Another worker waits for a connection to `server`: an idle one may go there.
+    pub fn asked(&self, server: ServerId) {
+        let Some(pool) = self.find(server) else { return };
+        let idle = pool.idle.borrow_mut().pop();
+        if let Some(connection) = idle {
+            pool.stats.idle.add(-1);
+            self.put(&pool, connection);
+        }
+    }
+
+    /// Closes what was idle for too long or is too old, and all of servers that are not in `servers` any more.
+    pub fn tidy(&self, servers: &[ServerView]) {
+        let (now, settings) = (Instant::now(), self.shared.settings.load());
+        for pool in self.servers.borrow().clone() {
+            let gone = !servers.is_empty() && !servers.iter().any(|server| server.id == pool.id);
+            pool.closed.set(gone);
+            let keep = if gone { 0 } else { settings.pool.min_idle as usize };
+            let expired = |connection: &Connection, left: usize| {
+                gone || now.saturating_duration_since(connection.origin.opened) >= settings.pool.max_age
+                    || (left > keep
+                        && now.saturating_duration_since(connection.origin.idle_since) >= settings.pool.idle_timeout)
+            };
+            let mut index = 0;
+            loop {
+                let connection = {
+                    let mut idle = pool.idle.borrow_mut();
+                    let left = idle.len();
+                    match idle.get(index) {
+                        None => break,
+                        Some(connection) if expired(connection, left) => idle.remove(index),
+                        Some(_) => {
+                            index += 1;
+                            continue;
+                        }
+                    }
+                };
+                pool.stats.idle.add(-1);
+                self.close(&pool, connection);
+            }
+        }
+    }
+
+    /// Opens connections where fewer than the warm minimum exist, one at a time for each server.
+    pub fn warm(self: &Rc<Self>, servers: &[ServerView]) {
+        let settings = self.shared.settings.load();
+        let minimum = i64::from(settings.pool.min_idle).div_euclid(self.shared.workers() as i64)
+            + i64::from(settings.pool.min_idle % self.shared.workers() as u32 > self.worker as u32);
+        for pool in self.servers.borrow().iter() {
+            let server = servers.iter().find(|server| server.id == pool.id && server.health == Health::Up);
+            let wanted = pool.last_wanted.borrow().clone();
+            let (Some(server), Some(wanted)) = (server.cloned(), wanted) else { continue };
+            let enough = pool.stats.idle.get() + pool.stats.used.get() >= minimum;
+            if enough || pool.warming.get() || !self.take_free_permit(pool) {
+                continue;
+            }
+            let (pools, pool) = (self.clone(), pool.clone());
+            pool.warming.set(true);
+            tokio::task::spawn_local(async move {
+                let permit = Permit { pools: pools.clone(), pool: pool.clone(), kept: false };
+                match open::open(&pools.shared, &server, &wanted, &pool.stats).await {
+                    Ok(connection) => {
+                        pool.stats.opened.add_one();
+                        permit.keep();
+                        pools.put(&pool, connection);
+                    }
+                    Err(error) => {
+                        pool.stats.open_failures.add_one();
+                        // Who logs in next opens its own and hears why that fails.
+                        *pool.last_wanted.borrow_mut() = None;
+                        tracing::debug!(%error, "a connection of the warm minimum could not be opened");
+                    }
+                }
+                pool.warming.set(false);
+            });
+        }
+    }
+
+    fn find(&self, server: ServerId) -> Option<Rc<ServerPool>> {
+        self.servers.borrow().iter().find(|pool| pool.id == server).cloned()
+    }
+}
+
+impl ServerPool {
+    fn take_idle(&self, wanted: &Wanted) -> Option<Connection> {
+        if !self.waiters.borrow().is_empty() {
+            return None;
+        }
+        let mut idle = self.idle.borrow_mut();
+        let mut fallback = None;
+        for (index, connection) in idle.iter().enumerate().rev().take(LOOKED_AT_MAX) {
+            if *connection.origin.key != *wanted.key || !connection.origin.state.can_become(&wanted.state) {
+                continue;
+            }
+            if connection.origin.state.fingerprint() == wanted.state.fingerprint() {
+                fallback = Some(index);
+                break;
+            }
+            fallback.get_or_insert(index);
+        }
+        let connection = idle.remove(fallback?);
+        self.stats.idle.add(-1);
+        Some(connection)
+    }
+
+    /// Closes the connection that was idle longest; its permit is the caller's now.
+    fn drop_oldest_idle(&self) -> bool {
+        let mut idle = self.idle.borrow_mut();
+        if idle.is_empty() {
+            return false;
+        }
+        drop(idle.remove(0));
+        self.stats.idle.add(-1);
+        self.stats.closed.add_one();
+        true
+    }
+
+    fn pop_waiter(&self) -> Option<Waiter> {
+        let mut waiters = self.waiters.borrow_mut();
+        while let Some(waiter) = waiters.pop_front() {
+            if !waiter.grant.is_closed() {
+                return Some(waiter);
+            }
+        }
+        None
+    }
+}
+
+/// A place in the queue. What was granted and not taken, because the session ended or its time was over, goes to the
+/// next in the queue.
+struct Ticket {
+    pools: Rc<Pools>,
+    pool: Rc<ServerPool>,
+    granted: oneshot::Receiver<Grant>,
+}
+
+impl Ticket {
+    fn new(pools: Rc<Pools>, pool: Rc<ServerPool>, granted: oneshot::Receiver<Grant>) -> Ticket {
+        pool.quota.begin_waiting(pools.worker);
+        pools.worker_stats.waiting.add(1);
+        pools.worker_stats.waited.add_one();
+        Ticket { pools, pool, granted }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.pool.quota.end_waiting(self.pools.worker);
+        self.pools.worker_stats.waiting.add(-1);
+        self.granted.close();
+        match self.granted.try_recv() {
+            Ok(Grant::Connection(connection)) => self.pools.put(&self.pool, *connection),
+            Ok(Grant::Permit) => self.pools.permit_free(&self.pool),
+            Err(_) => {}
+        }
+    }
+}
+
+/// The right to a connection that is being opened; given back unless it is kept.
+struct Permit {
+    pools: Rc<Pools>,
+    pool: Rc<ServerPool>,
+    kept: bool,
+}
+
+impl Permit {
+    fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.pools.permit_free(&self.pool);
+        }
+    }
+}
+
+/// A backend connection in a session's hands. Dropped, it is closed: what state it is in is then not known.
+#[derive(Debug)]
+pub struct Lease {
+    connection: Option<Box<Connection>>,
+    pools: Rc<Pools>,
+    pool: Rc<ServerPool>,
+}
+
+impl Lease {
+    /// Puts the connection back. It must have no reply outstanding and its state must be known.
+    pub fn give_back(mut self) {
+        if let Some(connection) = self.connection.take() {
+            self.pool.stats.used.add(-1);
+            self.pools.put(&self.pool, *connection);
+        }
+    }
+
+    /// The server it leads to.
+    pub fn server(&self) -> ServerId {
+        self.pool.id
+    }
+
+    /// The server's name.
+    pub fn server_name(&self) -> &Arc<str> {
+        &self.pool.name
+    }
+
+    /// The server's counts.
+    pub fn stats(&self) -> &Arc<ServerStats> {
+        &self.pool.stats
+    }
+}
+
+impl std::ops::Deref for Lease {
+    type Target = Connection;
+
+    #[allow(clippy::expect_used)] // Only `give_back` and `drop` take it, and both consume the lease.
+    fn deref(&self) -> &Connection {
+        self.connection.as_deref().expect("a lease holds its connection until its end")
+    }
+}
+
+impl std::ops::DerefMut for Lease {
+    #[allow(clippy::expect_used)] // As above.
+    fn deref_mut(&mut self) -> &mut Connection {
+        self.connection.as_deref_mut().expect("a lease holds its connection until its end")
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            self.pool.stats.used.add(-1);
+            self.pools.close(&self.pool, *connection);
+        }
+    }
+}

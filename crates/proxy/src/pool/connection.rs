@@ -1,0 +1,231 @@
+//! One backend connection: a socket that is logged in, with what is known of its state.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Instant;
+
+use cluster::view::ServerId;
+use foldhash::fast::RandomState;
+use net::Stream;
+use net::stream::Detached;
+use stats::ServerStats;
+use tokio::io::{AsyncRead, ReadBuf};
+use wire::Capabilities;
+use wire::auth::Credential;
+
+use crate::state::StateMap;
+
+/// Capabilities that change what a server answers: connections that differ in them are not exchanged for each other.
+pub const MEANINGFUL: Capabilities = Capabilities::FOUND_ROWS
+    .union(Capabilities::NO_SCHEMA)
+    .union(Capabilities::LOCAL_FILES)
+    .union(Capabilities::IGNORE_SPACE)
+    .union(Capabilities::INTERACTIVE)
+    .union(Capabilities::MULTI_STATEMENTS)
+    .union(Capabilities::MULTI_RESULTS)
+    .union(Capabilities::PS_MULTI_RESULTS)
+    .union(Capabilities::LONG_FLAG)
+    .union(Capabilities::DEPRECATE_EOF);
+
+/// What backend connections must have in common to be exchanged for each other, beside their state.
+#[derive(Clone, Debug)]
+pub struct Key {
+    /// The user that is logged in.
+    pub user: Arc<str>,
+    /// How; it takes part in comparisons, so that a changed password is not served by old connections.
+    pub credential: Arc<Credential>,
+    /// The client's capabilities that matter ([`MEANINGFUL`]).
+    pub capabilities: Capabilities,
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        self.capabilities == other.capabilities
+            && self.user == other.user
+            && (Arc::ptr_eq(&self.credential, &other.credential) || self.credential == other.credential)
+    }
+}
+
+/// A backend connection.
+#[derive(Debug)]
+pub struct Connection {
+    /// The socket.
+    pub stream: Stream,
+    /// Bytes of the server that were read and not yet used; empty between statements.
+    pub inbox: Vec<u8>,
+    /// What it was opened for.
+    pub origin: Origin,
+}
+
+/// All of a backend connection but its socket.
+#[derive(Debug)]
+pub struct Origin {
+    /// The server.
+    pub server: ServerId,
+    /// The server's name.
+    pub server_name: Arc<str>,
+    /// What it has in common with others.
+    pub key: Arc<Key>,
+    /// The server's id of it, which KILL takes on that server.
+    pub thread_id: u64,
+    /// What both sides agreed on.
+    pub capabilities: Capabilities,
+    /// The server is MariaDB.
+    pub mariadb: bool,
+    /// Its state as far as it is known.
+    pub state: Arc<StateMap>,
+    /// It tells all changes of its state; a connection fresh from its login or reset does not yet.
+    pub tracks: bool,
+    /// Statements prepared on it.
+    pub statements: ServerStatements,
+    /// How many statements may be prepared on it.
+    pub statements_max: usize,
+    /// The session that used it last: its LAST_INSERT_ID() and the like are that session's.
+    pub last_session: u32,
+    /// When it was opened.
+    pub opened: Instant,
+    /// When it was given back last.
+    pub idle_since: Instant,
+    /// Counts of its server.
+    pub stats: Arc<ServerStats>,
+}
+
+/// A connection on its way to another worker.
+#[derive(Debug)]
+pub struct Parcel {
+    socket: Detached,
+    origin: Origin,
+}
+
+impl Connection {
+    /// Whether an idle connection still stands: a server that closed it, or that says something unasked (it was killed,
+    /// it was idle for too long), has made the socket readable. Costs no system call while nothing came.
+    pub fn is_alive(&mut self) -> bool {
+        let mut byte = [0];
+        let mut context = Context::from_waker(Waker::noop());
+        let mut buffer = ReadBuf::new(&mut byte);
+        self.inbox.is_empty() && Pin::new(&mut self.stream).poll_read(&mut context, &mut buffer).is_pending()
+    }
+
+    /// Takes it from this worker's runtime.
+    ///
+    /// # Errors
+    /// It cannot leave (TLS): here it is back, or gone if the system refused.
+    pub fn detach(self) -> Result<Parcel, Option<Connection>> {
+        let Connection { stream, inbox, origin } = self;
+        match stream.detach() {
+            Ok(socket) => Ok(Parcel { socket, origin }),
+            Err(net::stream::DetachError::Tls(stream)) => Err(Some(Connection { stream: *stream, inbox, origin })),
+            Err(net::stream::DetachError::Io(_)) => Err(None),
+        }
+    }
+}
+
+impl Parcel {
+    /// The server it leads to.
+    pub fn server(&self) -> ServerId {
+        self.origin.server
+    }
+
+    /// Gives it to the current worker's runtime.
+    pub fn attach(self, stats: Arc<ServerStats>) -> std::io::Result<Connection> {
+        let stream = Stream::attach(self.socket)?;
+        Ok(Connection { stream, inbox: Vec::new(), origin: Origin { stats, ..self.origin } })
+    }
+}
+
+/// The statements prepared on one backend connection, the least recently used going first.
+#[derive(Debug, Default)]
+pub struct ServerStatements {
+    known: HashMap<StatementKey, Known, RandomState>,
+    clock: u64,
+    /// Server ids of statements to be closed with the next write.
+    to_close: Vec<u32>,
+}
+
+/// The same text prepares to the same statement only in the same context (schema, sql_mode, character set).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StatementKey {
+    /// The SQL text.
+    pub text: Arc<[u8]>,
+    /// [`StateMap::prepare_context`] at the time of preparing.
+    pub context: u64,
+}
+
+#[derive(Debug)]
+struct Known {
+    id: u32,
+    used: u64,
+}
+
+impl ServerStatements {
+    /// The server's id of a statement, if it is prepared here.
+    pub fn find(&mut self, key: &StatementKey) -> Option<u32> {
+        self.clock += 1;
+        let known = self.known.get_mut(key)?;
+        known.used = self.clock;
+        Some(known.id)
+    }
+
+    /// The statement was prepared; beyond `max` the least recently used one will be closed.
+    pub fn insert(&mut self, key: StatementKey, id: u32, max: usize) {
+        self.clock += 1;
+        if let Some(old) = self.known.insert(key, Known { id, used: self.clock }) {
+            self.to_close.push(old.id);
+        }
+        if self.known.len() > max.max(1) {
+            let oldest = self.known.iter().min_by_key(|(_, known)| known.used).map(|(key, _)| key.clone());
+            if let Some(known) = oldest.and_then(|key| self.known.remove(&key)) {
+                self.to_close.push(known.id);
+            }
+        }
+    }
+
+    /// The server does not know it any more.
+    pub fn forget(&mut self, key: &StatementKey) {
+        self.known.remove(key);
+    }
+
+    /// All are gone: the connection was reset.
+    pub fn clear(&mut self) {
+        self.known.clear();
+        self.to_close.clear();
+    }
+
+    /// Statements whose COM_STMT_CLOSE is due.
+    pub fn take_closing(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.to_close)
+    }
+
+    /// How many are prepared.
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// None is prepared.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_recently_used_statement_is_closed() {
+        let key = |text: &str, context| StatementKey { text: text.as_bytes().into(), context };
+        let mut statements = ServerStatements::default();
+        statements.insert(key("a", 0), 1, 2);
+        statements.insert(key("b", 0), 2, 2);
+        assert_eq!(statements.find(&key("a", 0)), Some(1));
+        assert_eq!(statements.find(&key("a", 1)), None, "another schema, another statement");
+        statements.insert(key("c", 0), 3, 2);
+        assert_eq!(statements.take_closing(), [2]);
+        assert_eq!((statements.len(), statements.find(&key("b", 0))), (2, None));
+        statements.insert(key("a", 0), 9, 2);
+        assert_eq!(statements.take_closing(), [1], "prepared twice: the older one is of no use");
+    }
+}

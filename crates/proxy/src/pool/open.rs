@@ -1,0 +1,75 @@
+//! Opening a backend connection: connect, log in as the client's user, with the client's capabilities that matter.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use cluster::view::ServerView;
+use net::client::{ConnectError, Connected, Target};
+use net::stream::Keepalive;
+use stats::ServerStats;
+use wire::Capabilities;
+use wire::handshake::client::{LoginRequest, RsaPolicy};
+
+use super::{Connection, Origin, ServerStatements, Wanted};
+use crate::shared::ClusterShared;
+use crate::state::StateMap;
+
+/// What every backend connection asks for beside what the client has.
+const ALWAYS: Capabilities = Capabilities::PROTOCOL_41
+    .union(Capabilities::SECURE_CONNECTION)
+    .union(Capabilities::TRANSACTIONS)
+    .union(Capabilities::PLUGIN_AUTH)
+    .union(Capabilities::PLUGIN_AUTH_LENENC_DATA)
+    .union(Capabilities::CONNECT_ATTRS)
+    .union(Capabilities::SESSION_TRACK);
+
+/// The longest packet announced to servers.
+const PACKET_BYTES_MAX: u32 = 1 << 30;
+
+pub(super) async fn open(
+    shared: &ClusterShared,
+    server: &ServerView,
+    wanted: &Wanted,
+    stats: &Arc<ServerStats>,
+) -> Result<Connection, ConnectError> {
+    let settings = shared.settings.load();
+    let target = Target {
+        address: shared.address_of(server),
+        timeout: settings.pool.connect_timeout,
+        tls: settings.tls.clone(),
+        keepalive: Keepalive::default(),
+    };
+    let schema = wanted.state.schema().map(|name| name.as_bytes().to_vec());
+    let mut capabilities = ALWAYS | wanted.key.capabilities;
+    capabilities.set(Capabilities::CONNECT_WITH_DB, schema.is_some());
+    let login = LoginRequest {
+        user: wanted.key.user.as_bytes().to_vec(),
+        credential: (*wanted.key.credential).clone(),
+        schema,
+        capabilities,
+        collation: wanted.collation,
+        packet_bytes_max: PACKET_BYTES_MAX,
+        attributes: vec![(b"program_name".to_vec(), b"sqluice".to_vec())],
+        rsa: RsaPolicy::AskServer,
+    };
+    let Connected { stream, greeting, capabilities, .. } = net::client::connect(&target, login).await?;
+    let now = Instant::now();
+    let state = StateMap::after_login(&shared.published.catalog.load(), wanted.collation, wanted.state.schema());
+    let origin = Origin {
+        server: server.id,
+        server_name: server.name.clone(),
+        key: wanted.key.clone(),
+        thread_id: u64::from(greeting.connection_id),
+        capabilities,
+        mariadb: greeting.server_version.contains("MariaDB"),
+        state: Arc::new(state),
+        tracks: false,
+        statements: ServerStatements::default(),
+        statements_max: settings.pool.statements_max as usize,
+        last_session: 0,
+        opened: now,
+        idle_since: now,
+        stats: stats.clone(),
+    };
+    Ok(Connection { stream, inbox: Vec::new(), origin })
+}

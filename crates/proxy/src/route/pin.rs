@@ -1,0 +1,279 @@
+//! Why a session must keep its backend connection, and until when.
+
+use std::collections::BTreeSet;
+
+use sql::{Effect, Value};
+
+macro_rules! pins {
+    ($($(#[$doc:meta])* $name:ident = $word:literal,)*) => {
+        /// One reason for keeping a backend connection.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Pin {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Pin {
+            /// Every reason, in the order of [`Pin::WORDS`].
+            pub const ALL: &'static [Pin] = &[$(Pin::$name),*];
+            /// The words that users meet in metrics and in the session list.
+            pub const WORDS: &'static [&'static str] = &[$($word),*];
+        }
+    };
+}
+
+pins! {
+    /// A transaction is open.
+    Transaction = "transaction",
+    /// SET TRANSACTION (or SET insert_id) waits for the statement it is meant for.
+    NextStatement = "next_statement",
+    /// A temporary table exists.
+    TemporaryTable = "temporary_table",
+    /// GET_LOCK() was called.
+    UserLock = "user_lock",
+    /// LOCK TABLES, FLUSH TABLES WITH READ LOCK and the like.
+    LockTables = "lock_tables",
+    /// HANDLER … OPEN.
+    Handler = "handler",
+    /// A cursor is open.
+    Cursor = "cursor",
+    /// Parts of a parameter were sent ahead of the execution.
+    LongData = "long_data",
+    /// XA START.
+    Xa = "xa",
+    /// PREPARE … FROM: the statement lives on the connection.
+    PreparedText = "prepared_text",
+    /// A user variable has a value that only the server knows.
+    UserVariable = "user_variable",
+    /// SQL_CALC_FOUND_ROWS: FOUND_ROWS() is likely to follow.
+    FoundRows = "found_rows",
+    /// SET ROLE and the like: no variable shows it.
+    Role = "role",
+    /// The session changed in a way that nothing shows.
+    Opaque = "opaque",
+}
+
+/// All reasons of one session. Unpinned sessions hold no memory for this.
+#[derive(Debug, Default)]
+pub struct Pins {
+    set: u32,
+    details: Option<Box<Details>>,
+}
+
+/// The causes that are counted by name, so that a pin ends with the last of them.
+#[derive(Debug, Default)]
+struct Details {
+    temporary_tables: BTreeSet<String>,
+    user_locks: BTreeSet<String>,
+    handlers: BTreeSet<String>,
+    prepared: BTreeSet<String>,
+    user_variables: BTreeSet<String>,
+    cursors: BTreeSet<u32>,
+    long_data: BTreeSet<u32>,
+}
+
+impl Pins {
+    /// No reason at all.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.set == 0
+    }
+
+    /// Whether this reason holds.
+    pub fn has(&self, pin: Pin) -> bool {
+        self.set & (1 << pin as u8) != 0
+    }
+
+    /// Only an open transaction (or what waits for one) holds the connection.
+    pub fn only_transaction(&self) -> bool {
+        self.set & !(1 << Pin::Transaction as u8 | 1 << Pin::NextStatement as u8 | 1 << Pin::FoundRows as u8) == 0
+    }
+
+    /// The reasons that hold, as bits in the order of [`Pin::ALL`].
+    pub fn bits(&self) -> u32 {
+        self.set
+    }
+
+    /// The words of the reasons that hold.
+    pub fn words(&self) -> impl Iterator<Item = &'static str> + '_ {
+        Pin::WORDS.iter().enumerate().filter(|(index, _)| self.set & (1 << index) != 0).map(|(_, word)| *word)
+    }
+
+    /// A reason begins or ends.
+    #[inline]
+    pub fn put(&mut self, pin: Pin, holds: bool) {
+        if holds {
+            self.set |= 1 << pin as u8;
+        } else {
+            self.set &= !(1 << pin as u8);
+        }
+    }
+
+    /// Everything that was pinned is gone: the session was reset.
+    pub fn clear(&mut self) {
+        *self = Pins::default();
+    }
+
+    /// A cursor was opened or closed.
+    pub fn cursor(&mut self, statement: u32, open: bool) {
+        self.count(Pin::Cursor, |details| insert_or_remove(&mut details.cursors, statement, open));
+    }
+
+    /// Long data was sent for a statement, or was used up.
+    pub fn long_data(&mut self, statement: u32, sent: bool) {
+        self.count(Pin::LongData, |details| insert_or_remove(&mut details.long_data, statement, sent));
+    }
+
+    /// Whether this statement has long data on the connection.
+    pub fn has_long_data(&self, statement: u32) -> bool {
+        self.details.as_ref().is_some_and(|details| details.long_data.contains(&statement))
+    }
+
+    /// Whether this statement has a cursor on the connection.
+    pub fn has_cursor(&self, statement: u32) -> bool {
+        self.details.as_ref().is_some_and(|details| details.cursors.contains(&statement))
+    }
+
+    /// Notes what a statement did. When it failed, only what may have happened all the same is noted.
+    pub fn note(&mut self, effect: &Effect, schema: Option<&str>, succeeded: bool) {
+        let qualified = |name: &str| qualify(name, schema);
+        match effect {
+            Effect::CreateTemporaryTable(name) if succeeded => {
+                self.count(Pin::TemporaryTable, |details| {
+                    insert_or_remove(&mut details.temporary_tables, qualified(name), true)
+                });
+            }
+            Effect::DropTable { names, .. } if succeeded && self.has(Pin::TemporaryTable) => {
+                self.count(Pin::TemporaryTable, |details| {
+                    details.temporary_tables.retain(|table| !names.iter().any(|name| qualified(name) == *table));
+                    details.temporary_tables.is_empty()
+                });
+            }
+            Effect::LockTables if succeeded => self.put(Pin::LockTables, true),
+            Effect::UnlockTables if succeeded => self.put(Pin::LockTables, false),
+            Effect::TakeUserLock(name) => {
+                let name = name.clone().unwrap_or_else(|| "?".into());
+                self.count(Pin::UserLock, |details| insert_or_remove(&mut details.user_locks, name, true));
+            }
+            Effect::ReleaseUserLock(Some(name)) if succeeded && self.has(Pin::UserLock) => {
+                self.count(Pin::UserLock, |details| insert_or_remove(&mut details.user_locks, name.clone(), false));
+            }
+            Effect::ReleaseAllUserLocks if succeeded && self.has(Pin::UserLock) => {
+                self.count(Pin::UserLock, |details| {
+                    details.user_locks.clear();
+                    true
+                });
+            }
+            Effect::OpenHandler(name) if succeeded => {
+                self.count(Pin::Handler, |details| insert_or_remove(&mut details.handlers, name.to_lowercase(), true));
+            }
+            Effect::CloseHandler(name) if succeeded && self.has(Pin::Handler) => {
+                self.count(Pin::Handler, |details| insert_or_remove(&mut details.handlers, name.to_lowercase(), false));
+            }
+            Effect::XaStart if succeeded => self.put(Pin::Xa, true),
+            Effect::XaEnd { finished: true } if succeeded => self.put(Pin::Xa, false),
+            Effect::PrepareText { name, .. } if succeeded => {
+                self.count(Pin::PreparedText, |details| insert_or_remove(&mut details.prepared, name.clone(), true));
+            }
+            Effect::DeallocateText { name } if succeeded && self.has(Pin::PreparedText) => {
+                self.count(Pin::PreparedText, |details| insert_or_remove(&mut details.prepared, name.clone(), false));
+            }
+            Effect::UserVariable { name, value: Value::Unknown } => {
+                self.count(Pin::UserVariable, |details| {
+                    insert_or_remove(&mut details.user_variables, name.clone(), true)
+                });
+            }
+            Effect::UserVariable { name, .. } if succeeded && self.has(Pin::UserVariable) => {
+                self.count(Pin::UserVariable, |details| {
+                    insert_or_remove(&mut details.user_variables, name.clone(), false)
+                });
+            }
+            Effect::TransactionCharacteristics { session: false, .. } if succeeded => {
+                self.put(Pin::NextStatement, true)
+            }
+            Effect::Variable { name, .. } if succeeded && name == "insert_id" => self.put(Pin::NextStatement, true),
+            Effect::Role { .. } if succeeded => self.put(Pin::Role, true),
+            Effect::CalcFoundRows if succeeded => self.put(Pin::FoundRows, true),
+            _ => {}
+        }
+    }
+
+    /// Changes the causes of `pin`; `change` says whether none is left.
+    fn count(&mut self, pin: Pin, change: impl FnOnce(&mut Details) -> bool) {
+        let none_left = change(self.details.get_or_insert_default());
+        self.put(pin, !none_left);
+        if self.set == 0 {
+            self.details = None;
+        }
+    }
+}
+
+/// Gives whether the set is empty afterwards.
+fn insert_or_remove<T: Ord>(set: &mut BTreeSet<T>, value: T, insert: bool) -> bool {
+    if insert {
+        set.insert(value);
+    } else {
+        set.remove(&value);
+    }
+    set.is_empty()
+}
+
+fn qualify(name: &str, schema: Option<&str>) -> String {
+    let name = name.replace('`', "").to_lowercase();
+    match schema {
+        Some(schema) if !name.contains('.') => format!("{}.{name}", schema.to_lowercase()),
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pin_ends_with_the_last_of_its_causes() {
+        let mut pins = Pins::default();
+        pins.note(&Effect::CreateTemporaryTable("a".into()), Some("shop"), true);
+        pins.note(&Effect::CreateTemporaryTable("other.B".into()), Some("shop"), true);
+        assert_eq!(pins.words().collect::<Vec<_>>(), ["temporary_table"]);
+        pins.note(&Effect::DropTable { names: vec!["shop.A".into()], temporary: true }, None, true);
+        assert!(pins.has(Pin::TemporaryTable));
+        pins.note(&Effect::DropTable { names: vec!["`b`".into()], temporary: false }, Some("other"), true);
+        assert!(pins.is_empty() && pins.details.is_none());
+    }
+
+    #[test]
+    fn what_failed_pins_only_where_it_may_have_happened_all_the_same() {
+        let mut pins = Pins::default();
+        pins.note(&Effect::CreateTemporaryTable("a".into()), None, false);
+        pins.note(&Effect::LockTables, None, false);
+        assert!(pins.is_empty());
+        pins.note(&Effect::UserVariable { name: "x".into(), value: Value::Unknown }, None, false);
+        pins.note(&Effect::TakeUserLock(None), None, false);
+        assert_eq!(pins.words().collect::<Vec<_>>(), ["user_lock", "user_variable"]);
+        pins.note(&Effect::UserVariable { name: "x".into(), value: Value::Literal("1".into()) }, None, true);
+        pins.note(&Effect::ReleaseAllUserLocks, None, true);
+        assert!(pins.is_empty());
+    }
+
+    #[test]
+    fn cursors_and_long_data_are_counted_per_statement() {
+        let mut pins = Pins::default();
+        pins.cursor(1, true);
+        pins.cursor(2, true);
+        pins.long_data(1, true);
+        pins.cursor(1, false);
+        assert!(pins.has(Pin::Cursor) && pins.has_long_data(1) && !pins.has_cursor(1));
+        pins.cursor(2, false);
+        pins.long_data(1, false);
+        assert!(pins.is_empty());
+    }
+
+    #[test]
+    fn every_pin_has_a_word() {
+        assert_eq!(Pin::ALL.len(), Pin::WORDS.len());
+        for (index, pin) in Pin::ALL.iter().enumerate() {
+            assert_eq!(*pin as usize, index);
+        }
+    }
+}

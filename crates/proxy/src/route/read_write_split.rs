@@ -1,0 +1,229 @@
+//! Where a statement goes: reads outside transactions to replicas, all else to the primary.
+//!
+//! The decision is a pure function of what is known of the session and of the statement, so every rule is a test.
+
+use config::Split;
+use sql::{Access, Hint, Statement, TransactionStep, Why};
+
+/// What a statement needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The session's own connection.
+    Pinned,
+    /// The primary.
+    Primary,
+    /// A server that takes reads: a replica if there is one, else the primary.
+    Reader,
+    /// The server with this name.
+    Named(String),
+}
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident = $word:literal,)*) => {
+        /// Why a statement goes where it goes.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Reason {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Reason {
+            /// The words that users meet, in the order of the variants.
+            pub const WORDS: &'static [&'static str] = &[$($word),*];
+
+            /// This reason's word.
+            pub fn word(self) -> &'static str {
+                Self::WORDS[self as usize]
+            }
+        }
+    };
+}
+
+reasons! {
+    /// The session is pinned.
+    Pinned = "pinned",
+    /// A comment says so.
+    Hint = "hint",
+    /// The listener or the user says so.
+    Configured = "configured",
+    /// It reads only.
+    Read = "read",
+    /// It opens a READ ONLY transaction.
+    ReadOnlyTransaction = "read_only_transaction",
+    /// The session's transactions are READ ONLY.
+    ReadOnlySession = "read_only_session",
+    /// It changes only the session.
+    SessionChange = "session_change",
+    /// autocommit is off.
+    AutocommitOff = "autocommit_off",
+    /// It opens or ends a transaction.
+    Transaction = "transaction",
+    /// It changes data.
+    Writes = "writes",
+    /// It changes the schema.
+    Definition = "definition",
+    /// It changes accounts.
+    Account = "account",
+    /// It administers the server.
+    Administration = "administration",
+    /// It reads with locks.
+    LockingRead = "locking_read",
+    /// SELECT … INTO.
+    Into = "into",
+    /// It takes or asks for locks.
+    Locks = "locks",
+    /// It uses a sequence.
+    Sequence = "sequence",
+    /// It assigns a user variable.
+    AssignsVariable = "assigns_variable",
+    /// It calls a function with a side effect.
+    SideEffect = "side_effect",
+    /// It calls a stored function that writes.
+    WritingFunction = "writing_function",
+    /// It calls a function of which nothing is known.
+    UnknownFunction = "unknown_function",
+    /// It depends on the connection's own past.
+    SessionState = "session_state",
+    /// It calls a procedure or is a compound statement.
+    Procedure = "procedure",
+    /// Its form is not known.
+    Unknown = "unknown_statement",
+}
+
+/// The decision for one statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// What it needs.
+    pub target: Target,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// What is known of the session when it decides.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// The session keeps its connection.
+    pub pinned: bool,
+    /// What listener and user say.
+    pub split: Split,
+    /// autocommit is on.
+    pub autocommit: bool,
+    /// The session's transactions are READ ONLY unless they say otherwise.
+    pub reads_only: bool,
+}
+
+/// Decides where a statement goes. A pin beats every rule; a hint beats what is configured.
+pub fn decide(facts: Facts, statement: &Statement) -> Route {
+    let route = |target, reason| Route { target, reason };
+    if facts.pinned {
+        return route(Target::Pinned, Reason::Pinned);
+    }
+    let reads = statement.access == Access::Read;
+    match &statement.hint {
+        Some(Hint::Primary) => return route(Target::Primary, Reason::Hint),
+        Some(Hint::Replica) if reads => return route(Target::Reader, Reason::Hint),
+        Some(Hint::Server(name)) => return route(Target::Named(name.clone()), Reason::Hint),
+        _ => {}
+    }
+    match facts.split {
+        Split::Primary => return route(Target::Primary, Reason::Configured),
+        Split::Replica => return route(Target::Reader, Reason::Configured),
+        Split::Auto => {}
+    }
+    if let Some(TransactionStep::Begin { read_only, .. }) = statement.transaction {
+        return match read_only {
+            Some(true) => route(Target::Reader, Reason::ReadOnlyTransaction),
+            None if facts.reads_only => route(Target::Reader, Reason::ReadOnlySession),
+            _ => route(Target::Primary, Reason::Transaction),
+        };
+    }
+    if !facts.autocommit {
+        return match facts.reads_only {
+            true => route(Target::Reader, Reason::ReadOnlySession),
+            false => route(Target::Primary, Reason::AutocommitOff),
+        };
+    }
+    match statement.access {
+        Access::Read => route(Target::Reader, Reason::Read),
+        // A USE must see the schema that this client may have created a moment ago: the primary has it.
+        Access::Primary(Why::SessionChange) if statement.kind == sql::Kind::Set => {
+            route(Target::Reader, Reason::SessionChange)
+        }
+        Access::Primary(why) => route(Target::Primary, reason_of(why)),
+    }
+}
+
+fn reason_of(why: Why) -> Reason {
+    match why {
+        Why::Writes => Reason::Writes,
+        Why::Definition => Reason::Definition,
+        Why::Account => Reason::Account,
+        Why::Administration => Reason::Administration,
+        Why::LockingRead => Reason::LockingRead,
+        Why::Into => Reason::Into,
+        Why::Locks => Reason::Locks,
+        Why::Sequence => Reason::Sequence,
+        Why::AssignsVariable => Reason::AssignsVariable,
+        Why::SideEffect => Reason::SideEffect,
+        Why::WritingFunction => Reason::WritingFunction,
+        Why::UnknownFunction => Reason::UnknownFunction,
+        Why::SessionState => Reason::SessionState,
+        Why::Transaction => Reason::Transaction,
+        Why::SessionChange => Reason::SessionChange,
+        Why::Procedure => Reason::Procedure,
+        Why::Unknown => Reason::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sql::{Dialect, Encoding, Family, Modes, NoFunctions};
+
+    const FREE: Facts = Facts { pinned: false, split: Split::Auto, autocommit: true, reads_only: false };
+
+    fn routed(facts: Facts, text: &str) -> (Target, &'static str) {
+        let dialect =
+            Dialect { family: Family::MariaDb, version: 101_119, modes: Modes::empty(), encoding: Encoding::AsciiSafe };
+        let route = decide(facts, &sql::classify(text.as_bytes(), &dialect, &NoFunctions));
+        (route.target, route.reason.word())
+    }
+
+    #[test]
+    fn reads_go_to_readers_and_all_else_to_the_primary() {
+        assert_eq!(routed(FREE, "SELECT 1"), (Target::Reader, "read"));
+        assert_eq!(routed(FREE, "SELECT * FROM t FOR UPDATE"), (Target::Primary, "locking_read"));
+        assert_eq!(routed(FREE, "INSERT INTO t VALUES (1)"), (Target::Primary, "writes"));
+        assert_eq!(routed(FREE, "BEGIN"), (Target::Primary, "transaction"));
+        assert_eq!(routed(FREE, "START TRANSACTION READ ONLY"), (Target::Reader, "read_only_transaction"));
+        assert_eq!(routed(FREE, "SET NAMES utf8mb4"), (Target::Reader, "session_change"));
+        assert_eq!(routed(FREE, "USE shop"), (Target::Primary, "session_change"));
+        assert_eq!(routed(FREE, "SELECT my_function()"), (Target::Primary, "unknown_function"));
+        assert_eq!(routed(FREE, "FROBNICATE"), (Target::Primary, "unknown_statement"));
+    }
+
+    #[test]
+    fn a_pin_beats_a_hint_and_a_hint_beats_what_is_configured() {
+        let pinned = Facts { pinned: true, split: Split::Replica, ..FREE };
+        assert_eq!(routed(pinned, "/* sqluice: primary */ SELECT 1"), (Target::Pinned, "pinned"));
+        let replica = Facts { split: Split::Replica, ..FREE };
+        assert_eq!(routed(replica, "/* sqluice: primary */ SELECT 1"), (Target::Primary, "hint"));
+        assert_eq!(routed(replica, "INSERT INTO t VALUES (1)"), (Target::Reader, "configured"));
+        let primary = Facts { split: Split::Primary, ..FREE };
+        assert_eq!(routed(primary, "/* sqluice: replica */ SELECT 1"), (Target::Reader, "hint"));
+        assert_eq!(routed(FREE, "/* sqluice: replica */ DELETE FROM t"), (Target::Primary, "writes"));
+        assert_eq!(routed(FREE, "/* sqluice: server=db2 */ SELECT 1"), (Target::Named("db2".into()), "hint"));
+    }
+
+    #[test]
+    fn without_autocommit_every_statement_belongs_to_a_transaction() {
+        let off = Facts { autocommit: false, ..FREE };
+        assert_eq!(routed(off, "SELECT 1"), (Target::Primary, "autocommit_off"));
+        assert_eq!(routed(Facts { reads_only: true, ..off }, "SELECT 1"), (Target::Reader, "read_only_session"));
+        assert_eq!(routed(Facts { reads_only: true, ..FREE }, "BEGIN"), (Target::Reader, "read_only_session"));
+        assert_eq!(
+            routed(Facts { reads_only: true, ..FREE }, "START TRANSACTION READ WRITE"),
+            (Target::Primary, "transaction")
+        );
+    }
+}

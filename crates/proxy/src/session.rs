@@ -1,0 +1,392 @@
+//! One client's connection and the state the client believes it has. **Start here:** [`Session::handle`] tells the life
+//! of a query.
+
+mod checkout;
+mod client;
+mod kill;
+mod learn;
+mod login;
+mod relay;
+mod request;
+mod reset;
+mod send;
+mod statements;
+mod tracking;
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use config::Split;
+use sql::Dialect;
+use wire::Status;
+
+use crate::error::{Refusal, SessionEnd};
+use crate::pool::{Key, Lease, UserLease};
+use crate::route::{self, Facts, Pins, Route};
+use crate::shared::{ListenerShared, NewClient, SessionHandle};
+use crate::state::StateMap;
+use crate::worker::{ClusterHere, Worker};
+use checkout::Attempts;
+use client::{Client, Request};
+use relay::{Outcome, Relay, RelayError};
+use request::{Understood, Work};
+use statements::ClientStatements;
+use tracking::TrackWish;
+
+/// One client's session.
+#[derive(Debug)]
+pub struct Session {
+    worker: Rc<Worker>,
+    cluster: Rc<ClusterHere>,
+    listener: Arc<ListenerShared>,
+    handle: Arc<SessionHandle>,
+    client: Client,
+    scramble: wire::auth::Scramble,
+    identity: Identity,
+    /// What the client believes of its state.
+    state: Arc<StateMap>,
+    /// What it was right after the login, for COM_RESET_CONNECTION.
+    login_state: Arc<StateMap>,
+    /// How servers read the client's text in `state`; made anew when the state changes.
+    dialect: (u64, Dialect),
+    pins: Pins,
+    status: Status,
+    statements: ClientStatements,
+    wish: TrackWish,
+    past: Past,
+    /// The backend connection that is kept while the session is pinned.
+    held: Option<Held>,
+}
+
+/// Who the client is, and what that means for its backend connections.
+#[derive(Debug)]
+struct Identity {
+    user: Arc<str>,
+    key: Arc<Key>,
+    collation: u16,
+    split: Split,
+    /// Backend connections that the user may use at a time; 0 is no limit.
+    connections_max: u32,
+    /// Counts as one of the user's sessions.
+    _session: login::UserSession,
+}
+
+/// What the last statement left behind that a later one may ask for.
+#[derive(Debug, Default)]
+struct Past {
+    insert_id: u64,
+    row_count: i64,
+    found_rows: u64,
+    error: Option<Refusal>,
+    /// The reply to SHOW WARNINGS behind the last statement, as bytes for this client.
+    warnings: Option<Vec<u8>>,
+}
+
+/// A backend connection in the session's hands, and the user's right to it.
+#[derive(Debug)]
+struct Held {
+    lease: Lease,
+    _user: UserLease,
+}
+
+/// Serves a client that has just connected, until it leaves.
+pub fn spawn(worker: Rc<Worker>, client: NewClient) {
+    tokio::task::spawn_local(async move {
+        let NewClient { socket, listener, counted, of_worker } = client;
+        worker.stats.accepted.add_one();
+        if let Ok(stream) = net::Stream::attach(socket) {
+            serve(worker, stream, listener).await;
+        }
+        drop((counted, of_worker));
+    });
+}
+
+async fn serve(worker: Rc<Worker>, stream: net::Stream, listener: Arc<ListenerShared>) {
+    let from = stream.peer_addr().map_or_else(|| "local socket".into(), |address| address.to_string());
+    let handle = worker.shared.sessions.register(from);
+    let _registered = Registered { worker: &worker, handle: &handle };
+    let limit = listener.settings.load().login_timeout;
+    let login = tokio::time::timeout(limit, login::log_in(worker.clone(), stream, listener, handle.clone()));
+    let mut session = match login.await {
+        Ok(Ok(session)) => session,
+        Ok(Err(end)) => {
+            worker.stats.login_failures.add_one();
+            tracing::debug!(client = handle.client, reason = %end, "login failed");
+            return;
+        }
+        Err(_) => {
+            worker.stats.login_failures.add_one();
+            tracing::debug!(client = handle.client, "login took longer than login_timeout_ms");
+            return;
+        }
+    };
+    worker.stats.logins.add_one();
+    let end = {
+        let run = session.run();
+        tokio::pin!(run);
+        loop {
+            tokio::select! {
+                biased;
+                end = &mut run => break end,
+                () = handle.wake.notified() => {
+                    if handle.killed.load(Ordering::SeqCst) {
+                        break SessionEnd::Killed;
+                    }
+                    if worker.draining.get() && handle.droppable.load(Ordering::SeqCst) {
+                        break SessionEnd::Draining;
+                    }
+                }
+            }
+        }
+    };
+    tracing::debug!(client = handle.client, user = %session.identity.user, reason = %end, "session ended");
+    session.end().await;
+}
+
+/// Keeps the session in the list, and counted, while it lives.
+struct Registered<'a> {
+    worker: &'a Worker,
+    handle: &'a SessionHandle,
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        self.worker.shared.sessions.remove(self.handle.id);
+    }
+}
+
+impl Session {
+    async fn run(&mut self) -> SessionEnd {
+        loop {
+            let request = match self.next_request().await {
+                Ok(request) => request,
+                Err(end) => return end,
+            };
+            self.worker.stats.requests.add_one();
+            if let Err(end) = self.handle(&request).await {
+                // What was said last should still arrive; whether it does changes nothing.
+                let _ = self.client.flush().await;
+                return end;
+            }
+            self.client.reuse(request);
+        }
+    }
+
+    /// Waits for the client. An idle session costs memory only: who has to end it wakes it.
+    async fn next_request(&mut self) -> Result<Request, SessionEnd> {
+        if self.worker.draining.get() && self.held.is_none() && self.client.is_idle() {
+            return Err(SessionEnd::Draining);
+        }
+        self.handle.droppable.store(self.held.is_none(), Ordering::Relaxed);
+        self.handle.idle_since_s.store(self.worker.uptime_s.get(), Ordering::Relaxed);
+        let max_bytes = usize::try_from(self.listener.settings.load().max_packet).unwrap_or(usize::MAX);
+        let request = self.client.next_request(&self.worker, max_bytes).await;
+        self.handle.idle_since_s.store(0, Ordering::Relaxed);
+        self.handle.droppable.store(false, Ordering::Relaxed);
+        request
+    }
+
+    /// The life of a query.
+    ///
+    /// It is understood; what needs no server is answered. Its route says which server it needs and why. A backend
+    /// connection is checked out: the pinned one, or one from the pool, perhaps after a wait. What that connection lacks
+    /// of the session's state goes ahead of the statement in the same write. The reply streams back to the client; what
+    /// it says of the session's state is learned; the connection returns to the pool unless the session is pinned. A
+    /// read whose server was lost before the client got a byte is tried again on another one.
+    async fn handle(&mut self, request: &Request) -> Result<(), SessionEnd> {
+        let work = match self.understand(request).await? {
+            Understood::Work(work) => work,
+            Understood::Answered => return self.client.flush().await.map_err(SessionEnd::ClientLost),
+        };
+        let route = self.route(&work);
+        let mut attempts = Attempts::new();
+        loop {
+            let mut held = match self.checkout(&route, &mut attempts).await {
+                Ok(held) => held,
+                Err(refusal) => return self.refuse(request, &refusal).await,
+            };
+            let started = Instant::now();
+            match self.exchange(&mut held, &work, request).await {
+                Ok(outcome) => {
+                    self.count(&held, &work, &outcome, started);
+                    self.learn(&mut held, &work, &outcome);
+                    return self.settle(held, &work, &outcome).await;
+                }
+                Err((error, outcome)) => {
+                    self.cluster.loads.end(held.lease.server());
+                    self.recover(request, &work, &route, held, error, &outcome, &mut attempts).await?;
+                }
+            }
+        }
+    }
+
+    fn route(&mut self, work: &Work) -> Route {
+        let catalog = self.cluster.catalog();
+        let facts = Facts {
+            pinned: self.held.is_some(),
+            split: self.identity.split,
+            autocommit: self.state.autocommit(&catalog),
+            reads_only: self.state.reads_only(),
+        };
+        let route = route::decide(facts, &work.statement);
+        if let Some(count) = self.worker.stats.routes.at(route.reason as usize) {
+            count.add_one();
+        }
+        if work.statement.kind == sql::Kind::Unknown {
+            self.worker.stats.unknown_statements.add_one();
+        }
+        route
+    }
+
+    /// Sends the statement with what must go ahead of it, and relays the reply.
+    async fn exchange(
+        &mut self,
+        held: &mut Held,
+        work: &Work,
+        request: &Request,
+    ) -> Result<Outcome, (RelayError, Outcome)> {
+        self.handle.begin_statement(held.lease.server(), held.lease.origin.thread_id);
+        self.cluster.loads.begin(held.lease.server());
+        let prepare_as = if work.prepares() { self.statements.next_id() } else { 0 };
+        let pending = self.send(held, work, request).await.map_err(|error| (error, Outcome::default()))?;
+        let mut relay = Relay {
+            worker: &self.worker,
+            client: &mut self.client,
+            connection: &mut held.lease,
+            pending,
+            wish: &self.wish,
+            prepare_as,
+            outcome: Outcome::default(),
+        };
+        match relay.run().await {
+            Ok(()) => Ok(relay.outcome),
+            Err(error) => Err((error, relay.outcome)),
+        }
+    }
+
+    /// A try failed: another one may follow (`Ok`), else the client is told and `Err` ends the session, or the error was
+    /// an answer and the session goes on.
+    #[allow(clippy::too_many_arguments)] // All of it is the story of one statement; a struct would only rename it.
+    async fn recover(
+        &mut self,
+        request: &Request,
+        work: &Work,
+        route: &Route,
+        held: Held,
+        error: RelayError,
+        outcome: &Outcome,
+        attempts: &mut Attempts,
+    ) -> Result<(), SessionEnd> {
+        let server = held.lease.server();
+        let name = held.lease.server_name().clone();
+        let stats = held.lease.stats().clone();
+        drop(held);
+        self.handle.end_statement(kill::KILL_WAIT).await;
+        let refusal = match error {
+            RelayError::Client(error) => return Err(SessionEnd::ClientLost(error)),
+            RelayError::FixUp(refusal) => {
+                tracing::warn!(server = %name, error = refusal.message, "a connection could not take a session's state");
+                refusal
+            }
+            RelayError::Server(error) => {
+                tracing::info!(server = %name, error, "a backend connection was lost");
+                self.cluster.shared.published.evidence(cluster::observation::Evidence {
+                    server,
+                    kind: cluster::observation::EvidenceKind::ConnectionLost,
+                });
+                let during =
+                    if route.target == route::Target::Pinned { "in a pinned session" } else { "during a statement" };
+                Refusal::lost(&name, during)
+            }
+        };
+        if route.target != route::Target::Pinned
+            && !outcome.delivered
+            && work.may_run_twice()
+            && attempts.failed_on(server)
+        {
+            stats.retries.add_one();
+            return Ok(());
+        }
+        if outcome.delivered {
+            // Half a reply cannot be taken back: the client's connection breaks as the server's did.
+            return Err(SessionEnd::ServerLost(refusal.message));
+        }
+        self.lose_pinned_state();
+        self.client.put_error(request.sequence.wrapping_add(1), &refusal);
+        self.worker.stats.own_errors.add_one();
+        Err(SessionEnd::ServerLost(refusal.message))
+    }
+
+    /// Answers with an error of Sqluice's own; the session goes on.
+    async fn refuse(&mut self, request: &Request, refusal: &Refusal) -> Result<(), SessionEnd> {
+        self.worker.stats.own_errors.add_one();
+        self.client.put_error(request.sequence.wrapping_add(1), refusal);
+        self.client.flush().await.map_err(SessionEnd::ClientLost)
+    }
+
+    /// The session keeps its connection while it is pinned, else the connection returns to the pool.
+    async fn settle(&mut self, mut held: Held, work: &Work, outcome: &Outcome) -> Result<(), SessionEnd> {
+        self.client.flush().await.map_err(SessionEnd::ClientLost)?;
+        if work.ends_session() && outcome.error.is_none() {
+            return Err(SessionEnd::ClientLeft);
+        }
+        if !self.pins.is_empty() {
+            self.held = Some(held);
+            return Ok(());
+        }
+        if outcome.warnings > 0 && outcome.error.is_none() && !self.keep_warnings(&mut held).await {
+            return Ok(());
+        }
+        self.release(held).await;
+        Ok(())
+    }
+
+    /// Gives a connection back, unless somebody has just killed what ran on it.
+    async fn release(&mut self, held: Held) {
+        if !self.handle.end_statement(kill::KILL_WAIT).await {
+            held.lease.give_back();
+        }
+    }
+
+    fn count(&self, held: &Held, work: &Work, outcome: &Outcome, started: Instant) {
+        let (server, stats, now) = (held.lease.server(), held.lease.stats(), Instant::now());
+        self.cluster.loads.end(server);
+        if let Some(first_byte) = outcome.first_byte {
+            self.cluster.loads.first_byte(server, first_byte.saturating_duration_since(started), now);
+        }
+        if work.statement.access == sql::Access::Read { &stats.reads } else { &stats.writes }.add_one();
+        if outcome.error.is_some() {
+            stats.errors.add_one();
+        }
+        let latency = now.saturating_duration_since(started).as_micros();
+        stats.latency_us.record(u64::try_from(latency).unwrap_or(u64::MAX));
+    }
+
+    /// The session is over: what it held is cleaned and given back, or closed.
+    async fn end(mut self) {
+        self.worker.stats.sessions.add(-1);
+        self.show_pins(0);
+        if let Some(held) = self.held.take() {
+            self.clean_up(held).await;
+        }
+    }
+
+    /// Tells the counts and the session list what the session is pinned by.
+    fn show_pins(&mut self, bits: u32) {
+        let before = self.handle.pins.swap(bits, Ordering::Relaxed);
+        if before == bits {
+            return;
+        }
+        for (index, _) in route::Pin::ALL.iter().enumerate() {
+            let (was, is) = (before >> index & 1, bits >> index & 1);
+            if let (Some(gauge), true) = (self.worker.stats.pins.at(index), was != is) {
+                gauge.add(i64::from(is) - i64::from(was));
+            }
+            if let (Some(count), true) = (self.worker.stats.pinned.at(index), was < is) {
+                count.add_one();
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! A backend connection for a statement: the pinned one, or one from the pool of a server that fits, perhaps after a wait.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cluster::observation::{Evidence, EvidenceKind};
+use cluster::view::{ServerId, View};
+use net::client::{Cause, ConnectError};
+
+use super::relay::RelayError;
+use super::{Held, Session};
+use crate::error::Refusal;
+use crate::pool::{LeaseError, Wanted};
+use crate::route::{Preferences, Reason, Route, Target, select};
+
+/// Servers that may fail one statement before the client is told.
+const FAILURES_MAX: usize = 4;
+/// While everything that fits has failed, the choice is made again at this pace, whether or not the view changes.
+const RETRY_PACE: Duration = Duration::from_millis(100);
+
+/// How long a schema that a user has entered is not asked for again at that user's next login, in seconds.
+const SCHEMA_KNOWN_S: u32 = 5;
+/// How many users' schemas are remembered for that.
+const SCHEMAS_KNOWN_MAX: usize = 10_000;
+
+/// What has been tried for one statement.
+#[derive(Debug, Default)]
+pub struct Attempts {
+    avoid: Vec<ServerId>,
+    failures: usize,
+    last_error: Option<String>,
+}
+
+impl Attempts {
+    /// Nothing yet.
+    pub fn new() -> Attempts {
+        Attempts::default()
+    }
+
+    /// The statement failed on this server, which is avoided from now on. Gives whether another try is allowed.
+    pub fn failed_on(&mut self, server: ServerId) -> bool {
+        self.failures += 1;
+        if !self.avoid.contains(&server) {
+            self.avoid.push(server);
+        }
+        self.failures < FAILURES_MAX
+    }
+}
+
+impl Session {
+    /// Finds a server that fits the route and takes a connection to it.
+    pub(super) async fn checkout(&mut self, route: &Route, attempts: &mut Attempts) -> Result<Held, Refusal> {
+        if let Some(held) = self.held.take() {
+            return Ok(held);
+        }
+        let settings = self.cluster.shared.settings.load_full();
+        let users = &self.cluster.shared.user_leases;
+        let wait = settings.pool.wait;
+        let Some(user) = users.acquire(&self.identity.user, self.identity.connections_max, wait).await else {
+            return Err(Refusal::pool_wait("any", wait, "max_connections_per_user"));
+        };
+        let mut hold = Hold::default();
+        loop {
+            let view = self.cluster.view();
+            let changed = self.cluster.changed.notified();
+            let preferences =
+                Preferences { zone: &settings.zone, slow_start: settings.slow_start, avoid: &attempts.avoid };
+            let chosen = select(&view, &route.target, &self.cluster.loads, preferences, Instant::now());
+            let Some(server) = chosen.and_then(|id| view.server(id)) else {
+                let limit = self.listener.settings.load().hold;
+                let _waiting = hold.begin(self, limit, route, &view, attempts)?;
+                let pace = if attempts.avoid.is_empty() { limit } else { RETRY_PACE };
+                let _ = tokio::time::timeout(pace.min(hold.left(limit)), changed).await;
+                // Another view, or some time: who failed before may be good again.
+                attempts.avoid.clear();
+                continue;
+            };
+            let wanted = Wanted {
+                key: self.identity.key.clone(),
+                state: self.state.clone(),
+                collation: self.identity.collation,
+            };
+            match self.cluster.pools.lease(server, &wanted, wait).await {
+                Ok(lease) => return Ok(Held { lease, _user: user }),
+                Err(LeaseError::Timeout { waited }) => {
+                    return Err(Refusal::pool_wait(
+                        &server.name,
+                        waited,
+                        "max_connections_per_server or max_connections",
+                    ));
+                }
+                Err(LeaseError::QueueFull { waiting }) => return Err(Refusal::pool_queue_full(&server.name, waiting)),
+                Err(LeaseError::Open(error)) => self.open_failed(server.id, *error, attempts)?,
+            }
+        }
+    }
+
+    /// Enters a schema on a real server, so that an unknown or forbidden one fails the login as it would there. What was
+    /// proved for this user a moment ago is not asked again.
+    pub(super) async fn enter_schema(&mut self, schema: &[u8]) -> Result<(), Refusal> {
+        let schema = String::from_utf8_lossy(schema);
+        Arc::make_mut(&mut self.state).set_schema(Some(&schema));
+        let known = (self.identity.user.clone(), Arc::from(&*schema));
+        let now = self.worker.uptime_s.get();
+        let fresh = |entered: &u32| now.saturating_sub(*entered) <= SCHEMA_KNOWN_S;
+        if self.cluster.entered.borrow().get(&known).is_some_and(fresh) {
+            return Ok(());
+        }
+        let target = if self.cluster.view().primary.is_some() { Target::Primary } else { Target::Reader };
+        let route = Route { target, reason: Reason::SessionChange };
+        let mut held = self.checkout(&route, &mut Attempts::new()).await?;
+        match self.bring_to_state(&mut held).await {
+            Ok(()) => {}
+            Err(RelayError::FixUp(refusal)) => return Err(refusal),
+            Err(RelayError::Server(error)) => return Err(Refusal::lost(held.lease.server_name(), &error)),
+            Err(RelayError::Client(error)) => return Err(Refusal::own(1047, b"08S01", error)),
+        }
+        self.release(held).await;
+        let mut entered = self.cluster.entered.borrow_mut();
+        if entered.len() >= SCHEMAS_KNOWN_MAX {
+            entered.clear();
+        }
+        entered.insert(known, now);
+        Ok(())
+    }
+
+    /// A new connection could not be opened: the client is told if the server refused this very user, else another
+    /// server is tried.
+    fn open_failed(&self, server: ServerId, error: ConnectError, attempts: &mut Attempts) -> Result<(), Refusal> {
+        let text = error.to_string();
+        let kind = match &error.cause {
+            Cause::Server(said) => {
+                if matches!(said.code, 1044 | 1045 | 1049 | 1130 | 1698 | 1862 | 3118 | 4151) {
+                    self.cluster.shared.keyring.forget(&self.identity.user);
+                    self.cluster.shared.published.request_accounts_refresh();
+                    return Err(Refusal::of_server(said.code, said.sqlstate.as_deref(), &said.message));
+                }
+                // Too many connections and the like: the server lives, but has no place for us.
+                None
+            }
+            Cause::Protocol(_) => None,
+            Cause::Io(_) | Cause::Timeout(_) | Cause::NoTls => Some(EvidenceKind::ConnectFailed),
+        };
+        tracing::debug!(error = text, "a backend connection could not be opened");
+        if let Some(kind) = kind {
+            self.cluster.shared.published.evidence(Evidence { server, kind });
+        }
+        attempts.last_error = Some(text);
+        attempts.avoid.push(server);
+        Ok(())
+    }
+}
+
+/// A statement that waits for a view with what it needs.
+#[derive(Debug, Default)]
+struct Hold {
+    since: Option<Instant>,
+}
+
+impl Hold {
+    /// Goes on waiting, unless its time is over or too many wait.
+    fn begin<'a>(
+        &mut self,
+        session: &'a Session,
+        limit: Duration,
+        route: &Route,
+        view: &View,
+        attempts: &Attempts,
+    ) -> Result<Holding<'a>, Refusal> {
+        let stats = &session.worker.stats;
+        let since = *self.since.get_or_insert_with(|| {
+            stats.held.add_one();
+            Instant::now()
+        });
+        let waited = since.elapsed();
+        let too_many = stats.holding.get() >= i64::from(session.cluster.shared.settings.load().pool.wait_max);
+        if waited >= limit || too_many {
+            stats.hold_timeouts.add_one();
+            let why = match &attempts.last_error {
+                Some(error) => error.clone(),
+                None => reasons(view),
+            };
+            let why = if too_many { format!("pool.wait_max statements wait already; {why}") } else { why };
+            let needs = match &route.target {
+                Target::Reader => "server that takes reads".to_owned(),
+                Target::Named(name) => format!("server '{name}'"),
+                Target::Primary | Target::Pinned => "primary".to_owned(),
+            };
+            return Err(Refusal::no_server(&format!("{needs} of cluster '{}'", view.cluster), waited, &why));
+        }
+        stats.holding.add(1);
+        Ok(Holding(stats))
+    }
+
+    fn left(&self, limit: Duration) -> Duration {
+        self.since.map_or(limit, |since| limit.saturating_sub(since.elapsed()))
+    }
+}
+
+/// Counts as waiting while it lives.
+struct Holding<'a>(&'a stats::WorkerStats);
+
+impl Drop for Holding<'_> {
+    fn drop(&mut self) {
+        self.0.holding.add(-1);
+    }
+}
+
+/// Why the servers of a view do not fit, in the monitor's words.
+fn reasons(view: &View) -> String {
+    if view.servers.is_empty() {
+        return "no server has been seen yet".into();
+    }
+    let words = view
+        .servers
+        .iter()
+        .map(|server| format!("{} is {} {}: {}", server.name, server.health.word(), server.role.word(), server.reason));
+    words.collect::<Vec<_>>().join("; ")
+}

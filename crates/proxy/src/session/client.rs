@@ -1,0 +1,245 @@
+//! The client's side of a session: its socket, what was read and not yet used, what is to be sent.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use net::Stream;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use wire::packet::{self, First};
+use wire::reply::{self, Eof, Ok};
+use wire::{Capabilities, Status};
+
+use crate::error::{Refusal, SessionEnd};
+use crate::worker::Worker;
+
+/// Buffers larger than this are given back when a session waits for its client.
+const BUFFER_KEPT_BYTES: usize = 1024;
+
+/// The client's connection.
+#[derive(Debug)]
+pub struct Client {
+    /// The socket.
+    pub stream: Stream,
+    /// What the client and Sqluice agreed on.
+    pub capabilities: Capabilities,
+    inbox: Vec<u8>,
+    outbox: Vec<u8>,
+    /// How much of the outbox has been sent.
+    sent: usize,
+}
+
+/// One command of the client, as it came.
+#[derive(Debug)]
+pub struct Request {
+    /// The packets, headers included.
+    pub packets: Vec<u8>,
+    /// The joined payload, if it came in several packets.
+    joined: Option<Vec<u8>>,
+    /// Sequence number of the last packet; the reply goes on from there.
+    pub sequence: u8,
+}
+
+impl Request {
+    /// The payload, command byte included.
+    pub fn payload(&self) -> &[u8] {
+        match &self.joined {
+            Some(joined) => joined,
+            None => self.packets.get(packet::HEADER_BYTES..).unwrap_or_default(),
+        }
+    }
+}
+
+impl Client {
+    /// A client whose login is over.
+    pub fn new(stream: Stream, capabilities: Capabilities) -> Client {
+        Client { stream, capabilities, inbox: Vec::new(), outbox: Vec::new(), sent: 0 }
+    }
+
+    /// Nothing of the client's is waiting to be handled.
+    pub fn is_idle(&self) -> bool {
+        self.inbox.is_empty()
+    }
+
+    /// The next command. Commands that came together are given one by one.
+    pub async fn next_request(&mut self, worker: &Worker, max_bytes: usize) -> Result<Request, SessionEnd> {
+        loop {
+            match packet::first(&self.inbox, max_bytes) {
+                First::Whole { sequence, taken, .. } => return Ok(self.take(taken, sequence, false)),
+                First::Split { sequence, taken, .. } => return Ok(self.take(taken, sequence, true)),
+                First::TooLong => {
+                    let refusal = Refusal::own(
+                        1153,
+                        b"08S01",
+                        format_args!("got a packet bigger than {max_bytes} bytes (listener max_packet)"),
+                    );
+                    self.put_error(1, &refusal);
+                    // The connection is of no use afterwards, so whether the client hears it does not matter.
+                    let _ = self.flush().await;
+                    return Err(SessionEnd::ClientMisbehaved(refusal.message));
+                }
+                First::Needs(bytes) => {
+                    // Room is made as bytes come: a header alone must not cost memory.
+                    self.inbox.reserve(bytes.min(2 * self.inbox.len() + 64).saturating_sub(self.inbox.len()));
+                    let n = poll_fn(|cx| self.poll_fill(cx, worker)).await.map_err(SessionEnd::ClientLost)?;
+                    if n == 0 && self.inbox.is_empty() {
+                        return Err(SessionEnd::ClientLeft);
+                    }
+                    if n == 0 {
+                        return Err(SessionEnd::ClientLost(io::ErrorKind::UnexpectedEof.into()));
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, taken: usize, sequence: u8, split: bool) -> Request {
+        let packets = if taken == self.inbox.len() {
+            std::mem::take(&mut self.inbox)
+        } else {
+            let rest = self.inbox.split_off(taken);
+            std::mem::replace(&mut self.inbox, rest)
+        };
+        let joined = split.then(|| packet::join(&packets));
+        Request { packets, joined, sequence }
+    }
+
+    /// Gives a request's buffer back, so that the next one needs no allocation.
+    pub fn reuse(&mut self, request: Request) {
+        let mut packets = request.packets;
+        if self.inbox.capacity() == 0 && packets.capacity() <= BUFFER_KEPT_BYTES {
+            packets.clear();
+            self.inbox = packets;
+        }
+    }
+
+    /// Reads what the client has sent into the inbox; 0 is its end.
+    fn poll_fill(&mut self, cx: &mut Context<'_>, worker: &Worker) -> Poll<io::Result<usize>> {
+        let mut scratch = worker.scratch.borrow_mut();
+        let mut buffer = ReadBuf::new(&mut scratch);
+        ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
+        self.inbox.extend_from_slice(buffer.filled());
+        Poll::Ready(Ok(buffer.filled().len()))
+    }
+
+    /// Takes raw packets of the client up to and with an empty one, or what of them is there: the local file that a
+    /// server asked for. Gives the bytes and whether the end was among them.
+    pub async fn next_file_part(&mut self, worker: &Worker) -> io::Result<(Vec<u8>, bool)> {
+        loop {
+            let mut end = 0;
+            while let Some(header) = packet::Header::read(&self.inbox[end..]) {
+                let next = end + packet::HEADER_BYTES + header.length;
+                if next > self.inbox.len() {
+                    break;
+                }
+                end = next;
+                if header.length == 0 {
+                    let rest = self.inbox.split_off(end);
+                    return Ok((std::mem::replace(&mut self.inbox, rest), true));
+                }
+            }
+            if end > 0 {
+                let rest = self.inbox.split_off(end);
+                return Ok((std::mem::replace(&mut self.inbox, rest), false));
+            }
+            if poll_fn(|cx| self.poll_fill(cx, worker)).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+
+    /// Bytes for the client, sent by the next flush.
+    pub fn put(&mut self, bytes: &[u8]) {
+        self.outbox.extend_from_slice(bytes);
+    }
+
+    /// One packet for the client.
+    pub fn put_packet(&mut self, sequence: u8, write: impl FnOnce(&mut Vec<u8>)) -> u8 {
+        let begun = packet::begin(&mut self.outbox);
+        write(&mut self.outbox);
+        begun.end(&mut self.outbox, sequence)
+    }
+
+    /// An OK packet of Sqluice's own.
+    pub fn put_ok(&mut self, sequence: u8, status: Status) {
+        let capabilities = self.capabilities;
+        self.put_packet(sequence, |out| Ok { status, ..Ok::default() }.write(out, reply::OK, capabilities));
+    }
+
+    /// An EOF packet of Sqluice's own, in the form that the client wants.
+    pub fn put_eof(&mut self, sequence: u8, status: Status) {
+        let capabilities = self.capabilities;
+        self.put_packet(sequence, |out| {
+            if capabilities.contains(Capabilities::DEPRECATE_EOF) {
+                Ok { status, ..Ok::default() }.write(out, reply::EOF, capabilities);
+            } else {
+                Eof { warnings: 0, status }.write(out);
+            }
+        });
+    }
+
+    /// An ERR packet of Sqluice's own.
+    pub fn put_error(&mut self, sequence: u8, refusal: &Refusal) {
+        self.put_packet(sequence, |out| refusal.as_packet().write(out));
+    }
+
+    /// Something is still to be sent.
+    pub fn has_unsent(&self) -> bool {
+        self.sent < self.outbox.len()
+    }
+
+    /// Sends all that is to be sent.
+    pub async fn flush(&mut self) -> io::Result<()> {
+        poll_fn(|cx| self.poll_send(cx, &[])).await?;
+        while self.has_unsent() {
+            poll_fn(|cx| self.poll_flush(cx)).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends what waits in the outbox and then `bytes`, as far as the socket takes them at once; the rest waits in the
+    /// outbox. Never pending: who has more to send must flush first.
+    pub fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<()>> {
+        if self.has_unsent() {
+            self.outbox.extend_from_slice(bytes);
+            return match self.poll_flush(cx) {
+                Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+                _ => Poll::Ready(Ok(())),
+            };
+        }
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match Pin::new(&mut self.stream).poll_write(cx, rest) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(n)) => rest = &rest[n..],
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => break,
+            }
+        }
+        self.outbox.extend_from_slice(rest);
+        if self.stream.is_tls() {
+            if let Poll::Ready(Err(error)) = Pin::new(&mut self.stream).poll_flush(cx) {
+                return Poll::Ready(Err(error));
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.has_unsent() {
+            let n = ready!(Pin::new(&mut self.stream).poll_write(cx, &self.outbox[self.sent..]))?;
+            if n == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.sent += n;
+        }
+        self.sent = 0;
+        if self.outbox.capacity() > BUFFER_KEPT_BYTES {
+            self.outbox = Vec::new();
+        } else {
+            self.outbox.clear();
+        }
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+}

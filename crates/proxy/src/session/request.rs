@@ -1,0 +1,314 @@
+//! What a client's command is: its statement, its reply, and whether a server is needed at all.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use sql::{Access, Asks, Effect, Kind, Statement, TransactionStep, Why};
+use wire::command::{Command, MULTI_STATEMENTS_OFF, MULTI_STATEMENTS_ON};
+use wire::exchange::Expect;
+use wire::{Capabilities, Status};
+
+use super::client::Request;
+use super::{Identity, Session};
+use crate::error::{Refusal, SessionEnd};
+use crate::pool::{Key, StatementKey};
+use crate::worker::KnownFunctions;
+
+/// A command, understood.
+#[derive(Debug)]
+pub enum Understood {
+    /// It needs a server.
+    Work(Work),
+    /// Its answer is in the client's outbox, or it has none.
+    Answered,
+}
+
+/// A command that needs a server.
+#[derive(Debug)]
+pub struct Work {
+    /// The command.
+    pub command: Command,
+    /// What it means.
+    pub statement: Rc<Statement>,
+    /// What is sent.
+    pub body: Body,
+    /// What the reply looks like.
+    pub expect: Expect,
+}
+
+/// What is sent for a command.
+#[derive(Debug)]
+pub enum Body {
+    /// The packets as they came.
+    AsCame,
+    /// This payload instead.
+    Payload(Vec<u8>),
+    /// The client's statement with this id is prepared under this key.
+    Prepare(StatementKey),
+    /// COM_STMT_EXECUTE of the client's statement with this id.
+    Execute(u32),
+    /// Another command about the client's statement with this id, which stands first in the payload.
+    OfStatement(u32),
+}
+
+impl Work {
+    /// It prepares a statement.
+    pub fn prepares(&self) -> bool {
+        matches!(self.body, Body::Prepare(_))
+    }
+
+    /// The text was run, so what it says of the session holds.
+    pub fn runs_text(&self) -> bool {
+        matches!(self.command, Command::Query | Command::StmtExecute | Command::InitDb)
+    }
+
+    /// Running it a second time changes nothing: it reads, prepares, or changes only the session.
+    pub fn may_run_twice(&self) -> bool {
+        self.prepares()
+            || match self.statement.access {
+                Access::Read => true,
+                Access::Primary(Why::SessionChange) => matches!(self.statement.kind, Kind::Set | Kind::Use),
+                Access::Primary(_) => false,
+            }
+    }
+
+    /// The server closes the connection behind it.
+    pub fn ends_session(&self) -> bool {
+        use TransactionStep::{Commit, Rollback};
+        matches!(self.statement.transaction, Some(Commit { release: true, .. } | Rollback { release: true, .. }))
+    }
+}
+
+fn plain(kind: Kind, access: Access) -> Rc<Statement> {
+    let statement =
+        Statement { kind, access, transaction: None, effects: Vec::new(), asks: Asks::empty(), hint: None, parts: 1 };
+    Rc::new(statement)
+}
+
+fn unknown_command() -> Refusal {
+    Refusal { code: 1047, sqlstate: *b"08S01", message: "Unknown command".into() }
+}
+
+fn unknown_statement(id: u32, command: Command) -> Refusal {
+    Refusal {
+        code: 1243,
+        sqlstate: *b"HY000",
+        message: format!("Unknown prepared statement handler ({id}) given to {}", command.word()),
+    }
+}
+
+impl Session {
+    /// Understands a command; answers what needs no server.
+    pub(super) async fn understand(&mut self, request: &Request) -> Result<Understood, SessionEnd> {
+        let payload = request.payload();
+        let Some((&byte, arguments)) = payload.split_first() else {
+            return Ok(self.answer_error(request, &unknown_command()));
+        };
+        let Some(command) = Command::from_byte(byte) else {
+            return Ok(self.answer_error(request, &unknown_command()));
+        };
+        let primary = |why| plain(Kind::Administration, Access::Primary(why));
+        let work = |statement, body, expect| Ok(Understood::Work(Work { command, statement, body, expect }));
+        match command {
+            Command::Query => self.understand_query(request, arguments).await,
+            Command::StmtPrepare => self.understand_prepare(request, arguments),
+            Command::StmtExecute | Command::StmtFetch | Command::StmtSendLongData => {
+                self.understand_statement(request, command, arguments)
+            }
+            Command::StmtReset => self.understand_reset_statement(request, arguments),
+            Command::StmtClose => {
+                self.close_statement(arguments).await;
+                Ok(Understood::Answered)
+            }
+            Command::Quit => Err(SessionEnd::ClientLeft),
+            Command::Ping => Ok(self.answer_ok(request)),
+            Command::InitDb => {
+                let mut statement = (*plain(Kind::Use, Access::Primary(Why::SessionChange))).clone();
+                statement.effects.push(Effect::Schema(String::from_utf8_lossy(arguments).into_owned()));
+                work(Rc::new(statement), Body::AsCame, Expect::Results)
+            }
+            Command::FieldList => work(plain(Kind::Show, Access::Read), Body::AsCame, Expect::Columns),
+            Command::Statistics => work(plain(Kind::Show, Access::Read), Body::AsCame, Expect::Text),
+            Command::ProcessInfo | Command::Refresh => {
+                work(primary(Why::Administration), Body::AsCame, Expect::Results)
+            }
+            Command::CreateDb | Command::DropDb => work(primary(Why::Definition), Body::AsCame, Expect::Results),
+            Command::ProcessKill => {
+                let id = arguments.first_chunk().map(|id| u64::from(u32::from_le_bytes(*id)));
+                self.kill(request, id, false).await;
+                Ok(Understood::Answered)
+            }
+            Command::ResetConnection => {
+                self.reset(request).await;
+                Ok(Understood::Answered)
+            }
+            Command::ChangeUser => {
+                self.change_user(request).await?;
+                Ok(Understood::Answered)
+            }
+            Command::SetOption => Ok(self.set_option(request, arguments)),
+            Command::BinlogDump | Command::BinlogDumpGtid | Command::RegisterReplica | Command::StmtBulkExecute => {
+                Ok(self.answer_error(request, &Refusal::not_supported(command.word())))
+            }
+            Command::Shutdown | Command::Debug => {
+                let refusal = Refusal::not_supported(&format!("{} through a proxy", command.word()));
+                Ok(self.answer_error(request, &refusal))
+            }
+            Command::Sleep
+            | Command::Connect
+            | Command::Time
+            | Command::DelayedInsert
+            | Command::TableDump
+            | Command::ConnectOut
+            | Command::Daemon => Ok(self.answer_error(request, &unknown_command())),
+        }
+    }
+
+    /// What the text is, read as the servers would read it in the session's state.
+    fn classify(&mut self, text: &[u8]) -> Statement {
+        let catalog = self.cluster.catalog();
+        if self.dialect.0 != self.state.fingerprint() {
+            let old = self.dialect.1;
+            self.dialect = (self.state.fingerprint(), self.state.dialect(&catalog, old.family, old.version));
+        }
+        sql::classify(text, &self.dialect.1, &KnownFunctions(&catalog))
+    }
+
+    async fn understand_query(&mut self, request: &Request, text: &[u8]) -> Result<Understood, SessionEnd> {
+        let statement = self.classify(text);
+        if statement.kind == Kind::Kill && statement.parts == 1 {
+            if let Some(Effect::Kill { query_only, id: Some(id) }) = statement.effects.first() {
+                self.kill(request, Some(*id), *query_only).await;
+                return Ok(Understood::Answered);
+            }
+        }
+        if statement.asks.contains(Asks::DIAGNOSTICS) && self.answer_warnings(text) {
+            return Ok(Understood::Answered);
+        }
+        let body = self.rewritten(text, statement.asks).map_or(Body::AsCame, |text| {
+            let mut payload = vec![Command::Query.byte()];
+            payload.extend_from_slice(&text);
+            Body::Payload(payload)
+        });
+        let expect = Expect::Results;
+        Ok(Understood::Work(Work { command: Command::Query, statement: Rc::new(statement), body, expect }))
+    }
+
+    /// The text with what only Sqluice knows put in: the id that the client knows its connection by.
+    fn rewritten(&self, text: &[u8], asks: Asks) -> Option<Vec<u8>> {
+        if !asks.contains(Asks::CONNECTION_ID) {
+            return None;
+        }
+        sql::rewrite::connection_id(text, &self.dialect.1, u64::from(self.handle.id))
+    }
+
+    fn understand_prepare(&mut self, request: &Request, text: &[u8]) -> Result<Understood, SessionEnd> {
+        if self.statements.is_full() {
+            let message = format!(
+                "Can't create more than {} prepared statements in one session",
+                super::statements::STATEMENTS_MAX
+            );
+            return Ok(self.answer_error(request, &Refusal { code: 1461, sqlstate: *b"42000", message }));
+        }
+        let statement = Rc::new(self.classify(text));
+        let text = self.rewritten(text, statement.asks & Asks::CONNECTION_ID).map_or(Arc::from(text), Arc::from);
+        let key = StatementKey { text, context: self.state.prepare_context() };
+        let (command, body) = (Command::StmtPrepare, Body::Prepare(key));
+        Ok(Understood::Work(Work { command, statement, body, expect: Expect::Prepared }))
+    }
+
+    fn understand_statement(
+        &mut self,
+        request: &Request,
+        command: Command,
+        arguments: &[u8],
+    ) -> Result<Understood, SessionEnd> {
+        let id = statement_id(arguments);
+        let Some(known) = id.and_then(|id| self.statements.find(id)) else {
+            // COM_STMT_SEND_LONG_DATA has no reply, not even an error: the execution will tell.
+            if command != Command::StmtSendLongData {
+                return Ok(self.answer_error(request, &unknown_statement(id.unwrap_or(0), command)));
+            }
+            return Ok(Understood::Answered);
+        };
+        let (body, expect) = match command {
+            Command::StmtExecute => (Body::Execute(known.id), Expect::Results),
+            Command::StmtFetch => (Body::OfStatement(known.id), Expect::Rows),
+            _ => (Body::OfStatement(known.id), Expect::Nothing),
+        };
+        if command == Command::StmtFetch && !self.pins.has_cursor(known.id) {
+            let message = format!("The statement ({}) has no open cursor.", known.id);
+            return Ok(self.answer_error(request, &Refusal { code: 1421, sqlstate: *b"HY000", message }));
+        }
+        Ok(Understood::Work(Work { command, statement: known.statement.clone(), body, expect }))
+    }
+
+    fn understand_reset_statement(&mut self, request: &Request, arguments: &[u8]) -> Result<Understood, SessionEnd> {
+        let id = statement_id(arguments);
+        let Some(known) = id.and_then(|id| self.statements.find(id)) else {
+            return Ok(self.answer_error(request, &unknown_statement(id.unwrap_or(0), Command::StmtReset)));
+        };
+        if !self.pins.has_cursor(known.id) && !self.pins.has_long_data(known.id) {
+            return Ok(self.answer_ok(request));
+        }
+        let (statement, body) = (known.statement.clone(), Body::OfStatement(known.id));
+        Ok(Understood::Work(Work { command: Command::StmtReset, statement, body, expect: Expect::Results }))
+    }
+
+    fn set_option(&mut self, request: &Request, arguments: &[u8]) -> Understood {
+        let option = arguments.first_chunk().map(|bytes| u16::from_le_bytes(*bytes));
+        let on = match option {
+            Some(MULTI_STATEMENTS_ON) => true,
+            Some(MULTI_STATEMENTS_OFF) => false,
+            _ => return self.answer_error(request, &unknown_command()),
+        };
+        if self.held.is_some() {
+            // The kept connection must hear it too; connections of the pool are chosen by it.
+            let statement = plain(Kind::Set, Access::Primary(Why::SessionChange));
+            self.set_multi_statements(on);
+            let (body, expect) = (Body::AsCame, Expect::Results);
+            return Understood::Work(Work { command: Command::SetOption, statement, body, expect });
+        }
+        self.set_multi_statements(on);
+        self.client.put_eof(request.sequence.wrapping_add(1), self.status);
+        self.worker.stats.local_answers.add_one();
+        Understood::Answered
+    }
+
+    fn set_multi_statements(&mut self, on: bool) {
+        let Identity { key, .. } = &mut self.identity;
+        let mut changed = Key::clone(key);
+        changed.capabilities.set(Capabilities::MULTI_STATEMENTS, on);
+        *key = Arc::new(changed);
+    }
+
+    pub(super) fn answer_ok(&mut self, request: &Request) -> Understood {
+        self.client.put_ok(request.sequence.wrapping_add(1), self.status - Status::SESSION_STATE_CHANGED);
+        self.worker.stats.local_answers.add_one();
+        Understood::Answered
+    }
+
+    pub(super) fn answer_error(&mut self, request: &Request, refusal: &Refusal) -> Understood {
+        self.client.put_error(request.sequence.wrapping_add(1), refusal);
+        self.worker.stats.own_errors.add_one();
+        Understood::Answered
+    }
+
+    /// Answers SHOW WARNINGS behind a statement that warned, when the connection went back to the pool meanwhile.
+    fn answer_warnings(&mut self, text: &[u8]) -> bool {
+        let text = text.trim_ascii();
+        let text = text.strip_suffix(b";").unwrap_or(text).trim_ascii_end();
+        if self.held.is_some() || !text.eq_ignore_ascii_case(b"show warnings") {
+            return false;
+        }
+        let Some(warnings) = &self.past.warnings else { return false };
+        self.client.put(warnings);
+        self.worker.stats.local_answers.add_one();
+        true
+    }
+}
+
+/// The statement id that stands first in a command about a prepared statement.
+pub(super) fn statement_id(arguments: &[u8]) -> Option<u32> {
+    arguments.first_chunk().map(|id| u32::from_le_bytes(*id))
+}

@@ -1,0 +1,139 @@
+//! Cleaning up: COM_RESET_CONNECTION, and what a session leaves on its connection when it ends.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, ReadBuf};
+use wire::Status;
+use wire::command::Command;
+use wire::exchange::{Advance, Event, Exchange, Expect};
+use wire::packet;
+
+use super::client::Request;
+use super::relay::RelayError;
+use super::send::write;
+use super::{Held, Past, Session, TrackWish};
+use crate::pool::Connection;
+use crate::worker::Worker;
+
+/// How long a server may take to clean a connection; after that it is closed.
+const CLEAN_UP_WAIT: Duration = Duration::from_secs(5);
+
+impl Session {
+    /// COM_RESET_CONNECTION: the session is as it was after its login, but stays in its schema.
+    pub(super) async fn reset(&mut self, request: &Request) {
+        if let Some(held) = self.held.take() {
+            self.clean_up(held).await;
+        }
+        self.lose_pinned_state();
+        self.statements.clear();
+        self.past = Past::default();
+        let catalog = self.cluster.catalog();
+        self.wish = TrackWish::of_servers(&catalog);
+        let mut state = (*self.login_state).clone();
+        if !self.is_mariadb() {
+            // MySQL goes back to the server's character sets, MariaDB to those of the login.
+            state = crate::state::StateMap::after_login(&catalog, 0, None);
+        }
+        state.set_schema(self.state.schema());
+        self.state = Arc::new(state);
+        self.status = self.status_at_rest();
+        self.answer_ok(request);
+    }
+
+    /// What was pinned is gone with its connection.
+    pub(super) fn lose_pinned_state(&mut self) {
+        self.pins.clear();
+        self.show_pins(0);
+        self.status -= Status::IN_TRANSACTION | Status::IN_READ_ONLY_TRANSACTION;
+    }
+
+    pub(super) fn is_mariadb(&self) -> bool {
+        self.dialect.1.family == sql::Family::MariaDb
+    }
+
+    /// The status flags outside any transaction.
+    pub(super) fn status_at_rest(&self) -> Status {
+        let mut status = Status::empty();
+        status.set(Status::AUTOCOMMIT, self.state.autocommit(&self.cluster.catalog()));
+        status
+    }
+
+    /// Gives a pinned connection back clean: transaction rolled back, locks released, temporary tables dropped. If the
+    /// server does not manage that in time, the connection is closed, which does the same.
+    pub(super) async fn clean_up(&mut self, mut held: Held) {
+        let connection = &mut *held.lease;
+        let clean = tokio::time::timeout(CLEAN_UP_WAIT, reset_connection(connection, &self.worker)).await;
+        if self.handle.end_statement(super::kill::KILL_WAIT).await {
+            return;
+        }
+        if let Ok(Ok(())) = clean {
+            connection.origin.state = Arc::new(connection.origin.state.after_reset());
+            connection.origin.tracks = false;
+            connection.origin.statements.clear();
+            connection.origin.last_session = 0;
+            held.lease.give_back();
+        }
+    }
+}
+
+async fn reset_connection(connection: &mut Connection, worker: &Worker) -> Result<(), RelayError> {
+    let mut bytes = Vec::new();
+    packet::append(&mut bytes, 0, &[Command::ResetConnection.byte()]);
+    write(connection, &bytes).await?;
+    let mut exchange = Exchange::new(Expect::Results, connection.origin.capabilities);
+    match read_reply(connection, &mut exchange, worker, 64 * 1024).await? {
+        Some(_) => Ok(()),
+        None => Err(RelayError::Server("COM_RESET_CONNECTION was refused".into())),
+    }
+}
+
+/// Reads one reply whole. `None` when it ended with an error or is longer than `max_bytes`.
+pub(super) async fn read_reply(
+    connection: &mut Connection,
+    exchange: &mut Exchange,
+    worker: &Worker,
+    max_bytes: usize,
+) -> Result<Option<Vec<u8>>, RelayError> {
+    let mut reply = Vec::new();
+    let mut good = true;
+    loop {
+        let mut taken = 0;
+        while !exchange.is_over() {
+            let n = match exchange.advance(&connection.inbox[taken..])? {
+                Advance::Pass(n) => n,
+                Advance::Packet(packet) => {
+                    good &= !matches!(packet.event, Event::Error(_) | Event::Infile(_));
+                    packet.taken
+                }
+                Advance::Needs(_) => break,
+            };
+            if reply.len() + n <= max_bytes {
+                reply.extend_from_slice(&connection.inbox[taken..taken + n]);
+            } else {
+                good = false;
+            }
+            taken += n;
+        }
+        connection.inbox.drain(..taken);
+        if exchange.is_over() {
+            connection.inbox.shrink_to_fit();
+            return Ok(good.then_some(reply));
+        }
+        if exchange.awaits_infile() {
+            return Err(RelayError::Server("the server asked for a file that nobody offered".into()));
+        }
+        let n = poll_fn(|cx| {
+            let mut scratch = worker.scratch.borrow_mut();
+            let mut buffer = ReadBuf::new(&mut scratch);
+            std::task::ready!(Pin::new(&mut connection.stream).poll_read(cx, &mut buffer))?;
+            connection.inbox.extend_from_slice(buffer.filled());
+            std::task::Poll::Ready(Ok::<usize, std::io::Error>(buffer.filled().len()))
+        });
+        if n.await.map_err(|error| RelayError::Server(error.to_string()))? == 0 {
+            return Err(RelayError::Server("the server closed the connection".into()));
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Sending a statement: what its connection lacks of the session's state goes ahead of it, in the same write.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use sql::Asks;
+use tokio::io::AsyncWriteExt;
+use wire::codec::Write;
+use wire::command::{Command, Execute, LAST_PREPARED};
+use wire::exchange::{Exchange, Expect};
+use wire::packet;
+
+use super::client::Request;
+use super::relay::{Expected, Outcome, Purpose, Relay, RelayError};
+use super::request::{Body, Work};
+use super::{Held, Session};
+use crate::pool::{Connection, StatementKey};
+use crate::state::StateMap;
+
+/// Makes a connection tell all changes of its state.
+const TRACK_EVERYTHING: &str = "session_track_schema=1,session_track_state_change=1,session_track_system_variables='*'";
+
+/// Bytes for a server, and the replies that they will have.
+#[derive(Debug, Default)]
+struct Outgoing {
+    bytes: Vec<u8>,
+    pending: VecDeque<Expected>,
+}
+
+impl Outgoing {
+    fn command(
+        &mut self,
+        connection: &Connection,
+        command: Command,
+        arguments: &[u8],
+        purpose: Purpose,
+        expect: Expect,
+    ) {
+        self.packet(|out| {
+            out.push(command.byte());
+            out.extend_from_slice(arguments);
+        });
+        self.expect(connection, expect, purpose);
+    }
+
+    fn packet(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let begun = packet::begin(&mut self.bytes);
+        write(&mut self.bytes);
+        begun.end(&mut self.bytes, 0);
+    }
+
+    fn expect(&mut self, connection: &Connection, expect: Expect, purpose: Purpose) {
+        if expect != Expect::Nothing {
+            let exchange = Exchange::new(expect, connection.origin.capabilities);
+            self.pending.push_back(Expected { exchange, purpose });
+        }
+    }
+}
+
+impl Session {
+    /// Sends the statement; gives the replies that are outstanding then.
+    pub(super) async fn send(
+        &mut self,
+        held: &mut Held,
+        work: &Work,
+        request: &Request,
+    ) -> Result<VecDeque<Expected>, RelayError> {
+        let mut out = Outgoing::default();
+        let connection = &mut *held.lease;
+        let reads = work.statement.access == sql::Access::Read;
+        let statement = match &work.body {
+            Body::Execute(id) | Body::OfStatement(id) => {
+                Some((*id, self.prepared_on(connection, *id, work, &mut out).await?))
+            }
+            Body::AsCame | Body::Payload(_) | Body::Prepare(_) => None,
+        };
+        let changes_schema = self.fix_up(connection, &self.state.clone(), &mut out);
+        self.give_past(connection, work.statement.asks, &mut out);
+        if changes_schema && !reads {
+            // Should the schema be gone, a statement that writes must not run in the one before.
+            self.settle_fix_ups(connection, &mut out).await?;
+        }
+        match &work.body {
+            Body::AsCame => out.bytes.extend_from_slice(&request.packets),
+            Body::Payload(payload) => out.packet(|bytes| bytes.extend_from_slice(payload)),
+            Body::Prepare(key) => out.packet(|bytes| {
+                bytes.push(Command::StmtPrepare.byte());
+                bytes.extend_from_slice(&key.text);
+            }),
+            Body::Execute(_) => self.write_execute(statement, request, &mut out)?,
+            Body::OfStatement(_) => out.packet(|bytes| {
+                let (_, server_id) = statement.unwrap_or_default();
+                bytes.push(work.command.byte());
+                bytes.put_u32(server_id);
+                bytes.extend_from_slice(request.payload().get(5..).unwrap_or_default());
+            }),
+        }
+        out.expect(connection, work.expect, Purpose::Client);
+        connection.origin.last_session = self.handle.id;
+        write(connection, &out.bytes).await?;
+        Ok(out.pending)
+    }
+
+    /// Puts what brings the connection to `wanted` into `out`; gives whether the schema changes. The connection counts as
+    /// being in that state from now on: should a fix-up fail, it is closed.
+    fn fix_up(&self, connection: &mut Connection, wanted: &Arc<StateMap>, out: &mut Outgoing) -> bool {
+        for id in connection.origin.statements.take_closing() {
+            out.command(connection, Command::StmtClose, &id.to_le_bytes(), Purpose::Client, Expect::Nothing);
+        }
+        if connection.origin.tracks && connection.origin.state.fingerprint() == wanted.fingerprint() {
+            return false;
+        }
+        let difference = connection.origin.state.difference(wanted);
+        if difference.is_empty() && connection.origin.tracks {
+            return false;
+        }
+        self.worker.stats.fix_ups.add_one();
+        if difference.reset {
+            out.command(connection, Command::ResetConnection, &[], Purpose::Reset, Expect::Results);
+            connection.origin.statements.clear();
+            connection.origin.tracks = false;
+        }
+        if let Some(schema) = &difference.schema {
+            out.command(connection, Command::InitDb, schema.as_bytes(), Purpose::Schema, Expect::Results);
+        }
+        let mut set = difference.set;
+        if !connection.origin.tracks {
+            set = if set.is_empty() { format!("SET {TRACK_EVERYTHING}") } else { format!("{set},{TRACK_EVERYTHING}") };
+            connection.origin.tracks = true;
+        }
+        if !set.is_empty() {
+            out.command(connection, Command::Query, set.as_bytes(), Purpose::Variables, Expect::Results);
+        }
+        connection.origin.state = wanted.clone();
+        difference.schema.is_some()
+    }
+
+    /// What the session's last statement left behind, for a connection on which it did not run.
+    fn give_past(&self, connection: &Connection, asks: Asks, out: &mut Outgoing) {
+        if connection.origin.last_session == self.handle.id {
+            return;
+        }
+        if asks.contains(Asks::LAST_INSERT_ID) {
+            let set = format!("SET last_insert_id={}", self.past.insert_id);
+            out.command(connection, Command::Query, set.as_bytes(), Purpose::Variables, Expect::Results);
+        }
+        if asks.contains(Asks::DIAGNOSTICS) {
+            // Any statement clears another session's warnings.
+            out.command(connection, Command::Query, b"DO 0", Purpose::Variables, Expect::Results);
+        }
+    }
+
+    /// The server's id of a client's statement, prepared again on this connection if it must be.
+    async fn prepared_on(
+        &mut self,
+        connection: &mut Connection,
+        id: u32,
+        work: &Work,
+        out: &mut Outgoing,
+    ) -> Result<u32, RelayError> {
+        let Some(known) = self.statements.find(id) else { return Ok(0) };
+        let (key, state) = (known.key.clone(), known.state.clone());
+        if let Some(server_id) = connection.origin.statements.find(&key) {
+            return Ok(server_id);
+        }
+        self.worker.stats.reprepares.add_one();
+        // Names in the text belong to the schema in which the client prepared it.
+        let elsewhere = state.prepare_context() != self.state.prepare_context();
+        let prepare_in = if elsewhere { state } else { self.state.clone() };
+        if self.fix_up(connection, &prepare_in, out) {
+            self.settle_fix_ups(connection, out).await?;
+        }
+        let purpose = Purpose::Prepare(key.clone());
+        out.command(connection, Command::StmtPrepare, &key.text, purpose, Expect::Prepared);
+        if connection.origin.mariadb && work.command == Command::StmtExecute {
+            return Ok(LAST_PREPARED);
+        }
+        self.settle_fix_ups(connection, out).await?;
+        Ok(connection.origin.statements.find(&key).unwrap_or(0))
+    }
+
+    /// Sends what is in `out` and waits for its replies.
+    async fn settle_fix_ups(&mut self, connection: &mut Connection, out: &mut Outgoing) -> Result<(), RelayError> {
+        write(connection, &out.bytes).await?;
+        out.bytes.clear();
+        let mut relay = Relay {
+            worker: &self.worker,
+            client: &mut self.client,
+            connection,
+            pending: std::mem::take(&mut out.pending),
+            wish: &self.wish,
+            prepare_as: 0,
+            outcome: Outcome::default(),
+        };
+        relay.run().await
+    }
+
+    /// Brings a connection to the session's state, without a statement.
+    pub(super) async fn bring_to_state(&mut self, held: &mut Held) -> Result<(), RelayError> {
+        let mut out = Outgoing::default();
+        self.fix_up(&mut held.lease, &self.state.clone(), &mut out);
+        self.settle_fix_ups(&mut held.lease, &mut out).await
+    }
+
+    /// COM_STMT_EXECUTE with the server's id and with the types that the client sent once.
+    fn write_execute(
+        &mut self,
+        statement: Option<(u32, u32)>,
+        request: &Request,
+        out: &mut Outgoing,
+    ) -> Result<(), RelayError> {
+        let (id, server_id) = statement.unwrap_or_default();
+        let arguments = request.payload().get(1..).unwrap_or_default();
+        let Some(known) = self.statements.find_mut(id) else { return Ok(()) };
+        match Execute::parse(arguments, known.parameters) {
+            Ok(execute) => {
+                if let Some(types) = execute.types {
+                    if known.types.as_deref() != Some(types) {
+                        known.types = Some(types.into());
+                    }
+                }
+                out.packet(|bytes| execute.write(bytes, server_id, known.types.as_deref()));
+            }
+            // The server says what is wrong with it, in its own words.
+            Err(_) => out.packet(|bytes| {
+                bytes.push(Command::StmtExecute.byte());
+                bytes.put_u32(server_id);
+                bytes.extend_from_slice(arguments.get(4..).unwrap_or_default());
+            }),
+        }
+        Ok(())
+    }
+
+    /// The client closed a statement. There is no reply; backend connections keep theirs for the next who prepares the
+    /// same text, except where a cursor or long data hangs on it.
+    pub(super) async fn close_statement(&mut self, arguments: &[u8]) {
+        let Some(id) = super::request::statement_id(arguments) else { return };
+        let key: Option<StatementKey> = self.statements.find(id).map(|known| known.key.clone());
+        self.statements.remove(id);
+        if !self.pins.has_cursor(id) && !self.pins.has_long_data(id) {
+            return;
+        }
+        self.pins.cursor(id, false);
+        self.pins.long_data(id, false);
+        self.show_pins(self.pins.bits());
+        let Some(mut held) = self.held.take() else { return };
+        if let Some(server_id) = key.and_then(|key| {
+            let found = held.lease.origin.statements.find(&key);
+            held.lease.origin.statements.forget(&key);
+            found
+        }) {
+            let mut out = Outgoing::default();
+            out.command(&held.lease, Command::StmtClose, &server_id.to_le_bytes(), Purpose::Client, Expect::Nothing);
+            if write(&mut held.lease, &out.bytes).await.is_err() {
+                return;
+            }
+        }
+        if self.pins.is_empty() {
+            self.release(held).await;
+        } else {
+            self.held = Some(held);
+        }
+    }
+
+    /// Keeps the reply to SHOW WARNINGS before the connection goes to another session. Gives whether the connection is
+    /// still good.
+    pub(super) async fn keep_warnings(&mut self, held: &mut Held) -> bool {
+        /// Replies beyond this are not kept: servers keep 64 messages by default.
+        const WARNINGS_BYTES_MAX: usize = 64 * 1024;
+        let connection = &mut *held.lease;
+        let mut out = Outgoing::default();
+        out.command(connection, Command::Query, b"SHOW WARNINGS", Purpose::Client, Expect::Results);
+        if write(connection, &out.bytes).await.is_err() {
+            return false;
+        }
+        let Some(Expected { mut exchange, .. }) = out.pending.pop_front() else { return false };
+        match super::reset::read_reply(connection, &mut exchange, &self.worker, WARNINGS_BYTES_MAX).await {
+            Ok(reply) => {
+                self.past.warnings = reply;
+                true
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+/// Writes to a server.
+pub(super) async fn write(connection: &mut Connection, bytes: &[u8]) -> Result<(), RelayError> {
+    let lost = |error: std::io::Error| RelayError::Server(error.to_string());
+    connection.stream.write_all(bytes).await.map_err(lost)?;
+    connection.stream.flush().await.map_err(lost)
+}

@@ -1,0 +1,91 @@
+//! The prepared statements that a client believes in: its id, the text, and what each execution needs.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use sql::Statement;
+
+use crate::pool::StatementKey;
+use crate::state::StateMap;
+
+/// Statements that one session may keep prepared, as MySQL's `max_prepared_stmt_count` bounds them for a server.
+pub const STATEMENTS_MAX: usize = 16_382;
+
+/// One prepared statement of a client.
+#[derive(Debug)]
+pub struct ClientStatement {
+    /// The id that the client knows.
+    pub id: u32,
+    /// Text and context: finds it on backend connections.
+    pub key: StatementKey,
+    /// The session's state when it was prepared: names in the text belong to that schema.
+    pub state: Arc<StateMap>,
+    /// What it is.
+    pub statement: Rc<Statement>,
+    /// Its parameters.
+    pub parameters: u16,
+    /// The parameters' types, which drivers send with the first execution only.
+    pub types: Option<Box<[u8]>>,
+}
+
+/// All prepared statements of a client.
+#[derive(Debug, Default)]
+pub struct ClientStatements {
+    last_id: u32,
+    known: Option<Box<HashMap<u32, ClientStatement, RandomState>>>,
+}
+
+impl ClientStatements {
+    /// The id that the next statement will have.
+    pub fn next_id(&mut self) -> u32 {
+        loop {
+            self.last_id = self.last_id.wrapping_add(1);
+            // MariaDB's clients mean "the last one" by the highest id.
+            if !matches!(self.last_id, 0 | u32::MAX) && self.find(self.last_id).is_none() {
+                return self.last_id;
+            }
+        }
+    }
+
+    /// The id that [`ClientStatements::next_id`] gave last.
+    pub fn last_id(&self) -> u32 {
+        self.last_id
+    }
+
+    /// No more statements may be prepared.
+    pub fn is_full(&self) -> bool {
+        self.known.as_ref().is_some_and(|known| known.len() >= STATEMENTS_MAX)
+    }
+
+    /// The client's statement with this id.
+    pub fn find(&self, id: u32) -> Option<&ClientStatement> {
+        self.known.as_ref()?.get(&id)
+    }
+
+    /// The same, to be changed.
+    pub fn find_mut(&mut self, id: u32) -> Option<&mut ClientStatement> {
+        self.known.as_mut()?.get_mut(&id)
+    }
+
+    /// A statement was prepared.
+    pub fn insert(&mut self, statement: ClientStatement) {
+        self.known.get_or_insert_default().insert(statement.id, statement);
+    }
+
+    /// The client closed a statement.
+    pub fn remove(&mut self, id: u32) {
+        if let Some(known) = &mut self.known {
+            known.remove(&id);
+            if known.is_empty() {
+                self.known = None;
+            }
+        }
+    }
+
+    /// All are gone.
+    pub fn clear(&mut self) {
+        self.known = None;
+    }
+}

@@ -1,0 +1,286 @@
+//! Starting, reloading and stopping the data plane.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use cluster::published::Published;
+use config::Config;
+use net::tls::{ClientTls, Pem, ServerTls};
+use stats::WorkerStats;
+use tokio::sync::{mpsc, watch};
+
+use crate::listener::{self, Bound};
+use crate::route::{Pin, Reason};
+use crate::shared::{ClusterSettings, ClusterShared, ListenerShared, Mail, Mailboxes, Sessions, Shared};
+use crate::worker::Worker;
+
+/// How often a drain looks whether sessions have ended.
+const DRAIN_PACE: Duration = Duration::from_millis(50);
+
+/// Why the data plane did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A listener's address cannot be bound.
+    #[error("listener.{name}.address: cannot listen on {address}: {error}")]
+    Bind {
+        /// The listener.
+        name: Arc<str>,
+        /// Its address.
+        address: String,
+        /// The system's reason.
+        error: std::io::Error,
+    },
+    /// TLS settings are of no use.
+    #[error("{key}: {error}")]
+    Tls {
+        /// The key in the configuration.
+        key: String,
+        /// What is wrong.
+        error: net::tls::TlsError,
+    },
+    /// A thread or its event loop could not be made.
+    #[error("cannot start a worker: {0}")]
+    Worker(#[from] std::io::Error),
+}
+
+/// The running data plane.
+#[derive(Debug)]
+pub struct Proxy {
+    shared: Arc<Shared>,
+    mailboxes: Mailboxes,
+    listeners: Mutex<BTreeMap<Arc<str>, Running>>,
+    workers: Mutex<Vec<std::thread::JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct Running {
+    shared: Arc<ListenerShared>,
+    address: String,
+    stop: watch::Sender<bool>,
+}
+
+/// The client side and the server side of what one cluster is configured to be.
+fn cluster_settings(config: &Config, name: &str) -> Result<Option<ClusterSettings>, StartError> {
+    let Some(cluster) = config.clusters.get(name) else { return Ok(None) };
+    let tls = |error| StartError::Tls { key: format!("cluster.{name}.tls"), error };
+    let mode = match cluster.tls.mode {
+        config::ServerTlsMode::Disabled => net::tls::TlsMode::Disabled,
+        config::ServerTlsMode::Preferred => net::tls::TlsMode::Preferred,
+        config::ServerTlsMode::Required => net::tls::TlsMode::Required,
+        config::ServerTlsMode::VerifyCa => net::tls::TlsMode::VerifyCa,
+        config::ServerTlsMode::VerifyIdentity => net::tls::TlsMode::VerifyIdentity,
+    };
+    let options = net::tls::ClientTlsOptions {
+        mode,
+        ca_file: cluster.tls.ca.as_ref().map(|pem| Pem::read_from(&pem.path, &pem.text)),
+        certificate_file: cluster.tls.cert.as_ref().map(|pem| Pem::read_from(&pem.path, &pem.text)),
+        key_file: cluster
+            .tls
+            .key
+            .as_ref()
+            .map(|key| Pem::read_from(format!("cluster.{name}.tls.key_file"), key.expose())),
+    };
+    Ok(Some(ClusterSettings {
+        pool: cluster.pool.clone(),
+        tls: ClientTls::new(&options).map_err(tls)?,
+        slow_start: cluster.slow_start,
+        zone: config.proxy.zone.clone(),
+    }))
+}
+
+fn listener_tls(name: &str, listener: &config::Listener) -> Result<Option<ServerTls>, StartError> {
+    if listener.tls.mode == config::TlsMode::Off {
+        return Ok(None);
+    }
+    let made = match (&listener.tls.cert, &listener.tls.key) {
+        (Some(cert), Some(key)) => {
+            let key = Pem::read_from(format!("listener.{name}.tls.key_file"), key.expose());
+            ServerTls::from_pems(&Pem::read_from(&cert.path, &cert.text), &key)
+        }
+        _ => ServerTls::self_made(&["sqluice".to_owned()]),
+    };
+    made.map(Some).map_err(|error| StartError::Tls { key: format!("listener.{name}.tls"), error })
+}
+
+impl Proxy {
+    /// Starts workers and listeners. Must be called on the control plane's runtime, which also accepts clients.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is left running then but workers without clients, which end with this value.
+    pub async fn start(config: Config, published: &HashMap<Arc<str>, Arc<Published>>) -> Result<Proxy, StartError> {
+        let count = match config.proxy.workers {
+            0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            count => count,
+        };
+        let stats = (0..count).map(|_| Arc::new(WorkerStats::new(Pin::WORDS, Reason::WORDS))).collect();
+        let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::unbounded_channel()).unzip();
+        let mailboxes: Mailboxes = mailboxes.into();
+        let mut clusters = HashMap::new();
+        for (name, published) in published {
+            let Some(settings) = cluster_settings(&config, name)? else { continue };
+            let cluster = ClusterShared::new(name.clone(), published.clone(), settings, mailboxes.clone());
+            clusters.insert(name.clone(), Arc::new(cluster));
+            let (mailboxes, name) = (mailboxes.clone(), name.clone());
+            published.subscribe(Box::new(move || {
+                for mailbox in mailboxes.iter() {
+                    // A worker that has ended needs no news.
+                    let _ = mailbox.send(Mail::Published(name.clone()));
+                }
+            }));
+        }
+        let shared = Arc::new(Shared {
+            clusters: RwLock::new(clusters),
+            config: ArcSwap::from_pointee(config),
+            sessions: Sessions::default(),
+            stats,
+            worker_clients: (0..count).map(|_| Arc::new(AtomicU32::new(0))).collect(),
+            rsa: OnceLock::new(),
+            started: Instant::now(),
+            draining: AtomicBool::new(false),
+            user_sessions: Mutex::default(),
+        });
+        let mut workers = Vec::new();
+        for (index, inbox) in inboxes.into_iter().enumerate() {
+            let shared = shared.clone();
+            let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
+                if let Err(error) = Worker::run(index, shared, inbox) {
+                    tracing::error!(worker = index, %error, "a worker could not run");
+                }
+            })?;
+            workers.push(thread);
+        }
+        let proxy = Proxy { shared, mailboxes, listeners: Mutex::default(), workers: Mutex::new(workers) };
+        let config = proxy.shared.config.load_full();
+        for (name, listener) in &config.listeners {
+            proxy.listen(name, listener).await?;
+        }
+        Ok(proxy)
+    }
+
+    async fn listen(&self, name: &Arc<str>, settings: &config::Listener) -> Result<(), StartError> {
+        let Some(cluster) = self.shared.cluster(&settings.cluster) else { return Ok(()) };
+        let tls = listener_tls(name, settings)?;
+        let failed = |error| StartError::Bind { name: name.clone(), address: settings.address.to_string(), error };
+        let address = settings
+            .address
+            .to_string()
+            .parse()
+            .map_err(|error| failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, format!("{error}"))))?;
+        let bound = Bound::bind(&address).await.map_err(failed)?;
+        let address = bound.address().map_err(failed)?;
+        let shared = Arc::new(ListenerShared {
+            name: name.clone(),
+            settings: ArcSwap::from_pointee(settings.clone()),
+            tls: ArcSwap::from_pointee(tls),
+            cluster,
+            sessions: Arc::new(AtomicU32::new(0)),
+        });
+        tracing::info!(listener = %name, address, cluster = %settings.cluster, "listening");
+        let (stop, stopped) = watch::channel(false);
+        let accepting = listener::run(bound, shared.clone(), self.shared.clone(), self.mailboxes.clone(), stopped);
+        tokio::spawn(accepting);
+        self.listeners().insert(name.clone(), Running { shared, address, stop });
+        Ok(())
+    }
+
+    fn listeners(&self) -> std::sync::MutexGuard<'_, BTreeMap<Arc<str>, Running>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where clients reach a listener.
+    pub fn address(&self, listener: &str) -> Option<String> {
+        self.listeners().get(listener).map(|running| running.address.clone())
+    }
+
+    /// The counts of all workers.
+    pub fn stats(&self) -> stats::Workers {
+        self.shared.stats.clone()
+    }
+
+    /// All sessions.
+    pub fn sessions(&self) -> &Sessions {
+        &self.shared.sessions
+    }
+
+    /// Takes a new configuration without dropping a session: servers, users, limits and TLS. What needs a restart is
+    /// said by the configuration's own difference.
+    ///
+    /// # Errors
+    /// A TLS setting is of no use: nothing was changed then.
+    pub fn reload(&self, config: Config) -> Result<(), StartError> {
+        let clusters: Vec<_> =
+            self.shared.clusters.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let mut new_clusters = Vec::new();
+        for cluster in clusters {
+            if let Some(settings) = cluster_settings(&config, &cluster.name)? {
+                new_clusters.push((cluster, settings));
+            }
+        }
+        let mut new_listeners = Vec::new();
+        for (name, running) in self.listeners().iter() {
+            if let Some(settings) = config.listeners.get(name) {
+                let old = running.shared.settings.load_full();
+                // A certificate that Sqluice made itself stays: clients may have remembered it.
+                let made_before = old.tls == settings.tls && settings.tls.cert.is_none();
+                let tls = if made_before { None } else { Some(listener_tls(name, settings)?) };
+                new_listeners.push((running.shared.clone(), settings.clone(), tls));
+            }
+        }
+        for (cluster, settings) in new_clusters {
+            cluster.settings.store(Arc::new(settings));
+            let view = cluster.published.view.load();
+            let own = config.clusters.get(&cluster.name).map(|wanted| {
+                let limit = |server: &cluster::view::ServerView| {
+                    wanted.servers.get(&server.name).map(|wanted| (server.id, wanted.max_connections))
+                };
+                view.servers.iter().filter_map(limit).collect()
+            });
+            cluster.set_limits(&own.unwrap_or_default());
+        }
+        for (listener, settings, tls) in new_listeners {
+            listener.settings.store(Arc::new(settings));
+            if let Some(tls) = tls {
+                listener.tls.store(Arc::new(tls));
+            }
+        }
+        self.shared.config.store(Arc::new(config));
+        Ok(())
+    }
+
+    /// Stops accepting, lets sessions end between transactions, and after `deadline` closes what is left. Gives how many
+    /// sessions were closed in the middle of something.
+    pub async fn drain(&self, deadline: Duration) -> usize {
+        self.shared.draining.store(true, Ordering::SeqCst);
+        for running in self.listeners().values() {
+            let _ = running.stop.send(true);
+        }
+        for mailbox in self.mailboxes.iter() {
+            let _ = mailbox.send(Mail::Drain);
+        }
+        let end = tokio::time::Instant::now() + deadline;
+        loop {
+            let sessions = self.shared.sessions.all();
+            if sessions.is_empty() {
+                return 0;
+            }
+            sessions.iter().for_each(|session| session.wake.notify_one());
+            if tokio::time::Instant::now() >= end {
+                sessions.iter().for_each(|session| session.kill());
+                return sessions.len();
+            }
+            tokio::time::sleep(DRAIN_PACE).await;
+        }
+    }
+
+    /// Waits until all workers have ended, after a drain.
+    pub fn join(&self) {
+        for worker in self.workers.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            if worker.join().is_err() {
+                tracing::error!("a worker panicked");
+            }
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! What a session believes of its state, and what a backend connection really has: the same map on both sides.
+//!
+//! The map is typed by key and the last writer wins; it is no log. Each value is kept as the assignment that makes it
+//! (`sql_mode='ANSI'`), so that the difference of two maps is one `SET` statement. A fingerprint, equal for equal maps
+//! whatever the order of writing, lets the pool find a connection that needs no difference at all.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use cluster::catalog::Catalog;
+use foldhash::fast::FixedState;
+use sql::{Dialect, Encoding, Family, Modes};
+
+const HASHER: FixedState = FixedState::with_seed(0x5173_1ce5);
+
+/// Key under which the connection's character set and collation are kept, whichever of the two was set last: each of
+/// them changes the other.
+const CONNECTION_COLLATION: &str = "collation_connection";
+
+/// Variables that `SET … = DEFAULT` cannot bring back: a connection that has one is reset as a whole.
+const WITHOUT_DEFAULT: [&str; 9] = [
+    "gtid_next",
+    "gtid_seq_no",
+    "insert_id",
+    "last_insert_id",
+    "pseudo_replica_mode",
+    "pseudo_slave_mode",
+    "pseudo_thread_id",
+    "rand_seed1",
+    "rand_seed2",
+];
+
+/// One value: its key (a system variable's canonical name, or `@name`) and the assignment that makes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    key: Arc<str>,
+    assignment: Arc<str>,
+}
+
+impl Entry {
+    fn hash(&self) -> u64 {
+        HASHER.hash_one((&*self.key, &*self.assignment))
+    }
+}
+
+/// The state of a session or of a backend connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StateMap {
+    schema: Option<Arc<str>>,
+    /// Sorted by key.
+    entries: Vec<Entry>,
+    fingerprint: u64,
+}
+
+/// How to bring a connection from one state to another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Difference {
+    /// The connection must be reset first; `set` then starts from the state behind a reset.
+    pub reset: bool,
+    /// The schema to change to.
+    pub schema: Option<Arc<str>>,
+    /// A `SET` statement, empty when no variable differs.
+    pub set: String,
+}
+
+impl Difference {
+    /// Nothing has to be done.
+    pub fn is_empty(&self) -> bool {
+        !self.reset && self.schema.is_none() && self.set.is_empty()
+    }
+}
+
+impl StateMap {
+    /// The state right after a login with this handshake collation.
+    pub fn after_login(catalog: &Catalog, collation: u16, schema: Option<&str>) -> StateMap {
+        let mut state = StateMap::default();
+        state.set_schema(schema);
+        let global = |name: &str| catalog.globals.get(name).map(String::as_str).unwrap_or_default();
+        match catalog.collations.get(&collation) {
+            Some(known) => {
+                state.set_variable("character_set_client", &known.charset);
+                state.set_variable("character_set_results", &known.charset);
+                state.set_variable(CONNECTION_COLLATION, &known.name);
+            }
+            None if !global("collation_connection").is_empty() => {
+                state.set_variable("character_set_client", global("character_set_client"));
+                state.set_variable("character_set_results", global("character_set_results"));
+                state.set_variable(CONNECTION_COLLATION, global("collation_connection"));
+            }
+            None => {}
+        }
+        state
+    }
+
+    /// A number that is equal for equal states.
+    #[inline]
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
+    /// The schema, if one is chosen.
+    pub fn schema(&self) -> Option<&str> {
+        self.schema.as_deref()
+    }
+
+    /// Chooses a schema; `None` or an empty name is none.
+    pub fn set_schema(&mut self, schema: Option<&str>) {
+        let schema = schema.filter(|name| !name.is_empty());
+        if self.schema.as_deref() == schema {
+            return;
+        }
+        self.fingerprint ^= schema_hash(self.schema.as_deref()) ^ schema_hash(schema);
+        self.schema = schema.map(Arc::from);
+    }
+
+    /// A system variable has this value, in the server's own words.
+    pub fn set_variable(&mut self, name: &str, value: &str) {
+        let assignment = format!("{name}={}", value_literal(name, value));
+        self.set(canonical(name), assignment);
+    }
+
+    /// A system variable was set to this SQL literal.
+    pub fn set_variable_literal(&mut self, name: &str, literal: &str) {
+        self.set(canonical(name), format!("{name}={literal}"));
+    }
+
+    /// A system variable has its default again.
+    pub fn remove_variable(&mut self, name: &str) {
+        self.remove(canonical(name));
+    }
+
+    /// A user variable has the value of this SQL literal.
+    pub fn set_user_variable(&mut self, name: &str, literal: &str) {
+        let key = format!("@{name}");
+        let assignment = format!("@{}={literal}", sql::text::quote_identifier(name));
+        if literal.eq_ignore_ascii_case("null") { self.remove(&key) } else { self.set(&key, assignment) }
+    }
+
+    /// A user variable's value is not known here (any more).
+    pub fn remove_user_variable(&mut self, name: &str) {
+        self.remove(&format!("@{name}"));
+    }
+
+    /// The value of a system variable as it stands in its assignment, without quotes.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        let at = self.position(canonical(name)).ok()?;
+        let (_, value) = self.entries[at].assignment.split_once('=')?;
+        Some(value.trim_matches('\''))
+    }
+
+    /// Whether autocommit is on.
+    pub fn autocommit(&self, catalog: &Catalog) -> bool {
+        let value = self.variable("autocommit").or_else(|| catalog.globals.get("autocommit").map(String::as_str));
+        !value.is_some_and(is_off)
+    }
+
+    /// Whether transactions of this session are READ ONLY unless they say otherwise.
+    pub fn reads_only(&self) -> bool {
+        self.variable("tx_read_only").is_some_and(|value| !is_off(value))
+    }
+
+    /// How a server of this family and version would read text in this state.
+    pub fn dialect(&self, catalog: &Catalog, family: Family, version: u32) -> Dialect {
+        let value = |name: &str| {
+            self.variable(name).or_else(|| catalog.globals.get(name).map(String::as_str)).unwrap_or_default()
+        };
+        let modes =
+            if value("sql_mode").is_empty() { Modes::empty() } else { sql::modes_from_sql_mode(value("sql_mode")) };
+        let encoding = match value("character_set_client") {
+            "" => Encoding::AsciiSafe,
+            charset => sql::encoding_of_charset(charset),
+        };
+        Dialect { family, version, modes, encoding }
+    }
+
+    /// A number that is equal for states in which the same text prepares to the same statement.
+    pub fn prepare_context(&self) -> u64 {
+        let mut hash = schema_hash(self.schema.as_deref());
+        for key in ["character_set_client", CONNECTION_COLLATION, "sql_mode"] {
+            if let Ok(at) = self.position(key) {
+                hash ^= self.entries[at].hash();
+            }
+        }
+        hash
+    }
+
+    /// Whether a connection in this state can be brought to `wanted`: a schema, once chosen, can only be exchanged.
+    pub fn can_become(&self, wanted: &StateMap) -> bool {
+        self.schema.is_none() || wanted.schema.is_some()
+    }
+
+    /// What brings a connection from this state to `wanted`.
+    pub fn difference(&self, wanted: &StateMap) -> Difference {
+        let mut difference = Difference::default();
+        if self.schema != wanted.schema {
+            difference.schema = wanted.schema.clone();
+        }
+        let stuck = |entry: &&Entry| WITHOUT_DEFAULT.contains(&&*entry.key) && wanted.position(&entry.key).is_err();
+        let nothing = Vec::new();
+        let have = match self.entries.iter().find(stuck) {
+            Some(_) => {
+                difference.reset = true;
+                &nothing
+            }
+            None => &self.entries,
+        };
+        let mut set = String::new();
+        let mut assign = |assignment: &str, suffix: &str| {
+            set.push_str(if set.is_empty() { "SET " } else { "," });
+            set.push_str(assignment);
+            set.push_str(suffix);
+        };
+        let (mut have, mut want) = (have.iter().peekable(), wanted.entries.iter().peekable());
+        loop {
+            match (have.peek(), want.peek()) {
+                (None, None) => break,
+                (Some(old), new) if new.is_none_or(|new| old.key < new.key) => {
+                    let name = old.assignment.split_once('=').map_or(&*old.assignment, |(name, _)| name);
+                    assign(name, if old.key.starts_with('@') { "=NULL" } else { "=DEFAULT" });
+                    have.next();
+                }
+                (old, Some(new)) => {
+                    let same_key = old.is_some_and(|old| old.key == new.key);
+                    if !(same_key && old.is_some_and(|old| old.assignment == new.assignment)) {
+                        assign(&new.assignment, "");
+                    }
+                    want.next();
+                    if same_key {
+                        have.next();
+                    }
+                }
+                // The guard above takes every pair with an old entry and no new one.
+                (Some(_), None) => break,
+            }
+        }
+        difference.set = set;
+        difference
+    }
+
+    /// The state of a connection behind COM_RESET_CONNECTION: the schema stays, of the rest only defaults are known.
+    pub fn after_reset(&self) -> StateMap {
+        let mut state = StateMap::default();
+        state.set_schema(self.schema.as_deref());
+        state
+    }
+
+    fn position(&self, key: &str) -> Result<usize, usize> {
+        self.entries.binary_search_by(|entry| (*entry.key).cmp(key))
+    }
+
+    fn set(&mut self, key: &str, assignment: String) {
+        let at = self.position(key);
+        if let Ok(at) = at {
+            if *self.entries[at].assignment == *assignment {
+                return;
+            }
+            self.fingerprint ^= self.entries[at].hash();
+            self.entries[at].assignment = assignment.into();
+            self.fingerprint ^= self.entries[at].hash();
+        } else if let Err(at) = at {
+            let entry = Entry { key: key.into(), assignment: assignment.into() };
+            self.fingerprint ^= entry.hash();
+            self.entries.insert(at, entry);
+        }
+    }
+
+    fn remove(&mut self, key: &str) {
+        if let Ok(at) = self.position(key) {
+            self.fingerprint ^= self.entries.remove(at).hash();
+        }
+    }
+}
+
+fn schema_hash(schema: Option<&str>) -> u64 {
+    schema.map_or(0, |name| HASHER.hash_one(("schema", name)))
+}
+
+fn is_off(value: &str) -> bool {
+    matches!(value, "0" | "OFF" | "off" | "FALSE" | "false")
+}
+
+/// One key for names that mean the same variable.
+fn canonical(name: &str) -> &str {
+    match name {
+        "character_set_connection" => CONNECTION_COLLATION,
+        "transaction_isolation" => "tx_isolation",
+        "transaction_read_only" => "tx_read_only",
+        name => name,
+    }
+}
+
+/// A value as a tracker tells it, as SQL: numbers bare (a quoted number is refused by numeric variables), all else
+/// quoted so that no sql_mode reads it otherwise.
+fn value_literal(name: &str, value: &str) -> String {
+    if name == "character_set_results" && value.is_empty() {
+        return "NULL".into();
+    }
+    let digits = value.strip_prefix('-').unwrap_or(value);
+    let is_number = digits.starts_with(|c: char| c.is_ascii_digit())
+        && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+        && digits.bytes().filter(|byte| *byte == b'.').count() <= 1;
+    if is_number {
+        return value.into();
+    }
+    let plain = value.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'\'' && byte != b'\\');
+    if plain { format!("'{value}'") } else { sql::text::hexadecimal(value.as_bytes()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(variables: &[(&str, &str)]) -> StateMap {
+        let mut state = StateMap::default();
+        for (name, value) in variables {
+            state.set_variable(name, value);
+        }
+        state
+    }
+
+    #[test]
+    fn equal_maps_have_equal_fingerprints_whatever_the_way_there() {
+        let a = state(&[("sql_mode", "ANSI"), ("time_zone", "+02:00")]);
+        let mut b = state(&[("time_zone", "SYSTEM"), ("autocommit", "OFF"), ("sql_mode", "ANSI")]);
+        assert_ne!(a.fingerprint(), b.fingerprint());
+        b.remove_variable("autocommit");
+        b.set_variable("time_zone", "+02:00");
+        assert_eq!((&a, a.fingerprint()), (&b, b.fingerprint()));
+        b.set_schema(Some("shop"));
+        assert_ne!(a.fingerprint(), b.fingerprint());
+        b.set_schema(None);
+        assert_eq!(a, b);
+    }
+
+    #[test]
+    fn a_difference_sets_what_differs_and_defaults_what_is_gone() {
+        let mut from = state(&[("sql_mode", "ANSI"), ("time_zone", "+02:00"), ("wait_timeout", "100")]);
+        from.set_user_variable("old", "1");
+        let mut to = state(&[("time_zone", "+03:00"), ("wait_timeout", "100")]);
+        to.set_user_variable("x", "'a'");
+        to.set_schema(Some("shop"));
+        let difference = from.difference(&to);
+        assert_eq!(difference.set, "SET @`old`=NULL,@`x`='a',sql_mode=DEFAULT,time_zone='+03:00'");
+        assert_eq!(difference.schema.as_deref(), Some("shop"));
+        assert!(to.difference(&to).is_empty());
+        assert_eq!(StateMap::default().difference(&state(&[("a", "1"), ("b", "x")])).set, "SET a=1,b='x'");
+        assert_eq!(state(&[("a", "1"), ("b", "x")]).difference(&StateMap::default()).set, "SET a=DEFAULT,b=DEFAULT");
+    }
+
+    #[test]
+    fn charset_and_collation_of_the_connection_are_one_thing() {
+        let mut session = state(&[("collation_connection", "utf8mb4_bin")]);
+        session.set_variable("character_set_connection", "latin1");
+        assert_eq!(session.entries.len(), 1);
+        let difference = state(&[("collation_connection", "utf8mb4_bin")]).difference(&session);
+        assert_eq!(difference.set, "SET character_set_connection='latin1'");
+    }
+
+    #[test]
+    fn what_has_no_default_resets_the_connection() {
+        let from = state(&[("rand_seed1", "5"), ("sql_mode", "ANSI")]);
+        let to = state(&[("sql_mode", "ANSI")]);
+        let difference = from.difference(&to);
+        assert!(difference.reset);
+        assert_eq!(difference.set, "SET sql_mode='ANSI'");
+    }
+
+    #[test]
+    fn values_are_written_so_that_every_mode_reads_them_alike() {
+        for (name, value, literal) in [
+            ("wait_timeout", "100", "100"),
+            ("max_statement_time", "1.500000", "1.500000"),
+            ("time_zone", "-03:00", "'-03:00'"),
+            ("sql_mode", "", "''"),
+            ("character_set_results", "", "NULL"),
+            ("init_connect", "it's", "X'69742773'"),
+            ("x", "1.2.3", "'1.2.3'"),
+        ] {
+            assert_eq!(value_literal(name, value), literal);
+        }
+    }
+
+    #[test]
+    fn a_schema_once_chosen_can_only_be_exchanged() {
+        let (mut with, without) = (StateMap::default(), StateMap::default());
+        with.set_schema(Some("shop"));
+        assert!(without.can_become(&with) && with.can_become(&with) && !with.can_become(&without));
+    }
+}

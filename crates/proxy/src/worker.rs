@@ -1,0 +1,200 @@
+//! One thread with its own event loop, sessions and pools. Workers share nothing but snapshots, counts and mail.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cluster::catalog::{Catalog, RoutineAccess};
+use cluster::view::View;
+use sql::{FunctionAccess, Functions};
+use stats::WorkerStats;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::LocalSet;
+
+use crate::pool::Pools;
+use crate::route::Loads;
+use crate::session;
+use crate::shared::{ClusterShared, Mail, Shared};
+
+/// Bytes read from a socket at a time.
+const SCRATCH_BYTES: usize = 64 * 1024;
+/// How often idle connections are looked through.
+const TIDY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// One worker, as its sessions see it.
+#[derive(Debug)]
+pub struct Worker {
+    /// Its number.
+    pub index: usize,
+    /// What all workers share.
+    pub shared: Arc<Shared>,
+    /// Its counts.
+    pub stats: Arc<WorkerStats>,
+    /// Where sockets are read into; borrowed for one poll at a time.
+    pub scratch: RefCell<Box<[u8]>>,
+    /// Sessions must end at the next good moment.
+    pub draining: Cell<bool>,
+    /// [`Shared::uptime_s`], read once a second.
+    pub uptime_s: Cell<u32>,
+    clusters: RefCell<Vec<Rc<ClusterHere>>>,
+}
+
+/// A cluster as one worker sees it: the last published snapshots, without any sharing on the way.
+#[derive(Debug)]
+pub struct ClusterHere {
+    /// What all workers share of it.
+    pub shared: Arc<ClusterShared>,
+    /// This worker's backend connections.
+    pub pools: Rc<Pools>,
+    /// How busy and how fast its servers are.
+    pub loads: Loads,
+    /// Wakes statements that wait for another view.
+    pub changed: Notify,
+    /// Schemas that users have entered lately, with [`Worker::uptime_s`] of that.
+    pub entered: RefCell<HashMap<(Arc<str>, Arc<str>), u32>>,
+    view: RefCell<Arc<View>>,
+    catalog: RefCell<Arc<Catalog>>,
+}
+
+impl ClusterHere {
+    /// The view.
+    pub fn view(&self) -> Arc<View> {
+        self.view.borrow().clone()
+    }
+
+    /// The catalog.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.borrow().clone()
+    }
+
+    fn refresh(&self) {
+        let view = self.shared.published.view.load_full();
+        self.loads.viewed(&view, Instant::now());
+        *self.view.borrow_mut() = view;
+        *self.catalog.borrow_mut() = self.shared.published.catalog.load_full();
+        self.pools.tidy(&self.view.borrow().servers);
+        self.changed.notify_waiters();
+    }
+}
+
+/// Looks stored functions up in a catalog.
+#[derive(Debug)]
+pub struct KnownFunctions<'a>(pub &'a Catalog);
+
+impl Functions for KnownFunctions<'_> {
+    fn access(&self, schema: Option<&str>, name: &str) -> FunctionAccess {
+        match self.0.function(schema, name) {
+            Some(RoutineAccess::Reads) if self.0.functions_complete => FunctionAccess::Reads,
+            Some(RoutineAccess::Writes) => FunctionAccess::Writes,
+            _ => FunctionAccess::Unknown,
+        }
+    }
+}
+
+impl Worker {
+    /// Runs until all sessions have ended after [`Mail::Drain`], or the mail's senders are gone. Takes
+    /// the thread it is called on.
+    ///
+    /// # Errors
+    /// The event loop could not be made.
+    pub fn run(index: usize, shared: Arc<Shared>, mail: UnboundedReceiver<Mail>) -> std::io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let stats = shared.stats[index].clone();
+        let worker = Rc::new(Worker {
+            index,
+            shared,
+            stats,
+            scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
+            draining: Cell::new(false),
+            uptime_s: Cell::new(1),
+            clusters: RefCell::default(),
+        });
+        LocalSet::new().block_on(&runtime, worker.serve(mail));
+        Ok(())
+    }
+
+    async fn serve(self: Rc<Self>, mut mail: UnboundedReceiver<Mail>) {
+        let mut tidy = tokio::time::interval(TIDY_INTERVAL);
+        tidy.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                received = mail.recv() => match received {
+                    Some(mail) => self.receive(mail),
+                    None => return,
+                },
+                _ = tidy.tick() => {
+                    self.uptime_s.set(self.shared.uptime_s());
+                    if self.index == 0 {
+                        self.shared.end_idle_sessions();
+                    }
+                    self.clusters.borrow().iter().for_each(|cluster| cluster.refresh_pools());
+                    if self.draining.get() && self.stats.sessions.get() == 0 {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn receive(self: &Rc<Self>, mail: Mail) {
+        match mail {
+            Mail::Client(client) => session::spawn(self.clone(), *client),
+            Mail::Published(name) => {
+                if let Some(cluster) = self.known_cluster(&name) {
+                    cluster.refresh();
+                }
+            }
+            Mail::Connection(name, parcel) => {
+                if let Some(cluster) = self.known_cluster(&name) {
+                    cluster.pools.receive(*parcel);
+                }
+            }
+            Mail::Permit(name, server) => {
+                if let Some(cluster) = self.known_cluster(&name) {
+                    cluster.pools.receive_permit(server);
+                }
+            }
+            Mail::Asked(name, server) => {
+                if let Some(cluster) = self.known_cluster(&name) {
+                    cluster.pools.asked(server);
+                }
+            }
+            Mail::Drain => self.draining.set(true),
+        }
+    }
+
+    fn known_cluster(&self, name: &str) -> Option<Rc<ClusterHere>> {
+        self.clusters.borrow().iter().find(|cluster| *cluster.shared.name == *name).cloned()
+    }
+
+    /// This worker's side of a cluster, made at the first call.
+    pub fn cluster(&self, shared: &Arc<ClusterShared>) -> Rc<ClusterHere> {
+        if let Some(cluster) = self.known_cluster(&shared.name) {
+            return cluster;
+        }
+        let pools = Rc::new(Pools::new(self.index, shared.clone(), self.stats.clone()));
+        let cluster = Rc::new(ClusterHere {
+            shared: shared.clone(),
+            pools,
+            loads: Loads::default(),
+            changed: Notify::new(),
+            entered: RefCell::default(),
+            view: RefCell::new(shared.published.view.load_full()),
+            catalog: RefCell::new(shared.published.catalog.load_full()),
+        });
+        cluster.refresh();
+        self.clusters.borrow_mut().push(cluster.clone());
+        cluster
+    }
+}
+
+impl ClusterHere {
+    fn refresh_pools(&self) {
+        let view = self.view();
+        self.pools.tidy(&view.servers);
+        self.pools.warm(&view.servers);
+    }
+}

@@ -287,9 +287,9 @@ impl Driver {
                 },
             };
             let before = std::mem::replace(&mut self.view, view.clone());
-            self.last_primary = primary.or(self.last_primary);
             self.outputs.push_back(Output::Publish(view));
             self.tell_changes(&before);
+            self.last_primary = primary.or(self.last_primary);
         }
         self.tell_diagnoses(&diagnoses);
     }
@@ -329,7 +329,8 @@ impl Driver {
             };
             match (before.primary, after.primary) {
                 (_, Some(new)) => {
-                    let text = match before.primary {
+                    let text = match self.last_primary {
+                        Some(old) if old == new => format!("primary is {} again", name(new)),
                         Some(old) => format!("primary is {}, after {}", name(new), name(old)),
                         None => format!("primary is {}", name(new)),
                     };

@@ -1,9 +1,9 @@
 //! The admin listener: metrics and health over HTTP.
 //!
-//! Requests are small and unauthenticated; hyper's defaults bound them: a request head may take 30 seconds and about
-//! 400 kB of buffer and 100 header lines, else the connection is closed. No request waits for a server or a lock that is held
-//! for long.
+//! Requests are small and unauthenticated. The HTTP library bounds a request's head (100 lines, about 400 kB), `bounded`
+//! the number of connections and their silence. No request waits for a server, or for a lock that is held for long.
 
+mod bounded;
 mod health;
 pub(crate) mod metrics;
 mod text;
@@ -19,6 +19,7 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
 
+use self::bounded::Bounded;
 use crate::StartError;
 use crate::status::Shared;
 
@@ -68,17 +69,21 @@ pub(crate) async fn serve(bound: Bound, shared: Arc<Shared>) {
     let app = router(shared);
     let served = match bound {
         Bound::Tcp(listener) => match tokio::net::TcpListener::from_std(listener) {
-            Ok(listener) => axum::serve(listener, app).await,
+            Ok(listener) => axum::serve(bounded(listener), app).await,
             Err(error) => Err(error),
         },
         Bound::Unix(listener) => match tokio::net::UnixListener::from_std(listener) {
-            Ok(listener) => axum::serve(listener, app).await,
+            Ok(listener) => axum::serve(bounded(listener), app).await,
             Err(error) => Err(error),
         },
     };
     if let Err(error) = served {
         tracing::error!("the admin listener ended: {error}");
     }
+}
+
+fn bounded<L>(listener: L) -> Bounded<L> {
+    Bounded::new(listener, bounded::CONNECTIONS_MAX, bounded::SILENCE_MAX)
 }
 
 fn router(shared: Arc<Shared>) -> Router {

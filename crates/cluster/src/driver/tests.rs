@@ -100,6 +100,7 @@ fn a_primary_that_somebody_else_moved_is_followed() {
     script.good(3, replica_of(2, 3));
     assert_eq!([1, 2, 3].map(|n| script.server(n).role), [Role::Replica, Role::Primary, Role::Replica]);
     assert_eq!(script.found(), [""; 0]);
+    assert!(script.log.iter().any(|line| line == "primary is s2, after s1"), "{:?}", script.log);
 }
 
 #[test]

@@ -33,6 +33,9 @@ pub fn classify(text: &[u8], dialect: &Dialect, functions: &dyn Functions) -> St
 /// Statements that EXECUTE IMMEDIATE may nest in one another: the servers refuse any nesting.
 const NESTING_MAX: u8 = 1;
 
+/// The most effects that are told apart.
+const EFFECTS_MAX: usize = 256;
+
 struct Classifier<'a> {
     cursor: Cursor<'a>,
     functions: &'a dyn Functions,
@@ -40,6 +43,8 @@ struct Classifier<'a> {
     access: Access,
     transaction: Option<TransactionStep>,
     effects: Vec<Effect>,
+    /// [`Effect::MayChangeSession`] is among the effects.
+    session_may_change: bool,
     asks: Asks,
     hint: Option<Hint>,
     parts: u16,
@@ -59,6 +64,7 @@ impl<'a> Classifier<'a> {
             access: Access::Read,
             transaction: None,
             effects: Vec::new(),
+            session_may_change: false,
             asks: Asks::empty(),
             hint: None,
             parts: 0,
@@ -115,13 +121,18 @@ impl<'a> Classifier<'a> {
         }
     }
 
+    /// Notes an effect. Beyond [`EFFECTS_MAX`] all of them together may have changed anything.
     fn effect(&mut self, effect: Effect) {
-        self.effects.push(effect);
+        if self.effects.len() < EFFECTS_MAX {
+            self.effects.push(effect);
+        } else {
+            self.may_change_session();
+        }
     }
 
     fn may_change_session(&mut self) {
-        if !self.effects.contains(&Effect::MayChangeSession) {
-            self.effect(Effect::MayChangeSession);
+        if !std::mem::replace(&mut self.session_may_change, true) {
+            self.effects.push(Effect::MayChangeSession);
         }
     }
 
@@ -233,8 +244,21 @@ impl<'a> Classifier<'a> {
             W::Grant | W::Revoke => self.account(),
             W::Get | W::Signal | W::Resignal => self.diagnostics(),
             W::Kill => self.kill(),
-            W::Check | W::Checksum | W::Optimize | W::Repair | W::Cache | W::Reset | W::Purge | W::Install
-            | W::Uninstall | W::Change | W::Stop | W::Binlog | W::Shutdown | W::Restart | W::Clone => self.admin(),
+            W::Check
+            | W::Checksum
+            | W::Optimize
+            | W::Repair
+            | W::Cache
+            | W::Reset
+            | W::Purge
+            | W::Install
+            | W::Uninstall
+            | W::Change
+            | W::Stop
+            | W::Binlog
+            | W::Shutdown
+            | W::Restart
+            | W::Clone => self.admin(),
             W::If | W::Case | W::Loop | W::While | W::Repeat | W::For => self.compound(),
             _ => self.unknown(),
         }

@@ -123,12 +123,13 @@ impl Writer<'_> {
     }
 
     fn space_before(&self, piece: Piece) -> bool {
-        match (self.last, piece) {
-            (Piece::Start | Piece::Open | Piece::Dot, _) => false,
-            (_, Piece::Comma | Piece::Close | Piece::Dot) => false,
-            (Piece::Name, Piece::Open | Piece::List) => false,
-            _ => true,
-        }
+        let joined = matches!(
+            (self.last, piece),
+            (Piece::Start | Piece::Open | Piece::Dot, _)
+                | (_, Piece::Comma | Piece::Close | Piece::Dot)
+                | (Piece::Name, Piece::Open | Piece::List)
+        );
+        !joined
     }
 }
 

@@ -1,4 +1,10 @@
 //! What a SQL statement is, without building a tree.
+//!
+//! [`classify()`] tells the verb of a text, where it may run and what it does to the session; [`digest()`] removes its
+//! literals; [`rewrite`] changes the little that must not reach a server as it is. All of it stands on [`lexer`].
+//!
+//! What a text does not show is not known here: a SELECT from a view whose definition calls a writing function, and
+//! what a stored function does beyond the access that [`Functions`] reports.
 
 mod classify;
 mod cursor;

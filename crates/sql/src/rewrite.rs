@@ -123,8 +123,18 @@ impl Selects {
         let begins = cursor.before == TokenKind::Comma
             || matches!(
                 cursor.before_word,
-                W::Select | W::Distinct | W::Distinctrow | W::All | W::SqlNoCache | W::SqlCache | W::SqlCalcFoundRows
-                    | W::SqlBufferResult | W::SqlBigResult | W::SqlSmallResult | W::HighPriority | W::StraightJoin
+                W::Select
+                    | W::Distinct
+                    | W::Distinctrow
+                    | W::All
+                    | W::SqlNoCache
+                    | W::SqlCache
+                    | W::SqlCalcFoundRows
+                    | W::SqlBufferResult
+                    | W::SqlBigResult
+                    | W::SqlSmallResult
+                    | W::HighPriority
+                    | W::StraightJoin
             );
         begins && self.lists & self.bit() != 0
     }

@@ -10,6 +10,8 @@
 //! `{{bf5c}}` in SQL stands for those bytes. With `SQLUICE_UPDATE_CASES=1` the files are rewritten with what the code
 //! answers now: read the difference before keeping it.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside #[test] functions")]
+
 use sqluice_sql::lexer::Lexer;
 use sqluice_sql::{
     Access, Dialect, Effect, Encoding, Family, FunctionAccess, Functions, Hint, Modes, Statement, TransactionStep,

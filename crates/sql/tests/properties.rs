@@ -1,15 +1,18 @@
 //! What must hold for any bytes: no panic, an answer in linear time, and never a read that is not one.
 
-use proptest::prelude::*;
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside #[test] functions")]
+
+use proptest::prelude::{Just, Strategy, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use sqluice_sql::lexer::{Lexer, TokenKind};
 use sqluice_sql::{
-    Access, DIGEST_TEXT_MAX, Dialect, Encoding, Family, Kind, Modes, NoFunctions, classify, digest, digest_hash,
-    rewrite,
+    Access, DIGEST_TEXT_MAX, Dialect, Effect, Encoding, Family, Kind, Modes, NoFunctions, Value, classify, digest,
+    digest_hash, rewrite,
 };
 use std::path::Path;
 
 fn dialect() -> impl Strategy<Value = Dialect> {
-    let family = prop_oneof![Just((Family::MariaDb, 101119)), Just((Family::MySql, 80400)), Just((Family::MySql, 50744))];
+    let family =
+        prop_oneof![Just((Family::MariaDb, 101119)), Just((Family::MySql, 80400)), Just((Family::MySql, 50744))];
     let encoding = prop_oneof![
         Just(Encoding::AsciiSafe),
         Just(Encoding::Utf8),
@@ -94,25 +97,69 @@ fn cases_are_answered_in_every_dialect() {
     }
 }
 
-/// Deep nesting neither blows the stack nor takes more than linear time.
+/// Deep nesting does not blow the stack, and what repeats does not take for ever.
 #[test]
 fn long_and_deep_texts_are_answered() {
     let dialect = dialects()[0];
     let pieces = [
-        "(", "WITH a AS (", "SELECT (", "VALUES (1), (", "((1,2),", "f(", "a.", "'", "`", "/*", "/*! ", "/*!99999 ", "@", "--\n",
-        "CASE ", "BEGIN ", "IF(", "EXPLAIN ", "SET STATEMENT a=1 FOR ", ";", "SET a=", "_x ", "'a' ", "1,", "INSERT INTO t ",
-        "EXECUTE IMMEDIATE '", "\\", "x'0", "@@", "- ", "ROW(1),", "SELECT CONNECTION_ID(),", "(1,1,1,x",
+        "(",
+        "WITH a AS (",
+        "SELECT (",
+        "VALUES (1), (",
+        "((1,2),",
+        "f(",
+        "a.",
+        "'",
+        "`",
+        "/*",
+        "/*! ",
+        "/*!99999 ",
+        "@",
+        "--\n",
+        "CASE ",
+        "BEGIN ",
+        "IF(",
+        "EXPLAIN ",
+        "SET STATEMENT a=1 FOR ",
+        ";",
+        "SET a=",
+        "_x ",
+        "'a' ",
+        "1,",
+        "INSERT INTO t ",
+        "EXECUTE IMMEDIATE '",
+        "\\",
+        "x'0",
+        "@@",
+        "- ",
+        "ROW(1),",
+        "SELECT CONNECTION_ID(),",
+        "(1,1,1,x",
     ];
     for piece in pieces {
         for prefix in ["", "SELECT ", "INSERT INTO t VALUES ", "CREATE PROCEDURE p() ", "SET @a = "] {
-            let text = format!("{prefix}{}", piece.repeat(60_000));
+            let text = format!("{prefix}{}", piece.repeat(8_000));
             check(text.as_bytes(), &dialect);
         }
     }
 }
 
+/// Memory for what a text does is bounded, and what goes beyond the bound is not lost but makes it opaque.
+#[test]
+fn effects_are_bounded() {
+    let dialect = dialects()[0];
+    let few = classify("SET @a=1;".repeat(200).as_bytes(), &dialect, &NoFunctions);
+    assert_eq!((few.effects.len(), few.parts), (200, 200));
+    let many = classify("SET @a=1;".repeat(100_000).as_bytes(), &dialect, &NoFunctions);
+    assert_eq!((many.effects.len(), many.parts), (257, u16::MAX));
+    assert_eq!(many.effects.last(), Some(&Effect::MayChangeSession));
+    let long = classify(format!("SET @a='{}'", "x".repeat(10_000)).as_bytes(), &dialect, &NoFunctions);
+    assert_eq!(long.effects, [Effect::UserVariable { name: "a".to_owned(), value: Value::Unknown }]);
+}
+
 /// Clauses that make a SELECT more than a read, wherever a comment or white space may stand between their words.
-const LOCKING: [&str; 6] = ["FOR UPDATE", "FOR SHARE", "LOCK IN SHARE MODE", "INTO @x", "INTO OUTFILE 'x'", "FOR UPDATE NOWAIT"];
+const LOCKING: [&str; 6] =
+    ["FOR UPDATE", "FOR SHARE", "LOCK IN SHARE MODE", "INTO @x", "INTO OUTFILE 'x'", "FOR UPDATE NOWAIT"];
 const GAPS: [&str; 7] = [" ", "\n", "/**/", " /* x ' */ ", " -- it's\n", "#\"\n", "\t/*! */\r\n"];
 const SHELLS: [(&str, &str); 9] = [
     ("", ""),

@@ -22,10 +22,16 @@ fn a_bare_item_keeps_its_column_name() {
     assert_rewritten("SELECT CONNECTION_ID()", "SELECT 42 AS `CONNECTION_ID()`");
     assert_rewritten("select connection_id ( ) from t", "select 42 AS `connection_id ( )` from t");
     assert_rewritten("SELECT 1, Connection_Id(), 2", "SELECT 1, 42 AS `Connection_Id()`, 2");
-    assert_rewritten("SELECT CONNECTION_ID(), CONNECTION_ID();", "SELECT 42 AS `CONNECTION_ID()`, 42 AS `CONNECTION_ID()`;");
+    assert_rewritten(
+        "SELECT CONNECTION_ID(), CONNECTION_ID();",
+        "SELECT 42 AS `CONNECTION_ID()`, 42 AS `CONNECTION_ID()`;",
+    );
     assert_rewritten("SELECT DISTINCT CONNECTION_ID() LIMIT 1", "SELECT DISTINCT 42 AS `CONNECTION_ID()` LIMIT 1");
     assert_rewritten("SELECT 1; SELECT CONNECTION_ID()", "SELECT 1; SELECT 42 AS `CONNECTION_ID()`");
-    assert_rewritten("SELECT * FROM (SELECT CONNECTION_ID()) AS x", "SELECT * FROM (SELECT 42 AS `CONNECTION_ID()`) AS x");
+    assert_rewritten(
+        "SELECT * FROM (SELECT CONNECTION_ID()) AS x",
+        "SELECT * FROM (SELECT 42 AS `CONNECTION_ID()`) AS x",
+    );
     assert_rewritten("SELECT `connection_id`()", "SELECT 42 AS ```connection_id``()`");
     assert_rewritten("SELECT (SELECT CONNECTION_ID() FROM t), 1", "SELECT (SELECT 42 AS `CONNECTION_ID()` FROM t), 1");
 }
@@ -135,7 +141,10 @@ fn sql_modes_expand() {
     let combined = Modes::ANSI_QUOTES | Modes::PIPES_AS_CONCAT | Modes::IGNORE_SPACE;
     assert_eq!(modes_from_sql_mode(""), Modes::empty());
     assert_eq!(modes_from_sql_mode("STRICT_TRANS_TABLES,NO_ZERO_DATE"), Modes::empty());
-    assert_eq!(modes_from_sql_mode("ansi_quotes, no_backslash_escapes"), Modes::ANSI_QUOTES | Modes::NO_BACKSLASH_ESCAPES);
+    assert_eq!(
+        modes_from_sql_mode("ansi_quotes, no_backslash_escapes"),
+        Modes::ANSI_QUOTES | Modes::NO_BACKSLASH_ESCAPES
+    );
     for name in ["ANSI", "MSSQL", "DB2", "POSTGRESQL", "MAXDB"] {
         assert_eq!(modes_from_sql_mode(name), combined, "{name}");
     }

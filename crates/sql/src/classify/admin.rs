@@ -9,7 +9,15 @@ impl Classifier<'_> {
     /// Maintenance, replication control, plugins and the like; most of them commit what is open.
     pub(super) fn admin(&mut self) {
         let commits = match self.cursor.word {
-            W::Check | W::Optimize | W::Repair | W::Cache | W::Reset | W::Change | W::Start | W::Stop | W::Install
+            W::Check
+            | W::Optimize
+            | W::Repair
+            | W::Cache
+            | W::Reset
+            | W::Change
+            | W::Start
+            | W::Stop
+            | W::Install
             | W::Uninstall => true,
             // CHECKSUM, PURGE, BINLOG, SHUTDOWN, RESTART, CLONE.
             _ => false,

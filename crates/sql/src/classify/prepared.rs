@@ -80,7 +80,7 @@ impl Classifier<'_> {
                     self.primary(why);
                 }
                 self.asks |= inner.asks;
-                self.effects.extend(inner.effects);
+                inner.effects.into_iter().for_each(|effect| self.effect(effect));
                 self.transaction = inner.transaction.or(self.transaction);
             }
             _ => {

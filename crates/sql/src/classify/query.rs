@@ -2,10 +2,10 @@
 
 use super::Classifier;
 use crate::cursor::Cursor;
-use crate::lexer::TokenKind;
+use crate::lexer::{Token, TokenKind};
 use crate::statement::{Asks, Effect, Encoding, FunctionAccess, Kind, Modes, Value, Why};
 use crate::text;
-use crate::words::{Entry, Flags, W};
+use crate::words::{Entry, Flags, W, find};
 
 /// System variables that speak of the server, not of the session: the client takes the answer for the primary's.
 const SERVER_VARIABLES: [&str; 22] = [
@@ -32,6 +32,15 @@ const SERVER_VARIABLES: [&str; 22] = [
     "pid_file",
     "offline_mode",
 ];
+
+/// A name that may turn out to be a function's.
+#[derive(Clone, Copy)]
+struct Name {
+    token: Token,
+    entry: &'static Entry,
+    /// What stood before it.
+    before: TokenKind,
+}
 
 /// How deep lists of WITH are read inside one another. In deeper ones a name with columns counts as a call, which only
 /// makes the statement more careful; the bound keeps the stack small.
@@ -224,7 +233,7 @@ impl Classifier<'_> {
                 self.primary(Why::LockingRead);
                 self.cursor.bump();
             }
-            W::Into => self.into_target(),
+            W::Into => self.assign_into(),
             W::Procedure => {
                 self.cursor.bump();
                 if self.cursor.at(W::Analyse) {
@@ -270,7 +279,7 @@ impl Classifier<'_> {
     }
 
     /// INTO in a query.
-    fn into_target(&mut self) {
+    fn assign_into(&mut self) {
         self.primary(Why::Into);
         self.cursor.bump();
         while self.cursor.kind() == TokenKind::UserVariable {
@@ -328,54 +337,47 @@ impl Classifier<'_> {
 
     /// An identifier, perhaps qualified, perhaps the name of a function that is called.
     fn scan_name(&mut self) {
-        let first = self.cursor;
-        if self.cursor.dialect().encoding == Encoding::AsciiSafe && first.bytes().iter().any(is_maybe_space) {
+        let mut name = Name { token: self.cursor.token, entry: self.cursor.entry, before: self.cursor.before };
+        let alias = matches!(self.cursor.before_word, W::As | W::Into | W::Table) || name.before == TokenKind::Close;
+        if self.cursor.dialect().encoding == Encoding::AsciiSafe && self.cursor.bytes().iter().any(is_maybe_space) {
             self.primary(Why::Unknown);
         }
-        let alias = matches!(first.before_word, W::As | W::Into | W::Table) || first.before == TokenKind::Close;
         self.cursor.bump();
-        let mut last = first;
         let mut schema = None;
         while self.cursor.kind() == TokenKind::Dot {
             let ahead = self.cursor.ahead();
             if !ahead.at_name() {
                 break;
             }
-            schema = Some(last);
-            last = ahead;
+            schema = Some(name.token);
+            name.token = ahead.token;
             self.cursor = ahead;
             self.cursor.bump();
         }
-        if self.cursor.kind() != TokenKind::Open {
-            if schema.is_some() && self.cursor.dialect().modes.contains(Modes::ORACLE) {
-                let name = last.bytes();
-                if name.eq_ignore_ascii_case(b"nextval") || name.eq_ignore_ascii_case(b"currval") {
-                    self.primary(Why::Sequence);
+        if self.cursor.kind() == TokenKind::Open {
+            if !alias {
+                match schema {
+                    Some(schema) => self.stored_function(Some(schema), name.token),
+                    None => self.function(name),
                 }
             }
-            return;
-        }
-        if alias {
-            return;
-        }
-        match schema {
-            Some(schema) => self.stored_function(Some(&schema), &last),
-            None => self.function(&first),
+        } else if schema.is_some() && self.cursor.dialect().modes.contains(Modes::ORACLE) {
+            let member = text::identifier(name.token, self.cursor.text());
+            if member.eq_ignore_ascii_case("nextval") || member.eq_ignore_ascii_case("currval") {
+                self.primary(Why::Sequence);
+            }
         }
     }
 
     /// `name (`, unqualified. The parenthesis is in hand.
-    fn function(&mut self, name: &Cursor<'_>) {
+    fn function(&mut self, name: Name) {
         let adjacent = name.token.end == self.cursor.token.start;
-        let entry = match name.kind() {
-            TokenKind::Word => name.entry,
-            _ => crate::words::find(text::identifier(name.token, name.text()).as_bytes()),
-        };
+        let quoted = name.token.kind != TokenKind::Word;
+        let entry = if quoted { find(text::identifier(name.token, self.cursor.text()).as_bytes()) } else { name.entry };
         let entry = if entry.is_built_in(self.cursor.dialect()) { entry } else { &Entry::NONE };
         if entry.flags.contains(Flags::FUNCTION) && self.special_function(entry.word) {
             return;
         }
-        let quoted = name.kind() != TokenKind::Word;
         let known = if quoted {
             // Only functions that are found by name, not by grammar, can be called in quotes.
             entry.flags.contains(Flags::FUNCTION) && !entry.flags.contains(Flags::ADJACENT)
@@ -390,15 +392,15 @@ impl Classifier<'_> {
             entry.flags.intersects(Flags::FUNCTION | Flags::BEFORE_PAREN)
         };
         if !known {
-            self.stored_function(None, name);
+            self.stored_function(None, name.token);
         }
     }
 
-    fn stored_function(&mut self, schema: Option<&Cursor<'_>>, name: &Cursor<'_>) {
+    fn stored_function(&mut self, schema: Option<Token>, name: Token) {
         self.asks |= Asks::STORED_FUNCTIONS;
-        let schema = schema.map(|schema| text::identifier(schema.token, schema.text()));
-        let name = text::identifier(name.token, name.text());
-        match self.functions.access(schema.as_deref(), &name) {
+        let text = self.cursor.text();
+        let schema = schema.map(|schema| text::identifier(schema, text));
+        match self.functions.access(schema.as_deref(), &text::identifier(name, text)) {
             FunctionAccess::Reads => {}
             FunctionAccess::Writes => self.primary(Why::WritingFunction),
             FunctionAccess::Unknown => {

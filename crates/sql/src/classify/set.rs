@@ -302,6 +302,9 @@ impl Classifier<'_> {
     }
 }
 
+/// The longest string value that is remembered, in bytes; longer ones count as unknown.
+const VALUE_MAX: usize = 4096;
+
 /// Takes a literal, a signed number, a bare word or DEFAULT.
 fn simple_value(cursor: &mut Cursor<'_>) -> Option<Value> {
     let text = cursor.text();
@@ -324,12 +327,14 @@ fn simple_value(cursor: &mut Cursor<'_>) -> Option<Value> {
                 value.extend(text::string(cursor.token, text, cursor.dialect()));
                 cursor.bump();
             }
+            if value.len() > VALUE_MAX {
+                return None;
+            }
             return text::literal(&value, cursor.dialect().encoding).map(Value::Literal);
         }
-        TokenKind::QuotedIdentifier => text::literal(
-            text::identifier(cursor.token, text).as_bytes(),
-            cursor.dialect().encoding,
-        )?,
+        TokenKind::QuotedIdentifier => {
+            text::literal(text::identifier(cursor.token, text).as_bytes(), cursor.dialect().encoding)?
+        }
         TokenKind::Word if cursor.at(W::Default) => {
             cursor.bump();
             return Some(Value::Default);

@@ -6,8 +6,7 @@ use crate::statement::{Asks, Effect, Kind, Value, Why};
 use crate::words::W;
 
 /// Verbs that EXPLAIN and ANALYZE take.
-const EXPLAINABLE: [W; 8] =
-    [W::Select, W::With, W::Values, W::Table, W::Insert, W::Replace, W::Update, W::Delete];
+const EXPLAINABLE: [W; 8] = [W::Select, W::With, W::Values, W::Table, W::Insert, W::Replace, W::Update, W::Delete];
 
 impl Classifier<'_> {
     /// SHOW: what every server answers alike is a read; what speaks of one server or of the connection is not.
@@ -20,9 +19,27 @@ impl Classifier<'_> {
             self.cursor.bump();
         }
         match self.cursor.word {
-            W::Tables | W::Columns | W::Fields | W::Index | W::Indexes | W::Keys | W::Create | W::Databases
-            | W::Schemas | W::Triggers | W::Events | W::Character | W::Charset | W::Collation | W::Grants
-            | W::Privileges | W::Engines | W::Package | W::Contributors | W::Authors | W::Storage => {}
+            W::Tables
+            | W::Columns
+            | W::Fields
+            | W::Index
+            | W::Indexes
+            | W::Keys
+            | W::Create
+            | W::Databases
+            | W::Schemas
+            | W::Triggers
+            | W::Events
+            | W::Character
+            | W::Charset
+            | W::Collation
+            | W::Grants
+            | W::Privileges
+            | W::Engines
+            | W::Package
+            | W::Contributors
+            | W::Authors
+            | W::Storage => {}
             // TABLE STATUS and TABLE TYPES, unlike TABLES, come as two words.
             W::Table => {}
             W::Procedure | W::Function if self.cursor.ahead().at(W::Status) => {}
@@ -73,7 +90,8 @@ impl Classifier<'_> {
     /// ANALYZE: TABLE statistics, or MariaDB's way to run a statement and show how it went.
     pub(super) fn analyze(&mut self) {
         self.cursor.bump();
-        let target = if self.cursor.at_any(&[W::Local, W::NoWriteToBinlog]) { self.cursor.ahead() } else { self.cursor };
+        let target =
+            if self.cursor.at_any(&[W::Local, W::NoWriteToBinlog]) { self.cursor.ahead() } else { self.cursor };
         if target.at_any(&[W::Table, W::Tables]) {
             self.committing();
             return self.plain(Kind::Administration, Why::Administration);

@@ -52,7 +52,8 @@ impl Lexer<'_> {
             _ if self.dialect.version >= 80000 && super::is_space(self.byte(digits + 6)) => 6,
             _ => 5,
         };
-        let number = (digits..digits + used).fold(0u32, |number, index| number * 10 + u32::from(self.byte(index) - b'0'));
+        let number =
+            (digits..digits + used).fold(0u32, |number, index| number * 10 + u32::from(self.byte(index) - b'0'));
         let skipped = self.is_mariadb() && !mariadb_only && (50700..=99999).contains(&number);
         if used == 0 || (number <= self.dialect.version && !skipped) {
             self.in_executed_comment = true;

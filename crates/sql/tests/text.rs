@@ -1,5 +1,7 @@
 //! Rewriting, literals, identifiers, modes and encodings.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside #[test] functions")]
+
 use sqluice_sql::lexer::{Lexer, TokenKind};
 use sqluice_sql::{
     Dialect, Encoding, Family, Modes, digest, digest_hash, encoding_of_charset, modes_from_sql_mode, rewrite, text,

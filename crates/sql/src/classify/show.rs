@@ -121,10 +121,10 @@ impl Classifier<'_> {
                 }
                 word if EXPLAINABLE.contains(&word) => return self.explained_statement(executes),
                 _ if self.cursor.kind() == TokenKind::Open => return self.explained_statement(executes),
-                // The name of a table.
+                // The name of a table, perhaps of a column; the scan catches what is more than that.
                 _ if !options && !executes => {
                     self.kind(Kind::Show);
-                    return self.skip();
+                    return self.scan();
                 }
                 _ => break,
             }

@@ -198,7 +198,7 @@ pub enum Effect {
     },
     /// CREATE TEMPORARY TABLE; the name as written (schema-qualified if it was).
     CreateTemporaryTable(String),
-    /// DROP [TEMPORARY] TABLE; the names as written.
+    /// DROP TABLE, DROP TEMPORARY TABLE; the names as written.
     DropTable {
         /// Names as written.
         names: Vec<String>,

@@ -55,10 +55,10 @@ impl Keyring {
         }
         let entry = users.entry(user.clone()).or_default();
         entry.failures = 0;
-        if let Some(known) = &entry.credential {
-            if **known == credential {
-                return known.clone();
-            }
+        if let Some(known) = &entry.credential
+            && **known == credential
+        {
+            return known.clone();
         }
         entry.sha2_stage2 = match &credential {
             Credential::Password(password) => Some(caching_sha2::stage2(&caching_sha2::stage1(password))),

@@ -6,7 +6,9 @@
 //! that wait for them.
 
 mod connection;
+mod lease;
 mod open;
+mod queue;
 mod quota;
 mod users;
 
@@ -22,8 +24,11 @@ use stats::{ServerStats, WorkerStats};
 use tokio::sync::oneshot;
 
 pub use connection::{Connection, Key, MEANINGFUL, Origin, Parcel, ServerStatements, StatementKey};
+pub use lease::Lease;
 pub use quota::Quota;
 pub use users::{UserLease, UserLeases};
+
+use queue::{Grant, Permit, Ticket, Waiter};
 
 use crate::shared::{ClusterShared, Mail};
 use crate::state::StateMap;
@@ -84,19 +89,6 @@ pub struct ServerPool {
     closed: Cell<bool>,
 }
 
-#[derive(Debug)]
-struct Waiter {
-    key: Arc<Key>,
-    grant: oneshot::Sender<Grant>,
-}
-
-#[derive(Debug)]
-enum Grant {
-    Connection(Box<Connection>),
-    /// The right to open one.
-    Permit,
-}
-
 impl Pools {
     /// Empty pools.
     pub fn new(worker: usize, shared: Arc<ClusterShared>, worker_stats: Arc<WorkerStats>) -> Pools {
@@ -153,7 +145,7 @@ impl Pools {
                 Grant::Permit => {}
             }
         }
-        let permit = Permit { pools: self.clone(), pool: pool.clone(), kept: false };
+        let permit = Permit::new(self.clone(), pool.clone());
         let connection = open::open(&self.shared, server, wanted, &pool.stats).await.map_err(|error| {
             pool.stats.open_failures.add_one();
             LeaseError::Open(Box::new(error))
@@ -164,8 +156,7 @@ impl Pools {
     }
 
     fn lend(self: &Rc<Self>, pool: &Rc<ServerPool>, connection: Connection) -> Lease {
-        pool.stats.used.add(1);
-        Lease { connection: Some(Box::new(connection)), pools: self.clone(), pool: pool.clone() }
+        Lease::new(connection, self.clone(), pool.clone())
     }
 
     /// The right to open a connection: a free one, or that of an idle connection that fits nobody here.
@@ -401,7 +392,7 @@ impl Pools {
             let (pools, pool) = (self.clone(), pool.clone());
             pool.warming.set(true);
             tokio::task::spawn_local(async move {
-                let permit = Permit { pools: pools.clone(), pool: pool.clone(), kept: false };
+                let permit = Permit::new(pools.clone(), pool.clone());
                 match open::open(&pools.shared, &server, &wanted, &pool.stats).await {
                     Ok(connection) => {
                         pool.stats.opened.add_one();
@@ -467,114 +458,5 @@ impl ServerPool {
             }
         }
         None
-    }
-}
-
-/// A place in the queue. What was granted and not taken, because the session ended or its time was over, goes to the
-/// next in the queue.
-struct Ticket {
-    pools: Rc<Pools>,
-    pool: Rc<ServerPool>,
-    granted: oneshot::Receiver<Grant>,
-}
-
-impl Ticket {
-    fn new(pools: Rc<Pools>, pool: Rc<ServerPool>, granted: oneshot::Receiver<Grant>) -> Ticket {
-        pool.quota.begin_waiting(pools.worker);
-        pools.worker_stats.waiting.add(1);
-        pools.worker_stats.waited.add_one();
-        Ticket { pools, pool, granted }
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        self.pool.quota.end_waiting(self.pools.worker);
-        self.pools.worker_stats.waiting.add(-1);
-        self.granted.close();
-        match self.granted.try_recv() {
-            Ok(Grant::Connection(connection)) => self.pools.put(&self.pool, *connection),
-            Ok(Grant::Permit) => self.pools.permit_free(&self.pool),
-            Err(_) => {}
-        }
-    }
-}
-
-/// The right to a connection that is being opened; given back unless it is kept.
-struct Permit {
-    pools: Rc<Pools>,
-    pool: Rc<ServerPool>,
-    kept: bool,
-}
-
-impl Permit {
-    fn keep(mut self) {
-        self.kept = true;
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        if !self.kept {
-            self.pools.permit_free(&self.pool);
-        }
-    }
-}
-
-/// A backend connection in a session's hands. Dropped, it is closed: what state it is in is then not known.
-#[derive(Debug)]
-pub struct Lease {
-    connection: Option<Box<Connection>>,
-    pools: Rc<Pools>,
-    pool: Rc<ServerPool>,
-}
-
-impl Lease {
-    /// Puts the connection back. It must have no reply outstanding and its state must be known.
-    pub fn give_back(mut self) {
-        if let Some(connection) = self.connection.take() {
-            self.pool.stats.used.add(-1);
-            self.pools.put(&self.pool, *connection);
-        }
-    }
-
-    /// The server it leads to.
-    pub fn server(&self) -> ServerId {
-        self.pool.id
-    }
-
-    /// The server's name.
-    pub fn server_name(&self) -> &Arc<str> {
-        &self.pool.name
-    }
-
-    /// The server's counts.
-    pub fn stats(&self) -> &Arc<ServerStats> {
-        &self.pool.stats
-    }
-}
-
-impl std::ops::Deref for Lease {
-    type Target = Connection;
-
-    #[allow(clippy::expect_used)] // Only `give_back` and `drop` take it, and both consume the lease.
-    fn deref(&self) -> &Connection {
-        self.connection.as_deref().expect("a lease holds its connection until its end")
-    }
-}
-
-impl std::ops::DerefMut for Lease {
-    #[allow(clippy::expect_used)] // As above.
-    fn deref_mut(&mut self) -> &mut Connection {
-        self.connection.as_deref_mut().expect("a lease holds its connection until its end")
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            self.pool.stats.used.add(-1);
-            self.pools.close(&self.pool, *connection);
-        }
     }
 }

@@ -6,6 +6,7 @@ mod client;
 mod kill;
 mod learn;
 mod login;
+mod prove;
 mod relay;
 mod request;
 mod reset;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use cluster::view::ServerId;
 use config::Split;
 use sql::Dialect;
 use wire::Status;
@@ -74,14 +76,22 @@ struct Identity {
 }
 
 /// What the last statement left behind that a later one may ask for.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Past {
+    /// The backend connection it ran on.
+    ran_on: (ServerId, u64),
     insert_id: u64,
     row_count: i64,
     found_rows: u64,
     error: Option<Refusal>,
     /// The reply to SHOW WARNINGS behind the last statement, as bytes for this client.
     warnings: Option<Vec<u8>>,
+}
+
+impl Default for Past {
+    fn default() -> Past {
+        Past { ran_on: (ServerId(u16::MAX), 0), insert_id: 0, row_count: 0, found_rows: 0, error: None, warnings: None }
+    }
 }
 
 /// A backend connection in the session's hands, and the user's right to it.
@@ -298,7 +308,7 @@ impl Session {
                 });
                 let during =
                     if route.target == route::Target::Pinned { "in a pinned session" } else { "during a statement" };
-                Refusal::lost(&name, during)
+                Refusal::lost(&name, &format!("{during}: {error}"))
             }
         };
         if route.target != route::Target::Pinned

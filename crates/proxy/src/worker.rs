@@ -42,6 +42,9 @@ pub struct Worker {
     clusters: RefCell<Vec<Rc<ClusterHere>>>,
 }
 
+/// A user and a schema.
+pub type UserSchema = (Arc<str>, Arc<str>);
+
 /// A cluster as one worker sees it: the last published snapshots, without any sharing on the way.
 #[derive(Debug)]
 pub struct ClusterHere {
@@ -54,7 +57,7 @@ pub struct ClusterHere {
     /// Wakes statements that wait for another view.
     pub changed: Notify,
     /// Schemas that users have entered lately, with [`Worker::uptime_s`] of that.
-    pub entered: RefCell<HashMap<(Arc<str>, Arc<str>), u32>>,
+    pub entered: RefCell<HashMap<UserSchema, u32>>,
     view: RefCell<Arc<View>>,
     catalog: RefCell<Arc<Catalog>>,
 }

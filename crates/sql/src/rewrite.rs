@@ -6,11 +6,39 @@ use crate::statement::Dialect;
 use crate::text;
 use crate::words::W;
 
-/// The text with every `CONNECTION_ID()` call and every `@@pseudo_thread_id` replaced by `id`; `None` when it holds none.
+/// A built-in function without arguments whose value the caller knows better than the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// `CONNECTION_ID()`, and `@@pseudo_thread_id`.
+    ConnectionId(u64),
+    /// `ROW_COUNT()`.
+    RowCount(i64),
+    /// `FOUND_ROWS()`.
+    FoundRows(u64),
+}
+
+impl Known {
+    fn name(self) -> &'static str {
+        match self {
+            Known::ConnectionId(_) => "connection_id",
+            Known::RowCount(_) => "row_count",
+            Known::FoundRows(_) => "found_rows",
+        }
+    }
+
+    fn value(self) -> String {
+        match self {
+            Known::ConnectionId(value) | Known::FoundRows(value) => value.to_string(),
+            Known::RowCount(value) => value.to_string(),
+        }
+    }
+}
+
+/// The text with every call of these functions replaced by its value; `None` when it holds none.
 ///
-/// Where the call is a select item of its own without an alias, an alias keeps the column's name as the client spelt
-/// it. Strings, comments and qualified names (`db.connection_id()`) are left alone.
-pub fn connection_id(text: &[u8], dialect: &Dialect, id: u64) -> Option<Vec<u8>> {
+/// Where a call is a select item of its own without an alias, an alias keeps the column's name as the client spelt it.
+/// Strings, comments and qualified names (`db.connection_id()`) are left alone.
+pub fn functions(text: &[u8], dialect: &Dialect, known: &[Known]) -> Option<Vec<u8>> {
     let mut cursor = Cursor::new(text, dialect);
     let mut rewritten = Vec::new();
     let mut copied = 0;
@@ -18,14 +46,15 @@ pub fn connection_id(text: &[u8], dialect: &Dialect, id: u64) -> Option<Vec<u8>>
     while !matches!(cursor.kind(), TokenKind::End | TokenKind::Bad) {
         let name = cursor;
         let starts_item = selects.starts_item(&cursor);
-        let Some(after) = call_end(cursor).or_else(|| variable_end(cursor)) else {
+        let found = known.iter().find_map(|function| Some((*function, end_of(cursor, *function)?)));
+        let Some((function, after)) = found else {
             selects.note(&cursor);
             cursor.bump();
             continue;
         };
         let end = after.before_end;
         rewritten.extend_from_slice(&text[copied..name.token.start]);
-        rewritten.extend_from_slice(id.to_string().as_bytes());
+        rewritten.extend_from_slice(function.value().as_bytes());
         if starts_item && ends_item(&after) {
             let spelt = String::from_utf8_lossy(&text[name.token.start..end]);
             rewritten.extend_from_slice(b" AS ");
@@ -41,12 +70,17 @@ pub fn connection_id(text: &[u8], dialect: &Dialect, id: u64) -> Option<Vec<u8>>
     Some(rewritten)
 }
 
-/// The cursor after `CONNECTION_ID ( )` when that is in hand.
-fn call_end(mut cursor: Cursor<'_>) -> Option<Cursor<'_>> {
+/// The cursor behind a function's call when that is in hand.
+fn end_of(cursor: Cursor<'_>, function: Known) -> Option<Cursor<'_>> {
+    let variable = || matches!(function, Known::ConnectionId(_)).then(|| variable_end(cursor)).flatten();
+    call_end(cursor, function.name()).or_else(variable)
+}
+
+/// The cursor after `NAME ( )` when that is in hand.
+fn call_end<'a>(mut cursor: Cursor<'a>, name: &str) -> Option<Cursor<'a>> {
     let named = match cursor.kind() {
-        TokenKind::Word => cursor.at(W::ConnectionId),
-        TokenKind::QuotedIdentifier => {
-            text::identifier(cursor.token, cursor.text()).eq_ignore_ascii_case("connection_id")
+        TokenKind::Word | TokenKind::QuotedIdentifier => {
+            text::identifier(cursor.token, cursor.text()).eq_ignore_ascii_case(name)
         }
         _ => false,
     };

@@ -10,13 +10,22 @@ use sqluice_sql::{
 const DIALECT: Dialect =
     Dialect { family: Family::MariaDb, version: 101119, modes: Modes::empty(), encoding: Encoding::Utf8 };
 
+const KNOWN: [rewrite::Known; 3] =
+    [rewrite::Known::ConnectionId(42), rewrite::Known::RowCount(-1), rewrite::Known::FoundRows(7)];
+
 fn rewritten(sql: &str) -> Option<String> {
-    rewrite::connection_id(sql.as_bytes(), &DIALECT, 42).map(|text| String::from_utf8(text).unwrap())
+    rewrite::functions(sql.as_bytes(), &DIALECT, &KNOWN).map(|text| String::from_utf8(text).unwrap())
 }
 
 #[track_caller]
 fn assert_rewritten(sql: &str, expected: &str) {
     assert_eq!(rewritten(sql).as_deref(), Some(expected), "{sql}");
+}
+
+#[test]
+fn what_the_last_statement_left_is_put_in() {
+    assert_rewritten("SELECT ROW_COUNT(), found_rows() AS n", "SELECT -1 AS `ROW_COUNT()`, 7 AS n");
+    assert_eq!(rewritten("SELECT row_count, 'FOUND_ROWS()'"), None);
 }
 
 #[test]

@@ -99,6 +99,13 @@ pub struct Parcel {
     origin: Origin,
 }
 
+impl Origin {
+    /// Tells it from every other backend connection that exists.
+    pub fn identity(&self) -> (ServerId, u64) {
+        (self.server, self.thread_id)
+    }
+}
+
 impl Connection {
     /// Whether an idle connection still stands: a server that closed it, or that says something unasked (it was killed,
     /// it was idle for too long), has made the socket readable. Costs no system call while nothing came.
@@ -113,11 +120,13 @@ impl Connection {
     ///
     /// # Errors
     /// It cannot leave (TLS): here it is back, or gone if the system refused.
-    pub fn detach(self) -> Result<Parcel, Option<Connection>> {
+    pub fn detach(self) -> Result<Parcel, Option<Box<Connection>>> {
         let Connection { stream, inbox, origin } = self;
         match stream.detach() {
             Ok(socket) => Ok(Parcel { socket, origin }),
-            Err(net::stream::DetachError::Tls(stream)) => Err(Some(Connection { stream: *stream, inbox, origin })),
+            Err(net::stream::DetachError::Tls(stream)) => {
+                Err(Some(Box::new(Connection { stream: *stream, inbox, origin })))
+            }
             Err(net::stream::DetachError::Io(_)) => Err(None),
         }
     }

@@ -218,10 +218,10 @@ impl Client {
             }
         }
         self.outbox.extend_from_slice(rest);
-        if self.stream.is_tls() {
-            if let Poll::Ready(Err(error)) = Pin::new(&mut self.stream).poll_flush(cx) {
-                return Poll::Ready(Err(error));
-            }
+        if self.stream.is_tls()
+            && let Poll::Ready(Err(error)) = Pin::new(&mut self.stream).poll_flush(cx)
+        {
+            return Poll::Ready(Err(error));
         }
         Poll::Ready(Ok(()))
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cluster::view::ServerId;
 use sql::{Effect, Kind, Value};
 use wire::Status;
 use wire::command::Command;
@@ -9,7 +10,7 @@ use wire::command::Command;
 use super::relay::{Outcome, StateChange};
 use super::request::{Body, Work};
 use super::statements::ClientStatement;
-use super::{Held, Past, Session};
+use super::{Held, Past, Session, TrackWish};
 use crate::route::Pin;
 
 /// Tracked names that are no state to carry to another connection: they report, or are meant for one statement.
@@ -29,10 +30,15 @@ impl Session {
     /// from the statement's text; where none can say, the session is pinned as opaque.
     pub(super) fn learn(&mut self, held: &mut Held, work: &Work, outcome: &Outcome) {
         let succeeded = outcome.error.is_none();
-        self.learn_changes(work, outcome);
+        let sets_tracking =
+            |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if name.starts_with("session_track_"));
+        if self.learn_changes(work, outcome) || work.statement.effects.iter().any(sets_tracking) {
+            // The client's own tracking took the place of ours: it is set again with the next statement.
+            held.lease.origin.tracks = false;
+        }
         if work.runs_text() {
             self.learn_effects(work, outcome, succeeded);
-            self.learn_past(work, outcome);
+            self.learn_past(held.lease.origin.identity(), work, outcome);
         }
         self.learn_statement(held, work, outcome);
         if let Some(status) = outcome.status {
@@ -50,10 +56,12 @@ impl Session {
         held.lease.origin.state = self.state.clone();
     }
 
-    fn learn_changes(&mut self, work: &Work, outcome: &Outcome) {
+    /// Gives whether the client changed what its connection tracks.
+    fn learn_changes(&mut self, work: &Work, outcome: &Outcome) -> bool {
         if outcome.changes.is_empty() {
-            return;
+            return false;
         }
+        let mut tracking_changed = false;
         let state = Arc::make_mut(&mut self.state);
         let mut unexplained = false;
         for change in &outcome.changes {
@@ -61,7 +69,10 @@ impl Session {
                 StateChange::Schema(name) => state.set_schema(Some(name)),
                 StateChange::Variable(name, value) => {
                     let name = name.as_str();
-                    if !REPORTS.contains(&name) && !name.starts_with("session_track_") {
+                    if name.starts_with("session_track_") {
+                        self.wish.set(name, value);
+                        tracking_changed = true;
+                    } else if !REPORTS.contains(&name) {
                         state.set_variable(name, value);
                     }
                 }
@@ -72,6 +83,7 @@ impl Session {
         if unexplained && may_change && work.runs_text() {
             self.pins.put(Pin::Opaque, true);
         }
+        tracking_changed
     }
 
     fn learn_effects(&mut self, work: &Work, outcome: &Outcome, succeeded: bool) {
@@ -96,17 +108,27 @@ impl Session {
             }
             let state = Arc::make_mut(&mut self.state);
             match effect {
+                // The server does not tell a list that does not name itself.
+                Effect::Variable { name, value } if name.starts_with("session_track_") => {
+                    match value {
+                        Value::Literal(literal) => self.wish.set(name, literal.trim_matches('\'')),
+                        Value::Default => {
+                            self.wish = TrackWish::of_servers(&self.cluster.catalog());
+                            true
+                        }
+                        Value::Unknown => self.wish.set(name, "*"),
+                    };
+                }
                 Effect::Variable { name, value: Value::Default } => {
                     let is_text_of_charset = name.starts_with("character_set_") || name.starts_with("collation_");
                     // Their default is known from the tracker, and a connection's login would set another.
-                    if !is_text_of_charset && !self.wish.set(name, "DEFAULT") {
+                    if !is_text_of_charset {
                         state.remove_variable(name);
                     }
                 }
                 Effect::Variable { name, value: Value::Literal(literal) } => {
-                    let meant_for_us = self.wish.set(name, literal);
-                    let reports = REPORTS.contains(&name.as_str()) && name != "timestamp";
-                    if !meant_for_us && !reports && !tracked(name) || name == "timestamp" {
+                    let reports = REPORTS.contains(&name.as_str());
+                    if !reports && !tracked(name) || name == "timestamp" {
                         state.set_variable_literal(name, literal);
                     }
                     if name == "last_insert_id" || name == "identity" {
@@ -130,7 +152,7 @@ impl Session {
     }
 
     /// What LAST_INSERT_ID(), ROW_COUNT(), FOUND_ROWS() and SHOW WARNINGS would say now.
-    fn learn_past(&mut self, work: &Work, outcome: &Outcome) {
+    fn learn_past(&mut self, ran_on: (ServerId, u64), work: &Work, outcome: &Outcome) {
         if work.statement.asks.contains(sql::Asks::DIAGNOSTICS) {
             return;
         }
@@ -140,7 +162,7 @@ impl Session {
             (None, None) => i64::try_from(outcome.affected_rows).unwrap_or(i64::MAX),
             _ => -1,
         };
-        self.past = Past { insert_id, row_count, found_rows, error: outcome.error.clone(), warnings: None };
+        self.past = Past { ran_on, insert_id, row_count, found_rows, error: outcome.error.clone(), warnings: None };
     }
 
     /// Prepared statements: what was prepared, which cursor is open, which long data is used up.

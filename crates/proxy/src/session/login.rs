@@ -3,21 +3,19 @@
 
 use std::rc::Rc;
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
 
-use cluster::accounts::{Accounts, Verifier};
 use cluster::view::Flavour;
-use config::TlsMode;
 use net::Stream;
 use sql::{Dialect, Encoding, Family, Modes};
 use tokio::io::AsyncWriteExt;
-use wire::auth::{Credential, Plugin, Scramble};
+use wire::auth::{Plugin, Scramble};
 use wire::greeting::Greeting;
-use wire::handshake::server::{AwaitResponse, Conversation, Denial, Finish, Method, Proof, Response, Step};
-use wire::handshake::{ChangeUser, Channel, HandshakeResponse, LOGIN_BYTES_MAX, ServerError};
+use wire::handshake::server::{AwaitResponse, Conversation, Finish, Response};
+use wire::handshake::{ChangeUser, HandshakeResponse, LOGIN_BYTES_MAX};
 use wire::{Capabilities, Status};
 
 use super::client::{Client, Request};
+use super::prove::{Proven, Prover, refuse};
 use super::statements::ClientStatements;
 use super::tracking::TrackWish;
 use super::{Identity, Past, Session};
@@ -42,9 +40,6 @@ const OFFERED: Capabilities = MEANINGFUL
     .union(Capabilities::CONNECT_ATTRS)
     .union(Capabilities::PLUGIN_AUTH_LENENC_DATA)
     .union(Capabilities::SESSION_TRACK);
-
-/// How long a failed login waits for the accounts to be read again: the password may have been changed just now.
-const REFRESH_WAIT: Duration = Duration::from_millis(1500);
 
 /// Counts as one of a user's sessions while it lives.
 #[derive(Debug)]
@@ -85,13 +80,6 @@ struct Door {
     stream: Stream,
 }
 
-/// Who a client has proved to be.
-struct Proven {
-    user: Arc<str>,
-    credential: Arc<Credential>,
-    finish: Finish,
-}
-
 /// Lets a client in.
 pub async fn log_in(
     worker: Rc<Worker>,
@@ -114,10 +102,10 @@ pub async fn log_in(
         Ok(session) => session,
         Err((mut stream, refusal)) => return Err(refuse(&mut stream, proven.finish, &refusal).await),
     };
-    if let Some(schema) = &login.schema {
-        if let Err(refusal) = session.enter_schema(schema).await {
-            return Err(refuse(&mut session.client.stream, proven.finish, &refusal).await);
-        }
+    if let Some(schema) = &login.schema
+        && let Err(refusal) = session.enter_schema(schema).await
+    {
+        return Err(refuse(&mut session.client.stream, proven.finish, &refusal).await);
     }
     session.login_state = session.state.clone();
     session.status = session.status_at_rest();
@@ -309,248 +297,6 @@ fn identify(
     Ok(Identity { user: proven.user.clone(), key: Arc::new(key), collation, split, connections_max, _session: session })
 }
 
-async fn refuse(stream: &mut Stream, finish: Finish, refusal: &Refusal) -> SessionEnd {
-    let mut out = Vec::new();
-    let sqlstate = String::from_utf8_lossy(&refusal.sqlstate).into_owned();
-    let error = ServerError { code: refusal.code, sqlstate: Some(sqlstate), message: refusal.message.clone() };
-    finish.refuse(&error, &mut out);
-    // A client that is gone already has nothing to hear.
-    let _ = stream.write_all(&out).await;
-    let _ = stream.shutdown().await;
-    SessionEnd::LoginRefused(refusal.message.clone())
-}
-
-/// Proves who a client is, at login and at COM_CHANGE_USER.
-struct Prover<'a> {
-    worker: &'a Worker,
-    cluster: &'a ClusterHere,
-    listener: &'a ListenerShared,
-    stream: &'a mut Stream,
-}
-
-impl Prover<'_> {
-    async fn prove(
-        &mut self,
-        conversation: Conversation,
-        user: &[u8],
-        plugin: Option<&[u8]>,
-        answer: &[u8],
-    ) -> Result<Proven, SessionEnd> {
-        let channel = conversation.channel();
-        let user: Arc<str> = String::from_utf8_lossy(user).into();
-        if self.listener.settings.load().tls.mode == TlsMode::Required && channel == Channel::Open {
-            let refusal =
-                Refusal::own(3159, b"HY000", "connections using insecure transport are prohibited (listener tls)");
-            return Err(refuse(self.stream, conversation.finish(), &refusal).await);
-        }
-        let method = self.method(&user, channel).await;
-        let method = match method {
-            Ok(method) => method,
-            Err(refusal) => return Err(refuse(self.stream, conversation.finish(), &refusal).await),
-        };
-        // A native answer can be checked again, should the accounts turn out to be old.
-        let native = matches!(method, Method::Native { .. });
-        let mut out = Vec::new();
-        let mut step = conversation.begin(method, plugin, answer, &mut out);
-        let (proof, finish) = loop {
-            self.stream.write_all(&out).await.map_err(SessionEnd::ClientLost)?;
-            self.stream.flush().await.map_err(SessionEnd::ClientLost)?;
-            out.clear();
-            match step.map_err(|error| SessionEnd::ClientMisbehaved(error.to_string()))? {
-                Step::Proven(proof, finish) => break (proof, finish),
-                Step::Denied(denial, finish) => {
-                    if native {
-                        self.refresh_accounts().await;
-                    }
-                    let refusal = self.denied(&user, Some(denial), answer);
-                    return Err(refuse(self.stream, finish, &refusal).await);
-                }
-                Step::Await(next) => {
-                    let packet = net::packets::read(self.stream, LOGIN_BYTES_MAX).await;
-                    let packet = packet.map_err(|error| SessionEnd::ClientMisbehaved(error.to_string()))?;
-                    step = next.handle(packet.received(), &mut out);
-                }
-            }
-        };
-        match self.credential(&user, proof).await {
-            Ok(credential) => Ok(Proven { user, credential, finish }),
-            Err(refusal) => Err(refuse(self.stream, finish, &refusal).await),
-        }
-    }
-
-    /// How this user's password is checked: by the configuration, by what the servers' account says, or by the servers.
-    async fn method(&self, user: &Arc<str>, channel: Channel) -> Result<Method, Refusal> {
-        let config = self.worker.shared.config.load_full();
-        match config.users.get(&**user).map(|own| &own.credential) {
-            Some(config::Credential::Password(password)) => {
-                return Ok(Method::CachingSha2 {
-                    remembered: Some(wire::auth::caching_sha2::stage2(&wire::auth::caching_sha2::stage1(
-                        password.expose(),
-                    ))),
-                    rsa: self.worker.shared.rsa_key(),
-                });
-            }
-            Some(config::Credential::NativeHash(hash)) => {
-                if let Ok(stage2) = <[u8; 20]>::try_from(hash.expose()) {
-                    return Ok(Method::Native { stage2 });
-                }
-            }
-            Some(config::Credential::Servers) | None => {}
-        }
-        let published = &self.cluster.shared.published;
-        let address = self.stream.peer_ip();
-        let mut accounts = published.accounts.load_full();
-        if accounts.number == 0 || (accounts.readable && accounts.find(user, address).is_none()) {
-            // Perhaps the account was made just now.
-            accounts = self.refresh_accounts().await;
-        }
-        if !accounts.readable {
-            return Ok(self.pass_through(user));
-        }
-        let Some(account) = accounts.find(user, address) else {
-            // A check that nobody can pass tells no more than a wrong password does.
-            let stage2 = wire::auth::new_scramble().map_err(|error| Refusal::own(1045, b"28000", error))?;
-            return Ok(Method::Native { stage2 });
-        };
-        if account.locked {
-            let message = "Access denied, this account is locked".to_owned();
-            return Err(Refusal { code: 4151, sqlstate: *b"HY000", message });
-        }
-        if account.tls_required && channel == Channel::Open {
-            return Err(self.denied(user, None, b"x"));
-        }
-        for verifier in &account.verifiers {
-            match verifier {
-                Verifier::Native(stage2) => return Ok(Method::Native { stage2: *stage2 }),
-                Verifier::Empty => return Ok(Method::Empty),
-                Verifier::CachingSha2 => return Ok(self.pass_through(user)),
-                Verifier::Other(_) => {}
-            }
-        }
-        match account.verifiers.first() {
-            Some(Verifier::Other(plugin)) => Err(Refusal::own(
-                1251,
-                b"08004",
-                format_args!(
-                    "account '{user}'@'{}' uses authentication plugin '{plugin}', which is not supported",
-                    account.host
-                ),
-            )),
-            _ => Err(self.denied(user, None, b"x")),
-        }
-    }
-
-    fn pass_through(&self, user: &str) -> Method {
-        Method::CachingSha2 {
-            remembered: self.cluster.shared.keyring.sha2_stage2(user),
-            rsa: self.worker.shared.rsa_key(),
-        }
-    }
-
-    /// Asks for the accounts to be read again, and waits for that a little.
-    async fn refresh_accounts(&self) -> Arc<Accounts> {
-        let published = &self.cluster.shared.published;
-        let before = published.accounts.load().number;
-        let deadline = tokio::time::Instant::now() + REFRESH_WAIT;
-        published.request_accounts_refresh();
-        loop {
-            let changed = self.cluster.changed.notified();
-            let accounts = published.accounts.load_full();
-            if accounts.number != before || tokio::time::timeout_at(deadline, changed).await.is_err() {
-                return accounts;
-            }
-        }
-    }
-
-    /// What Sqluice logs in to servers with for this user from now on.
-    async fn credential(&self, user: &Arc<str>, proof: Proof) -> Result<Arc<Credential>, Refusal> {
-        let keyring = &self.cluster.shared.keyring;
-        let config = self.worker.shared.config.load_full();
-        if let Some(config::Credential::Password(password)) = config.users.get(&**user).map(|own| &own.credential) {
-            let right = match &proof {
-                Proof::Password(given) => wire::auth::equal(given, password.expose()),
-                Proof::CachingSha2Stage1(_) => true,
-                Proof::Empty => password.expose().is_empty(),
-                Proof::NativeStage1(_) => false,
-            };
-            return match right {
-                true => Ok(keyring.remember(user, Credential::password(password.expose().to_vec()))),
-                false => Err(self.denied(user, Some(Denial::WrongPassword), b"x")),
-            };
-        }
-        let credential = match proof {
-            Proof::Empty => Credential::Empty,
-            Proof::NativeStage1(stage1) => return Ok(keyring.remember(user, Credential::NativeStage1(stage1))),
-            Proof::CachingSha2Stage1(_) => match keyring.credential(user) {
-                Some(known) => return Ok(known),
-                None => return Err(self.denied(user, Some(Denial::WrongPassword), b"x")),
-            },
-            Proof::Password(password) => Credential::Password(password),
-        };
-        self.try_on_server(user, credential).await
-    }
-
-    /// A password that only a server can check is tried on one.
-    async fn try_on_server(&self, user: &Arc<str>, credential: Credential) -> Result<Arc<Credential>, Refusal> {
-        let keyring = &self.cluster.shared.keyring;
-        if keyring.credential(user).is_some_and(|known| *known == credential) {
-            return Ok(keyring.remember(user, credential));
-        }
-        if !keyring.may_try(user, Instant::now()) {
-            let why = format_args!("too many failed logins of user '{user}' lately; try again in a second");
-            return Err(Refusal::own(1045, b"28000", why));
-        }
-        let shared = &self.cluster.shared;
-        let view = self.cluster.view();
-        let up = |server: &&cluster::view::ServerView| server.health == cluster::view::Health::Up;
-        let primary = view.primary.and_then(|id| view.server(id));
-        let mut last = Refusal::no_server("server", Duration::ZERO, "none is up to check the password");
-        for server in
-            primary.into_iter().chain(view.servers.iter().filter(up).filter(|server| Some(server.id) != view.primary))
-        {
-            let settings = shared.settings.load_full();
-            let target = net::client::Target {
-                address: shared.address_of(server),
-                timeout: settings.pool.connect_timeout,
-                tls: settings.tls.clone(),
-                keepalive: net::stream::Keepalive::default(),
-            };
-            let login = wire::handshake::client::LoginRequest {
-                user: user.as_bytes().to_vec(),
-                credential: credential.clone(),
-                schema: None,
-                capabilities: Capabilities::PROTOCOL_41 | Capabilities::TRANSACTIONS,
-                collation: wire::handshake::client::COLLATION_FALLBACK,
-                packet_bytes_max: 1 << 24,
-                attributes: vec![(b"program_name".to_vec(), b"sqluice".to_vec())],
-                rsa: wire::handshake::client::RsaPolicy::AskServer,
-            };
-            match net::client::connect(&target, login).await {
-                Ok(_) => return Ok(keyring.remember(user, credential)),
-                Err(error) => match error.server_error() {
-                    Some(said) if said.code == 1045 => {
-                        return Err(self.denied(user, Some(Denial::WrongPassword), b"x"));
-                    }
-                    Some(said) => last = Refusal::of_server(said.code, said.sqlstate.as_deref(), &said.message),
-                    None => last = Refusal::no_server("server", Duration::ZERO, &error.to_string()),
-                },
-            }
-        }
-        Err(last)
-    }
-
-    /// The server's own words for a failed login.
-    fn denied(&self, user: &str, denial: Option<Denial>, answer: &[u8]) -> Refusal {
-        let host = self.stream.peer_ip().map_or_else(|| "localhost".into(), |ip| ip.to_string());
-        let using = if answer.is_empty() { "NO" } else { "YES" };
-        let mut message = format!("Access denied for user '{user}'@'{host}' (using password: {using})");
-        if let Some(denial @ (Denial::NeedsTls | Denial::CannotSwitch)) = denial {
-            message = format!("{message}; sqluice: {denial}");
-        }
-        Refusal { code: 1045, sqlstate: *b"28000", message }
-    }
-}
-
 impl Session {
     async fn accept(&mut self, finish: Finish) -> Result<(), SessionEnd> {
         let mut payload = Vec::new();
@@ -598,10 +344,10 @@ impl Session {
         let catalog = self.cluster.catalog();
         self.wish = TrackWish::of_servers(&catalog);
         self.state = Arc::new(StateMap::after_login(&catalog, collation, None));
-        if let Some(schema) = &change.schema {
-            if let Err(refusal) = self.enter_schema(schema).await {
-                return Err(refuse(&mut self.client.stream, proven.finish, &refusal).await);
-            }
+        if let Some(schema) = &change.schema
+            && let Err(refusal) = self.enter_schema(schema).await
+        {
+            return Err(refuse(&mut self.client.stream, proven.finish, &refusal).await);
         }
         self.login_state = self.state.clone();
         self.status = self.status_at_rest();

@@ -34,6 +34,8 @@ pub enum Purpose {
     Schema,
     /// Variables were set for the session.
     Variables,
+    /// The session's last error was raised again, so that its diagnostics can be asked for.
+    Signal,
     /// A statement was prepared again for an execution.
     Prepare(StatementKey),
 }
@@ -177,6 +179,10 @@ impl Relay<'_> {
         let mut run = Run::default();
         let mut taken = 0;
         while let Some(expected) = self.pending.front_mut() {
+            if expected.exchange.is_over() {
+                self.pending.pop_front();
+                continue;
+            }
             let is_client = matches!(expected.purpose, Purpose::Client);
             match expected.exchange.advance(&bytes[taken..])? {
                 Advance::Pass(n) => {
@@ -323,7 +329,8 @@ impl Relay<'_> {
     }
 
     fn fix_up_packet(&mut self, packet: &Packet<'_>) -> Result<(), RelayError> {
-        if let Event::Error(error) = packet.event {
+        let is_signal = matches!(self.pending.front(), Some(Expected { purpose: Purpose::Signal, .. }));
+        if let (Event::Error(error), false) = (packet.event, is_signal) {
             let message = String::from_utf8_lossy(error.message).into_owned();
             return Err(RelayError::FixUp(Refusal { code: error.code, sqlstate: error.sqlstate, message }));
         }

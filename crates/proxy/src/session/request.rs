@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use sql::rewrite::Known;
 use sql::{Access, Asks, Effect, Kind, Statement, TransactionStep, Why};
 use wire::command::{Command, MULTI_STATEMENTS_OFF, MULTI_STATEMENTS_ON};
 use wire::exchange::Expect;
@@ -176,11 +177,12 @@ impl Session {
 
     async fn understand_query(&mut self, request: &Request, text: &[u8]) -> Result<Understood, SessionEnd> {
         let statement = self.classify(text);
-        if statement.kind == Kind::Kill && statement.parts == 1 {
-            if let Some(Effect::Kill { query_only, id: Some(id) }) = statement.effects.first() {
-                self.kill(request, Some(*id), *query_only).await;
-                return Ok(Understood::Answered);
-            }
+        if statement.kind == Kind::Kill
+            && statement.parts == 1
+            && let Some(Effect::Kill { query_only, id: Some(id) }) = statement.effects.first()
+        {
+            self.kill(request, Some(*id), *query_only).await;
+            return Ok(Understood::Answered);
         }
         if statement.asks.contains(Asks::DIAGNOSTICS) && self.answer_warnings(text) {
             return Ok(Understood::Answered);
@@ -194,12 +196,16 @@ impl Session {
         Ok(Understood::Work(Work { command: Command::Query, statement: Rc::new(statement), body, expect }))
     }
 
-    /// The text with what only Sqluice knows put in: the id that the client knows its connection by.
+    /// The text with what only Sqluice knows put in: the id that the client knows its connection by, and what the last
+    /// statement left, when the connection that ran it may serve another session by now.
     fn rewritten(&self, text: &[u8], asks: Asks) -> Option<Vec<u8>> {
-        if !asks.contains(Asks::CONNECTION_ID) {
+        if !asks.intersects(Asks::CONNECTION_ID | Asks::ROW_COUNT | Asks::FOUND_ROWS) {
             return None;
         }
-        sql::rewrite::connection_id(text, &self.dialect.1, u64::from(self.handle.id))
+        let id = Known::ConnectionId(u64::from(self.handle.id));
+        let past = [id, Known::RowCount(self.past.row_count), Known::FoundRows(self.past.found_rows)];
+        let known = if self.held.is_some() { &past[..1] } else { &past[..] };
+        sql::rewrite::functions(text, &self.dialect.1, known)
     }
 
     fn understand_prepare(&mut self, request: &Request, text: &[u8]) -> Result<Understood, SessionEnd> {

@@ -14,6 +14,7 @@ use super::client::Request;
 use super::relay::{Expected, Outcome, Purpose, Relay, RelayError};
 use super::request::{Body, Work};
 use super::{Held, Session};
+use crate::error::Refusal;
 use crate::pool::{Connection, StatementKey};
 use crate::state::StateMap;
 
@@ -137,7 +138,8 @@ impl Session {
 
     /// What the session's last statement left behind, for a connection on which it did not run.
     fn give_past(&self, connection: &Connection, asks: Asks, out: &mut Outgoing) {
-        if connection.origin.last_session == self.handle.id {
+        let ran_here = self.past.ran_on == connection.origin.identity();
+        if !self.pins.is_empty() || (ran_here && connection.origin.last_session == self.handle.id) {
             return;
         }
         if asks.contains(Asks::LAST_INSERT_ID) {
@@ -145,8 +147,12 @@ impl Session {
             out.command(connection, Command::Query, set.as_bytes(), Purpose::Variables, Expect::Results);
         }
         if asks.contains(Asks::DIAGNOSTICS) {
-            // Any statement clears another session's warnings.
-            out.command(connection, Command::Query, b"DO 0", Purpose::Variables, Expect::Results);
+            // Any statement clears another session's warnings, and an error can be raised again.
+            let (text, purpose) = match &self.past.error {
+                Some(error) => (signal(error), Purpose::Signal),
+                None => ("DO 0".to_owned(), Purpose::Variables),
+            };
+            out.command(connection, Command::Query, text.as_bytes(), purpose, Expect::Results);
         }
     }
 
@@ -214,10 +220,10 @@ impl Session {
         let Some(known) = self.statements.find_mut(id) else { return Ok(()) };
         match Execute::parse(arguments, known.parameters) {
             Ok(execute) => {
-                if let Some(types) = execute.types {
-                    if known.types.as_deref() != Some(types) {
-                        known.types = Some(types.into());
-                    }
+                if let Some(types) = execute.types
+                    && known.types.as_deref() != Some(types)
+                {
+                    known.types = Some(types.into());
                 }
                 out.packet(|bytes| execute.write(bytes, server_id, known.types.as_deref()));
             }
@@ -282,6 +288,15 @@ impl Session {
             Err(_) => false,
         }
     }
+}
+
+/// A statement that raises an error again.
+fn signal(error: &Refusal) -> String {
+    // MESSAGE_TEXT holds 128 characters.
+    let message: String = error.message.chars().take(128).collect();
+    let message = sql::text::literal(message.as_bytes(), sql::Encoding::Utf8).unwrap_or_else(|| "''".into());
+    let state = String::from_utf8_lossy(&error.sqlstate);
+    format!("SIGNAL SQLSTATE '{state}' SET MYSQL_ERRNO={}, MESSAGE_TEXT={message}", error.code)
 }
 
 /// Writes to a server.

@@ -34,7 +34,7 @@ pub struct ClientStatement {
 #[derive(Debug, Default)]
 pub struct ClientStatements {
     last_id: u32,
-    known: Option<Box<HashMap<u32, ClientStatement, RandomState>>>,
+    known: Option<HashMap<u32, ClientStatement, RandomState>>,
 }
 
 impl ClientStatements {

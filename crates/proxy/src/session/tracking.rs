@@ -33,7 +33,11 @@ impl TrackWish {
     /// The client set a tracking variable. Gives whether it was one.
     pub fn set(&mut self, name: &str, value: &str) -> bool {
         match name {
-            "session_track_system_variables" => self.variables = value.trim_matches('\'').to_owned(),
+            // A client that adds to what it found has found Sqluice's own `*`, which it did not ask for.
+            "session_track_system_variables" if value.starts_with("*,") => {
+                self.variables = format!("{DEFAULT_VARIABLES}{}", &value[1..]);
+            }
+            "session_track_system_variables" => self.variables = value.to_owned(),
             "session_track_schema" => self.schema = is_on(value),
             "session_track_state_change" => self.state = is_on(value),
             _ => return false,
@@ -101,7 +105,7 @@ mod tests {
         };
         let mut wish = TrackWish::of_servers(&Catalog::default());
         assert_eq!(heard(&wish), 1, "autocommit only");
-        assert!(wish.set("session_track_system_variables", "'*'"));
+        assert!(wish.set("session_track_system_variables", "*,sql_mode"));
         assert_eq!(heard(&wish), 2);
         assert!(wish.set("session_track_state_change", "1"));
         assert_eq!(heard(&wish), 3);

@@ -1,0 +1,78 @@
+//! Waiting for a connection: first come, first served, and nothing granted is ever lost.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::{Connection, Key, Pools, ServerPool};
+
+/// A statement that waits for a connection.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    pub key: Arc<Key>,
+    pub grant: oneshot::Sender<Grant>,
+}
+
+/// What it gets.
+#[derive(Debug)]
+pub(super) enum Grant {
+    Connection(Box<Connection>),
+    /// The right to open one.
+    Permit,
+}
+
+/// A place in the queue. What was granted and not taken, because the session ended or its time was over, goes to the
+/// next in the queue.
+pub(super) struct Ticket {
+    pools: Rc<Pools>,
+    pool: Rc<ServerPool>,
+    pub granted: oneshot::Receiver<Grant>,
+}
+
+impl Ticket {
+    pub(super) fn new(pools: Rc<Pools>, pool: Rc<ServerPool>, granted: oneshot::Receiver<Grant>) -> Ticket {
+        pool.quota.begin_waiting(pools.worker);
+        pools.worker_stats.waiting.add(1);
+        pools.worker_stats.waited.add_one();
+        Ticket { pools, pool, granted }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.pool.quota.end_waiting(self.pools.worker);
+        self.pools.worker_stats.waiting.add(-1);
+        self.granted.close();
+        match self.granted.try_recv() {
+            Ok(Grant::Connection(connection)) => self.pools.put(&self.pool, *connection),
+            Ok(Grant::Permit) => self.pools.permit_free(&self.pool),
+            Err(_) => {}
+        }
+    }
+}
+
+/// The right to a connection that is being opened; given back unless it is kept.
+pub(super) struct Permit {
+    pools: Rc<Pools>,
+    pool: Rc<ServerPool>,
+    kept: bool,
+}
+
+impl Permit {
+    pub(super) fn new(pools: Rc<Pools>, pool: Rc<ServerPool>) -> Permit {
+        Permit { pools, pool, kept: false }
+    }
+
+    pub(super) fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.pools.permit_free(&self.pool);
+        }
+    }
+}

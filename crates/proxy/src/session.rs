@@ -26,13 +26,13 @@ use wire::Status;
 
 use crate::error::{Refusal, SessionEnd};
 use crate::pool::{Key, Lease, UserLease};
-use crate::route::{self, Facts, Pins, Route};
+use crate::route::{self, Facts, Pins, Route, Target};
 use crate::shared::{ListenerShared, NewClient, SessionHandle};
 use crate::state::StateMap;
 use crate::worker::{ClusterHere, Worker};
 use checkout::Attempts;
 use client::{Client, Request};
-use relay::{Outcome, Relay, RelayError};
+use relay::{Outcome, Relay, RelayError, Withhold};
 use request::{Understood, Work};
 use statements::ClientStatements;
 use tracking::TrackWish;
@@ -210,7 +210,7 @@ impl Session {
             Understood::Work(work) => work,
             Understood::Answered => return self.client.flush().await.map_err(SessionEnd::ClientLost),
         };
-        let route = self.route(&work);
+        let mut route = self.route(&work);
         let mut attempts = Attempts::new();
         loop {
             let mut held = match self.checkout(&route, &mut attempts).await {
@@ -218,7 +218,7 @@ impl Session {
                 Err(refusal) => return self.refuse(request, &refusal).await,
             };
             let started = Instant::now();
-            match self.exchange(&mut held, &work, request).await {
+            match self.exchange(&mut held, &work, &route, request).await {
                 Ok(outcome) => {
                     self.count(&held, &work, &outcome, started);
                     self.learn(&mut held, &work, &outcome);
@@ -226,7 +226,7 @@ impl Session {
                 }
                 Err((error, outcome)) => {
                     self.cluster.loads.end(held.lease.server());
-                    self.recover(request, &work, &route, held, error, &outcome, &mut attempts).await?;
+                    self.recover(request, &work, &mut route, held, error, &outcome, &mut attempts).await?;
                 }
             }
         }
@@ -255,24 +255,36 @@ impl Session {
         &mut self,
         held: &mut Held,
         work: &Work,
+        route: &Route,
         request: &Request,
     ) -> Result<Outcome, (RelayError, Outcome)> {
         self.handle.begin_statement(held.lease.server(), held.lease.origin.thread_id);
         self.cluster.loads.begin(held.lease.server());
         let prepare_as = if work.prepares() { self.statements.next_id() } else { 0 };
         let pending = self.send(held, work, request).await.map_err(|error| (error, Outcome::default()))?;
+        let withhold = Self::withheld(route, held.lease.server(), self.cluster.view().primary);
         let mut relay = Relay {
             worker: &self.worker,
             client: &mut self.client,
             connection: &mut held.lease,
             pending,
             wish: &self.wish,
+            withhold,
             prepare_as,
             outcome: Outcome::default(),
         };
         match relay.run().await {
             Ok(()) => Ok(relay.outcome),
             Err(error) => Err((error, relay.outcome)),
+        }
+    }
+
+    /// Which errors of this server another one may not have.
+    fn withheld(route: &Route, server: ServerId, primary: Option<ServerId>) -> Withhold {
+        match route.target {
+            Target::Primary => Withhold::ReadOnly,
+            Target::Reader if primary.is_some_and(|primary| primary != server) => Withhold::NotYetHere,
+            Target::Reader | Target::Pinned | Target::Named(_) => Withhold::Nothing,
         }
     }
 
@@ -283,12 +295,16 @@ impl Session {
         &mut self,
         request: &Request,
         work: &Work,
-        route: &Route,
+        route: &mut Route,
         held: Held,
         error: RelayError,
         outcome: &Outcome,
         attempts: &mut Attempts,
     ) -> Result<(), SessionEnd> {
+        let error = match error {
+            RelayError::Withheld(refusal) => return self.go_elsewhere(route, held, refusal, attempts).await,
+            error => error,
+        };
         let server = held.lease.server();
         let name = held.lease.server_name().clone();
         let stats = held.lease.stats().clone();
@@ -296,6 +312,7 @@ impl Session {
         self.handle.end_statement(kill::KILL_WAIT).await;
         let refusal = match error {
             RelayError::Client(error) => return Err(SessionEnd::ClientLost(error)),
+            RelayError::Withheld(refusal) => refusal,
             RelayError::FixUp(refusal) => {
                 tracing::warn!(server = %name, error = refusal.message, "a connection could not take a session's state");
                 refusal
@@ -306,16 +323,11 @@ impl Session {
                     server,
                     kind: cluster::observation::EvidenceKind::ConnectionLost,
                 });
-                let during =
-                    if route.target == route::Target::Pinned { "in a pinned session" } else { "during a statement" };
+                let during = if route.target == Target::Pinned { "in a pinned session" } else { "during a statement" };
                 Refusal::lost(&name, &format!("{during}: {error}"))
             }
         };
-        if route.target != route::Target::Pinned
-            && !outcome.delivered
-            && work.may_run_twice()
-            && attempts.failed_on(server)
-        {
+        if route.target != Target::Pinned && !outcome.delivered && work.may_run_twice() && attempts.failed_on(server) {
             stats.retries.add_one();
             return Ok(());
         }
@@ -327,6 +339,28 @@ impl Session {
         self.client.put_error(request.sequence.wrapping_add(1), &refusal);
         self.worker.stats.own_errors.add_one();
         Err(SessionEnd::ServerLost(refusal.message))
+    }
+
+    /// The server refused what another one may do: a primary that has become read-only is waited for in its new place,
+    /// what a replica has not heard of yet is asked of the primary, whose answer is final.
+    async fn go_elsewhere(
+        &mut self,
+        route: &mut Route,
+        held: Held,
+        refusal: Refusal,
+        attempts: &mut Attempts,
+    ) -> Result<(), SessionEnd> {
+        let server = held.lease.server();
+        held.lease.stats().retries.add_one();
+        if route.target == Target::Primary {
+            let kind = cluster::observation::EvidenceKind::ReadOnly;
+            self.cluster.shared.published.evidence(cluster::observation::Evidence { server, kind });
+            attempts.refused(server, refusal);
+        } else {
+            route.target = Target::Primary;
+        }
+        self.release(held).await;
+        Ok(())
     }
 
     /// Answers with an error of Sqluice's own; the session goes on.

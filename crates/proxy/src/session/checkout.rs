@@ -29,12 +29,22 @@ pub struct Attempts {
     avoid: Vec<ServerId>,
     failures: usize,
     last_error: Option<String>,
+    /// What the client is told when no other server turns up.
+    refusal: Option<Refusal>,
+    /// Since when the statement waits for a server that fits.
+    held_since: Option<Instant>,
 }
 
 impl Attempts {
     /// Nothing yet.
     pub fn new() -> Attempts {
         Attempts::default()
+    }
+
+    /// This server refused the statement, which has done nothing; no other may turn up.
+    pub fn refused(&mut self, server: ServerId, refusal: Refusal) {
+        self.avoid.push(server);
+        self.refusal = Some(refusal);
     }
 
     /// The statement failed on this server, which is avoided from now on. Gives whether another try is allowed.
@@ -59,7 +69,6 @@ impl Session {
         let Some(user) = users.acquire(&self.identity.user, self.identity.connections_max, wait).await else {
             return Err(Refusal::pool_wait("any", wait, "max_connections_per_user"));
         };
-        let mut hold = Hold::default();
         loop {
             let view = self.cluster.view();
             let changed = self.cluster.changed.notified();
@@ -68,9 +77,11 @@ impl Session {
             let chosen = select(&view, &route.target, &self.cluster.loads, preferences, Instant::now());
             let Some(server) = chosen.and_then(|id| view.server(id)) else {
                 let limit = self.listener.settings.load().hold;
-                let _waiting = hold.begin(self, limit, route, &view, attempts)?;
-                let pace = if attempts.avoid.is_empty() { limit } else { RETRY_PACE };
-                let _ = tokio::time::timeout(pace.min(hold.left(limit)), changed).await;
+                let _waiting = self.hold(limit, route, &view, attempts)?;
+                let left = attempts.held_since.map_or(limit, |since| limit.saturating_sub(since.elapsed()));
+                let pace = if attempts.avoid.is_empty() { left } else { left.min(RETRY_PACE) };
+                // Whether the view has changed or the time is over shows when it is looked at again.
+                let _ = tokio::time::timeout(pace, changed).await;
                 // Another view, or some time: who failed before may be good again.
                 attempts.avoid.clear();
                 continue;
@@ -111,7 +122,7 @@ impl Session {
         let mut held = self.checkout(&route, &mut Attempts::new()).await?;
         match self.bring_to_state(&mut held).await {
             Ok(()) => {}
-            Err(RelayError::FixUp(refusal)) => return Err(refusal),
+            Err(RelayError::FixUp(refusal) | RelayError::Withheld(refusal)) => return Err(refusal),
             Err(RelayError::Server(error)) => return Err(Refusal::lost(held.lease.server_name(), &error)),
             Err(RelayError::Client(error)) => return Err(Refusal::own(1047, b"08S01", error)),
         }
@@ -151,49 +162,40 @@ impl Session {
     }
 }
 
-/// A statement that waits for a view with what it needs.
-#[derive(Debug, Default)]
-struct Hold {
-    since: Option<Instant>,
-}
-
-impl Hold {
-    /// Goes on waiting, unless its time is over or too many wait.
-    fn begin<'a>(
-        &mut self,
-        session: &'a Session,
+impl Session {
+    /// A statement waits for a view with what it needs, unless its time is over or too many wait.
+    fn hold(
+        &self,
         limit: Duration,
         route: &Route,
         view: &View,
-        attempts: &Attempts,
-    ) -> Result<Holding<'a>, Refusal> {
-        let stats = &session.worker.stats;
-        let since = *self.since.get_or_insert_with(|| {
+        attempts: &mut Attempts,
+    ) -> Result<Holding<'_>, Refusal> {
+        let stats = &self.worker.stats;
+        let since = *attempts.held_since.get_or_insert_with(|| {
             stats.held.add_one();
             Instant::now()
         });
         let waited = since.elapsed();
-        let too_many = stats.holding.get() >= i64::from(session.cluster.shared.settings.load().pool.wait_max);
-        if waited >= limit || too_many {
-            stats.hold_timeouts.add_one();
-            let why = match &attempts.last_error {
-                Some(error) => error.clone(),
-                None => reasons(view),
-            };
-            let why = if too_many { format!("pool.wait_max statements wait already; {why}") } else { why };
-            let needs = match &route.target {
-                Target::Reader => "server that takes reads".to_owned(),
-                Target::Named(name) => format!("server '{name}'"),
-                Target::Primary | Target::Pinned => "primary".to_owned(),
-            };
-            return Err(Refusal::no_server(&format!("{needs} of cluster '{}'", view.cluster), waited, &why));
+        let too_many = stats.holding.get() >= i64::from(self.cluster.shared.settings.load().pool.wait_max);
+        if waited < limit && !too_many {
+            stats.holding.add(1);
+            return Ok(Holding(stats));
         }
-        stats.holding.add(1);
-        Ok(Holding(stats))
-    }
-
-    fn left(&self, limit: Duration) -> Duration {
-        self.since.map_or(limit, |since| limit.saturating_sub(since.elapsed()))
+        stats.hold_timeouts.add_one();
+        if let Some(refusal) = &attempts.refusal {
+            return Err(refusal.clone());
+        }
+        let mut why = attempts.last_error.clone().unwrap_or_else(|| reasons(view));
+        if too_many {
+            why = format!("pool.wait_max statements wait already; {why}");
+        }
+        let needs = match &route.target {
+            Target::Reader => "server that takes reads".to_owned(),
+            Target::Named(name) => format!("server '{name}'"),
+            Target::Primary | Target::Pinned => "primary".to_owned(),
+        };
+        Err(Refusal::no_server(&format!("{needs} of cluster '{}'", view.cluster), waited, &why))
     }
 }
 

@@ -94,6 +94,34 @@ pub enum RelayError {
     Server(String),
     /// A fix-up was refused: the statement behind it must not count.
     FixUp(Refusal),
+    /// The server refused the statement in a way that another server may not, and the client has not heard of it. The
+    /// connection is as good as before.
+    Withheld(Refusal),
+}
+
+/// Which errors of the statement are not for the client while another server may do better.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Withhold {
+    /// None.
+    #[default]
+    Nothing,
+    /// Those of a server that is read-only: it is the primary no more, and has done nothing.
+    ReadOnly,
+    /// Those of a replica that has not heard of a schema, table, column or routine yet.
+    NotYetHere,
+}
+
+impl Withhold {
+    fn applies(self, error: &reply::ServerError<'_>) -> bool {
+        match self {
+            Withhold::Nothing => false,
+            // 1290 names the option in the way; only read_only says that this is the wrong server.
+            Withhold::ReadOnly => {
+                error.code == 1836 || error.code == 1290 && memchr::memmem::find(error.message, b"read-only").is_some()
+            }
+            Withhold::NotYetHere => matches!(error.code, 1049 | 1054 | 1146 | 1305 | 1370),
+        }
+    }
 }
 
 impl From<Malformed> for RelayError {
@@ -115,6 +143,8 @@ pub struct Relay<'a> {
     pub pending: VecDeque<Expected>,
     /// What of session tracking the client wants to hear.
     pub wish: &'a TrackWish,
+    /// Errors that are not for the client.
+    pub withhold: Withhold,
     /// The id that a client prepares under.
     pub prepare_as: u32,
     /// What was learned.
@@ -279,7 +309,12 @@ impl Relay<'_> {
             }
             Event::Error(error) => {
                 let message = String::from_utf8_lossy(error.message).into_owned();
-                self.outcome.error = Some(Refusal { code: error.code, sqlstate: error.sqlstate, message });
+                let refusal = Refusal { code: error.code, sqlstate: error.sqlstate, message };
+                let untouched = !self.outcome.delivered && run.end == run.start;
+                if untouched && self.pending.len() == 1 && self.withhold.applies(&error) && end == bytes.len() {
+                    return Err(RelayError::Withheld(refusal));
+                }
+                self.outcome.error = Some(refusal);
             }
             Event::Prepared(prepared) => {
                 self.outcome.prepared = Some(prepared);

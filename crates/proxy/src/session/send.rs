@@ -11,7 +11,7 @@ use wire::exchange::{Exchange, Expect};
 use wire::packet;
 
 use super::client::Request;
-use super::relay::{Expected, Outcome, Purpose, Relay, RelayError};
+use super::relay::{Expected, Outcome, Purpose, Relay, RelayError, Withhold};
 use super::request::{Body, Work};
 use super::{Held, Session};
 use crate::error::Refusal;
@@ -195,6 +195,7 @@ impl Session {
             connection,
             pending: std::mem::take(&mut out.pending),
             wish: &self.wish,
+            withhold: Withhold::Nothing,
             prepare_as: 0,
             outcome: Outcome::default(),
         };

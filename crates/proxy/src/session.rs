@@ -7,6 +7,7 @@ mod kill;
 mod learn;
 mod login;
 mod prove;
+mod recover;
 mod relay;
 mod request;
 mod reset;
@@ -26,13 +27,14 @@ use wire::Status;
 
 use crate::error::{Refusal, SessionEnd};
 use crate::pool::{Key, Lease, UserLease};
-use crate::route::{self, Facts, Pins, Route, Target};
+use crate::route::{self, Facts, Pins, Route};
 use crate::shared::{ListenerShared, NewClient, SessionHandle};
 use crate::state::StateMap;
 use crate::worker::{ClusterHere, Worker};
 use checkout::Attempts;
 use client::{Client, Request};
-use relay::{Outcome, Relay, RelayError, Withhold};
+use recover::{Failed, Next};
+use relay::{Outcome, Relay, RelayError};
 use request::{Understood, Work};
 use statements::ClientStatements;
 use tracking::TrackWish;
@@ -226,7 +228,10 @@ impl Session {
                 }
                 Err((error, outcome)) => {
                     self.cluster.loads.end(held.lease.server());
-                    self.recover(request, &work, &mut route, held, error, &outcome, &mut attempts).await?;
+                    let failed = Failed { held, error, outcome };
+                    if self.recover(request, &work, &mut route, failed, &mut attempts).await? == Next::Answered {
+                        return Ok(());
+                    }
                 }
             }
         }
@@ -265,6 +270,7 @@ impl Session {
         let withhold = Self::withheld(route, held.lease.server(), self.cluster.view().primary);
         let mut relay = Relay {
             worker: &self.worker,
+            handle: &self.handle,
             client: &mut self.client,
             connection: &mut held.lease,
             pending,
@@ -277,90 +283,6 @@ impl Session {
             Ok(()) => Ok(relay.outcome),
             Err(error) => Err((error, relay.outcome)),
         }
-    }
-
-    /// Which errors of this server another one may not have.
-    fn withheld(route: &Route, server: ServerId, primary: Option<ServerId>) -> Withhold {
-        match route.target {
-            Target::Primary => Withhold::ReadOnly,
-            Target::Reader if primary.is_some_and(|primary| primary != server) => Withhold::NotYetHere,
-            Target::Reader | Target::Pinned | Target::Named(_) => Withhold::Nothing,
-        }
-    }
-
-    /// A try failed: another one may follow (`Ok`), else the client is told and `Err` ends the session, or the error was
-    /// an answer and the session goes on.
-    #[allow(clippy::too_many_arguments)] // All of it is the story of one statement; a struct would only rename it.
-    async fn recover(
-        &mut self,
-        request: &Request,
-        work: &Work,
-        route: &mut Route,
-        held: Held,
-        error: RelayError,
-        outcome: &Outcome,
-        attempts: &mut Attempts,
-    ) -> Result<(), SessionEnd> {
-        let error = match error {
-            RelayError::Withheld(refusal) => return self.go_elsewhere(route, held, refusal, attempts).await,
-            error => error,
-        };
-        let server = held.lease.server();
-        let name = held.lease.server_name().clone();
-        let stats = held.lease.stats().clone();
-        drop(held);
-        self.handle.end_statement(kill::KILL_WAIT).await;
-        let refusal = match error {
-            RelayError::Client(error) => return Err(SessionEnd::ClientLost(error)),
-            RelayError::Withheld(refusal) => refusal,
-            RelayError::FixUp(refusal) => {
-                tracing::warn!(server = %name, error = refusal.message, "a connection could not take a session's state");
-                refusal
-            }
-            RelayError::Server(error) => {
-                tracing::info!(server = %name, error, "a backend connection was lost");
-                self.cluster.shared.published.evidence(cluster::observation::Evidence {
-                    server,
-                    kind: cluster::observation::EvidenceKind::ConnectionLost,
-                });
-                let during = if route.target == Target::Pinned { "in a pinned session" } else { "during a statement" };
-                Refusal::lost(&name, &format!("{during}: {error}"))
-            }
-        };
-        if route.target != Target::Pinned && !outcome.delivered && work.may_run_twice() && attempts.failed_on(server) {
-            stats.retries.add_one();
-            return Ok(());
-        }
-        if outcome.delivered {
-            // Half a reply cannot be taken back: the client's connection breaks as the server's did.
-            return Err(SessionEnd::ServerLost(refusal.message));
-        }
-        self.lose_pinned_state();
-        self.client.put_error(request.sequence.wrapping_add(1), &refusal);
-        self.worker.stats.own_errors.add_one();
-        Err(SessionEnd::ServerLost(refusal.message))
-    }
-
-    /// The server refused what another one may do: a primary that has become read-only is waited for in its new place,
-    /// what a replica has not heard of yet is asked of the primary, whose answer is final.
-    async fn go_elsewhere(
-        &mut self,
-        route: &mut Route,
-        held: Held,
-        refusal: Refusal,
-        attempts: &mut Attempts,
-    ) -> Result<(), SessionEnd> {
-        let server = held.lease.server();
-        held.lease.stats().retries.add_one();
-        if route.target == Target::Primary {
-            let kind = cluster::observation::EvidenceKind::ReadOnly;
-            self.cluster.shared.published.evidence(cluster::observation::Evidence { server, kind });
-            attempts.refused(server, refusal);
-        } else {
-            route.target = Target::Primary;
-        }
-        self.release(held).await;
-        Ok(())
     }
 
     /// Answers with an error of Sqluice's own; the session goes on.

@@ -261,6 +261,8 @@ pub struct SessionHandle {
     pub id: u32,
     /// The user, once logged in.
     pub user: OnceLock<Arc<str>>,
+    /// The cluster behind it, once logged in.
+    pub cluster: OnceLock<Arc<str>>,
     /// Where the client is.
     pub client: String,
     /// When it connected.
@@ -269,6 +271,8 @@ pub struct SessionHandle {
     pub wake: Notify,
     /// It must end.
     pub killed: AtomicBool,
+    /// The server whose reply it waits for was given up: the reply will not come.
+    pub abandoned: AtomicBool,
     /// What it is pinned by, as bits.
     pub pins: AtomicU32,
     /// Since when it waits for its client, in seconds of [`Shared::uptime_s`]; 0 while it has something to do.
@@ -290,7 +294,17 @@ impl SessionHandle {
     /// A statement is sent on this backend connection.
     pub fn begin_statement(&self, server: ServerId, thread_id: u64) {
         let packed = (u64::from(server.0) + 1) << THREAD_BITS | (thread_id & ((1 << THREAD_BITS) - 1));
+        self.abandoned.store(false, Ordering::Relaxed);
         self.running.store(packed, Ordering::SeqCst);
+    }
+
+    /// The server was given up: whoever waits for its reply waits no longer.
+    fn abandon(&self, server: ServerId) {
+        let running = self.running.load(Ordering::SeqCst) >> THREAD_BITS;
+        if running == u64::from(server.0) + 1 {
+            self.abandoned.store(true, Ordering::SeqCst);
+            self.wake.notify_one();
+        }
     }
 
     /// No backend connection belongs to the session any more. When somebody is about to kill what runs there, waits
@@ -344,10 +358,12 @@ impl Sessions {
         let handle = Arc::new(SessionHandle {
             id,
             user: OnceLock::new(),
+            cluster: OnceLock::new(),
             client,
             since: Instant::now(),
             wake: Notify::new(),
             killed: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
             pins: AtomicU32::new(0),
             idle_since_s: AtomicU32::new(0),
             idle_s_max: AtomicU32::new(u32::MAX),
@@ -368,6 +384,14 @@ impl Sessions {
     /// The session of this id.
     pub fn find(&self, id: u32) -> Option<Arc<SessionHandle>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
+
+    /// A server of this cluster was given up: statements that wait for its reply fail now, and not when TCP notices.
+    pub fn abandon(&self, cluster: &str, server: ServerId) {
+        for session in self.all().iter().filter(|session| session.cluster.get().is_some_and(|name| **name == *cluster))
+        {
+            session.abandon(server);
+        }
     }
 
     /// All sessions.

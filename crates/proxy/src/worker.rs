@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster::catalog::{Catalog, RoutineAccess};
-use cluster::view::View;
+use cluster::view::{Health, View};
 use sql::{FunctionAccess, Functions};
 use stats::WorkerStats;
 use tokio::sync::Notify;
@@ -17,7 +17,7 @@ use tokio::task::LocalSet;
 use crate::pool::Pools;
 use crate::route::Loads;
 use crate::session;
-use crate::shared::{ClusterShared, Mail, Shared};
+use crate::shared::{ClusterShared, Mail, Sessions, Shared};
 
 /// Bytes read from a socket at a time.
 const SCRATCH_BYTES: usize = 64 * 1024;
@@ -73,10 +73,15 @@ impl ClusterHere {
         self.catalog.borrow().clone()
     }
 
-    fn refresh(&self) {
+    fn refresh(&self, sessions: &Sessions) {
         let view = self.shared.published.view.load_full();
         self.loads.viewed(&view, Instant::now());
-        *self.view.borrow_mut() = view;
+        let before = self.view.replace(view.clone());
+        let is_down = |view: &View, id| view.server(id).is_none_or(|server| server.health == Health::Down);
+        for server in before.servers.iter().filter(|server| is_down(&view, server.id) && server.health != Health::Down)
+        {
+            sessions.abandon(&self.shared.name, server.id);
+        }
         *self.catalog.borrow_mut() = self.shared.published.catalog.load_full();
         self.pools.tidy(&self.view.borrow().servers);
         self.changed.notify_waiters();
@@ -147,7 +152,7 @@ impl Worker {
             Mail::Client(client) => session::spawn(self.clone(), *client),
             Mail::Published(name) => {
                 if let Some(cluster) = self.known_cluster(&name) {
-                    cluster.refresh();
+                    cluster.refresh(&self.shared.sessions);
                 }
             }
             Mail::Connection(name, parcel) => {
@@ -188,7 +193,7 @@ impl Worker {
             view: RefCell::new(shared.published.view.load_full()),
             catalog: RefCell::new(shared.published.catalog.load_full()),
         });
-        cluster.refresh();
+        cluster.refresh(&self.shared.sessions);
         self.clusters.borrow_mut().push(cluster.clone());
         cluster
     }

@@ -230,6 +230,7 @@ impl Door {
         let idle_s = u32::try_from(listener.settings.load().idle_timeout.as_secs()).unwrap_or(u32::MAX);
         handle.idle_s_max.store(idle_s, std::sync::atomic::Ordering::Relaxed);
         let _ = handle.user.set(proven.user.clone());
+        let _ = handle.cluster.set(cluster.shared.name.clone());
         let catalog = cluster.catalog();
         let family = if flavour.mariadb { Family::MariaDb } else { Family::MySql };
         let dialect = Dialect { family, version: flavour.number, modes: Modes::empty(), encoding: Encoding::AsciiSafe };

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
@@ -21,6 +22,7 @@ use super::client::Client;
 use super::tracking::TrackWish;
 use crate::error::Refusal;
 use crate::pool::{Connection, StatementKey};
+use crate::shared::SessionHandle;
 use crate::worker::Worker;
 
 /// What an outstanding reply is for.
@@ -135,6 +137,8 @@ impl From<Malformed> for RelayError {
 pub struct Relay<'a> {
     /// Whose scratch buffer is used.
     pub worker: &'a Worker,
+    /// Whose reply it is.
+    pub handle: &'a SessionHandle,
     /// To where.
     pub client: &'a mut Client,
     /// From where.
@@ -179,6 +183,9 @@ impl Relay<'_> {
 
     /// Reads once, understands all that is there, sends once.
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
+        if self.handle.abandoned.load(Ordering::Relaxed) {
+            return Poll::Ready(Err(RelayError::Server("the server does not answer and was given up".into())));
+        }
         let worker = self.worker;
         let mut scratch = worker.scratch.borrow_mut();
         let mut buffer = ReadBuf::new(&mut scratch);

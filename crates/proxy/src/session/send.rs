@@ -191,6 +191,7 @@ impl Session {
         out.bytes.clear();
         let mut relay = Relay {
             worker: &self.worker,
+            handle: &self.handle,
             client: &mut self.client,
             connection,
             pending: std::mem::take(&mut out.pending),

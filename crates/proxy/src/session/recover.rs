@@ -1,0 +1,140 @@
+//! A try failed: another one may follow, the client is told, or the session ends.
+
+use std::sync::Arc;
+
+use cluster::observation::{Evidence, EvidenceKind};
+use cluster::view::ServerId;
+
+use super::checkout::Attempts;
+use super::client::Request;
+use super::relay::{Outcome, RelayError, Withhold};
+use super::request::Work;
+use super::{Held, Session, kill};
+use crate::error::{Refusal, SessionEnd};
+use crate::route::{Route, Target};
+
+/// A try that failed, with what the client has heard of it.
+pub struct Failed {
+    /// The connection.
+    pub held: Held,
+    /// Why.
+    pub error: RelayError,
+    /// What was learned before.
+    pub outcome: Outcome,
+}
+
+/// What follows a failed try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Another try.
+    TryAgain,
+    /// Nothing: the client has its answer.
+    Answered,
+}
+
+impl Session {
+    /// Which errors of this server another one may not have.
+    pub(super) fn withheld(route: &Route, server: ServerId, primary: Option<ServerId>) -> Withhold {
+        match route.target {
+            Target::Primary => Withhold::ReadOnly,
+            Target::Reader if primary.is_some_and(|primary| primary != server) => Withhold::NotYetHere,
+            Target::Reader | Target::Pinned | Target::Named(_) => Withhold::Nothing,
+        }
+    }
+
+    /// Decides what follows. A read whose server was lost before the client got a byte is tried again elsewhere; what was
+    /// pinned to a lost server, or may have been done by it, ends the session with an error, as the server's end would
+    /// have.
+    pub(super) async fn recover(
+        &mut self,
+        request: &Request,
+        work: &Work,
+        route: &mut Route,
+        failed: Failed,
+        attempts: &mut Attempts,
+    ) -> Result<Next, SessionEnd> {
+        let Failed { held, error, outcome } = failed;
+        match error {
+            RelayError::Client(error) => Err(SessionEnd::ClientLost(error)),
+            RelayError::Withheld(refusal) => {
+                self.go_elsewhere(route, held, refusal, attempts).await;
+                Ok(Next::TryAgain)
+            }
+            RelayError::FixUp(refusal) if route.target != Target::Pinned => {
+                let server = held.lease.server();
+                self.close(held).await;
+                self.fix_up_refused(request, route, server, refusal).await
+            }
+            RelayError::FixUp(refusal) => {
+                self.close(held).await;
+                self.end_with(request, refusal)
+            }
+            RelayError::Server(error) => {
+                let (server, name) = (held.lease.server(), held.lease.server_name().clone());
+                let stats = held.lease.stats().clone();
+                self.close(held).await;
+                tracing::info!(server = %name, error, "a backend connection was lost");
+                self.cluster.shared.published.evidence(Evidence { server, kind: EvidenceKind::ConnectionLost });
+                if outcome.delivered {
+                    // Half a reply cannot be taken back: the client's connection breaks as the server's did.
+                    return Err(SessionEnd::ServerLost(error));
+                }
+                let is_pinned = route.target == Target::Pinned;
+                if !is_pinned && work.may_run_twice() && attempts.failed_on(server) {
+                    stats.retries.add_one();
+                    return Ok(Next::TryAgain);
+                }
+                let during = if is_pinned { "in a pinned session" } else { "during a statement" };
+                self.end_with(request, Refusal::lost(&name, &format!("{during}: {error}")))
+            }
+        }
+    }
+
+    async fn close(&mut self, held: Held) {
+        drop(held);
+        self.handle.end_statement(kill::KILL_WAIT).await;
+    }
+
+    fn end_with(&mut self, request: &Request, refusal: Refusal) -> Result<Next, SessionEnd> {
+        self.lose_pinned_state();
+        self.answer_error(request, &refusal);
+        Err(SessionEnd::ServerLost(refusal.message))
+    }
+
+    /// A connection could not take the session's state. A schema that a replica does not know yet is found on the
+    /// primary; one that is gone for good leaves the session without a schema, as it would on a server.
+    async fn fix_up_refused(
+        &mut self,
+        request: &Request,
+        route: &mut Route,
+        server: ServerId,
+        refusal: Refusal,
+    ) -> Result<Next, SessionEnd> {
+        if !matches!(refusal.code, 1044 | 1049) || self.state.schema().is_none() {
+            tracing::warn!(error = refusal.message, "a session's state was refused");
+            self.refuse(request, &refusal).await?;
+            return Ok(Next::Answered);
+        }
+        let primary = self.cluster.view().primary;
+        if route.target == Target::Reader && primary.is_some_and(|primary| primary != server) {
+            route.target = Target::Primary;
+        } else {
+            Arc::make_mut(&mut self.state).set_schema(None);
+        }
+        Ok(Next::TryAgain)
+    }
+
+    /// The server refused what another one may do: a primary that has become read-only is waited for in its new place,
+    /// what a replica has not heard of yet is asked of the primary, whose answer is final.
+    async fn go_elsewhere(&mut self, route: &mut Route, held: Held, refusal: Refusal, attempts: &mut Attempts) {
+        let server = held.lease.server();
+        held.lease.stats().retries.add_one();
+        if route.target == Target::Primary {
+            self.cluster.shared.published.evidence(Evidence { server, kind: EvidenceKind::ReadOnly });
+            attempts.refused(server, refusal);
+        } else {
+            route.target = Target::Primary;
+        }
+        self.release(held).await;
+    }
+}

@@ -1,1 +1,7 @@
-fn main() {}
+//! The program `sqluice`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    sqluice::cli::main()
+}

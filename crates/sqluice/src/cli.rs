@@ -1,0 +1,106 @@
+//! The command line.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::{check, demo, init, run};
+
+/// A database traffic manager for MySQL and MariaDB.
+///
+/// Applications connect to Sqluice as if it were the database. It shares few backend connections among many clients,
+/// sends reads to replicas and all else to the primary, and follows the primary when it moves.
+#[derive(Debug, Parser)]
+#[command(name = "sqluice", version, after_help = EXAMPLES, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+See it work, with real servers in a temporary folder:
+  sqluice demo
+
+Put it in front of your own servers:
+  sqluice init --server db1=10.0.0.1 --server db2=10.0.0.2
+  sqluice check --config sqluice.toml
+  sqluice run --config sqluice.toml
+  mariadb --host 127.0.0.1 --port 3306 --user app --password
+
+`sqluice help COMMAND` tells more about each.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve clients as a configuration says, until a signal stops it.
+    #[command(after_help = RUN_HELP)]
+    Run(run::Args),
+    /// Check a configuration: says what it means, or every mistake in it.
+    #[command(after_help = CHECK_HELP)]
+    Check(check::Args),
+    /// Write a first configuration, and print the SQL grants that the monitor user needs.
+    #[command(after_help = INIT_HELP)]
+    Init(init::Args),
+    /// Start real servers, Sqluice and a load, and show what happens, live.
+    #[command(after_help = DEMO_HELP)]
+    Demo(demo::Args),
+}
+
+const RUN_HELP: &str = "\
+Examples:
+  sqluice run --config /etc/sqluice/sqluice.toml
+  SQLUICE_LOG=debug sqluice run            more log lines than the file's log.level says
+
+Signals:
+  HUP         read the configuration again; a file with a mistake changes nothing
+  TERM, INT   take no new clients, let sessions finish (proxy.drain_ms), then end
+  INT again   end at once
+
+Exit codes: 0 ended as asked, 1 could not start, 2 wrong arguments, 130 ended at once.";
+
+const CHECK_HELP: &str = "\
+Examples:
+  sqluice check --config sqluice.toml
+  sqluice check --all                      with every setting, its default included
+
+Exit codes: 0 the file is good, 1 it has mistakes.";
+
+const INIT_HELP: &str = "\
+Examples:
+  sqluice init                             asks what it needs to know
+  sqluice init --non-interactive --server db1=10.0.0.1 --server db2=10.0.0.2 > grants.sql
+  sqluice init --server 10.0.0.1 --output - --non-interactive
+
+Then run the printed SQL on the primary, as an administrator.";
+
+const DEMO_HELP: &str = "\
+Examples:
+  sqluice demo
+  sqluice demo --replicas 3 --clients 64
+  sqluice demo --no-load --port 3306       connect with what you like and watch
+  sqluice demo --seconds 5 --plain         lines instead of a table, for scripts
+
+Needs MariaDB's server program; on Debian and Ubuntu: apt-get install mariadb-server-core mariadb-client-core";
+
+/// Does what the command line says.
+pub fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Run(args) => run::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Init(args) => init::run(&args),
+        Command::Demo(args) => demo::run(&args),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_arguments_fit_together() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,153 @@
+//! Where both planes meet: the only file that knows the control plane and the data plane.
+
+mod background;
+mod reload;
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use cluster::published::Published;
+use config::Config;
+use control::{ClusterLink, ControlHandle};
+use net::tls::{ClientTls, ClientTlsOptions, Pem};
+use proxy::Proxy;
+
+pub use background::Background;
+pub use reload::Reloaded;
+
+/// Longest wait for workers to end after their sessions were closed.
+const JOIN_LIMIT: Duration = Duration::from_secs(5);
+
+/// Snapshots of each cluster, by name.
+pub type PublishedClusters = HashMap<Arc<str>, Arc<Published>>;
+
+/// Both planes, running.
+pub struct Running {
+    config: Config,
+    published: PublishedClusters,
+    proxy: Arc<Proxy>,
+    control: ControlHandle,
+}
+
+impl Running {
+    /// Starts both planes. Clients are accepted on the runtime that this is called on; it needs I/O and time.
+    ///
+    /// # Errors
+    /// An address cannot be listened on, a certificate is of no use, or the system has no more threads. Nothing is left
+    /// running then.
+    pub async fn start(config: Config) -> anyhow::Result<Running> {
+        let published: PublishedClusters =
+            config.clusters.keys().map(|name| (name.clone(), Arc::new(Published::new(name)))).collect();
+        let links = links(&config, &published)?;
+        let proxy = Arc::new(Proxy::start(config.clone(), &published).await?);
+        match control::start(&config, &links, proxy.stats()) {
+            Ok(control) => Ok(Running { config, published, proxy, control }),
+            Err(error) => {
+                end(&proxy).await;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Where clients reach each listener: the configured address, with the port that the system chose where it is 0.
+    pub fn addresses(&self) -> BTreeMap<Arc<str>, String> {
+        let address = |name: &Arc<str>| Some((name.clone(), self.proxy.address(name)?));
+        self.config.listeners.keys().filter_map(address).collect()
+    }
+
+    /// Where metrics and health are served.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.control.admin_address()
+    }
+
+    /// What the workers count.
+    pub fn stats(&self) -> stats::Workers {
+        self.proxy.stats()
+    }
+
+    /// The clusters' snapshots.
+    pub fn published(&self) -> &PublishedClusters {
+        &self.published
+    }
+
+    /// The configuration in effect.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// How many sessions there are.
+    pub fn sessions(&self) -> usize {
+        self.proxy.sessions().all().len()
+    }
+
+    /// Takes a new configuration without dropping a session, but for what has to wait for the next start.
+    ///
+    /// # Errors
+    /// A certificate is of no use: nothing was changed then.
+    pub fn reload(&mut self, new: Config) -> anyhow::Result<Reloaded> {
+        let (effective, reloaded) = reload::plan(&self.config, new);
+        let links = links(&effective, &self.published)?;
+        self.proxy.reload(effective.clone())?;
+        self.control.reload(&effective, &links);
+        self.config = effective;
+        Ok(reloaded)
+    }
+
+    /// Takes no new clients, lets sessions end, and after `deadline` closes the others. Gives how many those were.
+    pub async fn drain(&self, deadline: Duration) -> usize {
+        self.control.drain();
+        self.proxy.drain(deadline).await
+    }
+
+    /// Closes what is left and ends all threads.
+    pub async fn stop(self) {
+        end(&self.proxy).await;
+        self.control.shutdown();
+    }
+}
+
+/// Ends the data plane. A session that cannot be closed must not keep the process, so the wait has a limit.
+async fn end(proxy: &Arc<Proxy>) {
+    proxy.drain(Duration::ZERO).await;
+    let (joined, ended) = mpsc::channel();
+    let joining = proxy.clone();
+    std::thread::spawn(move || {
+        joining.join();
+        // Nobody listens any more when it took too long.
+        let _ = joined.send(());
+    });
+    if ended.recv_timeout(JOIN_LIMIT).is_err() {
+        tracing::warn!("workers did not end within {} s of their last session", JOIN_LIMIT.as_secs());
+    }
+}
+
+fn links(config: &Config, published: &PublishedClusters) -> anyhow::Result<control::Clusters> {
+    let mut links = control::Clusters::new();
+    for (name, published) in published {
+        let Some(cluster) = config.clusters.get(name) else { continue };
+        let key = || format!("cluster.{name}.tls");
+        let tls = ClientTls::new(&tls_options(&cluster.tls, &key())).with_context(key)?;
+        links.insert(name.clone(), ClusterLink { published: published.clone(), tls });
+    }
+    Ok(links)
+}
+
+fn tls_options(tls: &config::ServerTls, key: &str) -> ClientTlsOptions {
+    let pem = |pem: &config::Pem| Pem::read_from(&pem.path, &pem.text);
+    ClientTlsOptions {
+        mode: match tls.mode {
+            config::ServerTlsMode::Disabled => net::tls::TlsMode::Disabled,
+            config::ServerTlsMode::Preferred => net::tls::TlsMode::Preferred,
+            config::ServerTlsMode::Required => net::tls::TlsMode::Required,
+            config::ServerTlsMode::VerifyCa => net::tls::TlsMode::VerifyCa,
+            config::ServerTlsMode::VerifyIdentity => net::tls::TlsMode::VerifyIdentity,
+        },
+        ca_file: tls.ca.as_ref().map(pem),
+        certificate_file: tls.cert.as_ref().map(pem),
+        key_file: tls.key.as_ref().map(|secret| Pem::read_from(format!("{key}.key_file"), secret.expose())),
+    }
+}

@@ -41,27 +41,31 @@ pub struct Accounts {
     pub number: u64,
     /// Whether the monitor user was allowed to read them; if not, logins are passed through.
     pub readable: bool,
+    /// The servers look up the names of addresses (`skip_name_resolve` is off): to them a loopback address is `localhost`.
+    pub resolves_names: bool,
     /// Most specific host first, as the server sorts them.
     pub accounts: Vec<Account>,
 }
 
 impl Accounts {
     /// Accounts in the order in which the servers search them.
-    pub fn sorted(number: u64, readable: bool, mut accounts: Vec<Account>) -> Accounts {
+    pub fn sorted(number: u64, resolves_names: bool, mut accounts: Vec<Account>) -> Accounts {
         accounts.sort_by(|a, b| order(a).cmp(&order(b)));
-        Accounts { number, readable, accounts }
+        Accounts { number, readable: true, resolves_names, accounts }
     }
 
     /// The account that the server would choose for this user from this address (`None` is a local socket).
     ///
     /// The server chooses the account first and checks the password then, so the anonymous account of a more specific
     /// host hides a named one (MySQL's manual, "Access Control, Stage 1"). Host names other than `localhost` are not
-    /// looked up in the DNS and match nobody; a loopback address is `localhost`, as its reverse lookup says.
+    /// looked up in the DNS and match nobody; a loopback address is `localhost`, as its reverse lookup says, where the
+    /// servers look names up at all.
     pub fn find(&self, user: &str, address: Option<IpAddr>) -> Option<&Account> {
         let address = address.map(|address| address.to_canonical());
         let text = address.map(|address| address.to_string());
+        let local = address.is_none_or(|address| self.resolves_names && address.is_loopback());
         self.accounts.iter().find(|account| {
-            (account.user.is_empty() || *account.user == *user) && host_matches(&account.host, address, text.as_deref())
+            (account.user.is_empty() || *account.user == *user) && host_matches(&account.host, address, text.as_deref(), local)
         })
     }
 }
@@ -130,8 +134,7 @@ fn masked(host: &str) -> Option<(u32, u32)> {
     Some((network.to_bits(), mask))
 }
 
-fn host_matches(pattern: &str, address: Option<IpAddr>, text: Option<&str>) -> bool {
-    let local = address.is_none_or(|address| address.is_loopback());
+fn host_matches(pattern: &str, address: Option<IpAddr>, text: Option<&str>, local: bool) -> bool {
     match HostPattern::of(pattern) {
         HostPattern::Any | HostPattern::Empty => true,
         HostPattern::Masked { network, mask } => {

@@ -60,6 +60,10 @@ fn local_clients_are_localhost() {
     assert_eq!(found(&all, "app", "10.0.0.2"), None);
     assert_eq!(found(&all, "tcp", ""), None);
     assert_eq!(found(&all, "any", "").as_deref(), Some("any@%"));
+    let unresolved = Accounts { resolves_names: false, ..all };
+    assert_eq!(found(&unresolved, "app", "").as_deref(), Some("app@localhost"));
+    assert_eq!(found(&unresolved, "app", "127.0.0.1"), None);
+    assert_eq!(found(&unresolved, "tcp", "127.0.0.1").as_deref(), Some("tcp@127.0.0.1"));
 }
 
 #[test]

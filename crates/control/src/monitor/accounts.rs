@@ -26,21 +26,23 @@ pub(crate) struct Loaded {
 /// The connection broke. Missing rights are no error: the accounts are not readable then.
 pub(crate) async fn load(client: &mut Client, dialect: Dialect, number: u64) -> Result<Loaded, QueryError> {
     let mut denied = None;
+    let setting = client.query_one("SELECT @@skip_name_resolve").await?;
+    let resolves_names = setting.scalar().as_deref() == Some("0");
     let statements: &[&str] = if dialect.mariadb { &[MARIADB, MARIADB_VIEW] } else { &[MYSQL] };
     for statement in statements {
         match client.query_one(statement).await {
-            Ok(answer) => return Ok(read(&answer, number)),
+            Ok(answer) => return Ok(read(&answer, number, resolves_names)),
             Err(error) if error.code().is_some_and(is_denied) => {
                 denied.get_or_insert_with(|| error.to_string());
             }
             Err(error) => return Err(error),
         }
     }
-    let accounts = Accounts { number, readable: false, accounts: Vec::new() };
+    let accounts = Accounts { number, readable: false, resolves_names, accounts: Vec::new() };
     Ok(Loaded { accounts, complaints: denied.into_iter().collect() })
 }
 
-fn read(answer: &ResultSet, number: u64) -> Loaded {
+fn read(answer: &ResultSet, number: u64, resolves_names: bool) -> Loaded {
     let mut complaints = Vec::new();
     let mut accounts: Vec<Account> = Vec::with_capacity(answer.rows.len());
     for row in 0..answer.rows.len() {
@@ -63,7 +65,7 @@ fn read(answer: &ResultSet, number: u64) -> Loaded {
         };
         accounts.push(row.account());
     }
-    Loaded { accounts: Accounts::sorted(number, true, accounts), complaints }
+    Loaded { accounts: Accounts::sorted(number, resolves_names, accounts), complaints }
 }
 
 #[cfg(test)]
@@ -84,6 +86,7 @@ mod tests {
                 localhost|root|{"plugin":"unix_socket"}"#,
             ),
             5,
+            true,
         );
         let names: Vec<_> = loaded.accounts.accounts.iter().map(|a| format!("{}@{}", a.user, a.host)).collect();
         assert_eq!(names, ["root@localhost", "app@%"]);
@@ -102,6 +105,7 @@ mod tests {
                  %|gone|caching_sha2_password|$A$005$x||Y",
             ),
             1,
+            true,
         );
         let [app, gone] = &loaded.accounts.accounts[..] else { panic!("{:?}", loaded.accounts) };
         assert_eq!(app.verifiers, [Verifier::CachingSha2]);

@@ -126,7 +126,7 @@ async fn publish(published: &Published) {
         locked: false,
         tls_required: false,
     };
-    published.publish_accounts(Accounts { number: 1, readable: true, accounts: vec![account] });
+    published.publish_accounts(Accounts::sorted(1, true, vec![account]));
     let server = |id: u16, role: Role| ServerView {
         id: ServerId(id),
         name: format!("db{}", id + 1).into(),

@@ -86,7 +86,7 @@ mod tests {
     fn only_the_newest_lines_are_kept() {
         let mut recent = Recent::default();
         for at in 0..RECENT_MAX + 10 {
-            writeln!(recent, "line {at}").unwrap();
+            recent.write_all(format!("line {at}\n").as_bytes()).unwrap();
         }
         assert_eq!(recent.newest(2), [format!("line {}", RECENT_MAX + 8), format!("line {}", RECENT_MAX + 9)]);
         assert_eq!(recent.newest(1000).len(), RECENT_MAX);

@@ -65,10 +65,13 @@ async fn serve(args: &Args, config: Config) -> anyhow::Result<ExitCode> {
         interrupt: catch(SignalKind::interrupt())?,
     };
     let mut running = Running::start(config).await?;
-    announce(&running);
-    if let Some(file) = &args.ready_file {
-        write_ready(file, &running)?;
+    if let Some(file) = &args.ready_file
+        && let Err(error) = write_ready(file, &running)
+    {
+        running.stop().await;
+        return Err(error);
     }
+    announce(&running);
     loop {
         tokio::select! {
             _ = signals.hangup.recv() => reload(&args.config, &mut running),

@@ -199,14 +199,7 @@ impl Worker {
             }
             80..86 => drop(client.query(format!("UPDATE account SET note = 'text' WHERE id = {a}")).await?),
             86..94 => return self.transfer(client, a.min(b), a.max(b)).await,
-            94..97 => {
-                client.query("START TRANSACTION READ ONLY").await?;
-                client.query(format!("SELECT balance FROM account WHERE id = {a}")).await?;
-                client.query(format!("SELECT balance FROM account WHERE id = {b}")).await?;
-                client.query("COMMIT").await?;
-                return Ok(4);
-            }
-            97..99 => drop(client.query(format!("SET SESSION lock_wait_timeout = {}", 10 + a)).await?),
+            94..98 => drop(client.query(format!("SET SESSION lock_wait_timeout = {}", 10 + a)).await?),
             _ => {
                 client.query("CREATE TEMPORARY TABLE pick (id INT PRIMARY KEY)").await?;
                 client.query(format!("INSERT INTO pick VALUES ({a})")).await?;

@@ -31,7 +31,7 @@ const KEYS: &str = "[q] quit   [k] kill -9 a replica   [r] start it again";
 pub(super) fn page(figures: &Figures, done: Option<&Done>, hello: &[String], log: &[String]) -> Vec<Line> {
     let mut page = vec![line_of(Tone::Strong, format!("Sqluice demo, {} s", figures.elapsed.as_secs()))];
     page.push(line_of(Tone::Plain, ""));
-    page.push(line_of(Tone::Strong, HEAD));
+    page.push(line_of(Tone::Strong, columns(HEAD)));
     page.extend(figures.servers.iter().map(server_line));
     page.push(line_of(Tone::Plain, ""));
     let used: i64 = figures.servers.iter().map(|server| server.used).sum();
@@ -62,22 +62,25 @@ pub(super) fn page(figures: &Figures, done: Option<&Done>, hello: &[String], log
     page
 }
 
-const HEAD: &str = "server   role     state      lag     reads/s  writes/s   used   idle      p50      p99";
+const HEAD: [&str; 10] = ["server", "role", "state", "lag", "reads/s", "writes/s", "used", "idle", "p50", "p99"];
+
+fn columns([name, role, state, lag, reads, writes, used, idle, p50, p99]: [&str; 10]) -> String {
+    format!("{name:<8} {role:<8} {state:<8} {lag:>7} {reads:>9} {writes:>9} {used:>6} {idle:>6} {p50:>9} {p99:>9}")
+}
 
 fn server_line(server: &ServerFigures) -> Line {
-    let lag = server.lag.map_or("-".to_owned(), |lag| format!("{:.2} s", lag.as_secs_f64()));
-    let text = format!(
-        "{:<8} {:<8} {:<8} {lag:>7} {:>10.0} {:>9.0} {:>6} {:>6} {:>8} {:>8}",
-        server.name,
-        server.role.word(),
-        server.health.word(),
-        server.reads_rate,
-        server.writes_rate,
-        server.used,
-        server.idle,
-        milliseconds(server.p50_us),
-        milliseconds(server.p99_us),
-    );
+    let cells = [
+        &server.lag.map_or("-".to_owned(), |lag| format!("{:.2} s", lag.as_secs_f64())),
+        &format!("{:.0}", server.reads_rate),
+        &format!("{:.0}", server.writes_rate),
+        &server.used.to_string(),
+        &server.idle.to_string(),
+        &milliseconds(server.p50_us),
+        &milliseconds(server.p99_us),
+    ];
+    let [lag, reads, writes, used, idle, p50, p99] = cells.map(String::as_str);
+    let (name, role, health) = (&*server.name, server.role.word(), server.health.word());
+    let text = columns([name, role, health, lag, reads, writes, used, idle, p50, p99]);
     line_of(if server.health == Health::Up { Tone::Plain } else { Tone::Bad }, text)
 }
 
@@ -178,12 +181,12 @@ mod tests {
 
     #[test]
     fn columns_stand_under_their_heads() {
-        let row = server_line(&figures().servers[0]).text;
-        assert_eq!(row.len(), HEAD.len());
-        for (head, value) in [("lag", "1.25 s"), ("reads/s", "12346"), ("used", "3"), ("idle", "4"), ("p50", "0.42 ms")]
+        let (head, row) = (columns(HEAD), server_line(&figures().servers[0]).text);
+        assert_eq!(row.len(), head.len());
+        for (name, value) in [("lag", "1.25 s"), ("reads/s", "12346"), ("idle", "4"), ("p50", "0.42 ms"), ("p99", "-")]
         {
-            let end = HEAD.find(head).unwrap() + head.len();
-            assert!(row[..end].ends_with(value), "{head} of {row:?}");
+            let end = head.find(name).unwrap() + name.len();
+            assert!(row[..end].ends_with(value), "{name} of {row:?}");
         }
     }
 

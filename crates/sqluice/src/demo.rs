@@ -29,6 +29,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const READY_LIMIT: Duration = Duration::from_secs(30);
 /// Longest time that clients of the demo get to finish.
 const DRAIN_LIMIT: Duration = Duration::from_secs(3);
+/// What a shell says of a program that SIGINT ended.
+const INTERRUPTED: u8 = 130;
 /// Log lines below the table.
 const LOG_LINES: usize = 6;
 
@@ -67,7 +69,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let replicas = usize::from(args.replicas);
         let servers = tokio::task::spawn_blocking(move || Servers::start(replicas)).await??;
         if *stop.borrow() {
-            return Ok(ExitCode::FAILURE);
+            return Ok(INTERRUPTED.into());
         }
         show(args, &Arc::new(servers), stop).await
     });
@@ -90,7 +92,7 @@ fn catch_signals() -> anyhow::Result<watch::Receiver<bool>> {
                 _ = hangup.recv() => {}
             }
             if stop.send_replace(true) {
-                std::process::exit(130);
+                std::process::exit(INTERRUPTED.into());
             }
             eprintln!("stopping; once more ends at once and leaves the servers' folders behind");
         }

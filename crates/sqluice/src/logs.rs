@@ -50,6 +50,8 @@ impl Recent {
         tracing_subscriber::fmt()
             .with_env_filter(filter(level)?)
             .with_writer(move || writer.clone())
+            // A date on every line would leave no room for what happened.
+            .with_timer(tracing_subscriber::fmt::time::uptime())
             .with_target(false)
             .with_ansi(false)
             .init();

@@ -14,13 +14,14 @@ use super::{Held, Past, Session, TrackWish};
 use crate::route::Pin;
 
 /// Tracked names that are no state to carry to another connection: they report, or are meant for one statement.
-const REPORTS: [&str; 8] = [
+const REPORTS: [&str; 9] = [
     "error_count",
     "identity",
     "insert_id",
     "last_gtid",
     "last_insert_id",
     "pseudo_thread_id",
+    "statement_id",
     "timestamp",
     "warning_count",
 ];

@@ -146,7 +146,8 @@ impl Pools {
             }
         }
         let permit = Permit::new(self.clone(), pool.clone());
-        let connection = open::open(&self.shared, server, wanted, &pool.stats).await.map_err(|error| {
+        // Opening is rare and its future is large: sessions do not carry it along.
+        let connection = Box::pin(open::open(&self.shared, server, wanted, &pool.stats)).await.map_err(|error| {
             pool.stats.open_failures.add_one();
             LeaseError::Open(Box::new(error))
         })?;

@@ -120,7 +120,7 @@ async fn serve(worker: Rc<Worker>, stream: net::Stream, listener: Arc<ListenerSh
     let handle = worker.shared.sessions.register(from);
     let _registered = Registered { worker: &worker, handle: &handle };
     let limit = listener.settings.load().login_timeout;
-    let login = tokio::time::timeout(limit, login::log_in(worker.clone(), stream, listener, handle.clone()));
+    let login = tokio::time::timeout(limit, Box::pin(login::log_in(worker.clone(), stream, listener, handle.clone())));
     let mut session = match login.await {
         Ok(Ok(session)) => session,
         Ok(Err(end)) => {
@@ -229,7 +229,9 @@ impl Session {
                 Err((error, outcome)) => {
                     self.cluster.loads.end(held.lease.server());
                     let failed = Failed { held, error, outcome };
-                    if self.recover(request, &work, &mut route, failed, &mut attempts).await? == Next::Answered {
+                    if Box::pin(self.recover(request, &work, &mut route, failed, &mut attempts)).await?
+                        == Next::Answered
+                    {
                         return Ok(());
                     }
                 }
@@ -302,7 +304,7 @@ impl Session {
             self.held = Some(held);
             return Ok(());
         }
-        if outcome.warnings > 0 && outcome.error.is_none() && !self.keep_warnings(&mut held).await {
+        if outcome.warnings > 0 && outcome.error.is_none() && !Box::pin(self.keep_warnings(&mut held)).await {
             return Ok(());
         }
         self.release(held).await;
@@ -322,7 +324,12 @@ impl Session {
         if let Some(first_byte) = outcome.first_byte {
             self.cluster.loads.first_byte(server, first_byte.saturating_duration_since(started), now);
         }
-        if work.statement.access == sql::Access::Read { &stats.reads } else { &stats.writes }.add_one();
+        match work.statement.access {
+            sql::Access::Read => stats.reads.add_one(),
+            // SET and USE neither read nor write.
+            sql::Access::Primary(sql::Why::SessionChange) => {}
+            sql::Access::Primary(_) => stats.writes.add_one(),
+        }
         if outcome.error.is_some() {
             stats.errors.add_one();
         }
@@ -335,7 +342,7 @@ impl Session {
         self.worker.stats.sessions.add(-1);
         self.show_pins(0);
         if let Some(held) = self.held.take() {
-            self.clean_up(held).await;
+            Box::pin(self.clean_up(held)).await;
         }
     }
 

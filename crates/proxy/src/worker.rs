@@ -24,6 +24,9 @@ const SCRATCH_BYTES: usize = 64 * 1024;
 /// How often idle connections are looked through.
 const TIDY_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How often a worker that is about to end looks whether its sessions have ended.
+const DRAIN_PACE: Duration = Duration::from_millis(20);
+
 /// One worker, as its sessions see it.
 #[derive(Debug)]
 pub struct Worker {
@@ -128,7 +131,11 @@ impl Worker {
         let mut tidy = tokio::time::interval(TIDY_INTERVAL);
         tidy.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
+            if self.draining.get() && self.stats.sessions.get() == 0 {
+                return;
+            }
             tokio::select! {
+                () = tokio::time::sleep(DRAIN_PACE), if self.draining.get() => {}
                 received = mail.recv() => match received {
                     Some(mail) => self.receive(mail),
                     None => return,
@@ -139,9 +146,6 @@ impl Worker {
                         self.shared.end_idle_sessions();
                     }
                     self.clusters.borrow().iter().for_each(|cluster| cluster.refresh_pools());
-                    if self.draining.get() && self.stats.sessions.get() == 0 {
-                        return;
-                    }
                 }
             }
         }

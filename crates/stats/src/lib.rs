@@ -16,7 +16,7 @@ pub use number::{Counter, Gauge, Labelled};
 pub struct ServerStats {
     /// Statements sent that only read.
     pub reads: Counter,
-    /// Statements sent that the primary had to run.
+    /// Statements sent that the primary had to run. SET and USE are neither reads nor writes.
     pub writes: Counter,
     /// Replies that were errors of the server's own.
     pub errors: Counter,

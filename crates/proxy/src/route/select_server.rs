@@ -1,6 +1,6 @@
 //! Which of the servers that fit takes a statement: least outstanding work, weighed by how fast each answered lately.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use cluster::view::{Health, Role, ServerId, ServerView, View};
@@ -11,6 +11,8 @@ use super::read_write_split::Target;
 const DECAY: Duration = Duration::from_secs(10);
 /// What a server is thought to take before it has answered anything.
 const FIRST_GUESS_US: f64 = 500.0;
+/// Costs that differ by no more than this factor count as equal.
+const NEARLY_EQUAL: f64 = 1.5;
 /// The share of its weight that a server gets when it has just come up.
 const SLOW_START_SHARE: f64 = 0.1;
 
@@ -33,9 +35,17 @@ impl Default for Load {
 }
 
 /// What one worker knows of its servers' speed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Loads {
     servers: RefCell<Vec<Load>>,
+    /// State of a xorshift generator: dice for choices that nothing else decides.
+    dice: Cell<u64>,
+}
+
+impl Default for Loads {
+    fn default() -> Loads {
+        Loads { servers: RefCell::default(), dice: Cell::new(0x9e37_79b9_7f4a_7c15) }
+    }
 }
 
 impl Loads {
@@ -84,8 +94,18 @@ impl Loads {
         }
     }
 
-    /// The cost of sending one more statement to a server: the lowest wins.
-    fn cost(&self, server: &ServerView, now: Instant, slow_start: Duration) -> f64 {
+    /// A number from 0 to 1, evenly spread.
+    fn roll(&self) -> f64 {
+        let mut dice = self.dice.get();
+        dice ^= dice << 13;
+        dice ^= dice >> 7;
+        dice ^= dice << 17;
+        self.dice.set(dice);
+        (dice >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// The cost of sending one more statement to a server, and the share of its weight that it takes now.
+    fn cost(&self, server: &ServerView, now: Instant, slow_start: Duration) -> (f64, f64) {
         self.with(server.id, |load| {
             let mut share = 1.0;
             if let Some(since) = load.up_since.filter(|_| !slow_start.is_zero()) {
@@ -95,8 +115,37 @@ impl Loads {
                     load.up_since = None;
                 }
             }
-            f64::from(load.outstanding + 1) * load.first_byte_us / (f64::from(server.weight.max(1)) * share)
+            (f64::from(load.outstanding + 1) * load.first_byte_us / f64::from(server.weight.max(1)), share)
         })
+    }
+
+    /// The cheapest server. Costs that are nearly equal count as equal: the dice decide among them, each server with the
+    /// share that it takes now, so that equal servers get equal work and one that came back gets a little.
+    fn cheapest<'a>(
+        &self,
+        servers: impl Iterator<Item = &'a ServerView> + Clone,
+        now: Instant,
+        slow_start: Duration,
+    ) -> Option<ServerId> {
+        let costs = servers.map(|server| (server.id, self.cost(server, now, slow_start)));
+        let full = |(_, (_, share)): &(ServerId, (f64, f64))| *share >= 1.0;
+        let lowest = |costs: &mut dyn Iterator<Item = (ServerId, (f64, f64))>| {
+            costs.map(|(_, (cost, _))| cost).min_by(f64::total_cmp)
+        };
+        // A server that came back is no measure for the others: it has nothing to do yet.
+        let limit = lowest(&mut costs.clone().filter(full)).or_else(|| lowest(&mut costs.clone()))? * NEARLY_EQUAL;
+        let fits = costs.filter(|(_, (cost, _))| *cost <= limit);
+        let shares: f64 = fits.clone().map(|(_, (cost, share))| share / cost).sum();
+        let mut left = self.roll() * shares;
+        let mut chosen = None;
+        for (id, (cost, share)) in fits {
+            chosen = Some(id);
+            left -= share / cost;
+            if left <= 0.0 {
+                break;
+            }
+        }
+        chosen
     }
 }
 
@@ -131,11 +180,9 @@ pub fn select(
                 view.servers.iter().filter(usable).filter(serves)
             };
             let near = || readers().filter(|server| !preferences.zone.is_empty() && *server.zone == *preferences.zone);
-            let cheapest = |servers: &mut dyn Iterator<Item = &ServerView>| {
-                let cost = |server: &ServerView| loads.cost(server, now, preferences.slow_start);
-                servers.map(|server| (cost(server), server.id)).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, id)| id)
-            };
-            cheapest(&mut near()).or_else(|| cheapest(&mut readers())).or_else(primary)
+            let slow_start = preferences.slow_start;
+            let cheapest_near = loads.cheapest(near(), now, slow_start);
+            cheapest_near.or_else(|| loads.cheapest(readers(), now, slow_start)).or_else(primary)
         }
     }
 }
@@ -237,10 +284,23 @@ mod tests {
         servers[1].health = Health::Up;
         loads.viewed(&view(servers.clone()), start);
         let view = view(servers);
-        let at = |seconds| select(&view, &Target::Reader, &loads, PLAIN, start + Duration::from_secs(seconds));
-        (0..5).for_each(|_| loads.begin(ServerId(3)));
-        assert_eq!(at(0), Some(ServerId(3)), "a tenth of its share: ten times the cost");
-        assert_eq!(at(9), Some(ServerId(2)));
+        let share_at = |seconds| {
+            let at = start + Duration::from_secs(seconds);
+            (0..10_000).filter(|_| select(&view, &Target::Reader, &loads, PLAIN, at) == Some(ServerId(2))).count()
+        };
+        for (seconds, shares) in [(0, 700..1_150), (5, 3_000..3_700), (9, 4_400..5_100), (10, 4_700..5_300)] {
+            let share = share_at(seconds);
+            assert!(shares.contains(&share), "after {seconds} s: {share} of 10,000");
+        }
+    }
+
+    #[test]
+    fn equal_servers_get_equal_work() {
+        let (loads, view) = (Loads::default(), three());
+        loads.first_byte(ServerId(2), Duration::from_micros(600), Instant::now());
+        loads.first_byte(ServerId(3), Duration::from_micros(650), Instant::now());
+        let chosen = (0..10_000).filter(|_| choose(&view, &loads, PLAIN) == Some(2)).count();
+        assert!((4_800..5_600).contains(&chosen), "{chosen}");
     }
 
     #[test]

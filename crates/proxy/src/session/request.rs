@@ -118,7 +118,7 @@ impl Session {
             }
             Command::StmtReset => self.understand_reset_statement(request, arguments),
             Command::StmtClose => {
-                self.close_statement(arguments).await;
+                Box::pin(self.close_statement(arguments)).await;
                 Ok(Understood::Answered)
             }
             Command::Quit => Err(SessionEnd::ClientLeft),
@@ -136,15 +136,15 @@ impl Session {
             Command::CreateDb | Command::DropDb => work(primary(Why::Definition), Body::AsCame, Expect::Results),
             Command::ProcessKill => {
                 let id = arguments.first_chunk().map(|id| u64::from(u32::from_le_bytes(*id)));
-                self.kill(request, id, false).await;
+                Box::pin(self.kill(request, id, false)).await;
                 Ok(Understood::Answered)
             }
             Command::ResetConnection => {
-                self.reset(request).await;
+                Box::pin(self.reset(request)).await;
                 Ok(Understood::Answered)
             }
             Command::ChangeUser => {
-                self.change_user(request).await?;
+                Box::pin(self.change_user(request)).await?;
                 Ok(Understood::Answered)
             }
             Command::SetOption => Ok(self.set_option(request, arguments)),
@@ -181,7 +181,7 @@ impl Session {
             && statement.parts == 1
             && let Some(Effect::Kill { query_only, id: Some(id) }) = statement.effects.first()
         {
-            self.kill(request, Some(*id), *query_only).await;
+            Box::pin(self.kill(request, Some(*id), *query_only)).await;
             return Ok(Understood::Answered);
         }
         if statement.asks.contains(Asks::DIAGNOSTICS) && self.answer_warnings(text) {

@@ -79,7 +79,7 @@ impl Session {
         self.give_past(connection, work.statement.asks, &mut out);
         if changes_schema && !reads {
             // Should the schema be gone, a statement that writes must not run in the one before.
-            self.settle_fix_ups(connection, &mut out).await?;
+            Box::pin(self.settle_fix_ups(connection, &mut out)).await?;
         }
         match &work.body {
             Body::AsCame => out.bytes.extend_from_slice(&request.packets),
@@ -174,14 +174,14 @@ impl Session {
         let elsewhere = state.prepare_context() != self.state.prepare_context();
         let prepare_in = if elsewhere { state } else { self.state.clone() };
         if self.fix_up(connection, &prepare_in, out) {
-            self.settle_fix_ups(connection, out).await?;
+            Box::pin(self.settle_fix_ups(connection, out)).await?;
         }
         let purpose = Purpose::Prepare(key.clone());
         out.command(connection, Command::StmtPrepare, &key.text, purpose, Expect::Prepared);
         if connection.origin.mariadb && work.command == Command::StmtExecute {
             return Ok(LAST_PREPARED);
         }
-        self.settle_fix_ups(connection, out).await?;
+        Box::pin(self.settle_fix_ups(connection, out)).await?;
         Ok(connection.origin.statements.find(&key).unwrap_or(0))
     }
 

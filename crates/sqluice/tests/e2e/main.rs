@@ -1,0 +1,20 @@
+//! The real program in front of real servers: what users were promised, asked for as users would ask.
+//!
+//! `SQLUICE_SYSBENCH_SECONDS` makes each sysbench run longer, `SQLUICE_E2E_CLIENTS` changes how many clients share a few
+//! connections, `SQLUICE_MYSQLD` adds MySQL (`docs/testing.md`).
+
+#![allow(clippy::unwrap_used, clippy::panic)] // The helpers of a test fail like the test.
+
+mod drain;
+mod drivers;
+mod failures;
+mod login;
+mod metrics;
+mod multiplexing;
+mod mysql;
+mod pool;
+mod reload;
+mod statements;
+mod support;
+mod sysbench;
+mod tls;

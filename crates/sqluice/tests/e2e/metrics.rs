@@ -1,0 +1,88 @@
+//! What the admin address says, against what was really done.
+
+use lab::Family;
+use net::query::Parameter;
+
+use crate::login::accounts;
+use crate::support::{Front, all, calm, error, http, until};
+
+#[tokio::test]
+async fn counts_are_those_of_what_was_done() {
+    let servers = calm(Family::MariaDb).await;
+    accounts(servers, "CREATE OR REPLACE TABLE app.counted (n INT)").await;
+    let front = Front::start(servers, |_| {}).await;
+    let mut client = front.client().await;
+    let before = front.metrics().await;
+    for n in 0..20 {
+        all(&mut client, &format!("INSERT INTO app.counted VALUES ({n})")).await;
+        for _ in 0..5 {
+            all(&mut client, "SELECT n FROM app.counted WHERE n = 3").await;
+        }
+    }
+    assert_eq!(error(&mut client, "SELECT (SELECT n FROM app.counted)").await.0, 1242);
+    let statement = client.prepare("SELECT n FROM app.counted WHERE n = ?").await.unwrap();
+    for n in 0..10 {
+        client.execute(&statement, &[Parameter::Int(n)]).await.unwrap();
+    }
+    let after = front.metrics().await;
+    let grown = |name: &str, labels: &[&str]| after.sum(name, labels) - before.sum(name, labels);
+    let reads = |server: &str| after.reads(server) - before.reads(server);
+    assert_eq!(reads("db1"), 0.0);
+    // 100 as text, 1 that failed, 10 executions; preparing may count as one.
+    let replicas = reads("db2") + reads("db3");
+    assert!((111.0..=113.0).contains(&replicas), "{replicas}");
+    assert!(reads("db2") >= 10.0 && reads("db3") >= 10.0, "{} and {}", reads("db2"), reads("db3"));
+    assert_eq!(after.writes("db1") - before.writes("db1"), 20.0);
+    assert_eq!(after.writes("db2") + after.writes("db3"), 0.0);
+    assert_eq!(grown("sqluice_server_errors_total", &[]), 1.0);
+    assert_eq!(grown("sqluice_own_errors_total", &[]), 0.0);
+    assert_eq!(grown("sqluice_requests_total", &[]), 132.0);
+    assert_eq!(grown("sqluice_routes_total", &["reason=\"writes\""]), 20.0);
+    assert_eq!(grown("sqluice_server_latency_seconds_count", &["server=\"db1\""]), 20.0);
+    assert_eq!(after.sum("sqluice_sessions", &[]), 1.0);
+    assert_eq!(after.sum("sqluice_logins_total", &[]), 1.0);
+    assert_eq!(after.sum("sqluice_server_role", &["server=\"db1\"", "role=\"primary\""]), 1.0);
+    assert_eq!(after.sum("sqluice_server_role", &["role=\"replica\""]), 2.0);
+    assert_eq!(after.sum("sqluice_server_up", &[]), 3.0);
+    until("each replica's lag to be known and small", async || {
+        let metrics = front.metrics().await;
+        let lag = metrics.sum("sqluice_server_lag_seconds", &["server=\"db2\""]);
+        (lag < 5.0 && metrics.sum("sqluice_monitor_heartbeat_writes_total", &[]) > 2.0).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn pins_are_shown_by_reason_while_they_last() {
+    let servers = calm(Family::MariaDb).await;
+    let front = Front::start(servers, |_| {}).await;
+    let (mut one, mut other) = (front.client().await, front.client().await);
+    assert_eq!(front.metrics().await.pins(), [""; 0]);
+    all(&mut one, "BEGIN").await;
+    all(&mut other, "CREATE TEMPORARY TABLE app.shown (n INT)").await;
+    assert_eq!(front.metrics().await.pins(), ["transaction", "temporary_table"]);
+    assert_eq!(front.metrics().await.sum("sqluice_server_connections", &["state=\"used\""]), 2.0);
+    all(&mut one, "ROLLBACK").await;
+    assert_eq!(front.metrics().await.pins(), ["temporary_table"]);
+    drop(other);
+    until("the pin to end with its client", async || front.metrics().await.pins().is_empty().then_some(())).await;
+    let pinned = front.metrics().await.sum("sqluice_pinned_total", &[]);
+    assert_eq!(pinned, 2.0);
+    until("the connection to be idle", async || {
+        (front.metrics().await.sum("sqluice_server_connections", &["state=\"used\""]) == 0.0).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn health_pages_answer() {
+    let servers = calm(Family::MariaDb).await;
+    let front = Front::start(servers, |_| {}).await;
+    assert_eq!(http(&front.admin, "/healthz").await.0, 200);
+    assert_eq!(http(&front.admin, "/readyz").await.0, 200);
+    assert_eq!(http(&front.admin, "/nothing").await.0, 404);
+    let (_, page) = http(&front.admin, "/metrics").await;
+    for secret in [lab::APP_PASSWORD, lab::MONITOR_PASSWORD] {
+        assert!(!page.contains(secret) && !front.log().contains(secret));
+    }
+}

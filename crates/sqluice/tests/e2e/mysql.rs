@@ -1,0 +1,62 @@
+//! The core of all this with MySQL servers, where one is named.
+
+use lab::Family;
+
+use crate::support::has_mysql;
+use crate::{failures, login, multiplexing, statements, sysbench};
+
+#[tokio::test]
+async fn sysbench_read_write() {
+    if has_mysql() {
+        sysbench::check(Family::MySql, "oltp_read_write", "auto").await;
+    }
+}
+
+#[tokio::test]
+async fn sysbench_read_only() {
+    if has_mysql() {
+        sysbench::check(Family::MySql, "oltp_read_only", "auto").await;
+    }
+}
+
+#[tokio::test]
+async fn many_clients_keep_their_own_state() {
+    if has_mysql() {
+        multiplexing::check(Family::MySql, 200).await;
+    }
+}
+
+#[tokio::test]
+async fn a_killed_replica_costs_no_client_an_error() {
+    if has_mysql() {
+        failures::check_killed_replica(Family::MySql).await;
+    }
+}
+
+#[tokio::test]
+async fn wrong_passwords_hear_the_servers_own_words() {
+    if has_mysql() {
+        login::check_refusals(Family::MySql).await;
+    }
+}
+
+#[tokio::test]
+async fn new_and_changed_accounts_are_known_at_once() {
+    if has_mysql() {
+        login::check_changes(Family::MySql).await;
+    }
+}
+
+#[tokio::test]
+async fn statements_of_every_kind() {
+    if has_mysql() {
+        statements::check_core(Family::MySql).await;
+    }
+}
+
+#[tokio::test]
+async fn big_packets() {
+    if has_mysql() {
+        statements::check_big_packets(Family::MySql).await;
+    }
+}

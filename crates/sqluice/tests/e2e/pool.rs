@@ -1,0 +1,204 @@
+//! Limits of pools: what waits, in which order, what it is told, and what is closed when.
+
+use std::time::{Duration, Instant};
+
+use lab::Family;
+use net::query::Client;
+use tokio::task::JoinHandle;
+
+use crate::login::accounts;
+use crate::support::{Front, all, blocking, calm, error, until, value};
+
+/// Clients that hold a connection of the primary.
+async fn holding(front: &Front) -> Client {
+    let mut client = front.client().await;
+    all(&mut client, "BEGIN").await;
+    all(&mut client, "SELECT 1").await;
+    client
+}
+
+/// Runs a statement beside the test; returns when so many wait.
+async fn waiting(front: &Front, sql: String, waiters: f64) -> JoinHandle<Client> {
+    let mut client = front.client().await;
+    let task = tokio::spawn(async move {
+        all(&mut client, &sql).await;
+        client
+    });
+    until("the statement to wait", async || {
+        (front.metrics().await.sum("sqluice_waiting", &[]) == waiters).then_some(())
+    })
+    .await;
+    task
+}
+
+#[tokio::test]
+async fn who_waits_in_vain_hears_for_what_why_and_how_long() {
+    let servers = calm(Family::MariaDb).await;
+    let front = Front::start(servers, |setup| {
+        setup.pool = "max_connections_per_server = 1\nwait_ms = 300\nwait_max = 1".into();
+    })
+    .await;
+    let mut second = front.client().await;
+    let mut third = front.client().await;
+    let mut holder = holding(&front).await;
+    let begun = Instant::now();
+    let (code, message) = error(&mut second, "/* sqluice: primary */ SELECT 2").await;
+    assert!(begun.elapsed() >= Duration::from_millis(290));
+    assert_eq!(code, 1203);
+    for words in ["sqluice: waited 3", "'db1'", "max_connections_per_server"] {
+        assert!(message.contains(words), "{words}: {message}");
+    }
+    // A replica's pool is another one.
+    assert_eq!(value(&mut second, "SELECT 3").await, "3");
+    let waits = tokio::spawn(async move {
+        let told = error(&mut second, "/* sqluice: primary */ SELECT 4").await;
+        (second, told)
+    });
+    until("one to wait", async || (front.metrics().await.sum("sqluice_waiting", &[]) == 1.0).then_some(())).await;
+    let begun = Instant::now();
+    let (code, message) = error(&mut third, "/* sqluice: primary */ SELECT 5").await;
+    assert!(message.contains("wait_max") && code == 1203, "{message}");
+    assert!(begun.elapsed() < Duration::from_millis(250), "one too many is told at once");
+    let (mut second, told) = waits.await.unwrap();
+    assert_eq!(told.0, 1203);
+    all(&mut holder, "COMMIT").await;
+    assert_eq!(value(&mut second, "/* sqluice: primary */ SELECT 6").await, "6");
+    assert_eq!(front.metrics().await.sum("sqluice_wait_timeouts_total", &[]), 2.0);
+}
+
+#[tokio::test]
+async fn who_came_first_is_served_first() {
+    let servers = calm(Family::MariaDb).await;
+    accounts(servers, "CREATE OR REPLACE TABLE app.queue (n INT AUTO_INCREMENT PRIMARY KEY, who INT)").await;
+    let front = Front::start(servers, |setup| {
+        setup.proxy = "workers = 1\ndrain_ms = 200".into();
+        setup.pool = "max_connections_per_server = 1".into();
+    })
+    .await;
+    // They log in first: their schema is checked on the only connection, too.
+    let mut holder = holding(&front).await;
+    let mut waiters = Vec::new();
+    for who in 1..=5 {
+        waiters.push(waiting(&front, format!("INSERT INTO app.queue (who) VALUES ({who})"), f64::from(who)).await);
+    }
+    all(&mut holder, "COMMIT").await;
+    for waiter in waiters {
+        waiter.await.unwrap();
+    }
+    let order = value(&mut holder, "/* sqluice: primary */ SELECT GROUP_CONCAT(who ORDER BY n) FROM app.queue").await;
+    assert_eq!(order, "1,2,3,4,5");
+}
+
+#[tokio::test]
+async fn a_user_gets_no_more_connections_than_allowed() {
+    let servers = calm(Family::MariaDb).await;
+    accounts(servers, "CREATE OR REPLACE USER e2e_many@'%' IDENTIFIED BY 'm'").await;
+    let front = Front::start(servers, |setup| {
+        setup.pool = "wait_ms = 300".into();
+        setup.more = "[user.e2e_many]\nmax_connections = 1".into();
+    })
+    .await;
+    let mut first = front.login("e2e_many", "m").await.unwrap();
+    let mut second = front.login("e2e_many", "m").await.unwrap();
+    all(&mut first, "BEGIN").await;
+    all(&mut first, "SELECT 1").await;
+    let (code, message) = error(&mut second, "SELECT 1").await;
+    assert_eq!(code, 1203);
+    assert!(message.contains("max_connections"), "{message}");
+    assert_eq!(value(&mut front.client().await, "SELECT 7").await, "7");
+    all(&mut first, "ROLLBACK").await;
+    assert_eq!(value(&mut second, "SELECT 8").await, "8");
+}
+
+#[tokio::test]
+async fn a_servers_own_limit_and_the_clusters_limit_hold() {
+    let servers = calm(Family::MariaDb).await;
+    let front = Front::start(servers, |setup| {
+        setup.pool = "max_connections_per_server = 50\nmax_connections = 6".into();
+        setup.servers[0] = setup.servers[0].replace(" }", ", max_connections = 2 }");
+    })
+    .await;
+    let mut tasks = Vec::new();
+    for number in 0..24 {
+        let mut client = front.client().await;
+        tasks.push(tokio::spawn(async move {
+            for round in 0..15 {
+                let hint = if (number + round) % 2 == 0 { "/* sqluice: primary */ " } else { "" };
+                all(&mut client, &format!("{hint}SELECT SLEEP(0.01)")).await;
+            }
+        }));
+    }
+    let (mut most_primary, mut most) = (0.0_f64, 0.0_f64);
+    while !tasks.iter().all(JoinHandle::is_finished) {
+        let metrics = front.metrics().await;
+        most_primary = most_primary.max(metrics.sum("sqluice_server_connections", &["server=\"db1\""]));
+        most = most.max(metrics.sum("sqluice_server_connections", &[]));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert!(most <= 6.0 && most >= 3.0, "{most} connections of 6 to all servers");
+    assert!(most_primary <= 2.0, "{most_primary} connections to a server that takes 2");
+}
+
+#[tokio::test]
+async fn idle_connections_are_closed_but_for_the_warm_minimum() {
+    let servers = calm(Family::MariaDb).await;
+    let idle = async |front: &Front| front.metrics().await.sum("sqluice_server_connections", &["state=\"idle\""]);
+    let front = Front::start(servers, |setup| setup.pool = "idle_timeout_s = 1".into()).await;
+    let mut client = front.client().await;
+    all(&mut client, "SELECT 1").await;
+    all(&mut client, "DO 1").await;
+    until("idle connections", async || (idle(&front).await >= 1.0).then_some(())).await;
+    until("idle connections to be closed", async || (idle(&front).await == 0.0).then_some(())).await;
+    all(&mut client, "SELECT 1").await;
+    // Each worker keeps its part for servers that it has used: with one worker that is all of it.
+    let front = Front::start(servers, |setup| {
+        setup.proxy = "workers = 1\ndrain_ms = 200".into();
+        setup.pool = "idle_timeout_s = 1\nmin_idle = 2".into();
+    })
+    .await;
+    let mut client = front.client().await;
+    for server in ["db1", "db2", "db3"] {
+        all(&mut client, &format!("/* sqluice: server={server} */ SELECT 1")).await;
+    }
+    until("each server to have its warm minimum", async || {
+        let metrics = front.metrics().await;
+        let of =
+            |server| metrics.sum("sqluice_server_connections", &[&format!("server=\"{server}\""), "state=\"idle\""]);
+        (["db1", "db2", "db3"].map(of) == [2.0; 3]).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_connection_that_was_killed_while_idle_costs_no_error() {
+    let servers = calm(Family::MariaDb).await;
+    accounts(servers, "CREATE OR REPLACE USER e2e_killed@'%' IDENTIFIED BY 'k'; GRANT ALL ON app.* TO e2e_killed@'%'")
+        .await;
+    accounts(servers, "CREATE TABLE IF NOT EXISTS app.killed (n INT)").await;
+    let front = Front::start(servers, |_| {}).await;
+    let mut client = front.login("e2e_killed", "k").await.unwrap();
+    for round in 0..5 {
+        all(&mut client, "SELECT 1 FROM app.killed").await;
+        all(&mut client, &format!("INSERT INTO app.killed VALUES ({round})")).await;
+        blocking(move || {
+            for server in servers.servers() {
+                server.sql("KILL USER e2e_killed").unwrap();
+            }
+        })
+        .await;
+        until("the servers to have closed them", async || {
+            blocking(move || {
+                let sql = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = 'e2e_killed'";
+                servers.servers().iter().all(|server| server.sql(sql).unwrap().trim() == "0").then_some(())
+            })
+            .await
+        })
+        .await;
+        all(&mut client, &format!("INSERT INTO app.killed VALUES ({round})")).await;
+        all(&mut client, "SELECT 1 FROM app.killed").await;
+    }
+    assert_eq!(front.metrics().await.sum("sqluice_own_errors_total", &[]), 0.0);
+}

@@ -1,0 +1,368 @@
+//! Everything a client may say, through the program, on servers that replicate.
+
+use std::time::Duration;
+
+use lab::{Family, Replication};
+use net::query::{Client, Parameter};
+use wire::command::Command;
+
+use crate::support::{Front, SOON, all, blocking, calm, client_program, error, run, until, value};
+
+/// A database of this test's own on all servers, and the program in front of them.
+async fn start(family: Family, database: &str, sql: &str) -> (Front, &'static Replication) {
+    let servers = calm(family).await;
+    let script = format!("DROP DATABASE IF EXISTS {database}; CREATE DATABASE {database}; USE {database};\n{sql}");
+    blocking(move || {
+        servers.primary().sql(&script).unwrap();
+        servers.wait_in_sync(SOON).unwrap();
+    })
+    .await;
+    (Front::start(servers, |setup| setup.cluster += "\ncatalog_refresh_s = 1").await, servers)
+}
+
+async fn within(front: &Front, database: &str) -> Client {
+    let mut client = front.client().await;
+    client.init_db(database).await.unwrap();
+    client
+}
+
+#[tokio::test]
+async fn local_infile_is_off_until_it_is_allowed() {
+    let (front, servers) = start(Family::MariaDb, "e2e_infile", "CREATE TABLE loaded (n INT, t TEXT)").await;
+    let file = front.folder().join("lines.tsv");
+    let content: String = (0..20_000).map(|n| format!("{n}\tline number {n}\n")).collect();
+    std::fs::write(&file, content).unwrap();
+    let load = format!("LOAD DATA LOCAL INFILE '{}' INTO TABLE e2e_infile.loaded;", file.display());
+    let mut command = front.cli(&client_program(Family::MariaDb));
+    command.arg("--local-infile");
+    let refused = run(command, &load).await;
+    assert!(!refused.good, "{}", refused.out);
+    assert!(refused.err.contains("local_infile") || refused.err.contains("ERROR"), "{}", refused.err);
+    let allowed = Front::start(servers, |setup| setup.listener = "local_infile = true".into()).await;
+    for round in 1..=2 {
+        let mut command = allowed.cli(&client_program(Family::MariaDb));
+        command.arg("--local-infile");
+        let count = "SELECT ROW_COUNT();";
+        let out =
+            run(command, &format!("{load}\n{count}\n/* sqluice: primary */ SELECT COUNT(*) FROM e2e_infile.loaded;"))
+                .await;
+        assert_eq!(out.output(), format!("20000\n{}\n", 20_000 * round));
+    }
+    // A file that is not there: the client's error, and the connection goes on.
+    let mut command = allowed.cli(&client_program(Family::MariaDb));
+    command.args(["--local-infile", "--force"]);
+    let out =
+        run(command, "LOAD DATA LOCAL INFILE '/no/such/file' INTO TABLE e2e_infile.loaded;\nSELECT 'still here';")
+            .await;
+    assert!(out.out.contains("still here"), "{} {}", out.out, out.err);
+    let mut command = allowed.cli(&client_program(Family::MariaDb));
+    command.arg("--skip-local-infile");
+    assert!(!run(command, &load).await.good, "a client that does not allow it");
+    assert_eq!(allowed.metrics().await.pins(), [""; 0]);
+}
+
+/// 20 MB there and back.
+pub async fn check_big_packets(family: Family) {
+    let (front, _) = start(family, "e2e_big", "CREATE TABLE blobs (id INT PRIMARY KEY, b LONGBLOB)").await;
+    let mut client = within(&front, "e2e_big").await;
+    let blob: Vec<u8> = (0..20_000_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let hex: String = blob.iter().take(9_000_000).map(|byte| format!("{byte:02x}")).collect();
+    all(&mut client, &format!("INSERT INTO blobs VALUES (1, x'{hex}')")).await;
+    let insert = client.prepare("INSERT INTO blobs VALUES (?, ?)").await.unwrap();
+    client.execute(&insert, &[Parameter::Int(2), Parameter::Bytes(blob.clone())]).await.unwrap();
+    // Exactly at the border of one packet, and one byte to each side.
+    for (id, length) in [(3, (1 << 24) - 1), (4, 1 << 24), (5, (1 << 24) - 60)] {
+        let parameters = [Parameter::Int(id), Parameter::Bytes(blob[..length].to_vec())];
+        client.execute(&insert, &parameters).await.unwrap();
+    }
+    let select = client.prepare("/* sqluice: primary */ SELECT b FROM blobs WHERE id = ?").await.unwrap();
+    for (id, length) in [(1, 9_000_000), (2, blob.len()), (3, (1 << 24) - 1), (4, 1 << 24), (5, (1 << 24) - 60)] {
+        let text =
+            client.query_one(format!("/* sqluice: primary */ SELECT b FROM blobs WHERE id = {id}")).await.unwrap();
+        assert!(text.rows[0][0].as_deref() == Some(&blob[..length]), "text {id}");
+        let binary = client.execute(&select, &[Parameter::Int(id)]).await.unwrap();
+        assert!(binary[0].rows[0][0].as_deref() == Some(&blob[..length]), "binary {id}");
+    }
+    assert_eq!(value(&mut client, "SELECT 1").await, "1");
+}
+
+#[tokio::test]
+async fn packets_of_twenty_megabytes_pass_both_ways() {
+    check_big_packets(Family::MariaDb).await;
+}
+
+#[tokio::test]
+async fn a_statement_longer_than_allowed_is_refused() {
+    let servers = calm(Family::MariaDb).await;
+    let front = Front::start(servers, |setup| setup.listener = "max_packet = \"64KiB\"".into()).await;
+    let mut client = front.client().await;
+    assert_eq!(value(&mut client, &format!("SELECT LENGTH('{}')", "x".repeat(60_000))).await, "60000");
+    let refused = client.query(format!("SELECT '{}'", "x".repeat(100_000))).await.unwrap_err();
+    assert_eq!(refused.code(), Some(1153), "{refused}");
+    assert_eq!(value(&mut front.client().await, "SELECT 1").await, "1");
+}
+
+#[tokio::test]
+async fn calls_give_all_results_and_functions_go_where_they_must() {
+    let (front, _) = start(
+        Family::MariaDb,
+        "e2e_routines",
+        "CREATE TABLE t (n INT); INSERT INTO t VALUES (1), (2);
+         DELIMITER //
+         CREATE PROCEDURE several(IN a INT, OUT b INT) BEGIN SELECT a; SELECT n FROM t ORDER BY n; SET b = a * 2; SELECT 'end'; END//
+         CREATE FUNCTION reading() RETURNS INT READS SQL DATA BEGIN RETURN (SELECT COUNT(*) FROM t); END//
+         CREATE FUNCTION writing(x INT) RETURNS INT MODIFIES SQL DATA BEGIN INSERT INTO t VALUES (x); RETURN x; END//
+         CREATE FUNCTION who() RETURNS TEXT READS SQL DATA BEGIN RETURN @@server_id; END//
+         DELIMITER ;",
+    )
+    .await;
+    let mut client = within(&front, "e2e_routines").await;
+    let results = all(&mut client, "CALL several(7, @out)").await;
+    assert_eq!(results.len(), 4, "{results:?}");
+    assert_eq!(results[1].rows.len(), 2);
+    assert_eq!(results[2].scalar().as_deref(), Some("end"));
+    assert_eq!(value(&mut client, "SELECT @out").await, "14");
+    let call = client.prepare("CALL several(?, @out2)").await.unwrap();
+    for a in [3, 4] {
+        let results = client.execute(&call, &[Parameter::Int(a)]).await.unwrap();
+        assert_eq!(results[0].scalar().as_deref(), Some(&*a.to_string()));
+        assert_eq!(value(&mut client, "SELECT @out2").await, (a * 2).to_string());
+    }
+    let mut fresh = within(&front, "e2e_routines").await;
+    until("the functions to be known", async || (value(&mut fresh, "SELECT who()").await != "1").then_some(())).await;
+    let before = front.metrics().await;
+    for _ in 0..10 {
+        assert_eq!(value(&mut fresh, "SELECT reading()").await, "2");
+        assert_ne!(value(&mut fresh, "SELECT e2e_routines.who()").await, "1");
+    }
+    let after = front.metrics().await;
+    assert_eq!(after.reads("db1") - before.reads("db1"), 0.0);
+    assert_eq!(value(&mut fresh, "SELECT writing(9)").await, "9");
+    let prepared = fresh.prepare("SELECT writing(?)").await.unwrap();
+    fresh.execute(&prepared, &[Parameter::Int(10)]).await.unwrap();
+    assert_eq!(value(&mut fresh, "/* sqluice: primary */ SELECT COUNT(*) FROM t").await, "4");
+}
+
+#[tokio::test]
+async fn several_statements_at_once_see_each_other() {
+    let (front, _) =
+        start(Family::MariaDb, "e2e_multi", "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v INT)").await;
+    let mut client = within(&front, "e2e_multi").await;
+    let results =
+        all(&mut client, "INSERT INTO t (v) VALUES (5); SELECT v FROM t; SET @a = 4; SELECT @a, LAST_INSERT_ID()")
+            .await;
+    assert_eq!(results[1].scalar().as_deref(), Some("5"), "what was written is read in the same packet");
+    assert_eq!(results[3].rows[0][1].as_deref(), Some(&b"1"[..]));
+    let failed = client.query("SELECT 1; SELECT nothing_here; INSERT INTO t (v) VALUES (6)").await.unwrap_err();
+    assert_eq!(failed.code(), Some(1054));
+    assert_eq!(value(&mut client, "/* sqluice: primary */ SELECT COUNT(*) FROM t").await, "1");
+    let results = all(&mut client, "BEGIN; INSERT INTO t (v) VALUES (7)").await;
+    assert_eq!(results.len(), 2);
+    assert_eq!(front.metrics().await.pins(), ["transaction"]);
+    all(&mut client, "ROLLBACK; SELECT 1").await;
+    assert_eq!(front.metrics().await.pins(), [""; 0]);
+    assert_eq!(value(&mut client, "/* sqluice: primary */ SELECT COUNT(*) FROM t").await, "1");
+}
+
+#[tokio::test]
+async fn what_lives_on_one_connection_stays_there() {
+    let (front, _) = start(
+        Family::MariaDb,
+        "e2e_kept",
+        "CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1), (2); CREATE SEQUENCE s",
+    )
+    .await;
+    let (mut client, mut other) = (within(&front, "e2e_kept").await, within(&front, "e2e_kept").await);
+    // Sequences.
+    assert_eq!(value(&mut client, "SELECT NEXTVAL(s)").await, "1");
+    assert_eq!(value(&mut other, "SELECT NEXT VALUE FOR s").await, "2");
+    assert_eq!(value(&mut client, "SELECT LASTVAL(s)").await, "1");
+    // Locks by name.
+    assert_eq!(value(&mut client, "SELECT GET_LOCK('e2e', 0)").await, "1");
+    assert_eq!(value(&mut other, "SELECT GET_LOCK('e2e', 0)").await, "0");
+    assert_eq!(value(&mut client, "SELECT RELEASE_LOCK('e2e')").await, "1");
+    assert_eq!(value(&mut other, "SELECT GET_LOCK('e2e', 0), RELEASE_LOCK('e2e')").await, "1");
+    // Temporary tables.
+    all(&mut client, "CREATE TEMPORARY TABLE own AS SELECT 5 AS n").await;
+    assert_eq!(value(&mut client, "SELECT n FROM own").await, "5");
+    assert_eq!(error(&mut other, "SELECT n FROM own").await.0, 1146);
+    all(&mut client, "DROP TEMPORARY TABLE own").await;
+    // Statements prepared as text.
+    all(&mut client, "PREPARE p FROM 'SELECT ? + 1'").await;
+    all(&mut client, "SET @five = 5").await;
+    assert_eq!(value(&mut client, "EXECUTE p USING @five").await, "6");
+    assert_eq!(error(&mut other, "EXECUTE p USING @five").await.0, 1243);
+    all(&mut client, "DEALLOCATE PREPARE p").await;
+    assert_eq!(value(&mut client, "EXECUTE IMMEDIATE 'SELECT 8'").await, "8");
+    // Handlers.
+    all(&mut client, "HANDLER t OPEN").await;
+    assert_eq!(value(&mut client, "HANDLER t READ FIRST").await, "1");
+    assert_eq!(value(&mut client, "HANDLER t READ NEXT").await, "2");
+    all(&mut client, "HANDLER t CLOSE").await;
+    // Table locks.
+    all(&mut client, "LOCK TABLES t WRITE").await;
+    let blocked = tokio::spawn(async move {
+        let result = other.query("SET STATEMENT lock_wait_timeout = 1 FOR DELETE FROM t").await;
+        (other, result.unwrap_err().code())
+    });
+    assert_eq!(value(&mut client, "SELECT COUNT(*) FROM t").await, "2");
+    let (mut other, told) = blocked.await.unwrap();
+    assert_eq!(told, Some(1205));
+    all(&mut client, "UNLOCK TABLES").await;
+    // XA.
+    for text in ["XA START 'e2e'", "INSERT INTO t VALUES (3)", "XA END 'e2e'", "XA PREPARE 'e2e'"] {
+        all(&mut client, text).await;
+    }
+    all(&mut client, "XA COMMIT 'e2e'").await;
+    assert_eq!(value(&mut other, "/* sqluice: primary */ SELECT COUNT(*) FROM t").await, "3");
+    for client in [&mut client, &mut other] {
+        assert_eq!(value(client, "SELECT 1").await, "1");
+    }
+    let metrics = front.metrics().await;
+    assert_eq!(metrics.pins(), [""; 0]);
+    assert_eq!(metrics.sum("sqluice_own_errors_total", &[]), 0.0);
+}
+
+#[tokio::test]
+async fn what_the_last_statement_left_belongs_to_its_client() {
+    let (front, servers) =
+        start(Family::MariaDb, "e2e_past", "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v TINYINT)").await;
+    drop(front);
+    let front = Front::start(servers, |setup| setup.pool = "max_connections_per_server = 2".into()).await;
+    let mut clients = Vec::new();
+    for _ in 0..8 {
+        clients.push(within(&front, "e2e_past").await);
+    }
+    let mut ids = Vec::new();
+    for client in &mut clients {
+        ids.push(client.query_one("INSERT INTO t (v) VALUES (1), (2)").await.unwrap().last_insert_id);
+    }
+    for (client, id) in clients.iter_mut().zip(&ids) {
+        assert_eq!(value(client, "SELECT LAST_INSERT_ID()").await, id.to_string());
+        all(client, &format!("INSERT INTO t (v) SELECT LAST_INSERT_ID() = {id}")).await;
+    }
+    assert_eq!(value(&mut clients[0], "/* sqluice: primary */ SELECT SUM(v) FROM t").await, (8 * 3 + 8).to_string());
+    for client in &mut clients[..4] {
+        all(client, "SELECT CAST('12x' AS SIGNED)").await;
+    }
+    for (number, client) in clients.iter_mut().enumerate() {
+        let rows = client.query_one("SHOW WARNINGS").await.unwrap().rows;
+        assert_eq!(rows.len(), usize::from(number < 4), "{number}: {rows:?}");
+    }
+    let prepared = clients[0].prepare("SELECT LAST_INSERT_ID()").await.unwrap();
+    all(&mut clients[1], "INSERT INTO t (v) VALUES (3)").await;
+    all(&mut clients[0], "INSERT INTO t (v) VALUES (4)").await;
+    let own = value(&mut clients[0], "SELECT LAST_INSERT_ID()").await;
+    all(&mut clients[1], "INSERT INTO t (v) VALUES (5)").await;
+    let result = clients[0].execute(&prepared, &[]).await.unwrap();
+    assert_eq!(result[0].scalar().as_deref(), Some(&*own), "prepared");
+    let updated = clients[2].query_one("UPDATE t SET v = 9 WHERE v = 4").await.unwrap();
+    assert_eq!((updated.affected, &*updated.info), (1, "Rows matched: 1  Changed: 1  Warnings: 0"));
+}
+
+#[tokio::test]
+async fn old_commands_are_answered() {
+    let (front, _) = start(Family::MariaDb, "e2e_old", "CREATE TABLE wide (a INT, b TEXT, c DATE)").await;
+    let mut client = within(&front, "e2e_old").await;
+    let mut payload = vec![Command::FieldList.byte()];
+    payload.extend_from_slice(b"wide\0%");
+    client.send_raw(&payload).await.unwrap();
+    let mut columns = 0;
+    // Columns as they are, then an EOF (0xfe, at most 8 bytes).
+    loop {
+        let (_, packet) = client.read_raw().await.unwrap();
+        assert_ne!(packet.first(), Some(&0xff), "{}", String::from_utf8_lossy(&packet));
+        if packet.first() == Some(&0xfe) && packet.len() < 9 {
+            break;
+        }
+        columns += 1;
+    }
+    assert_eq!(columns, 3);
+    client.send_raw(&[Command::Statistics.byte()]).await.unwrap();
+    let (_, text) = client.read_raw().await.unwrap();
+    assert!(String::from_utf8_lossy(&text).starts_with("Uptime"), "{}", String::from_utf8_lossy(&text));
+    assert_eq!(value(&mut client, "SELECT 1").await, "1");
+    // The ordinary client completes names with COM_FIELD_LIST and shows COM_STATISTICS.
+    let mut command = front.cli(&client_program(Family::MariaDb));
+    command.arg("--auto-rehash");
+    let out = run(command, "\\u e2e_old\n\\s\nSELECT 'done';\n").await.output();
+    assert!(out.contains("Uptime:") && out.contains("done"), "{out}");
+    client.send_raw(&[0x4f]).await.unwrap();
+    let (_, packet) = client.read_raw().await.unwrap();
+    assert_eq!(packet[..3], [0xff, 0x17, 0x04], "1047 for a command that nobody knows");
+    assert_eq!(value(&mut client, "SELECT 2").await, "2");
+}
+
+/// Whether the primary answers this client's reads.
+async fn at_primary(front: &Front, client: &mut Client) -> bool {
+    let before = front.metrics().await;
+    all(client, "SELECT v FROM e2e_core.t").await;
+    let after = front.metrics().await;
+    after.reads("db1") > before.reads("db1")
+}
+
+/// Reads elsewhere, transactions at the primary, errors where they belong.
+pub async fn check_core(family: Family) {
+    let (front, servers) = start(
+        family,
+        "e2e_core",
+        "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v INT); INSERT INTO t (v) VALUES (1)",
+    )
+    .await;
+    let mut client = within(&front, "e2e_core").await;
+    assert!(!at_primary(&front, &mut client).await);
+    all(&mut client, "BEGIN").await;
+    assert!(at_primary(&front, &mut client).await);
+    all(&mut client, "INSERT INTO t (v) VALUES (2)").await;
+    assert_eq!(value(&mut client, "SELECT COUNT(*) FROM t").await, "2");
+    all(&mut client, "ROLLBACK").await;
+    all(&mut client, "SET autocommit = 0").await;
+    assert!(at_primary(&front, &mut client).await);
+    all(&mut client, "COMMIT").await;
+    all(&mut client, "SET autocommit = 1").await;
+    assert!(!at_primary(&front, &mut client).await);
+    let id = client.query_one("INSERT INTO t (v) VALUES (3)").await.unwrap().last_insert_id;
+    assert_eq!(value(&mut client, "SELECT LAST_INSERT_ID()").await, id.to_string());
+    all(&mut client, "CREATE TEMPORARY TABLE own (n INT)").await;
+    all(&mut client, "INSERT INTO own VALUES (4)").await;
+    assert_eq!(value(&mut client, "SELECT n FROM own").await, "4");
+    all(&mut client, "DROP TEMPORARY TABLE own").await;
+    assert_eq!(error(&mut client, "SELECT * FROM nowhere").await.0, 1146);
+    assert_eq!(error(&mut client, "SELEC 1").await.0, 1064);
+    let results = all(&mut client, "SELECT 1; SELECT 2; SET @a = 3; SELECT @a").await;
+    assert_eq!(results[3].scalar().as_deref(), Some("3"));
+    let insert = client.prepare("INSERT INTO t (v) VALUES (?)").await.unwrap();
+    for n in 10..20 {
+        client.execute(&insert, &[Parameter::Int(n)]).await.unwrap();
+    }
+    let count = client.prepare("/* sqluice: primary */ SELECT COUNT(*) FROM t WHERE v >= ?").await.unwrap();
+    assert_eq!(client.execute(&count, &[Parameter::Int(10)]).await.unwrap()[0].scalar().as_deref(), Some("10"));
+    client.reset_connection().await.unwrap();
+    assert_eq!(value(&mut client, "SELECT @a").await, "NULL");
+    let sleeper = front.client().await;
+    let id = sleeper.greeting().connection_id;
+    let sleeping = tokio::spawn(async move {
+        let mut sleeper = sleeper;
+        let _ = sleeper.query("SELECT SLEEP(30)").await;
+        value(&mut sleeper, "SELECT 'awake'").await
+    });
+    until("the kill to be felt", async || {
+        // It may come before the statement, and once the sleeper has gone there is nobody to kill.
+        let told = client.query(format!("KILL QUERY {id}")).await.map_err(|error| error.code());
+        assert!(matches!(told, Ok(_) | Err(Some(1094))), "{told:?}");
+        sleeping.is_finished().then_some(())
+    })
+    .await;
+    assert_eq!(sleeping.await.unwrap(), "awake");
+    assert_eq!(front.metrics().await.pins(), [""; 0]);
+    let mut out = run(front.cli(&client_program(family)), "SELECT 'from the ordinary client'").await.output();
+    assert_eq!(out.split_off(out.len() - 1), "\n");
+    blocking(|| servers.wait_in_sync(Duration::from_secs(20)).unwrap()).await;
+    all(&mut client, "USE e2e_core").await;
+    assert_eq!(value(&mut client, "SELECT COUNT(*) FROM t").await, "12");
+}
+
+#[tokio::test]
+async fn the_core_works() {
+    check_core(Family::MariaDb).await;
+}

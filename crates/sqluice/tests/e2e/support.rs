@@ -1,0 +1,57 @@
+//! What the tests share: servers, the program in front of them, clients of all kinds, and waiting without sleeping.
+
+mod authority;
+mod front;
+mod scrape;
+mod servers;
+mod tools;
+
+use std::time::{Duration, Instant};
+
+use net::query::{Client, QueryError, ResultSet};
+
+pub use authority::Authority;
+pub use front::{Front, any_certificate, app};
+pub use scrape::{Metrics, http};
+pub use servers::{authority, calm, failing, has_mysql};
+pub use tools::{Ran, blocking, client_program, run, signal};
+
+/// Longest wait for something that should come soon, on a machine that is busy.
+pub const SOON: Duration = Duration::from_secs(15);
+
+/// Looks again and again until `look` gives something.
+pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + SOON;
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "in vain waited {SOON:?} for: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Runs statements that must succeed.
+pub async fn all(client: &mut Client, sql: &str) -> Vec<ResultSet> {
+    client.query(sql).await.unwrap_or_else(|error| panic!("{sql:.200}: {error}"))
+}
+
+/// The one value of a statement's only row.
+pub async fn value(client: &mut Client, sql: &str) -> String {
+    let result = client.query_one(sql).await.unwrap_or_else(|error| panic!("{sql:.200}: {error}"));
+    result.scalar().map_or("NULL".into(), |text| text.into_owned())
+}
+
+/// The code and the message of the server's (or Sqluice's) error that a statement must give.
+pub async fn error(client: &mut Client, sql: &str) -> (u16, String) {
+    match client.query(sql).await {
+        Ok(results) => panic!("{sql:.200}: no error but {results:?}"),
+        Err(error) => said(&error),
+    }
+}
+
+/// The code and the message of an error packet.
+pub fn said(error: &QueryError) -> (u16, String) {
+    let told = error.server_error().unwrap_or_else(|| panic!("not an error packet: {error}"));
+    (told.code, told.message.clone())
+}

@@ -1,0 +1,102 @@
+//! TLS on both sides.
+
+use std::time::Duration;
+
+use lab::Family;
+use net::tls::ClientTls;
+
+use crate::support::{
+    Authority, Front, all, any_certificate, app, authority, calm, client_program, error, run, until, value,
+};
+
+const BACKEND_CIPHER: &str =
+    "SELECT VARIABLE_VALUE FROM information_schema.SESSION_STATUS WHERE VARIABLE_NAME = 'SSL_CIPHER'";
+
+#[tokio::test]
+async fn the_ordinary_client_encrypts_with_the_self_made_certificate() {
+    let servers = calm(Family::MariaDb).await;
+    let front = Front::start(servers, |_| {}).await;
+    let mut command = front.cli(&client_program(Family::MariaDb));
+    command.arg("--ssl");
+    let out = run(command, "\\s\nSELECT 'through';\n").await.output();
+    assert!(out.contains("Cipher in use is TLS_"), "{out}");
+    assert!(out.lines().any(|line| line == "through"), "{out}");
+    let mut command = front.cli(&client_program(Family::MariaDb));
+    command.args(["--ssl", "--ssl-verify-server-cert"]);
+    let refused = run(command, "SELECT 1").await;
+    assert!(!refused.good, "a self-made certificate proves nothing");
+    let mut command = front.cli(&client_program(Family::MariaDb));
+    command.arg("--skip-ssl");
+    let out = run(command, "\\s\n").await.output();
+    assert!(out.contains("Not in use"), "{out}");
+}
+
+#[tokio::test]
+async fn a_listener_may_insist_on_tls_or_not_offer_it() {
+    let servers = calm(Family::MariaDb).await;
+    let front = Front::start(servers, |setup| setup.listener_tls = "mode = \"required\"".into()).await;
+    let (code, message) = front.refused(lab::APP_USER, lab::APP_PASSWORD).await;
+    assert_eq!(code, 3159);
+    assert!(message.contains("insecure transport"), "{message}");
+    let mut client = front.connect(app(), any_certificate()).await.unwrap();
+    assert_eq!(value(&mut client, "SELECT 5").await, "5");
+    let off = Front::start(servers, |setup| setup.listener_tls = "mode = \"off\"".into()).await;
+    let error = off.connect(app(), any_certificate()).await.unwrap_err();
+    assert!(error.to_string().contains("no TLS"), "{error}");
+    all(&mut off.client().await, "SELECT 1").await;
+}
+
+#[tokio::test]
+async fn connections_to_servers_are_encrypted_as_configured() {
+    let servers = calm(Family::MariaDb).await;
+    let ca = authority().file();
+    for (mode, encrypted) in [
+        ("mode = \"disabled\"".to_owned(), false),
+        ("mode = \"preferred\"".to_owned(), true),
+        ("mode = \"required\"".to_owned(), true),
+        (format!("mode = \"verify_identity\"\nca_file = \"{}\"", ca.display()), true),
+    ] {
+        let front = Front::start(servers, |setup| setup.server_tls = mode.clone()).await;
+        let mut client = front.client().await;
+        for hint in ["", "/* sqluice: primary */ "] {
+            let cipher = value(&mut client, &format!("{hint}{BACKEND_CIPHER}")).await;
+            assert_eq!(!cipher.is_empty(), encrypted, "{mode}: {cipher:?}");
+        }
+        // TLS connections stay with their worker; both workers get theirs.
+        for _ in 0..4 {
+            all(&mut front.client().await, "SELECT 1").await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_prove_itself_gets_nothing() {
+    let servers = calm(Family::MariaDb).await;
+    let stranger = Authority::new();
+    let mut front = Front::start(servers, |setup| setup.listener = "hold_ms = 500".into()).await;
+    let mut client = front.client().await;
+    all(&mut client, "SELECT 1").await;
+    let ca = stranger.file();
+    front.reload(|setup| setup.server_tls = format!("mode = \"verify_ca\"\nca_file = \"{}\"", ca.display()));
+    until("servers to be distrusted", async || {
+        let metrics = front.metrics().await;
+        (metrics.sum("sqluice_cluster_has_primary", &[]) == 0.0).then_some(())
+    })
+    .await;
+    let (_, message) = error(&mut client, "INSERT INTO app.nothing VALUES (1)").await;
+    assert!(message.contains("UnknownIssuer") || message.contains("certificate"), "{message}");
+}
+
+#[tokio::test]
+async fn a_client_that_never_speaks_is_disconnected() {
+    let servers = calm(Family::MariaDb).await;
+    let front = Front::start(servers, |setup| setup.listener = "login_timeout_ms = 300".into()).await;
+    let mut socket = tokio::net::TcpStream::connect(&front.address).await.unwrap();
+    let mut greeting = Vec::new();
+    let read = tokio::io::AsyncReadExt::read_to_end(&mut socket, &mut greeting);
+    tokio::time::timeout(Duration::from_secs(10), read).await.unwrap().unwrap();
+    assert!(!greeting.is_empty());
+    let refused = front.connect(app(), ClientTls::disabled()).await;
+    assert!(refused.is_ok());
+    assert_eq!(front.metrics().await.sum("sqluice_login_failures_total", &[]), 1.0);
+}

@@ -246,6 +246,7 @@ impl Session {
             split: self.identity.split,
             autocommit: self.state.autocommit(&catalog),
             reads_only: self.state.reads_only(),
+            will_pin: work.will_pin(),
         };
         let route = route::decide(facts, &work.statement);
         if let Some(count) = self.worker.stats.routes.at(route.reason as usize) {
@@ -269,7 +270,7 @@ impl Session {
         self.cluster.loads.begin(held.lease.server());
         let prepare_as = if work.prepares() { self.statements.next_id() } else { 0 };
         let pending = self.send(held, work, request).await.map_err(|error| (error, Outcome::default()))?;
-        let withhold = Self::withheld(route, held.lease.server(), self.cluster.view().primary);
+        let withhold = Self::withheld(self.status, route, held.lease.server(), self.cluster.view().primary);
         let mut relay = Relay {
             worker: &self.worker,
             handle: &self.handle,

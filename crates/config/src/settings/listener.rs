@@ -36,6 +36,7 @@ pub static ADDRESS: Setting = live(
 /// `cluster`
 pub static CLUSTER: Setting =
     live("cluster", Kind::Text { default: None, max: 64 }, "The cluster that its clients use.")
+        .restart()
         .required()
         .example("\"main\"");
 

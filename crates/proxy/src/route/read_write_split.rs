@@ -3,7 +3,7 @@
 //! The decision is a pure function of what is known of the session and of the statement, so every rule is a test.
 
 use config::Split;
-use sql::{Access, Hint, Statement, TransactionStep, Why};
+use sql::{Access, Effect, Hint, Statement, TransactionStep, Value, Why};
 
 /// What a statement needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +86,8 @@ reasons! {
     SessionState = "session_state",
     /// It calls a procedure or is a compound statement.
     Procedure = "procedure",
+    /// It reads, but the session will keep its connection, perhaps for writes.
+    WillPin = "will_pin",
     /// Its form is not known.
     Unknown = "unknown_statement",
 }
@@ -110,6 +112,8 @@ pub struct Facts {
     pub autocommit: bool,
     /// The session's transactions are READ ONLY unless they say otherwise.
     pub reads_only: bool,
+    /// The command keeps the connection whatever its statement is: a cursor, long data.
+    pub will_pin: bool,
 }
 
 /// Decides where a statement goes. A pin beats every rule; a hint beats what is configured.
@@ -144,6 +148,11 @@ pub fn decide(facts: Facts, statement: &Statement) -> Route {
         };
     }
     match statement.access {
+        // What keeps its connection keeps it for the writes that follow, too.
+        _ if facts.will_pin || statement.effects.iter().any(pins) => match statement.access {
+            Access::Read => route(Target::Primary, Reason::WillPin),
+            Access::Primary(why) => route(Target::Primary, reason_of(why)),
+        },
         Access::Read => route(Target::Reader, Reason::Read),
         // A USE must see the schema that this client may have created a moment ago: the primary has it.
         Access::Primary(Why::SessionChange) if statement.kind == sql::Kind::Set => {
@@ -151,6 +160,22 @@ pub fn decide(facts: Facts, statement: &Statement) -> Route {
         }
         Access::Primary(why) => route(Target::Primary, reason_of(why)),
     }
+}
+
+/// Whether a statement with this effect leaves the session pinned.
+fn pins(effect: &Effect) -> bool {
+    match effect {
+        Effect::UserVariable { value, .. } => *value == Value::Unknown,
+        Effect::Variable { name, value } => *value == Value::Unknown && !is_tracked(name) || name == "insert_id",
+        Effect::TransactionCharacteristics { session, .. } => !session,
+        Effect::Role { .. } | Effect::CalcFoundRows | Effect::PrepareText { .. } | Effect::MayChangeSession => true,
+        _ => false,
+    }
+}
+
+/// Whether servers tell the value that an expression gave to this variable; all but a few are told.
+fn is_tracked(name: &str) -> bool {
+    name != "timestamp"
 }
 
 fn reason_of(why: Why) -> Reason {
@@ -180,7 +205,8 @@ mod tests {
     use super::*;
     use sql::{Dialect, Encoding, Family, Modes, NoFunctions};
 
-    const FREE: Facts = Facts { pinned: false, split: Split::Auto, autocommit: true, reads_only: false };
+    const FREE: Facts =
+        Facts { pinned: false, split: Split::Auto, autocommit: true, reads_only: false, will_pin: false };
 
     fn routed(facts: Facts, text: &str) -> (Target, &'static str) {
         let dialect =
@@ -200,6 +226,24 @@ mod tests {
         assert_eq!(routed(FREE, "USE shop"), (Target::Primary, "session_change"));
         assert_eq!(routed(FREE, "SELECT my_function()"), (Target::Primary, "unknown_function"));
         assert_eq!(routed(FREE, "FROBNICATE"), (Target::Primary, "unknown_statement"));
+    }
+
+    #[test]
+    fn what_pins_begins_on_the_primary() {
+        for text in [
+            "SET @x = NOW()",
+            "SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='NO_AUTO_VALUE_ON_ZERO'",
+            "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+            "SET ROLE NONE",
+            "SET insert_id = 7",
+            "SELECT SQL_CALC_FOUND_ROWS * FROM t LIMIT 1",
+            "SELECT 1 INTO @x",
+        ] {
+            assert_eq!(routed(FREE, text).0, Target::Primary, "{text}");
+        }
+        assert_eq!(routed(FREE, "SET sql_mode = CONCAT(@@sql_mode, ',ANSI')").0, Target::Reader);
+        assert_eq!(routed(FREE, "SET @x = 5").0, Target::Reader);
+        assert_eq!(routed(Facts { will_pin: true, ..FREE }, "SELECT 1"), (Target::Primary, "will_pin"));
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use cluster::observation::{Evidence, EvidenceKind};
 use cluster::view::ServerId;
 
+use wire::Status;
+
 use super::checkout::Attempts;
 use super::client::Request;
 use super::relay::{Outcome, RelayError, Withhold};
@@ -34,9 +36,11 @@ pub enum Next {
 
 impl Session {
     /// Which errors of this server another one may not have.
-    pub(super) fn withheld(route: &Route, server: ServerId, primary: Option<ServerId>) -> Withhold {
+    pub(super) fn withheld(status: Status, route: &Route, server: ServerId, primary: Option<ServerId>) -> Withhold {
         match route.target {
             Target::Primary => Withhold::ReadOnly,
+            // A READ ONLY transaction is refused its writes as such, wherever it runs.
+            Target::Pinned if status.contains(Status::IN_READ_ONLY_TRANSACTION) => Withhold::ReadOnly,
             Target::Reader if primary.is_some_and(|primary| primary != server) => Withhold::NotYetHere,
             Target::Reader | Target::Pinned | Target::Named(_) => Withhold::Nothing,
         }
@@ -56,6 +60,12 @@ impl Session {
         let Failed { held, error, outcome } = failed;
         match error {
             RelayError::Client(error) => Err(SessionEnd::ClientLost(error)),
+            RelayError::Withheld(_) if route.target == Target::Pinned => {
+                self.held = Some(held);
+                let message = "Cannot execute statement in a READ ONLY transaction".to_owned();
+                self.refuse(request, &Refusal { code: 1792, sqlstate: *b"25006", message }).await?;
+                Ok(Next::Answered)
+            }
             RelayError::Withheld(refusal) => {
                 self.go_elsewhere(route, held, refusal, attempts).await;
                 Ok(Next::TryAgain)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sql::rewrite::Known;
 use sql::{Access, Asks, Effect, Kind, Statement, TransactionStep, Why};
-use wire::command::{Command, MULTI_STATEMENTS_OFF, MULTI_STATEMENTS_ON};
+use wire::command::{CURSOR_READ_ONLY, Command, MULTI_STATEMENTS_OFF, MULTI_STATEMENTS_ON};
 use wire::exchange::Expect;
 use wire::{Capabilities, Status};
 
@@ -35,6 +35,8 @@ pub struct Work {
     pub body: Body,
     /// What the reply looks like.
     pub expect: Expect,
+    /// COM_STMT_EXECUTE asks for a cursor.
+    pub opens_cursor: bool,
 }
 
 /// What is sent for a command.
@@ -53,6 +55,10 @@ pub enum Body {
 }
 
 impl Work {
+    fn new(command: Command, statement: Rc<Statement>, body: Body, expect: Expect) -> Work {
+        Work { command, statement, body, expect, opens_cursor: false }
+    }
+
     /// It prepares a statement.
     pub fn prepares(&self) -> bool {
         matches!(self.body, Body::Prepare(_))
@@ -61,6 +67,11 @@ impl Work {
     /// The text was run, so what it says of the session holds.
     pub fn runs_text(&self) -> bool {
         matches!(self.command, Command::Query | Command::StmtExecute | Command::InitDb)
+    }
+
+    /// The session keeps its connection behind it: a cursor is opened, or part of a parameter is sent ahead.
+    pub fn will_pin(&self) -> bool {
+        self.opens_cursor || self.command == Command::StmtSendLongData
     }
 
     /// Running it a second time changes nothing: it reads, prepares, or changes only the session.
@@ -109,7 +120,7 @@ impl Session {
             return Ok(self.answer_error(request, &unknown_command()));
         };
         let primary = |why| plain(Kind::Administration, Access::Primary(why));
-        let work = |statement, body, expect| Ok(Understood::Work(Work { command, statement, body, expect }));
+        let work = |statement, body, expect| Ok(Understood::Work(Work::new(command, statement, body, expect)));
         match command {
             Command::Query => self.understand_query(request, arguments).await,
             Command::StmtPrepare => self.understand_prepare(request, arguments),
@@ -193,7 +204,7 @@ impl Session {
             Body::Payload(payload)
         });
         let expect = Expect::Results;
-        Ok(Understood::Work(Work { command: Command::Query, statement: Rc::new(statement), body, expect }))
+        Ok(Understood::Work(Work::new(Command::Query, Rc::new(statement), body, expect)))
     }
 
     /// The text with what only Sqluice knows put in: the id that the client knows its connection by, and what the last
@@ -220,7 +231,7 @@ impl Session {
         let text = self.rewritten(text, statement.asks & Asks::CONNECTION_ID).map_or(Arc::from(text), Arc::from);
         let key = StatementKey { text, context: self.state.prepare_context() };
         let (command, body) = (Command::StmtPrepare, Body::Prepare(key));
-        Ok(Understood::Work(Work { command, statement, body, expect: Expect::Prepared }))
+        Ok(Understood::Work(Work::new(command, statement, body, Expect::Prepared)))
     }
 
     fn understand_statement(
@@ -246,7 +257,10 @@ impl Session {
             let message = format!("The statement ({}) has no open cursor.", known.id);
             return Ok(self.answer_error(request, &Refusal { code: 1421, sqlstate: *b"HY000", message }));
         }
-        Ok(Understood::Work(Work { command, statement: known.statement.clone(), body, expect }))
+        let opens_cursor =
+            command == Command::StmtExecute && arguments.get(4).is_some_and(|flags| flags & CURSOR_READ_ONLY != 0);
+        let work = Work::new(command, known.statement.clone(), body, expect);
+        Ok(Understood::Work(Work { opens_cursor, ..work }))
     }
 
     fn understand_reset_statement(&mut self, request: &Request, arguments: &[u8]) -> Result<Understood, SessionEnd> {
@@ -258,7 +272,7 @@ impl Session {
             return Ok(self.answer_ok(request));
         }
         let (statement, body) = (known.statement.clone(), Body::OfStatement(known.id));
-        Ok(Understood::Work(Work { command: Command::StmtReset, statement, body, expect: Expect::Results }))
+        Ok(Understood::Work(Work::new(Command::StmtReset, statement, body, Expect::Results)))
     }
 
     fn set_option(&mut self, request: &Request, arguments: &[u8]) -> Understood {
@@ -273,7 +287,7 @@ impl Session {
             let statement = plain(Kind::Set, Access::Primary(Why::SessionChange));
             self.set_multi_statements(on);
             let (body, expect) = (Body::AsCame, Expect::Results);
-            return Understood::Work(Work { command: Command::SetOption, statement, body, expect });
+            return Understood::Work(Work::new(Command::SetOption, statement, body, expect));
         }
         self.set_multi_statements(on);
         self.client.put_eof(request.sequence.wrapping_add(1), self.status);

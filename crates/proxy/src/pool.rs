@@ -162,7 +162,7 @@ impl Pools {
 
     /// The right to open a connection: a free one, or that of an idle connection that fits nobody here.
     fn take_permit(&self, pool: &ServerPool) -> bool {
-        if !pool.waiters.borrow().is_empty() {
+        if pool.has_waiters() {
             return false;
         }
         if self.take_free_permit(pool) {
@@ -301,11 +301,15 @@ impl Pools {
 
     /// A place in the cluster's limit is free: a waiter of any server may take it.
     fn serve_cluster_waiters(&self) {
-        if self.shared.cluster_quota.max() == 0 {
-            return;
+        if self.shared.cluster_quota.max() > 0 {
+            self.serve_waiters();
         }
+    }
+
+    /// Whoever waits gets the right to open a connection while the limits have room: they may have been raised.
+    pub fn serve_waiters(&self) {
         for pool in self.servers.borrow().iter() {
-            while !pool.waiters.borrow().is_empty() && pool.quota.try_take(self.worker) {
+            while pool.has_waiters() && pool.quota.try_take(self.worker) {
                 if !self.shared.cluster_quota.try_take(self.worker) {
                     pool.quota.release(self.worker);
                     return;
@@ -419,7 +423,7 @@ impl Pools {
 
 impl ServerPool {
     fn take_idle(&self, wanted: &Wanted) -> Option<Connection> {
-        if !self.waiters.borrow().is_empty() {
+        if self.has_waiters() {
             return None;
         }
         let mut idle = self.idle.borrow_mut();
@@ -449,6 +453,15 @@ impl ServerPool {
         self.stats.idle.add(-1);
         self.stats.closed.add_one();
         true
+    }
+
+    /// Whether somebody waits still: those whose time was over are out of the way afterwards.
+    fn has_waiters(&self) -> bool {
+        let mut waiters = self.waiters.borrow_mut();
+        while waiters.front().is_some_and(|waiter| waiter.grant.is_closed()) {
+            waiters.pop_front();
+        }
+        !waiters.is_empty()
     }
 
     fn pop_waiter(&self) -> Option<Waiter> {

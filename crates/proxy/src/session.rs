@@ -7,6 +7,7 @@ mod kill;
 mod learn;
 mod login;
 mod prove;
+mod read_back;
 mod recover;
 mod relay;
 mod request;
@@ -135,6 +136,7 @@ async fn serve(worker: Rc<Worker>, stream: net::Stream, listener: Arc<ListenerSh
         }
     };
     worker.stats.logins.add_one();
+    worker.stats.sessions.add(1);
     let end = {
         let run = session.run();
         tokio::pin!(run);
@@ -300,6 +302,10 @@ impl Session {
         self.client.flush().await.map_err(SessionEnd::ClientLost)?;
         if work.ends_session() && outcome.error.is_none() {
             return Err(SessionEnd::ClientLeft);
+        }
+        if self.only_user_variables_pin() && !Box::pin(self.read_back(&mut held)).await {
+            self.lose_pinned_state();
+            return Err(SessionEnd::ServerLost("its user variables are gone with it".into()));
         }
         if !self.pins.is_empty() {
             self.held = Some(held);

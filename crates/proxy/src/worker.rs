@@ -207,6 +207,7 @@ impl ClusterHere {
     fn refresh_pools(&self) {
         let view = self.view();
         self.pools.tidy(&view.servers);
+        self.pools.serve_waiters();
         self.pools.warm(&view.servers);
     }
 }

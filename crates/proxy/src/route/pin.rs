@@ -124,6 +124,19 @@ impl Pins {
         self.count(Pin::LongData, |details| insert_or_remove(&mut details.long_data, statement, sent));
     }
 
+    /// The user variables whose values are not known here.
+    pub fn user_variables(&self) -> Vec<String> {
+        self.details.as_ref().map_or_else(Vec::new, |details| details.user_variables.iter().cloned().collect())
+    }
+
+    /// A user variable's value became known.
+    pub fn user_variable_known(&mut self, name: &str) {
+        self.count(Pin::UserVariable, |details| {
+            details.user_variables.remove(name);
+            details.user_variables.is_empty()
+        });
+    }
+
     /// Whether this statement has long data on the connection.
     pub fn has_long_data(&self, statement: u32) -> bool {
         self.details.as_ref().is_some_and(|details| details.long_data.contains(&statement))

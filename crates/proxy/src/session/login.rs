@@ -235,7 +235,6 @@ impl Door {
         let family = if flavour.mariadb { Family::MariaDb } else { Family::MySql };
         let dialect = Dialect { family, version: flavour.number, modes: Modes::empty(), encoding: Encoding::AsciiSafe };
         let state = Arc::new(StateMap::after_login(&catalog, login.collation, None));
-        worker.stats.sessions.add(1);
         Ok(Session {
             wish: TrackWish::of_servers(&catalog),
             client: Client::new(stream, login.capabilities),

@@ -19,6 +19,11 @@ use crate::worker::{ClusterHere, Worker};
 /// How long a failed login waits for the accounts to be read again: the password may have been changed just now.
 const REFRESH_WAIT: Duration = Duration::from_millis(1500);
 
+/// How long a login waits for its turn to try a password on a server, or for another login that proves the same one.
+const TRY_WAIT: Duration = Duration::from_millis(2500);
+/// How often it looks meanwhile.
+const TRY_PACE: Duration = Duration::from_millis(25);
+
 /// Who a client has proved to be.
 pub struct Proven {
     pub user: Arc<str>,
@@ -212,10 +217,20 @@ impl Prover<'_> {
     /// A password that only a server can check is tried on one.
     async fn try_on_server(&self, user: &Arc<str>, credential: Credential) -> Result<Arc<Credential>, Refusal> {
         let keyring = &self.cluster.shared.keyring;
-        if keyring.credential(user).is_some_and(|known| *known == credential) {
+        let proved = || keyring.credential(user).is_some_and(|known| *known == credential);
+        if proved() {
             return Ok(keyring.remember(user, credential));
         }
-        if !keyring.may_try(user, Instant::now()) {
+        let deadline = tokio::time::Instant::now() + TRY_WAIT;
+        while !keyring.may_try(user, Instant::now()) {
+            // Many clients of one user may come at once: the first of them proves the password for all.
+            tokio::time::sleep(TRY_PACE).await;
+            if proved() {
+                return Ok(keyring.remember(user, credential));
+            }
+            if tokio::time::Instant::now() < deadline {
+                continue;
+            }
             let why = format_args!("too many failed logins of user '{user}' lately; try again in a second");
             return Err(Refusal::own(1045, b"28000", why));
         }

@@ -238,7 +238,7 @@ async fn with_all_servers_down_errors_say_why_and_service_returns_by_itself() {
         assert!(waited < Duration::from_secs(6), "{sql}: {waited:?}");
         assert!(waited >= Duration::from_millis(900), "{sql}: not held, but failed after {waited:?}: {message}");
         assert_eq!(code, 1290, "{message}");
-        assert!(message.contains("cluster 'main'") && message.contains("1000 ms"), "{message}");
+        assert!(message.contains("cluster 'main' became available within 10"), "{message}");
     }
     until("the reason to name the servers' state", async || {
         let (_, message) = error(&mut client, "INSERT INTO app.down VALUES (1)").await;

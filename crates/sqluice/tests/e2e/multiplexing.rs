@@ -7,7 +7,9 @@ use lab::Family;
 use net::query::{Client, Parameter};
 use tokio::sync::Barrier;
 
-use crate::support::{Front, all, blocking, calm, until};
+use net::tls::ClientTls;
+
+use crate::support::{Front, all, app, blocking, calm, until};
 
 const CONNECTIONS: usize = 20;
 const SCHEMAS: usize = 4;
@@ -105,11 +107,23 @@ pub async fn check(family: Family, clients: usize) {
     .await;
     let set_up = Arc::new(Barrier::new(clients));
     let front = Arc::new(front);
+    let mut arriving = Vec::new();
+    for _ in 0..clients {
+        let front = front.clone();
+        arriving.push(tokio::spawn(async move { front.connect(app(), ClientTls::disabled()).await }));
+    }
+    let (mut arrived, mut refused) = (Vec::new(), Vec::new());
+    for client in arriving {
+        match client.await.unwrap() {
+            Ok(client) => arrived.push(client),
+            Err(error) => refused.push(error.to_string()),
+        }
+    }
+    assert!(refused.is_empty(), "{} of {clients} clients that come at once are refused: {}", refused.len(), refused[0]);
     let mut tasks = Vec::new();
-    for number in 0..clients {
-        let (front, set_up) = (front.clone(), set_up.clone());
+    for (number, mut client) in arrived.into_iter().enumerate() {
+        let set_up = set_up.clone();
         tasks.push(tokio::spawn(async move {
-            let mut client = front.client().await;
             one(&mut client, &Own::new(number, family), family, &set_up).await;
             client
         }));
@@ -120,7 +134,7 @@ pub async fn check(family: Family, clients: usize) {
     }
     let metrics = front.metrics().await;
     assert_eq!(metrics.sum("sqluice_sessions", &[]), clients as f64);
-    assert_eq!(metrics.pins(), [""; 0]);
+    front.is_pinned_by(&[]).await;
     assert_eq!(metrics.sum("sqluice_own_errors_total", &[]), 0.0);
     for server in ["db1", "db2", "db3"] {
         let open = metrics.sum("sqluice_server_connections", &[&format!("server=\"{server}\"")]);

@@ -111,7 +111,7 @@ async fn a_user_gets_no_more_connections_than_allowed() {
 }
 
 #[tokio::test]
-async fn a_servers_own_limit_and_the_clusters_limit_hold() {
+async fn the_limits_of_a_server_and_of_the_cluster_hold() {
     let servers = calm(Family::MariaDb).await;
     let front = Front::start(servers, |setup| {
         setup.pool = "max_connections_per_server = 50\nmax_connections = 6".into();
@@ -140,6 +140,23 @@ async fn a_servers_own_limit_and_the_clusters_limit_hold() {
     }
     assert!(most <= 6.0 && most >= 3.0, "{most} connections of 6 to all servers");
     assert!(most_primary <= 2.0, "{most_primary} connections to a server that takes 2");
+}
+
+#[tokio::test]
+async fn the_clusters_limit_serves_all_servers_and_workers() {
+    let servers = calm(Family::MariaDb).await;
+    let front = Front::start(servers, |setup| setup.pool = "max_connections = 2\nwait_ms = 2000".into()).await;
+    let client = async || front.login(lab::APP_USER, lab::APP_PASSWORD).await.unwrap();
+    // The first and the third client are at one worker, the second at the other.
+    let (mut one, mut other, mut third) = (client().await, client().await, client().await);
+    all(&mut one, "BEGIN").await;
+    all(&mut one, "SELECT 1").await;
+    all(&mut third, "/* sqluice: server=db2 */ SELECT 2").await;
+    // Both places are at the first worker now, one of them idle: it must not keep anybody waiting.
+    for server in ["db3", "db2", "db1", "db3"] {
+        all(&mut other, &format!("/* sqluice: server={server} */ SELECT 3")).await;
+        all(&mut third, &format!("/* sqluice: server={server} */ SELECT 4")).await;
+    }
 }
 
 #[tokio::test]

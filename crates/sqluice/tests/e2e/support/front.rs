@@ -156,6 +156,19 @@ impl Front {
         Metrics::read(&self.admin).await
     }
 
+    /// Waits until sessions are pinned for exactly these reasons. A pin is counted right after the reply that began it.
+    pub async fn is_pinned_by(&self, reasons: &[&str]) {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        loop {
+            let pins = self.metrics().await.pins();
+            if pins == reasons {
+                return;
+            }
+            assert!(Instant::now() < deadline, "pinned by {pins:?}, not by {reasons:?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     /// Writes another configuration and sends SIGHUP. When it takes effect is the test's to see.
     pub fn reload(&mut self, change: impl FnOnce(&mut Setup)) {
         change(&mut self.setup);

@@ -37,6 +37,8 @@ impl Classifier<'_> {
         self.may_change_session();
         self.cursor.bump();
         let _ = self.name();
+        // OUT and INOUT parameters assign variables; which parameters are such, only the procedure knows.
+        self.variables_assigned = true;
         self.scan();
     }
 

@@ -8,7 +8,7 @@ use config::TlsMode;
 use net::Stream;
 use tokio::io::AsyncWriteExt;
 use wire::Capabilities;
-use wire::auth::Credential;
+use wire::auth::{Credential, Scramble, native};
 use wire::handshake::server::{Conversation, Denial, Finish, Method, Proof, Step};
 use wire::handshake::{Channel, LOGIN_BYTES_MAX, ServerError};
 
@@ -60,7 +60,7 @@ impl Prover<'_> {
         plugin: Option<&[u8]>,
         answer: &[u8],
     ) -> Result<Proven, SessionEnd> {
-        let channel = conversation.channel();
+        let (channel, scramble) = (conversation.channel(), conversation.scramble());
         let user: Arc<str> = String::from_utf8_lossy(user).into();
         if self.listener.settings.load().tls.mode == TlsMode::Required && channel == Channel::Open {
             let refusal =
@@ -74,6 +74,7 @@ impl Prover<'_> {
         };
         // A native answer can be checked again, should the accounts turn out to be old.
         let native = matches!(method, Method::Native { .. });
+        let mut last_answer = answer.to_vec();
         let mut out = Vec::new();
         let mut step = conversation.begin(method, plugin, answer, &mut out);
         let (proof, finish) = loop {
@@ -83,8 +84,8 @@ impl Prover<'_> {
             match step.map_err(|error| SessionEnd::ClientMisbehaved(error.to_string()))? {
                 Step::Proven(proof, finish) => break (proof, finish),
                 Step::Denied(denial, finish) => {
-                    if native {
-                        self.refresh_accounts().await;
+                    if native && let Some(proof) = self.check_again(&user, channel, &scramble, &last_answer).await {
+                        break (proof, finish);
                     }
                     let refusal = self.denied(&user, Some(denial), answer);
                     return Err(refuse(self.stream, finish, &refusal).await);
@@ -92,6 +93,9 @@ impl Prover<'_> {
                 Step::Await(next) => {
                     let packet = net::packets::read(self.stream, LOGIN_BYTES_MAX).await;
                     let packet = packet.map_err(|error| SessionEnd::ClientMisbehaved(error.to_string()))?;
+                    if native {
+                        last_answer.clone_from(&packet.payload);
+                    }
                     step = next.handle(packet.received(), &mut out);
                 }
             }
@@ -99,6 +103,23 @@ impl Prover<'_> {
         match self.credential(&user, proof).await {
             Ok(credential) => Ok(Proven { user, credential, finish }),
             Err(refusal) => Err(refuse(self.stream, finish, &refusal).await),
+        }
+    }
+
+    /// Checks a native answer that was wrong against accounts that are read anew: the password may have been changed just
+    /// now.
+    async fn check_again(
+        &self,
+        user: &Arc<str>,
+        channel: Channel,
+        scramble: &Scramble,
+        answer: &[u8],
+    ) -> Option<Proof> {
+        self.refresh_accounts().await.find(user, self.stream.peer_ip())?;
+        match self.method(user, channel).await {
+            Ok(Method::Native { stage2 }) => native::verify(scramble, &stage2, answer).map(Proof::NativeStage1),
+            // Another plugin, or no account any more: the next login will be asked accordingly.
+            _ => None,
         }
     }
 
@@ -263,7 +284,10 @@ impl Prover<'_> {
                 Ok(_) => return Ok(keyring.remember(user, credential)),
                 Err(error) => match error.server_error() {
                     Some(said) if said.code == 1045 => {
-                        return Err(self.denied(user, Some(Denial::WrongPassword), b"x"));
+                        // The account may be another one by now, or gone.
+                        shared.published.request_accounts_refresh();
+                        let answer: &[u8] = if credential == Credential::Empty { b"" } else { b"x" };
+                        return Err(self.denied(user, Some(Denial::WrongPassword), answer));
                     }
                     Some(said) => last = Refusal::of_server(said.code, said.sqlstate.as_deref(), &said.message),
                     None => last = Refusal::no_server("server", Duration::ZERO, &error.to_string()),

@@ -229,6 +229,11 @@ impl Conversation {
         self.channel
     }
 
+    /// The challenge that all answers are made for.
+    pub fn scramble(&self) -> Scramble {
+        self.scramble
+    }
+
     /// Refuses or accepts the client without asking for a proof.
     pub fn finish(self) -> Finish {
         Finish { sequence: self.sequence }

@@ -103,7 +103,7 @@ impl Pools {
         let pool = Rc::new(ServerPool {
             id,
             name: name.clone(),
-            quota: self.shared.quota(id),
+            quota: self.shared.quota(id, name),
             stats: self.worker_stats.server(&self.shared.name, name),
             idle: RefCell::default(),
             waiters: RefCell::default(),

@@ -79,7 +79,18 @@ pub struct ClusterSettings {
     pub slow_start: Duration,
     /// Where this proxy stands.
     pub zone: Arc<str>,
+    /// Limits of servers that have one of their own, by name.
+    pub own_limits: HashMap<Arc<str>, u32>,
 }
+
+impl ClusterSettings {
+    fn limit(&self, server: &str) -> u32 {
+        limit_of(self.pool.max_connections_per_server, self.own_limits.get(server).copied())
+    }
+}
+
+/// The limit of a server, with the server's name.
+type NamedQuota = (Arc<str>, Arc<Quota>);
 
 /// One cluster as all workers see it.
 #[derive(Debug)]
@@ -94,7 +105,7 @@ pub struct ClusterShared {
     pub cluster_quota: Quota,
     /// What clients have proved about their passwords.
     pub keyring: Keyring,
-    quotas: RwLock<HashMap<ServerId, Arc<Quota>>>,
+    quotas: RwLock<HashMap<ServerId, NamedQuota>>,
     /// Connections in use by each user, for `max_connections_per_user`.
     pub user_leases: crate::pool::UserLeases,
     mailboxes: Mailboxes,
@@ -127,21 +138,21 @@ impl ClusterShared {
     }
 
     /// The limit of a server, made at the first call.
-    pub fn quota(&self, server: ServerId) -> Arc<Quota> {
-        if let Some(quota) = self.quotas.read().unwrap_or_else(PoisonError::into_inner).get(&server) {
+    pub fn quota(&self, server: ServerId, name: &Arc<str>) -> Arc<Quota> {
+        if let Some((_, quota)) = self.quotas.read().unwrap_or_else(PoisonError::into_inner).get(&server) {
             return quota.clone();
         }
-        let max = self.settings.load().pool.max_connections_per_server;
         let mut quotas = self.quotas.write().unwrap_or_else(PoisonError::into_inner);
-        quotas.entry(server).or_insert_with(|| Arc::new(Quota::new(max, self.workers))).clone()
+        let make = || (name.clone(), Arc::new(Quota::new(self.settings.load().limit(name), self.workers)));
+        quotas.entry(server).or_insert_with(make).1.clone()
     }
 
-    /// Takes new limits: of the cluster, of all servers, and of those servers that have one of their own.
-    pub fn set_limits(&self, own: &HashMap<ServerId, u32>) {
+    /// Takes the limits of new settings: of the cluster and of all servers.
+    pub fn set_limits(&self) {
         let settings = self.settings.load();
         self.cluster_quota.set_max(settings.pool.max_connections);
-        for (server, quota) in self.quotas.read().unwrap_or_else(PoisonError::into_inner).iter() {
-            quota.set_max(limit_of(settings.pool.max_connections_per_server, own.get(server).copied()));
+        for (name, quota) in self.quotas.read().unwrap_or_else(PoisonError::into_inner).values() {
+            quota.set_max(settings.limit(name));
         }
     }
 

@@ -88,6 +88,7 @@ fn cluster_settings(config: &Config, name: &str) -> Result<Option<ClusterSetting
         tls: ClientTls::new(&options).map_err(tls)?,
         slow_start: cluster.slow_start,
         zone: config.proxy.zone.clone(),
+        own_limits: cluster.servers.iter().map(|(name, server)| (name.clone(), server.max_connections)).collect(),
     }))
 }
 
@@ -234,14 +235,7 @@ impl Proxy {
         }
         for (cluster, settings) in new_clusters {
             cluster.settings.store(Arc::new(settings));
-            let view = cluster.published.view.load();
-            let own = config.clusters.get(&cluster.name).map(|wanted| {
-                let limit = |server: &cluster::view::ServerView| {
-                    wanted.servers.get(&server.name).map(|wanted| (server.id, wanted.max_connections))
-                };
-                view.servers.iter().filter_map(limit).collect()
-            });
-            cluster.set_limits(&own.unwrap_or_default());
+            cluster.set_limits();
         }
         for (listener, settings, tls) in new_listeners {
             listener.settings.store(Arc::new(settings));

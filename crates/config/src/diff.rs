@@ -105,6 +105,7 @@ pub fn without_restart(old: &Config, mut new: Config) -> Config {
     for (name, listener) in &mut new.listeners {
         if let Some(old) = old.listeners.get(name) {
             listener.address = old.address.clone();
+            listener.cluster = old.cluster.clone();
         }
     }
     for (name, cluster) in &mut new.clusters {

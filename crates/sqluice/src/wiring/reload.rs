@@ -31,14 +31,6 @@ pub(super) fn plan(old: &Config, new: Config) -> (Config, Reloaded) {
     let mut effective = without_restart(old, new);
     keep_set(&mut effective.clusters, &old.clusters);
     keep_set(&mut effective.listeners, &old.listeners);
-    for (name, listener) in &mut effective.listeners {
-        if let Some(before) = old.listeners.get(name)
-            && before.cluster != listener.cluster
-        {
-            waiting.push(format!("listener.{name}.cluster = \"{}\" (now \"{}\")", listener.cluster, before.cluster));
-            listener.cluster = before.cluster.clone();
-        }
-    }
     let changes = diff(old, &effective);
     (effective, Reloaded { changes, waiting })
 }
@@ -96,8 +88,8 @@ mod tests {
             reloaded.waiting,
             [
                 "proxy.workers = 4 (now 2)",
+                "listener.app.cluster = \"other\" (now \"main\")",
                 "listener.new, which is new",
-                "listener.app.cluster = \"other\" (now \"main\")"
             ]
         );
         assert_eq!(effective.proxy.workers, 2);

@@ -8,7 +8,7 @@ use config::TlsMode;
 use net::Stream;
 use tokio::io::AsyncWriteExt;
 use wire::Capabilities;
-use wire::auth::{Credential, Scramble, native};
+use wire::auth::{Credential, Plugin, Scramble, caching_sha2, native};
 use wire::handshake::server::{Conversation, Denial, Finish, Method, Proof, Step};
 use wire::handshake::{Channel, LOGIN_BYTES_MAX, ServerError};
 
@@ -67,7 +67,7 @@ impl Prover<'_> {
                 Refusal::own(3159, b"HY000", "connections using insecure transport are prohibited (listener tls)");
             return Err(refuse(self.stream, conversation.finish(), &refusal).await);
         }
-        let method = self.method(&user, channel).await;
+        let method = self.method(&user, plugin, channel).await;
         let method = match method {
             Ok(method) => method,
             Err(refusal) => return Err(refuse(self.stream, conversation.finish(), &refusal).await),
@@ -116,7 +116,7 @@ impl Prover<'_> {
         answer: &[u8],
     ) -> Option<Proof> {
         self.refresh_accounts().await.find(user, self.stream.peer_ip())?;
-        match self.method(user, channel).await {
+        match self.method(user, None, channel).await {
             Ok(Method::Native { stage2 }) => native::verify(scramble, &stage2, answer).map(Proof::NativeStage1),
             // Another plugin, or no account any more: the next login will be asked accordingly.
             _ => None,
@@ -124,16 +124,16 @@ impl Prover<'_> {
     }
 
     /// How this user's password is checked: by the configuration, by what the servers' account says, or by the servers.
-    async fn method(&self, user: &Arc<str>, channel: Channel) -> Result<Method, Refusal> {
+    async fn method(&self, user: &Arc<str>, plugin: Option<&[u8]>, channel: Channel) -> Result<Method, Refusal> {
         let config = self.worker.shared.config.load_full();
         match config.users.get(&**user).map(|own| &own.credential) {
             Some(config::Credential::Password(password)) => {
-                return Ok(Method::CachingSha2 {
-                    remembered: Some(wire::auth::caching_sha2::stage2(&wire::auth::caching_sha2::stage1(
-                        password.expose(),
-                    ))),
-                    rsa: self.worker.shared.rsa_key(),
-                });
+                // Whatever the client speaks: the password answers both.
+                if plugin.is_none_or(|name| name == Plugin::Native.name().as_bytes()) {
+                    return Ok(Method::Native { stage2: native::stage2(&native::stage1(password.expose())) });
+                }
+                let stage2 = caching_sha2::stage2(&caching_sha2::stage1(password.expose()));
+                return Ok(Method::CachingSha2 { remembered: Some(stage2), rsa: self.worker.shared.rsa_key() });
             }
             Some(config::Credential::NativeHash(hash)) => {
                 if let Ok(stage2) = <[u8; 20]>::try_from(hash.expose()) {
@@ -173,11 +173,14 @@ impl Prover<'_> {
             }
         }
         match account.verifiers.first() {
+            // Directories, PAM and the like: the server asks for the password itself, and so may we where nobody listens.
+            Some(Verifier::Other(_)) if channel == Channel::Secure => Ok(Method::Clear),
             Some(Verifier::Other(plugin)) => Err(Refusal::own(
                 1251,
                 b"08004",
                 format_args!(
-                    "account '{user}'@'{}' uses authentication plugin '{plugin}', which is not supported",
+                    "account '{user}'@'{}' uses authentication plugin '{plugin}', for which the client must use TLS and \
+                     its cleartext plugin",
                     account.host
                 ),
             )),
@@ -214,9 +217,9 @@ impl Prover<'_> {
         if let Some(config::Credential::Password(password)) = config.users.get(&**user).map(|own| &own.credential) {
             let right = match &proof {
                 Proof::Password(given) => wire::auth::equal(given, password.expose()),
-                Proof::CachingSha2Stage1(_) => true,
+                // Checked against this very password.
+                Proof::CachingSha2Stage1(_) | Proof::NativeStage1(_) => true,
                 Proof::Empty => password.expose().is_empty(),
-                Proof::NativeStage1(_) => false,
             };
             return match right {
                 true => Ok(keyring.remember(user, Credential::password(password.expose().to_vec()))),

@@ -80,7 +80,14 @@ impl Session {
                 StateChange::Some => unexplained = true,
             }
         }
-        let may_change = work.statement.effects.contains(&Effect::MayChangeSession);
+        // What the text itself says of the session explains a change; routines, triggers and texts that are prepared
+        // elsewhere change it behind the text's back.
+        let effects = &work.statement.effects;
+        let hidden = |effect: &Effect| matches!(effect, Effect::MayChangeSession | Effect::ExecuteText { .. });
+        // Executions of prepared statements report changes that are none, such as their own preparation.
+        let may_change = (effects.is_empty() && work.command == Command::Query)
+            || effects.iter().any(hidden)
+            || work.statement.asks.contains(sql::Asks::STORED_FUNCTIONS);
         if unexplained && may_change && work.runs_text() {
             self.pins.put(Pin::Opaque, true);
         }

@@ -144,6 +144,117 @@ async fn calls_give_all_results_and_functions_go_where_they_must() {
 }
 
 #[tokio::test]
+async fn what_routines_do_to_the_session_is_kept() {
+    let (front, servers) = start(
+        Family::MariaDb,
+        "e2e_inside",
+        "CREATE TABLE t (n INT); INSERT INTO t VALUES (1);
+         DELIMITER //
+         CREATE PROCEDURE variable() BEGIN SET @inside = 5; END//
+         CREATE PROCEDURE temporary() BEGIN CREATE TEMPORARY TABLE own AS SELECT 6 AS n; END//
+         CREATE PROCEDURE mode() BEGIN SET SESSION sql_mode = 'ANSI_QUOTES', SESSION lock_wait_timeout = 77; END//
+         CREATE PROCEDURE begins() BEGIN START TRANSACTION; INSERT INTO t VALUES (2); END//
+         CREATE PROCEDURE locks() BEGIN DO GET_LOCK('e2e_inside', 0); END//
+         CREATE FUNCTION sets() RETURNS INT BEGIN SET @by_function = 8; RETURN 1; END//
+         CREATE TABLE triggering (n INT)//
+         CREATE TRIGGER tr BEFORE INSERT ON triggering FOR EACH ROW SET @by_trigger = 7//
+         DELIMITER ;",
+    )
+    .await;
+    let mut wrong = Vec::new();
+    for (change, question) in [
+        ("CALL variable()", "SELECT @inside"),
+        ("CALL temporary()", "SELECT n FROM own"),
+        ("CALL mode()", "SELECT @@sql_mode, @@lock_wait_timeout"),
+        ("CALL begins()", "SELECT COUNT(*) FROM t"),
+        ("CALL locks()", "SELECT IS_USED_LOCK('e2e_inside') > 0"),
+        ("SELECT sets()", "SELECT @by_function"),
+        ("INSERT INTO triggering VALUES (1)", "SELECT @by_trigger"),
+        ("PREPARE p FROM 'CALL variable()'; EXECUTE p; DEALLOCATE PREPARE p", "SELECT @inside"),
+        ("BEGIN NOT ATOMIC SET @compound = 9; END", "SELECT @compound"),
+        ("SELECT n FROM t WHERE (@assigned := n) > 0 LIMIT 1", "SELECT @assigned"),
+        ("SELECT MAX(n) FROM t INTO @into", "SELECT @into"),
+    ] {
+        // What the server itself answers is right.
+        let script = format!("USE e2e_inside\nDELIMITER //\n{change}//\n{question}//\n");
+        let right = blocking(move || servers.primary().sql(&script)).await.unwrap();
+        let right = right.lines().last().unwrap_or_default().to_owned();
+        let mut client = within(&front, "e2e_inside").await;
+        all(&mut client, change).await;
+        let told = match client.query_one(question).await {
+            Ok(result) => {
+                let text = |value: &Option<Vec<u8>>| {
+                    value.as_deref().map_or("NULL".into(), |value| String::from_utf8_lossy(value).into_owned())
+                };
+                result.rows[0].iter().map(text).collect::<Vec<_>>().join("\t")
+            }
+            Err(error) => error.to_string(),
+        };
+        if told != right {
+            wrong.push(format!("{change}; {question}: {told}, not {right}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[tokio::test]
+async fn prepared_statements_notice_changed_tables() {
+    let (front, _) = start(Family::MariaDb, "e2e_ddl", "CREATE TABLE t (a INT); INSERT INTO t VALUES (1)").await;
+    let (mut client, mut other) = (within(&front, "e2e_ddl").await, within(&front, "e2e_ddl").await);
+    let statement = client.prepare("/* sqluice: primary */ SELECT * FROM t").await.unwrap();
+    for columns in 1..5 {
+        let result = &client.execute(&statement, &[]).await.unwrap()[0];
+        assert_eq!(result.columns.len(), columns);
+        assert_eq!(result.rows[0].len(), columns);
+        all(&mut other, &format!("ALTER TABLE t ADD COLUMN c{columns} VARCHAR(20) DEFAULT 'new'")).await;
+    }
+    all(&mut other, "DROP TABLE t").await;
+    assert_eq!(client.execute(&statement, &[]).await.unwrap_err().code(), Some(1146));
+    all(&mut other, "CREATE TABLE t (z TEXT)").await;
+    assert_eq!(client.execute(&statement, &[]).await.unwrap()[0].columns[0].name, "z");
+}
+
+#[tokio::test]
+async fn a_slow_client_stops_its_server_and_fills_no_memory() {
+    let (front, servers) = start(Family::MariaDb, "e2e_slow", "CREATE TABLE t (n INT)").await;
+    let mut slow = front.client().await;
+    let resident = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", front.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
+    };
+    let before = resident();
+    let mut payload = vec![Command::Query.byte()];
+    payload.extend_from_slice(b"SELECT REPEAT('x', 1000000) FROM seq_1_to_300 /* e2e_slow */");
+    slow.send_raw(&payload).await.unwrap();
+    until("the server to wait for the client", async || {
+        blocking(move || {
+            let sql = "SELECT COUNT(*) FROM information_schema.PROCESSLIST \
+                       WHERE INFO LIKE '%e2e_slow %' AND STATE LIKE 'Writing to net%' AND TIME_MS > 500 \
+                       AND ID <> CONNECTION_ID()";
+            servers.servers().iter().any(|server| server.sql(sql).unwrap().trim() == "1").then_some(())
+        })
+        .await
+    })
+    .await;
+    let grown = resident() - before;
+    assert!(grown < 20, "{grown} MiB for a client that does not read");
+    // Others are served meanwhile, and the slow one gets every byte when it reads.
+    assert_eq!(value(&mut front.client().await, "SELECT 1").await, "1");
+    let mut bytes = 0;
+    loop {
+        let (_, packet) = slow.read_raw().await.unwrap();
+        bytes += packet.len();
+        if packet.first() == Some(&0xfe) && packet.len() < 100 && bytes > 1000 {
+            break;
+        }
+    }
+    assert!(bytes > 300_000_000, "{bytes}");
+    assert_eq!(value(&mut slow, "SELECT 2").await, "2");
+    assert!(resident() - before < 20);
+}
+
+#[tokio::test]
 async fn several_statements_at_once_see_each_other() {
     let (front, _) =
         start(Family::MariaDb, "e2e_multi", "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v INT)").await;

@@ -14,6 +14,7 @@ mod multiplexing;
 mod mysql;
 mod pool;
 mod reload;
+mod state;
 mod statements;
 mod support;
 mod sysbench;

@@ -34,7 +34,7 @@ impl Own {
         let isolation =
             pick(&["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE", "READ UNCOMMITTED", "READ COMMITTED"]);
         let schema = format!("many_{}", number % SCHEMAS);
-        let zone = format!("{}{:02}:{:02}", if number % 2 == 0 { '+' } else { '-' }, number % 12, number % 60);
+        let zone = format!("{}{:02}:{:02}", if number.is_multiple_of(2) { '+' } else { '-' }, number % 12, number % 60);
         Own {
             set: vec![
                 format!("USE {schema}"),

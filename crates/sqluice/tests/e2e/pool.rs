@@ -138,7 +138,7 @@ async fn the_limits_of_a_server_and_of_the_cluster_hold() {
     for task in tasks {
         task.await.unwrap();
     }
-    assert!(most <= 6.0 && most >= 3.0, "{most} connections of 6 to all servers");
+    assert!((3.0..=6.0).contains(&most), "{most} connections of 6 to all servers");
     assert!(most_primary <= 2.0, "{most_primary} connections to a server that takes 2");
 }
 

@@ -8,8 +8,8 @@ use wire::command::Command;
 
 use crate::support::{Front, SOON, all, blocking, calm, client_program, error, run, until, value};
 
-/// A database of this test's own on all servers, and the program in front of them.
-async fn start(family: Family, database: &str, sql: &str) -> (Front, &'static Replication) {
+/// A database of a test's own on all servers, and the program in front of them.
+pub async fn start(family: Family, database: &str, sql: &str) -> (Front, &'static Replication) {
     let servers = calm(family).await;
     let script = format!("DROP DATABASE IF EXISTS {database}; CREATE DATABASE {database}; USE {database};\n{sql}");
     blocking(move || {
@@ -20,7 +20,8 @@ async fn start(family: Family, database: &str, sql: &str) -> (Front, &'static Re
     (Front::start(servers, |setup| setup.cluster += "\ncatalog_refresh_s = 1").await, servers)
 }
 
-async fn within(front: &Front, database: &str) -> Client {
+/// A client in that database.
+pub async fn within(front: &Front, database: &str) -> Client {
     let mut client = front.client().await;
     client.init_db(database).await.unwrap();
     client
@@ -37,7 +38,7 @@ async fn local_infile_is_off_until_it_is_allowed() {
     command.arg("--local-infile");
     let refused = run(command, &load).await;
     assert!(!refused.good, "{}", refused.out);
-    assert!(refused.err.contains("local_infile") || refused.err.contains("ERROR"), "{}", refused.err);
+    assert!(refused.err.contains("local infile"), "{}", refused.err);
     let allowed = Front::start(servers, |setup| setup.listener = "local_infile = true".into()).await;
     for round in 1..=2 {
         let mut command = allowed.cli(&client_program(Family::MariaDb));
@@ -144,77 +145,6 @@ async fn calls_give_all_results_and_functions_go_where_they_must() {
 }
 
 #[tokio::test]
-async fn what_routines_do_to_the_session_is_kept() {
-    let (front, servers) = start(
-        Family::MariaDb,
-        "e2e_inside",
-        "CREATE TABLE t (n INT); INSERT INTO t VALUES (1);
-         DELIMITER //
-         CREATE PROCEDURE variable() BEGIN SET @inside = 5; END//
-         CREATE PROCEDURE temporary() BEGIN CREATE TEMPORARY TABLE own AS SELECT 6 AS n; END//
-         CREATE PROCEDURE mode() BEGIN SET SESSION sql_mode = 'ANSI_QUOTES', SESSION lock_wait_timeout = 77; END//
-         CREATE PROCEDURE begins() BEGIN START TRANSACTION; INSERT INTO t VALUES (2); END//
-         CREATE PROCEDURE locks() BEGIN DO GET_LOCK('e2e_inside', 0); END//
-         CREATE FUNCTION sets() RETURNS INT BEGIN SET @by_function = 8; RETURN 1; END//
-         CREATE TABLE triggering (n INT)//
-         CREATE TRIGGER tr BEFORE INSERT ON triggering FOR EACH ROW SET @by_trigger = 7//
-         DELIMITER ;",
-    )
-    .await;
-    let mut wrong = Vec::new();
-    for (change, question) in [
-        ("CALL variable()", "SELECT @inside"),
-        ("CALL temporary()", "SELECT n FROM own"),
-        ("CALL mode()", "SELECT @@sql_mode, @@lock_wait_timeout"),
-        ("CALL begins()", "SELECT COUNT(*) FROM t"),
-        ("CALL locks()", "SELECT IS_USED_LOCK('e2e_inside') > 0"),
-        ("SELECT sets()", "SELECT @by_function"),
-        ("INSERT INTO triggering VALUES (1)", "SELECT @by_trigger"),
-        ("PREPARE p FROM 'CALL variable()'; EXECUTE p; DEALLOCATE PREPARE p", "SELECT @inside"),
-        ("BEGIN NOT ATOMIC SET @compound = 9; END", "SELECT @compound"),
-        ("SELECT n FROM t WHERE (@assigned := n) > 0 LIMIT 1", "SELECT @assigned"),
-        ("SELECT MAX(n) FROM t INTO @into", "SELECT @into"),
-    ] {
-        // What the server itself answers is right.
-        let script = format!("USE e2e_inside\nDELIMITER //\n{change}//\n{question}//\n");
-        let right = blocking(move || servers.primary().sql(&script)).await.unwrap();
-        let right = right.lines().last().unwrap_or_default().to_owned();
-        let mut client = within(&front, "e2e_inside").await;
-        all(&mut client, change).await;
-        let told = match client.query_one(question).await {
-            Ok(result) => {
-                let text = |value: &Option<Vec<u8>>| {
-                    value.as_deref().map_or("NULL".into(), |value| String::from_utf8_lossy(value).into_owned())
-                };
-                result.rows[0].iter().map(text).collect::<Vec<_>>().join("\t")
-            }
-            Err(error) => error.to_string(),
-        };
-        if told != right {
-            wrong.push(format!("{change}; {question}: {told}, not {right}"));
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong:#?}");
-}
-
-#[tokio::test]
-async fn prepared_statements_notice_changed_tables() {
-    let (front, _) = start(Family::MariaDb, "e2e_ddl", "CREATE TABLE t (a INT); INSERT INTO t VALUES (1)").await;
-    let (mut client, mut other) = (within(&front, "e2e_ddl").await, within(&front, "e2e_ddl").await);
-    let statement = client.prepare("/* sqluice: primary */ SELECT * FROM t").await.unwrap();
-    for columns in 1..5 {
-        let result = &client.execute(&statement, &[]).await.unwrap()[0];
-        assert_eq!(result.columns.len(), columns);
-        assert_eq!(result.rows[0].len(), columns);
-        all(&mut other, &format!("ALTER TABLE t ADD COLUMN c{columns} VARCHAR(20) DEFAULT 'new'")).await;
-    }
-    all(&mut other, "DROP TABLE t").await;
-    assert_eq!(client.execute(&statement, &[]).await.unwrap_err().code(), Some(1146));
-    all(&mut other, "CREATE TABLE t (z TEXT)").await;
-    assert_eq!(client.execute(&statement, &[]).await.unwrap()[0].columns[0].name, "z");
-}
-
-#[tokio::test]
 async fn a_slow_client_stops_its_server_and_fills_no_memory() {
     let (front, servers) = start(Family::MariaDb, "e2e_slow", "CREATE TABLE t (n INT)").await;
     let mut slow = front.client().await;
@@ -273,102 +203,6 @@ async fn several_statements_at_once_see_each_other() {
     all(&mut client, "ROLLBACK; SELECT 1").await;
     front.is_pinned_by(&[]).await;
     assert_eq!(value(&mut client, "/* sqluice: primary */ SELECT COUNT(*) FROM t").await, "1");
-}
-
-#[tokio::test]
-async fn what_lives_on_one_connection_stays_there() {
-    let (front, _) = start(
-        Family::MariaDb,
-        "e2e_kept",
-        "CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1), (2); CREATE SEQUENCE s",
-    )
-    .await;
-    let (mut client, mut other) = (within(&front, "e2e_kept").await, within(&front, "e2e_kept").await);
-    // Sequences.
-    assert_eq!(value(&mut client, "SELECT NEXTVAL(s)").await, "1");
-    assert_eq!(value(&mut other, "SELECT NEXT VALUE FOR s").await, "2");
-    assert_eq!(value(&mut client, "SELECT LASTVAL(s)").await, "1");
-    // Locks by name.
-    assert_eq!(value(&mut client, "SELECT GET_LOCK('e2e', 0)").await, "1");
-    assert_eq!(value(&mut other, "SELECT GET_LOCK('e2e', 0)").await, "0");
-    assert_eq!(value(&mut client, "SELECT RELEASE_LOCK('e2e')").await, "1");
-    assert_eq!(value(&mut other, "SELECT GET_LOCK('e2e', 0), RELEASE_LOCK('e2e')").await, "1");
-    // Temporary tables.
-    all(&mut client, "CREATE TEMPORARY TABLE own AS SELECT 5 AS n").await;
-    assert_eq!(value(&mut client, "SELECT n FROM own").await, "5");
-    assert_eq!(error(&mut other, "SELECT n FROM own").await.0, 1146);
-    all(&mut client, "DROP TEMPORARY TABLE own").await;
-    // Statements prepared as text.
-    all(&mut client, "PREPARE p FROM 'SELECT ? + 1'").await;
-    all(&mut client, "SET @five = 5").await;
-    assert_eq!(value(&mut client, "EXECUTE p USING @five").await, "6");
-    assert_eq!(error(&mut other, "EXECUTE p USING @five").await.0, 1243);
-    all(&mut client, "DEALLOCATE PREPARE p").await;
-    assert_eq!(value(&mut client, "EXECUTE IMMEDIATE 'SELECT 8'").await, "8");
-    // Handlers.
-    all(&mut client, "HANDLER t OPEN").await;
-    assert_eq!(value(&mut client, "HANDLER t READ FIRST").await, "1");
-    assert_eq!(value(&mut client, "HANDLER t READ NEXT").await, "2");
-    all(&mut client, "HANDLER t CLOSE").await;
-    // Table locks.
-    all(&mut client, "LOCK TABLES t WRITE").await;
-    let blocked = tokio::spawn(async move {
-        let result = other.query("SET STATEMENT lock_wait_timeout = 1 FOR DELETE FROM t").await;
-        (other, result.unwrap_err().code())
-    });
-    assert_eq!(value(&mut client, "SELECT COUNT(*) FROM t").await, "2");
-    let (mut other, told) = blocked.await.unwrap();
-    assert_eq!(told, Some(1205));
-    all(&mut client, "UNLOCK TABLES").await;
-    // XA.
-    for text in ["XA START 'e2e'", "INSERT INTO t VALUES (3)", "XA END 'e2e'", "XA PREPARE 'e2e'"] {
-        all(&mut client, text).await;
-    }
-    all(&mut client, "XA COMMIT 'e2e'").await;
-    assert_eq!(value(&mut other, "/* sqluice: primary */ SELECT COUNT(*) FROM t").await, "3");
-    for client in [&mut client, &mut other] {
-        assert_eq!(value(client, "SELECT 1").await, "1");
-    }
-    let metrics = front.metrics().await;
-    front.is_pinned_by(&[]).await;
-    assert_eq!(metrics.sum("sqluice_own_errors_total", &[]), 0.0);
-}
-
-#[tokio::test]
-async fn what_the_last_statement_left_belongs_to_its_client() {
-    let (front, servers) =
-        start(Family::MariaDb, "e2e_past", "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v TINYINT)").await;
-    drop(front);
-    let front = Front::start(servers, |setup| setup.pool = "max_connections_per_server = 2".into()).await;
-    let mut clients = Vec::new();
-    for _ in 0..8 {
-        clients.push(within(&front, "e2e_past").await);
-    }
-    let mut ids = Vec::new();
-    for client in &mut clients {
-        ids.push(client.query_one("INSERT INTO t (v) VALUES (1), (2)").await.unwrap().last_insert_id);
-    }
-    for (client, id) in clients.iter_mut().zip(&ids) {
-        assert_eq!(value(client, "SELECT LAST_INSERT_ID()").await, id.to_string());
-        all(client, &format!("INSERT INTO t (v) SELECT LAST_INSERT_ID() = {id}")).await;
-    }
-    assert_eq!(value(&mut clients[0], "/* sqluice: primary */ SELECT SUM(v) FROM t").await, (8 * 3 + 8).to_string());
-    for client in &mut clients[..4] {
-        all(client, "SELECT CAST('12x' AS SIGNED)").await;
-    }
-    for (number, client) in clients.iter_mut().enumerate() {
-        let rows = client.query_one("SHOW WARNINGS").await.unwrap().rows;
-        assert_eq!(rows.len(), usize::from(number < 4), "{number}: {rows:?}");
-    }
-    let prepared = clients[0].prepare("SELECT LAST_INSERT_ID()").await.unwrap();
-    all(&mut clients[1], "INSERT INTO t (v) VALUES (3)").await;
-    all(&mut clients[0], "INSERT INTO t (v) VALUES (4)").await;
-    let own = value(&mut clients[0], "SELECT LAST_INSERT_ID()").await;
-    all(&mut clients[1], "INSERT INTO t (v) VALUES (5)").await;
-    let result = clients[0].execute(&prepared, &[]).await.unwrap();
-    assert_eq!(result[0].scalar().as_deref(), Some(&*own), "prepared");
-    let updated = clients[2].query_one("UPDATE t SET v = 9 WHERE v = 4").await.unwrap();
-    assert_eq!((updated.affected, &*updated.info), (1, "Rows matched: 1  Changed: 1  Warnings: 0"));
 }
 
 #[tokio::test]

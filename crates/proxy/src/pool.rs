@@ -265,8 +265,16 @@ impl Pools {
                 Err(Grant::Permit) => return,
             }
         }
+        if self.cluster_is_short() {
+            return self.close(pool, connection);
+        }
         pool.stats.idle.add(1);
         pool.idle.borrow_mut().push(connection);
+    }
+
+    /// Somebody waits for a place in the cluster's limit: that is worth more than an idle connection to another server.
+    fn cluster_is_short(&self) -> bool {
+        self.shared.cluster_quota.is_full() && self.shared.cluster_quota.waiting() > 0
     }
 
     fn send(&self, pool: &ServerPool, to: usize, mail: Mail) {
@@ -303,6 +311,7 @@ impl Pools {
     fn serve_cluster_waiters(&self) {
         if self.shared.cluster_quota.max() > 0 {
             self.serve_waiters();
+            self.shared.tell_room(self.worker);
         }
     }
 
@@ -339,13 +348,21 @@ impl Pools {
         }
     }
 
-    /// Another worker waits for a connection to `server`: an idle one may go there.
+    /// Another worker waits for a connection to `server`: an idle one may go there, or make room for it.
     pub fn asked(&self, server: ServerId) {
-        let Some(pool) = self.find(server) else { return };
-        let idle = pool.idle.borrow_mut().pop();
-        if let Some(connection) = idle {
+        let take = |pool: &Rc<ServerPool>| {
+            let connection = pool.idle.borrow_mut().pop()?;
             pool.stats.idle.add(-1);
-            self.put(&pool, connection);
+            Some((pool.clone(), connection))
+        };
+        if let Some((pool, connection)) = self.find(server).as_ref().and_then(take) {
+            return self.put(&pool, connection);
+        }
+        if self.cluster_is_short() {
+            let any = self.servers.borrow().iter().find_map(take);
+            if let Some((pool, connection)) = any {
+                self.close(&pool, connection);
+            }
         }
     }
 

@@ -172,6 +172,19 @@ impl ClusterShared {
         }
     }
 
+    /// Tells the other workers that there is room in the cluster's limit again, if anybody waits for that.
+    pub fn tell_room(&self, worker: usize) {
+        if self.cluster_quota.waiting() == 0 {
+            return;
+        }
+        for (index, mailbox) in self.mailboxes.iter().enumerate() {
+            if index != worker {
+                // A worker that has ended waits for nothing.
+                let _ = mailbox.send(Mail::Room(self.name.clone()));
+            }
+        }
+    }
+
     /// How many workers there are.
     pub fn workers(&self) -> usize {
         self.workers
@@ -207,6 +220,8 @@ pub enum Mail {
     Permit(Arc<str>, ServerId),
     /// Another worker waits for a connection to this server.
     Asked(Arc<str>, ServerId),
+    /// There is room in the cluster's limit again.
+    Room(Arc<str>),
     /// Sessions end when they are between transactions; then the worker ends.
     Drain,
 }

@@ -174,6 +174,11 @@ impl Worker {
                     cluster.pools.asked(server);
                 }
             }
+            Mail::Room(name) => {
+                if let Some(cluster) = self.known_cluster(&name) {
+                    cluster.pools.serve_waiters();
+                }
+            }
             Mail::Drain => self.draining.set(true),
         }
     }

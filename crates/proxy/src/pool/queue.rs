@@ -28,6 +28,8 @@ pub(super) struct Ticket {
     pools: Rc<Pools>,
     pool: Rc<ServerPool>,
     pub granted: oneshot::Receiver<Grant>,
+    /// It is the cluster's limit that has no room, not the server's.
+    for_cluster: bool,
 }
 
 impl Ticket {
@@ -35,13 +37,20 @@ impl Ticket {
         pool.quota.begin_waiting(pools.worker);
         pools.worker_stats.waiting.add(1);
         pools.worker_stats.waited.add_one();
-        Ticket { pools, pool, granted }
+        let for_cluster = pools.shared.cluster_quota.is_full() && !pool.quota.is_full();
+        if for_cluster {
+            pools.shared.cluster_quota.begin_waiting(pools.worker);
+        }
+        Ticket { pools, pool, granted, for_cluster }
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
         self.pool.quota.end_waiting(self.pools.worker);
+        if self.for_cluster {
+            self.pools.shared.cluster_quota.end_waiting(self.pools.worker);
+        }
         self.pools.worker_stats.waiting.add(-1);
         self.granted.close();
         match self.granted.try_recv() {

@@ -46,6 +46,11 @@ impl Quota {
         self.total.load(Ordering::Relaxed)
     }
 
+    /// Whether there is no room.
+    pub fn is_full(&self) -> bool {
+        self.max() > 0 && self.total() >= self.max()
+    }
+
     /// Takes the right to one more connection, if there is one.
     pub fn try_take(&self, worker: usize) -> bool {
         let max = self.max();

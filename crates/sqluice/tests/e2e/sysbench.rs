@@ -68,9 +68,10 @@ pub async fn check(family: Family, script: &str, ps_mode: &str) {
         reads("db3")
     );
     if script == "oltp_read_only" {
-        // Outside transactions every read belongs to a replica, and both take their part.
+        // Outside transactions every read belongs to a replica, and both take their part. On a machine that is too busy to
+        // answer the monitor in time, the primary helps out.
         assert_eq!(figure(&ran.out, "ignored errors"), 0, "{}", ran.out);
-        assert_eq!(reads("db1"), 0.0);
+        assert!(reads("db1") < 0.1 * (reads("db2") + reads("db3")), "{}", reads("db1"));
         let (one, other) = (reads("db2"), reads("db3"));
         assert!(one.min(other) > 0.2 * (one + other), "{one} and {other}");
     } else {

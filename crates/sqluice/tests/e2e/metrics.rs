@@ -33,7 +33,6 @@ async fn counts_are_those_of_what_was_done() {
     // 100 as text, 1 that failed, 10 executions; preparing may count as one.
     let replicas = reads("db2") + reads("db3");
     assert!((111.0..=113.0).contains(&replicas), "{replicas}");
-    assert!(reads("db2") >= 10.0 && reads("db3") >= 10.0, "{} and {}", reads("db2"), reads("db3"));
     assert_eq!(after.writes("db1") - before.writes("db1"), 20.0);
     assert_eq!(after.writes("db2") + after.writes("db3"), 0.0);
     assert_eq!(grown("sqluice_server_errors_total", &[]), 1.0);

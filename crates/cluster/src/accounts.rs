@@ -65,7 +65,8 @@ impl Accounts {
         let text = address.map(|address| address.to_string());
         let local = address.is_none_or(|address| self.resolves_names && address.is_loopback());
         self.accounts.iter().find(|account| {
-            (account.user.is_empty() || *account.user == *user) && host_matches(&account.host, address, text.as_deref(), local)
+            (account.user.is_empty() || *account.user == *user)
+                && host_matches(&account.host, address, text.as_deref(), local)
         })
     }
 }

@@ -228,7 +228,8 @@ impl Pools {
         let settings = self.shared.settings.load();
         let too_old = now.saturating_duration_since(connection.origin.opened) >= settings.pool.max_age;
         let over_limit = pool.quota.max() > 0 && pool.quota.total() > pool.quota.max();
-        if pool.closed.get() || too_old || over_limit {
+        let other_tls = connection.origin.tls_number != settings.tls_number;
+        if pool.closed.get() || other_tls || too_old || over_limit {
             return self.close(pool, connection);
         }
         connection.origin.idle_since = now;
@@ -372,9 +373,10 @@ impl Pools {
         for pool in self.servers.borrow().clone() {
             let gone = !servers.is_empty() && !servers.iter().any(|server| server.id == pool.id);
             pool.closed.set(gone);
-            let keep = if gone { 0 } else { settings.pool.min_idle as usize };
+            let keep = if gone { 0 } else { self.warm_minimum() };
             let expired = |connection: &Connection, left: usize| {
-                gone || now.saturating_duration_since(connection.origin.opened) >= settings.pool.max_age
+                gone || connection.origin.tls_number != settings.tls_number
+                    || now.saturating_duration_since(connection.origin.opened) >= settings.pool.max_age
                     || (left > keep
                         && now.saturating_duration_since(connection.origin.idle_since) >= settings.pool.idle_timeout)
             };
@@ -398,11 +400,15 @@ impl Pools {
         }
     }
 
+    /// This worker's share of the warm minimum.
+    fn warm_minimum(&self) -> usize {
+        let (all, workers) = (self.shared.settings.load().pool.min_idle as usize, self.shared.workers());
+        all / workers + usize::from(all % workers > self.worker)
+    }
+
     /// Opens connections where fewer than the warm minimum exist, one at a time for each server.
     pub fn warm(self: &Rc<Self>, servers: &[ServerView]) {
-        let settings = self.shared.settings.load();
-        let minimum = i64::from(settings.pool.min_idle).div_euclid(self.shared.workers() as i64)
-            + i64::from(settings.pool.min_idle % self.shared.workers() as u32 > self.worker as u32);
+        let minimum = self.warm_minimum() as i64;
         for pool in self.servers.borrow().iter() {
             let server = servers.iter().find(|server| server.id == pool.id && server.health == Health::Up);
             let wanted = pool.last_wanted.borrow().clone();

@@ -75,6 +75,8 @@ pub struct ClusterSettings {
     pub pool: config::Pool,
     /// TLS towards the servers.
     pub tls: ClientTls,
+    /// Grows when `tls` is configured anew: connections of before are not used again.
+    pub tls_number: u64,
     /// How long a server that came back gets less than its share.
     pub slow_start: Duration,
     /// Where this proxy stands.

@@ -86,6 +86,7 @@ fn cluster_settings(config: &Config, name: &str) -> Result<Option<ClusterSetting
     Ok(Some(ClusterSettings {
         pool: cluster.pool.clone(),
         tls: ClientTls::new(&options).map_err(tls)?,
+        tls_number: 0,
         slow_start: cluster.slow_start,
         zone: config.proxy.zone.clone(),
         own_limits: cluster.servers.iter().map(|(name, server)| (name.clone(), server.max_connections)).collect(),
@@ -219,7 +220,10 @@ impl Proxy {
             self.shared.clusters.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
         let mut new_clusters = Vec::new();
         for cluster in clusters {
-            if let Some(settings) = cluster_settings(&config, &cluster.name)? {
+            if let Some(mut settings) = cluster_settings(&config, &cluster.name)? {
+                let tls = |config: &Config| config.clusters.get(&cluster.name).map(|wanted| wanted.tls.clone());
+                let changed = tls(&config) != tls(&self.shared.config.load());
+                settings.tls_number = cluster.settings.load().tls_number + u64::from(changed);
                 new_clusters.push((cluster, settings));
             }
         }

@@ -84,6 +84,8 @@ pub struct Origin {
     pub statements_max: usize,
     /// The session that used it last: its LAST_INSERT_ID() and the like are that session's.
     pub last_session: u32,
+    /// [`crate::shared::ClusterSettings::tls_number`] when it was opened.
+    pub tls_number: u64,
     /// When it was opened.
     pub opened: Instant,
     /// When it was given back last.

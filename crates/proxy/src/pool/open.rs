@@ -67,6 +67,7 @@ pub(super) async fn open(
         statements: ServerStatements::default(),
         statements_max: settings.pool.statements_max as usize,
         last_session: 0,
+        tls_number: settings.tls_number,
         opened: now,
         idle_since: now,
         stats: stats.clone(),

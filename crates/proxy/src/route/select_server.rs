@@ -8,13 +8,18 @@ use cluster::view::{Health, Role, ServerId, ServerView, View};
 use super::read_write_split::Target;
 
 /// How fast the memory of a slow answer fades: to a third in this time.
-const DECAY: Duration = Duration::from_secs(10);
+const DECAY: Duration = Duration::from_secs(5);
 /// What a server is thought to take before it has answered anything.
 const FIRST_GUESS_US: f64 = 500.0;
 /// Costs that differ by no more than this factor count as equal.
 const NEARLY_EQUAL: f64 = 1.5;
 /// The share of its weight that a server gets when it has just come up.
 const SLOW_START_SHARE: f64 = 0.1;
+
+/// The weight that a measurement of this age still has.
+fn fade(age: Duration) -> f64 {
+    (-age.as_secs_f64() / DECAY.as_secs_f64()).exp()
+}
 
 /// What one worker knows of one server's speed.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +78,7 @@ impl Loads {
         self.with(server, |load| {
             let sample = waited.as_secs_f64() * 1e6;
             let age = load.measured.map_or(DECAY, |at| now.saturating_duration_since(at));
-            let keep = (-age.as_secs_f64() / DECAY.as_secs_f64()).exp();
+            let keep = fade(age);
             load.first_byte_us =
                 if sample > load.first_byte_us { sample } else { load.first_byte_us * keep + sample * (1.0 - keep) };
             load.measured = Some(now);
@@ -115,7 +120,10 @@ impl Loads {
                     load.up_since = None;
                 }
             }
-            (f64::from(load.outstanding + 1) * load.first_byte_us / f64::from(server.weight.max(1)), share)
+            // What was slow once must get another chance, although nothing is measured while it gets no work.
+            let age = load.measured.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+            let first_byte_us = (load.first_byte_us * fade(age)).max(1.0);
+            (f64::from(load.outstanding + 1) * first_byte_us / f64::from(server.weight.max(1)), share)
         })
     }
 
@@ -248,6 +256,19 @@ mod tests {
         assert_eq!(choose(&three(), &loads, PLAIN), Some(3), "one good answer does not make good for it");
         loads.first_byte(ServerId(2), Duration::from_micros(100), start + Duration::from_secs(200));
         assert_eq!(choose(&three(), &loads, PLAIN), Some(2));
+    }
+
+    #[test]
+    fn a_slow_server_gets_another_chance_although_nothing_is_measured() {
+        let (loads, start) = (Loads::default(), Instant::now());
+        loads.first_byte(ServerId(2), Duration::from_millis(5), start);
+        let chosen_at = |seconds: u64| {
+            let at = start + Duration::from_secs(seconds);
+            loads.first_byte(ServerId(3), Duration::from_micros(500), at);
+            (0..100).any(|_| select(&three(), &Target::Reader, &loads, PLAIN, at) == Some(ServerId(2)))
+        };
+        assert!(!chosen_at(1));
+        assert!(chosen_at(20));
     }
 
     #[test]

@@ -51,6 +51,9 @@ impl Session {
             if outcome.error.as_ref().is_some_and(|error| matches!(error.code, 1213 | 1614)) {
                 self.status -= Status::IN_TRANSACTION;
                 self.pins.put(Pin::Transaction, false);
+            } else if !self.state.autocommit(&self.cluster.catalog()) {
+                // A statement that failed may have opened the transaction all the same, with locks and a snapshot.
+                self.pins.put(Pin::Transaction, true);
             }
         }
         self.show_pins(self.pins.bits());

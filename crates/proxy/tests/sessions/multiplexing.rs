@@ -137,6 +137,20 @@ async fn computed_user_variables_are_read_back_and_pin_nothing() {
 }
 
 #[tokio::test]
+async fn a_failed_statement_without_autocommit_may_have_opened_a_transaction() {
+    let front = Front::start("max_connections_per_server = 1", "");
+    let mut client = front.client().await;
+    client.query("CREATE TABLE IF NOT EXISTS failed (id INT PRIMARY KEY)").await.unwrap();
+    client.query("REPLACE INTO failed VALUES (1)").await.unwrap();
+    client.query("SET autocommit = 0").await.unwrap();
+    assert_eq!(front.pins(&mut client).await, [""; 0]);
+    assert_eq!(client.query("INSERT INTO failed VALUES (1)").await.unwrap_err().code(), Some(1062));
+    assert_eq!(front.pins(&mut client).await, ["transaction"]);
+    client.query("ROLLBACK").await.unwrap();
+    assert_eq!(front.pins(&mut client).await, [""; 0]);
+}
+
+#[tokio::test]
 async fn a_pin_ends_with_its_cause() {
     let front = Front::start("", "");
     let mut client = front.client().await;

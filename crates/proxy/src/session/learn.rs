@@ -180,7 +180,9 @@ impl Session {
     fn learn_statement(&mut self, held: &mut Held, work: &Work, outcome: &Outcome) {
         match (&work.body, work.command) {
             (Body::Prepare(key), _) => {
-                let Some(prepared) = outcome.prepared.filter(|_| outcome.error.is_none()) else { return };
+                let Some(prepared) = outcome.prepared.filter(|_| outcome.error.is_none()) else {
+                    return self.statements.prepare_failed();
+                };
                 let max = held.lease.origin.statements_max;
                 held.lease.origin.statements.insert(key.clone(), prepared.statement, max);
                 self.statements.insert(ClientStatement {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use sql::Statement;
+use wire::command::LAST_PREPARED;
 
 use crate::pool::StatementKey;
 use crate::state::StateMap;
@@ -34,6 +35,9 @@ pub struct ClientStatement {
 #[derive(Debug, Default)]
 pub struct ClientStatements {
     last_id: u32,
+    /// The statement that MariaDB's clients mean by [`LAST_PREPARED`]: they send the execution behind the preparation
+    /// without waiting for its id.
+    last_prepared: Option<u32>,
     known: Option<HashMap<u32, ClientStatement, RandomState>>,
 }
 
@@ -61,7 +65,13 @@ impl ClientStatements {
 
     /// The client's statement with this id.
     pub fn find(&self, id: u32) -> Option<&ClientStatement> {
+        let id = if id == LAST_PREPARED { self.last_prepared? } else { id };
         self.known.as_ref()?.get(&id)
+    }
+
+    /// The statement prepared last failed: there is none to execute.
+    pub fn prepare_failed(&mut self) {
+        self.last_prepared = None;
     }
 
     /// The same, to be changed.
@@ -71,6 +81,7 @@ impl ClientStatements {
 
     /// A statement was prepared.
     pub fn insert(&mut self, statement: ClientStatement) {
+        self.last_prepared = Some(statement.id);
         self.known.get_or_insert_default().insert(statement.id, statement);
     }
 

@@ -64,6 +64,28 @@ async fn a_statement_belongs_to_the_schema_it_was_prepared_in() {
 }
 
 #[tokio::test]
+async fn an_execution_may_follow_its_preparation_at_once() {
+    let front = Front::start("", "");
+    let mut client = front.client().await;
+    let prepare = |text: &str| [&[0x16], text.as_bytes()].concat();
+    let execute_last = [0x17, 0xff, 0xff, 0xff, 0xff, 0, 1, 0, 0, 0];
+    client.send_raw(&prepare("SELECT 41 + 1")).await.unwrap();
+    client.send_raw(&execute_last).await.unwrap();
+    let mut packets = Vec::new();
+    for _ in 0..6 {
+        packets.push(client.read_raw().await.unwrap().1);
+    }
+    // The head and column of the preparation; the count, column, row and end of the execution.
+    assert_eq!((packets[0][0], packets[2].as_slice(), packets[5][0]), (0, &[1][..], 0xfe));
+    assert_eq!(packets[4][..2], [0, 0], "a binary row without NULLs");
+    assert_eq!(packets[4][2], 42);
+    client.send_raw(&prepare("SELECT FROM")).await.unwrap();
+    client.send_raw(&execute_last).await.unwrap();
+    let [failed, unknown] = [client.read_raw().await.unwrap().1, client.read_raw().await.unwrap().1];
+    assert_eq!((&failed[..3], &unknown[..3]), (&[0xff, 0x28, 0x04][..], &[0xff, 0xdb, 0x04][..]));
+}
+
+#[tokio::test]
 async fn a_cursor_pins_until_its_last_row() {
     let front = Front::start("", "");
     let mut client = front.client().await;

@@ -8,7 +8,7 @@ use net::client::{ConnectError, Connected, Target};
 use net::stream::Keepalive;
 use stats::ServerStats;
 use wire::Capabilities;
-use wire::handshake::client::{LoginRequest, RsaPolicy};
+use wire::handshake::client::{COLLATION_FALLBACK, LoginRequest, RsaPolicy};
 
 use super::{Connection, Origin, ServerStatements, Wanted};
 use crate::shared::ClusterShared;
@@ -40,6 +40,8 @@ pub(super) async fn open(
         keepalive: Keepalive::default(),
     };
     let schema = wanted.state.schema().map(|name| name.as_bytes().to_vec());
+    // One byte is all that a login has for the collation; a wider one is set with the rest of the state.
+    let collation = if wanted.collation > 0xff { COLLATION_FALLBACK } else { wanted.collation };
     let mut capabilities = ALWAYS | wanted.key.capabilities;
     capabilities.set(Capabilities::CONNECT_WITH_DB, schema.is_some());
     let login = LoginRequest {
@@ -47,14 +49,14 @@ pub(super) async fn open(
         credential: (*wanted.key.credential).clone(),
         schema,
         capabilities,
-        collation: wanted.collation,
+        collation,
         packet_bytes_max: PACKET_BYTES_MAX,
         attributes: vec![(b"program_name".to_vec(), b"sqluice".to_vec())],
         rsa: RsaPolicy::AskServer,
     };
     let Connected { stream, greeting, capabilities, .. } = net::client::connect(&target, login).await?;
     let now = Instant::now();
-    let state = StateMap::after_login(&shared.published.catalog.load(), wanted.collation, wanted.state.schema());
+    let state = StateMap::after_login(&shared.published.catalog.load(), collation, wanted.state.schema());
     let origin = Origin {
         server: server.id,
         server_name: server.name.clone(),

@@ -75,6 +75,9 @@ impl Session {
             let preferences =
                 Preferences { zone: &settings.zone, slow_start: settings.slow_start, avoid: &attempts.avoid };
             let chosen = select(&view, &route.target, &self.cluster.loads, preferences, Instant::now());
+            if let (None, Target::Named(name)) = (chosen, &route.target) {
+                self.named_exists(&view, name)?;
+            }
             let Some(server) = chosen.and_then(|id| view.server(id)) else {
                 let limit = self.listener.settings.load().hold;
                 let _waiting = self.hold(limit, route, &view, attempts)?;
@@ -133,6 +136,20 @@ impl Session {
         }
         entered.insert(known, now);
         Ok(())
+    }
+
+    /// A hint that names a server which the cluster does not have would be waited for in vain.
+    fn named_exists(&self, view: &View, name: &str) -> Result<(), Refusal> {
+        if view.servers.is_empty() || view.server_named(name).is_some() {
+            return Ok(());
+        }
+        let known: Vec<&str> = view.servers.iter().map(|server| &*server.name).collect();
+        let why = format_args!(
+            "cluster '{}' has no server '{name}', as a hint says; it has {}",
+            view.cluster,
+            known.join(", ")
+        );
+        Err(Refusal::own(1105, b"HY000", why))
     }
 
     /// A new connection could not be opened: the client is told if the server refused this very user, else another

@@ -10,6 +10,9 @@ async fn reads_go_to_the_replica_and_all_else_to_the_primary() {
     assert_eq!(port(&mut client).await, replica);
     assert_eq!(value(&mut client, "/* sqluice: primary */ SELECT @@port").await, primary.to_string());
     assert_eq!(value(&mut client, "/* sqluice: server=db1 */ SELECT @@port").await, primary.to_string());
+    let misspelt = client.query("/* sqluice: server=db9 */ SELECT 1").await.unwrap_err();
+    assert_eq!(misspelt.code(), Some(1105));
+    assert!(misspelt.to_string().contains("it has db1, db2"), "{misspelt}");
     client.query("BEGIN").await.unwrap();
     assert_eq!(front.pins(&mut client).await, ["transaction"]);
     assert_eq!(port(&mut client).await, primary);

@@ -10,6 +10,7 @@ pub mod listener;
 pub mod pool;
 pub mod route;
 pub mod session;
+pub mod sessions;
 pub mod shared;
 pub mod start;
 pub mod state;

@@ -10,6 +10,7 @@ mod lease;
 mod open;
 mod queue;
 mod quota;
+mod upkeep;
 mod users;
 
 use std::cell::{Cell, RefCell};
@@ -18,7 +19,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::view::{Health, ServerId, ServerView};
+use cluster::view::{ServerId, ServerView};
 use net::client::ConnectError;
 use stats::{ServerStats, WorkerStats};
 use tokio::sync::oneshot;
@@ -364,78 +365,6 @@ impl Pools {
             if let Some((pool, connection)) = any {
                 self.close(&pool, connection);
             }
-        }
-    }
-
-    /// Closes what was idle for too long or is too old, and all of servers that are not in `servers` any more.
-    pub fn tidy(&self, servers: &[ServerView]) {
-        let (now, settings) = (Instant::now(), self.shared.settings.load());
-        for pool in self.servers.borrow().clone() {
-            let gone = !servers.is_empty() && !servers.iter().any(|server| server.id == pool.id);
-            pool.closed.set(gone);
-            let keep = if gone { 0 } else { self.warm_minimum() };
-            let expired = |connection: &Connection, left: usize| {
-                gone || connection.origin.tls_number != settings.tls_number
-                    || now.saturating_duration_since(connection.origin.opened) >= settings.pool.max_age
-                    || (left > keep
-                        && now.saturating_duration_since(connection.origin.idle_since) >= settings.pool.idle_timeout)
-            };
-            let mut index = 0;
-            loop {
-                let connection = {
-                    let mut idle = pool.idle.borrow_mut();
-                    let left = idle.len();
-                    match idle.get(index) {
-                        None => break,
-                        Some(connection) if expired(connection, left) => idle.remove(index),
-                        Some(_) => {
-                            index += 1;
-                            continue;
-                        }
-                    }
-                };
-                pool.stats.idle.add(-1);
-                self.close(&pool, connection);
-            }
-        }
-    }
-
-    /// This worker's share of the warm minimum.
-    fn warm_minimum(&self) -> usize {
-        let (all, workers) = (self.shared.settings.load().pool.min_idle as usize, self.shared.workers());
-        all / workers + usize::from(all % workers > self.worker)
-    }
-
-    /// Opens connections where fewer than the warm minimum exist, one at a time for each server.
-    pub fn warm(self: &Rc<Self>, servers: &[ServerView]) {
-        let minimum = self.warm_minimum() as i64;
-        for pool in self.servers.borrow().iter() {
-            let server = servers.iter().find(|server| server.id == pool.id && server.health == Health::Up);
-            let wanted = pool.last_wanted.borrow().clone();
-            let (Some(server), Some(wanted)) = (server.cloned(), wanted) else { continue };
-            let enough = pool.stats.idle.get() + pool.stats.used.get() >= minimum;
-            if enough || pool.warming.get() || !self.take_free_permit(pool) {
-                continue;
-            }
-            let (pools, pool) = (self.clone(), pool.clone());
-            pool.warming.set(true);
-            tokio::task::spawn_local(async move {
-                let permit = Permit::new(pools.clone(), pool.clone());
-                match open::open(&pools.shared, &server, &wanted, &pool.stats).await {
-                    Ok(connection) => {
-                        pool.stats.opened.add_one();
-                        permit.keep();
-                        pools.put(&pool, connection);
-                    }
-                    Err(error) => {
-                        pool.stats.open_failures.add_one();
-                        // Who logs in next opens its own and hears why that fails.
-                        *pool.last_wanted.borrow_mut() = None;
-                        tracing::debug!(%error, "a connection of the warm minimum could not be opened");
-                    }
-                }
-                pool.warming.set(false);
-            });
         }
     }
 

@@ -14,7 +14,8 @@ use tokio::sync::{mpsc, watch};
 
 use crate::listener::{self, Bound};
 use crate::route::{Pin, Reason};
-use crate::shared::{ClusterSettings, ClusterShared, ListenerShared, Mail, Mailboxes, Sessions, Shared};
+use crate::sessions::Sessions;
+use crate::shared::{ClusterSettings, ClusterShared, ListenerShared, Mail, Mailboxes, Shared};
 use crate::worker::Worker;
 
 /// How often a drain looks whether sessions have ended.

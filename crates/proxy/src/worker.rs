@@ -17,7 +17,8 @@ use tokio::task::LocalSet;
 use crate::pool::Pools;
 use crate::route::Loads;
 use crate::session;
-use crate::shared::{ClusterShared, Mail, Sessions, Shared};
+use crate::sessions::Sessions;
+use crate::shared::{ClusterShared, Mail, Shared};
 
 /// Bytes read from a socket at a time.
 const SCRATCH_BYTES: usize = 64 * 1024;

@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use cluster::view::ServerView;
-use net::client::{ConnectError, Connected, Target};
-use net::stream::Keepalive;
+use net::client::{ConnectError, Connected};
 use stats::ServerStats;
 use wire::Capabilities;
-use wire::handshake::client::{COLLATION_FALLBACK, LoginRequest, RsaPolicy};
+use wire::handshake::client::LoginRequest;
 
 use super::{Connection, Origin, ServerStatements, Wanted};
-use crate::shared::ClusterShared;
+use crate::shared::{ClusterShared, login_as};
 use crate::state::StateMap;
 
 /// What every backend connection asks for beside what the client has.
@@ -23,9 +22,6 @@ const ALWAYS: Capabilities = Capabilities::PROTOCOL_41
     .union(Capabilities::CONNECT_ATTRS)
     .union(Capabilities::SESSION_TRACK);
 
-/// The longest packet announced to servers.
-const PACKET_BYTES_MAX: u32 = 1 << 30;
-
 pub(super) async fn open(
     shared: &ClusterShared,
     server: &ServerView,
@@ -33,27 +29,13 @@ pub(super) async fn open(
     stats: &Arc<ServerStats>,
 ) -> Result<Connection, ConnectError> {
     let settings = shared.settings.load();
-    let target = Target {
-        address: shared.address_of(server),
-        timeout: settings.pool.connect_timeout,
-        tls: settings.tls.clone(),
-        keepalive: Keepalive::default(),
-    };
+    let target = shared.target(server, settings.pool.connect_timeout);
     let schema = wanted.state.schema().map(|name| name.as_bytes().to_vec());
-    // One byte is all that a login has for the collation; a wider one is set with the rest of the state.
-    let collation = if wanted.collation > 0xff { COLLATION_FALLBACK } else { wanted.collation };
     let mut capabilities = ALWAYS | wanted.key.capabilities;
     capabilities.set(Capabilities::CONNECT_WITH_DB, schema.is_some());
-    let login = LoginRequest {
-        user: wanted.key.user.as_bytes().to_vec(),
-        credential: (*wanted.key.credential).clone(),
-        schema,
-        capabilities,
-        collation,
-        packet_bytes_max: PACKET_BYTES_MAX,
-        attributes: vec![(b"program_name".to_vec(), b"sqluice".to_vec())],
-        rsa: RsaPolicy::AskServer,
-    };
+    let login = login_as(&wanted.key.user, &wanted.key.credential, capabilities, wanted.collation);
+    let login = LoginRequest { schema, ..login };
+    let collation = login.collation;
     let Connected { stream, greeting, capabilities, .. } = net::client::connect(&target, login).await?;
     let now = Instant::now();
     let state = StateMap::after_login(&shared.published.catalog.load(), collation, wanted.state.schema());

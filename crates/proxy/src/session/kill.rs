@@ -3,16 +3,15 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use net::client::Target;
 use wire::Capabilities;
 use wire::command::Command;
-use wire::handshake::client::{LoginRequest, RsaPolicy};
 use wire::packet;
 
 use super::Session;
 use super::client::Request;
 use crate::error::Refusal;
-use crate::shared::SessionHandle;
+use crate::sessions::SessionHandle;
+use crate::shared::login_as;
 
 /// How long a connection waits for a KILL that was aimed at it, before it is given up.
 pub const KILL_WAIT: Duration = Duration::from_secs(2);
@@ -74,25 +73,11 @@ impl Session {
         query_only: bool,
     ) -> Result<(), Refusal> {
         let shared = &self.cluster.shared;
-        let settings = shared.settings.load_full();
         let view = self.cluster.view();
         let Some(server) = view.server(server) else { return Ok(()) };
-        let target = Target {
-            address: shared.address_of(server),
-            timeout: KILL_WAIT,
-            tls: settings.tls.clone(),
-            keepalive: net::stream::Keepalive::default(),
-        };
-        let login = LoginRequest {
-            user: self.identity.user.as_bytes().to_vec(),
-            credential: (*self.identity.key.credential).clone(),
-            schema: None,
-            capabilities: Capabilities::PROTOCOL_41 | Capabilities::TRANSACTIONS | Capabilities::PLUGIN_AUTH,
-            collation: self.identity.collation,
-            packet_bytes_max: 1 << 24,
-            attributes: vec![(b"program_name".to_vec(), b"sqluice".to_vec())],
-            rsa: RsaPolicy::AskServer,
-        };
+        let target = shared.target(server, KILL_WAIT);
+        let capabilities = Capabilities::PROTOCOL_41 | Capabilities::TRANSACTIONS;
+        let login = login_as(&self.identity.user, &self.identity.key.credential, capabilities, self.identity.collation);
         let failed =
             |why: String| Refusal::own(1094, b"HY000", format_args!("the statement could not be killed: {why}"));
         let connected = net::client::connect(&target, login).await.map_err(|error| failed(error.to_string()))?;

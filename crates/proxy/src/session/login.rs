@@ -22,7 +22,8 @@ use super::{Identity, Past, Session};
 use crate::error::{Refusal, SessionEnd};
 use crate::pool::{Key, MEANINGFUL};
 use crate::route::Pins;
-use crate::shared::{ListenerShared, SessionHandle, Shared};
+use crate::sessions::SessionHandle;
+use crate::shared::{ListenerShared, Shared};
 use crate::state::StateMap;
 use crate::worker::{ClusterHere, Worker};
 

@@ -9,11 +9,12 @@ use net::Stream;
 use tokio::io::AsyncWriteExt;
 use wire::Capabilities;
 use wire::auth::{Credential, Plugin, Scramble, caching_sha2, native};
+use wire::handshake::client::COLLATION_FALLBACK;
 use wire::handshake::server::{Conversation, Denial, Finish, Method, Proof, Step};
 use wire::handshake::{Channel, LOGIN_BYTES_MAX, ServerError};
 
 use crate::error::{Refusal, SessionEnd};
-use crate::shared::ListenerShared;
+use crate::shared::{ListenerShared, login_as};
 use crate::worker::{ClusterHere, Worker};
 
 /// How long a failed login waits for the accounts to be read again: the password may have been changed just now.
@@ -266,23 +267,9 @@ impl Prover<'_> {
         for server in
             primary.into_iter().chain(view.servers.iter().filter(up).filter(|server| Some(server.id) != view.primary))
         {
-            let settings = shared.settings.load_full();
-            let target = net::client::Target {
-                address: shared.address_of(server),
-                timeout: settings.pool.connect_timeout,
-                tls: settings.tls.clone(),
-                keepalive: net::stream::Keepalive::default(),
-            };
-            let login = wire::handshake::client::LoginRequest {
-                user: user.as_bytes().to_vec(),
-                credential: credential.clone(),
-                schema: None,
-                capabilities: Capabilities::PROTOCOL_41 | Capabilities::TRANSACTIONS,
-                collation: wire::handshake::client::COLLATION_FALLBACK,
-                packet_bytes_max: 1 << 24,
-                attributes: vec![(b"program_name".to_vec(), b"sqluice".to_vec())],
-                rsa: wire::handshake::client::RsaPolicy::AskServer,
-            };
+            let target = shared.target(server, shared.settings.load().pool.connect_timeout);
+            let capabilities = Capabilities::PROTOCOL_41 | Capabilities::TRANSACTIONS;
+            let login = login_as(user, &credential, capabilities, COLLATION_FALLBACK);
             match net::client::connect(&target, login).await {
                 Ok(_) => return Ok(keyring.remember(user, credential)),
                 Err(error) => match error.server_error() {

@@ -22,7 +22,7 @@ use super::client::Client;
 use super::tracking::TrackWish;
 use crate::error::Refusal;
 use crate::pool::{Connection, StatementKey};
-use crate::shared::SessionHandle;
+use crate::sessions::SessionHandle;
 use crate::worker::Worker;
 
 /// What an outstanding reply is for.

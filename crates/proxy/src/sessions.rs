@@ -1,0 +1,199 @@
+//! All sessions of the process: what others may know of one, and how they end it or what it runs.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use cluster::view::ServerId;
+use tokio::sync::Notify;
+
+/// All sessions of the process by the id that clients know: the greeting's, which KILL takes.
+#[derive(Debug, Default)]
+pub struct Sessions {
+    next: AtomicU32,
+    all: Mutex<HashMap<u32, Arc<SessionHandle>>>,
+}
+
+/// What others may know of a session, and how they end it.
+#[derive(Debug)]
+pub struct SessionHandle {
+    /// The id.
+    pub id: u32,
+    /// The user, once logged in.
+    pub user: OnceLock<Arc<str>>,
+    /// The cluster behind it, once logged in.
+    pub cluster: OnceLock<Arc<str>>,
+    /// Where the client is.
+    pub client: String,
+    /// When it connected.
+    pub since: Instant,
+    /// Wakes the session so that it sees `killed`.
+    pub wake: Notify,
+    /// It must end.
+    pub killed: AtomicBool,
+    /// The server whose reply it waits for was given up: the reply will not come.
+    pub abandoned: AtomicBool,
+    /// What it is pinned by, as bits.
+    pub pins: AtomicU32,
+    /// Since when it waits for its client, in seconds of [`Shared::uptime_s`]; 0 while it has something to do.
+    pub idle_since_s: AtomicU32,
+    /// How long it may, in seconds.
+    pub idle_s_max: AtomicU32,
+    /// It waits for its client and holds no backend connection: it may end without harm.
+    pub droppable: AtomicBool,
+    /// The backend connection whose statement runs: server (upper 16 bits) and thread id (lower 48); 0 is none.
+    running: AtomicU64,
+    /// Kills of the running statement that are under way: the connection must not go to another session meanwhile.
+    killers: AtomicU32,
+    killer_done: Notify,
+}
+
+const THREAD_BITS: u32 = 48;
+
+impl SessionHandle {
+    /// A statement is sent on this backend connection.
+    pub fn begin_statement(&self, server: ServerId, thread_id: u64) {
+        let packed = (u64::from(server.0) + 1) << THREAD_BITS | (thread_id & ((1 << THREAD_BITS) - 1));
+        self.abandoned.store(false, Ordering::Relaxed);
+        self.running.store(packed, Ordering::SeqCst);
+    }
+
+    /// The server was given up: whoever waits for its reply waits no longer.
+    fn abandon(&self, server: ServerId) {
+        let running = self.running.load(Ordering::SeqCst) >> THREAD_BITS;
+        if running == u64::from(server.0) + 1 {
+            self.abandoned.store(true, Ordering::SeqCst);
+            self.wake.notify_one();
+        }
+    }
+
+    /// No backend connection belongs to the session any more. When somebody is about to kill what runs there, waits
+    /// until that is done (at most `wait`) and gives true: the connection must not be used again.
+    pub async fn end_statement(&self, wait: Duration) -> bool {
+        self.running.store(0, Ordering::SeqCst);
+        if self.killers.load(Ordering::SeqCst) == 0 {
+            return false;
+        }
+        let done = async {
+            while self.killers.load(Ordering::SeqCst) > 0 {
+                self.killer_done.notified().await;
+            }
+        };
+        // A killer that takes longer kills a connection that is closed by then.
+        let _ = tokio::time::timeout(wait, done).await;
+        true
+    }
+
+    /// Begins to kill what runs: where it runs, if anything does. [`SessionHandle::killed_statement`] must follow.
+    pub fn kill_statement(&self) -> Option<(ServerId, u64)> {
+        self.killers.fetch_add(1, Ordering::SeqCst);
+        let packed = self.running.load(Ordering::SeqCst);
+        let server = (packed >> THREAD_BITS).checked_sub(1)?;
+        Some((ServerId(server as u16), packed & ((1 << THREAD_BITS) - 1)))
+    }
+
+    /// The kill is done.
+    pub fn killed_statement(&self) {
+        self.killers.fetch_sub(1, Ordering::SeqCst);
+        self.killer_done.notify_one();
+    }
+
+    /// Ends the session.
+    pub fn kill(&self) {
+        self.killed.store(true, Ordering::SeqCst);
+        self.wake.notify_one();
+    }
+}
+
+impl Sessions {
+    /// A new session of the client at `client`, in the list until the guard is dropped.
+    pub fn register(self: &Sessions, client: String) -> Arc<SessionHandle> {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = loop {
+            let id = self.next.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+            if id != 0 && !all.contains_key(&id) {
+                break id;
+            }
+        };
+        let handle = Arc::new(SessionHandle {
+            id,
+            user: OnceLock::new(),
+            cluster: OnceLock::new(),
+            client,
+            since: Instant::now(),
+            wake: Notify::new(),
+            killed: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
+            pins: AtomicU32::new(0),
+            idle_since_s: AtomicU32::new(0),
+            idle_s_max: AtomicU32::new(u32::MAX),
+            droppable: AtomicBool::new(false),
+            running: AtomicU64::new(0),
+            killers: AtomicU32::new(0),
+            killer_done: Notify::new(),
+        });
+        all.insert(id, handle.clone());
+        handle
+    }
+
+    /// The session has ended.
+    pub fn remove(&self, id: u32) {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+    }
+
+    /// The session of this id.
+    pub fn find(&self, id: u32) -> Option<Arc<SessionHandle>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
+
+    /// A server of this cluster was given up: statements that wait for its reply fail now, and not when TCP notices.
+    pub fn abandon(&self, cluster: &str, server: ServerId) {
+        for session in self.all().iter().filter(|session| session.cluster.get().is_some_and(|name| **name == *cluster))
+        {
+            session.abandon(server);
+        }
+    }
+
+    /// All sessions.
+    pub fn all(&self) -> Vec<Arc<SessionHandle>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_never_zero_and_never_twice() {
+        let sessions = Sessions { next: AtomicU32::new(u32::MAX - 1), ..Sessions::default() };
+        let ids: Vec<u32> = (0..3).map(|_| sessions.register(String::new()).id).collect();
+        assert_eq!(ids, [u32::MAX, 1, 2]);
+        sessions.remove(1);
+        assert!(sessions.find(1).is_none() && sessions.find(2).is_some());
+    }
+
+    #[tokio::test]
+    async fn a_connection_waits_for_the_kill_that_is_meant_for_it() {
+        let handle = Sessions::default().register(String::new());
+        assert_eq!(handle.kill_statement(), None);
+        handle.killed_statement();
+        handle.begin_statement(ServerId(0), 77);
+        assert_eq!(handle.kill_statement(), Some((ServerId(0), 77)));
+        let waits = handle.end_statement(Duration::from_secs(60));
+        tokio::pin!(waits);
+        assert!(futures_poll(&mut waits).is_none());
+        handle.killed_statement();
+        assert!(waits.await);
+        assert!(!handle.end_statement(Duration::ZERO).await);
+    }
+
+    fn futures_poll<F: Future>(future: &mut std::pin::Pin<&mut F>) -> Option<F::Output> {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        match future.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(output) => Some(output),
+            std::task::Poll::Pending => None,
+        }
+    }
+}

@@ -69,7 +69,7 @@ impl Shared {
         }
     }
 
-    /// The RSA key; `None` if none could be made. The first call takes up to a second of CPU time.
+    /// The RSA key; `None` if none could be made. The first call takes up to a second of CPU time: not for a worker's thread.
     pub fn rsa_key(&self) -> Option<Arc<RsaKey>> {
         self.rsa.get_or_init(|| RsaKey::generate().ok().map(Arc::new)).clone()
     }

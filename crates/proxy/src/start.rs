@@ -145,9 +145,6 @@ impl Proxy {
             draining: AtomicBool::new(false),
             user_sessions: Mutex::default(),
         });
-        // Made ahead: the first client that needs it should not wait, nor its worker's other clients with it.
-        let for_key = shared.clone();
-        std::thread::Builder::new().name("rsa-key".into()).spawn(move || for_key.rsa_key())?;
         let mut workers = Vec::new();
         for (index, inbox) in inboxes.into_iter().enumerate() {
             let shared = shared.clone();

@@ -8,7 +8,7 @@ use config::TlsMode;
 use net::Stream;
 use tokio::io::AsyncWriteExt;
 use wire::Capabilities;
-use wire::auth::{Credential, Plugin, Scramble, caching_sha2, native};
+use wire::auth::{Credential, Plugin, RsaKey, Scramble, caching_sha2, native};
 use wire::handshake::client::COLLATION_FALLBACK;
 use wire::handshake::server::{Conversation, Denial, Finish, Method, Proof, Step};
 use wire::handshake::{Channel, LOGIN_BYTES_MAX, ServerError};
@@ -134,7 +134,7 @@ impl Prover<'_> {
                     return Ok(Method::Native { stage2: native::stage2(&native::stage1(password.expose())) });
                 }
                 let stage2 = caching_sha2::stage2(&caching_sha2::stage1(password.expose()));
-                return Ok(Method::CachingSha2 { remembered: Some(stage2), rsa: self.worker.shared.rsa_key() });
+                return Ok(Method::CachingSha2 { remembered: Some(stage2), rsa: self.rsa_key(channel).await });
             }
             Some(config::Credential::NativeHash(hash)) => {
                 if let Ok(stage2) = <[u8; 20]>::try_from(hash.expose()) {
@@ -151,7 +151,7 @@ impl Prover<'_> {
             accounts = self.refresh_accounts().await;
         }
         if !accounts.readable {
-            return Ok(self.pass_through(user));
+            return Ok(self.pass_through(user, channel).await);
         }
         let Some(account) = accounts.find(user, address) else {
             // A check that nobody can pass tells no more than a wrong password does.
@@ -169,7 +169,7 @@ impl Prover<'_> {
             match verifier {
                 Verifier::Native(stage2) => return Ok(Method::Native { stage2: *stage2 }),
                 Verifier::Empty => return Ok(Method::Empty),
-                Verifier::CachingSha2 => return Ok(self.pass_through(user)),
+                Verifier::CachingSha2 => return Ok(self.pass_through(user, channel).await),
                 Verifier::Other(_) => {}
             }
         }
@@ -189,10 +189,22 @@ impl Prover<'_> {
         }
     }
 
-    fn pass_through(&self, user: &str) -> Method {
-        Method::CachingSha2 {
-            remembered: self.cluster.shared.keyring.sha2_stage2(user),
-            rsa: self.worker.shared.rsa_key(),
+    async fn pass_through(&self, user: &str, channel: Channel) -> Method {
+        let remembered = self.cluster.shared.keyring.sha2_stage2(user);
+        Method::CachingSha2 { remembered, rsa: self.rsa_key(channel).await }
+    }
+
+    /// The key for a client whose channel others can read. The first that needs it waits for it to be made; the worker's
+    /// other clients do not.
+    async fn rsa_key(&self, channel: Channel) -> Option<Arc<RsaKey>> {
+        let shared = &self.worker.shared;
+        match (channel, shared.rsa.get()) {
+            (Channel::Secure, _) => None,
+            (Channel::Open, Some(key)) => key.clone(),
+            (Channel::Open, None) => {
+                let shared = shared.clone();
+                tokio::task::spawn_blocking(move || shared.rsa_key()).await.ok().flatten()
+            }
         }
     }
 

@@ -129,7 +129,7 @@ impl Pools {
         let pool = self.server(server.id, &server.name);
         while let Some(mut connection) = pool.take_idle(wanted) {
             if connection.is_alive() {
-                return Ok(self.lend(&pool, connection));
+                return Ok(Lease::new(connection, self.clone(), pool));
             }
             self.close(&pool, connection);
         }
@@ -137,7 +137,7 @@ impl Pools {
         if !self.take_permit(&pool) {
             match self.wait(&pool, wanted, wait).await? {
                 Grant::Connection(connection) if connection.origin.state.can_become(&wanted.state) => {
-                    return Ok(self.lend(&pool, *connection));
+                    return Ok(Lease::new(*connection, self.clone(), pool));
                 }
                 Grant::Connection(connection) => {
                     drop(connection);
@@ -154,11 +154,7 @@ impl Pools {
         })?;
         pool.stats.opened.add_one();
         permit.keep();
-        Ok(self.lend(&pool, connection))
-    }
-
-    fn lend(self: &Rc<Self>, pool: &Rc<ServerPool>, connection: Connection) -> Lease {
-        Lease::new(connection, self.clone(), pool.clone())
+        Ok(Lease::new(connection, self.clone(), pool))
     }
 
     /// The right to open a connection: a free one, or that of an idle connection that fits nobody here.

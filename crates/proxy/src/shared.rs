@@ -1,7 +1,7 @@
 //! What workers share: snapshots, limits, and the mail between them.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -41,8 +41,6 @@ pub struct Shared {
     pub rsa: OnceLock<Option<Arc<RsaKey>>>,
     /// When the process started.
     pub started: Instant,
-    /// Nothing new is taken: the process is about to stop.
-    pub draining: AtomicBool,
     /// Sessions of each user, over all listeners.
     pub user_sessions: Mutex<HashMap<Arc<str>, u32>>,
 }

@@ -1,7 +1,7 @@
 //! Starting, reloading and stopping the data plane.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -142,7 +142,6 @@ impl Proxy {
             worker_clients: (0..count).map(|_| Arc::new(AtomicU32::new(0))).collect(),
             rsa: OnceLock::new(),
             started: Instant::now(),
-            draining: AtomicBool::new(false),
             user_sessions: Mutex::default(),
         });
         let mut workers = Vec::new();
@@ -252,7 +251,6 @@ impl Proxy {
     /// Stops accepting, lets sessions end between transactions, and after `deadline` closes what is left. Gives how many
     /// sessions were closed in the middle of something.
     pub async fn drain(&self, deadline: Duration) -> usize {
-        self.shared.draining.store(true, Ordering::SeqCst);
         for running in self.listeners().values() {
             let _ = running.stop.send(true);
         }

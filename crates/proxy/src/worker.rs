@@ -62,31 +62,31 @@ pub struct ClusterHere {
     pub changed: Notify,
     /// Schemas that users have entered lately, with [`Worker::uptime_s`] of that.
     pub entered: RefCell<HashMap<UserSchema, u32>>,
-    view: RefCell<Arc<View>>,
-    catalog: RefCell<Arc<Catalog>>,
+    view: RefCell<Rc<Arc<View>>>,
+    catalog: RefCell<Rc<Arc<Catalog>>>,
 }
 
 impl ClusterHere {
-    /// The view.
-    pub fn view(&self) -> Arc<View> {
+    /// The view. It is counted per worker: statements must not write to a count that workers share.
+    pub fn view(&self) -> Rc<Arc<View>> {
         self.view.borrow().clone()
     }
 
     /// The catalog.
-    pub fn catalog(&self) -> Arc<Catalog> {
+    pub fn catalog(&self) -> Rc<Arc<Catalog>> {
         self.catalog.borrow().clone()
     }
 
     fn refresh(&self, sessions: &Sessions) {
         let view = self.shared.published.view.load_full();
         self.loads.viewed(&view, Instant::now());
-        let before = self.view.replace(view.clone());
+        let before = self.view.replace(Rc::new(view.clone()));
         let is_down = |view: &View, id| view.server(id).is_none_or(|server| server.health == Health::Down);
         for server in before.servers.iter().filter(|server| is_down(&view, server.id) && server.health != Health::Down)
         {
             sessions.abandon(&self.shared.name, server.id);
         }
-        *self.catalog.borrow_mut() = self.shared.published.catalog.load_full();
+        *self.catalog.borrow_mut() = Rc::new(self.shared.published.catalog.load_full());
         self.pools.tidy(&self.view.borrow().servers);
         self.changed.notify_waiters();
     }
@@ -200,8 +200,8 @@ impl Worker {
             loads: Loads::default(),
             changed: Notify::new(),
             entered: RefCell::default(),
-            view: RefCell::new(shared.published.view.load_full()),
-            catalog: RefCell::new(shared.published.catalog.load_full()),
+            view: RefCell::new(Rc::new(shared.published.view.load_full())),
+            catalog: RefCell::new(Rc::new(shared.published.catalog.load_full())),
         });
         cluster.refresh(&self.shared.sessions);
         self.clusters.borrow_mut().push(cluster.clone());

@@ -84,11 +84,6 @@ impl Pins {
         self.set & (1 << pin as u8) != 0
     }
 
-    /// Only an open transaction (or what waits for one) holds the connection.
-    pub fn only_transaction(&self) -> bool {
-        self.set & !(1 << Pin::Transaction as u8 | 1 << Pin::NextStatement as u8 | 1 << Pin::FoundRows as u8) == 0
-    }
-
     /// The reasons that hold, as bits in the order of [`Pin::ALL`].
     pub fn bits(&self) -> u32 {
         self.set

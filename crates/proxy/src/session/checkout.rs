@@ -63,18 +63,20 @@ impl Session {
         if let Some(held) = self.held.take() {
             return Ok(held);
         }
-        let settings = self.cluster.shared.settings.load_full();
         let users = &self.cluster.shared.user_leases;
-        let wait = settings.pool.wait;
+        let wait = self.cluster.shared.settings.load().pool.wait;
         let Some(user) = users.acquire(&self.identity.user, self.identity.connections_max, wait).await else {
             return Err(Refusal::pool_wait("any", wait, "max_connections_per_user"));
         };
         loop {
             let view = self.cluster.view();
             let changed = self.cluster.changed.notified();
-            let preferences =
-                Preferences { zone: &settings.zone, slow_start: settings.slow_start, avoid: &attempts.avoid };
-            let chosen = select(&view, &route.target, &self.cluster.loads, preferences, Instant::now());
+            let chosen = {
+                let settings = self.cluster.shared.settings.load();
+                let preferences =
+                    Preferences { zone: &settings.zone, slow_start: settings.slow_start, avoid: &attempts.avoid };
+                select(&view, &route.target, &self.cluster.loads, preferences, Instant::now())
+            };
             if let (None, Target::Named(name)) = (chosen, &route.target) {
                 self.named_exists(&view, name)?;
             }

@@ -46,6 +46,10 @@ pub struct Worker {
     clusters: RefCell<Vec<Rc<ClusterHere>>>,
 }
 
+/// A snapshot that all workers have, counted per worker: statements must not write to a count that workers share.
+#[allow(clippy::redundant_allocation, reason = "the outer count is the worker's own, the inner one is shared")]
+pub type CountedHere<T> = Rc<Arc<T>>;
+
 /// A user and a schema.
 pub type UserSchema = (Arc<str>, Arc<str>);
 
@@ -62,18 +66,18 @@ pub struct ClusterHere {
     pub changed: Notify,
     /// Schemas that users have entered lately, with [`Worker::uptime_s`] of that.
     pub entered: RefCell<HashMap<UserSchema, u32>>,
-    view: RefCell<Rc<Arc<View>>>,
-    catalog: RefCell<Rc<Arc<Catalog>>>,
+    view: RefCell<CountedHere<View>>,
+    catalog: RefCell<CountedHere<Catalog>>,
 }
 
 impl ClusterHere {
-    /// The view. It is counted per worker: statements must not write to a count that workers share.
-    pub fn view(&self) -> Rc<Arc<View>> {
+    /// The view.
+    pub fn view(&self) -> CountedHere<View> {
         self.view.borrow().clone()
     }
 
     /// The catalog.
-    pub fn catalog(&self) -> Rc<Arc<Catalog>> {
+    pub fn catalog(&self) -> CountedHere<Catalog> {
         self.catalog.borrow().clone()
     }
 

@@ -3,20 +3,99 @@
 pub mod rows;
 
 use std::cmp::Reverse;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-/// What a login is checked against.
-#[derive(Clone, Debug, PartialEq, Eq)]
+use wire::auth::parsec::{self, ExtSalt};
+use wire::auth::sha_crypt::ShaCrypt;
+use wire::auth::{ed25519, equal, native};
+
+/// What a login is checked against. Debug output shows no hash.
+#[derive(Clone, PartialEq, Eq)]
 pub enum Verifier {
     /// `mysql_native_password`: SHA1(SHA1(password)).
     Native([u8; 20]),
-    /// `mysql_native_password` with an empty password.
+    /// The empty password, by any plugin that has hashes.
     Empty,
-    /// `caching_sha2_password`: the server's salted hash says nothing to us; the login is passed through.
-    CachingSha2,
+    /// `caching_sha2_password`; without a hash where it could not be read.
+    CachingSha2(Option<ShaCrypt>),
+    /// `sha256_password`; likewise.
+    Sha256(Option<ShaCrypt>),
+    /// MariaDB's `ed25519`: the public key.
+    Ed25519(ed25519::PublicKey),
+    /// MariaDB's `parsec`.
+    Parsec {
+        /// How a password becomes a key.
+        salt: ExtSalt,
+        /// The public key.
+        key: ed25519::PublicKey,
+    },
     /// Another plugin, named.
     Other(Arc<str>),
+}
+
+impl Verifier {
+    /// Whether this is the password; `None` if only a server can tell. May take milliseconds of computing.
+    pub fn fits(&self, password: &[u8]) -> Option<bool> {
+        Some(match self {
+            Verifier::Native(stage2) => equal(&native::stage2(&native::stage1(password)), stage2),
+            Verifier::Empty => password.is_empty(),
+            Verifier::CachingSha2(stored) | Verifier::Sha256(stored) => stored.as_ref()?.verify(password),
+            Verifier::Ed25519(key) => equal(&ed25519::public_key(password), key),
+            Verifier::Parsec { salt, key } => salt.public_key(password).is_ok_and(|made| equal(&made, key)),
+            Verifier::Other(_) => return None,
+        })
+    }
+
+    /// What MariaDB's proof of the certificate takes as the password's hash, when a client logs in by this plugin.
+    pub fn certificate_hash(&self) -> Option<Vec<u8>> {
+        match self {
+            Verifier::Native(stage2) => Some(stage2.to_vec()),
+            Verifier::Ed25519(key) => Some(key.to_vec()),
+            Verifier::Parsec { salt, key } => Some(parsec::stored_hash(salt, key)),
+            Verifier::Empty | Verifier::CachingSha2(_) | Verifier::Sha256(_) | Verifier::Other(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for Verifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Verifier::Native(_) => "Native(…)",
+            Verifier::Empty => "Empty",
+            Verifier::CachingSha2(Some(_)) => "CachingSha2(…)",
+            Verifier::CachingSha2(None) => "CachingSha2",
+            Verifier::Sha256(Some(_)) => "Sha256(…)",
+            Verifier::Sha256(None) => "Sha256",
+            Verifier::Ed25519(_) => "Ed25519(…)",
+            Verifier::Parsec { .. } => "Parsec(…)",
+            Verifier::Other(plugin) => return write!(f, "Other({plugin})"),
+        })
+    }
+}
+
+/// What an account demands of its clients' TLS (`REQUIRE …`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum TlsDemand {
+    /// Nothing.
+    #[default]
+    None,
+    /// TLS (`SSL`).
+    Tls,
+    /// A certificate that is signed by an authority the server trusts (`X509`).
+    Certificate,
+    /// Something that may not be read: nobody is let in.
+    Unknown,
+    /// Such a certificate, if one of its names is given, and these; empty ones say nothing.
+    These {
+        /// OpenSSL's name of the cipher suite.
+        cipher: Arc<str>,
+        /// Who signed it, in OpenSSL's form: `/C=…/O=…/CN=…`.
+        issuer: Arc<str>,
+        /// Whom it is for, likewise.
+        subject: Arc<str>,
+    },
 }
 
 /// One account, `'user'@'host'`.
@@ -30,8 +109,10 @@ pub struct Account {
     pub verifiers: Vec<Verifier>,
     /// Logging in is forbidden.
     pub locked: bool,
-    /// TLS is required (`REQUIRE SSL` and stronger).
-    pub tls_required: bool,
+    /// The password has expired: the servers let its clients in only to change it, if at all.
+    pub expired: bool,
+    /// What its clients' TLS must be.
+    pub tls: TlsDemand,
 }
 
 /// A snapshot of the accounts.
@@ -52,6 +133,12 @@ impl Accounts {
     pub fn sorted(number: u64, resolves_names: bool, mut accounts: Vec<Account>) -> Accounts {
         accounts.sort_by(|a, b| order(a).cmp(&order(b)));
         Accounts { number, readable: true, resolves_names, accounts }
+    }
+
+    /// Whether a user of this name may exist: an account has it, or anonymous accounts take any name, or it is not known
+    /// which accounts there are.
+    pub fn may_know(&self, user: &str) -> bool {
+        !self.readable || self.accounts.iter().any(|account| account.user.is_empty() || *account.user == *user)
     }
 
     /// The account that the server would choose for this user from this address (`None` is a local socket).

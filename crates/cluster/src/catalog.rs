@@ -1,6 +1,6 @@
 //! What the servers know that the data plane must know too: collations and stored functions.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// What a stored function declares of its data access.
@@ -19,7 +19,8 @@ pub struct Collation {
     pub charset: Arc<str>,
     /// Collation, for example `utf8mb4_general_ci`.
     pub name: Arc<str>,
-    /// It is the character set's default.
+    /// It is the character set's built-in default: what `SET character_set_results = CHARSET` gives. MariaDB's
+    /// `character_set_collations` does not change that.
     pub is_default: bool,
 }
 
@@ -37,9 +38,60 @@ pub struct Catalog {
     /// Global values of system variables that a fresh connection starts with, names in lower case
     /// (`sql_mode`, `character_set_server`, `autocommit`, `init_connect`, `transaction_isolation`, `time_zone`, …).
     pub globals: HashMap<String, String>,
+    /// Session variables that backend connections may begin with different values of, because the servers' global values
+    /// differ or have been changed since Sqluice began to watch; with the value that a new session begins with. A name
+    /// that is here once stays.
+    pub uneven: BTreeMap<String, String>,
 }
 
 impl Catalog {
+    /// The collation of a session whose login asks for this one. MariaDB takes a built-in default as a wish for the
+    /// character set only, and `character_set_collations` says what that means (since 11.5 utf8mb4_uca1400_ai_ci for
+    /// utf8mb4_general_ci; <https://mariadb.com/docs/server/reference/system-variables/character_set_collations>).
+    pub fn login_collation(&self, id: u16) -> Option<&Collation> {
+        let asked = self.collations.get(&id)?;
+        let mapping = self.globals.get("character_set_collations").filter(|_| asked.is_default);
+        let mapped = mapping.and_then(|mapping| self.mapped_collation(mapping, &asked.charset));
+        Some(mapped.unwrap_or(asked))
+    }
+
+    /// What this value of MariaDB's `character_set_collations` makes the default of a character set, if anything.
+    pub fn mapped_collation(&self, mapping: &str, charset: &str) -> Option<&Collation> {
+        let mut pairs = mapping.split(',').filter_map(|pair| pair.trim().split_once('='));
+        let (_, name) = pairs.find(|(of, _)| *of == charset)?;
+        self.collation(charset, name)
+    }
+
+    /// A collation by its name, which may lack the character set as those of MariaDB's that fit several.
+    pub fn collation(&self, charset: &str, name: &str) -> Option<&Collation> {
+        let short = |known: &Collation| {
+            let rest = known.name.strip_prefix(charset).and_then(|rest| rest.strip_prefix('_'));
+            *known.charset == *charset && rest == Some(name)
+        };
+        self.collations.values().find(|known| *known.name == *name || short(known))
+    }
+
+    /// Takes note of the session variables, out of `session_variables`, that connections cannot be trusted to begin with
+    /// as `self.globals` says: those that were uneven `before`, that had another value then, or that one of the `others`,
+    /// the other servers' global variables, has otherwise. What one of the servers does not know is left out.
+    pub fn find_uneven<'a>(
+        &mut self,
+        before: &Catalog,
+        others: &[HashMap<String, String>],
+        session_variables: impl Iterator<Item = &'a str>,
+    ) {
+        for name in session_variables {
+            let Some(value) = self.globals.get(name) else { continue };
+            let differs = |globals: &HashMap<String, String>| globals.get(name).is_some_and(|other| other != value);
+            if others.iter().any(|other| !other.contains_key(name)) {
+                continue;
+            }
+            if before.uneven.contains_key(name) || differs(&before.globals) || others.iter().any(differs) {
+                self.uneven.insert(name.to_owned(), value.clone());
+            }
+        }
+    }
+
     /// The data access of a stored function; an unqualified name is looked up in every schema and must agree.
     pub fn function(&self, schema: Option<&str>, name: &str) -> Option<RoutineAccess> {
         let name = name.to_lowercase();
@@ -56,5 +108,59 @@ impl Catalog {
             }
         }
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn globals(values: &[(&str, &str)]) -> HashMap<String, String> {
+        values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn uneven(now: &Catalog) -> Vec<(&str, &str)> {
+        now.uneven.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+    }
+
+    #[test]
+    fn a_login_with_a_default_collation_gets_what_the_server_makes_of_it() {
+        let mut catalog = Catalog::default();
+        for (id, charset, name, is_default) in [
+            (45, "utf8mb4", "utf8mb4_general_ci", true),
+            (46, "utf8mb4", "utf8mb4_bin", false),
+            (2304, "utf8mb4", "utf8mb4_uca1400_ai_ci", false),
+            (8, "latin1", "latin1_swedish_ci", true),
+        ] {
+            catalog.collations.insert(id, Collation { charset: charset.into(), name: name.into(), is_default });
+        }
+        let login = |catalog: &Catalog, id| catalog.login_collation(id).map(|known| known.name.to_string());
+        assert_eq!(login(&catalog, 45).unwrap(), "utf8mb4_general_ci");
+        catalog.globals = globals(&[("character_set_collations", "utf8mb3=gone,utf8mb4=utf8mb4_uca1400_ai_ci")]);
+        assert_eq!(login(&catalog, 45).unwrap(), "utf8mb4_uca1400_ai_ci");
+        assert_eq!(login(&catalog, 46).unwrap(), "utf8mb4_bin");
+        assert_eq!(login(&catalog, 8).unwrap(), "latin1_swedish_ci");
+        assert_eq!(login(&catalog, 9), None);
+        assert_eq!(&*catalog.collation("utf8mb4", "uca1400_ai_ci").unwrap().name, "utf8mb4_uca1400_ai_ci");
+        assert_eq!(catalog.collation("latin1", "uca1400_ai_ci"), None);
+    }
+
+    #[test]
+    fn what_differs_among_servers_or_was_changed_is_uneven_and_stays_so() {
+        let names = ["sql_mode", "time_zone", "only_here", "autocommit"];
+        let read = |values: &[(&str, &str)], before: &Catalog, other: &[(&str, &str)]| {
+            let mut catalog = Catalog { globals: globals(values), ..Catalog::default() };
+            catalog.find_uneven(before, &[globals(other)], names.into_iter());
+            catalog
+        };
+        let same = [("sql_mode", "A"), ("time_zone", "SYSTEM"), ("only_here", "1"), ("port", "1")];
+        let other = [("sql_mode", "A"), ("time_zone", "SYSTEM"), ("port", "2")];
+        let first = read(&same, &Catalog::default(), &other);
+        assert!(first.uneven.is_empty(), "the port is nothing that a session has");
+        let changed = [("sql_mode", "B"), ("time_zone", "SYSTEM"), ("only_here", "2")];
+        let second = read(&changed, &first, &other);
+        assert_eq!(uneven(&second), [("sql_mode", "B")], "no server is given a variable that it does not have");
+        let third = read(&same, &second, &[("sql_mode", "A"), ("time_zone", "+02:00")]);
+        assert_eq!(uneven(&third), [("sql_mode", "A"), ("time_zone", "SYSTEM")]);
     }
 }

@@ -2,15 +2,18 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 
 use crate::accounts::Accounts;
 use crate::catalog::Catalog;
+use crate::gtid::Applied;
 use crate::observation::Evidence;
-use crate::view::View;
+use crate::positions::Positions;
+use crate::view::{ServerId, View};
 
 /// Evidence beyond this many entries is dropped: by then the servers it speaks of have been probed anyway.
 const EVIDENCE_MAX: usize = 64;
@@ -25,9 +28,15 @@ pub struct Published {
     pub accounts: ArcSwap<Accounts>,
     /// The servers' dictionaries.
     pub catalog: ArcSwap<Catalog>,
+    /// What each server has applied.
+    pub positions: ArcSwap<Positions>,
     subscribers: RwLock<Vec<Callback>>,
     evidence: Mutex<VecDeque<Evidence>>,
     accounts_wanted: AtomicBool,
+    /// How often a fresh catalog was asked for, and up to which request it has been read.
+    catalog_wanted: AtomicU64,
+    catalog_read: AtomicU64,
+    positions_wanted: AtomicBool,
     control: RwLock<Option<Callback>>,
 }
 
@@ -44,9 +53,13 @@ impl Published {
             view: ArcSwap::from_pointee(View::empty(cluster)),
             accounts: ArcSwap::default(),
             catalog: ArcSwap::default(),
+            positions: ArcSwap::default(),
             subscribers: RwLock::default(),
             evidence: Mutex::default(),
             accounts_wanted: AtomicBool::new(false),
+            catalog_wanted: AtomicU64::new(0),
+            catalog_read: AtomicU64::new(0),
+            positions_wanted: AtomicBool::new(false),
             control: RwLock::default(),
         }
     }
@@ -80,7 +93,45 @@ impl Published {
         }
     }
 
+    /// Asks for the catalog to be read again: something in it was changed just now. [`Published::catalog_is_fresh`] is
+    /// false until that is done; subscribers are told.
+    pub fn request_catalog_refresh(&self) {
+        self.catalog_wanted.fetch_add(1, Ordering::AcqRel);
+        self.wake_control();
+    }
+
+    /// Whether the catalog was read, or could not be read, after the last request for it.
+    pub fn catalog_is_fresh(&self) -> bool {
+        self.catalog_read.load(Ordering::Acquire) >= self.catalog_wanted.load(Ordering::Acquire)
+    }
+
+    /// Asks for the servers' positions to be read at once: a read found no replica that is known to have what it needs.
+    /// Until that begins, asking again costs nothing.
+    pub fn want_positions(&self) {
+        let wanted = &self.positions_wanted;
+        if !wanted.load(Ordering::Relaxed) && !wanted.swap(true, Ordering::AcqRel) {
+            self.wake_control();
+        }
+    }
+
     // Control plane's side.
+
+    /// Publishes what a server told when it was asked for its position; see [`Positions::with`]. Only one thread may do
+    /// so. Nobody is woken: who needs positions reads them when it routes.
+    pub fn publish_position(&self, server: ServerId, told: Option<(Applied, bool)>, asked: Instant) {
+        let positions = self.positions.load().with(server, told, asked);
+        self.positions.store(Arc::new(positions));
+    }
+
+    /// Whether sessions want positions that are not being read yet.
+    pub fn positions_wanted(&self) -> bool {
+        self.positions_wanted.load(Ordering::Acquire)
+    }
+
+    /// The positions are being read from now on: whoever needs newer ones asks again.
+    pub fn reading_positions(&self) {
+        self.positions_wanted.store(false, Ordering::Release);
+    }
 
     /// Publishes a view.
     pub fn publish_view(&self, view: View) {
@@ -103,6 +154,18 @@ impl Published {
     /// Has `callback` called when there is evidence or a request to read; it replaces the callback before it.
     pub fn attach_control(&self, callback: Box<dyn Fn() + Send + Sync>) {
         *self.control.write().unwrap_or_else(PoisonError::into_inner) = Some(callback);
+    }
+
+    /// The number of the last request for a catalog, for [`Published::catalog_was_read`].
+    pub fn catalog_request(&self) -> u64 {
+        self.catalog_wanted.load(Ordering::Acquire)
+    }
+
+    /// The catalog was read, or could not be, by a reading that began after request `number`.
+    pub fn catalog_was_read(&self, number: u64) {
+        if self.catalog_read.fetch_max(number, Ordering::AcqRel) < number {
+            self.tell_subscribers();
+        }
     }
 
     /// Takes the evidence that is unread.
@@ -181,6 +244,19 @@ mod tests {
     }
 
     #[test]
+    fn positions_are_asked_for_once_until_they_are_read() {
+        let published = Published::new("main");
+        let (wakes, callback) = counter();
+        published.attach_control(callback);
+        (0..3).for_each(|_| published.want_positions());
+        assert_eq!((wakes.load(Ordering::Relaxed), published.positions_wanted()), (1, true));
+        published.reading_positions();
+        assert!(!published.positions_wanted());
+        published.want_positions();
+        assert_eq!(wakes.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
     fn a_refresh_is_asked_for_once_until_it_is_taken() {
         let published = Published::new("main");
         let (wakes, callback) = counter();
@@ -190,5 +266,21 @@ mod tests {
         assert_eq!(wakes.load(Ordering::Relaxed), 1);
         assert!(published.take_accounts_request());
         assert!(!published.take_accounts_request());
+    }
+
+    #[test]
+    fn a_catalog_is_fresh_when_a_reading_began_after_the_last_request() {
+        let published = Published::new("main");
+        let (told, callback) = counter();
+        published.subscribe(callback);
+        assert!(published.catalog_is_fresh());
+        published.request_catalog_refresh();
+        let reading = published.catalog_request();
+        published.request_catalog_refresh();
+        published.catalog_was_read(reading);
+        assert!(!published.catalog_is_fresh(), "the second request came when that reading was under way");
+        published.catalog_was_read(published.catalog_request());
+        assert!(published.catalog_is_fresh());
+        assert_eq!(told.load(Ordering::Relaxed), 2);
     }
 }

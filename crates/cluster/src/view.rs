@@ -45,6 +45,11 @@ pub enum Health {
 }
 
 impl Health {
+    /// It answers as far as is known, be it slow.
+    pub fn answers(self) -> bool {
+        self != Health::Down
+    }
+
     /// The word that users meet.
     pub fn word(self) -> &'static str {
         match self {
@@ -81,6 +86,13 @@ pub struct ServerView {
     pub zone: Arc<str>,
     /// Why it is in this state, in words, for the operator.
     pub reason: Arc<str>,
+}
+
+impl ServerView {
+    /// It is a replica that reads are shared among; whether it is up is another question.
+    pub fn takes_reads(&self) -> bool {
+        self.role == Role::Replica && self.serves_reads && self.weight > 0
+    }
 }
 
 /// Family and version of the cluster's servers, which the greeting must fit.

@@ -48,6 +48,8 @@ pub struct ClusterParts {
     pub rules: bool,
     /// The `pool` table.
     pub pool: bool,
+    /// Compression and PROXY headers towards the servers.
+    pub transport: bool,
     /// The `tls` table, a renewed certificate in the same file included.
     pub tls: bool,
 }
@@ -106,6 +108,7 @@ pub fn without_restart(old: &Config, mut new: Config) -> Config {
         if let Some(old) = old.listeners.get(name) {
             listener.address = old.address.clone();
             listener.cluster = old.cluster.clone();
+            (listener.backlog, listener.socket_mode) = (old.backlog, old.socket_mode);
         }
     }
     for (name, cluster) in &mut new.clusters {
@@ -143,6 +146,7 @@ fn parts(old: &Cluster, new: &Cluster) -> ClusterParts {
         monitor: old.monitor != new.monitor,
         rules: rules(old) != rules(new),
         pool: old.pool != new.pool,
+        transport: (old.compression, old.proxy_protocol) != (new.compression, new.proxy_protocol),
         tls: old.tls != new.tls,
     }
 }
@@ -170,6 +174,7 @@ impl fmt::Display for Changes {
                 (".monitor", parts.monitor),
                 ("'s own values", parts.rules),
                 (".pool", parts.pool),
+                ("'s transport", parts.transport),
                 (".tls", parts.tls),
             ];
             out.extend(flags.iter().filter(|(_, on)| *on).map(|(part, _)| format!("cluster.{name}{part} changed")));

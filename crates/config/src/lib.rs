@@ -12,6 +12,7 @@ pub mod diff;
 pub mod document;
 mod error;
 mod model;
+mod network;
 mod parse;
 mod read;
 mod secret;
@@ -23,9 +24,11 @@ pub use address::Address;
 pub use diff::{Changes, diff};
 pub use error::{Errors, Problem, Warning};
 pub use model::{
-    Admin, Cluster, ClusterKind, Config, Credential, Failover, Given, Heartbeat, Listener, ListenerTls, Log, LogFormat,
-    Monitor, Pem, Pool, Proxy, Server, ServerTls, ServerTlsMode, Split, TlsMode, User,
+    Admin, ClientCert, ClientCompression, Cluster, ClusterKind, Config, Consistency, Credential, Failover, Given,
+    Heartbeat, Listener, ListenerTls, Log, LogFormat, Monitor, Pem, Pool, Proxy, ProxyIn, ProxyOut, Server,
+    ServerCompression, ServerTls, ServerTlsMode, Split, TlsMode, TlsVersion, User,
 };
+pub use network::Network;
 pub use parse::{Loaded, load, parse};
 pub use secret::Secret;
 pub use source::{FileContent, MemorySource, Source, SystemSource};

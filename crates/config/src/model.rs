@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::settings::Apply;
-use crate::{Address, Secret};
+use crate::{Address, Network, Secret};
 
 /// Declares an enum whose variants have one word each in the file, so that the word stands in one place.
 macro_rules! words {
@@ -80,6 +80,16 @@ words! {
 }
 
 words! {
+    /// What a read is sure to see.
+    Consistency {
+        /// What the session has written before it.
+        Session = "session",
+        /// Nothing in particular.
+        None = "none",
+    }
+}
+
+words! {
     /// TLS towards servers, with the meanings of the MySQL client's `--ssl-mode`.
     ServerTlsMode {
         /// Never.
@@ -104,6 +114,76 @@ words! {
         Optional = "optional",
         /// A client without TLS is refused, except on a Unix socket.
         Required = "required",
+    }
+}
+
+words! {
+    /// Compression towards servers.
+    ServerCompression {
+        /// None.
+        Off = "off",
+        /// zlib, if the server has it.
+        Zlib = "zlib",
+        /// zstd, if the server has it.
+        Zstd = "zstd",
+    }
+}
+
+words! {
+    /// Compression that clients are offered.
+    ClientCompression {
+        /// None.
+        Off = "off",
+        /// zlib.
+        Zlib = "zlib",
+        /// zstd, where the servers are MySQL.
+        Zstd = "zstd",
+        /// Both.
+        All = "all",
+    }
+}
+
+words! {
+    /// PROXY headers from proxies in front.
+    ProxyIn {
+        /// None is taken.
+        Off = "off",
+        /// Trusted addresses may send one.
+        Optional = "optional",
+        /// Trusted addresses must send one.
+        Required = "required",
+    }
+}
+
+words! {
+    /// PROXY headers to servers.
+    ProxyOut {
+        /// None is sent.
+        Off = "off",
+        /// As a line of text.
+        V1 = "v1",
+        /// Binary.
+        V2 = "v2",
+    }
+}
+
+words! {
+    /// Certificates of clients.
+    ClientCert {
+        /// A client may show one.
+        Optional = "optional",
+        /// A client without one is refused.
+        Required = "required",
+    }
+}
+
+words! {
+    /// The lowest TLS version that is spoken.
+    TlsVersion {
+        /// 1.2.
+        V12 = "1.2",
+        /// 1.3.
+        V13 = "1.3",
     }
 }
 
@@ -203,6 +283,10 @@ pub struct Cluster {
     pub tls: ServerTls,
     /// Backend connections.
     pub pool: Pool,
+    /// Compression towards the servers.
+    pub compression: ServerCompression,
+    /// Whether servers are told the clients' addresses.
+    pub proxy_protocol: ProxyOut,
 }
 
 /// `servers.NAME` of a cluster
@@ -240,6 +324,8 @@ pub struct Monitor {
 pub struct ServerTls {
     /// Whether and how strictly.
     pub mode: ServerTlsMode,
+    /// The lowest version that is spoken.
+    pub min_version: TlsVersion,
     /// The authorities servers' certificates are checked against; none: the system's.
     pub ca: Option<Pem>,
     /// What Sqluice shows when a server asks for a certificate. Present exactly when [`Self::key`] is.
@@ -253,6 +339,12 @@ pub struct ServerTls {
 pub struct ListenerTls {
     /// Whether it is offered or demanded.
     pub mode: TlsMode,
+    /// The lowest version that is spoken.
+    pub min_version: TlsVersion,
+    /// The authorities that clients' certificates are checked against; none: clients are not asked for one.
+    pub client_ca: Option<Pem>,
+    /// Whether clients must show one.
+    pub client_cert: ClientCert,
     /// The certificate chain shown to clients; none: one that is made at start. Present exactly when [`Self::key`] is.
     pub cert: Option<Pem>,
     /// The private key of [`Self::cert`], PEM.
@@ -282,6 +374,8 @@ pub struct Pool {
     pub min_idle: u32,
     /// How long an unused connection stays open.
     pub idle_timeout: Duration,
+    /// How long one does that is beyond the number of its user's sessions.
+    pub spare_timeout: Duration,
     /// How old a connection may get.
     pub max_age: Duration,
     /// Longest wait for a connection when all are in use.
@@ -292,6 +386,10 @@ pub struct Pool {
     pub statements_max: u32,
     /// Longest time for connecting and logging in to a server.
     pub connect_timeout: Duration,
+    /// Silence before TCP asks whether the server is still there; zero is never.
+    pub keepalive: Duration,
+    /// How long sent bytes may stay unacknowledged; zero is the system's own limit.
+    pub user_timeout: Duration,
 }
 
 /// `[listener.NAME]`
@@ -303,6 +401,12 @@ pub struct Listener {
     pub cluster: Arc<str>,
     /// Where statements go.
     pub split: Split,
+    /// What a read is sure to see.
+    pub consistency: Consistency,
+    /// How long a read waits for a replica that has what it is sure to see.
+    pub consistency_wait: Duration,
+    /// How long reads stay on the primary behind a write of which no position is known; none: the cluster's `max_lag`.
+    pub consistency_window: Option<Duration>,
     /// TLS towards clients.
     pub tls: ListenerTls,
     /// Most sessions at a time.
@@ -321,6 +425,20 @@ pub struct Listener {
     pub local_infile: bool,
     /// The version in the greeting; none: what fits the cluster.
     pub server_version: Option<Arc<str>>,
+    /// Compression that clients are offered.
+    pub compression: ClientCompression,
+    /// Whether proxies in front tell the clients' addresses.
+    pub proxy_protocol: ProxyIn,
+    /// Which addresses are believed.
+    pub proxy_protocol_from: Vec<Network>,
+    /// Silence before TCP asks whether the client is still there; zero is never.
+    pub keepalive: Duration,
+    /// How long sent bytes may stay unacknowledged; zero is the system's own limit.
+    pub user_timeout: Duration,
+    /// Clients that may wait in the kernel to be accepted.
+    pub backlog: u32,
+    /// Permissions of a Unix socket's file.
+    pub socket_mode: u32,
 }
 
 /// `[user.NAME]`
@@ -334,6 +452,8 @@ pub struct User {
     pub max_connections: u32,
     /// Where this user's statements go; none: what the listener says.
     pub split: Option<Split>,
+    /// What this user's reads are sure to see; none: what the listener says.
+    pub consistency: Option<Consistency>,
     /// The only cluster this user may use, which exists; none: any.
     pub cluster: Option<Arc<str>>,
 }

@@ -15,7 +15,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::settings::{Kind, Section, Setting, Unit};
-use crate::{Address, FileContent, Given, Problem, Source, Warning, suggest};
+use crate::{Address, FileContent, Given, Network, Problem, Source, Warning, suggest};
 use words::{allowed, home, kind_of, later_text, parse_size};
 pub(crate) use words::{join, quote, size_text};
 
@@ -399,6 +399,32 @@ impl<'a> Reader<'a> {
         });
         self.note(table, setting, address.as_ref().map_or_else(String::new, |address| quote(&address.to_string())));
         address
+    }
+
+    /// A list of networks.
+    pub(crate) fn networks(&mut self, table: &Table, setting: &'static Setting) -> Vec<Network> {
+        let mut networks = Vec::new();
+        match self.find(table, setting).map(Spanned::get_ref) {
+            None => {}
+            Some(DeValue::Array(entries)) => {
+                for entry in entries {
+                    let read = match entry.get_ref() {
+                        DeValue::String(text) => text.parse::<Network>(),
+                        other => Err(format!("text in quotes stands here, not {}", kind_of(other))),
+                    };
+                    match read {
+                        Ok(network) => networks.push(network),
+                        Err(message) => {
+                            self.problem_with(entry.span(), table.key(setting), message, allowed(setting), None);
+                        }
+                    }
+                }
+            }
+            Some(other) => self.wrong(table, setting, format!("a list stands here, not {}", kind_of(other)), None),
+        }
+        let shown: Vec<String> = networks.iter().map(|network| quote(&network.to_string())).collect();
+        self.note(table, setting, format!("[{}]", shown.join(", ")));
+        networks
     }
 
     /// A secret that stands in the file itself.

@@ -97,6 +97,8 @@ pub enum Kind {
         /// Whether port 0 (a free one) may stand.
         port_zero: bool,
     },
+    /// A list of networks: `"10.0.0.0/8"`, `"::1"`. Empty when the key is absent.
+    Networks,
     /// A password, hash or the like: never shown.
     Secret,
     /// A file's path, relative to the configuration file.

@@ -114,8 +114,10 @@ fn another(setting: &Setting) -> String {
             format!("\"{}\"", now.map(|word| word.word).next().unwrap_or("off"))
         }
         Kind::Text { .. } if setting.key == "level" => "\"debug\"".into(),
+        Kind::Text { .. } if setting.key == "socket_mode" => "\"0700\"".into(),
         Kind::Text { .. } => "\"other\"".into(),
         Kind::Address { .. } => "\"10.0.0.99:3309\"".into(),
+        Kind::Networks => "[\"10.0.0.0/8\"]".into(),
         Kind::Secret if setting.key == "native_hash" => "\"*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19\"".into(),
         Kind::Secret => "\"another\"".into(),
         Kind::Variable => "\"ANOTHER\"".into(),
@@ -138,6 +140,8 @@ fn every_setting_does_something() {
         match setting.key {
             "cert_file" => set("key_file", "\"/pem\""),
             "key_file" => set("cert_file", "\"/pem\""),
+            "client_cert" => set("client_ca_file", "\"/pem\""),
+            "proxy_protocol" if path[0] == "listener" => set("proxy_protocol_from", "[\"10.0.0.0/8\"]"),
             _ => {}
         }
         // Sources of a password exclude each other.

@@ -4,6 +4,7 @@
 mod accounts;
 mod catalog;
 pub(crate) mod dialect;
+mod follow;
 mod heartbeat;
 mod link;
 mod load;
@@ -21,7 +22,9 @@ use cluster::published::Published;
 use cluster::view::{Health, ServerId, View};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
+use wire::proxy_header::Version;
 
+use self::follow::Follower;
 use self::heartbeat::{Clock, Log, Place, Primary, Writer};
 use self::link::Way;
 use self::load::Loads;
@@ -88,6 +91,9 @@ pub(crate) fn spawn(
 struct Probing {
     urgent: Rc<Notify>,
     _task: Owned,
+    /// Has its position read.
+    wanted: Rc<Notify>,
+    _follower: Owned,
 }
 
 struct Watched {
@@ -137,6 +143,9 @@ impl Watched {
                     if let Some((config, link)) = new {
                         self.reconfigure(config, link);
                     }
+                    if self.link.published.positions_wanted() {
+                        self.probers.values().for_each(|probing| probing.wanted.notify_one());
+                    }
                     for evidence in self.link.published.take_evidence() {
                         self.driver.observe(Instant::now(), evidence.into());
                     }
@@ -150,6 +159,9 @@ impl Watched {
 
     fn take(&mut self, probed: Probed) {
         let Some(name) = self.server_name(probed.id) else { return };
+        if let Some(told) = probed.told {
+            self.link.published.publish_position(probed.id, told.position, told.asked);
+        }
         {
             let mut figures = self.status.figures();
             let figures = figures.servers.entry(name).or_default();
@@ -226,6 +238,11 @@ impl Watched {
             tls: self.link.tls.clone(),
             user: self.config.monitor.user.clone(),
             password: self.config.monitor.password.clone(),
+            announce: match self.config.proxy_protocol {
+                config::ProxyOut::Off => None,
+                config::ProxyOut::V1 => Some(Version::V1),
+                config::ProxyOut::V2 => Some(Version::V2),
+            },
         })
     }
 
@@ -234,7 +251,9 @@ impl Watched {
     }
 
     fn reconfigure(&mut self, config: config::Cluster, link: ClusterLink) {
-        let other_questions = config.monitor != self.config.monitor || config.tls != self.config.tls;
+        let other_questions = config.monitor != self.config.monitor
+            || config.tls != self.config.tls
+            || config.proxy_protocol != self.config.proxy_protocol;
         self.config = config;
         self.link = link;
         self.driver.reconfigure(settings(&self.name, &self.config), specs(&self.config), Instant::now());
@@ -267,6 +286,14 @@ impl Watched {
             }
             let Some(way) = self.way(&name) else { continue };
             let urgent = Rc::new(Notify::new());
+            let wanted = Rc::new(Notify::new());
+            let follower = Follower {
+                id,
+                way: way.clone(),
+                timeout: monitor.timeout,
+                wanted: wanted.clone(),
+                published: self.link.published.clone(),
+            };
             let prober = Prober {
                 id,
                 way,
@@ -278,7 +305,8 @@ impl Watched {
                 urgent: urgent.clone(),
                 results: self.results.0.clone(),
             };
-            self.probers.insert(id, Probing { urgent, _task: own(prober.run()) });
+            self.probers
+                .insert(id, Probing { urgent, _task: own(prober.run()), wanted, _follower: own(follower.run()) });
         }
         if self.writer.is_none() {
             let writer = Writer {

@@ -145,8 +145,11 @@ impl Replication {
         server.set_read_only(true)?;
         let family = server.family();
         let position = match family {
-            // A former primary's own transactions count as seen, too.
-            Family::MariaDb => "SET GLOBAL gtid_slave_pos = @@GLOBAL.gtid_current_pos;",
+            // All that it has logged counts as seen: a former primary's own transactions, and a statement of the primary
+            // that a killed replica logged without noting its position (which it does in a step of its own after DDL).
+            Family::MariaDb => {
+                "SET GLOBAL gtid_slave_pos = COALESCE(NULLIF(@@GLOBAL.gtid_binlog_pos, ''), @@GLOBAL.gtid_current_pos);"
+            }
             Family::MySql => "",
         };
         let stop = stop_replica(family);

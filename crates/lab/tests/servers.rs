@@ -161,6 +161,24 @@ fn a_dead_primary_can_be_replaced_and_rejoin() {
 }
 
 #[test]
+fn a_replica_that_logged_more_than_it_noted_can_rejoin() {
+    let cluster = Replication::start(ReplicationOptions::new(Family::MariaDb, 1)).unwrap();
+    cluster.primary().sql("CREATE TABLE app.t (id INT PRIMARY KEY)").unwrap();
+    cluster.wait_in_sync(Duration::from_secs(10)).unwrap();
+    // What a kill between logging a statement and noting its position leaves.
+    let replica = cluster.server(1);
+    let back = "STOP SLAVE; SET GLOBAL gtid_strict_mode = OFF; \
+                SET GLOBAL gtid_slave_pos = CONCAT('0-1-', SUBSTRING_INDEX(@@GLOBAL.gtid_slave_pos, '-', -1) - 1); \
+                SET GLOBAL gtid_strict_mode = ON";
+    replica.sql(back).unwrap();
+    assert_eq!(replica.sql("SELECT @@GLOBAL.gtid_slave_pos = @@GLOBAL.gtid_binlog_pos").unwrap(), "0\n");
+    cluster.rejoin(1).unwrap();
+    cluster.primary().sql("INSERT INTO app.t VALUES (1)").unwrap();
+    cluster.wait_in_sync(Duration::from_secs(10)).unwrap();
+    assert_eq!(replica.sql("SELECT id FROM app.t").unwrap(), "1\n");
+}
+
+#[test]
 fn a_replica_that_cannot_catch_up_is_named() {
     let cluster = Replication::start(ReplicationOptions::new(Family::MariaDb, 1)).unwrap();
     cluster.server(1).sql("STOP SLAVE").unwrap();

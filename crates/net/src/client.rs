@@ -2,13 +2,15 @@
 
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::UnixStream;
 use tokio::time::{Instant, timeout_at};
 use wire::Capabilities;
 use wire::auth::Scramble;
+use wire::compress::{Algorithm, Compression, Side};
 use wire::greeting::Greeting;
 use wire::handshake::client::{AwaitGreeting, Done, Greeted, LoginRequest, Ready, Step};
 use wire::handshake::{Channel, HandshakeError, LOGIN_BYTES_MAX, ServerError};
@@ -16,7 +18,7 @@ use wire::handshake::{Channel, HandshakeError, LOGIN_BYTES_MAX, ServerError};
 use crate::packets::{self, Packet, ReadError};
 use crate::stream::Keepalive;
 use crate::tls::ClientTls;
-use crate::{Address, Stream};
+use crate::{Address, Stream, announce, dial};
 
 /// Where to connect to, and how.
 #[derive(Clone, Debug)]
@@ -29,12 +31,32 @@ pub struct Target {
     pub tls: ClientTls,
     /// How a vanished server is noticed.
     pub keepalive: Keepalive,
+    /// The compressed protocol, if the server has it.
+    pub compression: Option<Algorithm>,
+    /// A PROXY header ahead of all else.
+    pub announce: Option<Announce>,
+}
+
+/// For whom a connection to a server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announce {
+    /// The form of the header.
+    pub version: wire::proxy_header::Version,
+    /// The client's address; `None` is Sqluice itself, or a client on a local socket.
+    pub client: Option<SocketAddr>,
 }
 
 impl Target {
     /// A target without TLS, with the usual probes.
     pub fn plain(address: Address, timeout: Duration) -> Target {
-        Target { address, timeout, tls: ClientTls::disabled(), keepalive: Keepalive::default() }
+        Target {
+            address,
+            timeout,
+            tls: ClientTls::disabled(),
+            keepalive: Keepalive::default(),
+            compression: None,
+            announce: None,
+        }
     }
 }
 
@@ -150,10 +172,24 @@ impl From<ReadError> for Cause {
 /// See [`ConnectError`]. A socket that was opened is closed.
 pub async fn connect(target: &Target, login: LoginRequest) -> Result<Connected, ConnectError> {
     let way = Way { target, deadline: Instant::now() + target.timeout };
+    let login = with_compression(login, target.compression);
     let mut stream = way.open().await?;
+    if let Some(announce) = &target.announce {
+        way.step(Phase::Connect, async { Ok(announce::send(&mut stream, announce).await?) }).await?;
+    }
     let greeted = way.step(Phase::Greeting, greeting(&mut stream)).await?;
     let (stream, ready) = way.secure(stream, greeted, &login).await?;
     way.step(Phase::Login, log_in(stream, ready, login)).await
+}
+
+fn with_compression(mut login: LoginRequest, compression: Option<Algorithm>) -> LoginRequest {
+    login.capabilities -= Capabilities::COMPRESS | Capabilities::ZSTD_COMPRESSION;
+    login.capabilities |= match compression {
+        Some(Algorithm::Zlib) => Capabilities::COMPRESS,
+        Some(Algorithm::Zstd) => Capabilities::ZSTD_COMPRESSION,
+        None => Capabilities::empty(),
+    };
+    login
 }
 
 /// One attempt, with its one deadline.
@@ -175,22 +211,14 @@ impl Way<'_> {
             }
             Address::Tcp { host, port } => (host.as_str(), *port),
         };
+        // Names are looked up for each connection: an address that has moved is found with the next one.
         let resolve = async { Ok(tokio::net::lookup_host((host, port)).await?.collect::<Vec<_>>()) };
         let addresses = self.step(Phase::Resolve, resolve).await?;
         let open = async {
-            let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-            for address in addresses {
-                match TcpStream::connect(address).await {
-                    Ok(tcp) => {
-                        let stream = Stream::from(tcp);
-                        stream.set_nodelay()?;
-                        stream.set_keepalive(&self.target.keepalive)?;
-                        return Ok(stream);
-                    }
-                    Err(error) => last = error,
-                }
-            }
-            Err(last.into())
+            let stream = Stream::from(dial::connect(addresses.into_iter()).await?);
+            stream.set_nodelay()?;
+            stream.set_keepalive(&self.target.keepalive)?;
+            Ok(stream)
         };
         self.step(Phase::Connect, open).await
     }
@@ -239,9 +267,21 @@ async fn log_in(mut stream: Stream, ready: Ready, login: LoginRequest) -> Result
         stream.flush().await?;
         out.clear();
         let packet: Packet = packets::read(&mut stream, LOGIN_BYTES_MAX).await?;
-        match awaiting.handle(packet.received(), &mut out)? {
+        let step;
+        if awaiting.is_heavy() {
+            // The other connections of this thread do not wait for it.
+            let work = move || (awaiting.handle(packet.received(), &mut out), out);
+            (step, out) = tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?;
+        } else {
+            step = awaiting.handle(packet.received(), &mut out);
+        }
+        match step? {
             Step::Await(next) => awaiting = next,
             Step::Done(Done { greeting, capabilities, scramble, ok_payload }) => {
+                let stream = match Compression::agreed(capabilities, None) {
+                    Some(compression) => stream.compressed(compression, Side::Client),
+                    None => stream,
+                };
                 return Ok(Connected { stream, greeting, capabilities, scramble, ok_payload });
             }
         }

@@ -59,10 +59,23 @@ impl std::fmt::Debug for Packet {
 /// # Errors
 /// See [`ReadError`]; the connection is then of no use.
 pub async fn read<S: AsyncRead + Unpin>(stream: &mut S, limit: usize) -> Result<Packet, ReadError> {
+    let header = read_header(stream, true).await?;
+    read_behind(stream, header, limit).await
+}
+
+/// Like [`read`], where the first header was read already.
+///
+/// # Errors
+/// See [`ReadError`]; the connection is then of no use.
+pub async fn read_behind<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    first: Header,
+    limit: usize,
+) -> Result<Packet, ReadError> {
     let mut payload = Zeroizing::new(Vec::new());
     let mut expected = None;
     loop {
-        let header = read_header(stream, expected.is_none()).await?;
+        let header = if expected.is_none() { first } else { read_header(stream, false).await? };
         if expected.is_some_and(|sequence| sequence != header.sequence) {
             return Err(ReadError::OutOfOrder);
         }

@@ -10,7 +10,10 @@ use std::time::Duration;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use wire::compress::{Codec, Compression, Side};
 use wire::handshake::Channel;
+
+use crate::compressed::Compressed;
 
 /// A connection to a client or a server.
 #[derive(Debug)]
@@ -21,23 +24,55 @@ pub enum Stream {
     Unix(UnixStream),
     /// TLS over TCP, as either side.
     Tls(Box<tokio_rustls::TlsStream<TcpStream>>),
+    /// One of the others, in the compressed protocol.
+    Compressed(Box<Compressed>),
 }
 
 /// A connection that belongs to no runtime; it may be sent to another thread.
 #[derive(Debug)]
-pub enum Detached {
-    /// TCP.
+pub struct Detached {
+    socket: Socket,
+    /// The compressed protocol is spoken.
+    codec: Option<Box<(Codec, Side)>>,
+}
+
+#[derive(Debug)]
+enum Socket {
     Plain(std::net::TcpStream),
-    /// A local socket.
     Unix(StdUnixStream),
+}
+
+impl From<std::net::TcpStream> for Detached {
+    fn from(tcp: std::net::TcpStream) -> Detached {
+        Detached { socket: Socket::Plain(tcp), codec: None }
+    }
+}
+
+impl From<StdUnixStream> for Detached {
+    fn from(unix: StdUnixStream) -> Detached {
+        Detached { socket: Socket::Unix(unix), codec: None }
+    }
+}
+
+impl Detached {
+    /// Writes as much as the socket takes at once, for a last word.
+    ///
+    /// # Errors
+    /// The socket takes nothing, or is closed.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.socket {
+            Socket::Plain(tcp) => io::Write::write(tcp, bytes),
+            Socket::Unix(unix) => io::Write::write(unix, bytes),
+        }
+    }
 }
 
 /// Why a connection stays with its runtime.
 #[derive(Debug, thiserror::Error)]
 pub enum DetachError {
-    /// TLS streams are bound to their runtime's socket; here it is back.
-    #[error("a TLS connection cannot leave its runtime")]
-    Tls(Box<Stream>),
+    /// TLS streams are bound to their runtime's socket, and a frame that is in work to its thread; here it is back.
+    #[error("the connection cannot leave its runtime")]
+    Stays(Box<Stream>),
     /// The system refused; the connection is lost.
     #[error("the connection could not be taken from its runtime: {0}")]
     Io(#[from] io::Error),
@@ -46,25 +81,28 @@ pub enum DetachError {
 /// How a TCP connection finds out that its peer is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keepalive {
-    /// Silence before the first probe.
+    /// Silence before the first probe; zero sends none.
     pub idle: Duration,
     /// Time between probes.
     pub interval: Duration,
     /// Unanswered probes until the connection is dead.
     pub probes: u32,
-    /// How long sent bytes may stay unacknowledged (Linux).
+    /// How long sent bytes may stay unacknowledged (Linux); zero is the system's own limit.
     pub unacknowledged_max: Duration,
+}
+
+impl Keepalive {
+    /// A peer that vanished is noticed after twice this silence, or after this time of unanswered writes.
+    pub fn after(idle: Duration, unacknowledged_max: Duration) -> Keepalive {
+        let interval = (idle / 3).max(Duration::from_secs(1));
+        Keepalive { idle, interval, probes: 3, unacknowledged_max }
+    }
 }
 
 impl Default for Keepalive {
     /// A peer that vanished is noticed after half a minute of silence or of unanswered writes.
     fn default() -> Keepalive {
-        Keepalive {
-            idle: Duration::from_secs(15),
-            interval: Duration::from_secs(5),
-            probes: 3,
-            unacknowledged_max: Duration::from_secs(30),
-        }
+        Keepalive::after(Duration::from_secs(15), Duration::from_secs(30))
     }
 }
 
@@ -76,18 +114,62 @@ impl Stream {
 
     /// TLS or a local socket: a password may pass as it is.
     pub fn is_secure(&self) -> bool {
-        !matches!(self, Stream::Plain(_))
+        !matches!(self.below(), Stream::Plain(_))
     }
 
     /// TLS.
     pub fn is_tls(&self) -> bool {
-        matches!(self, Stream::Tls(_))
+        matches!(self.below(), Stream::Tls(_))
+    }
+
+    /// Bytes that were written may wait inside: only a flush sends all of them.
+    #[inline]
+    pub fn is_buffered(&self) -> bool {
+        matches!(self, Stream::Tls(_) | Stream::Compressed(_))
+    }
+
+    /// Goes on in the compressed protocol, as `side`.
+    #[must_use]
+    pub fn compressed(self, compression: Compression, side: Side) -> Stream {
+        Stream::Compressed(Box::new(Compressed::new(self, compression, side)))
+    }
+
+    /// How it is compressed.
+    pub fn compression(&self) -> Option<Compression> {
+        match self {
+            Stream::Compressed(compressed) => Some(compressed.compression()),
+            _ => None,
+        }
+    }
+
+    /// What is below compression.
+    fn below(&self) -> &Stream {
+        match self {
+            Stream::Compressed(compressed) => compressed.inner(),
+            other => other,
+        }
+    }
+
+    /// The certificate that the peer showed, as DER; `None` without TLS, and when it showed none.
+    pub fn peer_certificate(&self) -> Option<&[u8]> {
+        Some(self.tls()?.peer_certificates()?.first()?.as_ref())
+    }
+
+    /// The TLS cipher suite by the name that servers show and accounts require (`Ssl_cipher`, `REQUIRE CIPHER`): OpenSSL's.
+    pub fn tls_cipher(&self) -> Option<&'static str> {
+        Some(crate::tls::openssl_name(self.tls()?.negotiated_cipher_suite()?.suite()))
+    }
+
+    fn tls(&self) -> Option<&rustls::CommonState> {
+        match self.below() {
+            Stream::Tls(tls) => Some(tls.get_ref().1),
+            _ => None,
+        }
     }
 
     /// The TLS version and cipher suite, in words.
     pub fn tls_description(&self) -> Option<String> {
-        let Stream::Tls(tls) = self else { return None };
-        let (_, connection) = tls.get_ref();
+        let connection = self.tls()?;
         let version = connection.protocol_version()?;
         let suite = connection.negotiated_cipher_suite()?.suite();
         Some(format!("{} {}", version.as_str().unwrap_or("TLS"), suite.as_str().unwrap_or("unknown suite")))
@@ -105,10 +187,10 @@ impl Stream {
 
     /// The TCP socket below, for options; never read or write through it.
     pub fn tcp(&self) -> Option<&TcpStream> {
-        match self {
+        match self.below() {
             Stream::Plain(tcp) => Some(tcp),
-            Stream::Unix(_) => None,
             Stream::Tls(tls) => Some(tls.get_ref().0),
+            Stream::Unix(_) | Stream::Compressed(_) => None,
         }
     }
 
@@ -127,25 +209,40 @@ impl Stream {
     pub fn set_keepalive(&self, keepalive: &Keepalive) -> io::Result<()> {
         let Some(tcp) = self.tcp() else { return Ok(()) };
         let socket = SockRef::from(tcp);
-        let probing = TcpKeepalive::new()
-            .with_time(keepalive.idle)
-            .with_interval(keepalive.interval)
-            .with_retries(keepalive.probes);
-        socket.set_tcp_keepalive(&probing)?;
+        if !keepalive.idle.is_zero() {
+            let probing = TcpKeepalive::new()
+                .with_time(keepalive.idle)
+                .with_interval(keepalive.interval)
+                .with_retries(keepalive.probes);
+            socket.set_tcp_keepalive(&probing)?;
+        }
         #[cfg(target_os = "linux")]
-        socket.set_tcp_user_timeout(Some(keepalive.unacknowledged_max))?;
+        if !keepalive.unacknowledged_max.is_zero() {
+            socket.set_tcp_user_timeout(Some(keepalive.unacknowledged_max))?;
+        }
         Ok(())
     }
 
     /// Takes the connection from its runtime.
     ///
     /// # Errors
-    /// [`DetachError::Tls`] gives a TLS connection back unharmed.
+    /// [`DetachError::Stays`] gives a connection back unharmed.
     pub fn detach(self) -> Result<Detached, DetachError> {
         match self {
-            Stream::Plain(tcp) => Ok(Detached::Plain(tcp.into_std()?)),
-            Stream::Unix(unix) => Ok(Detached::Unix(unix.into_std()?)),
-            Stream::Tls(_) => Err(DetachError::Tls(Box::new(self))),
+            Stream::Plain(tcp) => Ok(tcp.into_std()?.into()),
+            Stream::Unix(unix) => Ok(unix.into_std()?.into()),
+            Stream::Tls(_) => Err(DetachError::Stays(Box::new(self))),
+            Stream::Compressed(compressed) => match compressed.take_apart() {
+                Ok((inner, codec, side)) => match inner.detach() {
+                    Ok(detached) => Ok(Detached { codec: Some(Box::new((codec, side))), ..detached }),
+                    Err(DetachError::Stays(inner)) => {
+                        let back = Compressed::with(*inner, codec, side);
+                        Err(DetachError::Stays(Box::new(Stream::Compressed(Box::new(back)))))
+                    }
+                    Err(error) => Err(error),
+                },
+                Err(back) => Err(DetachError::Stays(Box::new(Stream::Compressed(back)))),
+            },
         }
     }
 
@@ -154,16 +251,20 @@ impl Stream {
     /// # Errors
     /// The system refused.
     pub fn attach(detached: Detached) -> io::Result<Stream> {
-        match detached {
-            Detached::Plain(tcp) => {
+        let stream = match detached.socket {
+            Socket::Plain(tcp) => {
                 tcp.set_nonblocking(true)?;
-                TcpStream::from_std(tcp).map(Stream::Plain)
+                Stream::Plain(TcpStream::from_std(tcp)?)
             }
-            Detached::Unix(unix) => {
+            Socket::Unix(unix) => {
                 unix.set_nonblocking(true)?;
-                UnixStream::from_std(unix).map(Stream::Unix)
+                Stream::Unix(UnixStream::from_std(unix)?)
             }
-        }
+        };
+        Ok(match detached.codec {
+            Some(codec) => Stream::Compressed(Box::new(Compressed::with(stream, codec.0, codec.1))),
+            None => stream,
+        })
     }
 }
 
@@ -186,6 +287,7 @@ impl AsyncRead for Stream {
             Stream::Plain(tcp) => Pin::new(tcp).poll_read(cx, buffer),
             Stream::Unix(unix) => Pin::new(unix).poll_read(cx, buffer),
             Stream::Tls(tls) => Pin::new(tls).poll_read(cx, buffer),
+            Stream::Compressed(compressed) => Pin::new(compressed).poll_read(cx, buffer),
         }
     }
 }
@@ -197,6 +299,7 @@ impl AsyncWrite for Stream {
             Stream::Plain(tcp) => Pin::new(tcp).poll_write(cx, bytes),
             Stream::Unix(unix) => Pin::new(unix).poll_write(cx, bytes),
             Stream::Tls(tls) => Pin::new(tls).poll_write(cx, bytes),
+            Stream::Compressed(compressed) => Pin::new(compressed).poll_write(cx, bytes),
         }
     }
 
@@ -210,6 +313,7 @@ impl AsyncWrite for Stream {
             Stream::Plain(tcp) => Pin::new(tcp).poll_write_vectored(cx, slices),
             Stream::Unix(unix) => Pin::new(unix).poll_write_vectored(cx, slices),
             Stream::Tls(tls) => Pin::new(tls).poll_write_vectored(cx, slices),
+            Stream::Compressed(compressed) => Pin::new(compressed).poll_write_vectored(cx, slices),
         }
     }
 
@@ -218,6 +322,7 @@ impl AsyncWrite for Stream {
             Stream::Plain(tcp) => tcp.is_write_vectored(),
             Stream::Unix(unix) => unix.is_write_vectored(),
             Stream::Tls(tls) => tls.is_write_vectored(),
+            Stream::Compressed(_) => false,
         }
     }
 
@@ -226,6 +331,7 @@ impl AsyncWrite for Stream {
             Stream::Plain(tcp) => Pin::new(tcp).poll_flush(cx),
             Stream::Unix(unix) => Pin::new(unix).poll_flush(cx),
             Stream::Tls(tls) => Pin::new(tls).poll_flush(cx),
+            Stream::Compressed(compressed) => Pin::new(compressed).poll_flush(cx),
         }
     }
 
@@ -234,6 +340,7 @@ impl AsyncWrite for Stream {
             Stream::Plain(tcp) => Pin::new(tcp).poll_shutdown(cx),
             Stream::Unix(unix) => Pin::new(unix).poll_shutdown(cx),
             Stream::Tls(tls) => Pin::new(tls).poll_shutdown(cx),
+            Stream::Compressed(compressed) => Pin::new(compressed).poll_shutdown(cx),
         }
     }
 }

@@ -10,7 +10,10 @@ use std::sync::Arc;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::version::{TLS12, TLS13};
+use rustls::{CipherSuite, RootCertStore, SupportedProtocolVersion};
 
+mod names;
 mod self_made;
 #[cfg(test)]
 mod tests;
@@ -18,7 +21,8 @@ mod to_client;
 mod to_server;
 mod verifier;
 
-pub use to_client::ServerTls;
+pub use names::Names;
+pub use to_client::{ClientCertificates, ServerTls, ServerTlsOptions};
 pub use to_server::{ClientTls, ClientTlsOptions, TlsMode};
 
 /// A TLS configuration is of no use.
@@ -50,6 +54,23 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
+/// OpenSSL's name of a cipher suite.
+pub(crate) fn openssl_name(suite: CipherSuite) -> &'static str {
+    match suite {
+        CipherSuite::TLS13_AES_128_GCM_SHA256 => "TLS_AES_128_GCM_SHA256",
+        CipherSuite::TLS13_AES_256_GCM_SHA384 => "TLS_AES_256_GCM_SHA384",
+        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => "TLS_CHACHA20_POLY1305_SHA256",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 => "ECDHE-ECDSA-AES128-GCM-SHA256",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 => "ECDHE-ECDSA-AES256-GCM-SHA384",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 => "ECDHE-ECDSA-CHACHA20-POLY1305",
+        CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 => "ECDHE-RSA-AES128-GCM-SHA256",
+        CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 => "ECDHE-RSA-AES256-GCM-SHA384",
+        CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 => "ECDHE-RSA-CHACHA20-POLY1305",
+        // The provider has no others.
+        _ => "",
+    }
+}
+
 fn configuration(error: impl std::fmt::Display) -> TlsError {
     TlsError::Configuration(error.to_string())
 }
@@ -57,6 +78,28 @@ fn configuration(error: impl std::fmt::Display) -> TlsError {
 fn file_error(path: &Path, problem: impl std::fmt::Display) -> TlsError {
     TlsError::File { path: path.into(), problem: problem.to_string() }
 }
+
+/// The lowest version of TLS that is spoken. There is none below 1.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum TlsVersion {
+    /// TLS 1.2 and 1.3.
+    #[default]
+    V12,
+    /// TLS 1.3 only.
+    V13,
+}
+
+impl TlsVersion {
+    fn and_above(self) -> &'static [&'static SupportedProtocolVersion] {
+        match self {
+            TlsVersion::V12 => ALL_VERSIONS,
+            TlsVersion::V13 => NEW_VERSIONS,
+        }
+    }
+}
+
+static ALL_VERSIONS: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];
+static NEW_VERSIONS: &[&SupportedProtocolVersion] = &[&TLS13];
 
 /// PEM text: where it comes from, for messages, and the text itself if somebody has read it already.
 #[derive(Clone)]
@@ -101,6 +144,14 @@ fn read_certificates(pem: &Pem) -> Result<Vec<CertificateDer<'static>>, TlsError
         return Err(file_error(path, "holds no certificate"));
     }
     Ok(certificates)
+}
+
+fn read_roots(pem: &Pem) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in read_certificates(pem)? {
+        roots.add(certificate).map_err(|error| file_error(&pem.path, format!("not usable as a CA: {error}")))?;
+    }
+    Ok(roots)
 }
 
 fn read_key(pem: &Pem) -> Result<PrivateKeyDer<'static>, TlsError> {

@@ -5,5 +5,6 @@ mod real {
     mod clients;
     mod mariadb;
     mod mysql;
+    mod plugins;
     mod support;
 }

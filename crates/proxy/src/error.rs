@@ -71,6 +71,15 @@ impl Refusal {
         Refusal::own(2013, b"HY000", format_args!("lost the connection to server '{server}' {during}"))
     }
 
+    /// A server asked for a file of the client behind a statement that sends none.
+    pub fn file_refused(server: &str, name: &str) -> Refusal {
+        let why = format_args!(
+            "server '{server}' asked for the client's file '{name}' behind a statement that is no LOAD DATA LOCAL; its \
+             connection was closed, look who answers there"
+        );
+        Refusal::own(1148, b"42000", why)
+    }
+
     /// Something Sqluice does not do.
     pub fn not_supported(what: &str) -> Refusal {
         Refusal::own(1235, b"42000", format_args!("{what} is not supported"))

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use cluster::accounts::Verifier;
 use wire::auth::{Credential, caching_sha2};
 
 /// Users that are remembered; beyond that the whole memory starts anew, and users prove their passwords once more.
@@ -28,8 +29,22 @@ struct Entry {
     credential: Option<Arc<Credential>>,
     /// SHA256(SHA256(password)), when the password is known.
     sha2_stage2: Option<[u8; 32]>,
+    /// An account's hash that the password fits, and one that it does not: checking them again takes milliseconds.
+    fits: Option<Verifier>,
+    misfits: Option<Verifier>,
     failures: u32,
     last_try: Option<Instant>,
+}
+
+/// Whether a password that is remembered is an account's.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Known {
+    /// It is.
+    Yes(Arc<Credential>),
+    /// It is not, or none is remembered.
+    No,
+    /// That is to be checked, and told with [`Keyring::checked`].
+    Unchecked(Arc<Credential>),
 }
 
 impl Keyring {
@@ -66,7 +81,32 @@ impl Keyring {
         };
         let credential = Arc::new(credential);
         entry.credential = Some(credential.clone());
+        (entry.fits, entry.misfits) = (None, None);
         credential
+    }
+
+    /// Whether the remembered password is that of an account with these verifiers.
+    pub fn knows(&self, user: &str, verifiers: &[Verifier]) -> Known {
+        let users = self.users();
+        let Some(entry) = users.get(user) else { return Known::No };
+        let Some(credential) = entry.credential.clone().filter(|known| known.cleartext().is_some()) else {
+            return Known::No;
+        };
+        let among = |checked: &Option<Verifier>| checked.as_ref().is_some_and(|one| verifiers.contains(one));
+        match (among(&entry.fits), among(&entry.misfits)) {
+            (true, _) => Known::Yes(credential),
+            (false, true) => Known::No,
+            (false, false) => Known::Unchecked(credential),
+        }
+    }
+
+    /// The user's password was checked against one of an account's verifiers.
+    pub fn checked(&self, user: &str, credential: &Arc<Credential>, verifier: &Verifier, fits: bool) {
+        if let Some(entry) = self.users().get_mut(user)
+            && entry.credential.as_ref().is_some_and(|known| known == credential)
+        {
+            *(if fits { &mut entry.fits } else { &mut entry.misfits }) = Some(verifier.clone());
+        }
     }
 
     /// A server refused what was remembered, or a password that was tried.
@@ -74,6 +114,7 @@ impl Keyring {
         if let Some(entry) = self.users().get_mut(user) {
             entry.credential = None;
             entry.sha2_stage2 = None;
+            (entry.fits, entry.misfits) = (None, None);
         }
     }
 
@@ -110,6 +151,25 @@ mod tests {
         assert!(!Arc::ptr_eq(&first, &changed));
         keyring.forget("app");
         assert_eq!((keyring.sha2_stage2("app"), keyring.credential("app")), (None, None));
+    }
+
+    #[test]
+    fn a_password_is_good_for_the_accounts_that_it_was_checked_for() {
+        let (keyring, user) = (Keyring::default(), Arc::from("app"));
+        let (one, other) = (Verifier::Native([1; 20]), Verifier::Native([2; 20]));
+        assert_eq!(keyring.knows("app", std::slice::from_ref(&one)), Known::No);
+        let known = keyring.remember(&user, Credential::password("secret"));
+        assert_eq!(keyring.knows("app", std::slice::from_ref(&one)), Known::Unchecked(known.clone()));
+        keyring.checked("app", &known, &one, true);
+        keyring.checked("app", &known, &other, false);
+        assert_eq!(keyring.knows("app", &[other.clone(), one.clone()]), Known::Yes(known.clone()));
+        assert_eq!(keyring.knows("app", &[other]), Known::No);
+        let newer = keyring.remember(&user, Credential::password("newer"));
+        keyring.checked("app", &known, &one, true);
+        assert_eq!(keyring.knows("app", std::slice::from_ref(&one)), Known::Unchecked(newer));
+        keyring.remember(&user, Credential::Empty);
+        keyring.forget("app");
+        assert_eq!(keyring.knows("app", &[one]), Known::No);
     }
 
     #[test]

@@ -1,22 +1,22 @@
 //! Accepting clients, and giving each to the worker with the fewest sessions.
 
+use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::FileTypeExt;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use net::Address;
 use net::stream::Detached;
+use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 
 use crate::error::Refusal;
 use crate::shared::{Counted, ListenerShared, Mail, Mailboxes, NewClient, Shared};
 
-/// Clients that may wait in the kernel to be accepted.
-const BACKLOG: u32 = 4096;
 /// Pause after an accept that failed, so that a lack of file descriptors does not become a busy loop.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -26,7 +26,15 @@ pub enum Bound {
     /// TCP.
     Tcp(TcpListener),
     /// A local socket, and its file, which goes with it.
-    Unix(UnixListener, PathBuf),
+    Unix(UnixListener, SocketFile),
+}
+
+/// The file of a local socket.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    /// Device and number: the file at `path` may be another process's by now.
+    identity: Option<(u64, u64)>,
 }
 
 impl Bound {
@@ -34,27 +42,19 @@ impl Bound {
     ///
     /// # Errors
     /// The system refused: the address is in use, forbidden or does not exist here.
-    pub async fn bind(address: &Address) -> io::Result<Bound> {
+    pub async fn bind(address: &Address, settings: &config::Listener) -> io::Result<Bound> {
         match address {
             Address::Tcp { host, port } => {
                 let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
                 for address in tokio::net::lookup_host((host.as_str(), *port)).await? {
-                    match bind_tcp(address) {
+                    match bind_tcp(address, settings.backlog) {
                         Ok(listener) => return Ok(Bound::Tcp(listener)),
                         Err(error) => last = error,
                     }
                 }
                 Err(last)
             }
-            Address::Unix(path) => {
-                // A socket that a stopped process left behind would be in the way for ever.
-                if std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket())
-                    && std::os::unix::net::UnixStream::connect(path).is_err()
-                {
-                    std::fs::remove_file(path)?;
-                }
-                Ok(Bound::Unix(UnixListener::bind(path)?, path.clone()))
-            }
+            Address::Unix(path) => bind_unix(path, settings),
         }
     }
 
@@ -62,32 +62,58 @@ impl Bound {
     pub fn address(&self) -> io::Result<String> {
         match self {
             Bound::Tcp(listener) => Ok(listener.local_addr()?.to_string()),
-            Bound::Unix(_, path) => Ok(format!("unix:{}", path.display())),
+            Bound::Unix(_, file) => Ok(format!("unix:{}", file.path.display())),
         }
     }
 
     async fn accept(&self) -> io::Result<Detached> {
         match self {
-            Bound::Tcp(listener) => Ok(Detached::Plain(listener.accept().await?.0.into_std()?)),
-            Bound::Unix(listener, _) => Ok(Detached::Unix(listener.accept().await?.0.into_std()?)),
+            Bound::Tcp(listener) => Ok(listener.accept().await?.0.into_std()?.into()),
+            Bound::Unix(listener, _) => Ok(listener.accept().await?.0.into_std()?.into()),
         }
     }
 }
 
-impl Drop for Bound {
+impl Drop for SocketFile {
     fn drop(&mut self) {
-        if let Bound::Unix(_, path) = self {
+        if self.identity.is_some() && identity(&self.path) == self.identity {
             // The file is of no use without its listener.
-            let _ = std::fs::remove_file(path);
+            let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-fn bind_tcp(address: std::net::SocketAddr) -> io::Result<TcpListener> {
+/// The device and number of a socket's file; `None` when there is none or it is something else.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let file = std::fs::symlink_metadata(path).ok().filter(|file| file.file_type().is_socket())?;
+    Some((file.dev(), file.ino()))
+}
+
+fn bind_unix(path: &Path, settings: &config::Listener) -> io::Result<Bound> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    let address = SockAddr::unix(path)?;
+    // A socket that a stopped process left behind would be in the way for ever. Only a refusal proves that nobody listens.
+    if identity(path).is_some() {
+        let asking = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        asking.set_nonblocking(true)?;
+        if asking.connect(&address).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+            std::fs::remove_file(path)?;
+        }
+    }
+    socket.bind(&address)?;
+    // From here on the file goes with this value. Until its mode is set nobody listens.
+    let file = SocketFile { path: path.to_owned(), identity: identity(path) };
+    std::fs::set_permissions(path, Permissions::from_mode(settings.socket_mode))?;
+    socket.listen(i32::try_from(settings.backlog).unwrap_or(i32::MAX))?;
+    Ok(Bound::Unix(UnixListener::from_std(socket.into())?, file))
+}
+
+fn bind_tcp(address: std::net::SocketAddr, backlog: u32) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { tokio::net::TcpSocket::new_v4()? } else { tokio::net::TcpSocket::new_v6()? };
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
-    socket.listen(BACKLOG)
+    socket.listen(backlog)
 }
 
 /// Accepts clients until `stop` says so.
@@ -132,16 +158,12 @@ fn dispatch(socket: Detached, listener: &Arc<ListenerShared>, shared: &Shared, m
 }
 
 /// Says why there is no place, as far as the socket takes it at once.
-fn turn_away(socket: Detached, refusal: &Refusal) {
+fn turn_away(mut socket: Detached, refusal: &Refusal) {
     let mut out = Vec::new();
     let begun = wire::packet::begin(&mut out);
     refusal.as_packet().write(&mut out);
     begun.end(&mut out, 0);
-    let written = match socket {
-        Detached::Plain(mut tcp) => io::Write::write(&mut tcp, &out),
-        Detached::Unix(mut unix) => io::Write::write(&mut unix, &out),
-    };
-    if let Err(error) = written {
+    if let Err(error) = socket.write(&out) {
         tracing::debug!(%error, "a client left before it was told that there is no place");
     }
 }

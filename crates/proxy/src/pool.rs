@@ -10,11 +10,12 @@ mod lease;
 mod open;
 mod queue;
 mod quota;
+mod spare;
 mod upkeep;
 mod users;
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,6 +27,7 @@ use tokio::sync::oneshot;
 
 pub use connection::{Connection, Key, MEANINGFUL, Origin, Parcel, ServerStatements, StatementKey};
 pub use lease::Lease;
+pub use open::ON_DEMAND;
 pub use quota::Quota;
 pub use users::{UserLease, UserLeases};
 
@@ -72,6 +74,8 @@ pub struct Pools {
     shared: Arc<ClusterShared>,
     worker_stats: Arc<WorkerStats>,
     servers: RefCell<Vec<Rc<ServerPool>>>,
+    /// How many sessions each user has on this worker.
+    sessions: RefCell<HashMap<Arc<str>, usize>>,
 }
 
 /// The pool of one worker for one server.
@@ -93,7 +97,7 @@ pub struct ServerPool {
 impl Pools {
     /// Empty pools.
     pub fn new(worker: usize, shared: Arc<ClusterShared>, worker_stats: Arc<WorkerStats>) -> Pools {
-        Pools { worker, shared, worker_stats, servers: RefCell::default() }
+        Pools { worker, shared, worker_stats, servers: RefCell::default(), sessions: RefCell::default() }
     }
 
     /// The pool of a server, made at the first call.

@@ -1,9 +1,11 @@
 //! The decision for one statement: where, and the reason in words. After a [`Route`] nobody reads SQL again.
 
+pub mod causal_reads;
 pub mod pin;
 pub mod read_write_split;
 pub mod select_server;
 
+pub use causal_reads::{Needs, OwnWrites};
 pub use pin::{Pin, Pins};
 pub use read_write_split::{Facts, Reason, Route, Target, decide};
 pub use select_server::{Loads, Preferences, select};

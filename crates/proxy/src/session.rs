@@ -1,11 +1,14 @@
 //! One client's connection and the state the client believes it has. **Start here:** [`Session::handle`] tells the life
 //! of a query.
 
+mod binlog;
 mod checkout;
 mod client;
+mod consistency;
 mod kill;
 mod learn;
 mod login;
+mod processes;
 mod prove;
 mod read_back;
 mod recover;
@@ -21,18 +24,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use cluster::catalog::Catalog;
 use cluster::view::ServerId;
-use config::Split;
+use config::{Consistency, Split};
 use sql::Dialect;
 use wire::Status;
 
 use crate::error::{Refusal, SessionEnd};
 use crate::pool::{Key, Lease, UserLease};
-use crate::route::{self, Facts, Pins, Route};
+use crate::route::{self, Facts, OwnWrites, Pins, Reason, Route, Target};
 use crate::sessions::SessionHandle;
 use crate::shared::{ListenerShared, NewClient};
 use crate::state::StateMap;
-use crate::worker::{ClusterHere, Worker};
+use crate::worker::{ClusterHere, CountedHere, Worker};
 use checkout::Attempts;
 use client::{Client, Request};
 use recover::{Failed, Next};
@@ -50,11 +54,14 @@ pub struct Session {
     handle: Arc<SessionHandle>,
     client: Client,
     scramble: wire::auth::Scramble,
+    /// Of the certificate that the client saw; `None` without TLS.
+    fingerprint: Option<[u8; 32]>,
     identity: Identity,
     /// What the client believes of its state.
     state: Arc<StateMap>,
-    /// What it was right after the login, for COM_RESET_CONNECTION.
-    login_state: Arc<StateMap>,
+    /// The servers' defaults when the session began, and the catalog that was looked at last.
+    began: CountedHere<Catalog>,
+    seen: CountedHere<Catalog>,
     /// How servers read the client's text in `state`; made anew when the state changes.
     dialect: (u64, Dialect),
     pins: Pins,
@@ -62,8 +69,18 @@ pub struct Session {
     statements: ClientStatements,
     wish: TrackWish,
     past: Past,
+    /// What the session has written; `None` while that is nothing.
+    own_writes: Option<Box<OwnWrites>>,
+    /// Something may have been written in the open transaction.
+    writes_open: bool,
+    /// Where it has read last; `None` behind a write whose position is known, which covers what was read before it.
+    read_last: Option<ServerId>,
     /// The backend connection that is kept while the session is pinned.
     held: Option<Held>,
+    /// The client named the native plugin at its login; COM_CHANGE_USER names what it likes best instead.
+    speaks_native: bool,
+    /// COM_CHANGE_USERs that were refused.
+    refused_changes: u8,
 }
 
 /// Who the client is, and what that means for its backend connections.
@@ -71,8 +88,11 @@ pub struct Session {
 struct Identity {
     user: Arc<str>,
     key: Arc<Key>,
+    /// What the client said of itself at its login, packed.
+    attributes: Option<Arc<[u8]>>,
     collation: u16,
     split: Split,
+    consistency: Consistency,
     /// Backend connections that the user may use at a time; 0 is no limit.
     connections_max: u32,
     /// Counts as one of the user's sessions.
@@ -80,22 +100,32 @@ struct Identity {
 }
 
 /// What the last statement left behind that a later one may ask for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Past {
-    /// The backend connection it ran on.
-    ran_on: (ServerId, u64),
     insert_id: u64,
+    /// LAST_INSERT_ID() may be something else: the server is asked before the connection goes.
+    doubt: Option<Doubt>,
+    /// SET CHARACTER SET took the schema's collation, which is asked for before the connection goes: another schema does not
+    /// change it.
+    collation_unsure: bool,
     row_count: i64,
-    found_rows: u64,
+    /// Nothing before the first statement.
+    found_rows: Option<u64>,
     error: Option<Refusal>,
     /// The reply to SHOW WARNINGS behind the last statement, as bytes for this client.
     warnings: Option<Vec<u8>>,
+    warning_count: u16,
+    /// Grows with each statement that changes what SHOW WARNINGS says: tells whether a connection still knows it.
+    messages: u32,
 }
 
-impl Default for Past {
-    fn default() -> Past {
-        Past { ran_on: (ServerId(u16::MAX), 0), insert_id: 0, row_count: 0, found_rows: 0, error: None, warnings: None }
-    }
+/// Why LAST_INSERT_ID() is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doubt {
+    /// It is whatever the server says.
+    Any,
+    /// This id was told, and may have been given by the client: then nothing has changed.
+    Given(u64),
 }
 
 /// A backend connection in the session's hands, and the user's right to it.
@@ -118,8 +148,7 @@ pub fn spawn(worker: Rc<Worker>, client: NewClient) {
 }
 
 async fn serve(worker: Rc<Worker>, stream: net::Stream, listener: Arc<ListenerShared>) {
-    let from = stream.peer_addr().map_or_else(|| "local socket".into(), |address| address.to_string());
-    let handle = worker.shared.sessions.register(from);
+    let handle = worker.shared.sessions.register(stream.peer_addr());
     let _registered = Registered { worker: &worker, handle: &handle };
     let limit = listener.settings.load().login_timeout;
     let login = tokio::time::timeout(limit, Box::pin(login::log_in(worker.clone(), stream, listener, handle.clone())));
@@ -127,12 +156,12 @@ async fn serve(worker: Rc<Worker>, stream: net::Stream, listener: Arc<ListenerSh
         Ok(Ok(session)) => session,
         Ok(Err(end)) => {
             worker.stats.login_failures.add_one();
-            tracing::debug!(client = handle.client, reason = %end, "login failed");
+            tracing::debug!(client = handle.client(), reason = %end, "login failed");
             return;
         }
         Err(_) => {
             worker.stats.login_failures.add_one();
-            tracing::debug!(client = handle.client, "login took longer than login_timeout_ms");
+            tracing::debug!(client = handle.client(), "login took longer than login_timeout_ms");
             return;
         }
     };
@@ -156,7 +185,7 @@ async fn serve(worker: Rc<Worker>, stream: net::Stream, listener: Arc<ListenerSh
             }
         }
     };
-    tracing::debug!(client = handle.client, user = %session.identity.user, reason = %end, "session ended");
+    tracing::debug!(client = handle.client(), user = %session.identity.user, reason = %end, "session ended");
     session.end().await;
 }
 
@@ -197,7 +226,9 @@ impl Session {
         self.handle.droppable.store(self.held.is_none(), Ordering::Relaxed);
         self.handle.idle_since_s.store(self.worker.uptime_s.get(), Ordering::Relaxed);
         let max_bytes = usize::try_from(self.listener.settings.load().max_packet).unwrap_or(usize::MAX);
-        let request = self.client.next_request(&self.worker, max_bytes).await;
+        let began = &self.began;
+        let server_max = || began.globals.get("max_allowed_packet")?.parse().ok();
+        let request = self.client.next_request(&self.worker, max_bytes, server_max).await;
         self.handle.idle_since_s.store(0, Ordering::Relaxed);
         self.handle.droppable.store(false, Ordering::Relaxed);
         request
@@ -211,11 +242,24 @@ impl Session {
     /// it says of the session's state is learned; the connection returns to the pool unless the session is pinned. A
     /// read whose server was lost before the client got a byte is tried again on another one.
     async fn handle(&mut self, request: &Request) -> Result<(), SessionEnd> {
+        self.look_at_catalog();
         let work = match self.understand(request).await? {
             Understood::Work(work) => work,
             Understood::Answered => return self.client.flush().await.map_err(SessionEnd::ClientLost),
         };
+        if work.statement.asks.contains(sql::Asks::CONNECT_ATTRIBUTES) {
+            self.identity.show_attributes();
+        }
+        if let Some(sql::TransactionStep::Begin { read_only, .. }) = work.statement.transaction
+            && self.held.is_some()
+            && !read_only.unwrap_or_else(|| self.state.reads_only(&self.cluster.catalog()))
+        {
+            Box::pin(self.leave_read_only_transaction()).await;
+        }
         let mut route = self.route(&work);
+        if work.streams() {
+            return Err(Box::pin(self.stream_binlog(request, &route)).await);
+        }
         let mut attempts = Attempts::new();
         loop {
             let mut held = match self.checkout(&route, &mut attempts).await {
@@ -226,7 +270,7 @@ impl Session {
             match self.exchange(&mut held, &work, &route, request).await {
                 Ok(outcome) => {
                     self.count(&held, &work, &outcome, started);
-                    self.learn(&mut held, &work, &outcome);
+                    self.learn(&mut held, request, &work, &outcome);
                     return self.settle(held, &work, &outcome).await;
                 }
                 Err((error, outcome)) => {
@@ -242,16 +286,42 @@ impl Session {
         }
     }
 
+    /// When servers get other defaults, the session keeps those that it began with, as on a server of its own.
+    fn look_at_catalog(&mut self) {
+        let now = self.cluster.catalog();
+        if Rc::ptr_eq(&now, &self.seen) {
+            return;
+        }
+        if let Some(kept) = self.state.keep_beginning(&self.began, &now) {
+            self.state = Arc::new(kept);
+        }
+        self.seen = now;
+    }
+
+    /// The session begins anew, with the servers' defaults of today.
+    async fn begin_anew(&mut self, collation: u16, schema: Option<&str>) {
+        let catalog = self.cluster.fresh_catalog(login::FRESH_CATALOG_WAIT).await;
+        self.wish = TrackWish::of_servers(&catalog);
+        self.state = Arc::new(StateMap::of_session(&catalog, collation, schema));
+        self.began = catalog.clone();
+        self.seen = catalog;
+    }
+
     fn route(&mut self, work: &Work) -> Route {
         let catalog = self.cluster.catalog();
         let facts = Facts {
             pinned: self.held.is_some(),
             split: self.identity.split,
             autocommit: self.state.autocommit(&catalog),
-            reads_only: self.state.reads_only(),
+            reads_only: self.state.reads_only(&catalog),
             will_pin: work.will_pin(),
         };
-        let route = route::decide(facts, &work.statement);
+        let mut route = route::decide(facts, &work.statement);
+        self.judge_schema(&mut route);
+        if route.reason == Reason::ServerState && self.cluster.view().primary.is_none() {
+            route.target = Target::Reader;
+        }
+        self.judge_replicas(&mut route);
         if let Some(count) = self.worker.stats.routes.at(route.reason as usize) {
             count.add_one();
         }
@@ -273,15 +343,21 @@ impl Session {
         self.cluster.loads.begin(held.lease.server());
         let prepare_as = if work.prepares() { self.statements.next_id() } else { 0 };
         let pending = self.send(held, work, request).await.map_err(|error| (error, Outcome::default()))?;
-        let withhold = Self::withheld(self.status, route, held.lease.server(), self.cluster.view().primary);
+        let wish_after = self.wish.after(&work.statement.effects, &self.cluster.catalog());
+        let lists_processes = work.statement.asks.contains(sql::Asks::PROCESSES) && work.statement.parts == 1;
+        let renumber = (lists_processes && !work.prepares() && work.command != wire::command::Command::StmtExecute)
+            .then(|| processes::Renumber::of(&self.worker.shared.sessions, held.lease.server()));
+        let withhold = Self::withheld(self.status, work, route, held.lease.server(), self.cluster.view().primary);
         let mut relay = Relay {
             worker: &self.worker,
             handle: &self.handle,
             client: &mut self.client,
             connection: &mut held.lease,
             pending,
-            wish: &self.wish,
+            wish: wish_after.as_ref().unwrap_or(&self.wish),
             withhold,
+            renumber,
+            file_allowed: work.statement.asks.contains(sql::Asks::LOCAL_FILE),
             prepare_as,
             outcome: Outcome::default(),
         };
@@ -304,15 +380,30 @@ impl Session {
         if work.ends_session() && outcome.error.is_none() {
             return Err(SessionEnd::ClientLeft);
         }
-        if self.only_user_variables_pin() && !Box::pin(self.read_back(&mut held)).await {
-            self.lose_pinned_state();
-            return Err(SessionEnd::ServerLost("its user variables are gone with it".into()));
+        // Who was killed may be killed once more: nothing is asked behind that.
+        let failed = outcome.error.as_ref().is_some_and(|error| error.code != 1317);
+        let leaves_messages = (work.runs_text() || work.prepares()) && (outcome.warnings > 0 || failed);
+        let mut kept = false;
+        if self.only_user_variables_pin() {
+            // The question for hidden variables takes the messages away.
+            kept = leaves_messages && self.pins.has_hidden_user_variables();
+            let good = !kept || Box::pin(self.keep_warnings(&mut held)).await;
+            if !good || !Box::pin(self.read_back(&mut held)).await {
+                self.lose_pinned_state();
+                return Err(SessionEnd::ServerLost("its user variables are gone with it".into()));
+            }
         }
         if !self.pins.is_empty() {
             self.held = Some(held);
             return Ok(());
         }
-        if outcome.warnings > 0 && outcome.error.is_none() && !Box::pin(self.keep_warnings(&mut held)).await {
+        if leaves_messages && !kept && !Box::pin(self.keep_warnings(&mut held)).await {
+            return Ok(());
+        }
+        if self.past.collation_unsure && !Box::pin(self.read_collation(&mut held)).await {
+            return Ok(());
+        }
+        if self.past.doubt.is_some() && !Box::pin(self.read_insert_id(&mut held)).await {
             return Ok(());
         }
         self.release(held).await;
@@ -333,10 +424,10 @@ impl Session {
             self.cluster.loads.first_byte(server, first_byte.saturating_duration_since(started), now);
         }
         match work.statement.access {
-            sql::Access::Read => stats.reads.add_one(),
+            access if access.only_reads() => stats.reads.add_one(),
             // SET and USE neither read nor write.
             sql::Access::Primary(sql::Why::SessionChange) => {}
-            sql::Access::Primary(_) => stats.writes.add_one(),
+            _ => stats.writes.add_one(),
         }
         if outcome.error.is_some() {
             stats.errors.add_one();

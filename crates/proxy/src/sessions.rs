@@ -1,6 +1,7 @@
 //! All sessions of the process: what others may know of one, and how they end it or what it runs.
 
 use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,12 +21,14 @@ pub struct Sessions {
 pub struct SessionHandle {
     /// The id.
     pub id: u32,
-    /// The user, once logged in.
-    pub user: OnceLock<Arc<str>>,
+    /// The user, once logged in; COM_CHANGE_USER brings another.
+    user: Mutex<Option<Arc<str>>>,
     /// The cluster behind it, once logged in.
     pub cluster: OnceLock<Arc<str>>,
-    /// Where the client is.
-    pub client: String,
+    /// Where the connection comes from; `None` for a local socket.
+    pub connected_from: Option<SocketAddr>,
+    /// Where the client is, by the word of a trusted proxy in front.
+    pub told_from: OnceLock<SocketAddr>,
     /// When it connected.
     pub since: Instant,
     /// Wakes the session so that it sees `killed`.
@@ -52,6 +55,34 @@ pub struct SessionHandle {
 const THREAD_BITS: u32 = 48;
 
 impl SessionHandle {
+    /// Where the client is; `None` when it came by a local socket.
+    pub fn client_addr(&self) -> Option<SocketAddr> {
+        self.told_from.get().copied().or(self.connected_from)
+    }
+
+    /// The client's address as accounts know it; `None` when it came by a local socket.
+    pub fn client_ip(&self) -> Option<IpAddr> {
+        self.client_addr().map(|address| address.ip().to_canonical())
+    }
+
+    /// The user, once logged in.
+    pub fn user(&self) -> Option<Arc<str>> {
+        self.user.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The client has logged in as this user.
+    pub fn set_user(&self, user: &Arc<str>) {
+        *self.user.lock().unwrap_or_else(PoisonError::into_inner) = Some(user.clone());
+    }
+
+    /// Where the client is, as servers show it.
+    pub fn client(&self) -> String {
+        self.client_addr().map_or_else(
+            || "localhost".into(),
+            |address| SocketAddr::new(address.ip().to_canonical(), address.port()).to_string(),
+        )
+    }
+
     /// A statement is sent on this backend connection.
     pub fn begin_statement(&self, server: ServerId, thread_id: u64) {
         let packed = (u64::from(server.0) + 1) << THREAD_BITS | (thread_id & ((1 << THREAD_BITS) - 1));
@@ -93,6 +124,12 @@ impl SessionHandle {
         Some((ServerId(server as u16), packed & ((1 << THREAD_BITS) - 1)))
     }
 
+    /// The id that this server has for the session's backend connection, if it has one there now.
+    pub fn runs_on(&self, server: ServerId) -> Option<u64> {
+        let packed = self.running.load(Ordering::SeqCst);
+        (packed >> THREAD_BITS == u64::from(server.0) + 1).then_some(packed & ((1 << THREAD_BITS) - 1))
+    }
+
     /// The kill is done.
     pub fn killed_statement(&self) {
         self.killers.fetch_sub(1, Ordering::SeqCst);
@@ -107,8 +144,8 @@ impl SessionHandle {
 }
 
 impl Sessions {
-    /// A new session of the client at `client`, in the list until the guard is dropped.
-    pub fn register(self: &Sessions, client: String) -> Arc<SessionHandle> {
+    /// A new session of a connection from there, in the list until it is removed.
+    pub fn register(&self, connected_from: Option<SocketAddr>) -> Arc<SessionHandle> {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let id = loop {
             let id = self.next.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
@@ -118,9 +155,10 @@ impl Sessions {
         };
         let handle = Arc::new(SessionHandle {
             id,
-            user: OnceLock::new(),
+            user: Mutex::default(),
             cluster: OnceLock::new(),
-            client,
+            connected_from,
+            told_from: OnceLock::new(),
             since: Instant::now(),
             wake: Notify::new(),
             killed: AtomicBool::new(false),
@@ -168,7 +206,7 @@ mod tests {
     #[test]
     fn ids_are_never_zero_and_never_twice() {
         let sessions = Sessions { next: AtomicU32::new(u32::MAX - 1), ..Sessions::default() };
-        let ids: Vec<u32> = (0..3).map(|_| sessions.register(String::new()).id).collect();
+        let ids: Vec<u32> = (0..3).map(|_| sessions.register(None).id).collect();
         assert_eq!(ids, [u32::MAX, 1, 2]);
         sessions.remove(1);
         assert!(sessions.find(1).is_none() && sessions.find(2).is_some());
@@ -176,7 +214,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_waits_for_the_kill_that_is_meant_for_it() {
-        let handle = Sessions::default().register(String::new());
+        let handle = Sessions::default().register(None);
         assert_eq!(handle.kill_statement(), None);
         handle.killed_statement();
         handle.begin_statement(ServerId(0), 77);

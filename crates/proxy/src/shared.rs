@@ -1,6 +1,7 @@
 //! What workers share: snapshots, limits, and the mail between them.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -8,14 +9,16 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use cluster::published::Published;
 use cluster::view::{ServerId, ServerView};
-use net::client::Target;
+use net::client::{Announce, Target};
 use net::stream::Keepalive;
 use net::tls::{ClientTls, ServerTls};
 use stats::Workers;
 use tokio::sync::mpsc::UnboundedSender;
 use wire::Capabilities;
 use wire::auth::{Credential, RsaKey};
+use wire::compress::Algorithm;
 use wire::handshake::client::{COLLATION_FALLBACK, LoginRequest, RsaPolicy};
+use wire::proxy_header::Version;
 
 use crate::keyring::Keyring;
 use crate::pool::{Parcel, Quota};
@@ -80,10 +83,18 @@ pub struct ClusterSettings {
     pub pool: config::Pool,
     /// TLS towards the servers.
     pub tls: ClientTls,
-    /// Grows when `tls` is configured anew: connections of before are not used again.
+    /// Grows when `tls`, `compression` or `announce` is configured anew: connections of before are not used again.
     pub tls_number: u64,
+    /// Compression towards the servers.
+    pub compression: Option<Algorithm>,
+    /// The form in which servers are told the clients' addresses.
+    pub announce: Option<Version>,
+    /// How a vanished server is noticed.
+    pub keepalive: Keepalive,
     /// How long a server that came back gets less than its share.
     pub slow_start: Duration,
+    /// Replicas further behind take no reads.
+    pub max_lag: Duration,
     /// Where this proxy stands.
     pub zone: Arc<str>,
     /// Limits of servers that have one of their own, by name.
@@ -169,10 +180,17 @@ impl ClusterShared {
         server.address.parse().unwrap_or(net::Address::Tcp { host: server.address.to_string(), port: 3306 })
     }
 
-    /// How a server is reached, within this time.
-    pub fn target(&self, server: &ServerView, timeout: Duration) -> Target {
-        let tls = self.settings.load().tls.clone();
-        Target { address: self.address_of(server), timeout, tls, keepalive: Keepalive::default() }
+    /// How a server is reached, within this time, for the client at that address.
+    pub fn target(&self, server: &ServerView, timeout: Duration, client: Option<SocketAddr>) -> Target {
+        let settings = self.settings.load();
+        Target {
+            address: self.address_of(server),
+            timeout,
+            tls: settings.tls.clone(),
+            keepalive: settings.keepalive,
+            compression: settings.compression,
+            announce: settings.announce.map(|version| Announce { version, client }),
+        }
     }
 
     /// Tells the other workers that this one waits for a connection.

@@ -8,9 +8,12 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use cluster::published::Published;
 use config::Config;
-use net::tls::{ClientTls, Pem, ServerTls};
+use net::stream::Keepalive;
+use net::tls::{ClientCertificates, ClientTls, Pem, ServerTls, ServerTlsOptions};
 use stats::WorkerStats;
 use tokio::sync::{mpsc, watch};
+use wire::compress::Algorithm;
+use wire::proxy_header::Version;
 
 use crate::listener::{self, Bound};
 use crate::route::{Pin, Reason};
@@ -76,6 +79,7 @@ fn cluster_settings(config: &Config, name: &str) -> Result<Option<ClusterSetting
     };
     let options = net::tls::ClientTlsOptions {
         mode,
+        min_version: tls_version(cluster.tls.min_version),
         ca_file: cluster.tls.ca.as_ref().map(|pem| Pem::read_from(&pem.path, &pem.text)),
         certificate_file: cluster.tls.cert.as_ref().map(|pem| Pem::read_from(&pem.path, &pem.text)),
         key_file: cluster
@@ -88,22 +92,51 @@ fn cluster_settings(config: &Config, name: &str) -> Result<Option<ClusterSetting
         pool: cluster.pool.clone(),
         tls: ClientTls::new(&options).map_err(tls)?,
         tls_number: 0,
+        compression: match cluster.compression {
+            config::ServerCompression::Off => None,
+            config::ServerCompression::Zlib => Some(Algorithm::Zlib),
+            config::ServerCompression::Zstd => Some(Algorithm::Zstd),
+        },
+        announce: match cluster.proxy_protocol {
+            config::ProxyOut::Off => None,
+            config::ProxyOut::V1 => Some(Version::V1),
+            config::ProxyOut::V2 => Some(Version::V2),
+        },
+        keepalive: Keepalive::after(cluster.pool.keepalive, cluster.pool.user_timeout),
         slow_start: cluster.slow_start,
+        max_lag: cluster.max_lag,
         zone: config.proxy.zone.clone(),
         own_limits: cluster.servers.iter().map(|(name, server)| (name.clone(), server.max_connections)).collect(),
     }))
 }
 
+fn tls_version(version: config::TlsVersion) -> net::tls::TlsVersion {
+    match version {
+        config::TlsVersion::V12 => net::tls::TlsVersion::V12,
+        config::TlsVersion::V13 => net::tls::TlsVersion::V13,
+    }
+}
+
 fn listener_tls(name: &str, listener: &config::Listener) -> Result<Option<ServerTls>, StartError> {
-    if listener.tls.mode == config::TlsMode::Off {
+    let tls = &listener.tls;
+    if tls.mode == config::TlsMode::Off {
         return Ok(None);
     }
-    let made = match (&listener.tls.cert, &listener.tls.key) {
+    let read = |pem: &config::Pem| Pem::read_from(&pem.path, &pem.text);
+    let options = ServerTlsOptions {
+        min_version: tls_version(tls.min_version),
+        clients: match (&tls.client_ca, tls.client_cert) {
+            (None, _) => ClientCertificates::NotAsked,
+            (Some(ca), config::ClientCert::Optional) => ClientCertificates::Optional(read(ca)),
+            (Some(ca), config::ClientCert::Required) => ClientCertificates::Required(read(ca)),
+        },
+    };
+    let made = match (&tls.cert, &tls.key) {
         (Some(cert), Some(key)) => {
             let key = Pem::read_from(format!("listener.{name}.tls.key_file"), key.expose());
-            ServerTls::from_pems(&Pem::read_from(&cert.path, &cert.text), &key)
+            ServerTls::with(Some((&read(cert), &key)), &options)
         }
-        _ => ServerTls::self_made(&["sqluice".to_owned()]),
+        _ => ServerTls::with(None, &options),
     };
     made.map(Some).map_err(|error| StartError::Tls { key: format!("listener.{name}.tls"), error })
 }
@@ -171,7 +204,7 @@ impl Proxy {
             .to_string()
             .parse()
             .map_err(|error| failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, format!("{error}"))))?;
-        let bound = Bound::bind(&address).await.map_err(failed)?;
+        let bound = Bound::bind(&address, settings).await.map_err(failed)?;
         let address = bound.address().map_err(failed)?;
         let shared = Arc::new(ListenerShared {
             name: name.clone(),
@@ -218,8 +251,11 @@ impl Proxy {
         let mut new_clusters = Vec::new();
         for cluster in clusters {
             if let Some(mut settings) = cluster_settings(&config, &cluster.name)? {
-                let tls = |config: &Config| config.clusters.get(&cluster.name).map(|wanted| wanted.tls.clone());
-                let changed = tls(&config) != tls(&self.shared.config.load());
+                let way = |config: &Config| {
+                    let wanted = config.clusters.get(&cluster.name)?;
+                    Some((wanted.tls.clone(), wanted.compression, wanted.proxy_protocol))
+                };
+                let changed = way(&config) != way(&self.shared.config.load());
                 settings.tls_number = cluster.settings.load().tls_number + u64::from(changed);
                 new_clusters.push((cluster, settings));
             }

@@ -7,7 +7,7 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use cluster::catalog::Catalog;
+use cluster::catalog::{Catalog, Collation};
 use foldhash::fast::FixedState;
 use sql::{Dialect, Encoding, Family, Modes};
 
@@ -16,6 +16,13 @@ const HASHER: FixedState = FixedState::with_seed(0x5173_1ce5);
 /// Key under which the connection's character set and collation are kept, whichever of the two was set last: each of
 /// them changes the other.
 const CONNECTION_COLLATION: &str = "collation_connection";
+
+/// What results are converted to.
+const RESULTS: &str = "character_set_results";
+
+/// How an assignment begins that sets a collation for results, and with it the client's character set and the connection's
+/// collation.
+const NAMES: &str = "NAMES ";
 
 /// Variables that `SET … = DEFAULT` cannot bring back: a connection that has one is reset as a whole.
 const WITHOUT_DEFAULT: [&str; 9] = [
@@ -29,6 +36,12 @@ const WITHOUT_DEFAULT: [&str; 9] = [
     "rand_seed1",
     "rand_seed2",
 ];
+
+/// Variables that choosing a schema sets; of the state only when the client has set one itself.
+pub const OF_SCHEMA: [&str; 2] = ["character_set_database", "collation_database"];
+
+/// What takes a user variable's value and type away.
+const NO_VALUE: &str = "=CAST(NULL AS BINARY)";
 
 /// One value: its key (a system variable's canonical name, or `@name`) and the assignment that makes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,27 +72,39 @@ pub struct Difference {
     pub reset: bool,
     /// The schema to change to.
     pub schema: Option<Arc<str>>,
-    /// A `SET` statement, empty when no variable differs.
+    /// A `SET` statement, empty when no system variable differs.
     pub set: String,
+    /// Another one behind it, for user variables: their literals are read in the character set and `sql_mode` of the first.
+    pub set_user: String,
 }
 
 impl Difference {
     /// Nothing has to be done.
     pub fn is_empty(&self) -> bool {
-        !self.reset && self.schema.is_none() && self.set.is_empty()
+        !self.reset && self.schema.is_none() && self.set.is_empty() && self.set_user.is_empty()
     }
 }
 
 impl StateMap {
-    /// The state right after a login with this handshake collation.
+    /// What a session begins with after a login with this handshake collation. Variables that connections may begin with
+    /// different values of are part of it, others are left to the connection.
+    pub fn of_session(catalog: &Catalog, collation: u16, schema: Option<&str>) -> StateMap {
+        let mut state = StateMap::after_login(catalog, collation, schema);
+        for (name, value) in &catalog.uneven {
+            state.set_variable(name, value);
+        }
+        state
+    }
+
+    /// What is known of a backend connection right after a login with this handshake collation.
     pub fn after_login(catalog: &Catalog, collation: u16, schema: Option<&str>) -> StateMap {
         let mut state = StateMap::default();
         state.set_schema(schema);
         let global = |name: &str| catalog.globals.get(name).map(String::as_str).unwrap_or_default();
-        match catalog.collations.get(&collation) {
+        match catalog.login_collation(collation) {
             Some(known) => {
                 state.set_variable("character_set_client", &known.charset);
-                state.set_variable("character_set_results", &known.charset);
+                state.set_results_collation(known);
                 state.set_variable(CONNECTION_COLLATION, &known.name);
             }
             None if !global("collation_connection").is_empty() => {
@@ -90,6 +115,16 @@ impl StateMap {
             None => {}
         }
         state
+    }
+
+    /// The same for a login with the capability IGNORE_SPACE, if `asked`: it is a part of `sql_mode` then, until that is
+    /// set or the session is reset.
+    pub fn ignoring_space(mut self, asked: bool, catalog: &Catalog) -> StateMap {
+        if asked && let Some(modes) = catalog.globals.get("sql_mode") {
+            let modes = if modes.is_empty() { "IGNORE_SPACE".to_owned() } else { format!("IGNORE_SPACE,{modes}") };
+            self.set_variable("sql_mode", &modes);
+        }
+        self
     }
 
     /// A number that is equal for equal states.
@@ -106,6 +141,7 @@ impl StateMap {
     /// Chooses a schema; `None` or an empty name is none.
     pub fn set_schema(&mut self, schema: Option<&str>) {
         let schema = schema.filter(|name| !name.is_empty());
+        OF_SCHEMA.iter().for_each(|name| self.remove(name));
         if self.schema.as_deref() == schema {
             return;
         }
@@ -124,16 +160,58 @@ impl StateMap {
         self.set(canonical(name), format!("{name}={literal}"));
     }
 
+    /// Results have this collation's character set. Columns are announced with the collation. No name gives
+    /// `character_set_results` another collation than the character set's default, and by number MariaDB refuses all
+    /// others (1115): only SET NAMES does it, with the rest of the trio.
+    pub fn set_results_collation(&mut self, collation: &Collation) {
+        if collation.is_default {
+            self.set_variable(RESULTS, &collation.charset);
+        } else {
+            self.set(RESULTS, format!("{NAMES}{} COLLATE {}", collation.charset, collation.name));
+        }
+    }
+
+    /// Whether what this session writes goes to the binary log, if the server has one.
+    pub fn logs_writes(&self) -> bool {
+        !self.variable("sql_log_bin").is_some_and(is_off)
+    }
+
     /// A system variable has its default again.
     pub fn remove_variable(&mut self, name: &str) {
         self.remove(canonical(name));
+    }
+
+    /// Keeps what the session began with, as `began` says, where it is not sure any more that a connection has it: `now`
+    /// tells. Gives whether anything had to be kept.
+    pub fn keep_beginning(&self, began: &Catalog, now: &Catalog) -> Option<StateMap> {
+        let mut kept: Option<StateMap> = None;
+        for name in now.uneven.keys().filter(|name| !began.uneven.contains_key(*name)) {
+            if let (None, Some(value)) = (self.variable(name), began.globals.get(name)) {
+                kept.get_or_insert_with(|| self.clone()).set_variable(name, value);
+            }
+        }
+        kept
+    }
+
+    /// This state without the variables that connections begin with different values of; `None` if it has none of them.
+    pub fn without_uneven(&self, catalog: &Catalog) -> Option<StateMap> {
+        let mut without = self.clone();
+        catalog.uneven.keys().for_each(|name| without.remove_variable(name));
+        (without.entries.len() < self.entries.len()).then_some(without)
     }
 
     /// A user variable has the value of this SQL literal.
     pub fn set_user_variable(&mut self, name: &str, literal: &str) {
         let key = format!("@{name}");
         let assignment = format!("@{}={literal}", sql::text::quote_identifier(name));
-        if literal.eq_ignore_ascii_case("null") { self.remove(&key) } else { self.set(&key, assignment) }
+        if !literal.eq_ignore_ascii_case("null") {
+            return self.set(&key, assignment);
+        }
+        // A variable that is NULL has the type of the value before.
+        let before = self.position(&key).ok().map(|at| self.entries[at].assignment.clone());
+        if let Some(before) = before.filter(|before| !before.ends_with("=NULL")) {
+            self.set(&key, format!("{before},{assignment}"));
+        }
     }
 
     /// A user variable's value is not known here (any more).
@@ -148,6 +226,17 @@ impl StateMap {
         Some(value.trim_matches('\''))
     }
 
+    /// The literal that a user variable was set to, if it is known; its name is lower case.
+    pub fn user_variable(&self, name: &str) -> Option<&str> {
+        let at = self.position(&format!("@{name}")).ok()?;
+        self.entries[at].assignment.split_once('=').map(|(_, literal)| literal)
+    }
+
+    /// The names of the user variables whose values are known.
+    pub fn user_variables(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().filter_map(|entry| entry.key.strip_prefix('@'))
+    }
+
     /// Whether autocommit is on.
     pub fn autocommit(&self, catalog: &Catalog) -> bool {
         let value = self.variable("autocommit").or_else(|| catalog.globals.get("autocommit").map(String::as_str));
@@ -155,8 +244,16 @@ impl StateMap {
     }
 
     /// Whether transactions of this session are READ ONLY unless they say otherwise.
-    pub fn reads_only(&self) -> bool {
-        self.variable("tx_read_only").is_some_and(|value| !is_off(value))
+    pub fn reads_only(&self, catalog: &Catalog) -> bool {
+        let global = |name: &str| catalog.globals.get(name).map(String::as_str);
+        let value = self.variable("tx_read_only").or_else(|| global("tx_read_only"));
+        value.or_else(|| global("transaction_read_only")).is_some_and(|value| !is_off(value))
+    }
+
+    /// Whether the server keeps, for this connection, how its statements went: `profiling` or `optimizer_trace` is on.
+    pub fn is_traced(&self) -> bool {
+        self.variable("profiling").is_some_and(|value| !is_off(value))
+            || self.variable("optimizer_trace").is_some_and(|value| value.contains("enabled=on"))
     }
 
     /// How a server of this family and version would read text in this state.
@@ -195,6 +292,11 @@ impl StateMap {
         if self.schema != wanted.schema {
             difference.schema = wanted.schema.clone();
         }
+        let gone = |name: &&str| self.position(name).is_ok() && wanted.position(name).is_err();
+        let chosen_anew = wanted.schema.is_some() && OF_SCHEMA.iter().any(gone);
+        if chosen_anew {
+            difference.schema = wanted.schema.clone();
+        }
         let stuck = |entry: &&Entry| WITHOUT_DEFAULT.contains(&&*entry.key) && wanted.position(&entry.key).is_err();
         let nothing = Vec::new();
         let have = match self.entries.iter().find(stuck) {
@@ -204,24 +306,49 @@ impl StateMap {
             }
             None => &self.entries,
         };
-        let mut set = String::new();
+        let (mut set, mut set_user) = (String::new(), String::new());
         let mut assign = |assignment: &str, suffix: &str| {
+            let set = if assignment.starts_with('@') { &mut set_user } else { &mut set };
             set.push_str(if set.is_empty() { "SET " } else { "," });
             set.push_str(assignment);
             set.push_str(suffix);
+        };
+        let results = |entries: &Vec<Entry>| entries.iter().find(|entry| &*entry.key == RESULTS).cloned();
+        let names = results(&wanted.entries).filter(|entry| entry.assignment.starts_with(NAMES));
+        let names = names.filter(|entry| results(have).as_ref() != Some(entry));
+        if let Some(names) = &names {
+            // First, so that what it sets along has its own value afterwards.
+            assign(&names.assignment, "");
+            for key in ["character_set_client", CONNECTION_COLLATION] {
+                if wanted.position(key).is_err() && have.iter().all(|entry| &*entry.key != key) {
+                    assign(key, "=DEFAULT");
+                }
+            }
+        }
+        let set_along = |entry: &Entry| {
+            names.is_some() && matches!(&*entry.key, "character_set_client" | RESULTS | CONNECTION_COLLATION)
         };
         let (mut have, mut want) = (have.iter().peekable(), wanted.entries.iter().peekable());
         loop {
             match (have.peek(), want.peek()) {
                 (None, None) => break,
                 (Some(old), new) if new.is_none_or(|new| old.key < new.key) => {
-                    let name = old.assignment.split_once('=').map_or(&*old.assignment, |(name, _)| name);
-                    assign(name, if old.key.starts_with('@') { "=NULL" } else { "=DEFAULT" });
+                    let name = old.assignment.split_once('=').map_or(&*old.key, |(name, _)| name);
+                    if chosen_anew && OF_SCHEMA.contains(&name) {
+                        have.next();
+                        continue;
+                    }
+                    assign(name, if old.key.starts_with('@') { NO_VALUE } else { "=DEFAULT" });
                     have.next();
                 }
                 (old, Some(new)) => {
                     let same_key = old.is_some_and(|old| old.key == new.key);
-                    if !(same_key && old.is_some_and(|old| old.assignment == new.assignment)) {
+                    let same = same_key && old.is_some_and(|old| old.assignment == new.assignment);
+                    if set_along(new) {
+                        if &*new.key != RESULTS {
+                            assign(&new.assignment, "");
+                        }
+                    } else if !same {
                         assign(&new.assignment, "");
                     }
                     want.next();
@@ -233,7 +360,7 @@ impl StateMap {
                 (Some(_), None) => break,
             }
         }
-        difference.set = set;
+        (difference.set, difference.set_user) = (set, set_user);
         difference
     }
 
@@ -292,7 +419,7 @@ fn canonical(name: &str) -> &str {
 /// A value as a tracker tells it, as SQL: numbers bare (a quoted number is refused by numeric variables), all else
 /// quoted so that no sql_mode reads it otherwise.
 fn value_literal(name: &str, value: &str) -> String {
-    if name == "character_set_results" && value.is_empty() {
+    if name == RESULTS && value.is_empty() {
         return "NULL".into();
     }
     let digits = value.strip_prefix('-').unwrap_or(value);
@@ -340,11 +467,25 @@ mod tests {
         to.set_user_variable("x", "'a'");
         to.set_schema(Some("shop"));
         let difference = from.difference(&to);
-        assert_eq!(difference.set, "SET @`old`=NULL,@`x`='a',sql_mode=DEFAULT,time_zone='+03:00'");
+        assert_eq!(difference.set, "SET sql_mode=DEFAULT,time_zone='+03:00'");
+        assert_eq!(difference.set_user, "SET @`old`=CAST(NULL AS BINARY),@`x`='a'");
         assert_eq!(difference.schema.as_deref(), Some("shop"));
         assert!(to.difference(&to).is_empty());
         assert_eq!(StateMap::default().difference(&state(&[("a", "1"), ("b", "x")])).set, "SET a=1,b='x'");
         assert_eq!(state(&[("a", "1"), ("b", "x")]).difference(&StateMap::default()).set, "SET a=DEFAULT,b=DEFAULT");
+    }
+
+    #[test]
+    fn a_user_variable_that_is_null_keeps_its_type() {
+        let mut state = StateMap::default();
+        state.set_user_variable("x", "NULL");
+        assert_eq!(state, StateMap::default());
+        state.set_user_variable("x", "1.5");
+        state.set_user_variable("x", "NULL");
+        state.set_user_variable("x", "NULL");
+        assert_eq!(StateMap::default().difference(&state).set_user, "SET @`x`=1.5,@`x`=NULL");
+        state.set_user_variable("x", "2");
+        assert_eq!(StateMap::default().difference(&state).set_user, "SET @`x`=2");
     }
 
     #[test]
@@ -381,9 +522,88 @@ mod tests {
     }
 
     #[test]
+    fn a_collation_for_results_is_set_by_its_name_before_what_it_sets_along() {
+        let collation = |charset: &str, name: &str, is_default| Collation {
+            charset: charset.into(),
+            name: name.into(),
+            is_default,
+        };
+        let (plain, special) =
+            (collation("utf8mb4", "utf8mb4_general_ci", true), collation("utf8mb4", "utf8mb4_unicode_ci", false));
+        let mut to = state(&[("character_set_client", "latin1"), ("collation_connection", "latin1_swedish_ci")]);
+        let mut from = to.clone();
+        to.set_results_collation(&special);
+        assert_eq!(
+            from.difference(&to).set,
+            "SET NAMES utf8mb4 COLLATE utf8mb4_unicode_ci,character_set_client='latin1',\
+             collation_connection='latin1_swedish_ci'"
+        );
+        assert_eq!(to.difference(&from).set, "SET character_set_results=DEFAULT");
+        from.set_results_collation(&plain);
+        assert_eq!(to.difference(&from).set, "SET character_set_results='utf8mb4'");
+        assert!(to.difference(&to).is_empty());
+        let mut alone = StateMap::default();
+        alone.set_results_collation(&special);
+        assert_eq!(
+            StateMap::default().difference(&alone).set,
+            "SET NAMES utf8mb4 COLLATE utf8mb4_unicode_ci,character_set_client=DEFAULT,collation_connection=DEFAULT"
+        );
+    }
+
+    #[test]
+    fn ignore_space_asked_for_at_login_is_a_mode_that_a_fix_up_brings_back() {
+        let mut catalog = Catalog::default();
+        catalog.globals.insert("sql_mode".into(), "ANSI".into());
+        let plain = StateMap::after_login(&catalog, 0, None).ignoring_space(false, &catalog);
+        let asked = StateMap::after_login(&catalog, 0, None).ignoring_space(true, &catalog);
+        assert_eq!(plain.variable("sql_mode"), None);
+        assert_eq!(plain.difference(&asked).set, "SET sql_mode='IGNORE_SPACE,ANSI'");
+    }
+
+    #[test]
+    fn the_charset_of_the_schema_comes_back_with_the_schema() {
+        let plain = {
+            let mut plain = StateMap::default();
+            plain.set_schema(Some("shop"));
+            plain
+        };
+        let mut own = plain.clone();
+        own.set_variable("collation_database", "latin1_bin");
+        assert_eq!(plain.difference(&own).set, "SET collation_database='latin1_bin'");
+        let back = own.difference(&plain);
+        assert_eq!((back.schema.as_deref(), back.set.as_str()), (Some("shop"), ""));
+        own.set_schema(Some("shop"));
+        assert_eq!(own, plain);
+    }
+
+    #[test]
     fn a_schema_once_chosen_can_only_be_exchanged() {
         let (mut with, without) = (StateMap::default(), StateMap::default());
         with.set_schema(Some("shop"));
         assert!(without.can_become(&with) && with.can_become(&with) && !with.can_become(&without));
+    }
+
+    #[test]
+    fn a_session_keeps_what_it_began_with_when_servers_get_other_defaults() {
+        let catalog = |mode: &str, uneven: bool| {
+            let mut catalog = Catalog::default();
+            catalog.globals.insert("sql_mode".into(), mode.into());
+            if uneven {
+                catalog.uneven.insert("sql_mode".into(), mode.into());
+            }
+            catalog
+        };
+        let (began, changed) = (catalog("ANSI", false), catalog("TRADITIONAL", true));
+        let old = StateMap::of_session(&began, 0, None);
+        assert_eq!((old.variable("sql_mode"), old.keep_beginning(&began, &began)), (None, None));
+        let kept = old.keep_beginning(&began, &changed).unwrap();
+        assert_eq!(kept.variable("sql_mode"), Some("ANSI"));
+        assert_eq!(StateMap::of_session(&changed, 0, None).variable("sql_mode"), Some("TRADITIONAL"));
+        let own = state(&[("sql_mode", "ORACLE")]);
+        assert_eq!(own.keep_beginning(&began, &changed), None, "what the session set itself stays");
+        assert_eq!(kept.without_uneven(&changed), Some(old.clone()));
+        assert_eq!(old.without_uneven(&changed), None);
+        let fresh = StateMap::after_login(&changed, 0, None);
+        assert_eq!(fresh.difference(&kept).set, "SET sql_mode='ANSI'");
     }
 }

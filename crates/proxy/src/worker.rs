@@ -81,6 +81,27 @@ impl ClusterHere {
         self.catalog.borrow().clone()
     }
 
+    /// The character set of a handshake's collation, if MariaDB refuses a client that speaks it because its parser cannot
+    /// read it. MySQL takes the server's own character set instead.
+    pub fn unreadable_charset(&self, collation: u16) -> Option<Arc<str>> {
+        let mariadb = self.view().flavour.as_ref().is_some_and(|flavour| flavour.mariadb);
+        let charset = self.catalog().collations.get(&collation)?.charset.clone();
+        (mariadb && matches!(&*charset, "ucs2" | "utf16" | "utf16le" | "utf32")).then_some(charset)
+    }
+
+    /// The catalog; one that somebody has just asked to be read again is waited for, but no longer than `limit`.
+    pub async fn fresh_catalog(&self, limit: Duration) -> CountedHere<Catalog> {
+        let deadline = tokio::time::Instant::now() + limit;
+        loop {
+            let changed = self.changed.notified();
+            let (catalog, published) = (self.catalog(), &self.shared.published);
+            let is_here = published.catalog_is_fresh() && Arc::ptr_eq(&catalog, &published.catalog.load());
+            if is_here || tokio::time::timeout_at(deadline, changed).await.is_err() {
+                return catalog;
+            }
+        }
+    }
+
     fn refresh(&self, sessions: &Sessions) {
         let view = self.shared.published.view.load_full();
         self.loads.viewed(&view, Instant::now());

@@ -53,6 +53,8 @@ struct Classifier<'a> {
     with_depth: u8,
     /// Every user variable of the statement is assigned (LOAD DATA).
     variables_assigned: bool,
+    insert_id_unsure: bool,
+    uses_tables: bool,
 }
 
 impl<'a> Classifier<'a> {
@@ -71,6 +73,8 @@ impl<'a> Classifier<'a> {
             nesting: 0,
             with_depth: 0,
             variables_assigned: false,
+            insert_id_unsure: false,
+            uses_tables: false,
         }
     }
 
@@ -104,6 +108,8 @@ impl<'a> Classifier<'a> {
             asks: self.asks,
             hint: self.hint,
             parts: self.parts,
+            insert_id_unsure: self.insert_id_unsure,
+            uses_tables: self.uses_tables || self.kind.is_some_and(always_uses_tables),
         }
     }
 
@@ -114,9 +120,9 @@ impl<'a> Classifier<'a> {
         }
     }
 
-    /// Notes that the primary must run it; the first reason counts.
+    /// Notes that the primary must run it; the first reason counts, but for one that only reads.
     fn primary(&mut self, why: Why) {
-        if self.access == Access::Read {
+        if self.access.only_reads() {
             self.access = Access::Primary(why);
         }
     }
@@ -141,6 +147,7 @@ impl<'a> Classifier<'a> {
         self.kind(Kind::Unknown);
         self.primary(Why::Unknown);
         self.may_change_session();
+        self.insert_id_unsure = true;
     }
 
     fn unknown(&mut self) {
@@ -262,5 +269,16 @@ impl<'a> Classifier<'a> {
             W::If | W::Case | W::Loop | W::While | W::Repeat | W::For => self.compound(),
             _ => self.unknown(),
         }
+    }
+}
+
+/// Statements that name tables in whatever form, or whose inner statements may.
+fn always_uses_tables(kind: Kind) -> bool {
+    match kind {
+        Kind::Insert | Kind::Update | Kind::Delete | Kind::Load | Kind::Call | Kind::Show | Kind::Definition => true,
+        Kind::Account | Kind::Administration | Kind::Handler | Kind::Compound | Kind::Unknown | Kind::Lock => true,
+        Kind::Select | Kind::Explain | Kind::Do | Kind::Set => false,
+        Kind::Empty | Kind::Use | Kind::Transaction | Kind::Xa | Kind::PreparedText | Kind::Kill => false,
+        Kind::Diagnostics => false,
     }
 }

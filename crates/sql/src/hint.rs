@@ -12,6 +12,9 @@ pub(crate) fn parse(words: &[u8]) -> Option<Hint> {
         if word.eq_ignore_ascii_case("replica") {
             return Some(Hint::Replica);
         }
+        if word.eq_ignore_ascii_case("consistency=none") {
+            return Some(Hint::Inconsistent);
+        }
         let (key, name) = word.split_once('=')?;
         (key.eq_ignore_ascii_case("server") && !name.is_empty()).then(|| Hint::Server(name.to_owned()))
     })

@@ -2,43 +2,63 @@
 
 use crate::cursor::Cursor;
 use crate::lexer::TokenKind;
-use crate::statement::Dialect;
+use crate::statement::{Dialect, Family};
 use crate::text;
 use crate::words::W;
 
-/// A built-in function without arguments whose value the caller knows better than the server.
+/// A built-in function without arguments, or a variable, whose value the caller knows better than the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
+pub enum Known<'a> {
     /// `CONNECTION_ID()`, and `@@pseudo_thread_id`.
     ConnectionId(u64),
     /// `ROW_COUNT()`.
     RowCount(i64),
     /// `FOUND_ROWS()`.
     FoundRows(u64),
+    /// `@@session_track_system_variables`.
+    TrackedVariables(&'a str),
 }
 
-impl Known {
+impl Known<'_> {
+    /// The function's name; a variable has none.
     fn name(self) -> &'static str {
         match self {
             Known::ConnectionId(_) => "connection_id",
             Known::RowCount(_) => "row_count",
             Known::FoundRows(_) => "found_rows",
+            Known::TrackedVariables(_) => "",
         }
     }
 
-    fn value(self) -> String {
+    /// The name of the variable that is the same; empty if there is none.
+    fn variable(self) -> &'static str {
         match self {
-            Known::ConnectionId(value) | Known::FoundRows(value) => value.to_string(),
-            Known::RowCount(value) => value.to_string(),
+            Known::ConnectionId(_) => "pseudo_thread_id",
+            Known::TrackedVariables(_) => "session_track_system_variables",
+            Known::RowCount(_) | Known::FoundRows(_) => "",
+        }
+    }
+
+    /// The value as a literal. MariaDB derives a column's type from the digits, so there are as many as the function's
+    /// own type has.
+    fn value(self, family: Family) -> String {
+        match (self, family) {
+            (Known::ConnectionId(value), Family::MariaDb) => format!("CAST({value:010} AS UNSIGNED)"),
+            (Known::FoundRows(value), Family::MariaDb) => format!("{value:021}"),
+            (Known::RowCount(value), Family::MariaDb) => format!("{value:021}"),
+            (Known::ConnectionId(value) | Known::FoundRows(value), Family::MySql) => value.to_string(),
+            (Known::RowCount(value), Family::MySql) => value.to_string(),
+            // Names and commas: any other byte was refused when the list was set.
+            (Known::TrackedVariables(names), _) => format!("'{}'", names.replace(['\'', '\\'], "")),
         }
     }
 }
 
-/// The text with every call of these functions replaced by its value; `None` when it holds none.
+/// The text with every call of these functions, and every reading of these variables, replaced by its value; `None` when it holds none.
 ///
 /// Where a call is a select item of its own without an alias, an alias keeps the column's name as the client spelt it.
 /// Strings, comments and qualified names (`db.connection_id()`) are left alone.
-pub fn functions(text: &[u8], dialect: &Dialect, known: &[Known]) -> Option<Vec<u8>> {
+pub fn functions(text: &[u8], dialect: &Dialect, known: &[Known<'_>]) -> Option<Vec<u8>> {
     let mut cursor = Cursor::new(text, dialect);
     let mut rewritten = Vec::new();
     let mut copied = 0;
@@ -54,7 +74,7 @@ pub fn functions(text: &[u8], dialect: &Dialect, known: &[Known]) -> Option<Vec<
         };
         let end = after.before_end;
         rewritten.extend_from_slice(&text[copied..name.token.start]);
-        rewritten.extend_from_slice(function.value().as_bytes());
+        rewritten.extend_from_slice(function.value(dialect.family).as_bytes());
         if starts_item && ends_item(&after) {
             let spelt = String::from_utf8_lossy(&text[name.token.start..end]);
             rewritten.extend_from_slice(b" AS ");
@@ -71,9 +91,8 @@ pub fn functions(text: &[u8], dialect: &Dialect, known: &[Known]) -> Option<Vec<
 }
 
 /// The cursor behind a function's call when that is in hand.
-fn end_of(cursor: Cursor<'_>, function: Known) -> Option<Cursor<'_>> {
-    let variable = || matches!(function, Known::ConnectionId(_)).then(|| variable_end(cursor)).flatten();
-    call_end(cursor, function.name()).or_else(variable)
+fn end_of<'a>(cursor: Cursor<'a>, known: Known<'_>) -> Option<Cursor<'a>> {
+    call_end(cursor, known.name()).or_else(|| variable_end(cursor, known.variable()))
 }
 
 /// The cursor after `NAME ( )` when that is in hand.
@@ -94,8 +113,8 @@ fn call_end<'a>(mut cursor: Cursor<'a>, name: &str) -> Option<Cursor<'a>> {
     Some(cursor)
 }
 
-/// The cursor after `@@pseudo_thread_id` or `@@session.pseudo_thread_id` when that is read here, not assigned.
-fn variable_end(mut cursor: Cursor<'_>) -> Option<Cursor<'_>> {
+/// The cursor after `@@NAME` or `@@session.NAME` when that is read here, not assigned.
+fn variable_end<'a>(mut cursor: Cursor<'a>, wanted: &str) -> Option<Cursor<'a>> {
     if cursor.kind() != TokenKind::SystemVariable {
         return None;
     }
@@ -105,9 +124,9 @@ fn variable_end(mut cursor: Cursor<'_>) -> Option<Cursor<'_>> {
     let named = if scoped && cursor.accept_kind(TokenKind::Dot) && cursor.at_name() {
         let name = text::identifier(cursor.token, cursor.text());
         cursor.bump();
-        name.eq_ignore_ascii_case("pseudo_thread_id")
+        name.eq_ignore_ascii_case(wanted)
     } else {
-        first.eq_ignore_ascii_case("pseudo_thread_id")
+        first.eq_ignore_ascii_case(wanted)
     };
     let assigned = cursor.at_operator(b"=") || cursor.kind() == TokenKind::Assign;
     (named && !assigned).then_some(cursor)

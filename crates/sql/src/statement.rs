@@ -21,6 +21,11 @@ pub struct Statement {
     pub hint: Option<Hint>,
     /// How many statements the text holds, empty ones not counted.
     pub parts: u16,
+    /// LAST_INSERT_ID() may be something else behind it than the id that its OK packet tells: values may have been given
+    /// for the AUTO_INCREMENT column, rows may have been left out, or routines may have inserted.
+    pub insert_id_unsure: bool,
+    /// It names tables, as far as the text shows: servers forget the messages of the statement before then.
+    pub uses_tables: bool,
 }
 
 /// The verb of a statement.
@@ -85,6 +90,13 @@ pub enum Access {
     Primary(Why),
 }
 
+impl Access {
+    /// It changes nothing, wherever it runs.
+    pub fn only_reads(self) -> bool {
+        matches!(self, Access::Read | Access::Primary(Why::ServerState))
+    }
+}
+
 /// Why a statement must run on the primary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Why {
@@ -96,6 +108,8 @@ pub enum Why {
     Account,
     /// It administers the server.
     Administration,
+    /// It reads only, but what tells of one server: its variables, what runs there, what it has counted.
+    ServerState,
     /// FOR UPDATE, FOR SHARE, LOCK IN SHARE MODE.
     LockingRead,
     /// SELECT … INTO (a variable, OUTFILE, DUMPFILE).
@@ -165,6 +179,11 @@ pub enum Effect {
         name: String,
         /// What it is set to.
         value: Value,
+    },
+    /// SET STATEMENT … FOR: the variable has the value while the statement runs, and servers tell it all the same.
+    WhileRunning {
+        /// Lower-case name.
+        name: String,
     },
     /// SET GLOBAL / PERSIST: the session itself does not change.
     GlobalVariable {
@@ -245,6 +264,8 @@ pub enum Effect {
     },
     /// SQL_CALC_FOUND_ROWS: FOUND_ROWS() is likely to follow.
     CalcFoundRows,
+    /// SHOW STATUS, FLUSH STATUS: the session counts what its own connection does.
+    CountsConnection,
     /// KILL.
     Kill {
         /// QUERY was given.
@@ -296,6 +317,16 @@ bitflags! {
         const STORED_FUNCTIONS = 1 << 7;
         /// SHOW PROFILE(S), SHOW SESSION STATUS and other reports on the very connection.
         const CONNECTION = 1 << 8;
+        /// LOAD … LOCAL: the server will ask the client for a file.
+        const LOCAL_FILE = 1 << 9;
+        /// SHOW PROCESSLIST: the ids of connections.
+        const PROCESSES = 1 << 10;
+        /// Tables that list connections under the server's own ids.
+        const SERVER_IDS = 1 << 11;
+        /// Tables that list what clients said of themselves at their logins.
+        const CONNECT_ATTRIBUTES = 1 << 12;
+        /// SHOW COUNT(*) WARNINGS / ERRORS, which gives a row as a SELECT does.
+        const MESSAGE_COUNT = 1 << 13;
     }
 }
 
@@ -308,6 +339,8 @@ pub enum Hint {
     Replica,
     /// `/* sqluice: server=NAME */`.
     Server(String),
+    /// `/* sqluice: consistency=none */`: the read need not see what its session has written.
+    Inconsistent,
 }
 
 /// Which family and version of server the text is meant for.

@@ -153,6 +153,7 @@ pub(crate) enum W {
     Previous,
     Privileges,
     Procedure,
+    Processlist,
     Profile,
     Profiles,
     PsCurrentThreadId,

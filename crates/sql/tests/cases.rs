@@ -164,7 +164,9 @@ fn effect(effect: &Effect) -> String {
         Effect::PrepareText { name: to, text } => format!("prepare {to} = {}", name(text)),
         Effect::ExecuteText { name } => format!("execute {}", if name.is_empty() { "?" } else { name }),
         Effect::DeallocateText { name } => format!("deallocate {name}"),
+        Effect::WhileRunning { name } => format!("while-running:{name}"),
         Effect::CalcFoundRows => "calc-found-rows".to_owned(),
+        Effect::CountsConnection => "counts-connection".to_owned(),
         Effect::Kill { query_only, id } => {
             let id = id.map_or("?".to_owned(), |id| id.to_string());
             format!("kill{} {id}", if *query_only { "-query" } else { "" })
@@ -207,6 +209,7 @@ fn statement(statement: &Statement) -> String {
         None => {}
         Some(Hint::Primary) => line.push_str(" hint:primary"),
         Some(Hint::Replica) => line.push_str(" hint:replica"),
+        Some(Hint::Inconsistent) => line.push_str(" hint:inconsistent"),
         Some(Hint::Server(name)) => {
             let _ = write!(line, " hint:server={name}");
         }

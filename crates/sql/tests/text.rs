@@ -10,11 +10,28 @@ use sqluice_sql::{
 const DIALECT: Dialect =
     Dialect { family: Family::MariaDb, version: 101119, modes: Modes::empty(), encoding: Encoding::Utf8 };
 
-const KNOWN: [rewrite::Known; 3] =
-    [rewrite::Known::ConnectionId(42), rewrite::Known::RowCount(-1), rewrite::Known::FoundRows(7)];
+const KNOWN: [rewrite::Known<'_>; 4] = [
+    rewrite::Known::ConnectionId(42),
+    rewrite::Known::RowCount(-1),
+    rewrite::Known::FoundRows(7),
+    rewrite::Known::TrackedVariables("autocommit"),
+];
+
+#[test]
+fn what_is_tracked_is_what_the_client_asked_for() {
+    let sql = "SET session_track_system_variables=CONCAT(@@session_track_system_variables, ',x')";
+    assert_eq!(rewritten(sql).unwrap(), "SET session_track_system_variables=CONCAT('autocommit', ',x')");
+    assert_eq!(
+        rewritten("SELECT @@session.session_track_system_variables").unwrap(),
+        "SELECT 'autocommit' AS `@@session.session_track_system_variables`"
+    );
+    assert_eq!(rewritten("SET x = @@global.session_track_system_variables"), None);
+    assert_eq!(rewritten("SET @@session_track_system_variables = 'x'"), None);
+}
 
 fn rewritten(sql: &str) -> Option<String> {
-    rewrite::functions(sql.as_bytes(), &DIALECT, &KNOWN).map(|text| String::from_utf8(text).unwrap())
+    let dialect = Dialect { family: Family::MySql, version: 90700, ..DIALECT };
+    rewrite::functions(sql.as_bytes(), &dialect, &KNOWN).map(|text| String::from_utf8(text).unwrap())
 }
 
 #[track_caller]
@@ -26,6 +43,16 @@ fn assert_rewritten(sql: &str, expected: &str) {
 fn what_the_last_statement_left_is_put_in() {
     assert_rewritten("SELECT ROW_COUNT(), found_rows() AS n", "SELECT -1 AS `ROW_COUNT()`, 7 AS n");
     assert_eq!(rewritten("SELECT row_count, 'FOUND_ROWS()'"), None);
+}
+
+/// MariaDB announces as many digits as a literal has.
+#[test]
+fn values_have_the_type_of_the_function() {
+    let sql = b"SELECT CONNECTION_ID(), ROW_COUNT(), FOUND_ROWS()";
+    let text = String::from_utf8(rewrite::functions(sql, &DIALECT, &KNOWN).unwrap()).unwrap();
+    let expected = "SELECT CAST(0000000042 AS UNSIGNED) AS `CONNECTION_ID()`, -00000000000000000001 AS `ROW_COUNT()`, \
+                    000000000000000000007 AS `FOUND_ROWS()`";
+    assert_eq!(text, expected);
 }
 
 #[test]

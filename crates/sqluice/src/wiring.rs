@@ -146,6 +146,10 @@ fn tls_options(tls: &config::ServerTls, key: &str) -> ClientTlsOptions {
             config::ServerTlsMode::VerifyCa => net::tls::TlsMode::VerifyCa,
             config::ServerTlsMode::VerifyIdentity => net::tls::TlsMode::VerifyIdentity,
         },
+        min_version: match tls.min_version {
+            config::TlsVersion::V12 => net::tls::TlsVersion::V12,
+            config::TlsVersion::V13 => net::tls::TlsVersion::V13,
+        },
         ca_file: tls.ca.as_ref().map(pem),
         certificate_file: tls.cert.as_ref().map(pem),
         key_file: tls.key.as_ref().map(|secret| Pem::read_from(format!("{key}.key_file"), secret.expose())),

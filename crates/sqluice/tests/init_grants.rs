@@ -72,7 +72,8 @@ fn check(family: Family) {
     let accounts = match family {
         Family::MariaDb => "SELECT Host, User, Priv FROM mysql.global_priv WHERE User = 'root'",
         Family::MySql => {
-            "SELECT Host, User, plugin, authentication_string, ssl_type, account_locked FROM mysql.user \
+            "SELECT Host, User, plugin, authentication_string, ssl_type, ssl_cipher, x509_issuer, x509_subject, \
+             account_locked, password_expired, password_last_changed, password_lifetime FROM mysql.user \
              WHERE User = 'root'"
         }
     };

@@ -65,6 +65,10 @@ pub struct WorkerStats {
     pub held: Counter,
     /// Statements that waited for a view in vain.
     pub hold_timeouts: Counter,
+    /// Reads that waited for a replica with what their session has written.
+    pub replica_waits: Counter,
+    /// Reads that waited for such a replica in vain and went to the primary.
+    pub replica_wait_timeouts: Counter,
     /// Statements waiting for a backend connection.
     pub waiting: Gauge,
     /// Statements that waited for a backend connection.
@@ -110,6 +114,8 @@ impl WorkerStats {
             holding: Gauge::default(),
             held: Counter::default(),
             hold_timeouts: Counter::default(),
+            replica_waits: Counter::default(),
+            replica_wait_timeouts: Counter::default(),
             waiting: Gauge::default(),
             waited: Counter::default(),
             wait_timeouts: Counter::default(),

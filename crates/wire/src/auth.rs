@@ -6,13 +6,18 @@
 
 use std::fmt;
 
-use aws_lc_rs::{constant_time, rand};
+use aws_lc_rs::{constant_time, digest, rand};
 use zeroize::Zeroizing;
 
+pub mod base64;
 pub mod caching_sha2;
 pub mod clear;
+pub mod ed25519;
 pub mod native;
+pub mod parsec;
 pub mod rsa;
+pub mod sha256;
+pub mod sha_crypt;
 
 pub use rsa::{PublicKey, RsaKey};
 
@@ -56,21 +61,44 @@ pub enum Plugin {
     CachingSha2,
     /// `mysql_clear_password`: the password itself; only over TLS or a local socket.
     Clear,
+    /// `sha256_password`: the password itself, over a channel that hides it.
+    Sha256,
+    /// `client_ed25519` of MariaDB: a signature.
+    Ed25519,
+    /// `parsec` of MariaDB: a signature with a key that is expensive to guess.
+    Parsec,
+    /// `dialog` of MariaDB's PAM: questions, of which one for the password is answered; only over TLS or a local socket.
+    Dialog,
 }
 
 impl Plugin {
+    /// Every one.
+    pub const ALL: [Plugin; 7] = [
+        Plugin::Native,
+        Plugin::CachingSha2,
+        Plugin::Clear,
+        Plugin::Sha256,
+        Plugin::Ed25519,
+        Plugin::Parsec,
+        Plugin::Dialog,
+    ];
+
     /// The plugin's name in the protocol.
     pub fn name(self) -> &'static str {
         match self {
             Plugin::Native => "mysql_native_password",
             Plugin::CachingSha2 => "caching_sha2_password",
             Plugin::Clear => "mysql_clear_password",
+            Plugin::Sha256 => "sha256_password",
+            Plugin::Ed25519 => "client_ed25519",
+            Plugin::Parsec => "parsec",
+            Plugin::Dialog => "dialog",
         }
     }
 
     /// The plugin of this name, if it is spoken here.
     pub fn from_name(name: &[u8]) -> Option<Plugin> {
-        [Plugin::Native, Plugin::CachingSha2, Plugin::Clear].into_iter().find(|plugin| plugin.name().as_bytes() == name)
+        Plugin::ALL.into_iter().find(|plugin| plugin.name().as_bytes() == name)
     }
 }
 
@@ -80,8 +108,9 @@ impl fmt::Display for Plugin {
     }
 }
 
-/// What Sqluice knows about a user and logs in to servers with. Debug output shows only which kind it is.
-#[derive(Clone, PartialEq, Eq)]
+/// What Sqluice knows about a user and logs in to servers with. Debug output shows only which kind it is; a comparison tells
+/// no more by its time than whether kinds and lengths differ.
+#[derive(Clone)]
 pub enum Credential {
     /// The empty password.
     Empty,
@@ -133,6 +162,20 @@ impl Credential {
     }
 }
 
+impl PartialEq for Credential {
+    fn eq(&self, other: &Credential) -> bool {
+        match (self, other) {
+            (Credential::Empty, Credential::Empty) => true,
+            (Credential::Password(a), Credential::Password(b)) => equal(a, b),
+            (Credential::NativeStage1(a), Credential::NativeStage1(b)) => equal(&**a, &**b),
+            (Credential::CachingSha2Stage1(a), Credential::CachingSha2Stage1(b)) => equal(&**a, &**b),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Credential {}
+
 impl fmt::Debug for Credential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -147,6 +190,29 @@ impl fmt::Debug for Credential {
 /// Compares secrets in a time that tells nothing but whether their lengths differ.
 pub fn equal(a: &[u8], b: &[u8]) -> bool {
     constant_time::verify_slices_are_equal(a, b).is_ok()
+}
+
+/// What MariaDB (11.4 and later) puts into the information text of the OK that ends a login over TLS: `0x01` and the
+/// hexadecimal SHA-256 of the password's stored hash, the scramble and the certificate's SHA-256. A client that knows the
+/// password trusts a certificate that no authority has signed when this fits: nobody in between could have made it.
+/// `hash` is, by the client's plugin: SHA1(SHA1(password)), the public key, or [`parsec::stored_hash`].
+pub fn certificate_proof(hash: &[u8], scramble: &Scramble, fingerprint: &[u8; 32]) -> Vec<u8> {
+    let mut context = digest::Context::new(&digest::SHA256);
+    for part in [hash, scramble, fingerprint] {
+        context.update(part);
+    }
+    let mut proof = vec![0x01];
+    for byte in context.finish().as_ref() {
+        proof.extend([byte >> 4, byte & 0xf].map(|digit| b"0123456789ABCDEF"[usize::from(digit)]));
+    }
+    proof
+}
+
+/// What a certificate is known by: the SHA-256 of its DER form.
+pub fn fingerprint(certificate: &[u8]) -> [u8; 32] {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest::digest(&digest::SHA256, certificate).as_ref());
+    hash
 }
 
 fn xor<const N: usize>(a: &[u8; N], b: &[u8; N]) -> [u8; N] {
@@ -185,10 +251,18 @@ mod tests {
     }
 
     #[test]
+    fn the_proof_of_a_certificate_is_the_documented_hash() {
+        // printf 'hash%s' "$scramble$fingerprint" | sha256sum, with a scramble of twenty `s` and a fingerprint of 32 `f`.
+        let proof = certificate_proof(b"hash", &[b's'; 20], &[b'f'; 32]);
+        let expected = b"\x01183E6FAC79D8ED22856C1D74F9D90A072880514ABFEEFA5A9918E5B9514D9AD8";
+        assert_eq!(proof, expected);
+    }
+
+    #[test]
     fn plugin_names_are_found_again() {
-        for plugin in [Plugin::Native, Plugin::CachingSha2, Plugin::Clear] {
+        for plugin in Plugin::ALL {
             assert_eq!(Plugin::from_name(plugin.name().as_bytes()), Some(plugin));
         }
-        assert_eq!(Plugin::from_name(b"client_ed25519"), None);
+        assert_eq!(Plugin::from_name(b"auth_gssapi_client"), None);
     }
 }

@@ -27,6 +27,9 @@ pub enum Expect {
     Nothing,
     /// OK, ERR, LOCAL INFILE or results: COM_QUERY, COM_STMT_EXECUTE, and every command with a plain OK.
     Results,
+    /// COM_STMT_EXECUTE that asks for a cursor: like [`Expect::Results`], but a result may end behind its columns. Of other
+    /// results, `CURSOR_EXISTS` tells something else: that a stored procedure has a cursor of its own open.
+    Cursor,
     /// COM_STMT_PREPARE.
     Prepared,
     /// Rows without columns before them: COM_STMT_FETCH.
@@ -118,6 +121,10 @@ pub struct Exchange {
     /// The current data packet goes on in the next one.
     continued: bool,
     rows: u64,
+    /// The client asked for a cursor.
+    asks_cursor: bool,
+    /// The rows are OUT parameters: the OK of the CALL follows, although MySQL's EOF behind them says that nothing does.
+    out_parameters: bool,
 }
 
 impl Exchange {
@@ -127,9 +134,11 @@ impl Exchange {
             Expect::Nothing => Phase::Over,
             Expect::Rows => Phase::Rows,
             Expect::Columns => Phase::FieldList,
+            Expect::Cursor => Phase::Head(Expect::Results),
             expect => Phase::Head(expect),
         };
-        Exchange { phase, capabilities, skip: 0, continued: false, rows: 0 }
+        let asks_cursor = expect == Expect::Cursor;
+        Exchange { phase, capabilities, skip: 0, continued: false, rows: 0, asks_cursor, out_parameters: false }
     }
 
     /// Nothing of the reply is left.
@@ -182,14 +191,11 @@ impl Exchange {
                     Err(Malformed("bytes behind a reply's end"))
                 };
             }
-            let first = match rest.get(HEADER_BYTES) {
-                Some(first) => *first,
-                None if header.length == 0 => return Err(Malformed("empty packet in a reply")),
-                None => return Ok(pass_or(HEADER_BYTES + 1)),
-            };
             if header.length == 0 {
-                return Err(Malformed("empty packet in a reply"));
+                // What came before it was good, however it was cut.
+                return if passed > 0 { Ok(Advance::Pass(passed)) } else { Err(Malformed("empty packet in a reply")) };
             }
+            let Some(first) = rest.get(HEADER_BYTES).copied() else { return Ok(pass_or(HEADER_BYTES + 1)) };
             if self.is_data(first, header.length) {
                 self.begin_data(header);
                 self.count_data();
@@ -287,7 +293,8 @@ impl Exchange {
                 if first != reply::EOF {
                     return Err(Malformed("no EOF behind columns"));
                 }
-                if next == AfterColumns::Rows && eof.status.contains(Status::CURSOR_EXISTS) {
+                self.out_parameters = eof.status.contains(Status::OUT_PARAMETERS);
+                if self.asks_cursor && next == AfterColumns::Rows && eof.status.contains(Status::CURSOR_EXISTS) {
                     self.phase = Phase::Over;
                 } else {
                     self.enter(next);
@@ -357,7 +364,8 @@ impl Exchange {
     }
 
     fn result_over(&mut self, status: Status) {
-        self.phase = if status.contains(Status::MORE_RESULTS) { Phase::Head(Expect::Results) } else { Phase::Over };
+        let more = std::mem::take(&mut self.out_parameters) || status.contains(Status::MORE_RESULTS);
+        self.phase = if more { Phase::Head(Expect::Results) } else { Phase::Over };
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::auth::{CryptoError, Scramble};
+use crate::auth::CryptoError;
 use crate::codec::{Malformed, Reader, Write};
 use crate::packet;
 
@@ -17,7 +17,7 @@ mod request;
 #[cfg(test)]
 mod tests;
 
-pub use request::{Attributes, ChangeUser, HandshakeResponse, SslRequest};
+pub use request::{Attributes, ChangeUser, HandshakeResponse, SslRequest, pack_attributes, unpack_attributes};
 
 /// The longest payload that is read from either side during login, unless the caller sets a lower limit. Connection
 /// attributes make logins long; servers stop at 64 KiB of them.
@@ -126,12 +126,12 @@ impl<'a> AuthSwitch<'a> {
         let plugin = reader.nul_bytes("authentication switch: plugin")?;
         Ok(AuthSwitch { plugin, data: reader.remaining() })
     }
+}
 
-    fn encode(plugin: &str, scramble: &Scramble, payload: &mut Vec<u8>) {
-        payload.push(0xfe);
-        payload.put_nul_bytes(plugin.as_bytes());
-        payload.put_nul_bytes(scramble);
-    }
+/// Appends the beginning of such a request; the challenge follows.
+fn put_switch(plugin: &str, payload: &mut Vec<u8>) {
+    payload.push(0xfe);
+    payload.put_nul_bytes(plugin.as_bytes());
 }
 
 fn check_sequence(received: Received<'_>, expected: u8) -> Result<(), HandshakeError> {

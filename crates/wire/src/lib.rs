@@ -7,16 +7,19 @@
 //! 3. [`exchange`]: where in its reply a server is, and when it is over;
 //! 4. [`reply`]: the packets that end replies, read and written.
 //!
-//! [`packet`] and [`codec`] are below all of them.
+//! [`packet`] and [`codec`] are below all of them. [`compress`] stands between them and the wire where both sides agreed
+//! on it, and a [`proxy_header`] before all else where a proxy in front tells whose connection it is.
 
 pub mod auth;
 pub mod capability;
 pub mod codec;
 pub mod command;
+pub mod compress;
 pub mod exchange;
 pub mod greeting;
 pub mod handshake;
 pub mod packet;
+pub mod proxy_header;
 pub mod reply;
 pub mod status;
 

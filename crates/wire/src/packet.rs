@@ -150,6 +150,19 @@ pub fn first(bytes: &[u8], limit: usize) -> First<'_> {
     }
 }
 
+/// Whether the packets of a command that [`first`] called [`First::Split`] count up from 0.
+pub fn in_order(packets: &[u8]) -> bool {
+    let (mut rest, mut expected) = (packets, 0u8);
+    while let Some(header) = Header::read(rest) {
+        if header.sequence != expected {
+            return false;
+        }
+        expected = expected.wrapping_add(1);
+        rest = &rest[(HEADER_BYTES + header.length).min(rest.len())..];
+    }
+    true
+}
+
 /// Joins the payload of packets that [`first`] called [`First::Split`].
 pub fn join(packets: &[u8]) -> Vec<u8> {
     let mut payload = Vec::with_capacity(packets.len());
@@ -202,6 +215,17 @@ mod tests {
     fn a_payload_over_the_limit_is_refused_from_its_header() {
         assert_eq!(first(&[0xff, 0xff, 0x00, 0], 100), First::TooLong);
         assert_eq!(first(&[0xff, 0xff, 0xff, 0], PAYLOAD_BYTES_MAX + 5), First::Needs(PAYLOAD_BYTES_MAX + 4));
+    }
+
+    #[test]
+    fn packets_of_a_long_command_count_up_from_zero() {
+        for (first_sequence, good) in [(0, true), (1, false), (255, false)] {
+            let mut out = Vec::new();
+            append(&mut out, first_sequence, &vec![0; PAYLOAD_BYTES_MAX + 1]);
+            assert_eq!(in_order(&out), good);
+            out[PAYLOAD_BYTES_MAX + HEADER_BYTES + 3] = 7;
+            assert!(!in_order(&out));
+        }
     }
 
     #[test]

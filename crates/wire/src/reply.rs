@@ -44,11 +44,11 @@ impl<'a> Ok<'a> {
         let status = Status::from_bits_retain(reader.u16("OK status")?);
         let warnings = reader.u16("OK warnings")?;
         let mut ok = Ok { affected_rows, insert_id, status, warnings, info: &[], session_state: &[] };
-        if !capabilities.contains(Capabilities::SESSION_TRACK) {
-            ok.info = reader.remaining();
-        } else if !reader.is_empty() {
+        if !reader.is_empty() {
+            // Servers write a length in front of it with and without session tracking, whatever their manuals say.
             ok.info = reader.lenenc_bytes("OK info")?;
-            if status.contains(Status::SESSION_STATE_CHANGED) && !reader.is_empty() {
+            let tracks = capabilities.contains(Capabilities::SESSION_TRACK);
+            if tracks && status.contains(Status::SESSION_STATE_CHANGED) && !reader.is_empty() {
                 ok.session_state = reader.lenenc_bytes("OK session state")?;
             }
         }
@@ -65,9 +65,7 @@ impl<'a> Ok<'a> {
         status.set(Status::SESSION_STATE_CHANGED, tracks);
         out.put_u16(status.bits());
         out.put_u16(self.warnings);
-        if !capabilities.contains(Capabilities::SESSION_TRACK) {
-            out.extend_from_slice(self.info);
-        } else if tracks || !self.info.is_empty() {
+        if tracks || !self.info.is_empty() {
             out.put_lenenc_bytes(self.info);
             if tracks {
                 out.put_lenenc_bytes(self.session_state);

@@ -39,3 +39,12 @@ bitflags! {
         const _ = !0;
     }
 }
+
+impl Status {
+    /// The flags that tell of the session; all others tell of one statement and are gone with the next.
+    pub const OF_SESSION: Status = Status::IN_TRANSACTION
+        .union(Status::AUTOCOMMIT)
+        .union(Status::NO_BACKSLASH_ESCAPES)
+        .union(Status::IN_READ_ONLY_TRANSACTION)
+        .union(Status::ANSI_QUOTES);
+}

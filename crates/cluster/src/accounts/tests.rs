@@ -6,7 +6,8 @@ fn accounts(names: &[(&str, &str)]) -> Accounts {
         host: (*host).into(),
         verifiers: vec![],
         locked: false,
-        tls_required: false,
+        expired: false,
+        tls: TlsDemand::None,
     };
     Accounts::sorted(1, true, names.iter().map(account).collect())
 }

@@ -8,7 +8,10 @@ use super::{name_good, or_empty};
 use crate::checks::Places;
 use crate::read::{Reader, Table};
 use crate::settings::cluster as keys;
-use crate::{Cluster, ClusterKind, Failover, Heartbeat, Monitor, Pool, Server, ServerTls, ServerTlsMode};
+use crate::{
+    Cluster, ClusterKind, Failover, Heartbeat, Monitor, Pool, ProxyOut, Server, ServerCompression, ServerTls,
+    ServerTlsMode, TlsVersion,
+};
 
 pub(super) fn read_all(reader: &mut Reader, root: &Table, places: &mut Places) -> BTreeMap<Arc<str>, Cluster> {
     let mut clusters = BTreeMap::new();
@@ -29,6 +32,8 @@ fn read(reader: &mut Reader, name: &Arc<str>, table: &Table, places: &mut Places
     let slow_start = reader.duration(table, &keys::SLOW_START);
     let accounts_refresh = reader.duration(table, &keys::ACCOUNTS_REFRESH);
     let catalog_refresh = reader.duration(table, &keys::CATALOG_REFRESH);
+    let compression = reader.choice(table, &keys::COMPRESSION, ServerCompression::ALL, ServerCompression::word);
+    let proxy_protocol = reader.choice(table, &keys::PROXY_PROTOCOL, ProxyOut::ALL, ProxyOut::word);
     let named_servers = reader.named(table, &keys::SERVERS, name_good);
     if named_servers.is_empty() && reader.whole_document() {
         let message = "a cluster needs a server, as in servers.db1 = { address = \"10.0.0.1:3306\" }";
@@ -69,6 +74,8 @@ fn read(reader: &mut Reader, name: &Arc<str>, table: &Table, places: &mut Places
         catalog_refresh,
         tls,
         pool,
+        compression: compression.unwrap_or(ServerCompression::Off),
+        proxy_protocol: proxy_protocol.unwrap_or(ProxyOut::Off),
     }
 }
 
@@ -111,11 +118,14 @@ fn read_pool(reader: &mut Reader, table: &Table) -> Pool {
         max_connections_per_user: reader.number(table, &keys::POOL_MAX_PER_USER),
         min_idle: reader.number(table, &keys::MIN_IDLE),
         idle_timeout: reader.duration(table, &keys::IDLE_TIMEOUT),
+        spare_timeout: reader.duration(table, &keys::SPARE_TIMEOUT),
         max_age: reader.duration(table, &keys::MAX_AGE),
         wait: reader.duration(table, &keys::WAIT),
         wait_max: reader.number(table, &keys::WAIT_MAX),
         statements_max: reader.number(table, &keys::STATEMENTS_MAX),
         connect_timeout: reader.duration(table, &keys::CONNECT_TIMEOUT),
+        keepalive: reader.duration(table, &keys::KEEPALIVE),
+        user_timeout: reader.duration(table, &keys::USER_TIMEOUT),
     };
     if pool.min_idle > pool.max_connections_per_server {
         let message = format!(
@@ -134,6 +144,9 @@ fn read_tls(reader: &mut Reader, parent: &Table) -> ServerTls {
     secrets::paired(reader, &table, &keys::CERT_FILE, &keys::KEY_FILE);
     let tls = ServerTls {
         mode,
+        min_version: reader
+            .choice(&table, &keys::TLS_MIN_VERSION, TlsVersion::ALL, TlsVersion::word)
+            .unwrap_or(TlsVersion::V12),
         ca: secrets::certificate(reader, &table, &keys::CA_FILE),
         cert: secrets::certificate(reader, &table, &keys::CERT_FILE),
         key: secrets::private_key(reader, &table, &keys::KEY_FILE),

@@ -8,7 +8,10 @@ use super::{name_good, or_empty};
 use crate::checks::Places;
 use crate::read::{Reader, Table};
 use crate::settings::listener as keys;
-use crate::{Credential, Listener, ListenerTls, Secret, Split, TlsMode, User};
+use crate::{
+    ClientCert, ClientCompression, Consistency, Credential, Listener, ListenerTls, ProxyIn, Secret, Split, TlsMode,
+    TlsVersion, User,
+};
 
 pub(super) fn read_all(reader: &mut Reader, root: &Table, places: &mut Places) -> BTreeMap<Arc<str>, Listener> {
     let mut listeners = BTreeMap::new();
@@ -18,6 +21,11 @@ pub(super) fn read_all(reader: &mut Reader, root: &Table, places: &mut Places) -
             address: address.clone().unwrap_or(crate::Address::Tcp { host: "".into(), port: 0 }),
             cluster: or_empty(reader.text(&table, &keys::CLUSTER)),
             split: reader.choice(&table, &keys::SPLIT, Split::ALL, Split::word).unwrap_or(Split::Auto),
+            consistency: reader
+                .choice(&table, &keys::CONSISTENCY, Consistency::ALL, Consistency::word)
+                .unwrap_or(Consistency::Session),
+            consistency_wait: reader.duration(&table, &keys::CONSISTENCY_WAIT),
+            consistency_window: Some(reader.duration(&table, &keys::CONSISTENCY_WINDOW)).filter(|time| !time.is_zero()),
             max_sessions: reader.number(&table, &keys::MAX_SESSIONS),
             max_sessions_per_user: reader.number(&table, &keys::MAX_SESSIONS_PER_USER),
             login_timeout: reader.duration(&table, &keys::LOGIN_TIMEOUT),
@@ -26,8 +34,20 @@ pub(super) fn read_all(reader: &mut Reader, root: &Table, places: &mut Places) -
             max_packet: reader.size(&table, &keys::MAX_PACKET),
             local_infile: reader.flag(&table, &keys::LOCAL_INFILE),
             server_version: reader.text(&table, &keys::SERVER_VERSION),
+            compression: reader
+                .choice(&table, &keys::COMPRESSION, ClientCompression::ALL, ClientCompression::word)
+                .unwrap_or(ClientCompression::All),
+            proxy_protocol: reader
+                .choice(&table, &keys::PROXY_PROTOCOL, ProxyIn::ALL, ProxyIn::word)
+                .unwrap_or(ProxyIn::Off),
+            proxy_protocol_from: reader.networks(&table, &keys::PROXY_PROTOCOL_FROM),
+            keepalive: reader.duration(&table, &keys::KEEPALIVE),
+            user_timeout: reader.duration(&table, &keys::USER_TIMEOUT),
+            backlog: reader.number(&table, &keys::BACKLOG),
+            socket_mode: read_socket_mode(reader, &table),
             tls: read_tls(reader, &table),
         };
+        check_proxy_protocol(reader, &table, &listener);
         if address.is_some() {
             let place = (table.place(&keys::ADDRESS), table.key(&keys::ADDRESS));
             places.listeners.insert(name.clone(), place);
@@ -44,15 +64,55 @@ pub(super) fn read_all(reader: &mut Reader, root: &Table, places: &mut Places) -
     listeners
 }
 
+fn read_socket_mode(reader: &mut Reader, table: &Table) -> u32 {
+    let text = or_empty(reader.text(table, &keys::SOCKET_MODE));
+    let octal = !text.is_empty() && text.bytes().all(|byte| matches!(byte, b'0'..=b'7'));
+    match u32::from_str_radix(&text, 8).ok().filter(|mode| octal && *mode <= 0o777) {
+        Some(mode) => mode,
+        None => {
+            let message = "permissions are octal digits up to 0777, as in \"0770\"";
+            reader.problem(table.place(&keys::SOCKET_MODE), table.key(&keys::SOCKET_MODE), message);
+            0
+        }
+    }
+}
+
+fn check_proxy_protocol(reader: &mut Reader, table: &Table, listener: &Listener) {
+    let (mode, from) = (&keys::PROXY_PROTOCOL, &keys::PROXY_PROTOCOL_FROM);
+    if listener.proxy_protocol == ProxyIn::Off {
+        if table.has(from) {
+            let message = "with proxy_protocol = \"off\" no header is taken, so this list has no effect";
+            reader.warn(table.place(from), table.key(from), message);
+        }
+    } else if matches!(listener.address, crate::Address::Unix(_)) {
+        let message = "a Unix socket has no proxy in front of it that could be told by its address";
+        reader.problem(table.place(mode), table.key(mode), message);
+    } else if !table.has(from) {
+        let message = "`proxy_protocol_from` must name the proxies in front: whoever it names may claim any address";
+        reader.problem(table.place(mode), table.key(mode), message);
+    }
+}
+
 fn read_tls(reader: &mut Reader, parent: &Table) -> ListenerTls {
     let table = reader.table(parent, &keys::TLS);
     let mode = reader.choice(&table, &keys::TLS_MODE, TlsMode::ALL, TlsMode::word).unwrap_or(TlsMode::Optional);
     secrets::paired(reader, &table, &keys::CERT_FILE, &keys::KEY_FILE);
     let tls = ListenerTls {
         mode,
+        min_version: reader
+            .choice(&table, &keys::TLS_MIN_VERSION, TlsVersion::ALL, TlsVersion::word)
+            .unwrap_or(TlsVersion::V12),
         cert: secrets::certificate(reader, &table, &keys::CERT_FILE),
         key: secrets::private_key(reader, &table, &keys::KEY_FILE),
+        client_ca: secrets::certificate(reader, &table, &keys::CLIENT_CA_FILE),
+        client_cert: reader
+            .choice(&table, &keys::CLIENT_CERT, ClientCert::ALL, ClientCert::word)
+            .unwrap_or(ClientCert::Optional),
     };
+    if tls.client_cert == ClientCert::Required && !table.has(&keys::CLIENT_CA_FILE) {
+        let message = "a certificate can be demanded only with `client_ca_file`, which names its authority";
+        reader.problem(table.place(&keys::CLIENT_CERT), table.key(&keys::CLIENT_CERT), message);
+    }
     if tls.cert.is_some() && mode == TlsMode::Off {
         let message = "with mode = \"off\" no certificate is shown, so this file has no effect";
         reader.warn(table.place(&keys::CERT_FILE), table.key(&keys::CERT_FILE), message);
@@ -68,6 +128,7 @@ pub(super) fn read_users(reader: &mut Reader, root: &Table, places: &mut Places)
             max_sessions: reader.number(&table, &keys::USER_MAX_SESSIONS),
             max_connections: reader.number(&table, &keys::USER_MAX_CONNECTIONS),
             split: reader.choice(&table, &keys::USER_SPLIT, Split::ALL, Split::word),
+            consistency: reader.choice(&table, &keys::USER_CONSISTENCY, Consistency::ALL, Consistency::word),
             cluster: reader.text(&table, &keys::USER_CLUSTER),
         };
         if let Some(cluster) = &user.cluster

@@ -21,6 +21,7 @@ pub(super) fn allowed(setting: &Setting) -> Option<String> {
             Some(now.map(|word| format!("\"{}\"", word.word)).collect::<Vec<_>>().join(", "))
         }
         Kind::Address { .. } => Some("\"host:port\", \"[ipv6]:port\", \"unix:/path\"".into()),
+        Kind::Networks => Some("addresses and networks, as in [\"10.0.0.0/8\", \"::1\"]".into()),
         Kind::Text { .. } | Kind::Secret | Kind::Path | Kind::Variable => None,
     }
 }

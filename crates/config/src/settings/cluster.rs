@@ -1,14 +1,25 @@
 //! `[cluster.NAME]` and the tables in it.
 
-use super::{Kind, Section, Setting, Word, count, limit, live, millis, seconds};
-use crate::{ClusterKind, Failover, Heartbeat, ServerTlsMode};
+use super::{Kind, Section, Setting, Unit, Word, count, limit, live, millis, seconds, whole};
+use crate::{ClusterKind, Failover, Heartbeat, ProxyOut, ServerCompression, ServerTlsMode, TlsVersion};
 
 /// `[cluster.NAME]`
 pub static CLUSTER: Section = Section {
     key: "cluster",
     named: true,
     doc: "Servers that hold the same data. At least one cluster with at least one server is needed.",
-    settings: &[&KIND, &FAILOVER, &MAX_LAG, &DOWN_AFTER, &UP_AFTER, &SLOW_START, &ACCOUNTS_REFRESH, &CATALOG_REFRESH],
+    settings: &[
+        &KIND,
+        &FAILOVER,
+        &MAX_LAG,
+        &DOWN_AFTER,
+        &UP_AFTER,
+        &SLOW_START,
+        &ACCOUNTS_REFRESH,
+        &CATALOG_REFRESH,
+        &COMPRESSION,
+        &PROXY_PROTOCOL,
+    ],
     sections: &[&SERVERS, &MONITOR, &POOL, &TLS],
 };
 
@@ -85,6 +96,34 @@ pub static CATALOG_REFRESH: Setting = seconds(
     1,
     86_400,
     "How often the servers are asked which stored functions only read, so that a SELECT with them may go to a replica.",
+);
+
+/// `compression` of a cluster
+pub static COMPRESSION: Setting = live(
+    "compression",
+    Kind::Choice {
+        default: Some(ServerCompression::Off.word()),
+        words: &[
+            Word::new(ServerCompression::Off.word(), "none"),
+            Word::new(ServerCompression::Zlib.word(), "zlib, where the server has it"),
+            Word::new(ServerCompression::Zstd.word(), "zstd, where the server has it (MySQL since 8.0.18)"),
+        ],
+    },
+    "Whether connections to the servers are compressed. It is worth its work over long distances only.",
+);
+/// `proxy_protocol` of a cluster
+pub static PROXY_PROTOCOL: Setting = live(
+    "proxy_protocol",
+    Kind::Choice {
+        default: Some(ProxyOut::Off.word()),
+        words: &[
+            Word::new(ProxyOut::Off.word(), "servers see Sqluice's address"),
+            Word::new(ProxyOut::V1.word(), "as a line of text"),
+            Word::new(ProxyOut::V2.word(), "binary"),
+        ],
+    },
+    "Whether servers are told the client's address by a PROXY header. They must allow it (`proxy_protocol_networks`). \
+     Connections are then shared by clients of the same address only.",
 );
 
 /// `servers.NAME`
@@ -187,11 +226,14 @@ pub static POOL: Section = Section {
         &POOL_MAX_PER_USER,
         &MIN_IDLE,
         &IDLE_TIMEOUT,
+        &SPARE_TIMEOUT,
         &MAX_AGE,
         &WAIT,
         &WAIT_MAX,
         &STATEMENTS_MAX,
         &CONNECT_TIMEOUT,
+        &KEEPALIVE,
+        &USER_TIMEOUT,
     ],
     sections: &[],
 };
@@ -221,6 +263,14 @@ pub static MIN_IDLE: Setting = count(
 /// `idle_timeout_s`
 pub static IDLE_TIMEOUT: Setting =
     seconds("idle_timeout_s", 60, 1, 86_400, "A connection that nothing used for this long is closed.");
+/// `spare_timeout_s`
+pub static SPARE_TIMEOUT: Setting = seconds(
+    "spare_timeout_s",
+    5,
+    1,
+    86_400,
+    "A connection that nothing used for this long is closed if its user has more connections to the server than sessions.",
+);
 /// `max_age_s`
 pub static MAX_AGE: Setting = seconds(
     "max_age_s",
@@ -253,12 +303,34 @@ pub static STATEMENTS_MAX: Setting = count(
 pub static CONNECT_TIMEOUT: Setting =
     millis("connect_timeout_ms", 2_000, 50, 60_000, "Longest time for connecting and logging in to a server.");
 
+/// `keepalive_s` of the pool
+pub static KEEPALIVE: Setting = whole(
+    "keepalive_s",
+    Unit::Seconds,
+    15,
+    0,
+    7_200,
+    Some("never"),
+    "After so much silence TCP asks whether the server is still there; after twice as much the connection is lost.",
+);
+/// `user_timeout_ms` of the pool
+pub static USER_TIMEOUT: Setting = whole(
+    "user_timeout_ms",
+    Unit::Millis,
+    0,
+    0,
+    3_600_000,
+    Some("the system's own limit"),
+    "A server that takes nothing of what was sent to it for this long is lost. TCP counts one that is busy and does not read \
+     as well, such as a long LOAD DATA that waits for a lock; the monitor finds one that is gone.",
+);
+
 /// `tls`
 pub static TLS: Section = Section {
     key: "tls",
     named: false,
     doc: "TLS towards the servers.",
-    settings: &[&TLS_MODE, &CA_FILE, &CERT_FILE, &KEY_FILE],
+    settings: &[&TLS_MODE, &TLS_MIN_VERSION, &CA_FILE, &CERT_FILE, &KEY_FILE],
     sections: &[],
 };
 
@@ -276,6 +348,12 @@ pub static TLS_MODE: Setting = live(
         ],
     },
     "Whether connections to servers are encrypted, and how strictly certificates are checked.",
+);
+/// `min_version` of a cluster's `tls`
+pub static TLS_MIN_VERSION: Setting = live(
+    "min_version",
+    Kind::Choice { default: Some(TlsVersion::V12.word()), words: super::listener::TLS_VERSIONS },
+    "The lowest version of TLS that is spoken with servers.",
 );
 /// `ca_file`
 pub static CA_FILE: Setting = live(

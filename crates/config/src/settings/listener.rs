@@ -1,7 +1,7 @@
 //! `[listener.NAME]` and `[user.NAME]`.
 
-use super::{Kind, Section, Setting, Word, count, limit, live, millis, seconds};
-use crate::{Split, TlsMode};
+use super::{Kind, Section, Setting, Unit, Word, count, limit, live, millis, seconds, whole};
+use crate::{ClientCert, ClientCompression, Consistency, ProxyIn, Split, TlsMode, TlsVersion};
 
 /// `[listener.NAME]`
 pub static LISTENER: Section = Section {
@@ -12,6 +12,9 @@ pub static LISTENER: Section = Section {
         &ADDRESS,
         &CLUSTER,
         &SPLIT,
+        &CONSISTENCY,
+        &CONSISTENCY_WAIT,
+        &CONSISTENCY_WINDOW,
         &MAX_SESSIONS,
         &MAX_SESSIONS_PER_USER,
         &LOGIN_TIMEOUT,
@@ -20,6 +23,13 @@ pub static LISTENER: Section = Section {
         &MAX_PACKET,
         &LOCAL_INFILE,
         &SERVER_VERSION,
+        &COMPRESSION,
+        &PROXY_PROTOCOL,
+        &PROXY_PROTOCOL_FROM,
+        &KEEPALIVE,
+        &USER_TIMEOUT,
+        &BACKLOG,
+        &SOCKET_MODE,
     ],
     sections: &[&TLS],
 };
@@ -40,6 +50,10 @@ pub static CLUSTER: Setting =
         .required()
         .example("\"main\"");
 
+/// Versions of TLS.
+pub(super) const TLS_VERSIONS: &[Word] =
+    &[Word::new(TlsVersion::V12.word(), "TLS 1.2 and 1.3"), Word::new(TlsVersion::V13.word(), "TLS 1.3 only")];
+
 const SPLIT_WORDS: &[Word] = &[
     Word::new(Split::Auto.word(), "reads outside transactions go to replicas, all else to the primary"),
     Word::new(Split::Primary.word(), "all goes to the primary"),
@@ -49,6 +63,39 @@ const SPLIT_WORDS: &[Word] = &[
 /// `split`
 pub static SPLIT: Setting =
     live("split", Kind::Choice { default: Some(Split::Auto.word()), words: SPLIT_WORDS }, "Where statements go.");
+const CONSISTENCY_WORDS: &[Word] = &[
+    Word::new(
+        Consistency::Session.word(),
+        "what its session has written: on a replica that has it, else on the primary",
+    ),
+    Word::new(Consistency::None.word(), "nothing in particular: a replica may be as far behind as `max_lag_ms` allows"),
+];
+
+/// `consistency`
+pub static CONSISTENCY: Setting = live(
+    "consistency",
+    Kind::Choice { default: Some(Consistency::Session.word()), words: CONSISTENCY_WORDS },
+    "What a read is sure to see.",
+);
+/// `consistency_wait_ms`
+pub static CONSISTENCY_WAIT: Setting = millis(
+    "consistency_wait_ms",
+    0,
+    0,
+    60_000,
+    "How long a read waits for a replica that has what it is sure to see, before it goes to the primary.",
+);
+/// `consistency_window_ms`
+pub static CONSISTENCY_WINDOW: Setting = whole(
+    "consistency_window_ms",
+    Unit::Millis,
+    0,
+    0,
+    86_400_000,
+    Some("as long as the cluster's `max_lag_ms`"),
+    "How long a session's reads stay on the primary behind a write of which the server tells no position, because it has \
+     no binary log or no GTIDs.",
+);
 /// `max_sessions`
 pub static MAX_SESSIONS: Setting = count(
     "max_sessions",
@@ -88,8 +135,8 @@ pub static MAX_PACKET: Setting = live(
 /// `local_infile`
 pub static LOCAL_INFILE: Setting = live(
     "local_infile",
-    Kind::Flag { default: false },
-    "Whether LOAD DATA LOCAL INFILE, by which a server reads a client's files, is let through.",
+    Kind::Flag { default: true },
+    "Whether LOAD DATA LOCAL INFILE is let through. A server that asks for a client's file behind any other statement is refused in any case.",
 );
 /// `server_version`
 pub static SERVER_VERSION: Setting = live(
@@ -99,12 +146,88 @@ pub static SERVER_VERSION: Setting = live(
 )
 .example("\"10.11.6-MariaDB\"");
 
+/// `compression` of a listener
+pub static COMPRESSION: Setting = live(
+    "compression",
+    Kind::Choice {
+        default: Some(ClientCompression::All.word()),
+        words: &[
+            Word::new(ClientCompression::All.word(), "zlib, and zstd where the servers are MySQL"),
+            Word::new(ClientCompression::Zlib.word(), "zlib"),
+            Word::new(ClientCompression::Zstd.word(), "zstd where the servers are MySQL"),
+            Word::new(ClientCompression::Off.word(), "none"),
+        ],
+    },
+    "Which compression clients are offered. Only a client that asks for it gets it.",
+);
+/// `proxy_protocol` of a listener
+pub static PROXY_PROTOCOL: Setting = live(
+    "proxy_protocol",
+    Kind::Choice {
+        default: Some(ProxyIn::Off.word()),
+        words: &[
+            Word::new(ProxyIn::Off.word(), "no header is taken"),
+            Word::new(
+                ProxyIn::Optional.word(),
+                "addresses in `proxy_protocol_from` may send one, as with MariaDB's servers",
+            ),
+            Word::new(ProxyIn::Required.word(), "addresses in `proxy_protocol_from` must send one"),
+        ],
+    },
+    "Whether a proxy in front tells the client's address by a PROXY header, version 1 or 2.",
+);
+/// `proxy_protocol_from`
+pub static PROXY_PROTOCOL_FROM: Setting = live(
+    "proxy_protocol_from",
+    Kind::Networks,
+    "The proxies in front whose PROXY headers are believed. From other addresses a header is refused.",
+)
+.example("[\"10.0.0.0/8\"]");
+/// `keepalive_s` of a listener
+pub static KEEPALIVE: Setting = whole(
+    "keepalive_s",
+    Unit::Seconds,
+    15,
+    0,
+    7_200,
+    Some("never"),
+    "After so much silence TCP asks whether the client is still there; after twice as much the session ends.",
+);
+/// `user_timeout_ms` of a listener
+pub static USER_TIMEOUT: Setting = whole(
+    "user_timeout_ms",
+    Unit::Millis,
+    0,
+    0,
+    3_600_000,
+    Some("the system's own limit"),
+    "A client that takes nothing of what was sent to it for this long is gone. TCP counts one that is there and does not \
+     read as well: with a limit below the servers' net_write_timeout (which drivers raise to stream large results), a client \
+     that pauses is cut off.",
+);
+/// `backlog`
+pub static BACKLOG: Setting = count(
+    "backlog",
+    4_096,
+    1,
+    65_535,
+    "Clients that may wait in the kernel to be accepted; `net.core.somaxconn` may be less.",
+)
+.restart();
+/// `socket_mode`
+pub static SOCKET_MODE: Setting = live(
+    "socket_mode",
+    Kind::Text { default: Some("0777"), max: 4 },
+    "Permissions of a Unix socket's file, in octal. Who may write it may connect.",
+)
+.restart();
+
 /// `tls` of a listener
 pub static TLS: Section = Section {
     key: "tls",
     named: false,
     doc: "TLS towards clients. Without `cert_file` a certificate is made at start, which encrypts but proves nothing.",
-    settings: &[&TLS_MODE, &CERT_FILE, &KEY_FILE],
+    settings: &[&TLS_MODE, &TLS_MIN_VERSION, &CERT_FILE, &KEY_FILE, &CLIENT_CA_FILE, &CLIENT_CERT],
     sections: &[],
 };
 
@@ -121,6 +244,12 @@ pub static TLS_MODE: Setting = live(
     },
     "Whether clients may or must encrypt.",
 );
+/// `min_version` of a listener's `tls`
+pub static TLS_MIN_VERSION: Setting = live(
+    "min_version",
+    Kind::Choice { default: Some(TlsVersion::V12.word()), words: TLS_VERSIONS },
+    "The lowest version of TLS that is spoken with clients.",
+);
 /// `cert_file` of a listener
 pub static CERT_FILE: Setting =
     live("cert_file", Kind::Path, "Certificate chain (PEM) that clients see. Needs `key_file`.")
@@ -128,6 +257,27 @@ pub static CERT_FILE: Setting =
 /// `key_file` of a listener
 pub static KEY_FILE: Setting =
     live("key_file", Kind::Path, "Private key (PEM) of `cert_file`.").example("\"/etc/sqluice/server.key\"");
+/// `client_ca_file` of a listener
+pub static CLIENT_CA_FILE: Setting = live(
+    "client_ca_file",
+    Kind::Path,
+    "Certificate authorities (PEM) for clients' certificates, which accounts with REQUIRE X509, SUBJECT or ISSUER need. Clients \
+     without a certificate are let in to other accounts. Without it no certificate is asked for.",
+)
+.example("\"/etc/sqluice/clients-ca.pem\"");
+
+/// `client_cert`
+pub static CLIENT_CERT: Setting = live(
+    "client_cert",
+    Kind::Choice {
+        default: Some(ClientCert::Optional.word()),
+        words: &[
+            Word::new(ClientCert::Optional.word(), "accounts that require one decide"),
+            Word::new(ClientCert::Required.word(), "every client that uses TLS must show one"),
+        ],
+    },
+    "Whether a client must show a certificate of `client_ca_file`.",
+);
 
 /// `[user.NAME]`
 pub static USER: Section = Section {
@@ -143,6 +293,7 @@ pub static USER: Section = Section {
         &USER_MAX_SESSIONS,
         &USER_MAX_CONNECTIONS,
         &USER_SPLIT,
+        &USER_CONSISTENCY,
         &USER_CLUSTER,
     ],
     sections: &[],
@@ -185,6 +336,13 @@ pub static USER_SPLIT: Setting = live(
     "Where this user's statements go. Without it, as the listener says.",
 )
 .example("\"primary\"");
+/// `consistency` of a user
+pub static USER_CONSISTENCY: Setting = live(
+    "consistency",
+    Kind::Choice { default: None, words: CONSISTENCY_WORDS },
+    "What this user's reads are sure to see. Without it, as the listener says.",
+)
+.example("\"none\"");
 /// `cluster` of a user
 pub static USER_CLUSTER: Setting =
     live("cluster", Kind::Text { default: None, max: 64 }, "The only cluster this user may use. Without it, any.")

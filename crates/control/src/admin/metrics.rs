@@ -99,6 +99,8 @@ fn sessions(page: &mut Page, workers: &[Arc<WorkerStats>]) {
     gauge(page, HOLDING, |worker| &worker.holding);
     counter(page, HELD, |worker| &worker.held);
     counter(page, HOLD_TIMEOUTS, |worker| &worker.hold_timeouts);
+    counter(page, REPLICA_WAITS, |worker| &worker.replica_waits);
+    counter(page, REPLICA_WAIT_TIMEOUTS, |worker| &worker.replica_wait_timeouts);
     gauge(page, WAITING, |worker| &worker.waiting);
     counter(page, WAITED, |worker| &worker.waited);
     counter(page, WAIT_TIMEOUTS, |worker| &worker.wait_timeouts);
@@ -236,6 +238,16 @@ fn views(page: &mut Page, clusters: &Clusters) {
         for (server, figures) in &status.figures().servers {
             if let Some(value) = figures.lag {
                 lag.sample(&[name, server], value.as_secs_f64());
+            }
+        }
+    }
+    let mut age = family(page, POSITION_AGE);
+    for (name, view) in &views {
+        let Some(status) = clusters.get(*name) else { continue };
+        let positions = status.published.positions.load();
+        for server in view.servers.iter() {
+            if let Some(position) = positions.of(server.id) {
+                age.sample(&[name, &server.name], position.asked.elapsed().as_secs_f64());
             }
         }
     }

@@ -1,18 +1,26 @@
 //! Reading the servers' accounts.
 
-use cluster::accounts::rows::{UserRow, from_global_priv};
+use cluster::accounts::rows::{PasswordAge, UserRow, from_global_priv};
 use cluster::accounts::{Account, Accounts};
 use net::query::{Client, QueryError, ResultSet};
 
 use super::dialect::Dialect;
 use super::link::is_denied;
 
-const MARIADB: &str = "SELECT Host, User, Priv FROM mysql.global_priv";
+const MARIADB: &str = "SELECT Host, User, Priv, @@default_password_lifetime AS DaysMax, UNIX_TIMESTAMP() AS Now \
+     FROM mysql.global_priv";
 /// The view of MariaDB, for who may read it but not the table below it; it does not tell which accounts are locked, and
 /// of several ways to log in it tells one.
-const MARIADB_VIEW: &str = "SELECT Host, User, plugin, authentication_string, ssl_type, 'N' AS account_locked FROM mysql.user \
+const MARIADB_VIEW: &str = "SELECT Host, User, plugin, authentication_string, ssl_type, \
+     ssl_cipher, x509_issuer, x509_subject, 'N' AS account_locked, password_expired AS Expired FROM mysql.user \
      WHERE is_role = 'N'";
-const MYSQL: &str = "SELECT Host, User, plugin, authentication_string, ssl_type, account_locked FROM mysql.user";
+const MYSQL: &str = "SELECT Host, User, plugin, authentication_string, ssl_type, ssl_cipher, x509_issuer, x509_subject, \
+     account_locked, IF(password_expired = 'Y' OR (COALESCE(password_lifetime, @@default_password_lifetime) > 0 AND \
+     password_last_changed + INTERVAL COALESCE(password_lifetime, @@default_password_lifetime) DAY < NOW()), 'Y', 'N') \
+     AS Expired FROM mysql.user";
+/// For a monitor that was given the right to these columns only.
+const MYSQL_FEWER: &str = "SELECT Host, User, plugin, authentication_string, IF(ssl_type = 'SPECIFIED', 'UNKNOWN', ssl_type) \
+     AS ssl_type, account_locked FROM mysql.user";
 
 /// The accounts, and complaints about rows that could not be understood.
 pub(crate) struct Loaded {
@@ -28,7 +36,7 @@ pub(crate) async fn load(client: &mut Client, dialect: Dialect, number: u64) -> 
     let mut denied = None;
     let setting = client.query_one("SELECT @@skip_name_resolve").await?;
     let resolves_names = setting.scalar().as_deref() == Some("0");
-    let statements: &[&str] = if dialect.mariadb { &[MARIADB, MARIADB_VIEW] } else { &[MYSQL] };
+    let statements: &[&str] = if dialect.mariadb { &[MARIADB, MARIADB_VIEW] } else { &[MYSQL, MYSQL_FEWER] };
     for statement in statements {
         match client.query_one(statement).await {
             Ok(answer) => return Ok(read(&answer, number, resolves_names)),
@@ -49,7 +57,9 @@ fn read(answer: &ResultSet, number: u64, resolves_names: bool) -> Loaded {
         let text = |column: &str| answer.text(row, column).unwrap_or_default();
         let (host, user) = (text("Host"), text("User"));
         if let Some(privileges) = answer.text(row, "Priv") {
-            match from_global_priv(&host, &user, &privileges) {
+            let number = |column: &str| text(column).parse().unwrap_or(0);
+            let age = PasswordAge { days_max: number("DaysMax"), now: number("Now") };
+            match from_global_priv(&host, &user, &privileges, age) {
                 Ok(account) => accounts.extend(account),
                 Err(complaint) => complaints.push(complaint),
             }
@@ -61,7 +71,11 @@ fn read(answer: &ResultSet, number: u64, resolves_names: bool) -> Loaded {
             plugin: &text("plugin"),
             authentication_string: &text("authentication_string"),
             ssl_type: &text("ssl_type"),
+            ssl_cipher: &text("ssl_cipher"),
+            x509_issuer: &text("x509_issuer"),
+            x509_subject: &text("x509_subject"),
             locked: text("account_locked").eq_ignore_ascii_case("y"),
+            expired: text("Expired").eq_ignore_ascii_case("y"),
         };
         accounts.push(row.account());
     }
@@ -70,7 +84,7 @@ fn read(answer: &ResultSet, number: u64, resolves_names: bool) -> Loaded {
 
 #[cfg(test)]
 mod tests {
-    use cluster::accounts::Verifier;
+    use cluster::accounts::{TlsDemand, Verifier};
 
     use super::*;
     use crate::monitor::dialect::tests::table;
@@ -108,7 +122,7 @@ mod tests {
             true,
         );
         let [app, gone] = &loaded.accounts.accounts[..] else { panic!("{:?}", loaded.accounts) };
-        assert_eq!(app.verifiers, [Verifier::CachingSha2]);
-        assert!(app.tls_required && !app.locked && !gone.tls_required && gone.locked);
+        assert_eq!(app.verifiers, [Verifier::CachingSha2(None)]);
+        assert!(app.tls == TlsDemand::Tls && !app.locked && gone.tls == TlsDemand::None && gone.locked);
     }
 }

@@ -1,8 +1,9 @@
 //! Reading the servers' dictionaries: collations, stored functions, global variables.
 
 mod functions;
+mod session_variables;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use cluster::catalog::{Catalog, Collation};
 use net::query::{Client, QueryError, ResultSet};
@@ -17,6 +18,8 @@ const VALUE_BYTES_MAX: usize = 4096;
 pub(crate) struct Loaded {
     pub(crate) catalog: Catalog,
     pub(crate) incomplete: Option<String>,
+    /// Variables that every session has a value of its own of.
+    pub(crate) session_variables: Vec<String>,
 }
 
 /// Reads everything.
@@ -25,15 +28,31 @@ pub(crate) struct Loaded {
 /// The connection broke, or the server refuses what every user may ask.
 pub(crate) async fn load(client: &mut Client, dialect: Dialect) -> Result<Loaded, QueryError> {
     let collations = read_collations(&client.query_one(collations_statement(dialect)).await?);
-    let globals = read_globals(&client.query_one("SHOW GLOBAL VARIABLES").await?);
+    let globals = load_globals(client).await?;
+    let session_variables = session_variables::read(client, dialect).await?;
     let (functions, incomplete) = load_functions(client, dialect).await?;
     let functions_complete = incomplete.is_none();
-    Ok(Loaded { catalog: Catalog { number: 0, collations, functions, functions_complete, globals }, incomplete })
+    let catalog =
+        Catalog { number: 0, collations, functions, functions_complete, globals, uneven: BTreeMap::default() };
+    Ok(Loaded { catalog, incomplete, session_variables })
+}
+
+/// Reads a server's global variables.
+///
+/// # Errors
+/// The connection broke.
+pub(crate) async fn load_globals(client: &mut Client) -> Result<HashMap<String, String>, QueryError> {
+    Ok(read_globals(&client.query_one("SHOW GLOBAL VARIABLES").await?))
 }
 
 /// MariaDB 10.10 has collations that fit several character sets; which id they have with which stands in another table.
+/// From 11.2 on that marks as defaults what `character_set_collations` makes such; asked for are the built-in ones.
 fn collations_statement(dialect: Dialect) -> &'static str {
-    if dialect.mariadb && dialect.number >= 101_001 {
+    if dialect.mariadb && dialect.number >= 110_201 {
+        "SET STATEMENT character_set_collations = '' FOR \
+         SELECT ID, CHARACTER_SET_NAME, FULL_COLLATION_NAME AS NAME, IS_DEFAULT \
+         FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY"
+    } else if dialect.mariadb && dialect.number >= 101_001 {
         "SELECT ID, CHARACTER_SET_NAME, FULL_COLLATION_NAME AS NAME, IS_DEFAULT \
          FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY"
     } else {
@@ -138,7 +157,8 @@ mod tests {
     #[test]
     fn the_statement_for_collations_fits_the_server() {
         let ask = |mariadb, number| collations_statement(Dialect { mariadb, number });
-        assert!(ask(true, 101_106).contains("APPLICABILITY"));
+        assert!(ask(true, 101_106).contains("APPLICABILITY") && !ask(true, 101_106).contains("SET STATEMENT"));
+        assert!(ask(true, 110_806).contains("APPLICABILITY") && ask(true, 110_806).contains("SET STATEMENT"));
         assert!(!ask(true, 100_600).contains("APPLICABILITY"));
         assert!(!ask(false, 90_700).contains("APPLICABILITY"));
     }

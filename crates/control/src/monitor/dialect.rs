@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use cluster::gtid::Applied;
+use cluster::gtid::mariadb::Gtids;
+use cluster::gtid::mysql::GtidSet;
 use cluster::observation::{Channel, Facts, Greeting, Receiver, Replication};
 use net::query::ResultSet;
 use wire::Capabilities;
@@ -55,11 +58,21 @@ impl Dialect {
         if self.mariadb {
             "SELECT @@server_id AS server_id, @@hostname AS hostname, @@port AS port, @@report_host AS report_host, \
              @@report_port AS report_port, @@read_only AS read_only, 0 AS super_read_only, \
-             @@gtid_current_pos AS gtid_executed"
+             @@gtid_current_pos AS gtid_executed, @@gtid_slave_pos AS gtid_replicated, @@log_bin AS log_bin"
         } else {
             "SELECT @@server_id AS server_id, @@hostname AS hostname, @@port AS port, @@report_host AS report_host, \
              @@report_port AS report_port, @@read_only AS read_only, @@super_read_only AS super_read_only, \
-             @@global.gtid_executed AS gtid_executed"
+             @@global.gtid_executed AS gtid_executed, @@global.gtid_mode AS gtid_mode, @@log_bin AS log_bin"
+        }
+    }
+
+    /// What [`read_position`] reads, and nothing else.
+    pub(crate) fn position(self) -> &'static str {
+        if self.mariadb {
+            "SELECT @@server_id AS server_id, @@gtid_current_pos AS gtid_executed, \
+             @@gtid_slave_pos AS gtid_replicated, @@log_bin AS log_bin"
+        } else {
+            "SELECT @@global.gtid_executed AS gtid_executed, @@global.gtid_mode AS gtid_mode, @@log_bin AS log_bin"
         }
     }
 
@@ -91,6 +104,25 @@ pub(crate) fn read_facts(greeting: Greeting, answer: &ResultSet, replication: Re
         replication,
         heartbeat_lag: None,
     })
+}
+
+/// What the server has applied, and whether it tells the position of each write: its binary log is on, and on MySQL GTIDs
+/// are. `None` when it has no position that could be compared.
+pub(crate) fn read_position(dialect: Dialect, answer: &ResultSet) -> Option<(Applied, bool)> {
+    let text = |column: &str| answer.text(0, column);
+    let logs = is_on(&text("log_bin")?);
+    if dialect.mariadb {
+        let gtids = |column: &str| Gtids::parse(&text(column)?);
+        let server = text("server_id")?.parse().ok()?;
+        let applied =
+            Applied::MariaDb { server, replicated: gtids("gtid_replicated")?, current: gtids("gtid_executed")? };
+        return Some((applied, logs));
+    }
+    let mode = text("gtid_mode")?;
+    if !mode.eq_ignore_ascii_case("on") && !mode.eq_ignore_ascii_case("on_permissive") {
+        return None;
+    }
+    Some((Applied::MySql(GtidSet::parse(&text("gtid_executed")?)?), logs))
 }
 
 /// Any value but these refuses writes: MariaDB 12 has more than one way of being read-only.
@@ -135,6 +167,7 @@ pub(crate) fn read_replication(answer: &ResultSet) -> Replication {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use cluster::gtid::Written;
     use net::query::Column;
 
     use super::*;
@@ -231,6 +264,27 @@ pub(crate) mod tests {
         let answer = table("Source_Host|Replica_IO_Running\n|No");
         assert_eq!(read_replication(&answer), Replication::Channels(vec![]));
         assert_eq!(read_replication(&ResultSet::default()), Replication::Channels(vec![]));
+    }
+
+    #[test]
+    fn positions_are_read() {
+        let maria = Dialect { mariadb: true, number: 101_106 };
+        let told = |text: &str| read_position(maria, &table(text));
+        let columns = "server_id|gtid_executed|gtid_replicated|log_bin";
+        let (applied, logs) = told(&format!("{columns}\n2|0-1-5,1-2-9|0-1-5|1")).unwrap();
+        assert!(logs && applied.has(&Written::parse(true, "0-1-5,1-2-9").unwrap()));
+        assert!(!told(&format!("{columns}\n2|||0")).unwrap().1);
+        assert_eq!(told(&format!("{columns}\n2|what|0-1-5|1")), None);
+        assert_eq!(told("server_id\n2"), None);
+        let mysql = Dialect { mariadb: false, number: 80_402 };
+        let told = |mode: &str| {
+            let answer =
+                table(&format!("gtid_executed|gtid_mode|log_bin\n6aa342cb-e4ff-11f1-87a0-02fc00000001:1-5|{mode}|1"));
+            read_position(mysql, &answer)
+        };
+        let write = Written::parse(false, "6aa342cb-e4ff-11f1-87a0-02fc00000001:5").unwrap();
+        assert!(told("ON").is_some_and(|(applied, logs)| logs && applied.has(&write)));
+        assert!(told("ON_PERMISSIVE").is_some() && told("OFF").is_none() && told("OFF_PERMISSIVE").is_none());
     }
 
     #[test]

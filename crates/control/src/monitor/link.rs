@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::observation::{Failure, FailureClass};
-use net::client::{Cause, ConnectError, Phase, Target};
+use net::client::{Announce, Cause, ConnectError, Phase, Target};
 use net::query::{Client, Limits, QueryError};
 use net::stream::Keepalive;
 use net::tls::ClientTls;
 use wire::auth::Credential;
 use wire::handshake::HandshakeError;
+use wire::proxy_header::Version;
 
 /// How to reach a server as the monitor.
 #[derive(Clone)]
@@ -18,6 +19,8 @@ pub(crate) struct Way {
     pub(crate) tls: ClientTls,
     pub(crate) user: Arc<str>,
     pub(crate) password: config::Secret,
+    /// Servers that are told clients' addresses are told that this is nobody's connection.
+    pub(crate) announce: Option<Version>,
 }
 
 impl Way {
@@ -28,6 +31,8 @@ impl Way {
             timeout: connect,
             tls: self.tls.clone(),
             keepalive: Keepalive::default(),
+            compression: None,
+            announce: self.announce.map(|version| Announce { version, client: None }),
         };
         let login = net::query::login(&self.user, Credential::password(self.password.expose()));
         let mut client = Client::connect(&target, login, limits).await.map_err(|error| connect_failure(&error))?;

@@ -1,9 +1,11 @@
 //! When accounts and dictionaries are read, and what becomes of them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster::accounts::Accounts;
+use cluster::catalog::Catalog;
 use cluster::published::Published;
 use cluster::view::ServerId;
 use net::query::{Client, Limits};
@@ -21,6 +23,10 @@ const RETRY: Duration = Duration::from_secs(5);
 /// Longest wait for one answer; a reading asks a handful of things.
 const LIMITS: Limits = Limits { reply_bytes_max: 64 << 20, timeout: Duration::from_secs(10) };
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A replica that takes longer is left out until the next reading.
+const CONNECT_TIMEOUT_REPLICA: Duration = Duration::from_millis(500);
+/// Time between two readings of the catalog that a change asked for.
+const CATALOG_THROTTLE: Duration = Duration::from_millis(50);
 
 /// A reading's outcome; the error is in words.
 pub(crate) enum Done {
@@ -56,6 +62,8 @@ pub(crate) struct Loads {
     wanted: bool,
     accounts_every: Duration,
     catalog_every: Duration,
+    /// The request for a catalog that the reading under way answers.
+    catalog_request: u64,
     /// Whose dictionaries were read last.
     catalog_of: Option<ServerId>,
     done: (mpsc::Sender<Done>, mpsc::Receiver<Done>),
@@ -72,6 +80,7 @@ impl Loads {
             wanted: false,
             accounts_every: Duration::ZERO,
             catalog_every: Duration::ZERO,
+            catalog_request: 0,
             catalog_of: None,
             done: mpsc::channel(2),
         }
@@ -113,12 +122,18 @@ impl Loads {
             self.catalog_of = primary;
             self.catalog.due = None;
         }
-        if self.catalog.is_due(now) && !sources.is_empty() {
+        let wanted = !self.published.catalog_is_fresh() && self.catalog.task.is_none();
+        let rested = self.catalog.started.is_none_or(|started| now >= started + CATALOG_THROTTLE);
+        if (self.catalog.is_due(now) || wanted && rested) && !sources.is_empty() {
             let (sources, done) = (sources.to_vec(), self.done.0.clone());
+            let before = self.published.catalog.load_full();
+            self.catalog_request = self.published.catalog_request();
             self.catalog.started = Some(now);
             self.catalog.task = Some(own(async move {
-                let _ = done.send(Done::Catalog(read_catalog(&sources).await)).await;
+                let _ = done.send(Done::Catalog(read_catalog(&sources, &before).await)).await;
             }));
+        } else if wanted && !rested {
+            self.catalog.due = self.catalog.started.map(|started| started + CATALOG_THROTTLE);
         }
     }
 
@@ -181,6 +196,7 @@ impl Loads {
                 tell(&self.cluster, &mut self.catalog.told, "the catalog could not be read", &why);
             }
         }
+        self.published.catalog_was_read(self.catalog_request);
     }
 }
 
@@ -208,18 +224,35 @@ async fn read_accounts(sources: &[Way], number: u64) -> Result<accounts::Loaded,
     Err(problem)
 }
 
-async fn read_catalog(sources: &[Way]) -> Result<catalog::Loaded, String> {
+async fn read_catalog(sources: &[Way], before: &Catalog) -> Result<catalog::Loaded, String> {
     let mut problem = String::new();
-    for source in sources {
+    for (index, source) in sources.iter().enumerate() {
         match connect(source).await {
             Ok((mut client, dialect)) => match catalog::load(&mut client, dialect).await {
-                Ok(loaded) => return Ok(loaded),
+                Ok(mut loaded) => {
+                    let others = read_globals(&sources[index + 1..]).await;
+                    let names = loaded.session_variables.iter().map(String::as_str);
+                    loaded.catalog.find_uneven(before, &others, names);
+                    return Ok(loaded);
+                }
                 Err(error) => problem = query_failure(&error).text.to_string(),
             },
             Err(why) => problem = why,
         }
     }
     Err(problem)
+}
+
+/// The global variables of those servers that answer.
+async fn read_globals(servers: &[Way]) -> Vec<HashMap<String, String>> {
+    let mut globals = Vec::new();
+    for server in servers {
+        let Ok(mut client) = server.open(CONNECT_TIMEOUT_REPLICA, LIMITS).await else { continue };
+        if let Ok(read) = catalog::load_globals(&mut client).await {
+            globals.push(read);
+        }
+    }
+    globals
 }
 
 async fn connect(source: &Way) -> Result<(Client, Dialect), String> {

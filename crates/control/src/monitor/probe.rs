@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use cluster::gtid::Applied;
 use cluster::observation::{Facts, Failure, FailureClass, Replication, Seen};
 use cluster::view::ServerId;
 use net::query::{Client, Limits};
@@ -37,6 +38,14 @@ pub(crate) struct Probed {
     pub(crate) id: ServerId,
     pub(crate) seen: Seen,
     pub(crate) took: Duration,
+    /// What it has applied, if it was asked; see [`dialect::read_position`].
+    pub(crate) told: Option<Told>,
+}
+
+/// What a server told of its position, and when it was asked.
+pub(crate) struct Told {
+    pub(crate) position: Option<(Applied, bool)>,
+    pub(crate) asked: Instant,
 }
 
 /// What is kept between probes.
@@ -64,11 +73,11 @@ impl Prober {
                 }
             };
             let refused = matches!(&outcome, Err(failure) if failure.class == FailureClass::Login);
-            let seen = match outcome {
-                Ok(facts) => Seen::Facts(Box::new(facts)),
-                Err(failure) => Seen::Failure(failure),
+            let (seen, told) = match outcome {
+                Ok((facts, told)) => (Seen::Facts(Box::new(facts)), Some(told)),
+                Err(failure) => (Seen::Failure(failure), None),
             };
-            if self.results.send(Probed { id: self.id, seen, took: started.elapsed() }).await.is_err() {
+            if self.results.send(Probed { id: self.id, seen, took: started.elapsed(), told }).await.is_err() {
                 return;
             }
             let wait = if refused { self.interval.max(LOGIN_RETRY) } else { self.interval };
@@ -80,7 +89,7 @@ impl Prober {
         }
     }
 
-    async fn probe(&self, kept: &mut Kept) -> Result<Facts, Failure> {
+    async fn probe(&self, kept: &mut Kept) -> Result<(Facts, Told), Failure> {
         if kept.client.is_some() {
             match self.ask(kept).await {
                 // A lost connection need not be a lost server: it may have been killed or timed out.
@@ -105,13 +114,15 @@ impl Prober {
         facts
     }
 
-    async fn ask(&self, kept: &mut Kept) -> Result<Facts, Failure> {
+    async fn ask(&self, kept: &mut Kept) -> Result<(Facts, Told), Failure> {
         let Some(client) = kept.client.as_mut() else {
             return Err(Failure { class: FailureClass::Lost, text: "no connection".into() });
         };
         let greeting = dialect::greeting(client.greeting());
         let dialect = Dialect::of(&greeting);
+        let asked = Instant::now();
         let answer = client.query_one(dialect.facts()).await.map_err(|error| query_failure(&error))?;
+        let told = Told { position: dialect::read_position(dialect, &answer), asked };
         let resolved = client.stream().peer_addr();
         let (replication, usable) = match client.query_one(dialect.replication()).await {
             Ok(status) => (dialect::read_replication(&status), true),
@@ -139,7 +150,7 @@ impl Prober {
         if !usable {
             kept.client = None;
         }
-        Ok(facts)
+        Ok((facts, told))
     }
 }
 

@@ -99,7 +99,7 @@ async fn plain_connections_move_between_runtimes_and_tls_ones_come_back() {
 
     let server = ServerTls::self_made(&[]).unwrap();
     let (at_client, mut at_server) = shake(&server, &client(TlsMode::Required, None), "localhost").await.unwrap();
-    let Err(DetachError::Tls(mut back)) = at_client.detach() else { panic!("a TLS stream left its runtime") };
+    let Err(DetachError::Stays(mut back)) = at_client.detach() else { panic!("a TLS stream left its runtime") };
     back.write_all(b"x").await.unwrap();
     back.flush().await.unwrap();
     assert_eq!(at_server.read_u8().await.unwrap(), b'x');
@@ -145,4 +145,10 @@ fn files_that_are_no_use_are_named_with_the_reason() {
         ..ClientTlsOptions::default()
     };
     assert!(matches!(ClientTls::new(&no_ca), Err(TlsError::File { .. })));
+}
+
+#[test]
+fn every_cipher_suite_has_openssls_name() {
+    let names: Vec<_> = provider().cipher_suites.iter().map(|suite| openssl_name(suite.suite())).collect();
+    assert!(names.iter().all(|name| !name.is_empty()), "{names:?}");
 }

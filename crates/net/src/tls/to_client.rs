@@ -7,16 +7,42 @@ use std::sync::Arc;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
 use tokio_rustls::TlsAcceptor;
 
 use super::self_made::SelfMade;
-use super::{Pem, TlsError, configuration, file_error, handshake_error, provider, read_certificates, read_key};
+use super::{
+    Pem, TlsError, TlsVersion, configuration, file_error, handshake_error, provider, read_certificates, read_key,
+    read_roots,
+};
 use crate::Stream;
+
+/// Whether clients are asked for a certificate.
+#[derive(Clone, Debug, Default)]
+pub enum ClientCertificates {
+    /// No.
+    #[default]
+    NotAsked,
+    /// A client may show one of these authorities; one of another is refused.
+    Optional(Pem),
+    /// A client must show one of these authorities.
+    Required(Pem),
+}
+
+/// What [`ServerTls::with`] is made from, beside a certificate.
+#[derive(Clone, Debug, Default)]
+pub struct ServerTlsOptions {
+    /// The lowest version that is spoken.
+    pub min_version: TlsVersion,
+    /// Certificates of clients.
+    pub clients: ClientCertificates,
+}
 
 /// What a listener offers to its clients. Cheap to clone; sessions may be resumed.
 #[derive(Clone, Debug)]
 pub struct ServerTls {
     config: Arc<ServerConfig>,
+    fingerprint: [u8; 32],
 }
 
 impl ServerTls {
@@ -33,7 +59,24 @@ impl ServerTls {
     /// # Errors
     /// One of them is no PEM of its kind, or they do not fit.
     pub fn from_pems(certificate: &Pem, key: &Pem) -> Result<ServerTls, TlsError> {
-        ServerTls::new(read_certificates(certificate)?, read_key(key)?)
+        ServerTls::with(Some((certificate, key)), &ServerTlsOptions::default())
+    }
+
+    /// Takes the certificate chain and the key from PEM text; without them it makes a certificate as
+    /// [`ServerTls::self_made`] does.
+    ///
+    /// # Errors
+    /// One of the PEMs is not of its kind, or they do not fit.
+    pub fn with(own: Option<(&Pem, &Pem)>, options: &ServerTlsOptions) -> Result<ServerTls, TlsError> {
+        match own {
+            Some((certificate, key)) => ServerTls::new(read_certificates(certificate)?, read_key(key)?, options),
+            None => ServerTls::from_pem(&SelfMade::new(&["sqluice".to_owned()])?, options),
+        }
+    }
+
+    /// The SHA-256 of the certificate that clients see.
+    pub fn fingerprint(&self) -> [u8; 32] {
+        self.fingerprint
     }
 
     /// Makes a certificate for these names and localhost, which lives in memory as long as this value. Clients that
@@ -42,7 +85,7 @@ impl ServerTls {
     /// # Errors
     /// A name is no name, or there is no randomness.
     pub fn self_made(names: &[String]) -> Result<ServerTls, TlsError> {
-        ServerTls::from_pem(&SelfMade::new(names)?)
+        ServerTls::from_pem(&SelfMade::new(names)?, &ServerTlsOptions::default())
     }
 
     /// Like [`ServerTls::self_made`], kept in files: clients that trust the certificate go on to after a restart. The
@@ -56,7 +99,7 @@ impl ServerTls {
             (false, false) => {
                 let made = SelfMade::new(names)?;
                 made.write(certificate, key)?;
-                ServerTls::from_pem(&made)
+                ServerTls::from_pem(&made, &ServerTlsOptions::default())
             }
             (true, false) => Err(file_error(key, "missing, but its certificate exists")),
             (false, true) => Err(file_error(certificate, "missing, but its key exists")),
@@ -80,22 +123,38 @@ impl ServerTls {
         &self.config
     }
 
-    fn from_pem(made: &SelfMade) -> Result<ServerTls, TlsError> {
+    fn from_pem(made: &SelfMade, options: &ServerTlsOptions) -> Result<ServerTls, TlsError> {
         let certificate = CertificateDer::from_pem_slice(made.certificate.as_bytes()).map_err(configuration)?;
         let key = PrivateKeyDer::from_pem_slice(made.key.as_bytes()).map_err(configuration)?;
-        ServerTls::new(vec![certificate], key)
+        ServerTls::new(vec![certificate], key, options)
     }
 
-    fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<ServerTls, TlsError> {
+    fn new(
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+        options: &ServerTlsOptions,
+    ) -> Result<ServerTls, TlsError> {
+        let fingerprint = chain.first().map(|leaf| wire::auth::fingerprint(leaf)).unwrap_or_default();
         let provider = provider();
+        let verifier = |authorities: &Pem| {
+            let roots = Arc::new(read_roots(authorities)?);
+            Ok::<_, TlsError>(WebPkiClientVerifier::builder_with_provider(roots, provider.clone()))
+        };
+        let verifier = match &options.clients {
+            ClientCertificates::NotAsked => WebPkiClientVerifier::no_client_auth(),
+            ClientCertificates::Optional(authorities) => {
+                verifier(authorities)?.allow_unauthenticated().build().map_err(configuration)?
+            }
+            ClientCertificates::Required(authorities) => verifier(authorities)?.build().map_err(configuration)?,
+        };
         let mut config = ServerConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(options.min_version.and_above())
             .map_err(configuration)?
-            .with_no_client_auth()
+            .with_client_cert_verifier(verifier)
             .with_single_cert(chain, key)
             .map_err(configuration)?;
         // Tickets let a client resume on any worker without a cache that the workers would have to share.
         config.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new().map_err(configuration)?;
-        Ok(ServerTls { config: Arc::new(config) })
+        Ok(ServerTls { config: Arc::new(config), fingerprint })
     }
 }

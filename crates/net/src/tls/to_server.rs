@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::verifier::{AnyCertificate, AnyName};
-use super::{Pem, TlsError, configuration, file_error, provider, read_certificates, read_key};
+use super::{Pem, TlsError, TlsVersion, configuration, provider, read_certificates, read_key, read_roots};
 use crate::Stream;
 
 /// How much a connection to a server insists on TLS. The words are those of the ordinary clients' `--ssl-mode`.
@@ -35,6 +35,8 @@ pub enum TlsMode {
 pub struct ClientTlsOptions {
     /// The mode.
     pub mode: TlsMode,
+    /// The lowest version that is spoken.
+    pub min_version: TlsVersion,
     /// Authorities as PEM; the system's if none. Only the verifying modes look at them.
     pub ca_file: Option<Pem>,
     /// A certificate to show to servers that ask for one (`REQUIRE X509`), as PEM.
@@ -78,7 +80,7 @@ impl ClientTls {
             }
         };
         let builder = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(options.min_version.and_above())
             .map_err(configuration)?
             .dangerous()
             .with_custom_certificate_verifier(verifier);
@@ -128,16 +130,10 @@ impl ClientTls {
 }
 
 fn roots(options: &ClientTlsOptions) -> Result<RootCertStore, TlsError> {
-    let mut roots = RootCertStore::empty();
     match &options.ca_file {
-        Some(pem) => {
-            for certificate in read_certificates(pem)? {
-                roots
-                    .add(certificate)
-                    .map_err(|error| file_error(&pem.path, format!("not usable as a CA: {error}")))?;
-            }
-        }
+        Some(pem) => read_roots(pem),
         None => {
+            let mut roots = RootCertStore::empty();
             let found = rustls_native_certs::load_native_certs();
             roots.add_parsable_certificates(found.certs);
             if roots.is_empty() {
@@ -145,7 +141,7 @@ fn roots(options: &ClientTlsOptions) -> Result<RootCertStore, TlsError> {
                 let reasons = if reasons.is_empty() { "none found".into() } else { reasons.join("; ") };
                 return Err(TlsError::SystemRoots(reasons));
             }
+            Ok(roots)
         }
     }
-    Ok(roots)
 }

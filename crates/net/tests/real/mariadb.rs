@@ -6,7 +6,7 @@ use std::time::Duration;
 use lab::{Family, Server, ServerOptions, TlsFiles};
 use sqluice_net::client::{Cause, Phase, Target};
 use sqluice_net::query::{Client, Limits, Parameter, QueryError};
-use sqluice_net::tls::{ClientTls, ClientTlsOptions, TlsMode};
+use sqluice_net::tls::{ClientTls, ClientTlsOptions, TlsMode, TlsVersion};
 use sqluice_net::{Address, query};
 use wire::auth::{Credential, native};
 use wire::handshake::HandshakeError;
@@ -242,6 +242,7 @@ async fn tls_follows_its_mode() {
         ca_file: None,
         certificate_file: Some(certificate.into()),
         key_file: Some(key.into()),
+        min_version: TlsVersion::V13,
     };
     let target = Target { tls: ClientTls::new(&options).unwrap(), ..tcp(&server) };
     connect(&target, "x509", "secret").await.ping().await.unwrap();

@@ -1,6 +1,7 @@
 //! One backend connection: a socket that is logged in, with what is known of its state.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -27,7 +28,10 @@ pub const MEANINGFUL: Capabilities = Capabilities::FOUND_ROWS
     .union(Capabilities::MULTI_RESULTS)
     .union(Capabilities::PS_MULTI_RESULTS)
     .union(Capabilities::LONG_FLAG)
-    .union(Capabilities::DEPRECATE_EOF);
+    .union(Capabilities::DEPRECATE_EOF)
+    .union(Capabilities::QUERY_ATTRIBUTES)
+    .union(Capabilities::PROGRESS)
+    .union(Capabilities::EXTENDED_METADATA);
 
 /// What backend connections must have in common to be exchanged for each other, beside their state.
 #[derive(Clone, Debug)]
@@ -38,11 +42,19 @@ pub struct Key {
     pub credential: Arc<Credential>,
     /// The client's capabilities that matter ([`MEANINGFUL`]).
     pub capabilities: Capabilities,
+    /// The client's address, where servers are told it. Clients that differ in the port alone share connections: accounts
+    /// know no ports.
+    pub client: Option<SocketAddr>,
+    /// What the client said of itself at its login, packed, for a session that has asked the server what it knows of it;
+    /// others share connections that say they are Sqluice's.
+    pub attributes: Option<Arc<[u8]>>,
 }
 
 impl PartialEq for Key {
     fn eq(&self, other: &Key) -> bool {
         self.capabilities == other.capabilities
+            && self.attributes == other.attributes
+            && self.client.map(|client| client.ip()) == other.client.map(|client| client.ip())
             && self.user == other.user
             && (Arc::ptr_eq(&self.credential, &other.credential) || self.credential == other.credential)
     }
@@ -76,6 +88,9 @@ pub struct Origin {
     pub mariadb: bool,
     /// Its state as far as it is known.
     pub state: Arc<StateMap>,
+    /// It was reset: its schema must be chosen again, because MariaDB's reset (seen with 10.11) takes the server's character
+    /// set for `character_set_database`, which LOAD DATA reads files by.
+    pub schema_is_stale: bool,
     /// It tells all changes of its state; a connection fresh from its login or reset does not yet.
     pub tracks: bool,
     /// Statements prepared on it.
@@ -84,6 +99,10 @@ pub struct Origin {
     pub statements_max: usize,
     /// The session that used it last: its LAST_INSERT_ID() and the like are that session's.
     pub last_session: u32,
+    /// What LAST_INSERT_ID() is on it, when that is known.
+    pub insert_id: Option<u64>,
+    /// Whose messages SHOW WARNINGS shows on it: the session, and its own count of them.
+    pub messages: Option<(u32, u32)>,
     /// [`crate::shared::ClusterSettings::tls_number`] when it was opened.
     pub tls_number: u64,
     /// When it was opened.
@@ -121,12 +140,12 @@ impl Connection {
     /// Takes it from this worker's runtime.
     ///
     /// # Errors
-    /// It cannot leave (TLS): here it is back, or gone if the system refused.
+    /// It cannot leave (TLS, a frame in work): here it is back, or gone if the system refused.
     pub fn detach(self) -> Result<Parcel, Option<Box<Connection>>> {
         let Connection { stream, inbox, origin } = self;
         match stream.detach() {
             Ok(socket) => Ok(Parcel { socket, origin }),
-            Err(net::stream::DetachError::Tls(stream)) => {
+            Err(net::stream::DetachError::Stays(stream)) => {
                 Err(Some(Box::new(Connection { stream: *stream, inbox, origin })))
             }
             Err(net::stream::DetachError::Io(_)) => Err(None),

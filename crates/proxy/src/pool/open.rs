@@ -20,7 +20,11 @@ const ALWAYS: Capabilities = Capabilities::PROTOCOL_41
     .union(Capabilities::PLUGIN_AUTH)
     .union(Capabilities::PLUGIN_AUTH_LENENC_DATA)
     .union(Capabilities::CONNECT_ATTRS)
-    .union(Capabilities::SESSION_TRACK);
+    .union(Capabilities::SESSION_TRACK)
+    .union(ON_DEMAND);
+
+/// Commands of MariaDB that change nothing for those who do not send them.
+pub const ON_DEMAND: Capabilities = Capabilities::STMT_BULK.union(Capabilities::BULK_UNIT_RESULTS);
 
 pub(super) async fn open(
     shared: &ClusterShared,
@@ -29,16 +33,22 @@ pub(super) async fn open(
     stats: &Arc<ServerStats>,
 ) -> Result<Connection, ConnectError> {
     let settings = shared.settings.load();
-    let target = shared.target(server, settings.pool.connect_timeout);
+    let target = shared.target(server, settings.pool.connect_timeout, wanted.key.client);
     let schema = wanted.state.schema().map(|name| name.as_bytes().to_vec());
     let mut capabilities = ALWAYS | wanted.key.capabilities;
     capabilities.set(Capabilities::CONNECT_WITH_DB, schema.is_some());
     let login = login_as(&wanted.key.user, &wanted.key.credential, capabilities, wanted.collation);
-    let login = LoginRequest { schema, ..login };
+    let mut login = LoginRequest { schema, ..login };
+    // They were read from a login, so they can be read.
+    if let Some(Ok(attributes)) = wanted.key.attributes.as_deref().map(wire::handshake::unpack_attributes) {
+        login.attributes = attributes;
+    }
     let collation = login.collation;
     let Connected { stream, greeting, capabilities, .. } = net::client::connect(&target, login).await?;
     let now = Instant::now();
-    let state = StateMap::after_login(&shared.published.catalog.load(), collation, wanted.state.schema());
+    let catalog = shared.published.catalog.load();
+    let state = StateMap::after_login(&catalog, collation, wanted.state.schema())
+        .ignoring_space(capabilities.contains(Capabilities::IGNORE_SPACE), &catalog);
     let origin = Origin {
         server: server.id,
         server_name: server.name.clone(),
@@ -47,10 +57,13 @@ pub(super) async fn open(
         capabilities,
         mariadb: greeting.server_version.contains("MariaDB"),
         state: Arc::new(state),
+        schema_is_stale: false,
         tracks: false,
         statements: ServerStatements::default(),
         statements_max: settings.pool.statements_max as usize,
         last_session: 0,
+        insert_id: Some(0),
+        messages: None,
         tls_number: settings.tls_number,
         opened: now,
         idle_since: now,

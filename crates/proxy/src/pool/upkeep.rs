@@ -1,4 +1,4 @@
-//! Once a second: closing what was idle for too long, opening what the warm minimum lacks.
+//! Once a second: closing what was idle for too long or is not needed, opening what the warm minimum lacks.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -10,18 +10,22 @@ use super::queue::Permit;
 use super::{Connection, Pools};
 
 impl Pools {
-    /// Closes what was idle for too long or is too old, and all of servers that are not in `servers` any more.
+    /// Closes what was idle for too long, is too old, is beyond the number of its user's sessions or belongs to a user who is
+    /// gone, and all of servers that are not in `servers` any more.
     pub fn tidy(&self, servers: &[ServerView]) {
         let (now, settings) = (Instant::now(), self.shared.settings.load());
         for pool in self.servers.borrow().clone() {
             let gone = !servers.is_empty() && !servers.iter().any(|server| server.id == pool.id);
             pool.closed.set(gone);
             let keep = if gone { 0 } else { self.warm_minimum() };
-            let expired = |connection: &Connection, left: usize| {
-                gone || connection.origin.tls_number != settings.tls_number
+            let mut spare = self.spare(&pool.idle.borrow());
+            let mut expired = |connection: &Connection, left: usize| {
+                let idle = now.saturating_duration_since(connection.origin.idle_since);
+                gone || spare.has_gone(&connection.origin.key.user)
+                    || connection.origin.tls_number != settings.tls_number
                     || now.saturating_duration_since(connection.origin.opened) >= settings.pool.max_age
-                    || (left > keep
-                        && now.saturating_duration_since(connection.origin.idle_since) >= settings.pool.idle_timeout)
+                    || (left > keep && idle >= settings.pool.idle_timeout)
+                    || (left > keep && idle >= settings.pool.spare_timeout && spare.take(&connection.origin.key.user))
             };
             let mut index = 0;
             loop {

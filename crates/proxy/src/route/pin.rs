@@ -47,11 +47,22 @@ pins! {
     UserVariable = "user_variable",
     /// SQL_CALC_FOUND_ROWS: FOUND_ROWS() is likely to follow.
     FoundRows = "found_rows",
+    /// SHOW STATUS or FLUSH STATUS: the session counts what its connection does.
+    StatusCounters = "status_counters",
+    /// profiling or optimizer_trace is on: what they tell is kept on the connection.
+    Tracing = "tracing",
     /// SET ROLE and the like: no variable shows it.
     Role = "role",
     /// The session changed in a way that nothing shows.
     Opaque = "opaque",
+    /// COM_REGISTER_SLAVE: the client replicates.
+    Replication = "replication",
+    /// The user's password has expired: the connection is good for changing it, and afterwards no other could be opened.
+    ExpiredPassword = "expired_password",
 }
+
+/// Stands among the user variables for those whose names are not known; no name has such a character.
+const HIDDEN_VARIABLES: &str = "\0";
 
 /// All reasons of one session. Unpinned sessions hold no memory for this.
 #[derive(Debug, Default)]
@@ -121,7 +132,20 @@ impl Pins {
 
     /// The user variables whose values are not known here.
     pub fn user_variables(&self) -> Vec<String> {
-        self.details.as_ref().map_or_else(Vec::new, |details| details.user_variables.iter().cloned().collect())
+        let names = self.details.iter().flat_map(|details| &details.user_variables);
+        names.filter(|name| *name != HIDDEN_VARIABLES).cloned().collect()
+    }
+
+    /// User variables may have been set whose very names are not known here, or have become known.
+    pub fn hidden_user_variables(&mut self, hidden: bool) {
+        self.count(Pin::UserVariable, |details| {
+            insert_or_remove(&mut details.user_variables, HIDDEN_VARIABLES.into(), hidden)
+        });
+    }
+
+    /// Whether user variables may have been set whose very names are not known here.
+    pub fn has_hidden_user_variables(&self) -> bool {
+        self.details.as_ref().is_some_and(|details| details.user_variables.contains(HIDDEN_VARIABLES))
     }
 
     /// A user variable's value became known.
@@ -202,6 +226,7 @@ impl Pins {
             Effect::Variable { name, .. } if succeeded && name == "insert_id" => self.put(Pin::NextStatement, true),
             Effect::Role { .. } if succeeded => self.put(Pin::Role, true),
             Effect::CalcFoundRows if succeeded => self.put(Pin::FoundRows, true),
+            Effect::CountsConnection if succeeded => self.put(Pin::StatusCounters, true),
             _ => {}
         }
     }

@@ -48,6 +48,10 @@ reasons! {
     Configured = "configured",
     /// It reads only.
     Read = "read",
+    /// It reads only, and no replica is known to have what its session has written.
+    OwnWrite = "own_write",
+    /// It reads only, and replicas are behind what its session has read.
+    EarlierRead = "earlier_read",
     /// It opens a READ ONLY transaction.
     ReadOnlyTransaction = "read_only_transaction",
     /// The session's transactions are READ ONLY.
@@ -66,6 +70,8 @@ reasons! {
     Account = "account",
     /// It administers the server.
     Administration = "administration",
+    /// It reads what tells of one server: the primary, or a replica while there is no primary.
+    ServerState = "server_state",
     /// It reads with locks.
     LockingRead = "locking_read",
     /// SELECT … INTO.
@@ -99,6 +105,15 @@ pub struct Route {
     pub target: Target,
     /// Why.
     pub reason: Reason,
+    /// A replica must have what its session has written, and must not be behind what it has read.
+    pub consistent: bool,
+}
+
+impl Route {
+    /// It reads, and no replica was known to have what it must find.
+    pub fn lacks_replica(&self) -> bool {
+        matches!(self.reason, Reason::OwnWrite | Reason::EarlierRead)
+    }
 }
 
 /// What is known of the session when it decides.
@@ -118,11 +133,12 @@ pub struct Facts {
 
 /// Decides where a statement goes. A pin beats every rule; a hint beats what is configured.
 pub fn decide(facts: Facts, statement: &Statement) -> Route {
-    let route = |target, reason| Route { target, reason };
+    let consistent = statement.hint != Some(Hint::Inconsistent);
+    let route = |target, reason| Route { target, reason, consistent };
     if facts.pinned {
         return route(Target::Pinned, Reason::Pinned);
     }
-    let reads = statement.access == Access::Read;
+    let reads = statement.access.only_reads();
     match &statement.hint {
         Some(Hint::Primary) => return route(Target::Primary, Reason::Hint),
         Some(Hint::Replica) if reads => return route(Target::Reader, Reason::Hint),
@@ -155,11 +171,19 @@ pub fn decide(facts: Facts, statement: &Statement) -> Route {
         },
         Access::Read => route(Target::Reader, Reason::Read),
         // A USE must see the schema that this client may have created a moment ago: the primary has it.
-        Access::Primary(Why::SessionChange) if statement.kind == sql::Kind::Set => {
+        // A value that the server works out, perhaps from its global ones, is the primary's.
+        Access::Primary(Why::SessionChange)
+            if statement.kind == sql::Kind::Set && !statement.effects.iter().any(is_worked_out) =>
+        {
             route(Target::Reader, Reason::SessionChange)
         }
         Access::Primary(why) => route(Target::Primary, reason_of(why)),
     }
+}
+
+/// Whether the server works out the value that this effect gives to a variable.
+fn is_worked_out(effect: &Effect) -> bool {
+    matches!(effect, Effect::Variable { value: Value::Default | Value::Unknown, .. })
 }
 
 /// Whether a statement with this effect leaves the session pinned.
@@ -168,7 +192,11 @@ fn pins(effect: &Effect) -> bool {
         Effect::UserVariable { value, .. } => *value == Value::Unknown,
         Effect::Variable { name, value } => *value == Value::Unknown && !is_tracked(name) || name == "insert_id",
         Effect::TransactionCharacteristics { session, .. } => !session,
-        Effect::Role { .. } | Effect::CalcFoundRows | Effect::PrepareText { .. } | Effect::MayChangeSession => true,
+        Effect::Role { .. }
+        | Effect::CalcFoundRows
+        | Effect::CountsConnection
+        | Effect::PrepareText { .. }
+        | Effect::MayChangeSession => true,
         _ => false,
     }
 }
@@ -184,6 +212,7 @@ fn reason_of(why: Why) -> Reason {
         Why::Definition => Reason::Definition,
         Why::Account => Reason::Account,
         Why::Administration => Reason::Administration,
+        Why::ServerState => Reason::ServerState,
         Why::LockingRead => Reason::LockingRead,
         Why::Into => Reason::Into,
         Why::Locks => Reason::Locks,
@@ -241,7 +270,9 @@ mod tests {
         ] {
             assert_eq!(routed(FREE, text).0, Target::Primary, "{text}");
         }
-        assert_eq!(routed(FREE, "SET sql_mode = CONCAT(@@sql_mode, ',ANSI')").0, Target::Reader);
+        assert_eq!(routed(FREE, "SET sql_mode = CONCAT(@@sql_mode, ',ANSI')").0, Target::Primary);
+        assert_eq!(routed(FREE, "SET sql_mode = DEFAULT").0, Target::Primary);
+        assert_eq!(routed(FREE, "SET sql_mode = 'ANSI'").0, Target::Reader);
         assert_eq!(routed(FREE, "SET @x = 5").0, Target::Reader);
         assert_eq!(routed(Facts { will_pin: true, ..FREE }, "SELECT 1"), (Target::Primary, "will_pin"));
     }
@@ -257,6 +288,21 @@ mod tests {
         assert_eq!(routed(primary, "/* sqluice: replica */ SELECT 1"), (Target::Reader, "hint"));
         assert_eq!(routed(FREE, "/* sqluice: replica */ DELETE FROM t"), (Target::Primary, "writes"));
         assert_eq!(routed(FREE, "/* sqluice: server=db2 */ SELECT 1"), (Target::Named("db2".into()), "hint"));
+    }
+
+    #[test]
+    fn what_tells_of_one_server_is_the_primarys() {
+        for text in ["SELECT @@port", "SHOW VARIABLES", "SELECT * FROM performance_schema.threads", "SHOW EVENTS"] {
+            assert_eq!(routed(FREE, text), (Target::Primary, "server_state"), "{text}");
+        }
+        assert_eq!(routed(FREE, "/* sqluice: replica */ SELECT @@port"), (Target::Reader, "hint"));
+        assert_eq!(routed(FREE, "SELECT * FROM information_schema.columns"), (Target::Reader, "read"));
+        assert_eq!(routed(FREE, "SELECT @@port, f()").0, Target::Primary);
+        assert_ne!(
+            routed(FREE, "SELECT @@port, f()").1,
+            "server_state",
+            "a function that may write is more than a read"
+        );
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
-use cluster::view::{Health, Role, ServerId, ServerView, View};
+use cluster::view::{Health, ServerId, ServerView, View};
 
+use super::causal_reads::Needs;
 use super::read_write_split::Target;
 
 /// How fast the memory of a slow answer fades: to a third in this time.
@@ -166,6 +167,8 @@ pub struct Preferences<'a> {
     pub slow_start: Duration,
     /// Servers that just failed this very statement.
     pub avoid: &'a [ServerId],
+    /// What a replica must have.
+    pub needs: Option<Needs<'a>>,
 }
 
 /// Chooses a server for a statement that is not pinned; `None` while the view has none that fits.
@@ -183,9 +186,9 @@ pub fn select(
         Target::Named(name) => view.server_named(name).filter(usable).map(|server| server.id),
         Target::Reader => {
             let readers = || {
-                let serves =
-                    |server: &&ServerView| server.role == Role::Replica && server.serves_reads && server.weight > 0;
-                view.servers.iter().filter(usable).filter(serves)
+                let has_all =
+                    |server: &&ServerView| preferences.needs.is_none_or(|needs| needs.lacking(server.id).is_none());
+                view.servers.iter().filter(usable).filter(|server| server.takes_reads()).filter(has_all)
             };
             let near = || readers().filter(|server| !preferences.zone.is_empty() && *server.zone == *preferences.zone);
             let slow_start = preferences.slow_start;
@@ -198,6 +201,7 @@ pub fn select(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cluster::view::Role;
     use std::sync::Arc;
 
     fn server(id: u16, role: Role) -> ServerView {
@@ -225,7 +229,8 @@ mod tests {
         view(vec![server(1, Role::Primary), server(2, Role::Replica), server(3, Role::Replica)])
     }
 
-    const PLAIN: Preferences<'static> = Preferences { zone: "", slow_start: Duration::from_secs(10), avoid: &[] };
+    const PLAIN: Preferences<'static> =
+        Preferences { zone: "", slow_start: Duration::from_secs(10), avoid: &[], needs: None };
 
     fn choose(view: &View, loads: &Loads, preferences: Preferences<'_>) -> Option<u16> {
         select(view, &Target::Reader, loads, preferences, Instant::now()).map(|id| id.0)

@@ -11,12 +11,14 @@ use super::relay::RelayError;
 use super::{Held, Session};
 use crate::error::Refusal;
 use crate::pool::{LeaseError, Wanted};
-use crate::route::{Preferences, Reason, Route, Target, select};
+use crate::route::{Pin, Preferences, Reason, Route, Target, select};
 
 /// Servers that may fail one statement before the client is told.
 const FAILURES_MAX: usize = 4;
 /// While everything that fits has failed, the choice is made again at this pace, whether or not the view changes.
 const RETRY_PACE: Duration = Duration::from_millis(100);
+/// A read that waits for a replica looks at what they told at this pace.
+const POSITION_PACE: Duration = Duration::from_millis(2);
 
 /// How long a schema that a user has entered is not asked for again at that user's next login, in seconds.
 const SCHEMA_KNOWN_S: u32 = 5;
@@ -33,6 +35,8 @@ pub struct Attempts {
     refusal: Option<Refusal>,
     /// Since when the statement waits for a server that fits.
     held_since: Option<Instant>,
+    /// Since when it waits for a replica that has what its session has written.
+    pub(super) lacking_since: Option<Instant>,
 }
 
 impl Attempts {
@@ -69,14 +73,28 @@ impl Session {
             return Err(Refusal::pool_wait("any", wait, "max_connections_per_user"));
         };
         loop {
+            if route.lacks_replica() {
+                self.settle_writes();
+            }
             let view = self.cluster.view();
             let changed = self.cluster.changed.notified();
+            let now = Instant::now();
             let chosen = {
                 let settings = self.cluster.shared.settings.load();
-                let preferences =
-                    Preferences { zone: &settings.zone, slow_start: settings.slow_start, avoid: &attempts.avoid };
-                select(&view, &route.target, &self.cluster.loads, preferences, Instant::now())
+                let positions = self.cluster.shared.published.positions.load();
+                let needs = self.needs(route, &positions);
+                let (zone, slow_start) = (&*settings.zone, settings.slow_start);
+                let preferences = Preferences { zone, slow_start, avoid: &attempts.avoid, needs };
+                select(&view, &route.target, &self.cluster.loads, preferences, now)
             };
+            if route.lacks_replica() && (chosen.is_none() || chosen == view.primary) {
+                // Newer positions may be told any moment; nobody wakes a statement for them.
+                self.cluster.shared.published.want_positions();
+                if self.may_wait_for_replica(attempts, now) {
+                    tokio::time::sleep(POSITION_PACE).await;
+                    continue;
+                }
+            }
             if let (None, Target::Named(name)) = (chosen, &route.target) {
                 self.named_exists(&view, name)?;
             }
@@ -84,7 +102,8 @@ impl Session {
                 let limit = self.listener.settings.load().hold;
                 let _waiting = self.hold(limit, route, &view, attempts)?;
                 let left = attempts.held_since.map_or(limit, |since| limit.saturating_sub(since.elapsed()));
-                let pace = if attempts.avoid.is_empty() { left } else { left.min(RETRY_PACE) };
+                let looks_again = !attempts.avoid.is_empty() || route.lacks_replica();
+                let pace = if looks_again { left.min(RETRY_PACE) } else { left };
                 // Whether the view has changed or the time is over shows when it is looked at again.
                 let _ = tokio::time::timeout(pace, changed).await;
                 // Another view, or some time: who failed before may be good again.
@@ -123,12 +142,13 @@ impl Session {
             return Ok(());
         }
         let target = if self.cluster.view().primary.is_some() { Target::Primary } else { Target::Reader };
-        let route = Route { target, reason: Reason::SessionChange };
+        let route = Route { target, reason: Reason::SessionChange, consistent: false };
         let mut held = self.checkout(&route, &mut Attempts::new()).await?;
         match self.bring_to_state(&mut held).await {
             Ok(()) => {}
             Err(RelayError::FixUp(refusal) | RelayError::Withheld(refusal)) => return Err(refusal),
             Err(RelayError::Server(error)) => return Err(Refusal::lost(held.lease.server_name(), &error)),
+            Err(RelayError::Theft { name, .. }) => return Err(Refusal::file_refused(held.lease.server_name(), &name)),
             Err(RelayError::Client(error)) => return Err(Refusal::own(1047, b"08S01", error)),
         }
         self.release(held).await;
@@ -137,6 +157,20 @@ impl Session {
             entered.clear();
         }
         entered.insert(known, now);
+        Ok(())
+    }
+
+    /// Takes the connection on which a user whose password has expired may change it. Servers refuse clients that could not
+    /// handle that, with words of their own.
+    pub(super) async fn enter_sandbox(&mut self, schema: Option<&[u8]>) -> Result<(), Refusal> {
+        if let Some(schema) = schema {
+            Arc::make_mut(&mut self.state).set_schema(Some(&String::from_utf8_lossy(schema)));
+        }
+        let target = if self.cluster.view().primary.is_some() { Target::Primary } else { Target::Reader };
+        let route = Route { target, reason: Reason::SessionChange, consistent: false };
+        self.held = Some(self.checkout(&route, &mut Attempts::new()).await?);
+        self.pins.put(Pin::ExpiredPassword, true);
+        self.show_pins(self.pins.bits());
         Ok(())
     }
 
@@ -165,7 +199,12 @@ impl Session {
                     self.cluster.shared.published.request_accounts_refresh();
                     return Err(Refusal::of_server(said.code, said.sqlstate.as_deref(), &said.message));
                 }
-                // Too many connections and the like: the server lives, but has no place for us.
+                // Too many connections and the like: the server lives, but has no place for us. If nobody makes one in time,
+                // the client hears the server's own words.
+                if matches!(said.code, 1040 | 1203 | 1226) {
+                    let words = Refusal::of_server(said.code, said.sqlstate.as_deref(), &said.message);
+                    attempts.refusal.get_or_insert(words);
+                }
                 None
             }
             Cause::Protocol(_) => None,

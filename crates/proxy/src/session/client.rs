@@ -16,6 +16,10 @@ use crate::worker::Worker;
 
 /// Buffers larger than this are given back when a session waits for its client.
 const BUFFER_KEPT_BYTES: usize = 1024;
+/// Shorter commands are taken whatever the servers' limit is, which they know themselves.
+const LONG_BYTES: usize = 256 * 1024;
+/// Bytes of commands that a client has sent ahead; beyond them nothing is read while a statement runs.
+const AHEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// The client's connection.
 #[derive(Debug)]
@@ -28,6 +32,10 @@ pub struct Client {
     outbox: Vec<u8>,
     /// How much of the outbox has been sent.
     sent: usize,
+    /// The stream has taken bytes that the socket has not.
+    unflushed: bool,
+    /// It has closed its side while a statement ran.
+    left: bool,
 }
 
 /// One command of the client, as it came.
@@ -54,7 +62,7 @@ impl Request {
 impl Client {
     /// A client whose login is over.
     pub fn new(stream: Stream, capabilities: Capabilities) -> Client {
-        Client { stream, capabilities, inbox: Vec::new(), outbox: Vec::new(), sent: 0 }
+        Client { stream, capabilities, inbox: Vec::new(), outbox: Vec::new(), sent: 0, unflushed: false, left: false }
     }
 
     /// Nothing of the client's is waiting to be handled.
@@ -63,21 +71,35 @@ impl Client {
     }
 
     /// The next command. Commands that came together are given one by one.
-    pub async fn next_request(&mut self, worker: &Worker, max_bytes: usize) -> Result<Request, SessionEnd> {
+    /// `server_max` tells the servers' `max_allowed_packet`, if it is known; it is asked for long commands only.
+    pub async fn next_request(
+        &mut self,
+        worker: &Worker,
+        max_bytes: usize,
+        server_max: impl Fn() -> Option<usize>,
+    ) -> Result<Request, SessionEnd> {
         loop {
             match packet::first(&self.inbox, max_bytes) {
-                First::Whole { sequence, taken, .. } => return Ok(self.take(taken, sequence, false)),
-                First::Split { sequence, taken, .. } => return Ok(self.take(taken, sequence, true)),
-                First::TooLong => {
-                    let refusal = Refusal::own(
-                        1153,
-                        b"08S01",
-                        format_args!("got a packet bigger than {max_bytes} bytes (listener max_packet)"),
-                    );
-                    self.put_error(1, &refusal);
+                First::Whole { sequence: 0, taken, .. } => return Ok(self.take(taken, 0, false)),
+                First::Split { sequence, taken, .. } if packet::in_order(&self.inbox[..taken]) => {
+                    return Ok(self.take(taken, sequence, true));
+                }
+                First::Whole { .. } | First::Split { .. } => {
+                    // Servers say it in these words and leave; one of ours would be lost if it got such packets.
+                    let message = "Got packets out of order".to_owned();
+                    self.put_error(0, &Refusal { code: 1156, sqlstate: *b"08S01", message });
                     // The connection is of no use afterwards, so whether the client hears it does not matter.
                     let _ = self.flush().await;
-                    return Err(SessionEnd::ClientMisbehaved(refusal.message));
+                    return Err(SessionEnd::ClientMisbehaved("packets out of order".into()));
+                }
+                First::TooLong => {
+                    let why = format_args!("got a packet bigger than {max_bytes} bytes (listener max_packet)");
+                    return Err(self.too_long(Refusal::own(1153, b"08S01", why)).await);
+                }
+                // Servers refuse it by its header; all of it would be held here in vain.
+                First::Needs(bytes) if bytes > LONG_BYTES && self.is_longer_than(server_max(), bytes) => {
+                    let message = "Got a packet bigger than 'max_allowed_packet' bytes".to_owned();
+                    return Err(self.too_long(Refusal { code: 1153, sqlstate: *b"08S01", message }).await);
                 }
                 First::Needs(bytes) => {
                     // Room is made as bytes come: a header alone must not cost memory.
@@ -92,6 +114,20 @@ impl Client {
                 }
             }
         }
+    }
+
+    /// Whether the packets of the command that needs `bytes` of inbox hold as much as a server takes, or more.
+    fn is_longer_than(&self, server_max: Option<usize>, bytes: usize) -> bool {
+        let headers = bytes.div_ceil(packet::PAYLOAD_BYTES_MAX + packet::HEADER_BYTES) * packet::HEADER_BYTES;
+        server_max.is_some_and(|max| bytes.saturating_sub(headers) >= max)
+    }
+
+    /// Says why a command is not taken. The connection is of no use afterwards, so whether the client hears it does not
+    /// matter.
+    async fn too_long(&mut self, refusal: Refusal) -> SessionEnd {
+        self.put_error(1, &refusal);
+        let _ = self.flush().await;
+        SessionEnd::ClientMisbehaved(refusal.message)
     }
 
     fn take(&mut self, taken: usize, sequence: u8, split: bool) -> Request {
@@ -123,30 +159,63 @@ impl Client {
         Poll::Ready(Ok(buffer.filled().len()))
     }
 
-    /// Takes raw packets of the client up to and with an empty one, or what of them is there: the local file that a
-    /// server asked for. Gives the bytes and whether the end was among them.
-    pub async fn next_file_part(&mut self, worker: &Worker) -> io::Result<(Vec<u8>, bool)> {
+    /// Takes what is there of the local file that a server asked for: raw packets up to and with an empty one. A packet
+    /// need not be whole; `packet_left` counts what of it is still to come. Gives the bytes and whether they are the last.
+    pub async fn next_file_part(&mut self, worker: &Worker, packet_left: &mut usize) -> io::Result<(Vec<u8>, bool)> {
         loop {
-            let mut end = 0;
-            while let Some(header) = packet::Header::read(&self.inbox[end..]) {
-                let next = end + packet::HEADER_BYTES + header.length;
-                if next > self.inbox.len() {
-                    break;
-                }
-                end = next;
-                if header.length == 0 {
-                    let rest = self.inbox.split_off(end);
-                    return Ok((std::mem::replace(&mut self.inbox, rest), true));
-                }
+            let (mut end, mut is_last) = ((*packet_left).min(self.inbox.len()), false);
+            *packet_left -= end;
+            while *packet_left == 0 && !is_last {
+                let Some(header) = packet::Header::read(&self.inbox[end..]) else { break };
+                end += packet::HEADER_BYTES;
+                is_last = header.length == 0;
+                let there = header.length.min(self.inbox.len() - end);
+                end += there;
+                *packet_left = header.length - there;
             }
             if end > 0 {
                 let rest = self.inbox.split_off(end);
-                return Ok((std::mem::replace(&mut self.inbox, rest), false));
+                return Ok((std::mem::replace(&mut self.inbox, rest), is_last));
             }
             if poll_fn(|cx| self.poll_fill(cx, worker)).await? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
+    }
+
+    /// The client has closed its side while a statement ran.
+    pub fn has_left(&self) -> bool {
+        self.left
+    }
+
+    /// Looks whether the client is still there while its server works: ready once, when it has left. Commands that it
+    /// sends ahead wait in the inbox. Costs no system call while nothing comes.
+    pub fn poll_left(&mut self, cx: &mut Context<'_>, scratch: &mut [u8]) -> Poll<()> {
+        while !self.left && self.inbox.len() < AHEAD_BYTES_MAX {
+            let mut buffer = ReadBuf::new(scratch);
+            if let Stream::Compressed(_) = &self.stream {
+                // A frame must not be taken before the reply to the one before is numbered.
+                let Some(tcp) = self.stream.tcp() else { return Poll::Pending };
+                let peeked = ready!(tcp.poll_peek(cx, &mut buffer));
+                if peeked.is_ok_and(|bytes| bytes > 0) {
+                    return Poll::Pending;
+                }
+                self.left = true;
+            } else {
+                let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer));
+                self.left = read.is_err() || buffer.filled().is_empty();
+                self.inbox.extend_from_slice(buffer.filled());
+            }
+            if self.left {
+                return Poll::Ready(());
+            }
+        }
+        Poll::Pending
+    }
+
+    /// What was read and not yet used: who takes it reads on from the stream.
+    pub fn take_inbox(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.inbox)
     }
 
     /// Bytes for the client, sent by the next flush.
@@ -186,16 +255,12 @@ impl Client {
 
     /// Something is still to be sent.
     pub fn has_unsent(&self) -> bool {
-        self.sent < self.outbox.len()
+        self.sent < self.outbox.len() || self.unflushed
     }
 
     /// Sends all that is to be sent.
     pub async fn flush(&mut self) -> io::Result<()> {
-        poll_fn(|cx| self.poll_send(cx, &[])).await?;
-        while self.has_unsent() {
-            poll_fn(|cx| self.poll_flush(cx)).await?;
-        }
-        Ok(())
+        poll_fn(|cx| self.poll_flush(cx)).await
     }
 
     /// Sends what waits in the outbox and then `bytes`, as far as the socket takes them at once; the rest waits in the
@@ -218,16 +283,18 @@ impl Client {
             }
         }
         self.outbox.extend_from_slice(rest);
-        if self.stream.is_tls()
-            && let Poll::Ready(Err(error)) = Pin::new(&mut self.stream).poll_flush(cx)
-        {
-            return Poll::Ready(Err(error));
+        if self.stream.is_buffered() {
+            match Pin::new(&mut self.stream).poll_flush(cx) {
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Ready(Ok(())) => self.unflushed = false,
+                Poll::Pending => self.unflushed = true,
+            }
         }
         Poll::Ready(Ok(()))
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.has_unsent() {
+        while self.sent < self.outbox.len() {
             let n = ready!(Pin::new(&mut self.stream).poll_write(cx, &self.outbox[self.sent..]))?;
             if n == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
@@ -240,6 +307,8 @@ impl Client {
         } else {
             self.outbox.clear();
         }
-        Pin::new(&mut self.stream).poll_flush(cx)
+        ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        self.unflushed = false;
+        Poll::Ready(Ok(()))
     }
 }

@@ -27,8 +27,9 @@ impl Session {
         };
         if victim.id == self.handle.id {
             // A server answers a suicide with an error and then hangs up.
-            let code = if query_only { 1317 } else { 1927 };
-            let message = if query_only { "Query execution was interrupted" } else { "Connection was killed" };
+            let interrupted = query_only || !self.is_mariadb();
+            let code = if interrupted { 1317 } else { 1927 };
+            let message = if interrupted { "Query execution was interrupted" } else { "Connection was killed" };
             self.answer_error(request, &Refusal { code, sqlstate: *b"70100", message: message.into() });
             if !query_only {
                 self.handle.kill();
@@ -51,7 +52,7 @@ impl Session {
         let result = match running {
             // The server knows who may kill whom: it is asked as the killer's user.
             Some((server, thread_id)) => self.kill_on_server(server, thread_id, query_only).await,
-            None if victim.user.get().is_some_and(|user| *user == self.identity.user) => Ok(()),
+            None if victim.user().is_some_and(|user| user == self.identity.user) => Ok(()),
             None if query_only => Ok(()),
             None => {
                 let message = format!("You are not owner of thread {}", victim.id);
@@ -75,7 +76,7 @@ impl Session {
         let shared = &self.cluster.shared;
         let view = self.cluster.view();
         let Some(server) = view.server(server) else { return Ok(()) };
-        let target = shared.target(server, KILL_WAIT);
+        let target = shared.target(server, KILL_WAIT, self.identity.key.client);
         let capabilities = Capabilities::PROTOCOL_41 | Capabilities::TRANSACTIONS;
         let login = login_as(&self.identity.user, &self.identity.key.credential, capabilities, self.identity.collation);
         let failed =

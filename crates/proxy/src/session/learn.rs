@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use cluster::view::ServerId;
-use sql::{Effect, Kind, Value};
-use wire::Status;
+use sql::{Access, Effect, Kind, Value, Why};
 use wire::command::Command;
+use wire::{Capabilities, Status};
 
+use super::client::Request;
 use super::relay::{Outcome, StateChange};
 use super::request::{Body, Work};
 use super::statements::ClientStatement;
-use super::{Held, Past, Session, TrackWish};
+use super::{Doubt, Held, Session};
+use crate::pool::Key;
 use crate::route::Pin;
+use crate::state::OF_SCHEMA;
 
 /// Tracked names that are no state to carry to another connection: they report, or are meant for one statement.
 const REPORTS: [&str; 9] = [
@@ -29,21 +31,43 @@ const REPORTS: [&str; 9] = [
 impl Session {
     /// Notes what the statement did. The truth comes from the server's trackers first, then from its status flags, then
     /// from the statement's text; where none can say, the session is pinned as opaque.
-    pub(super) fn learn(&mut self, held: &mut Held, work: &Work, outcome: &Outcome) {
+    pub(super) fn learn(&mut self, held: &mut Held, request: &Request, work: &Work, outcome: &Outcome) {
         let succeeded = outcome.error.is_none();
         let sets_tracking =
-            |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if name.starts_with("session_track_"));
+            |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if super::tracking::is_wish(name));
         if self.learn_changes(work, outcome) || work.statement.effects.iter().any(sets_tracking) {
             // The client's own tracking took the place of ours: it is set again with the next statement.
             held.lease.origin.tracks = false;
         }
+        if work.statement.kind == Kind::Account {
+            // Who was dropped, locked or renamed shall lose its connections, who was created shall get in.
+            self.cluster.shared.published.request_accounts_refresh();
+        }
+        if work.command == Command::SetOption && succeeded {
+            // From now on it is good for sessions that have set the same.
+            let mut key = Key::clone(&held.lease.origin.key);
+            let on = self.identity.key.capabilities.contains(Capabilities::MULTI_STATEMENTS);
+            key.capabilities.set(Capabilities::MULTI_STATEMENTS, on);
+            held.lease.origin.key = Arc::new(key);
+        }
         if work.runs_text() {
-            self.learn_effects(work, outcome, succeeded);
-            self.learn_past(held.lease.origin.identity(), work, outcome);
+            self.learn_effects(held, work, outcome, succeeded);
+            if may_hide_variables(work, outcome) {
+                self.pins.hidden_user_variables(true);
+            }
+            self.learn_past(work, outcome);
+            self.learn_insert_id(held, request, work, outcome);
+        }
+        if work.runs_text() || work.prepares() {
+            self.learn_messages(held, work, outcome);
+        }
+        if !outcome.changes.is_empty() {
+            self.pins.put(Pin::Tracing, self.state.is_traced());
         }
         self.learn_statement(held, work, outcome);
         if let Some(status) = outcome.status {
-            self.status = status;
+            // What a failed multi-statement told last is that more results follow; the next answer must not say so.
+            self.status = status & Status::OF_SESSION;
             self.pins.put(Pin::Transaction, status.contains(Status::IN_TRANSACTION));
         } else if !succeeded {
             // An ERR packet has no status flags: a deadlock has rolled the transaction back, most errors have not. What
@@ -56,6 +80,9 @@ impl Session {
                 self.pins.put(Pin::Transaction, true);
             }
         }
+        if self.identity.consistency != config::Consistency::None {
+            self.learn_writes(held, work, outcome);
+        }
         self.show_pins(self.pins.bits());
         held.lease.origin.state = self.state.clone();
     }
@@ -66,38 +93,61 @@ impl Session {
             return false;
         }
         let mut tracking_changed = false;
+        let sets = |wanted: &str| {
+            let is = |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if name == wanted);
+            work.statement.effects.iter().any(is)
+        };
+        let passing = |wanted: &str| {
+            let is = |effect: &Effect| matches!(effect, Effect::WhileRunning { name } if name == wanted);
+            work.statement.effects.iter().any(is)
+        };
         let state = Arc::make_mut(&mut self.state);
         let mut unexplained = false;
         for change in &outcome.changes {
             match change {
-                StateChange::Schema(name) => state.set_schema(Some(name)),
+                StateChange::Schema { name, more } => {
+                    let chosen = |effect: &Effect| matches!(effect, Effect::Schema(chosen) if chosen == name);
+                    if !more || name.is_empty() || work.statement.effects.iter().any(chosen) {
+                        state.set_schema(Some(name));
+                    }
+                }
                 StateChange::Variable(name, value) => {
                     let name = name.as_str();
-                    if name.starts_with("session_track_") {
+                    if super::tracking::is_wish(name) {
                         self.wish.set(name, value);
                         tracking_changed = true;
+                    } else if passing(name) {
+                        // It was so while the statement ran.
+                    } else if OF_SCHEMA.contains(&name) && !sets(name) {
+                        // It came with the schema, and will do so on any connection.
                     } else if !REPORTS.contains(&name) {
                         state.set_variable(name, value);
                     }
                 }
                 StateChange::Some => unexplained = true,
+                StateChange::Committed(_) => {}
             }
         }
         // What the text itself says of the session explains a change; routines, triggers and texts that are prepared
-        // elsewhere change it behind the text's back.
-        let effects = &work.statement.effects;
-        let hidden = |effect: &Effect| matches!(effect, Effect::MayChangeSession | Effect::ExecuteText { .. });
+        // elsewhere change it behind the text's back. What only reads is told as a change now and then (SET STATEMENT, SHOW
+        // CREATE of another schema), but cannot make one unless it calls a function; and there a change of the schema, to
+        // the function's and back, explains it.
+        let statement = &work.statement;
+        let calls = statement.asks.contains(sql::Asks::STORED_FUNCTIONS);
+        let went_elsewhere = outcome.changes.iter().any(|change| matches!(change, StateChange::Schema { .. }));
         // Executions of prepared statements report changes that are none, such as their own preparation.
-        let may_change = (effects.is_empty() && work.command == Command::Query)
-            || effects.iter().any(hidden)
-            || work.statement.asks.contains(sql::Asks::STORED_FUNCTIONS);
+        let may_change = match statement.access {
+            Access::Read => calls && !went_elsewhere,
+            Access::Primary(Why::Writes) => statement.effects.is_empty() || calls,
+            Access::Primary(_) => statement.effects.is_empty() && work.command == Command::Query || calls,
+        } || statement.effects.iter().any(is_hidden);
         if unexplained && may_change && work.runs_text() {
             self.pins.put(Pin::Opaque, true);
         }
         tracking_changed
     }
 
-    fn learn_effects(&mut self, work: &Work, outcome: &Outcome, succeeded: bool) {
+    fn learn_effects(&mut self, held: &mut Held, work: &Work, outcome: &Outcome, succeeded: bool) {
         let effects = &work.statement.effects;
         let free = outcome.status.is_some_and(|status| !status.contains(Status::IN_TRANSACTION));
         // SET TRANSACTION waits for the next transaction; a statement that could not begin one leaves it waiting.
@@ -114,26 +164,34 @@ impl Session {
         let schema = self.state.schema().map(str::to_owned);
         for effect in effects {
             self.pins.note(effect, schema.as_deref(), succeeded);
+            if let Effect::GlobalVariable { .. } = effect {
+                // Sessions that begin from now on begin with it.
+                self.cluster.shared.published.request_catalog_refresh();
+            }
             if !succeeded {
                 continue;
             }
             let state = Arc::make_mut(&mut self.state);
             match effect {
                 // The server does not tell a list that does not name itself.
-                Effect::Variable { name, value } if name.starts_with("session_track_") => {
-                    match value {
-                        Value::Literal(literal) => self.wish.set(name, literal.trim_matches('\'')),
-                        Value::Default => {
-                            self.wish = TrackWish::of_servers(&self.cluster.catalog());
-                            true
-                        }
-                        Value::Unknown => self.wish.set(name, "*"),
-                    };
+                Effect::Variable { name, .. } if super::tracking::is_wish(name) => {
+                    if let Some(wish) = self.wish.after(std::slice::from_ref(effect), &self.cluster.catalog()) {
+                        self.wish = wish;
+                    }
+                    // Other connections tell of this session's own transactions only.
+                    if self.wish.all_gtids() {
+                        self.pins.put(Pin::Opaque, true);
+                    }
                 }
                 Effect::Variable { name, value: Value::Default } => {
+                    self.past.collation_unsure |=
+                        matches!(&**name, "collation_connection" | "character_set_connection");
                     let is_text_of_charset = name.starts_with("character_set_") || name.starts_with("collation_");
                     // Their default is known from the tracker, and a connection's login would set another.
-                    if !is_text_of_charset {
+                    let uneven = self.seen.uneven.get(name);
+                    if let Some(value) = uneven.filter(|_| !is_text_of_charset) {
+                        state.set_variable(name, value);
+                    } else if !is_text_of_charset {
                         state.remove_variable(name);
                     }
                 }
@@ -144,16 +202,46 @@ impl Session {
                     }
                     if name == "last_insert_id" || name == "identity" {
                         self.past.insert_id = literal.parse().unwrap_or(self.past.insert_id);
+                        self.past.doubt = None;
+                        held.lease.origin.insert_id = literal.parse().ok();
                     }
+                }
+                Effect::Variable { name, value: Value::Unknown } if name == "last_insert_id" || name == "identity" => {
+                    (self.past.doubt, held.lease.origin.insert_id) = (Some(Doubt::Any), None);
                 }
                 Effect::Variable { name, value: Value::Unknown } if !tracked(name) || name == "timestamp" => {
                     self.pins.put(Pin::Opaque, true);
                 }
-                Effect::Names { collation: Some(collation), .. } => {
-                    state.set_variable("collation_connection", collation)
+                Effect::Names { charset, collation: Some(collation) } => {
+                    let catalog = self.cluster.catalog();
+                    let known = catalog.collation(charset.as_deref().unwrap_or_default(), collation);
+                    state.set_variable("collation_connection", known.map_or(collation, |known| &known.name));
+                    if let Some(known) = known {
+                        state.set_results_collation(known);
+                    }
+                }
+                // The tracker names the character set only, which by itself means the built-in default.
+                Effect::Names { collation: None, .. } => {
+                    let catalog = self.cluster.catalog();
+                    let name = "character_set_collations";
+                    let mapping = state.variable(name).or_else(|| catalog.globals.get(name).map(String::as_str));
+                    let charset = state.variable("character_set_client");
+                    if let (Some(mapping), Some(charset)) = (mapping, charset)
+                        && let Some(known) = catalog.mapped_collation(mapping, charset)
+                    {
+                        state.set_variable("collation_connection", &known.name);
+                        state.set_results_collation(known);
+                    }
                 }
                 Effect::CharacterSet(_) => {
-                    state.set_variable_literal("collation_connection", "@@collation_database");
+                    match state.variable(OF_SCHEMA[1]).map(str::to_owned) {
+                        Some(own) => state.set_variable("collation_connection", &own),
+                        None => {
+                            // Until it has been asked for.
+                            state.set_variable_literal("collation_connection", "@@collation_database");
+                            self.past.collation_unsure = true;
+                        }
+                    }
                 }
                 Effect::UserVariable { name, value: Value::Literal(literal) } => state.set_user_variable(name, literal),
                 Effect::UserVariable { name, .. } => state.remove_user_variable(name),
@@ -162,18 +250,51 @@ impl Session {
         }
     }
 
-    /// What LAST_INSERT_ID(), ROW_COUNT(), FOUND_ROWS() and SHOW WARNINGS would say now.
-    fn learn_past(&mut self, ran_on: (ServerId, u64), work: &Work, outcome: &Outcome) {
-        if work.statement.asks.contains(sql::Asks::DIAGNOSTICS) {
-            return;
-        }
-        let insert_id = if outcome.insert_id != 0 { outcome.insert_id } else { self.past.insert_id };
-        let found_rows = outcome.rows.unwrap_or(self.past.found_rows);
-        let row_count = match (outcome.rows, &outcome.error) {
+    /// What ROW_COUNT() and FOUND_ROWS() would say now.
+    fn learn_past(&mut self, work: &Work, outcome: &Outcome) {
+        let past = &mut self.past;
+        past.row_count = match (outcome.rows, &outcome.error) {
             (None, None) => i64::try_from(outcome.affected_rows).unwrap_or(i64::MAX),
             _ => -1,
         };
-        self.past = Past { ran_on, insert_id, row_count, found_rows, error: outcome.error.clone(), warnings: None };
+        let asks = work.statement.asks;
+        let lists_messages = work.statement.kind == Kind::Show
+            && asks.contains(sql::Asks::DIAGNOSTICS)
+            && !asks.contains(sql::Asks::MESSAGE_COUNT);
+        match outcome.rows {
+            Some(rows) if !lists_messages => past.found_rows = Some(rows),
+            // SHOW WARNINGS and SHOW ERRORS do not count their rows. It is 0 before the first statement, 1 behind it.
+            _ if work.statement.kind != Kind::Do => past.found_rows = past.found_rows.or(Some(1)),
+            _ => {}
+        }
+    }
+
+    /// What SHOW WARNINGS would say now. Servers keep messages until a statement names tables or has messages of its own,
+    /// be it run or prepared.
+    fn learn_messages(&mut self, held: &mut Held, work: &Work, outcome: &Outcome) {
+        let asks_for_messages =
+            work.statement.asks.contains(sql::Asks::DIAGNOSTICS) && work.statement.kind != Kind::Select;
+        let new = outcome.warnings > 0 || outcome.error.is_some();
+        if asks_for_messages || !new && !work.statement.uses_tables {
+            return;
+        }
+        self.past.error = outcome.error.clone();
+        (self.past.warnings, self.past.warning_count) = (None, outcome.warnings);
+        self.past.messages = self.past.messages.wrapping_add(1);
+        held.lease.origin.messages = Some((self.handle.id, self.past.messages));
+    }
+
+    /// What LAST_INSERT_ID() would say now. An id that stands in the request was given, not made: then nothing changed.
+    fn learn_insert_id(&mut self, held: &mut Held, request: &Request, work: &Work, outcome: &Outcome) {
+        let (id, origin) = (outcome.insert_id, &mut held.lease.origin);
+        let own = self.past.doubt.is_some() || origin.insert_id == Some(self.past.insert_id);
+        if work.statement.insert_id_unsure {
+            (self.past.doubt, origin.insert_id) = (Some(Doubt::Any), None);
+        } else if id != 0 && holds_number(request.payload(), id) {
+            self.past.doubt = Some(if own { Doubt::Any } else { Doubt::Given(id) });
+        } else if id != 0 {
+            (self.past.insert_id, self.past.doubt, origin.insert_id) = (id, None, Some(id));
+        }
     }
 
     /// Prepared statements: what was prepared, which cursor is open, which long data is used up.
@@ -195,7 +316,8 @@ impl Session {
                 });
             }
             (Body::Execute(id), _) => {
-                let open = outcome.status.is_some_and(|status| status.contains(Status::CURSOR_EXISTS));
+                let open =
+                    work.opens_cursor && outcome.status.is_some_and(|status| status.contains(Status::CURSOR_EXISTS));
                 if open || self.pins.has(Pin::Cursor) {
                     self.pins.cursor(*id, open);
                 }
@@ -203,6 +325,7 @@ impl Session {
                     self.pins.long_data(*id, false);
                 }
             }
+            (_, Command::RegisterReplica) if outcome.error.is_none() => self.pins.put(Pin::Replication, true),
             (Body::OfStatement(id), Command::StmtFetch) => {
                 let done = |status: Status| status.contains(Status::LAST_ROW_SENT);
                 if outcome.error.is_some() || outcome.status.is_some_and(done) {
@@ -216,5 +339,46 @@ impl Session {
             (Body::OfStatement(id), Command::StmtSendLongData) => self.pins.long_data(*id, true),
             _ => {}
         }
+    }
+}
+
+/// Routines, and texts that are made elsewhere.
+fn is_hidden(effect: &Effect) -> bool {
+    matches!(effect, Effect::MayChangeSession | Effect::ExecuteText { .. })
+}
+
+/// Whether user variables may have been set behind the text's back. Servers tell a routine's `SET @x`, but neither
+/// `SELECT … INTO @x`, `@x := …`, GET DIAGNOSTICS nor an OUT argument inside of one (seen with MariaDB 10.11).
+fn may_hide_variables(work: &Work, outcome: &Outcome) -> bool {
+    let statement = &work.statement;
+    // A text that no server understands has done nothing.
+    let refused = statement.kind == Kind::Unknown
+        && statement.parts <= 1
+        && outcome.error.as_ref().is_some_and(|error| error.code == 1064);
+    let calls = statement.asks.contains(sql::Asks::STORED_FUNCTIONS) && statement.access != Access::Read;
+    !refused && (calls || statement.effects.iter().any(is_hidden))
+}
+
+/// Whether a request holds this number, in digits or as a binary parameter.
+pub(super) fn holds_number(payload: &[u8], number: u64) -> bool {
+    let bytes = number.to_le_bytes();
+    let length = bytes.iter().rposition(|byte| *byte != 0).map_or(1, |last| last + 1);
+    memchr::memmem::find(payload, number.to_string().as_bytes()).is_some()
+        || payload
+            .first()
+            .is_some_and(|byte| [Command::StmtExecute, Command::StmtBulkExecute].map(Command::byte).contains(byte))
+            && memchr::memmem::find(payload, &bytes[..length]).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_found_in_texts_and_in_parameters() {
+        assert!(holds_number(b"\x03INSERT INTO t VALUES (77, 1)", 77));
+        assert!(!holds_number(b"\x03INSERT INTO t VALUES (76, 1)", 77));
+        assert!(holds_number(&[0x17, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0x39, 0x30, 0, 0], 12_345));
+        assert!(!holds_number(&[0x03, 0x39, 0x30, 0, 0], 12_345), "no parameter");
     }
 }

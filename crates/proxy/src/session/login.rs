@@ -1,34 +1,46 @@
-//! A client logs in: greeting, TLS, proof of the password, the schema it asks for; and COM_CHANGE_USER, which is the same
-//! on a connection that lives.
+//! A client logs in: greeting, TLS, proof of the password, the schema it asks for. COM_CHANGE_USER is the same on a connection
+//! that lives.
+
+mod arrival;
+mod change_user;
+mod identity;
 
 use std::rc::Rc;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
+use std::time::Duration;
 
 use cluster::view::Flavour;
+use config::ClientCompression;
 use net::Stream;
+use net::packets::ReadError;
+use net::stream::Keepalive;
 use sql::{Dialect, Encoding, Family, Modes};
 use tokio::io::AsyncWriteExt;
-use wire::auth::{Plugin, Scramble};
+use wire::auth::Plugin;
+use wire::compress::{Compression, Side};
 use wire::greeting::Greeting;
-use wire::handshake::server::{AwaitResponse, Conversation, Finish, Response};
-use wire::handshake::{ChangeUser, HandshakeResponse, LOGIN_BYTES_MAX};
+use wire::handshake::server::{AwaitResponse, Conversation, Response};
+use wire::handshake::{HandshakeResponse, LOGIN_BYTES_MAX};
 use wire::{Capabilities, Status};
 
-use super::client::{Client, Request};
+use super::client::Client;
 use super::prove::{Proven, Prover, refuse};
 use super::statements::ClientStatements;
 use super::tracking::TrackWish;
-use super::{Identity, Past, Session};
+use super::{Past, Session};
 use crate::error::{Refusal, SessionEnd};
-use crate::pool::{Key, MEANINGFUL};
+use crate::pool::{MEANINGFUL, ON_DEMAND};
 use crate::route::Pins;
 use crate::sessions::SessionHandle;
-use crate::shared::{ListenerShared, Shared};
+use crate::shared::ListenerShared;
 use crate::state::StateMap;
 use crate::worker::{ClusterHere, Worker};
+pub use identity::UserSession;
+use identity::identify;
 
 /// What clients are offered, as far as the servers have it too.
 const OFFERED: Capabilities = MEANINGFUL
+    .union(ON_DEMAND)
     .union(Capabilities::LONG_PASSWORD)
     .union(Capabilities::CONNECT_WITH_DB)
     .union(Capabilities::ODBC)
@@ -40,45 +52,24 @@ const OFFERED: Capabilities = MEANINGFUL
     .union(Capabilities::PLUGIN_AUTH)
     .union(Capabilities::CONNECT_ATTRS)
     .union(Capabilities::PLUGIN_AUTH_LENENC_DATA)
+    .union(Capabilities::CAN_HANDLE_EXPIRED_PASSWORDS)
     .union(Capabilities::SESSION_TRACK);
 
-/// Counts as one of a user's sessions while it lives.
-#[derive(Debug)]
-pub struct UserSession {
-    shared: Arc<Shared>,
-    user: Arc<str>,
-}
+/// How long the first clients wait for the servers' dictionaries.
+const CATALOG_WAIT: Duration = Duration::from_secs(3);
 
-impl UserSession {
-    fn begin(shared: &Arc<Shared>, user: &Arc<str>, max: u32) -> Option<UserSession> {
-        let mut users = shared.user_sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = users.entry(user.clone()).or_insert(0);
-        if max > 0 && *count >= max {
-            return None;
-        }
-        *count += 1;
-        Some(UserSession { shared: shared.clone(), user: user.clone() })
-    }
-}
-
-impl Drop for UserSession {
-    fn drop(&mut self) {
-        let mut users = self.shared.user_sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = users.get_mut(&self.user) {
-            *count -= 1;
-            if *count == 0 {
-                users.remove(&self.user);
-            }
-        }
-    }
-}
+/// How long a login, or a reset, waits for defaults that were changed a moment ago.
+pub(super) const FRESH_CATALOG_WAIT: Duration = Duration::from_secs(1);
 
 /// A client on its way in.
 struct Door {
     worker: Rc<Worker>,
     cluster: Rc<ClusterHere>,
     listener: Arc<ListenerShared>,
+    handle: Arc<SessionHandle>,
     stream: Stream,
+    /// Of the certificate that the client saw.
+    fingerprint: Option<[u8; 32]>,
 }
 
 /// Lets a client in.
@@ -89,40 +80,61 @@ pub async fn log_in(
     handle: Arc<SessionHandle>,
 ) -> Result<Session, SessionEnd> {
     stream.set_nodelay().map_err(SessionEnd::ClientLost)?;
-    stream.set_keepalive(&net::stream::Keepalive::default()).map_err(SessionEnd::ClientLost)?;
+    let settings = listener.settings.load_full();
+    let keepalive = Keepalive::after(settings.keepalive, settings.user_timeout);
+    stream.set_keepalive(&keepalive).map_err(SessionEnd::ClientLost)?;
     let cluster = worker.cluster(&listener.cluster);
-    let mut door = Door { worker, cluster, listener, stream };
+    let mut door = Door { worker, cluster, listener, handle, stream, fingerprint: None };
+    door.take_required_header().await?;
     let flavour = door.flavour().await?;
-    let greeting = door.greeting(&flavour, handle.id)?;
+    let greeting = door.greeting(&flavour)?;
     let (login, conversation) = door.greet(&greeting).await?;
     let proven = match door.prove(conversation, &login.user, login.plugin.as_deref(), &login.auth_response).await {
         Ok(proven) => proven,
         Err(end) => return Err(end),
     };
-    let mut session = match door.make_session(&greeting, &flavour, &login, &proven, handle) {
+    let mut session = match door.make_session(&greeting, &flavour, &login, &proven) {
         Ok(session) => session,
         Err((mut stream, refusal)) => return Err(refuse(&mut stream, proven.finish, &refusal).await),
     };
-    if let Some(schema) = &login.schema
-        && let Err(refusal) = session.enter_schema(schema).await
-    {
+    if let Err(refusal) = session.enter(login.schema.as_deref(), proven.expired).await {
         return Err(refuse(&mut session.client.stream, proven.finish, &refusal).await);
     }
-    session.login_state = session.state.clone();
     session.status = session.status_at_rest();
-    session.accept(proven.finish).await?;
+    session.accept(proven).await?;
+    if let Some(compression) = Compression::agreed(session.client.capabilities, login.zstd_level) {
+        let plain = std::mem::replace(&mut session.client.stream, placeholder()?);
+        session.client.stream = plain.compressed(compression, Side::Server);
+    }
     Ok(session)
 }
 
+fn unread(error: ReadError) -> SessionEnd {
+    match error {
+        ReadError::Io(error) => SessionEnd::ClientLost(error),
+        ReadError::Closed => SessionEnd::ClientLeft,
+        error => SessionEnd::ClientMisbehaved(error.to_string()),
+    }
+}
+
 impl Door {
-    /// What the cluster's servers are; waited for, since a greeting must fit them.
+    /// What the cluster's servers are; waited for, since a greeting must fit them. Their dictionaries are read a moment
+    /// later, and give the character sets that the session begins with: they are waited for too, but not for long.
     async fn flavour(&mut self) -> Result<Arc<Flavour>, SessionEnd> {
         let limit = self.listener.settings.load().hold;
-        let deadline = tokio::time::Instant::now() + limit;
+        let begun = tokio::time::Instant::now();
+        let deadline = begun + limit;
         loop {
             let changed = self.cluster.changed.notified();
             if let Some(flavour) = &self.cluster.view().flavour {
-                return Ok(flavour.clone());
+                let left = CATALOG_WAIT.min(limit).saturating_sub(begun.elapsed());
+                if self.cluster.catalog().number > 0 || left.is_zero() {
+                    self.cluster.fresh_catalog(FRESH_CATALOG_WAIT).await;
+                    return Ok(flavour.clone());
+                }
+                // What comes of it shows when it is looked at again.
+                let _ = tokio::time::timeout(left, changed).await;
+                continue;
             }
             if tokio::time::timeout_at(deadline, changed).await.is_err() {
                 let name = &self.cluster.shared.name;
@@ -140,21 +152,33 @@ impl Door {
         }
     }
 
-    fn greeting(&self, flavour: &Flavour, id: u32) -> Result<Greeting, SessionEnd> {
+    fn greeting(&self, flavour: &Flavour) -> Result<Greeting, SessionEnd> {
         let settings = self.listener.settings.load();
+        let mut status = Status::empty();
+        status.set(Status::AUTOCOMMIT, StateMap::default().autocommit(&self.cluster.catalog()));
         let mut capabilities = OFFERED & Capabilities::from_bits_retain(flavour.capabilities);
         capabilities.set(Capabilities::LONG_PASSWORD, !flavour.mariadb);
         capabilities.set(Capabilities::TLS, self.listener.tls.load().is_some() && !self.stream.is_secure());
-        capabilities.set(Capabilities::LOCAL_FILES, settings.local_infile);
-        let plugin = Plugin::from_name(flavour.auth_plugin.as_bytes()).unwrap_or(Plugin::Native);
+        if !settings.local_infile {
+            capabilities.remove(Capabilities::LOCAL_FILES);
+        }
+        let offered = |algorithm| [algorithm, ClientCompression::All].contains(&settings.compression);
+        capabilities.set(Capabilities::COMPRESS, offered(ClientCompression::Zlib));
+        // What the servers would never offer, clients have no reason to expect.
+        capabilities.set(Capabilities::ZSTD_COMPRESSION, offered(ClientCompression::Zstd) && !flavour.mariadb);
+        let plugin = match Plugin::from_name(flavour.auth_plugin.as_bytes()) {
+            Some(Plugin::CachingSha2) => Plugin::CachingSha2,
+            // All clients that know MariaDB know it, and MySQL's own name another.
+            _ => Plugin::Native,
+        };
         let scramble = wire::auth::new_scramble().map_err(|error| SessionEnd::LoginRefused(error.to_string()))?;
         Ok(Greeting {
             server_version: settings.server_version.as_ref().unwrap_or(&flavour.greeting_version).to_string(),
-            connection_id: id,
+            connection_id: self.handle.id,
             scramble,
             capabilities,
             collation: flavour.collation,
-            status: Status::AUTOCOMMIT,
+            status,
             plugin: plugin.name().into(),
         })
     }
@@ -164,13 +188,14 @@ impl Door {
         let mut out = Vec::new();
         let mut awaiting = AwaitResponse::greet(greeting, self.stream.channel(), &mut out);
         self.stream.write_all(&out).await.map_err(SessionEnd::ClientLost)?;
+        let mut packet = self.first_packet().await?;
         loop {
-            let packet = self.read().await?;
             match awaiting.handle(packet.received()) {
                 Ok(Response::Login(login, conversation)) => return Ok((login, conversation)),
                 Ok(Response::Tls(tls)) => {
                     self.start_tls().await?;
                     awaiting = tls.secured();
+                    packet = self.read().await?;
                 }
                 Err(error) => {
                     let refusal = Refusal::own(1043, b"08S01", format_args!("bad handshake: {error}"));
@@ -191,15 +216,12 @@ impl Door {
         // The placeholder is never used: either TLS takes its place, or the session ends.
         let plain = std::mem::replace(&mut self.stream, placeholder()?);
         self.stream = tls.accept(plain).await.map_err(SessionEnd::ClientLost)?;
+        self.fingerprint = Some(tls.fingerprint());
         Ok(())
     }
 
     async fn read(&mut self) -> Result<net::packets::Packet, SessionEnd> {
-        net::packets::read(&mut self.stream, LOGIN_BYTES_MAX).await.map_err(|error| match error {
-            net::packets::ReadError::Io(error) => SessionEnd::ClientLost(error),
-            net::packets::ReadError::Closed => SessionEnd::ClientLeft,
-            error => SessionEnd::ClientMisbehaved(error.to_string()),
-        })
+        net::packets::read(&mut self.stream, LOGIN_BYTES_MAX).await.map_err(unread)
     }
 
     async fn prove(
@@ -209,8 +231,14 @@ impl Door {
         plugin: Option<&[u8]>,
         answer: &[u8],
     ) -> Result<Proven, SessionEnd> {
-        let mut prover =
-            Prover { worker: &self.worker, cluster: &self.cluster, listener: &self.listener, stream: &mut self.stream };
+        let mut prover = Prover {
+            worker: &self.worker,
+            cluster: &self.cluster,
+            listener: &self.listener,
+            handle: &self.handle,
+            stream: &mut self.stream,
+            speaks_native: false,
+        };
         prover.prove(conversation, user, plugin, answer).await
     }
 
@@ -221,27 +249,32 @@ impl Door {
         flavour: &Flavour,
         login: &HandshakeResponse,
         proven: &Proven,
-        handle: Arc<SessionHandle>,
     ) -> Result<Session, (Stream, Refusal)> {
-        let Door { worker, cluster, listener, stream } = self;
-        let identity = match identify(&worker, &cluster, &listener, proven, login.capabilities, login.collation) {
-            Ok(identity) => identity,
-            Err(refusal) => return Err((stream, refusal)),
-        };
+        let Door { worker, cluster, listener, handle, stream, fingerprint } = self;
+        let mut identity =
+            match identify(&worker, &cluster, &listener, &handle, proven, login.capabilities, login.collation) {
+                Ok(identity) => identity,
+                Err(refusal) => return Err((stream, refusal)),
+            };
+        identity.describe(&login.attributes);
         let idle_s = u32::try_from(listener.settings.load().idle_timeout.as_secs()).unwrap_or(u32::MAX);
         handle.idle_s_max.store(idle_s, std::sync::atomic::Ordering::Relaxed);
-        let _ = handle.user.set(proven.user.clone());
+        handle.set_user(&proven.user);
         let _ = handle.cluster.set(cluster.shared.name.clone());
         let catalog = cluster.catalog();
         let family = if flavour.mariadb { Family::MariaDb } else { Family::MySql };
         let dialect = Dialect { family, version: flavour.number, modes: Modes::empty(), encoding: Encoding::AsciiSafe };
-        let state = Arc::new(StateMap::after_login(&catalog, login.collation, None));
+        let ignore_space = login.capabilities.contains(Capabilities::IGNORE_SPACE);
+        let state = StateMap::of_session(&catalog, login.collation, None).ignoring_space(ignore_space, &catalog);
+        let state = Arc::new(state);
         Ok(Session {
             wish: TrackWish::of_servers(&catalog),
             client: Client::new(stream, login.capabilities),
             scramble: greeting.scramble,
+            fingerprint,
             dialect: (state.fingerprint(), state.dialect(&catalog, dialect.family, dialect.version)),
-            login_state: state.clone(),
+            began: catalog.clone(),
+            seen: catalog,
             state,
             identity,
             worker,
@@ -252,7 +285,12 @@ impl Door {
             status: Status::AUTOCOMMIT,
             statements: ClientStatements::default(),
             past: Past::default(),
+            own_writes: None,
+            writes_open: false,
+            read_last: None,
             held: None,
+            speaks_native: login.plugin.as_deref().is_none_or(|name| name == Plugin::Native.name().as_bytes()),
+            refused_changes: 0,
         })
     }
 }
@@ -260,98 +298,34 @@ impl Door {
 /// A stream that leads nowhere, to stand where one is taken out.
 fn placeholder() -> Result<Stream, SessionEnd> {
     let (one, _) = std::os::unix::net::UnixStream::pair().map_err(SessionEnd::ClientLost)?;
-    Stream::attach(net::stream::Detached::Unix(one)).map_err(SessionEnd::ClientLost)
-}
-
-fn identify(
-    worker: &Worker,
-    cluster: &ClusterHere,
-    listener: &ListenerShared,
-    proven: &Proven,
-    capabilities: Capabilities,
-    collation: u16,
-) -> Result<Identity, Refusal> {
-    let config = worker.shared.config.load();
-    let settings = listener.settings.load();
-    let own = config.users.get(&*proven.user);
-    if let Some(only) = own.and_then(|own| own.cluster.as_ref()).filter(|only| *only != &cluster.shared.name) {
-        let why = format_args!("user '{}' may use cluster '{only}' only ([user.NAME] cluster)", proven.user);
-        return Err(Refusal::own(1044, b"42000", why));
-    }
-    let limits = [settings.max_sessions_per_user, own.map_or(0, |own| own.max_sessions)];
-    let max = limits.into_iter().filter(|max| *max > 0).min().unwrap_or(0);
-    let Some(session) = UserSession::begin(&worker.shared, &proven.user, max) else {
-        let why = format_args!(
-            "user '{}' has {max} sessions already (max_sessions_per_user or [user.NAME] max_sessions)",
-            proven.user
-        );
-        return Err(Refusal::own(1226, b"42000", why));
-    };
-    let pool = &cluster.shared.settings.load().pool;
-    let connections_max = crate::shared::limit_of(pool.max_connections_per_user, own.map(|own| own.max_connections));
-    let key = Key {
-        user: proven.user.clone(),
-        credential: proven.credential.clone(),
-        capabilities: capabilities & MEANINGFUL,
-    };
-    let split = own.and_then(|own| own.split).unwrap_or(settings.split);
-    Ok(Identity { user: proven.user.clone(), key: Arc::new(key), collation, split, connections_max, _session: session })
+    Stream::attach(one.into()).map_err(SessionEnd::ClientLost)
 }
 
 impl Session {
-    async fn accept(&mut self, finish: Finish) -> Result<(), SessionEnd> {
-        let mut payload = Vec::new();
-        let ok = wire::reply::Ok { status: self.status, ..wire::reply::Ok::default() };
-        ok.write(&mut payload, wire::reply::OK, self.client.capabilities);
-        let mut out = Vec::new();
-        finish.accept(&payload, &mut out);
-        self.client.put(&out);
-        self.client.flush().await.map_err(SessionEnd::ClientLost)
+    /// Enters the schema that the client asked for. With an expired password a server says whether the client may come in,
+    /// and the session keeps that connection.
+    async fn enter(&mut self, schema: Option<&[u8]>, expired: bool) -> Result<(), Refusal> {
+        match schema {
+            Some(schema) if !expired => self.enter_schema(schema).await,
+            _ if expired => self.enter_sandbox(schema).await,
+            _ => Ok(()),
+        }
     }
 
-    /// COM_CHANGE_USER: a new login; all of the session's state goes.
-    pub(super) async fn change_user(&mut self, request: &Request) -> Result<(), SessionEnd> {
-        let change = match ChangeUser::parse(request.payload(), self.client.capabilities) {
-            Ok(change) => change,
-            Err(error) => {
-                let refusal = Refusal::own(1047, b"08S01", format_args!("COM_CHANGE_USER: {error}"));
-                self.answer_error(request, &refusal);
-                return Err(SessionEnd::ClientMisbehaved(error.to_string()));
+    async fn accept(&mut self, proven: Proven) -> Result<(), SessionEnd> {
+        let mut payload = Vec::new();
+        // Clients of MariaDB trust a certificate that nobody has signed if the server proves to know their password.
+        let info = match (proven.certificate_hash, &self.fingerprint) {
+            (Some(hash), Some(fingerprint)) if self.dialect.1.family == Family::MariaDb => {
+                wire::auth::certificate_proof(&hash, &self.scramble, fingerprint)
             }
+            _ => Vec::new(),
         };
-        if let Some(held) = self.held.take() {
-            self.clean_up(held).await;
-        }
-        self.lose_pinned_state();
-        self.statements.clear();
-        self.past = Past::default();
-        self.client.flush().await.map_err(SessionEnd::ClientLost)?;
-        let scramble: Scramble = self.scramble;
-        let channel = self.client.stream.channel();
-        let conversation = Conversation::resume(scramble, request.sequence, channel, self.client.capabilities);
-        let mut prover = Prover {
-            worker: &self.worker,
-            cluster: &self.cluster,
-            listener: &self.listener,
-            stream: &mut self.client.stream,
-        };
-        let proven = prover.prove(conversation, &change.user, change.plugin.as_deref(), &change.auth_response).await?;
-        let collation = change.collation.unwrap_or(self.identity.collation);
-        let capabilities = self.client.capabilities;
-        match identify(&self.worker, &self.cluster, &self.listener, &proven, capabilities, collation) {
-            Ok(identity) => self.identity = identity,
-            Err(refusal) => return Err(refuse(&mut self.client.stream, proven.finish, &refusal).await),
-        }
-        let catalog = self.cluster.catalog();
-        self.wish = TrackWish::of_servers(&catalog);
-        self.state = Arc::new(StateMap::after_login(&catalog, collation, None));
-        if let Some(schema) = &change.schema
-            && let Err(refusal) = self.enter_schema(schema).await
-        {
-            return Err(refuse(&mut self.client.stream, proven.finish, &refusal).await);
-        }
-        self.login_state = self.state.clone();
-        self.status = self.status_at_rest();
-        self.accept(proven.finish).await
+        let ok = wire::reply::Ok { status: self.status, info: &info, ..wire::reply::Ok::default() };
+        ok.write(&mut payload, wire::reply::OK, self.client.capabilities);
+        let mut out = Vec::new();
+        proven.finish.accept(&payload, &mut out);
+        self.client.put(&out);
+        self.client.flush().await.map_err(SessionEnd::ClientLost)
     }
 }

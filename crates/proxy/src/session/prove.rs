@@ -1,21 +1,28 @@
 //! Proving who a client is: by the configuration, by what the servers' account says, or by the servers themselves.
 
+mod plan;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::accounts::{Accounts, Verifier};
+use cluster::accounts::{Accounts, TlsDemand, Verifier};
 use config::TlsMode;
 use net::Stream;
+use net::client::Cause;
+use net::tls::Names;
 use tokio::io::AsyncWriteExt;
 use wire::Capabilities;
-use wire::auth::{Credential, Plugin, RsaKey, Scramble, caching_sha2, native};
+use wire::auth::{Credential, Scramble, native};
 use wire::handshake::client::COLLATION_FALLBACK;
 use wire::handshake::server::{Conversation, Denial, Finish, Method, Proof, Step};
-use wire::handshake::{Channel, LOGIN_BYTES_MAX, ServerError};
+use wire::handshake::{Channel, HandshakeError, LOGIN_BYTES_MAX, ServerError};
 
 use crate::error::{Refusal, SessionEnd};
+use crate::sessions::SessionHandle;
 use crate::shared::{ListenerShared, login_as};
 use crate::worker::{ClusterHere, Worker};
+use plan::{Facts, Judge, Plan};
+use zeroize::Zeroizing;
 
 /// How long a failed login waits for the accounts to be read again: the password may have been changed just now.
 const REFRESH_WAIT: Duration = Duration::from_millis(1500);
@@ -29,10 +36,24 @@ const TRY_PACE: Duration = Duration::from_millis(25);
 pub struct Proven {
     pub user: Arc<str>,
     pub credential: Arc<Credential>,
+    /// The password's hash by the client's plugin, for MariaDB's proof of the certificate.
+    pub certificate_hash: Option<Vec<u8>>,
+    /// The password has expired: servers let the client in only to change it, if at all.
+    pub expired: bool,
     pub finish: Finish,
 }
 
-/// Says no, and ends the connection.
+/// What a second look at the accounts says of a wrong answer.
+enum Again {
+    /// It is right by what they are now.
+    Right(Proof, Plan),
+    /// The account is another one now; the client can be asked for it.
+    Ask(Plan),
+    /// It is wrong.
+    Wrong,
+}
+
+/// Says no.
 pub async fn refuse(stream: &mut Stream, finish: Finish, refusal: &Refusal) -> SessionEnd {
     let mut out = Vec::new();
     let sqlstate = String::from_utf8_lossy(&refusal.sqlstate).into_owned();
@@ -40,7 +61,7 @@ pub async fn refuse(stream: &mut Stream, finish: Finish, refusal: &Refusal) -> S
     finish.refuse(&error, &mut out);
     // A client that is gone already has nothing to hear.
     let _ = stream.write_all(&out).await;
-    let _ = stream.shutdown().await;
+    let _ = stream.flush().await;
     SessionEnd::LoginRefused(refusal.message.clone())
 }
 
@@ -49,7 +70,10 @@ pub struct Prover<'a> {
     pub worker: &'a Worker,
     pub cluster: &'a ClusterHere,
     pub listener: &'a ListenerShared,
+    pub handle: &'a SessionHandle,
     pub stream: &'a mut Stream,
+    /// The client has named the native plugin before: that it names another now does not mean that it lacks it.
+    pub speaks_native: bool,
 }
 
 impl Prover<'_> {
@@ -68,14 +92,16 @@ impl Prover<'_> {
                 Refusal::own(3159, b"HY000", "connections using insecure transport are prohibited (listener tls)");
             return Err(refuse(self.stream, conversation.finish(), &refusal).await);
         }
-        let method = self.method(&user, plugin, channel).await;
-        let method = match method {
-            Ok(method) => method,
+        let plan = match self.plan(&user, plugin, channel).await {
+            Ok(plan) => plan,
             Err(refusal) => return Err(refuse(self.stream, conversation.finish(), &refusal).await),
         };
-        // A native answer can be checked again, should the accounts turn out to be old.
-        let native = matches!(method, Method::Native { .. });
-        let mut last_answer = answer.to_vec();
+        let Plan { method, mut judge, mut account } = plan;
+        let mut signed_hash = plan::signed_hash(&method);
+        // A native answer can be checked again, should the accounts turn out to be old. Of an account that is not there they
+        // were read just now: as long as a wrong password takes, and no longer.
+        let mut native = matches!(method, Method::Native { .. }) && !matches!(judge, Judge::Nobody(_));
+        let mut last_answer = Zeroizing::new(answer.to_vec());
         let mut out = Vec::new();
         let mut step = conversation.begin(method, plugin, answer, &mut out);
         let (proof, finish) = loop {
@@ -84,128 +110,129 @@ impl Prover<'_> {
             out.clear();
             match step.map_err(|error| SessionEnd::ClientMisbehaved(error.to_string()))? {
                 Step::Proven(proof, finish) => break (proof, finish),
-                Step::Denied(denial, finish) => {
-                    if native && let Some(proof) = self.check_again(&user, channel, &scramble, &last_answer).await {
-                        break (proof, finish);
+                Step::Denied(denial, mut finish) => {
+                    if std::mem::take(&mut native) && denial == Denial::WrongPassword {
+                        match self.check_again(&user, plugin, channel, &scramble, &last_answer).await {
+                            Again::Right(proof, plan) => {
+                                (judge, account) = (plan.judge, plan.account);
+                                break (proof, finish);
+                            }
+                            Again::Ask(plan) => {
+                                let hash = plan::signed_hash(&plan.method);
+                                match finish.ask_again(plan.method, &mut out) {
+                                    Ok(awaiting) => {
+                                        (judge, account, signed_hash) = (plan.judge, plan.account, hash);
+                                        step = Ok(Step::Await(awaiting));
+                                        continue;
+                                    }
+                                    Err(same) => finish = same,
+                                }
+                            }
+                            Again::Wrong => {}
+                        }
                     }
-                    let refusal = self.denied(&user, Some(denial), answer);
+                    let refusal = self.denied(&user, Some(denial), is_given(&last_answer));
                     return Err(refuse(self.stream, finish, &refusal).await);
                 }
                 Step::Await(next) => {
                     let packet = net::packets::read(self.stream, LOGIN_BYTES_MAX).await;
                     let packet = packet.map_err(|error| SessionEnd::ClientMisbehaved(error.to_string()))?;
-                    if native {
-                        last_answer.clone_from(&packet.payload);
-                    }
                     step = next.handle(packet.received(), &mut out);
+                    last_answer = packet.payload;
                 }
             }
         };
-        match self.credential(&user, proof).await {
-            Ok(credential) => Ok(Proven { user, credential, finish }),
+        let certificate_hash = match &proof {
+            Proof::NativeStage1(stage1) => Some(native::stage2(stage1).to_vec()),
+            Proof::Signature => signed_hash,
+            Proof::Empty | Proof::CachingSha2Stage1(_) | Proof::Password(_) => None,
+        };
+        let judged = match self.judge(&user, proof, judge).await {
+            Ok(credential) => self.admit(&user, &account).map(|()| credential),
+            Err(refusal) => Err(refusal),
+        };
+        match judged {
+            Ok(credential) => {
+                let expired = account.expired && {
+                    // Perhaps it was changed just now.
+                    let accounts = self.refresh_accounts().await;
+                    accounts.find(&user, self.handle.client_ip()).is_none_or(|account| account.expired)
+                };
+                Ok(Proven { user, credential, certificate_hash, expired, finish })
+            }
             Err(refusal) => Err(refuse(self.stream, finish, &refusal).await),
         }
     }
 
-    /// Checks a native answer that was wrong against accounts that are read anew: the password may have been changed just
-    /// now.
+    /// Checks a native answer that was wrong against accounts that are read anew: the password, or the account's plugin, may
+    /// have been changed just now.
     async fn check_again(
         &self,
         user: &Arc<str>,
+        plugin: Option<&[u8]>,
         channel: Channel,
         scramble: &Scramble,
         answer: &[u8],
-    ) -> Option<Proof> {
-        self.refresh_accounts().await.find(user, self.stream.peer_ip())?;
-        match self.method(user, None, channel).await {
-            Ok(Method::Native { stage2 }) => native::verify(scramble, &stage2, answer).map(Proof::NativeStage1),
-            // Another plugin, or no account any more: the next login will be asked accordingly.
-            _ => None,
+    ) -> Again {
+        if self.refresh_accounts().await.find(user, self.handle.client_ip()).is_none() {
+            return Again::Wrong;
+        }
+        match self.plan(user, plugin, channel).await {
+            Err(_) | Ok(Plan { judge: Judge::Nobody(_), .. }) => Again::Wrong,
+            Ok(Plan { method: Method::Native { stage2 }, judge, account }) => {
+                match native::verify(scramble, &stage2, answer).map(Proof::NativeStage1) {
+                    Some(proof) => Again::Right(proof, Plan { method: Method::Native { stage2 }, judge, account }),
+                    None => Again::Wrong,
+                }
+            }
+            Ok(plan) => Again::Ask(plan),
         }
     }
 
-    /// How this user's password is checked: by the configuration, by what the servers' account says, or by the servers.
-    async fn method(&self, user: &Arc<str>, plugin: Option<&[u8]>, channel: Channel) -> Result<Method, Refusal> {
-        let config = self.worker.shared.config.load_full();
-        match config.users.get(&**user).map(|own| &own.credential) {
-            Some(config::Credential::Password(password)) => {
-                // Whatever the client speaks: the password answers both.
-                if plugin.is_none_or(|name| name == Plugin::Native.name().as_bytes()) {
-                    return Ok(Method::Native { stage2: native::stage2(&native::stage1(password.expose())) });
-                }
-                let stage2 = caching_sha2::stage2(&caching_sha2::stage1(password.expose()));
-                return Ok(Method::CachingSha2 { remembered: Some(stage2), rsa: self.rsa_key(channel).await });
-            }
-            Some(config::Credential::NativeHash(hash)) => {
-                if let Ok(stage2) = <[u8; 20]>::try_from(hash.expose()) {
-                    return Ok(Method::Native { stage2 });
-                }
-            }
-            Some(config::Credential::Servers) | None => {}
-        }
-        let published = &self.cluster.shared.published;
-        let address = self.stream.peer_ip();
-        let mut accounts = published.accounts.load_full();
-        if accounts.number == 0 || (accounts.readable && accounts.find(user, address).is_none()) {
-            // Perhaps the account was made just now.
-            accounts = self.refresh_accounts().await;
-        }
-        if !accounts.readable {
-            return Ok(self.pass_through(user, channel).await);
-        }
-        let Some(account) = accounts.find(user, address) else {
-            // A check that nobody can pass tells no more than a wrong password does.
-            let stage2 = wire::auth::new_scramble().map_err(|error| Refusal::own(1045, b"28000", error))?;
-            return Ok(Method::Native { stage2 });
-        };
+    /// What an account demands beside the password. Servers look at that when the password is right.
+    fn admit(&self, user: &str, account: &Facts) -> Result<(), Refusal> {
         if account.locked {
-            let message = "Access denied, this account is locked".to_owned();
-            return Err(Refusal { code: 4151, sqlstate: *b"HY000", message });
+            return Err(self.locked(user));
         }
-        if account.tls_required && channel == Channel::Open {
-            return Err(self.denied(user, None, b"x"));
-        }
-        for verifier in &account.verifiers {
-            match verifier {
-                Verifier::Native(stage2) => return Ok(Method::Native { stage2: *stage2 }),
-                Verifier::Empty => return Ok(Method::Empty),
-                Verifier::CachingSha2 => return Ok(self.pass_through(user, channel).await),
-                Verifier::Other(_) => {}
+        let names = || self.stream.peer_certificate().and_then(Names::of);
+        let shown = self.stream.peer_certificate().is_some();
+        let good = match &account.tls {
+            TlsDemand::None => true,
+            TlsDemand::Tls => self.stream.is_tls(),
+            TlsDemand::Certificate => shown,
+            TlsDemand::Unknown => false,
+            TlsDemand::These { cipher, issuer, subject } => {
+                let needs_names = !issuer.is_empty() || !subject.is_empty();
+                let fits = |demanded: &str, is: &str| demanded.is_empty() || demanded == is;
+                self.stream.is_tls()
+                    && fits(cipher, self.stream.tls_cipher().unwrap_or_default())
+                    && (!needs_names
+                        || names().is_some_and(|names| fits(issuer, &names.issuer) && fits(subject, &names.subject)))
             }
+        };
+        if good {
+            return Ok(());
         }
-        match account.verifiers.first() {
-            // Directories, PAM and the like: the server asks for the password itself, and so may we where nobody listens.
-            Some(Verifier::Other(_)) if channel == Channel::Secure => Ok(Method::Clear),
-            Some(Verifier::Other(plugin)) => Err(Refusal::own(
-                1251,
-                b"08004",
-                format_args!(
-                    "account '{user}'@'{}' uses authentication plugin '{plugin}', for which the client must use TLS and \
-                     its cleartext plugin",
-                    account.host
-                ),
-            )),
-            _ => Err(self.denied(user, None, b"x")),
+        let mut refusal = self.denied(user, None, true);
+        let asked = self.listener.settings.load().tls.client_ca.is_some();
+        if account.tls == TlsDemand::Unknown {
+            let why = "the monitor user may not read what the account requires; `sqluice init` prints the grants";
+            refusal.message = format!("{}; sqluice: {why}", refusal.message);
+        } else if !asked && !matches!(account.tls, TlsDemand::Tls) && self.stream.is_tls() && !shown {
+            let why =
+                "the account requires a certificate, and the listener has no tls.client_ca_file to check one with";
+            refusal.message = format!("{}; sqluice: {why}", refusal.message);
         }
+        Err(refusal)
     }
 
-    async fn pass_through(&self, user: &str, channel: Channel) -> Method {
-        let remembered = self.cluster.shared.keyring.sha2_stage2(user);
-        Method::CachingSha2 { remembered, rsa: self.rsa_key(channel).await }
-    }
-
-    /// The key for a client whose channel others can read. The first that needs it waits for it to be made; the worker's
-    /// other clients do not.
-    async fn rsa_key(&self, channel: Channel) -> Option<Arc<RsaKey>> {
-        let shared = &self.worker.shared;
-        match (channel, shared.rsa.get()) {
-            (Channel::Secure, _) => None,
-            (Channel::Open, Some(key)) => key.clone(),
-            (Channel::Open, None) => {
-                let shared = shared.clone();
-                tokio::task::spawn_blocking(move || shared.rsa_key()).await.ok().flatten()
-            }
-        }
+    fn locked(&self, user: &str) -> Refusal {
+        let mariadb = self.cluster.view().flavour.as_ref().is_none_or(|flavour| flavour.mariadb);
+        let (code, message) = match mariadb {
+            true => (4151, "Access denied, this account is locked".to_owned()),
+            false => (3118, format!("Access denied for user '{user}'@'{}'. Account is locked.", self.client_host())),
+        };
+        Refusal { code, sqlstate: *b"HY000", message }
     }
 
     /// Asks for the accounts to be read again, and waits for that a little.
@@ -223,32 +250,70 @@ impl Prover<'_> {
         }
     }
 
-    /// What Sqluice logs in to servers with for this user from now on.
-    async fn credential(&self, user: &Arc<str>, proof: Proof) -> Result<Arc<Credential>, Refusal> {
+    /// Whether the proof is right; what Sqluice logs in to servers with for this user from now on.
+    async fn judge(&self, user: &Arc<str>, proof: Proof, judge: Judge) -> Result<Arc<Credential>, Refusal> {
         let keyring = &self.cluster.shared.keyring;
-        let config = self.worker.shared.config.load_full();
-        if let Some(config::Credential::Password(password)) = config.users.get(&**user).map(|own| &own.credential) {
-            let right = match &proof {
-                Proof::Password(given) => wire::auth::equal(given, password.expose()),
-                // Checked against this very password.
-                Proof::CachingSha2Stage1(_) | Proof::NativeStage1(_) => true,
-                Proof::Empty => password.expose().is_empty(),
-            };
-            return match right {
-                true => Ok(keyring.remember(user, Credential::password(password.expose().to_vec()))),
-                false => Err(self.denied(user, Some(Denial::WrongPassword), b"x")),
-            };
-        }
-        let credential = match proof {
-            Proof::Empty => Credential::Empty,
-            Proof::NativeStage1(stage1) => return Ok(keyring.remember(user, Credential::NativeStage1(stage1))),
-            Proof::CachingSha2Stage1(_) => match keyring.credential(user) {
-                Some(known) => return Ok(known),
-                None => return Err(self.denied(user, Some(Denial::WrongPassword), b"x")),
+        let wrong = |given| Err(self.denied(user, Some(Denial::WrongPassword), given));
+        match (proof, judge) {
+            // Checked against this very password; or another one, which may be newer.
+            (Proof::CachingSha2Stage1(_) | Proof::NativeStage1(_) | Proof::Signature, Judge::Known(known)) => Ok(known),
+            (Proof::Empty, Judge::Known(known)) if known.cleartext() == Some(&[]) => Ok(known),
+            (Proof::Password(given), Judge::Known(known)) => {
+                match known.cleartext().is_some_and(|known| wire::auth::equal(&given, known)) {
+                    true => Ok(known),
+                    false => self.newer_password(user, &given).await,
+                }
+            }
+            (Proof::NativeStage1(stage1), Judge::Method | Judge::Account { .. }) => {
+                Ok(keyring.remember(user, Credential::NativeStage1(stage1)))
+            }
+            (Proof::Password(given), Judge::Account { verifiers, server }) => {
+                if let Some(verifier) = plan::fitting(&given, &verifiers).await {
+                    return Ok(self.remember(user, &given, &verifier));
+                }
+                match server {
+                    true => self.try_on_server(user, Credential::Password(given)).await,
+                    false => self.newer_password(user, &given).await,
+                }
+            }
+            (Proof::Empty, Judge::Account { verifiers, server }) => {
+                match plan::fitting(b"", &verifiers).await.is_some() {
+                    true => Ok(keyring.remember(user, Credential::Empty)),
+                    false if server => self.try_on_server(user, Credential::Empty).await,
+                    false => wrong(false),
+                }
+            }
+            (Proof::Password(given), Judge::Server) => self.try_on_server(user, Credential::Password(given)).await,
+            (Proof::Empty, Judge::Server) => self.try_on_server(user, Credential::Empty).await,
+            (Proof::CachingSha2Stage1(_), Judge::Server | Judge::Account { .. }) => match keyring.credential(user) {
+                Some(known) => Ok(known),
+                None => wrong(true),
             },
-            Proof::Password(password) => Credential::Password(password),
-        };
-        self.try_on_server(user, credential).await
+            (Proof::Password(given), Judge::Nobody(verifiers)) => {
+                plan::fitting(&given, &verifiers).await;
+                wrong(true)
+            }
+            (Proof::Empty, _) => wrong(false),
+            _ => wrong(true),
+        }
+    }
+
+    fn remember(&self, user: &Arc<str>, password: &[u8], verifier: &Verifier) -> Arc<Credential> {
+        let keyring = &self.cluster.shared.keyring;
+        let credential = keyring.remember(user, Credential::password(password.to_vec()));
+        keyring.checked(user, &credential, verifier, true);
+        credential
+    }
+
+    /// A password that fits nothing known is checked against accounts that are read anew.
+    async fn newer_password(&self, user: &Arc<str>, password: &[u8]) -> Result<Arc<Credential>, Refusal> {
+        let accounts = self.refresh_accounts().await;
+        if let Some(account) = accounts.find(user, self.handle.client_ip())
+            && let Some(verifier) = plan::fitting(password, &account.verifiers).await
+        {
+            return Ok(self.remember(user, password, &verifier));
+        }
+        Err(self.denied(user, Some(Denial::WrongPassword), true))
     }
 
     /// A password that only a server can check is tried on one.
@@ -279,19 +344,26 @@ impl Prover<'_> {
         for server in
             primary.into_iter().chain(view.servers.iter().filter(up).filter(|server| Some(server.id) != view.primary))
         {
-            let target = shared.target(server, shared.settings.load().pool.connect_timeout);
+            let target = shared.target(server, shared.settings.load().pool.connect_timeout, self.handle.client_addr());
             let capabilities = Capabilities::PROTOCOL_41 | Capabilities::TRANSACTIONS;
             let login = login_as(user, &credential, capabilities, COLLATION_FALLBACK);
             match net::client::connect(&target, login).await {
                 Ok(_) => return Ok(keyring.remember(user, credential)),
                 Err(error) => match error.server_error() {
+                    // The password was right, and has expired. What that means is for the session's own connection to hear.
+                    Some(said) if said.code == 1862 => return Ok(keyring.remember(user, credential)),
                     Some(said) if said.code == 1045 => {
                         // The account may be another one by now, or gone.
                         shared.published.request_accounts_refresh();
-                        let answer: &[u8] = if credential == Credential::Empty { b"" } else { b"x" };
-                        return Err(self.denied(user, Some(Denial::WrongPassword), answer));
+                        let given = credential != Credential::Empty;
+                        return Err(self.denied(user, Some(Denial::WrongPassword), given));
                     }
                     Some(said) => last = Refusal::of_server(said.code, said.sqlstate.as_deref(), &said.message),
+                    None if matches!(error.cause, Cause::Protocol(HandshakeError::CredentialRefused(_))) => {
+                        // PAM asks once more when a password was wrong, and other things than passwords.
+                        last = self.denied(user, None, true);
+                        last.message = format!("{}; sqluice: {error}", last.message);
+                    }
                     None => last = Refusal::no_server("server", Duration::ZERO, &error.to_string()),
                 },
             }
@@ -300,13 +372,35 @@ impl Prover<'_> {
     }
 
     /// The server's own words for a failed login.
-    fn denied(&self, user: &str, denial: Option<Denial>, answer: &[u8]) -> Refusal {
-        let host = self.stream.peer_ip().map_or_else(|| "localhost".into(), |ip| ip.to_string());
-        let using = if answer.is_empty() { "NO" } else { "YES" };
+    fn denied(&self, user: &str, denial: Option<Denial>, password_given: bool) -> Refusal {
+        let mariadb = self.cluster.view().flavour.as_ref().is_none_or(|flavour| flavour.mariadb);
+        if denial == Some(Denial::CannotSwitch) {
+            let vendor = if mariadb { "MariaDB" } else { "MySQL" };
+            let message = format!(
+                "Client does not support authentication protocol requested by server; consider upgrading {vendor} client"
+            );
+            return Refusal { code: 1251, sqlstate: *b"08004", message };
+        }
+        let host = self.client_host();
+        let using = if password_given { "YES" } else { "NO" };
         let mut message = format!("Access denied for user '{user}'@'{host}' (using password: {using})");
-        if let Some(denial @ (Denial::NeedsTls | Denial::CannotSwitch)) = denial {
+        if let Some(denial @ Denial::NeedsTls) = denial {
             message = format!("{message}; sqluice: {denial}");
         }
         Refusal { code: 1045, sqlstate: *b"28000", message }
     }
+
+    /// The client's host as servers name it in errors.
+    fn client_host(&self) -> String {
+        let resolves_names = self.cluster.shared.published.accounts.load().resolves_names;
+        match self.handle.client_ip() {
+            Some(address) if !(resolves_names && address.is_loopback()) => address.to_string(),
+            _ => "localhost".into(),
+        }
+    }
+}
+
+/// Clients send the empty password as nothing or as a lone zero byte.
+fn is_given(answer: &[u8]) -> bool {
+    !matches!(answer, [] | [0])
 }

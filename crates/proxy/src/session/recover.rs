@@ -36,12 +36,21 @@ pub enum Next {
 
 impl Session {
     /// Which errors of this server another one may not have.
-    pub(super) fn withheld(status: Status, route: &Route, server: ServerId, primary: Option<ServerId>) -> Withhold {
+    pub(super) fn withheld(
+        status: Status,
+        work: &Work,
+        route: &Route,
+        server: ServerId,
+        primary: Option<ServerId>,
+    ) -> Withhold {
         match route.target {
             Target::Primary => Withhold::ReadOnly,
             // A READ ONLY transaction is refused its writes as such, wherever it runs.
             Target::Pinned if status.contains(Status::IN_READ_ONLY_TRANSACTION) => Withhold::ReadOnly,
-            Target::Reader if primary.is_some_and(|primary| primary != server) => Withhold::NotYetHere,
+            Target::Reader if primary.is_some_and(|primary| primary != server) => match work.statement.kind {
+                sql::Kind::Set => Withhold::All,
+                _ => Withhold::NotYetHere,
+            },
             Target::Reader | Target::Pinned | Target::Named(_) => Withhold::Nothing,
         }
     }
@@ -60,14 +69,29 @@ impl Session {
         let Failed { held, error, outcome } = failed;
         match error {
             RelayError::Client(error) => Err(SessionEnd::ClientLost(error)),
+            RelayError::Theft { sequence, name } => {
+                let server = held.lease.server_name().clone();
+                self.close(held).await;
+                tracing::warn!(server = %server, file = name, "a server asked for a client's file behind another statement");
+                let refusal = Refusal::file_refused(&server, &name);
+                self.worker.stats.own_errors.add_one();
+                self.client.put_error(sequence, &refusal);
+                if route.target == Target::Pinned {
+                    self.lose_pinned_state();
+                    return Err(SessionEnd::ServerLost(refusal.message));
+                }
+                self.client.flush().await.map_err(SessionEnd::ClientLost)?;
+                Ok(Next::Answered)
+            }
             RelayError::Withheld(_) if route.target == Target::Pinned => {
                 self.held = Some(held);
-                let message = "Cannot execute statement in a READ ONLY transaction".to_owned();
+                let end = if self.is_mariadb() { "" } else { "." };
+                let message = format!("Cannot execute statement in a READ ONLY transaction{end}");
                 self.refuse(request, &Refusal { code: 1792, sqlstate: *b"25006", message }).await?;
                 Ok(Next::Answered)
             }
             RelayError::Withheld(refusal) => {
-                self.go_elsewhere(route, held, refusal, attempts).await;
+                self.go_elsewhere(work, route, held, refusal, attempts).await;
                 Ok(Next::TryAgain)
             }
             RelayError::FixUp(refusal) if route.target != Target::Pinned => {
@@ -121,7 +145,16 @@ impl Session {
         refusal: Refusal,
     ) -> Result<Next, SessionEnd> {
         if !matches!(refusal.code, 1044 | 1049) || self.state.schema().is_none() {
-            tracing::warn!(error = refusal.message, "a session's state was refused");
+            tracing::warn!(server = server.0, error = refusal.message, "a session's state was refused");
+            if route.target == Target::Reader && self.cluster.view().primary.is_some_and(|primary| primary != server) {
+                route.target = Target::Primary;
+                return Ok(Next::TryAgain);
+            }
+            if let Some(without) = self.state.without_uneven(&self.seen) {
+                // What the session began with may be of a kind that no session may choose; its own settings come first.
+                self.state = Arc::new(without);
+                return Ok(Next::TryAgain);
+            }
             self.refuse(request, &refusal).await?;
             return Ok(Next::Answered);
         }
@@ -136,7 +169,14 @@ impl Session {
 
     /// The server refused what another one may do: a primary that has become read-only is waited for in its new place,
     /// what a replica has not heard of yet is asked of the primary, whose answer is final.
-    async fn go_elsewhere(&mut self, route: &mut Route, held: Held, refusal: Refusal, attempts: &mut Attempts) {
+    async fn go_elsewhere(
+        &mut self,
+        work: &Work,
+        route: &mut Route,
+        held: Held,
+        refusal: Refusal,
+        attempts: &mut Attempts,
+    ) {
         let server = held.lease.server();
         held.lease.stats().retries.add_one();
         if route.target == Target::Primary {
@@ -144,6 +184,10 @@ impl Session {
             attempts.refused(server, refusal);
         } else {
             route.target = Target::Primary;
+        }
+        if work.statement.kind == sql::Kind::Set {
+            // A part of it may have been done.
+            return self.close(held).await;
         }
         self.release(held).await;
     }

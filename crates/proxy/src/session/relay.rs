@@ -9,21 +9,31 @@ use std::io;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
+use wire::Status;
 use wire::codec::Malformed;
 use wire::exchange::{Advance, Event, Exchange, Packet};
 use wire::packet::HEADER_BYTES;
 use wire::reply::{self, Change, Ok, Prepared};
-use wire::{Capabilities, Status};
 
 use super::client::Client;
+use super::processes::Renumber;
+use super::send::write_while_alive;
 use super::tracking::TrackWish;
 use crate::error::Refusal;
 use crate::pool::{Connection, StatementKey};
 use crate::sessions::SessionHandle;
 use crate::worker::Worker;
+
+/// How long the next bytes of a reply are waited for when the client has closed its side. It may have closed only its
+/// sending one.
+const LEFT_WAIT: Duration = Duration::from_secs(10);
+/// Why a session stops waiting for a server that the view calls down.
+pub const GIVEN_UP: &str = "the server does not answer and was given up";
+/// Changes of the session that are kept for after one reply. Beyond them it is only known that something changed.
+const CHANGES_MAX: usize = 4096;
 
 /// What an outstanding reply is for.
 #[derive(Debug)]
@@ -68,6 +78,8 @@ pub struct Outcome {
     pub rows: Option<u64>,
     /// What the server told of the session's state.
     pub changes: Vec<StateChange>,
+    /// The last reply ended with an EOF packet of the old framing, which has no room for trackers.
+    pub ended_by_eof: bool,
     /// The head of a prepared statement, with the server's id.
     pub prepared: Option<Prepared>,
     /// Bytes of the reply reached the client's socket.
@@ -81,10 +93,17 @@ pub struct Outcome {
 pub enum StateChange {
     /// A system variable has this value.
     Variable(String, String),
-    /// The schema is this one; empty is none.
-    Schema(String),
+    /// The schema is this one; empty is none. While more results follow it may be that of a routine that runs.
+    Schema {
+        /// Its name.
+        name: String,
+        /// More results follow.
+        more: bool,
+    },
     /// Something changed.
     Some,
+    /// A commit has this position.
+    Committed(String),
 }
 
 /// Why a relay ended early.
@@ -94,12 +113,22 @@ pub enum RelayError {
     Client(io::Error),
     /// The server's connection failed, or broke the protocol.
     Server(String),
+    /// The server asked for a file that the client's statement does not send.
+    Theft {
+        /// The sequence number of the request: the client's error takes its place.
+        sequence: u8,
+        /// The file.
+        name: String,
+    },
     /// A fix-up was refused: the statement behind it must not count.
     FixUp(Refusal),
     /// The server refused the statement in a way that another server may not, and the client has not heard of it. The
     /// connection is as good as before.
     Withheld(Refusal),
 }
+
+/// How much of a refused file's name the client is told.
+const FILE_NAME_TOLD_MAX: usize = 200;
 
 /// Which errors of the statement are not for the client while another server may do better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -111,12 +140,15 @@ pub enum Withhold {
     ReadOnly,
     /// Those of a replica that has not heard of a schema, table, column or routine yet.
     NotYetHere,
+    /// All of a replica, which may be set up otherwise than the primary: a SET that it refuses is the primary's to judge.
+    All,
 }
 
 impl Withhold {
     fn applies(self, error: &reply::ServerError<'_>) -> bool {
         match self {
             Withhold::Nothing => false,
+            Withhold::All => true,
             // 1290 names the option in the way; only read_only says that this is the wrong server.
             Withhold::ReadOnly => {
                 error.code == 1836 || error.code == 1290 && memchr::memmem::find(error.message, b"read-only").is_some()
@@ -149,6 +181,10 @@ pub struct Relay<'a> {
     pub wish: &'a TrackWish,
     /// Errors that are not for the client.
     pub withhold: Withhold,
+    /// The client's statement is one that sends a file.
+    pub file_allowed: bool,
+    /// The reply lists connections by ids that are not the clients'.
+    pub renumber: Option<Renumber>,
     /// The id that a client prepares under.
     pub prepare_as: u32,
     /// What was learned.
@@ -176,7 +212,12 @@ impl Relay<'_> {
             if self.client.has_unsent() {
                 self.client.flush().await.map_err(RelayError::Client)?;
             }
-            poll_fn(|cx| self.poll_chunk(cx)).await?;
+            if self.client.has_left() {
+                let gone = |_| RelayError::Client(io::ErrorKind::UnexpectedEof.into());
+                tokio::time::timeout(LEFT_WAIT, poll_fn(|cx| self.poll_chunk(cx))).await.map_err(gone)??;
+            } else {
+                poll_fn(|cx| self.poll_chunk(cx)).await?;
+            }
         }
         Ok(())
     }
@@ -184,14 +225,16 @@ impl Relay<'_> {
     /// Reads once, understands all that is there, sends once.
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
         if self.handle.abandoned.load(Ordering::Relaxed) {
-            return Poll::Ready(Err(RelayError::Server("the server does not answer and was given up".into())));
+            return Poll::Ready(Err(RelayError::Server(GIVEN_UP.into())));
         }
         let worker = self.worker;
         let mut scratch = worker.scratch.borrow_mut();
         let mut buffer = ReadBuf::new(&mut scratch);
-        let read = ready!(Pin::new(&mut self.connection.stream).poll_read(cx, &mut buffer));
-        if let Err(error) = read {
-            return Poll::Ready(Err(RelayError::Server(error.to_string())));
+        match Pin::new(&mut self.connection.stream).poll_read(cx, &mut buffer) {
+            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(RelayError::Server(error.to_string()))),
+            // A client that has left is given a little time, not all that its statement may take.
+            Poll::Pending => return self.client.poll_left(cx, &mut scratch).map(Ok),
         }
         let chunk = buffer.filled();
         if chunk.is_empty() {
@@ -223,7 +266,15 @@ impl Relay<'_> {
             let is_client = matches!(expected.purpose, Purpose::Client);
             match expected.exchange.advance(&bytes[taken..])? {
                 Advance::Pass(n) => {
-                    if is_client {
+                    if is_client && let Some(renumber) = &mut self.renumber {
+                        self.outcome.first_byte.get_or_insert_with(Instant::now);
+                        if !renumber.take(&bytes[taken..taken + n])
+                            && let Some(renumber) = self.renumber.take()
+                        {
+                            self.client.put(&renumber.give_up());
+                            self.outcome.delivered = true;
+                        }
+                    } else if is_client {
                         self.pass(&mut run, bytes, taken, taken + n);
                     }
                     taken += n;
@@ -233,8 +284,16 @@ impl Relay<'_> {
                     let rows = expected.exchange.rows();
                     let over = packet.over;
                     let stop = matches!(packet.event, Event::Infile(_));
+                    if is_client && let Some(renumber) = &mut self.renumber {
+                        let renumbered = renumber.give();
+                        self.put_run(&mut run, bytes);
+                        self.client.put(&renumbered);
+                        self.outcome.delivered |= !renumbered.is_empty();
+                    }
                     if is_client {
                         self.client_packet(&packet, rows, &mut run, bytes, taken, end)?;
+                    } else if stop {
+                        return Err(RelayError::Server("it asked for a file where none is sent".into()));
                     } else {
                         self.fix_up_packet(&packet)?;
                     }
@@ -298,9 +357,10 @@ impl Relay<'_> {
                 let is_rows_end = matches!(packet.event, Event::RowsEnd(_));
                 self.learn(&ok)?;
                 self.outcome.rows = is_rows_end.then_some(rows);
-                if self.must_rewrite(&ok) {
+                if !ok.session_state.is_empty() {
                     self.put_run(run, bytes);
                     let header = if is_rows_end { reply::EOF } else { reply::OK };
+                    // What it tells of the session is for us; the client hears what it asked for itself.
                     let told = self.wish.filter(&ok);
                     let ok = Ok { session_state: &told, ..ok };
                     let capabilities = self.client.capabilities;
@@ -311,6 +371,7 @@ impl Relay<'_> {
             }
             Event::Eof(eof) => {
                 self.outcome.status = Some(eof.status);
+                self.outcome.ended_by_eof = true;
                 self.outcome.warnings = eof.warnings;
                 self.outcome.rows = Some(rows);
             }
@@ -333,26 +394,21 @@ impl Relay<'_> {
                 self.outcome.delivered = true;
                 return Ok(());
             }
+            Event::Infile(name) if !self.file_allowed => {
+                self.put_run(run, bytes);
+                let name = String::from_utf8_lossy(&name[..name.len().min(FILE_NAME_TOLD_MAX)]).into_owned();
+                return Err(RelayError::Theft { sequence: packet.sequence, name });
+            }
             Event::Infile(_) | Event::Progress | Event::Text(_) => {}
         }
         self.pass(run, bytes, start, end);
         Ok(())
     }
 
-    /// Whether an OK packet means something else to the client than to us.
-    fn must_rewrite(&self, ok: &Ok<'_>) -> bool {
-        let ours = self.connection.origin.capabilities.contains(Capabilities::SESSION_TRACK);
-        let theirs = self.client.capabilities.contains(Capabilities::SESSION_TRACK);
-        match (ours, theirs) {
-            (true, true) => !ok.session_state.is_empty(),
-            (false, false) => false,
-            _ => !ok.info.is_empty() || !ok.session_state.is_empty(),
-        }
-    }
-
     fn learn(&mut self, ok: &Ok<'_>) -> Result<(), RelayError> {
         self.outcome.first_byte.get_or_insert_with(Instant::now);
         self.outcome.status = Some(ok.status);
+        self.outcome.ended_by_eof = false;
         self.outcome.affected_rows = ok.affected_rows;
         self.outcome.warnings = ok.warnings;
         if ok.insert_id != 0 {
@@ -360,9 +416,20 @@ impl Relay<'_> {
         }
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         for change in ok.changes() {
-            self.outcome.changes.push(match change? {
+            let change = change?;
+            match self.outcome.changes.len() {
+                ..CHANGES_MAX => {}
+                CHANGES_MAX => self.outcome.changes.push(StateChange::Some),
+                _ => break,
+            }
+            self.outcome.changes.push(match change {
+                Change::Variable { name: b"last_gtid", value } | Change::Gtids(value) => {
+                    StateChange::Committed(text(value))
+                }
                 Change::Variable { name, value } => StateChange::Variable(text(name), text(value)),
-                Change::Schema(name) => StateChange::Schema(text(name)),
+                Change::Schema(name) => {
+                    StateChange::Schema { name: text(name), more: ok.status.contains(Status::MORE_RESULTS) }
+                }
                 Change::State => StateChange::Some,
                 _ => continue,
             });
@@ -389,18 +456,43 @@ impl Relay<'_> {
     /// Streams the file that the server asked for from the client, no faster than the server takes it.
     async fn send_file(&mut self) -> Result<(), RelayError> {
         self.client.flush().await.map_err(RelayError::Client)?;
+        let (mut packet_left, mut is_silent) = (0, true);
         loop {
-            let (part, is_end) = self.client.next_file_part(self.worker).await.map_err(RelayError::Client)?;
-            let sent = self.connection.stream.write_all(&part).await;
-            sent.map_err(|error| RelayError::Server(error.to_string()))?;
+            let part = tokio::select! {
+                biased;
+                part = self.client.next_file_part(self.worker, &mut packet_left) => part,
+                // A server does not wait for ever for a client that has stopped sending.
+                heard = hear(self.connection, self.worker), if is_silent => {
+                    heard?;
+                    is_silent = false;
+                    continue;
+                }
+            };
+            let (part, is_end) = part.map_err(RelayError::Client)?;
+            write_while_alive(self.handle, &mut self.connection.stream, &part).await?;
             if is_end {
                 break;
             }
         }
-        self.connection.stream.flush().await.map_err(|error| RelayError::Server(error.to_string()))?;
         if let Some(expected) = self.pending.front_mut() {
             expected.exchange.infile_sent();
         }
         Ok(())
+    }
+}
+
+/// Waits for the server to say something, which goes to the inbox, or to hang up, which is an error.
+pub(super) async fn hear(connection: &mut Connection, worker: &Worker) -> Result<(), RelayError> {
+    let n = poll_fn(|cx| {
+        let mut scratch = worker.scratch.borrow_mut();
+        let mut buffer = ReadBuf::new(&mut scratch);
+        ready!(Pin::new(&mut connection.stream).poll_read(cx, &mut buffer))?;
+        connection.inbox.extend_from_slice(buffer.filled());
+        Poll::Ready(Ok::<usize, io::Error>(buffer.filled().len()))
+    });
+    match n.await {
+        Ok(0) => Err(RelayError::Server("the server closed the connection".into())),
+        Ok(_) => Ok(()),
+        Err(error) => Err(RelayError::Server(error.to_string())),
     }
 }

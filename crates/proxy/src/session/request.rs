@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sql::rewrite::Known;
 use sql::{Access, Asks, Effect, Kind, Statement, TransactionStep, Why};
-use wire::command::{CURSOR_READ_ONLY, Command, MULTI_STATEMENTS_OFF, MULTI_STATEMENTS_ON};
+use wire::command::{CURSOR_READ_ONLY, Command, MULTI_STATEMENTS_OFF, MULTI_STATEMENTS_ON, query_text_at};
 use wire::exchange::Expect;
 use wire::{Capabilities, Status};
 
@@ -66,7 +66,8 @@ impl Work {
 
     /// The text was run, so what it says of the session holds.
     pub fn runs_text(&self) -> bool {
-        matches!(self.command, Command::Query | Command::StmtExecute | Command::InitDb)
+        use Command::{InitDb, Query, StmtBulkExecute, StmtExecute};
+        matches!(self.command, Query | StmtExecute | StmtBulkExecute | InitDb)
     }
 
     /// The session keeps its connection behind it: a cursor is opened, or part of a parameter is sent ahead.
@@ -74,13 +75,18 @@ impl Work {
         self.opens_cursor || self.command == Command::StmtSendLongData
     }
 
+    /// The reply has no end: what follows is for client and server alone.
+    pub fn streams(&self) -> bool {
+        matches!(self.command, Command::BinlogDump | Command::BinlogDumpGtid)
+    }
+
     /// Running it a second time changes nothing: it reads, prepares, or changes only the session.
     pub fn may_run_twice(&self) -> bool {
         self.prepares()
             || match self.statement.access {
-                Access::Read => true,
+                access if access.only_reads() => true,
                 Access::Primary(Why::SessionChange) => matches!(self.statement.kind, Kind::Set | Kind::Use),
-                Access::Primary(_) => false,
+                _ => false,
             }
     }
 
@@ -92,8 +98,17 @@ impl Work {
 }
 
 fn plain(kind: Kind, access: Access) -> Rc<Statement> {
-    let statement =
-        Statement { kind, access, transaction: None, effects: Vec::new(), asks: Asks::empty(), hint: None, parts: 1 };
+    let statement = Statement {
+        kind,
+        access,
+        transaction: None,
+        effects: Vec::new(),
+        asks: Asks::empty(),
+        hint: None,
+        parts: 1,
+        insert_id_unsure: false,
+        uses_tables: false,
+    };
     Rc::new(statement)
 }
 
@@ -101,12 +116,16 @@ fn unknown_command() -> Refusal {
     Refusal { code: 1047, sqlstate: *b"08S01", message: "Unknown command".into() }
 }
 
-fn unknown_statement(id: u32, command: Command) -> Refusal {
-    Refusal {
-        code: 1243,
-        sqlstate: *b"HY000",
-        message: format!("Unknown prepared statement handler ({id}) given to {}", command.word()),
-    }
+/// Either family names the function that looked in vain.
+fn unknown_statement(id: u32, command: Command, mariadb: bool) -> Refusal {
+    let place = match command {
+        _ if !mariadb => "mysql_stmt_precheck",
+        Command::StmtFetch => "mysqld_stmt_fetch",
+        Command::StmtReset => "mysqld_stmt_reset",
+        _ => "mysqld_stmt_execute",
+    };
+    let message = format!("Unknown prepared statement handler ({id}) given to {place}");
+    Refusal { code: 1243, sqlstate: *b"HY000", message }
 }
 
 impl Session {
@@ -124,7 +143,12 @@ impl Session {
         match command {
             Command::Query => self.understand_query(request, arguments).await,
             Command::StmtPrepare => self.understand_prepare(request, arguments),
-            Command::StmtExecute | Command::StmtFetch | Command::StmtSendLongData => {
+            Command::StmtBulkExecute if !self.is_mariadb() => Ok(self.answer_error(request, &unknown_command())),
+            Command::StmtBulkExecute if !self.client.capabilities.contains(Capabilities::STMT_BULK) => {
+                let message = "This command is not supported in the prepared statement protocol yet".to_owned();
+                Ok(self.answer_error(request, &Refusal { code: 1295, sqlstate: *b"HY000", message }))
+            }
+            Command::StmtExecute | Command::StmtBulkExecute | Command::StmtFetch | Command::StmtSendLongData => {
                 self.understand_statement(request, command, arguments)
             }
             Command::StmtReset => self.understand_reset_statement(request, arguments),
@@ -133,18 +157,29 @@ impl Session {
                 Ok(Understood::Answered)
             }
             Command::Quit => Err(SessionEnd::ClientLeft),
-            Command::Ping => Ok(self.answer_ok(request)),
+            Command::Ping => {
+                // To a server its OK is one that changed no rows.
+                self.past.row_count = 0;
+                Ok(self.answer_ok(request))
+            }
             Command::InitDb => {
                 let mut statement = (*plain(Kind::Use, Access::Primary(Why::SessionChange))).clone();
                 statement.effects.push(Effect::Schema(String::from_utf8_lossy(arguments).into_owned()));
                 work(Rc::new(statement), Body::AsCame, Expect::Results)
             }
             Command::FieldList => work(plain(Kind::Show, Access::Read), Body::AsCame, Expect::Columns),
-            Command::Statistics => work(plain(Kind::Show, Access::Read), Body::AsCame, Expect::Text),
-            Command::ProcessInfo | Command::Refresh => {
-                work(primary(Why::Administration), Body::AsCame, Expect::Results)
+            Command::Statistics => work(primary(Why::ServerState), Body::AsCame, Expect::Text),
+            Command::ProcessInfo => {
+                let mut statement = (*primary(Why::Administration)).clone();
+                statement.asks = Asks::PROCESSES;
+                work(Rc::new(statement), Body::AsCame, Expect::Results)
             }
+            Command::Refresh | Command::Debug => work(primary(Why::Administration), Body::AsCame, Expect::Results),
             Command::CreateDb | Command::DropDb => work(primary(Why::Definition), Body::AsCame, Expect::Results),
+            // MySQL 8.4 was the last to know it.
+            Command::ProcessKill if !self.is_mariadb() && self.dialect.1.version >= 90_000 => {
+                Ok(self.answer_error(request, &unknown_command()))
+            }
             Command::ProcessKill => {
                 let id = arguments.first_chunk().map(|id| u64::from(u32::from_le_bytes(*id)));
                 Box::pin(self.kill(request, id, false)).await;
@@ -159,10 +194,11 @@ impl Session {
                 Ok(Understood::Answered)
             }
             Command::SetOption => Ok(self.set_option(request, arguments)),
-            Command::BinlogDump | Command::BinlogDumpGtid | Command::RegisterReplica | Command::StmtBulkExecute => {
-                Ok(self.answer_error(request, &Refusal::not_supported(command.word())))
+            Command::BinlogDump | Command::BinlogDumpGtid => {
+                work(primary(Why::Administration), Body::AsCame, Expect::Nothing)
             }
-            Command::Shutdown | Command::Debug => {
+            Command::RegisterReplica => work(primary(Why::Administration), Body::AsCame, Expect::Results),
+            Command::Shutdown => {
                 let refusal = Refusal::not_supported(&format!("{} through a proxy", command.word()));
                 Ok(self.answer_error(request, &refusal))
             }
@@ -186,20 +222,34 @@ impl Session {
         sql::classify(text, &self.dialect.1, &KnownFunctions(&catalog))
     }
 
-    async fn understand_query(&mut self, request: &Request, text: &[u8]) -> Result<Understood, SessionEnd> {
+    async fn understand_query(&mut self, request: &Request, arguments: &[u8]) -> Result<Understood, SessionEnd> {
+        let Ok(text_at) = query_text_at(arguments, self.client.capabilities) else {
+            let message = "Malformed communication packet.".to_owned();
+            return Ok(self.answer_error(request, &Refusal { code: 1835, sqlstate: *b"HY000", message }));
+        };
+        let (attributes, text) = arguments.split_at(text_at);
         let statement = self.classify(text);
         if statement.kind == Kind::Kill
             && statement.parts == 1
-            && let Some(Effect::Kill { query_only, id: Some(id) }) = statement.effects.first()
+            && let Some(Effect::Kill { query_only, id }) = statement.effects.first()
         {
-            Box::pin(self.kill(request, Some(*id), *query_only)).await;
+            let Some(id) = id.or_else(|| self.id_to_kill(text)) else {
+                // The number that an expression gives is one of ours, which a server would take for one of its own.
+                let refusal = Refusal::not_supported("KILL with an expression that only a server can compute");
+                return Ok(self.answer_error(request, &refusal));
+            };
+            Box::pin(self.kill(request, Some(id), *query_only)).await;
             return Ok(Understood::Answered);
         }
         if statement.asks.contains(Asks::DIAGNOSTICS) && self.answer_warnings(text) {
             return Ok(Understood::Answered);
         }
-        let body = self.rewritten(text, statement.asks).map_or(Body::AsCame, |text| {
+        // What a definition asks for is asked each time that it is used; KILL CONNECTION_ID() is for the connection that runs
+        // it, and that id, put in here, would be another session's there.
+        let asks = if matches!(statement.kind, Kind::Definition | Kind::Kill) { Asks::empty() } else { statement.asks };
+        let body = self.rewritten(text, asks, statement.parts).map_or(Body::AsCame, |text| {
             let mut payload = vec![Command::Query.byte()];
+            payload.extend_from_slice(attributes);
             payload.extend_from_slice(&text);
             Body::Payload(payload)
         });
@@ -207,16 +257,44 @@ impl Session {
         Ok(Understood::Work(Work::new(Command::Query, Rc::new(statement), body, expect)))
     }
 
+    /// The id in `KILL CONNECTION_ID()` and `KILL @id`.
+    fn id_to_kill(&self, text: &[u8]) -> Option<u64> {
+        let text = String::from_utf8_lossy(text);
+        let text = text.trim().trim_end_matches(';').trim_end();
+        let last = text.rsplit(|c: char| c.is_ascii_whitespace()).next()?;
+        if last.eq_ignore_ascii_case("CONNECTION_ID()") {
+            return Some(u64::from(self.handle.id));
+        }
+        if let Some(quoted) = last.strip_prefix('\'').or_else(|| last.strip_prefix('"')) {
+            // As a server reads a string for a number.
+            let end = quoted.find(|c: char| !c.is_ascii_digit()).unwrap_or(quoted.len());
+            return Some(quoted[..end].parse().unwrap_or(0));
+        }
+        let name = last.strip_prefix('@').filter(|name| !name.starts_with('@'))?;
+        let literal = self.state.user_variable(&name.trim_matches('`').to_lowercase())?;
+        let digits =
+            literal.strip_prefix("CAST(").and_then(|cast| cast.strip_suffix(" AS UNSIGNED)")).unwrap_or(literal);
+        digits.parse().ok()
+    }
+
     /// The text with what only Sqluice knows put in: the id that the client knows its connection by, and what the last
     /// statement left, when the connection that ran it may serve another session by now.
-    fn rewritten(&self, text: &[u8], asks: Asks) -> Option<Vec<u8>> {
-        if !asks.intersects(Asks::CONNECTION_ID | Asks::ROW_COUNT | Asks::FOUND_ROWS) {
+    pub(super) fn rewritten(&self, text: &[u8], asks: Asks, parts: u16) -> Option<Vec<u8>> {
+        let asks_tracked = asks.contains(Asks::SYSTEM_VARIABLES) && super::tracking::is_named_in(text);
+        if !asks_tracked && !asks.intersects(Asks::CONNECTION_ID | Asks::ROW_COUNT | Asks::FOUND_ROWS) {
             return None;
         }
-        let id = Known::ConnectionId(u64::from(self.handle.id));
-        let past = [id, Known::RowCount(self.past.row_count), Known::FoundRows(self.past.found_rows)];
-        let known = if self.held.is_some() { &past[..1] } else { &past[..] };
-        sql::rewrite::functions(text, &self.dialect.1, known)
+        let mut known = vec![Known::TrackedVariables(self.wish.variables())];
+        // Compared with what a server lists, its own id is the right one.
+        if asks.contains(Asks::CONNECTION_ID) && !asks.contains(Asks::SERVER_IDS) {
+            known.push(Known::ConnectionId(u64::from(self.handle.id)));
+        }
+        // Behind another statement of the same text, the server knows better.
+        if self.held.is_none() && parts <= 1 && asks.intersects(Asks::ROW_COUNT | Asks::FOUND_ROWS) {
+            known.push(Known::RowCount(self.past.row_count));
+            known.push(Known::FoundRows(self.past.found_rows.unwrap_or(0)));
+        }
+        sql::rewrite::functions(text, &self.dialect.1, &known)
     }
 
     fn understand_prepare(&mut self, request: &Request, text: &[u8]) -> Result<Understood, SessionEnd> {
@@ -228,7 +306,9 @@ impl Session {
             return Ok(self.answer_error(request, &Refusal { code: 1461, sqlstate: *b"42000", message }));
         }
         let statement = Rc::new(self.classify(text));
-        let text = self.rewritten(text, statement.asks & Asks::CONNECTION_ID).map_or(Arc::from(text), Arc::from);
+        let text = self
+            .rewritten(text, statement.asks & (Asks::CONNECTION_ID | Asks::SERVER_IDS | Asks::SYSTEM_VARIABLES), 1)
+            .map_or(Arc::from(text), Arc::from);
         let key = StatementKey { text, context: self.state.prepare_context() };
         let (command, body) = (Command::StmtPrepare, Body::Prepare(key));
         Ok(Understood::Work(Work::new(command, statement, body, Expect::Prepared)))
@@ -244,21 +324,25 @@ impl Session {
         let Some(known) = id.and_then(|id| self.statements.find(id)) else {
             // COM_STMT_SEND_LONG_DATA has no reply, not even an error: the execution will tell.
             if command != Command::StmtSendLongData {
-                return Ok(self.answer_error(request, &unknown_statement(id.unwrap_or(0), command)));
+                return Ok(self.answer_error(request, &unknown_statement(id.unwrap_or(0), command, self.is_mariadb())));
             }
             return Ok(Understood::Answered);
         };
+        // A procedure sends its results at once, whether or not a cursor was asked for.
+        let opens_cursor = command == Command::StmtExecute
+            && known.statement.kind != Kind::Call
+            && arguments.get(4).is_some_and(|flags| flags & CURSOR_READ_ONLY != 0);
         let (body, expect) = match command {
-            Command::StmtExecute => (Body::Execute(known.id), Expect::Results),
+            Command::StmtExecute if opens_cursor => (Body::Execute(known.id), Expect::Cursor),
+            Command::StmtExecute | Command::StmtBulkExecute => (Body::Execute(known.id), Expect::Results),
             Command::StmtFetch => (Body::OfStatement(known.id), Expect::Rows),
             _ => (Body::OfStatement(known.id), Expect::Nothing),
         };
         if command == Command::StmtFetch && !self.pins.has_cursor(known.id) {
-            let message = format!("The statement ({}) has no open cursor.", known.id);
+            let end = if self.is_mariadb() { "" } else { "." };
+            let message = format!("The statement ({}) has no open cursor{end}", known.id);
             return Ok(self.answer_error(request, &Refusal { code: 1421, sqlstate: *b"HY000", message }));
         }
-        let opens_cursor =
-            command == Command::StmtExecute && arguments.get(4).is_some_and(|flags| flags & CURSOR_READ_ONLY != 0);
         let work = Work::new(command, known.statement.clone(), body, expect);
         Ok(Understood::Work(Work { opens_cursor, ..work }))
     }
@@ -266,7 +350,9 @@ impl Session {
     fn understand_reset_statement(&mut self, request: &Request, arguments: &[u8]) -> Result<Understood, SessionEnd> {
         let id = statement_id(arguments);
         let Some(known) = id.and_then(|id| self.statements.find(id)) else {
-            return Ok(self.answer_error(request, &unknown_statement(id.unwrap_or(0), Command::StmtReset)));
+            return Ok(
+                self.answer_error(request, &unknown_statement(id.unwrap_or(0), Command::StmtReset, self.is_mariadb()))
+            );
         };
         if !self.pins.has_cursor(known.id) && !self.pins.has_long_data(known.id) {
             return Ok(self.answer_ok(request));
@@ -311,6 +397,10 @@ impl Session {
     pub(super) fn answer_error(&mut self, request: &Request, refusal: &Refusal) -> Understood {
         self.client.put_error(request.sequence.wrapping_add(1), refusal);
         self.worker.stats.own_errors.add_one();
+        // SHOW WARNINGS may ask for it.
+        self.past.error = Some(refusal.clone());
+        (self.past.warnings, self.past.row_count) = (None, -1);
+        self.past.messages = self.past.messages.wrapping_add(1);
         Understood::Answered
     }
 
@@ -318,11 +408,20 @@ impl Session {
     fn answer_warnings(&mut self, text: &[u8]) -> bool {
         let text = text.trim_ascii();
         let text = text.strip_suffix(b";").unwrap_or(text).trim_ascii_end();
-        if self.held.is_some() || !text.eq_ignore_ascii_case(b"show warnings") {
+        let errors = text.eq_ignore_ascii_case(b"show errors");
+        if self.held.is_some() || !errors && !text.eq_ignore_ascii_case(b"show warnings") {
             return false;
         }
         let Some(warnings) = &self.past.warnings else { return false };
+        if errors {
+            let rows = super::read_back::rows(warnings, 3, self.client.capabilities).unwrap_or_default();
+            let is_error = |row: &super::read_back::Row| matches!(row.first(), Some(Some(level)) if level == b"Error");
+            if !rows.iter().all(is_error) {
+                return false;
+            }
+        }
         self.client.put(warnings);
+        self.past.row_count = -1;
         self.worker.stats.local_answers.add_one();
         true
     }

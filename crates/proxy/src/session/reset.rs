@@ -1,21 +1,19 @@
 //! Cleaning up: COM_RESET_CONNECTION, and what a session leaves on its connection when it ends.
 
-use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, ReadBuf};
 use wire::Status;
 use wire::command::Command;
 use wire::exchange::{Advance, Event, Exchange, Expect};
 use wire::packet;
 
 use super::client::Request;
-use super::relay::RelayError;
+use super::relay::{RelayError, hear};
 use super::send::write;
-use super::{Held, Past, Session, TrackWish};
+use super::{Held, Past, Session};
 use crate::pool::Connection;
+use crate::state::OF_SCHEMA;
 use crate::worker::Worker;
 
 /// How long a server may take to clean a connection; after that it is closed.
@@ -29,18 +27,39 @@ impl Session {
         }
         self.lose_pinned_state();
         self.statements.clear();
-        self.past = Past::default();
-        let catalog = self.cluster.catalog();
-        self.wish = TrackWish::of_servers(&catalog);
-        let mut state = (*self.login_state).clone();
-        if !self.is_mariadb() {
-            // MySQL goes back to the server's character sets, MariaDB to those of the login.
-            state = crate::state::StateMap::after_login(&catalog, 0, None);
+        // FOUND_ROWS() is not reset by MariaDB.
+        let found_rows = if self.is_mariadb() { self.past.found_rows.or(Some(1)) } else { None };
+        self.past = Past { found_rows, ..Past::default() };
+        // MySQL goes back to the server's character sets, MariaDB to those of the login.
+        let collation = if self.is_mariadb() { self.identity.collation } else { 0 };
+        let schema = self.state.schema().map(str::to_owned);
+        self.begin_anew(collation, schema.as_deref()).await;
+        if self.is_mariadb() && schema.is_some() {
+            // MariaDB keeps the schema, and forgets its character set until one is chosen again; DEFAULT would be the schema's.
+            if let Some(collation) = self.seen.globals.get(OF_SCHEMA[1]) {
+                Arc::make_mut(&mut self.state).set_variable(OF_SCHEMA[1], collation);
+            }
         }
-        state.set_schema(self.state.schema());
-        self.state = Arc::new(state);
         self.status = self.status_at_rest();
         self.answer_ok(request);
+    }
+
+    /// A transaction that may write begins, and ends one that is READ ONLY: the session does not stay on that one's replica.
+    pub(super) async fn leave_read_only_transaction(&mut self) {
+        let only_transaction = self.pins.bits() == 1 << crate::route::Pin::Transaction as u8;
+        if !only_transaction || !self.status.contains(Status::IN_READ_ONLY_TRANSACTION) {
+            return;
+        }
+        let Some(primary) = self.cluster.view().primary else { return };
+        let Some(mut held) = self.held.take() else { return };
+        if held.lease.server() == primary {
+            self.held = Some(held);
+            return;
+        }
+        if self.past.doubt.is_none() || self.read_insert_id(&mut held).await {
+            self.clean_up(held).await;
+        }
+        self.lose_pinned_state();
     }
 
     /// What was pinned is gone with its connection.
@@ -64,6 +83,9 @@ impl Session {
     /// Gives a pinned connection back clean: transaction rolled back, locks released, temporary tables dropped. If the
     /// server does not manage that in time, the connection is closed, which does the same.
     pub(super) async fn clean_up(&mut self, mut held: Held) {
+        if self.pins.has(crate::route::Pin::ExpiredPassword) {
+            return;
+        }
         let connection = &mut *held.lease;
         let clean = tokio::time::timeout(CLEAN_UP_WAIT, reset_connection(connection, &self.worker)).await;
         if self.handle.end_statement(super::kill::KILL_WAIT).await {
@@ -71,9 +93,12 @@ impl Session {
         }
         if let Ok(Ok(())) = clean {
             connection.origin.state = Arc::new(connection.origin.state.after_reset());
+            connection.origin.schema_is_stale = true;
             connection.origin.tracks = false;
             connection.origin.statements.clear();
             connection.origin.last_session = 0;
+            connection.origin.insert_id = Some(0);
+            connection.origin.messages = None;
             held.lease.give_back();
         }
     }
@@ -125,15 +150,6 @@ pub(super) async fn read_reply(
         if exchange.awaits_infile() {
             return Err(RelayError::Server("the server asked for a file that nobody offered".into()));
         }
-        let n = poll_fn(|cx| {
-            let mut scratch = worker.scratch.borrow_mut();
-            let mut buffer = ReadBuf::new(&mut scratch);
-            std::task::ready!(Pin::new(&mut connection.stream).poll_read(cx, &mut buffer))?;
-            connection.inbox.extend_from_slice(buffer.filled());
-            std::task::Poll::Ready(Ok::<usize, std::io::Error>(buffer.filled().len()))
-        });
-        if n.await.map_err(|error| RelayError::Server(error.to_string()))? == 0 {
-            return Err(RelayError::Server("the server closed the connection".into()));
-        }
+        hear(connection, worker).await?;
     }
 }

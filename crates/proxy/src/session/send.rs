@@ -2,20 +2,26 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
 
 use sql::Asks;
 use tokio::io::AsyncWriteExt;
+use wire::Capabilities;
 use wire::codec::Write;
-use wire::command::{Command, Execute, LAST_PREPARED};
+use wire::command::{BulkExecute, Command, Execute, LAST_PREPARED, begin_query};
 use wire::exchange::{Exchange, Expect};
-use wire::packet;
+use wire::packet::{self, HEADER_BYTES, Header};
+use wire::reply::{self, Ok};
 
 use super::client::Request;
-use super::relay::{Expected, Outcome, Purpose, Relay, RelayError, Withhold};
+use super::relay::{Expected, GIVEN_UP, Outcome, Purpose, Relay, RelayError, Withhold};
 use super::request::{Body, Work};
 use super::{Held, Session};
 use crate::error::Refusal;
 use crate::pool::{Connection, StatementKey};
+use crate::route::Pin;
+use crate::sessions::SessionHandle;
 use crate::state::StateMap;
 
 /// Makes a connection tell all changes of its state.
@@ -38,7 +44,10 @@ impl Outgoing {
         expect: Expect,
     ) {
         self.packet(|out| {
-            out.push(command.byte());
+            match command {
+                Command::Query => begin_query(out, connection.origin.capabilities),
+                command => out.push(command.byte()),
+            }
             out.extend_from_slice(arguments);
         });
         self.expect(connection, expect, purpose);
@@ -68,7 +77,7 @@ impl Session {
     ) -> Result<VecDeque<Expected>, RelayError> {
         let mut out = Outgoing::default();
         let connection = &mut *held.lease;
-        let reads = work.statement.access == sql::Access::Read;
+        let reads = work.statement.access.only_reads();
         let statement = match &work.body {
             Body::Execute(id) | Body::OfStatement(id) => {
                 Some((*id, self.prepared_on(connection, *id, work, &mut out).await?))
@@ -76,7 +85,7 @@ impl Session {
             Body::AsCame | Body::Payload(_) | Body::Prepare(_) => None,
         };
         let changes_schema = self.fix_up(connection, &self.state.clone(), &mut out);
-        self.give_past(connection, work.statement.asks, &mut out);
+        self.give_past(connection, &work.statement, request, &mut out);
         if changes_schema && !reads {
             // Should the schema be gone, a statement that writes must not run in the one before.
             Box::pin(self.settle_fix_ups(connection, &mut out)).await?;
@@ -88,7 +97,7 @@ impl Session {
                 bytes.push(Command::StmtPrepare.byte());
                 bytes.extend_from_slice(&key.text);
             }),
-            Body::Execute(_) => self.write_execute(statement, request, &mut out)?,
+            Body::Execute(_) => self.write_execute(statement, work.command, request, &mut out),
             Body::OfStatement(_) => out.packet(|bytes| {
                 let (_, server_id) = statement.unwrap_or_default();
                 bytes.push(work.command.byte());
@@ -98,7 +107,11 @@ impl Session {
         }
         out.expect(connection, work.expect, Purpose::Client);
         connection.origin.last_session = self.handle.id;
-        write(connection, &out.bytes).await?;
+        match write_while_alive(&self.handle, &mut connection.stream, &out.bytes).await {
+            // A server that does not read to the end, such as one to which the statement is too long, may have said why.
+            Err(RelayError::Server(_)) if !out.pending.is_empty() => {}
+            written => written?,
+        }
         Ok(out.pending)
     }
 
@@ -107,6 +120,10 @@ impl Session {
     fn fix_up(&self, connection: &mut Connection, wanted: &Arc<StateMap>, out: &mut Outgoing) -> bool {
         for id in connection.origin.statements.take_closing() {
             out.command(connection, Command::StmtClose, &id.to_le_bytes(), Purpose::Client, Expect::Nothing);
+        }
+        if self.pins.has(Pin::ExpiredPassword) {
+            // The server takes nothing but a new password, and the connection is the session's alone.
+            return false;
         }
         if connection.origin.tracks && connection.origin.state.fingerprint() == wanted.fingerprint() {
             return false;
@@ -120,39 +137,85 @@ impl Session {
             out.command(connection, Command::ResetConnection, &[], Purpose::Reset, Expect::Results);
             connection.origin.statements.clear();
             connection.origin.tracks = false;
+            connection.origin.insert_id = Some(0);
+            connection.origin.messages = None;
         }
-        if let Some(schema) = &difference.schema {
+        // A reset leaves the schema, but with the server's character set for it instead of its own.
+        let stale = std::mem::take(&mut connection.origin.schema_is_stale) || difference.reset;
+        let schema = difference.schema.as_deref().or_else(|| wanted.schema().filter(|_| stale));
+        if let Some(schema) = schema {
             out.command(connection, Command::InitDb, schema.as_bytes(), Purpose::Schema, Expect::Results);
         }
+        let chooses_schema = schema.is_some();
         let mut set = difference.set;
         if !connection.origin.tracks {
-            set = if set.is_empty() { format!("SET {TRACK_EVERYTHING}") } else { format!("{set},{TRACK_EVERYTHING}") };
+            set.push_str(if set.is_empty() { "SET " } else { "," });
+            set.push_str(TRACK_EVERYTHING);
+            // It cannot be set inside a transaction, not even by a client that changed what else is tracked.
+            if !connection.origin.mariadb && !self.pins.has(Pin::Transaction) {
+                let wanted = if self.wish.all_gtids() { "ALL_GTIDS" } else { "OWN_GTID" };
+                set.push_str(&format!(",session_track_gtids={wanted}"));
+            }
             connection.origin.tracks = true;
         }
         if !set.is_empty() {
             out.command(connection, Command::Query, set.as_bytes(), Purpose::Variables, Expect::Results);
         }
+        if !difference.set_user.is_empty() {
+            let set = difference.set_user.as_bytes();
+            out.command(connection, Command::Query, set, Purpose::Variables, Expect::Results);
+        }
         connection.origin.state = wanted.clone();
-        difference.schema.is_some()
+        chooses_schema
     }
 
-    /// What the session's last statement left behind, for a connection on which it did not run.
-    fn give_past(&self, connection: &Connection, asks: Asks, out: &mut Outgoing) {
-        let ran_here = self.past.ran_on == connection.origin.identity();
-        if !self.pins.is_empty() || (ran_here && connection.origin.last_session == self.handle.id) {
-            return;
-        }
-        if asks.contains(Asks::LAST_INSERT_ID) {
+    /// What the session's statements left behind, for a connection that does not know it.
+    fn give_past(
+        &self,
+        connection: &mut Connection,
+        statement: &sql::Statement,
+        request: &Request,
+        out: &mut Outgoing,
+    ) {
+        // What may leave LAST_INSERT_ID() as it is must find the session's own; so must all that is pinned.
+        let keeps = !self.pins.is_empty() || !self.state.autocommit(&self.cluster.catalog());
+        let needs_id = statement.asks.contains(Asks::LAST_INSERT_ID)
+            || statement.insert_id_unsure
+            || statement.kind == sql::Kind::Insert && (keeps || may_be_given(connection.origin.insert_id, request));
+        let origin = &mut connection.origin;
+        if needs_id && self.past.doubt.is_none() && origin.insert_id != Some(self.past.insert_id) {
+            origin.insert_id = Some(self.past.insert_id);
             let set = format!("SET last_insert_id={}", self.past.insert_id);
             out.command(connection, Command::Query, set.as_bytes(), Purpose::Variables, Expect::Results);
         }
-        if asks.contains(Asks::DIAGNOSTICS) {
-            // Any statement clears another session's warnings, and an error can be raised again.
+        let mine = Some((self.handle.id, self.past.messages));
+        if statement.asks.contains(Asks::DIAGNOSTICS) && connection.origin.messages != mine {
+            connection.origin.messages = mine;
+            // An error can be raised again.
             let (text, purpose) = match &self.past.error {
                 Some(error) => (signal(error), Purpose::Signal),
-                None => ("DO 0".to_owned(), Purpose::Variables),
+                None => (self.warn_again(connection.origin.capabilities), Purpose::Variables),
             };
             out.command(connection, Command::Query, text.as_bytes(), purpose, Expect::Results);
+        }
+    }
+
+    /// A statement that leaves as many warnings as the last one did: the very one, if there was one.
+    fn warn_again(&self, capabilities: wire::Capabilities) -> String {
+        /// More need not be counted.
+        const WARNINGS_MAX: u16 = 1024;
+        let kept = self.past.warnings.as_deref().and_then(|reply| super::read_back::rows(reply, 3, capabilities).ok());
+        if let Some([row]) = kept.as_deref()
+            && let [_, Some(code), Some(message)] = &row[..]
+        {
+            let code = String::from_utf8_lossy(code).parse().unwrap_or(0);
+            let message = String::from_utf8_lossy(message).into_owned();
+            return signal(&Refusal { code, sqlstate: *b"01000", message });
+        }
+        match self.past.warning_count {
+            // Messages go with the next statement that names a table.
+            0 => "DO (SELECT 1 FROM (SELECT 1) AS d)".into(),
+            count => format!("DO {}", vec!["CAST('' AS SIGNED)"; usize::from(count.min(WARNINGS_MAX))].join(",")),
         }
     }
 
@@ -165,7 +228,14 @@ impl Session {
         out: &mut Outgoing,
     ) -> Result<u32, RelayError> {
         let Some(known) = self.statements.find(id) else { return Ok(0) };
-        let (key, state) = (known.key.clone(), known.state.clone());
+        let (mut key, state) = (known.key.clone(), known.state.clone());
+        let asks = known.statement.asks & (Asks::ROW_COUNT | Asks::FOUND_ROWS);
+        if work.command == Command::StmtExecute
+            && self.pins.is_empty()
+            && let Some(text) = self.rewritten(&key.text, asks, 1)
+        {
+            key.text = text.into();
+        }
         if let Some(server_id) = connection.origin.statements.find(&key) {
             return Ok(server_id);
         }
@@ -178,7 +248,7 @@ impl Session {
         }
         let purpose = Purpose::Prepare(key.clone());
         out.command(connection, Command::StmtPrepare, &key.text, purpose, Expect::Prepared);
-        if connection.origin.mariadb && work.command == Command::StmtExecute {
+        if connection.origin.mariadb && matches!(work.body, Body::Execute(_)) {
             return Ok(LAST_PREPARED);
         }
         Box::pin(self.settle_fix_ups(connection, out)).await?;
@@ -197,6 +267,8 @@ impl Session {
             pending: std::mem::take(&mut out.pending),
             wish: &self.wish,
             withhold: Withhold::Nothing,
+            file_allowed: false,
+            renumber: None,
             prepare_as: 0,
             outcome: Outcome::default(),
         };
@@ -210,33 +282,33 @@ impl Session {
         self.settle_fix_ups(&mut held.lease, &mut out).await
     }
 
-    /// COM_STMT_EXECUTE with the server's id and with the types that the client sent once.
+    /// COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE with the server's id and with the types that the client sent once.
     fn write_execute(
         &mut self,
         statement: Option<(u32, u32)>,
+        command: Command,
         request: &Request,
         out: &mut Outgoing,
-    ) -> Result<(), RelayError> {
+    ) {
         let (id, server_id) = statement.unwrap_or_default();
         let arguments = request.payload().get(1..).unwrap_or_default();
-        let Some(known) = self.statements.find_mut(id) else { return Ok(()) };
-        match Execute::parse(arguments, known.parameters) {
-            Ok(execute) => {
-                if let Some(types) = execute.types
-                    && known.types.as_deref() != Some(types)
-                {
-                    known.types = Some(types.into());
-                }
-                out.packet(|bytes| execute.write(bytes, server_id, known.types.as_deref()));
+        let capabilities = self.client.capabilities;
+        let Some(known) = self.statements.find_mut(id) else { return };
+        if command == Command::StmtBulkExecute {
+            if let Ok(bulk) = BulkExecute::parse(arguments, known.parameters) {
+                let types = known.types_of(u64::from(known.parameters), bulk.types);
+                return out.packet(|bytes| bulk.write(bytes, server_id, types));
             }
-            // The server says what is wrong with it, in its own words.
-            Err(_) => out.packet(|bytes| {
-                bytes.push(Command::StmtExecute.byte());
-                bytes.put_u32(server_id);
-                bytes.extend_from_slice(arguments.get(4..).unwrap_or_default());
-            }),
+        } else if let Ok(execute) = Execute::parse(arguments, known.parameters, capabilities) {
+            let types = known.types_of(execute.count.unwrap_or(u64::from(known.parameters)), execute.types);
+            return out.packet(|bytes| execute.write(bytes, server_id, types));
         }
-        Ok(())
+        // The server says what is wrong with it, in its own words.
+        out.packet(|bytes| {
+            bytes.push(command.byte());
+            bytes.put_u32(server_id);
+            bytes.extend_from_slice(arguments.get(4..).unwrap_or_default());
+        });
     }
 
     /// The client closed a statement. There is no reply; backend connections keep theirs for the next who prepares the
@@ -284,12 +356,41 @@ impl Session {
         let Some(Expected { mut exchange, .. }) = out.pending.pop_front() else { return false };
         match super::reset::read_reply(connection, &mut exchange, &self.worker, WARNINGS_BYTES_MAX).await {
             Ok(reply) => {
-                self.past.warnings = reply;
+                let capabilities = connection.origin.capabilities;
+                self.past.warnings = reply.map(|reply| without_state(reply, capabilities));
                 true
             }
             Err(_) => false,
         }
     }
+}
+
+/// A result without what its last packet tells of the session: the client asked nothing that changes it.
+fn without_state(mut reply: Vec<u8>, capabilities: Capabilities) -> Vec<u8> {
+    let mut last = 0;
+    while let Some(header) = Header::read(reply.get(last..).unwrap_or_default()) {
+        let next = last + HEADER_BYTES + header.length;
+        if next < reply.len() {
+            last = next;
+            continue;
+        }
+        if capabilities.contains(Capabilities::DEPRECATE_EOF)
+            && let Ok(end) = Ok::parse(&reply[last + HEADER_BYTES..], capabilities)
+            && !end.session_state.is_empty()
+        {
+            let mut payload = Vec::new();
+            Ok { session_state: &[], ..end }.write(&mut payload, reply::EOF, capabilities);
+            reply.truncate(last);
+            packet::append(&mut reply, header.sequence, &payload);
+        }
+        break;
+    }
+    reply
+}
+
+/// Whether a request may give the very id that LAST_INSERT_ID() is on the connection: nobody could tell the two apart.
+fn may_be_given(known: Option<u64>, request: &Request) -> bool {
+    known.is_none_or(|known| known != 0 && super::learn::holds_number(request.payload(), known))
 }
 
 /// A statement that raises an error again.
@@ -299,6 +400,26 @@ fn signal(error: &Refusal) -> String {
     let message = sql::text::literal(message.as_bytes(), sql::Encoding::Utf8).unwrap_or_else(|| "''".into());
     let state = String::from_utf8_lossy(&error.sqlstate);
     format!("SIGNAL SQLSTATE '{state}' SET MYSQL_ERRNO={}, MESSAGE_TEXT={message}", error.code)
+}
+
+/// Writes to a server until it has taken all, or is given up.
+pub(super) async fn write_while_alive(
+    handle: &SessionHandle,
+    stream: &mut net::Stream,
+    bytes: &[u8],
+) -> Result<(), RelayError> {
+    let work = async {
+        stream.write_all(bytes).await?;
+        stream.flush().await
+    };
+    tokio::pin!(work);
+    std::future::poll_fn(|cx| {
+        if handle.abandoned.load(Ordering::Relaxed) {
+            return Poll::Ready(Err(RelayError::Server(GIVEN_UP.into())));
+        }
+        work.as_mut().poll(cx).map_err(|error| RelayError::Server(error.to_string()))
+    })
+    .await
 }
 
 /// Writes to a server.

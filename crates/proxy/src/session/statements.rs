@@ -27,8 +27,21 @@ pub struct ClientStatement {
     pub statement: Rc<Statement>,
     /// Its parameters.
     pub parameters: u16,
-    /// The parameters' types, which drivers send with the first execution only.
-    pub types: Option<Box<[u8]>>,
+    /// The parameters' types, which drivers send with the first execution only, and of how many parameters and query
+    /// attributes they are.
+    pub types: Option<(u64, Box<[u8]>)>,
+}
+
+impl ClientStatement {
+    /// The types of an execution with so many parameters and attributes: those that came with it, which are remembered,
+    /// or those that came with an earlier one.
+    pub fn types_of(&mut self, count: u64, came: Option<&[u8]>) -> Option<&[u8]> {
+        let is_new = |came: &[u8]| self.types.as_ref().is_none_or(|(_, known)| **known != *came);
+        if let Some(came) = came.filter(|came| is_new(came)) {
+            self.types = Some((count, came.into()));
+        }
+        self.types.as_ref().filter(|(known, _)| *known == count).map(|(_, types)| &**types)
+    }
 }
 
 /// All prepared statements of a client.

@@ -4,22 +4,49 @@
 //! server's own defaults, or its own SET of a `session_track_…` variable, would have told it, and nothing else.
 
 use cluster::catalog::Catalog;
+use sql::{Effect, Value};
 use wire::codec::Write;
 use wire::reply::{Change, Ok};
 
-/// What the client wants to hear.
+/// What the client wants to hear. What it wants to hear of transactions is part of its state and not here: its backend
+/// connections have the very setting that it made, so whatever they tell is for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrackWish {
     /// Comma-separated names, or `*`.
     variables: String,
     schema: bool,
     state: bool,
+    gtids: Gtids,
+}
+
+/// `session_track_gtids` (MySQL).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gtids {
+    Off,
+    Own,
+    All,
 }
 
 const DEFAULT_VARIABLES: &str =
     "autocommit,character_set_client,character_set_connection,character_set_results,time_zone";
 
+/// Whether a variable says what is told of the session and is not simply part of the session's state.
+pub fn is_wish(name: &str) -> bool {
+    name.starts_with("session_track_") && name != "session_track_transaction_info"
+}
+
+/// Whether a text may read the list of tracked variables, which on a backend connection is Sqluice's own.
+pub fn is_named_in(text: &[u8]) -> bool {
+    const LIST: &[u8] = b"session_track_system_variables";
+    text.windows(LIST.len()).any(|window| window.eq_ignore_ascii_case(LIST))
+}
+
 impl TrackWish {
+    /// The list of variables that the client wants to hear of.
+    pub fn variables(&self) -> &str {
+        &self.variables
+    }
+
     /// What the servers' global variables say.
     pub fn of_servers(catalog: &Catalog) -> TrackWish {
         let global = |name: &str, default: &str| catalog.globals.get(name).map_or(default.to_owned(), Clone::clone);
@@ -27,6 +54,7 @@ impl TrackWish {
             variables: global("session_track_system_variables", DEFAULT_VARIABLES),
             schema: is_on(&global("session_track_schema", "ON")),
             state: is_on(&global("session_track_state_change", "OFF")),
+            gtids: gtids(&global("session_track_gtids", "OFF")),
         }
     }
 
@@ -40,6 +68,43 @@ impl TrackWish {
             "session_track_system_variables" => self.variables = value.to_owned(),
             "session_track_schema" => self.schema = is_on(value),
             "session_track_state_change" => self.state = is_on(value),
+            "session_track_gtids" => self.gtids = gtids(value),
+            _ => return false,
+        }
+        true
+    }
+
+    /// It wants more GTIDs than Sqluice itself asks servers for.
+    pub fn all_gtids(&self) -> bool {
+        self.gtids == Gtids::All
+    }
+
+    /// What the client wants to hear once a statement with these effects has succeeded, if that is something else: it
+    /// holds for the statement's own reply already.
+    pub fn after(&self, effects: &[Effect], catalog: &Catalog) -> Option<TrackWish> {
+        let mut after = None;
+        for effect in effects {
+            if let Effect::Variable { name, value } = effect
+                && is_wish(name)
+            {
+                let wish: &mut TrackWish = after.get_or_insert_with(|| self.clone());
+                match value {
+                    Value::Literal(literal) => wish.set(name, literal.trim_matches('\'')),
+                    Value::Default => wish.set_default(name, catalog),
+                    Value::Unknown => continue,
+                };
+            }
+        }
+        after
+    }
+
+    fn set_default(&mut self, name: &str, catalog: &Catalog) -> bool {
+        let servers = TrackWish::of_servers(catalog);
+        match name {
+            "session_track_system_variables" => self.variables = servers.variables,
+            "session_track_schema" => self.schema = servers.schema,
+            "session_track_state_change" => self.state = servers.state,
+            "session_track_gtids" => self.gtids = servers.gtids,
             _ => return false,
         }
         true
@@ -48,37 +113,63 @@ impl TrackWish {
     /// The session changes of an OK packet that the client wants to hear, encoded.
     pub fn filter(&self, ok: &Ok<'_>) -> Vec<u8> {
         let mut told = Vec::new();
-        let mut entry = |kind: u8, write: &dyn Fn(&mut Vec<u8>)| {
-            let mut data = Vec::new();
-            write(&mut data);
-            told.push(kind);
-            told.put_lenenc_bytes(&data);
-        };
         for change in ok.changes().map_while(Result::ok) {
-            match change {
-                Change::Variable { name, value } if self.wants(name) => entry(0, &|data| {
+            let mut data = Vec::new();
+            let kind = match change {
+                Change::Variable { name, value } if self.wants(name) => {
                     data.put_lenenc_bytes(name);
                     data.put_lenenc_bytes(value);
-                }),
-                Change::Schema(name) if self.schema => entry(1, &|data| data.put_lenenc_bytes(name)),
-                Change::State if self.state => entry(2, &|data| data.put_lenenc_bytes(b"1")),
-                _ => {}
-            }
+                    0
+                }
+                Change::Schema(name) if self.schema => {
+                    data.put_lenenc_bytes(name);
+                    1
+                }
+                Change::State if self.state => {
+                    data.push(b'1');
+                    2
+                }
+                Change::Gtids(gtids) if self.gtids != Gtids::Off => {
+                    data.push(0);
+                    data.put_lenenc_bytes(gtids);
+                    3
+                }
+                Change::TransactionCharacteristics(text) => {
+                    data.put_lenenc_bytes(text);
+                    4
+                }
+                Change::TransactionState(text) => {
+                    data.put_lenenc_bytes(text);
+                    5
+                }
+                Change::Other { kind, data: raw } => {
+                    data.extend_from_slice(raw);
+                    kind
+                }
+                Change::Variable { .. } | Change::Schema(_) | Change::State | Change::Gtids(_) => continue,
+            };
+            told.push(kind);
+            told.put_lenenc_bytes(&data);
         }
         told
     }
 
     fn wants(&self, name: &[u8]) -> bool {
-        // Sqluice's own tracking variables are none of the client's business under `*` either.
-        if name.starts_with(b"session_track_") {
-            return false;
-        }
-        self.variables.split(',').any(|wanted| wanted.trim() == "*" || wanted.trim().as_bytes() == name)
+        let mut wanted = self.variables.split(',').map(str::trim);
+        wanted.any(|wanted| wanted == "*" || wanted.as_bytes().eq_ignore_ascii_case(name))
     }
 }
 
 fn is_on(value: &str) -> bool {
     matches!(value.trim_matches('\'').to_ascii_uppercase().as_str(), "1" | "ON" | "TRUE")
+}
+
+fn gtids(value: &str) -> Gtids {
+    match value.trim_matches('\'').to_ascii_uppercase().as_str() {
+        "1" | "OWN_GTID" => Gtids::Own,
+        "2" | "ALL_GTIDS" => Gtids::All,
+        _ => Gtids::Off,
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
-use cluster::accounts::{Account, Accounts, Verifier};
+use cluster::accounts::{Account, Accounts, TlsDemand, Verifier};
 use cluster::catalog::{Catalog, Collation};
 use cluster::published::Published;
 use cluster::view::{Flavour, Health, Role, ServerId, ServerView, View};
@@ -17,7 +17,11 @@ use wire::auth::{Credential, native};
 /// The servers, started once; they go with this process.
 pub fn servers() -> &'static Replication {
     static SERVERS: OnceLock<Replication> = OnceLock::new();
-    SERVERS.get_or_init(|| Replication::start(ReplicationOptions::new(Family::MariaDb, 1)).unwrap())
+    // Questions about the server itself go to the primary; what a view reads does not show.
+    let init_sql = "CREATE VIEW app.port AS SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_VARIABLES \
+                    WHERE VARIABLE_NAME = 'PORT'";
+    let options = || ReplicationOptions { init_sql: init_sql.into(), ..ReplicationOptions::new(Family::MariaDb, 1) };
+    SERVERS.get_or_init(|| Replication::start(options()).unwrap())
 }
 
 /// A running data plane.
@@ -92,8 +96,7 @@ pub async fn value(client: &mut Client, sql: &str) -> String {
 
 /// The port of the server that answers: tells primary and replica apart.
 pub async fn port(client: &mut Client) -> u16 {
-    let sql = "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_VARIABLES WHERE VARIABLE_NAME = 'PORT'";
-    value(client, sql).await.parse().unwrap()
+    value(client, "SELECT * FROM app.port").await.parse().unwrap()
 }
 
 async fn publish(published: &Published) {
@@ -124,7 +127,8 @@ async fn publish(published: &Published) {
         host: "%".into(),
         verifiers: vec![Verifier::Native(stage2)],
         locked: false,
-        tls_required: false,
+        expired: false,
+        tls: TlsDemand::None,
     };
     published.publish_accounts(Accounts::sorted(1, true, vec![account]));
     let server = |id: u16, role: Role| ServerView {

@@ -45,6 +45,9 @@ impl Classifier<'_> {
             if self.cursor.at_any(&[W::Lock, W::Export]) {
                 return self.lock_kind(Effect::LockTables);
             }
+            if self.cursor.at(W::Status) {
+                self.effect(Effect::CountsConnection);
+            }
             self.cursor.bump();
         }
         self.kind(Kind::Administration);

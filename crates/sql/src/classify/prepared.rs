@@ -57,6 +57,7 @@ impl Classifier<'_> {
 
     fn execute(&mut self) {
         self.cursor.bump();
+        self.insert_id_unsure = true;
         if self.cursor.accept(W::Immediate) {
             return self.execute_immediate();
         }

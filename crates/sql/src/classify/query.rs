@@ -7,30 +7,30 @@ use crate::statement::{Asks, Effect, Encoding, FunctionAccess, Kind, Modes, Valu
 use crate::text;
 use crate::words::{Entry, Flags, W, find};
 
-/// System variables that speak of the server, not of the session: the client takes the answer for the primary's.
-const SERVER_VARIABLES: [&str; 22] = [
-    "hostname",
-    "server_id",
-    "server_uuid",
-    "server_uid",
-    "read_only",
-    "super_read_only",
-    "innodb_read_only",
-    "port",
-    "report_host",
-    "gtid_executed",
-    "gtid_purged",
-    "gtid_owned",
-    "gtid_binlog_pos",
-    "gtid_binlog_state",
-    "gtid_current_pos",
-    "gtid_slave_pos",
-    "last_gtid",
-    "wsrep_last_written_gtid",
-    "datadir",
-    "socket",
-    "pid_file",
-    "offline_mode",
+/// Schemas whose tables tell of one server: what runs there, how it is set, what it has logged or counted.
+const SERVER_SCHEMAS: [&str; 3] = ["performance_schema", "mysql", "sys"];
+
+/// Tables of `information_schema` that every server of a cluster answers alike. The others tell of one server, if only by
+/// estimates and times.
+const SAME_EVERYWHERE: [&str; 18] = [
+    "applicable_roles",
+    "character_sets",
+    "check_constraints",
+    "collation_character_set_applicability",
+    "collations",
+    "column_privileges",
+    "columns",
+    "key_column_usage",
+    "keywords",
+    "parameters",
+    "referential_constraints",
+    "routines",
+    "schema_privileges",
+    "schemata",
+    "sql_functions",
+    "table_constraints",
+    "table_privileges",
+    "views",
 ];
 
 /// A name that may turn out to be a function's.
@@ -115,6 +115,7 @@ impl Classifier<'_> {
         self.primary(Why::Writes);
         self.cursor.bump();
         while self.cursor.at_any(&[W::LowPriority, W::HighPriority, W::Delayed, W::Ignore]) {
+            self.insert_id_unsure |= self.cursor.at(W::Ignore);
             self.cursor.bump();
         }
         self.cursor.accept(W::Into);
@@ -129,10 +130,36 @@ impl Classifier<'_> {
         {
             self.skip_parens();
         }
+        self.insert_id_unsure |= !self.inserts_plain_values();
         if self.cursor.accept(W::With) {
             self.cte_list();
         }
         self.scan();
+    }
+
+    /// Whether every value from here on stands in the text or is a time: none can be an id that nobody sees.
+    fn inserts_plain_values(&self) -> bool {
+        let mut ahead = self.cursor;
+        let assigns = ahead.at(W::Set);
+        loop {
+            let plain = match ahead.kind() {
+                TokenKind::End | TokenKind::Semicolon => return true,
+                TokenKind::Number | TokenKind::String | TokenKind::Placeholder => true,
+                TokenKind::Comma | TokenKind::Open | TokenKind::Close => true,
+                TokenKind::QuotedIdentifier | TokenKind::Dot => assigns,
+                TokenKind::Operator => ahead.at_operator(b"-") || assigns && ahead.at_operator(b"="),
+                TokenKind::Word if ahead.word == W::None => assigns && ahead.ahead().kind() != TokenKind::Open,
+                TokenKind::Word => {
+                    ahead.at_any(&[W::Values, W::Set])
+                        || PLAIN_VALUES.iter().any(|word| ahead.bytes().eq_ignore_ascii_case(word))
+                }
+                _ => false,
+            };
+            if !plain {
+                return false;
+            }
+            ahead.bump();
+        }
     }
 
     fn skip_name(&mut self) {
@@ -159,8 +186,16 @@ impl Classifier<'_> {
             return self.plain(Kind::Administration, Why::Administration);
         }
         self.kind(Kind::Load);
+        self.insert_id_unsure = true;
         self.primary(Why::Writes);
         self.variables_assigned = true;
+        // LOAD DATA [LOW_PRIORITY | CONCURRENT] [LOCAL] INFILE; LOAD XML likewise.
+        while !self.cursor.at_end() && !self.cursor.at(W::Into) && self.cursor.kind() != TokenKind::String {
+            if self.cursor.at(W::Local) {
+                self.asks |= Asks::LOCAL_FILE;
+            }
+            self.cursor.bump();
+        }
         self.skip_to(&[W::Into]);
         self.cursor.accept(W::Into);
         self.scan();
@@ -234,6 +269,11 @@ impl Classifier<'_> {
                 self.cursor.bump();
             }
             W::Into => self.assign_into(),
+            W::From => {
+                self.cursor.bump();
+                // DUAL stands for no table.
+                self.uses_tables |= !self.cursor.bytes().eq_ignore_ascii_case(b"dual");
+            }
             W::Procedure => {
                 self.cursor.bump();
                 if self.cursor.at(W::Analyse) {
@@ -314,9 +354,6 @@ impl Classifier<'_> {
     fn scan_system_variable(&mut self) {
         self.asks |= Asks::SYSTEM_VARIABLES;
         let (scope, name) = self.system_variable();
-        if scope.is_global() || SERVER_VARIABLES.contains(&name.as_str()) || name.starts_with("wsrep_") {
-            self.primary(Why::Administration);
-        }
         match name.as_str() {
             "last_insert_id" | "identity" => {
                 self.asks |= Asks::LAST_INSERT_ID;
@@ -332,6 +369,12 @@ impl Classifier<'_> {
                 self.primary(Why::SessionState);
             }
             _ => {}
+        }
+        // Many speak of the server alone, and the others begin as that server's own defaults. A client takes all of them
+        // for the primary's. What a SET reads is found anywhere.
+        let in_set = self.kind == Some(Kind::Set);
+        if !in_set || scope.is_global() {
+            self.primary(Why::ServerState);
         }
     }
 
@@ -354,6 +397,9 @@ impl Classifier<'_> {
             self.cursor = ahead;
             self.cursor.bump();
         }
+        if let Some(schema) = schema {
+            self.server_table(schema, name.token);
+        }
         if self.cursor.kind() == TokenKind::Open {
             if !alias {
                 match schema {
@@ -365,6 +411,29 @@ impl Classifier<'_> {
             let member = text::identifier(name.token, self.cursor.text());
             if member.eq_ignore_ascii_case("nextval") || member.eq_ignore_ascii_case("currval") {
                 self.primary(Why::Sequence);
+            }
+        }
+    }
+
+    /// A qualified name, perhaps of a table that tells of one server.
+    fn server_table(&mut self, schema: Token, table: Token) {
+        let text = self.cursor.text();
+        let (schema, table) = (text::identifier(schema, text), text::identifier(table, text));
+        let is = |name: &str, word: &&str| name.eq_ignore_ascii_case(word);
+        let of_one_server = match schema.len() {
+            18 if schema.eq_ignore_ascii_case("information_schema") => {
+                !SAME_EVERYWHERE.iter().any(|word| is(&table, word))
+            }
+            3 | 5 | 18 => SERVER_SCHEMAS.iter().any(|word| is(&schema, word)),
+            _ => false,
+        };
+        if of_one_server {
+            self.primary(Why::ServerState);
+            if !schema.eq_ignore_ascii_case("information_schema") || is(&table, &"processlist") {
+                self.asks |= Asks::SERVER_IDS;
+            }
+            if is(&table, &"session_connect_attrs") || is(&table, &"session_account_connect_attrs") {
+                self.asks |= Asks::CONNECT_ATTRIBUTES;
             }
         }
     }
@@ -398,6 +467,7 @@ impl Classifier<'_> {
 
     fn stored_function(&mut self, schema: Option<Token>, name: Token) {
         self.asks |= Asks::STORED_FUNCTIONS;
+        self.uses_tables = true;
         let text = self.cursor.text();
         let schema = schema.map(|schema| text::identifier(schema, text));
         match self.functions.access(schema.as_deref(), &text::identifier(name, text)) {
@@ -436,6 +506,7 @@ impl Classifier<'_> {
                 self.primary(Why::SessionState);
             }
             W::LastInsertId => {
+                self.insert_id_unsure = true;
                 self.primary(Why::SideEffect);
             }
             W::FoundRows => {
@@ -468,6 +539,21 @@ impl Classifier<'_> {
         Some(String::from_utf8(name).ok()?.to_lowercase())
     }
 }
+
+/// Words that INSERT is given as values and that are no ids.
+const PLAIN_VALUES: [&[u8]; 11] = [
+    b"value",
+    b"null",
+    b"default",
+    b"true",
+    b"false",
+    b"now",
+    b"current_timestamp",
+    b"utc_timestamp",
+    b"curdate",
+    b"sysdate",
+    b"localtime",
+];
 
 /// Bytes that are a no-break space in some single-byte character sets (koi8, Macintosh, DOS code pages) and a letter
 /// in others: a word that holds one may be two words to the server.

@@ -28,6 +28,7 @@ impl Classifier<'_> {
         self.kind(Kind::Compound);
         self.primary(Why::Procedure);
         self.may_change_session();
+        self.insert_id_unsure = true;
         self.body();
     }
 
@@ -35,6 +36,7 @@ impl Classifier<'_> {
         self.kind(Kind::Call);
         self.primary(Why::Procedure);
         self.may_change_session();
+        self.insert_id_unsure = true;
         self.cursor.bump();
         let _ = self.name();
         // OUT and INOUT parameters assign variables; which parameters are such, only the procedure knows.

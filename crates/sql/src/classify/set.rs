@@ -85,7 +85,9 @@ impl Classifier<'_> {
     fn set_statement(&mut self) {
         self.cursor.bump();
         loop {
-            self.cursor.bump();
+            if let Some(name) = self.identifier() {
+                self.effect(Effect::WhileRunning { name: name.to_lowercase() });
+            }
             if self.cursor.kind() == TokenKind::Assign || self.cursor.at_operator(b"=") {
                 self.cursor.bump();
             }

@@ -8,6 +8,37 @@ use crate::words::W;
 /// Verbs that EXPLAIN and ANALYZE take.
 const EXPLAINABLE: [W; 8] = [W::Select, W::With, W::Values, W::Table, W::Insert, W::Replace, W::Update, W::Delete];
 
+/// Beginnings of the names of status variables that each connection counts for itself.
+const COUNTERS: [&str; 27] = [
+    "access_",
+    "binlog_",
+    "busy_",
+    "bytes_",
+    "column_",
+    "com_",
+    "cpu_",
+    "created_tmp",
+    "delete_",
+    "empty_",
+    "executed_",
+    "feature_",
+    "handler",
+    "last_query",
+    "max_statement",
+    "memory_used",
+    "open",
+    "queries",
+    "questions",
+    "rows_",
+    "select_",
+    "slow_queries",
+    "sort",
+    "subquery_",
+    "table_",
+    "tc_",
+    "update_",
+];
+
 impl Classifier<'_> {
     /// SHOW: what every server answers alike is a read; what speaks of one server or of the connection is not.
     pub(super) fn show(&mut self) {
@@ -29,7 +60,6 @@ impl Classifier<'_> {
             | W::Databases
             | W::Schemas
             | W::Triggers
-            | W::Events
             | W::Character
             | W::Charset
             | W::Collation
@@ -40,8 +70,6 @@ impl Classifier<'_> {
             | W::Contributors
             | W::Authors
             | W::Storage => {}
-            // TABLE STATUS and TABLE TYPES, unlike TABLES, come as two words.
-            W::Table => {}
             W::Procedure | W::Function if self.cursor.ahead().at(W::Status) => {}
             W::Warnings | W::Errors => {
                 self.asks |= Asks::DIAGNOSTICS;
@@ -49,7 +77,7 @@ impl Classifier<'_> {
             }
             // COUNT(*) WARNINGS
             W::Count => {
-                self.asks |= Asks::DIAGNOSTICS;
+                self.asks |= Asks::DIAGNOSTICS | Asks::MESSAGE_COUNT;
                 self.primary(Why::SessionState);
             }
             W::Profile | W::Profiles => {
@@ -57,11 +85,20 @@ impl Classifier<'_> {
                 self.primary(Why::SessionState);
             }
             W::Status if !global => {
+                if self.shows_counters() {
+                    self.effect(Effect::CountsConnection);
+                }
                 self.asks |= Asks::CONNECTION;
                 self.primary(Why::SessionState);
             }
             W::Variables => {
                 self.asks |= Asks::SYSTEM_VARIABLES;
+                self.primary(Why::ServerState);
+            }
+            // Events are disabled on replicas; a table's status has times and estimates.
+            W::Events | W::Table => self.primary(Why::ServerState),
+            W::Processlist => {
+                self.asks |= Asks::PROCESSES;
                 self.primary(Why::Administration);
             }
             _ => self.primary(Why::Administration),
@@ -69,6 +106,17 @@ impl Classifier<'_> {
         // A WHERE clause may call functions; a name before it is no call.
         self.skip_to(&[W::Where]);
         self.scan();
+    }
+
+    /// SHOW STATUS that may show what this connection did, and not only what the server does.
+    fn shows_counters(&self) -> bool {
+        let like = self.cursor.ahead();
+        if !like.bytes().eq_ignore_ascii_case(b"like") {
+            return true;
+        }
+        let pattern = like.ahead().bytes().to_ascii_lowercase();
+        let pattern = pattern.strip_prefix(b"'").or(pattern.strip_prefix(b"\"")).unwrap_or(&pattern);
+        matches!(pattern, [b'%' | b'_', ..]) || COUNTERS.iter().any(|begin| pattern.starts_with(begin.as_bytes()))
     }
 
     pub(super) fn use_schema(&mut self) {

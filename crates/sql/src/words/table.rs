@@ -287,7 +287,7 @@ pub(super) const WORDS: &[(&str, W, u8, u32, u32)] = &[
     ("precision", W::Other, K, 0, 0), ("prepare", W::Prepare, K, 0, 0), ("preserve", W::Other, 0, 0, 0),
     ("prev", W::Other, 0, 0, 0), ("previous", W::Previous, 0, 0, 0), ("primary", W::Other, P | K, 0, 0),
     ("privilege_checks_user", W::Other, 0, 0, 0), ("privileges", W::Privileges, 0, 0, 0),
-    ("procedure", W::Procedure, P | K, 0, 0), ("process", W::Other, 0, 0, 0), ("processlist", W::Other, K, 0, 0),
+    ("procedure", W::Procedure, P | K, 0, 0), ("process", W::Other, 0, 0, 0), ("processlist", W::Processlist, K, 0, 0),
     ("profile", W::Profile, 0, 0, 0), ("profiles", W::Profiles, 0, 0, 0), ("proxy", W::Other, 0, 0, 0),
     ("ps_current_thread_id", W::PsCurrentThreadId, F, NEVER, 80000),
     ("ps_thread_id", W::ServerFunction, F, NEVER, 80000), ("purge", W::Purge, K, 0, 0),

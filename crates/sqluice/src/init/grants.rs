@@ -64,7 +64,8 @@ pub(crate) fn sql(family: Family, grantee: &Grantee) -> String {
              \n\
              -- Checking logins: accounts, the plugin they use and their password hash. Without it each login is\n\
              -- passed through to a server.\n\
-             GRANT SELECT (Host, User, plugin, authentication_string, ssl_type, account_locked) ON mysql.user TO {account};\n\
+             GRANT SELECT (Host, User, plugin, authentication_string, ssl_type, ssl_cipher, x509_issuer, x509_subject,\n\
+             \x20 account_locked, password_expired, password_last_changed, password_lifetime) ON mysql.user TO {account};\n\
              \n\
              -- information_schema.routines in full: which stored functions only read, so that a SELECT with them may go\n\
              -- to a replica. Without it such a SELECT goes to the primary. MySQL before 8.0.20 has no such right apart\n\

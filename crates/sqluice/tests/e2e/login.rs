@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use lab::{Family, Replication};
+use lab::{Family, Replication, ReplicationOptions};
 use net::client::{Cause, ConnectError, Target};
 use net::query::{self, Client, Limits};
 use net::tls::ClientTls;
 use wire::auth::{Credential, native};
+use wire::handshake::client::LoginRequest;
 
-use crate::support::{Front, SOON, all, any_certificate, blocking, calm, until, value};
+use crate::support::{Front, SOON, all, any_certificate, app, blocking, calm, until, value};
 
 /// Makes accounts on the primary; all servers know them afterwards. Statements of `CREATE USER` may be repeated.
 pub async fn accounts(servers: &'static Replication, sql: &str) {
@@ -47,7 +48,15 @@ pub async fn check_refusals(family: Family) {
     for (user, password) in
         [(lab::APP_USER, "wrong"), (lab::APP_USER, ""), ("nobody_at_all", "x"), ("nobody_at_all", "")]
     {
-        let (own, theirs) = (front.refused(user, password).await, refused_by_server(servers, user, password).await);
+        let (mut own, mut theirs) =
+            (front.refused(user, password).await, refused_by_server(servers, user, password).await);
+        if user == "nobody_at_all" && password.is_empty() {
+            // Servers ask such users by the plugin of an account that they draw by lot, and some of these always hear a
+            // password.
+            for (_, message) in [&mut own, &mut theirs] {
+                message.truncate(message.find(" (using").unwrap());
+            }
+        }
         assert_eq!(own, theirs, "{user} {password:?}");
         assert_eq!(own.0, 1045);
     }
@@ -278,4 +287,35 @@ async fn a_login_with_an_unknown_schema_leaves_nothing_behind() {
         (front.metrics().await.sum("sqluice_sessions", &[]) == 0.0).then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn character_sets_that_no_parser_reads_are_refused_as_by_the_server() {
+    let servers = calm(Family::MariaDb).await;
+    let front = Front::start(servers, |_| {}).await;
+    let ucs2 = || LoginRequest { collation: 35, ..app() };
+    let target = Target::plain(servers.primary().address().to_string().parse().unwrap(), SOON);
+    let direct = Client::connect(&target, ucs2(), Limits::default()).await.unwrap_err();
+    let through = front.connect(ucs2(), ClientTls::disabled()).await.unwrap_err();
+    let said = |error: &ConnectError| error.server_error().map(|said| (said.code, said.message.clone()));
+    assert_eq!(said(&direct), said(&through));
+    assert_eq!(said(&through).unwrap().0, 1231);
+}
+
+#[tokio::test]
+async fn servers_tell_what_a_client_said_of_itself() {
+    let config = vec!["performance_schema=ON".to_owned()];
+    let options = ReplicationOptions { config, ..ReplicationOptions::new(Family::MariaDb, 0) };
+    let servers = blocking(|| Replication::start(options).unwrap()).await;
+    servers.primary().sql("GRANT SELECT ON performance_schema.* TO app@'%'").unwrap();
+    let front = Front::start(&servers, |_| {}).await;
+    let attributes = vec![(b"program_name".to_vec(), b"shop".to_vec()), (b"_pid".to_vec(), b"4711".to_vec())];
+    let mut client = front.connect(LoginRequest { attributes, ..app() }, ClientTls::disabled()).await.unwrap();
+    let mine = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()";
+    assert_eq!(value(&mut client, mine).await, "1");
+    let asked = "SELECT ATTR_VALUE FROM performance_schema.session_connect_attrs \
+                 WHERE PROCESSLIST_ID = CONNECTION_ID() AND ATTR_NAME = 'program_name'";
+    assert_eq!(value(&mut client, asked).await, "shop");
+    let mut other = front.client().await;
+    assert_eq!(value(&mut other, asked).await, "sqluice", "who said nothing of itself shares connections");
 }

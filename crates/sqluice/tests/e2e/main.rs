@@ -5,15 +5,26 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The helpers of a test fail like the test.
 
+mod binlog;
+mod compression;
+mod consistency;
+mod defaults;
 mod drain;
+mod dribble;
 mod drivers;
 mod failures;
+mod hostile;
+mod infile;
 mod login;
 mod metrics;
 mod multiplexing;
 mod mysql;
+mod parity;
+mod plugins;
 mod pool;
+mod proxy_protocol;
 mod reload;
+mod sockets;
 mod state;
 mod statements;
 mod support;

@@ -3,7 +3,7 @@
 use lab::Family;
 
 use crate::support::has_mysql;
-use crate::{failures, login, multiplexing, statements, sysbench};
+use crate::{defaults, failures, login, multiplexing, statements, sysbench};
 
 #[tokio::test]
 async fn sysbench_read_write() {
@@ -58,5 +58,12 @@ async fn statements_of_every_kind() {
 async fn big_packets() {
     if has_mysql() {
         statements::check_big_packets(Family::MySql).await;
+    }
+}
+
+#[tokio::test]
+async fn sessions_begin_with_the_primary_s_defaults_and_keep_them() {
+    if has_mysql() {
+        defaults::check_defaults(Family::MySql).await;
     }
 }

@@ -219,3 +219,30 @@ async fn a_connection_that_was_killed_while_idle_costs_no_error() {
     }
     assert_eq!(front.metrics().await.sum("sqluice_own_errors_total", &[]), 0.0);
 }
+
+#[tokio::test]
+async fn connections_beyond_the_sessions_and_of_dropped_users_are_closed() {
+    let servers = calm(Family::MariaDb).await;
+    accounts(servers, "CREATE USER e2e_leaves@'%' IDENTIFIED BY 'leaves'").await;
+    let front = Front::start(servers, |setup| {
+        setup.proxy = "workers = 1\ndrain_ms = 200".into();
+        setup.pool = "spare_timeout_s = 1".into();
+    })
+    .await;
+    let idle = async || front.metrics().await.sum("sqluice_server_connections", &["server=\"db1\"", "state=\"idle\""]);
+    let (one, two, mut three) = (holding(&front).await, holding(&front).await, holding(&front).await);
+    for client in [one, two] {
+        client.quit().await.unwrap();
+    }
+    all(&mut three, "COMMIT").await;
+    until("two of three to be closed", async || (idle().await == 1.0).then_some(())).await;
+    // The session that is left has one, however long it rests; a user who is gone has none.
+    let mut leaves = front.login("e2e_leaves", "leaves").await.unwrap();
+    all(&mut leaves, "/* sqluice: primary */ SELECT 1").await;
+    // The reply may be here before the connection is back.
+    until("both to be idle", async || (idle().await == 2.0).then_some(())).await;
+    accounts(servers, "DROP USER e2e_leaves@'%'").await;
+    // A login that fails has the accounts read again.
+    front.refused("e2e_leaves", "wrong").await;
+    until("the dropped user's to be closed", async || (idle().await == 1.0).then_some(())).await;
+}

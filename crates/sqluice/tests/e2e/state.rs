@@ -1,6 +1,7 @@
 //! What a session has, on the server and behind the text's back, stays its own over shared connections.
 
 use lab::Family;
+use net::query::Client;
 
 use crate::statements::{start, within};
 use crate::support::{Front, all, blocking, error, value};
@@ -170,4 +171,34 @@ async fn prepared_statements_notice_changed_tables() {
     assert_eq!(client.execute(&statement, &[]).await.unwrap_err().code(), Some(1146));
     all(&mut other, "CREATE TABLE t (z TEXT)").await;
     assert_eq!(client.execute(&statement, &[]).await.unwrap()[0].columns[0].name, "z");
+}
+
+#[tokio::test]
+async fn what_a_connection_counts_is_the_session_s_own() {
+    let (front, _) = start(Family::MariaDb, "e2e_counts", "CREATE TABLE t (id INT PRIMARY KEY)").await;
+    let (mut client, mut other) = (within(&front, "e2e_counts").await, within(&front, "e2e_counts").await);
+    let questions = async |client: &mut Client| {
+        let told = client.query_one("SHOW STATUS LIKE 'Questions'").await.unwrap();
+        told.text(0, "Value").unwrap().parse::<u32>().unwrap()
+    };
+    all(&mut client, "FLUSH STATUS").await;
+    let before = questions(&mut client).await;
+    for n in 0..5 {
+        all(&mut client, &format!("INSERT INTO t VALUES ({n})")).await;
+        all(&mut other, "SELECT COUNT(*) FROM t").await;
+    }
+    assert_eq!(questions(&mut client).await, before + 6);
+    front.is_pinned_by(&["status_counters"]).await;
+    client.reset_connection().await.unwrap();
+    front.is_pinned_by(&[]).await;
+    // What is traced is told of this session's statements.
+    all(&mut client, "SET profiling = 1").await;
+    all(&mut client, "SELECT COUNT(*) AS traced FROM t").await;
+    all(&mut other, "SELECT COUNT(*) AS other FROM t").await;
+    let profiles = client.query_one("SHOW PROFILES").await.unwrap();
+    let queries: Vec<_> = (0..profiles.rows.len()).filter_map(|row| profiles.text(row, "Query")).collect();
+    assert!(queries.last().unwrap().contains("traced"), "{queries:?}");
+    front.is_pinned_by(&["tracing"]).await;
+    all(&mut client, "SET profiling = 0").await;
+    front.is_pinned_by(&[]).await;
 }

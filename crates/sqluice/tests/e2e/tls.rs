@@ -1,9 +1,11 @@
 //! TLS on both sides.
 
+use std::process::Command;
 use std::time::Duration;
 
 use lab::Family;
-use net::tls::ClientTls;
+use net::tls::{ClientTls, ClientTlsOptions, TlsMode};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{
     Authority, Front, all, any_certificate, app, authority, calm, client_program, error, run, until, value,
@@ -23,8 +25,11 @@ async fn the_ordinary_client_encrypts_with_the_self_made_certificate() {
     assert!(out.lines().any(|line| line == "through"), "{out}");
     let mut command = front.cli(&client_program(Family::MariaDb));
     command.args(["--ssl", "--ssl-verify-server-cert"]);
-    let refused = run(command, "SELECT 1").await;
-    assert!(!refused.good, "a self-made certificate proves nothing");
+    let verified = run(command, "SELECT 1").await;
+    let mut command = Command::new(client_program(Family::MariaDb));
+    command.arg("--version");
+    let is_old = run(command, "").await.output().contains("Distrib 10.");
+    assert_eq!(verified.good, !is_old, "a self-made certificate proves nothing but to clients that know better");
     let mut command = front.cli(&client_program(Family::MariaDb));
     command.arg("--skip-ssl");
     let out = run(command, "\\s\n").await.output();
@@ -99,4 +104,78 @@ async fn a_client_that_never_speaks_is_disconnected() {
     let refused = front.connect(app(), ClientTls::disabled()).await;
     assert!(refused.is_ok());
     assert_eq!(front.metrics().await.sum("sqluice_login_failures_total", &[]), 1.0);
+}
+
+/// An SSLRequest: the fixed part of a login, with the wish for TLS.
+fn ssl_request() -> Vec<u8> {
+    let wishes = wire::Capabilities::TLS | wire::Capabilities::PROTOCOL_41 | wire::Capabilities::SECURE_CONNECTION;
+    let request = wire::handshake::SslRequest { capabilities: wishes, packet_bytes_max: 1 << 24, collation: 45 };
+    let (mut payload, mut out) = (Vec::new(), Vec::new());
+    request.encode(&mut payload);
+    wire::packet::append(&mut out, 1, &payload);
+    out
+}
+
+#[tokio::test]
+async fn a_handshake_that_stops_halfway_ends_with_the_login_timeout() {
+    let servers = calm(Family::MariaDb).await;
+    let front = Front::start(servers, |setup| setup.listener = "login_timeout_ms = 300".into()).await;
+    // A record that announces 500 bytes and has 5.
+    let half = [0x16, 3, 1, 1, 0xf4, 1, 0, 1, 0xf0, 3];
+    for sent in 0..=half.len() {
+        let mut socket = tokio::net::TcpStream::connect(&front.address).await.unwrap();
+        net::packets::read(&mut socket, 1024).await.unwrap();
+        socket.write_all(&ssl_request()).await.unwrap();
+        socket.write_all(&half[..sent]).await.unwrap();
+        if sent % 2 == 0 {
+            // It hangs up itself.
+            continue;
+        }
+        let mut rest = Vec::new();
+        let end = tokio::time::timeout(Duration::from_secs(10), socket.read_to_end(&mut rest)).await;
+        assert!(end.is_ok(), "still connected after {sent} bytes");
+    }
+    let mut client = front.connect(app(), any_certificate()).await.unwrap();
+    all(&mut client, "SELECT 1").await;
+    until("all of them to be counted", async || {
+        let failures = front.metrics().await.sum("sqluice_login_failures_total", &[]);
+        (failures == (half.len() + 1) as f64).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_listener_may_demand_a_certificate_and_a_version() {
+    let servers = calm(Family::MariaDb).await;
+    let clients = Authority::new();
+    let ca = clients.file();
+    let front = Front::start(servers, |setup| {
+        setup.listener_tls = format!(
+            "mode = \"required\"\nmin_version = \"1.3\"\nclient_ca_file = \"{}\"\nclient_cert = \"required\"",
+            ca.display()
+        );
+    })
+    .await;
+    let with = |authority: &Authority| {
+        let (certificate, key) = authority.sign();
+        ClientTls::new(&ClientTlsOptions {
+            mode: TlsMode::Required,
+            certificate_file: Some(certificate.into()),
+            key_file: Some(key.into()),
+            ..ClientTlsOptions::default()
+        })
+        .unwrap()
+    };
+    let mut client = front.connect(app(), with(&clients)).await.unwrap();
+    assert_eq!(value(&mut client, "SELECT 6").await, "6");
+    assert!(front.connect(app(), any_certificate()).await.is_err(), "let in without a certificate");
+    assert!(front.connect(app(), with(&Authority::new())).await.is_err(), "let in with a stranger's certificate");
+    let (certificate, key) = clients.sign();
+    for (version, good) in [("TLSv1.3", true), ("TLSv1.2", false)] {
+        let mut command = front.cli(&client_program(Family::MariaDb));
+        command.args(["--ssl", &format!("--tls-version={version}")]);
+        command.arg(format!("--ssl-cert={}", certificate.display())).arg(format!("--ssl-key={}", key.display()));
+        let ran = run(command, "SELECT 7").await;
+        assert_eq!(ran.good, good, "{version}: {}{}", ran.out, ran.err);
+    }
 }

@@ -1,4 +1,4 @@
-//! The RSA part of `caching_sha2_password`: keys as PEM, passwords as OAEP (SHA-1) ciphertext.
+//! The RSA part of `caching_sha2_password` and `sha256_password`: keys as PEM, passwords as OAEP (SHA-1) ciphertext.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use aws_lc_rs::rsa::{
 };
 use zeroize::Zeroizing;
 
-use super::{CryptoError, Scramble, caching_sha2, clear};
+use super::{CryptoError, Scramble, base64, caching_sha2, clear};
 
 const PEM_BEGIN: &str = "-----BEGIN PUBLIC KEY-----";
 const PEM_END: &str = "-----END PUBLIC KEY-----";
@@ -82,7 +82,7 @@ impl PublicKey {
             .and_then(|(_, rest)| rest.split_once(PEM_END))
             .ok_or(CryptoError("the server's public key is no PEM"))?
             .0;
-        let der = base64_decode(body).ok_or(CryptoError("the server's public key is no base64"))?;
+        let der = base64::decode(body).ok_or(CryptoError("the server's public key is no base64"))?;
         let key = PublicEncryptingKey::from_der(&der).map_err(|_| CryptoError("the server's public key is no RSA"))?;
         Ok(PublicKey(key))
     }
@@ -109,65 +109,13 @@ impl fmt::Debug for PublicKey {
     }
 }
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
 fn pem(der: &[u8]) -> String {
-    let mut text = String::from(PEM_BEGIN);
-    for (at, group) in der.chunks(3).enumerate() {
-        if at % 16 == 0 {
-            text.push('\n');
-        }
-        let bits =
-            u32::from_be_bytes([0, group[0], group.get(1).copied().unwrap_or(0), group.get(2).copied().unwrap_or(0)]);
-        for position in 0..4 {
-            let digit = ALPHABET[(bits >> (18 - 6 * position)) as usize & 0x3f];
-            text.push(if position > group.len() { '=' } else { char::from(digit) });
-        }
-    }
-    text.push('\n');
-    text.push_str(PEM_END);
-    text.push('\n');
-    text
-}
-
-/// Decodes base64 with white space in it; padding ends it. Only for public keys: its time depends on the text.
-fn base64_decode(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
-    let (mut bits, mut count) = (0u32, 0u32);
-    let mut digits = text.bytes().filter(|byte| !byte.is_ascii_whitespace());
-    for digit in digits.by_ref() {
-        if digit == b'=' {
-            break;
-        }
-        let value = ALPHABET.iter().position(|known| *known == digit)?;
-        bits = bits << 6 | value as u32;
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count) as u8);
-            bits &= (1 << count) - 1;
-        }
-    }
-    (bits == 0 && count < 6 && digits.all(|digit| digit == b'=')).then_some(bytes)
+    format!("{PEM_BEGIN}\n{}{PEM_END}\n", base64::encode_lines(der))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn base64_follows_the_vectors_of_rfc_4648() {
-        for (plain, coded) in
-            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("foobar", "Zm9vYmFy")]
-        {
-            let body = pem(plain.as_bytes()).replace(PEM_BEGIN, "").replace(PEM_END, "").replace('\n', "");
-            assert_eq!(body, coded);
-            assert_eq!(base64_decode(coded).unwrap(), plain.as_bytes());
-        }
-        for wrong in ["Zg=x", "Z", "Z!9v", "Zh==", "====Zg"] {
-            assert_eq!(base64_decode(wrong), None, "{wrong}");
-        }
-    }
 
     #[test]
     fn a_password_survives_the_way_through_rsa() {

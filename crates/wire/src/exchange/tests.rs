@@ -181,9 +181,22 @@ fn a_prepared_statement_ends_behind_its_columns() {
 #[test]
 fn a_cursor_sends_no_rows_behind_its_columns() {
     let old = Reply::default().packet(&[1]).packet(b"\x03def").eof(Status::CURSOR_EXISTS);
-    assert_eq!(follow_in_all_steps(Expect::Results, OLD, old), ["eof"]);
+    assert_eq!(follow_in_all_steps(Expect::Cursor, OLD, old), ["eof"]);
     let new = Reply::default().packet(&[1]).packet(b"\x03def").ok(reply::EOF, Status::CURSOR_EXISTS);
-    assert_eq!(follow_in_all_steps(Expect::Results, NEW, new), ["rows-end"]);
+    assert_eq!(follow_in_all_steps(Expect::Cursor, NEW, new), ["rows-end"]);
+}
+
+#[test]
+fn a_cursor_inside_a_procedure_is_no_cursor_of_the_client() {
+    let status = Status::CURSOR_EXISTS | Status::MORE_RESULTS;
+    for capabilities in [OLD, NEW] {
+        let mut reply = Reply::default().packet(&[1]).packet(b"\x03def");
+        if capabilities == OLD {
+            reply = reply.eof(status);
+        }
+        let reply = reply.packet(b"\x011").rows_end(capabilities, status).ok(reply::OK, Status::empty());
+        assert_eq!(follow_in_all_steps(Expect::Results, capabilities, reply).last(), Some(&"ok"));
+    }
 }
 
 #[test]
@@ -256,4 +269,13 @@ proptest::proptest! {
             }
         }
     }
+}
+
+#[test]
+fn the_ok_of_a_call_follows_its_out_parameters_whatever_their_eof_says() {
+    let columns = Status::OUT_PARAMETERS | Status::MORE_RESULTS;
+    // As MySQL 9.7 sends them without DEPRECATE_EOF.
+    let reply = Reply::default().packet(&[1]).packet(b"\x03def").eof(columns).packet(b"\x00\x00a");
+    let reply = reply.rows_end(OLD, Status::empty()).ok(reply::OK, Status::empty());
+    assert_eq!(follow_in_all_steps(Expect::Results, OLD, reply).last(), Some(&"ok"));
 }

@@ -8,14 +8,17 @@
 //! The caller reads one packet at a time, sends what was appended to `out` after each call, and runs the TLS handshake
 //! between [`StartTls`] and [`StartTls::secured`]. It must not read past the greeting before that.
 
+mod conversation;
+
 use super::{
-    Attributes, AuthSwitch, ChangeUser, Channel, HandshakeError, HandshakeResponse, Received, ServerError, SslRequest,
+    Attributes, ChangeUser, Channel, HandshakeError, HandshakeResponse, Received, ServerError, SslRequest,
     check_sequence, send,
 };
 use crate::Capabilities;
-use crate::auth::{Credential, PASSWORD_BYTES_MAX, Plugin, PublicKey, SCRAMBLE_BYTES, Scramble, caching_sha2, clear};
-use crate::codec::Malformed;
+use crate::auth::{Credential, Plugin, PublicKey, Scramble};
+use crate::compress::ZSTD_LEVEL_DEFAULT;
 use crate::greeting::Greeting;
+use conversation::{Answered, Awaited, Conversation, scrambled};
 use zeroize::Zeroizing;
 
 /// Packets that a server may send between login and OK. The longest honest login takes four.
@@ -159,7 +162,8 @@ impl Ready {
             schema: login.schema,
             plugin: Some(plugin.name().into()),
             attributes: login.attributes,
-            zstd_level: None,
+            // Always there when it is agreed on; the layout says so, not the value.
+            zstd_level: Some(ZSTD_LEVEL_DEFAULT),
         };
         let sequence = send(out, sequence, |payload| response.encode(payload));
         AwaitAuth {
@@ -167,6 +171,7 @@ impl Ready {
                 credential: login.credential,
                 rsa: login.rsa,
                 channel,
+                tls,
                 plugin,
                 scramble: greeting.scramble,
                 sequence,
@@ -225,6 +230,7 @@ pub fn change_user(
         credential: login.credential,
         rsa: login.rsa,
         channel,
+        tls: capabilities.contains(Capabilities::TLS),
         plugin,
         scramble,
         sequence,
@@ -243,6 +249,11 @@ pub struct AwaitAuth {
 }
 
 impl AwaitAuth {
+    /// Whether the answer to the next packet may take milliseconds of computing, or more.
+    pub fn is_heavy(&self) -> bool {
+        matches!(self.awaited, Awaited::ExtSalt(_))
+    }
+
     /// Takes the server's packet.
     ///
     /// # Errors
@@ -258,138 +269,6 @@ impl AwaitAuth {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Awaited {
-    /// OK, ERR, a switch, or what the plugin says.
-    Verdict,
-    /// The server's RSA key.
-    Key,
-    /// OK or ERR.
-    End,
-}
-
-enum Answered {
-    More(Awaited),
-    Ok(Vec<u8>),
-}
-
-#[derive(Debug)]
-struct Conversation {
-    credential: Credential,
-    rsa: RsaPolicy,
-    channel: Channel,
-    plugin: Plugin,
-    scramble: Scramble,
-    sequence: u8,
-    packets_left: u8,
-}
-
-impl Conversation {
-    fn answer(
-        &mut self,
-        awaited: Awaited,
-        received: Received<'_>,
-        out: &mut Vec<u8>,
-    ) -> Result<Answered, HandshakeError> {
-        let payload = received.payload;
-        let header = *payload.first().ok_or(Malformed("authentication: empty packet"))?;
-        // Servers number their refusals freely when they give up early.
-        if header == 0xff {
-            return Err(ServerError::parse(payload)?.into());
-        }
-        check_sequence(received, self.sequence)?;
-        self.sequence = self.sequence.wrapping_add(1);
-        self.packets_left =
-            self.packets_left.checked_sub(1).ok_or(HandshakeError::PeerMisbehaved("the login takes no end"))?;
-        match (awaited, header) {
-            (_, 0x00) => Ok(Answered::Ok(payload.to_vec())),
-            (Awaited::Verdict, 0xfe) => {
-                self.switch(AuthSwitch::parse(payload)?, out)?;
-                Ok(Answered::More(Awaited::Verdict))
-            }
-            (Awaited::Verdict, 0x01) if self.plugin == Plugin::CachingSha2 => match payload[1..] {
-                [caching_sha2::FAST_OK] => Ok(Answered::More(Awaited::End)),
-                [caching_sha2::FULL_AUTH] => self.full(out).map(Answered::More),
-                _ => Err(Malformed("authentication: unknown word of caching_sha2_password").into()),
-            },
-            (Awaited::Key, 0x01) => {
-                let key = PublicKey::from_pem(&payload[1..])?;
-                self.send_encrypted(&key, out)?;
-                Ok(Answered::More(Awaited::End))
-            }
-            _ => Err(HandshakeError::PeerMisbehaved("this packet does not belong into a login")),
-        }
-    }
-
-    /// The server's account has another plugin than the one that answered.
-    fn switch(&mut self, request: AuthSwitch<'_>, out: &mut Vec<u8>) -> Result<(), HandshakeError> {
-        self.plugin = Plugin::from_name(request.plugin).ok_or_else(|| {
-            let name = String::from_utf8_lossy(&request.plugin[..request.plugin.len().min(64)]).into_owned();
-            HandshakeError::PeerIncompatible(format!("the server asks for the authentication plugin {name:?}"))
-        })?;
-        let answer = match self.plugin {
-            Plugin::Clear => self.cleartext()?,
-            Plugin::Native | Plugin::CachingSha2 => {
-                let scramble = request.data.first_chunk::<SCRAMBLE_BYTES>();
-                self.scramble = *scramble.ok_or(Malformed("authentication switch: scramble"))?;
-                scrambled(&self.credential, self.plugin, &self.scramble)
-                    .ok_or(HandshakeError::CredentialRefused("the server's plugin needs the password itself"))?
-            }
-        };
-        self.sequence = send(out, self.sequence, |payload| payload.extend_from_slice(&answer));
-        Ok(())
-    }
-
-    /// The server does not remember the user and wants the password itself.
-    fn full(&mut self, out: &mut Vec<u8>) -> Result<Awaited, HandshakeError> {
-        if self.channel == Channel::Secure {
-            let answer = self.cleartext()?;
-            self.sequence = send(out, self.sequence, |payload| payload.extend_from_slice(&answer));
-            return Ok(Awaited::End);
-        }
-        match &self.rsa {
-            RsaPolicy::Refuse => {
-                Err(HandshakeError::CredentialRefused("the server wants the password, and the connection is not TLS"))
-            }
-            RsaPolicy::AskServer => {
-                self.sequence = send(out, self.sequence, |payload| payload.push(caching_sha2::KEY_REQUEST));
-                Ok(Awaited::Key)
-            }
-            RsaPolicy::Pinned(key) => {
-                let key = key.clone();
-                self.send_encrypted(&key, out)?;
-                Ok(Awaited::End)
-            }
-        }
-    }
-
-    fn send_encrypted(&mut self, key: &PublicKey, out: &mut Vec<u8>) -> Result<(), HandshakeError> {
-        let ciphertext = key.encrypt(&self.scramble, self.password()?)?;
-        self.sequence = send(out, self.sequence, |payload| payload.extend_from_slice(&ciphertext));
-        Ok(())
-    }
-
-    fn cleartext(&self) -> Result<Zeroizing<Vec<u8>>, HandshakeError> {
-        if self.channel == Channel::Open {
-            return Err(HandshakeError::CredentialRefused(
-                "the server wants the password, and the connection is not TLS",
-            ));
-        }
-        self.password().map(clear::encode)
-    }
-
-    fn password(&self) -> Result<&[u8], HandshakeError> {
-        let password = self
-            .credential
-            .cleartext()
-            .ok_or(HandshakeError::CredentialRefused("the server wants the password, and only its hash is known"))?;
-        if password.len() > PASSWORD_BYTES_MAX {
-            return Err(HandshakeError::CredentialRefused("the password is too long"));
-        }
-        Ok(password)
-    }
-}
-
 /// The answer that goes with the login: by the server's default plugin if that is possible, else by another, and the
 /// server asks to switch.
 fn first_answer(credential: &Credential, default: &str, scramble: &Scramble) -> (Plugin, Zeroizing<Vec<u8>>) {
@@ -400,16 +279,6 @@ fn first_answer(credential: &Credential, default: &str, scramble: &Scramble) -> 
         }
     }
     (Plugin::Native, Zeroizing::default())
-}
-
-/// The answer to a scramble; `None` for plugins that have none and for credentials that do not fit.
-fn scrambled(credential: &Credential, plugin: Plugin, scramble: &Scramble) -> Option<Zeroizing<Vec<u8>>> {
-    match plugin {
-        Plugin::Native => credential.native_answer(scramble),
-        Plugin::CachingSha2 => credential.caching_sha2_answer(scramble),
-        Plugin::Clear => None,
-    }
-    .map(Zeroizing::new)
 }
 
 fn collation(login: &LoginRequest) -> u16 {

@@ -262,25 +262,38 @@ fn read_plugin(reader: &mut Reader<'_>) -> Result<Option<Vec<u8>>, Malformed> {
 }
 
 fn read_attributes(reader: &mut Reader<'_>) -> Result<Attributes, Malformed> {
-    let mut attributes = Attributes::new();
     if reader.is_empty() {
-        return Ok(attributes);
+        return Ok(Attributes::new());
     }
-    let mut pairs = Reader::new(reader.lenenc_bytes("login: attributes")?);
-    while !pairs.is_empty() {
-        let key = pairs.lenenc_bytes("login: attribute's name")?.to_vec();
-        attributes.push((key, pairs.lenenc_bytes("login: attribute's value")?.to_vec()));
-    }
-    Ok(attributes)
+    unpack_attributes(reader.lenenc_bytes("login: attributes")?)
 }
 
 fn put_attributes(payload: &mut Vec<u8>, attributes: &Attributes) {
+    payload.put_lenenc_bytes(&pack_attributes(attributes));
+}
+
+/// Attributes in the form that a login has them in, which takes the least memory.
+pub fn pack_attributes(attributes: &Attributes) -> Vec<u8> {
     let mut pairs = Vec::new();
     for (key, value) in attributes {
         pairs.put_lenenc_bytes(key);
         pairs.put_lenenc_bytes(value);
     }
-    payload.put_lenenc_bytes(&pairs);
+    pairs
+}
+
+/// What [`pack_attributes`] has packed.
+///
+/// # Errors
+/// The bytes are not names and values.
+pub fn unpack_attributes(packed: &[u8]) -> Result<Attributes, Malformed> {
+    let mut attributes = Attributes::new();
+    let mut pairs = Reader::new(packed);
+    while !pairs.is_empty() {
+        let key = pairs.lenenc_bytes("login: attribute's name")?.to_vec();
+        attributes.push((key, pairs.lenenc_bytes("login: attribute's value")?.to_vec()));
+    }
+    Ok(attributes)
 }
 
 /// One byte of length and what fits behind it; an answer that needs more goes by the authentication switch.

@@ -12,19 +12,22 @@
 //! a cleartext password with a server where it has to, and ends with [`Finish::accept`] or [`Finish::refuse`]. COM_CHANGE_USER
 //! enters at [`Conversation::resume`].
 
-use std::fmt;
+mod method;
+
 use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
 use super::{
-    AuthSwitch, Channel, HandshakeError, HandshakeResponse, Received, ServerError, SslRequest, check_sequence,
+    Channel, HandshakeError, HandshakeResponse, Received, ServerError, SslRequest, check_sequence, put_switch,
     request::FIXED_BYTES, send,
 };
 use crate::Capabilities;
-use crate::auth::{Plugin, RsaKey, Scramble, caching_sha2, clear, native};
+use crate::auth::ed25519::{self, Nonce, PublicKey};
+use crate::auth::{Plugin, RsaKey, Scramble, caching_sha2, clear, native, parsec, sha256};
 use crate::codec::Malformed;
 use crate::greeting::Greeting;
+pub use method::{Denial, Method, Proof};
 
 /// The greeting is sent; a login or the wish for TLS is awaited.
 #[derive(Debug)]
@@ -89,6 +92,7 @@ impl AwaitResponse {
             channel: self.channel,
             has_plugins: login.capabilities.contains(Capabilities::PLUGIN_AUTH),
             default_plugin: Some(self.default_plugin),
+            switched: false,
         };
         Ok(Response::Login(Box::new(login), conversation))
     }
@@ -105,93 +109,6 @@ impl AwaitTls {
     pub fn secured(self) -> AwaitResponse {
         AwaitResponse { channel: Channel::Secure, tls_asked: true, ..self.next }
     }
-}
-
-/// How an account's password is checked.
-#[derive(Clone)]
-pub enum Method {
-    /// By `mysql_native_password` against stage 2. For a user that does not exist, take random bytes: the client then
-    /// learns no more than that the login failed.
-    Native {
-        /// SHA1(SHA1(password)).
-        stage2: [u8; native::HASH_BYTES],
-    },
-    /// The account has the empty password: only an empty answer is right, whatever the plugin.
-    Empty,
-    /// By `caching_sha2_password`: the fast path if stage 2 is remembered and fits, else the password itself, which the
-    /// caller then checks. Serves also to learn the password of an account whose plugin is not spoken here.
-    CachingSha2 {
-        /// SHA256(SHA256(password)).
-        remembered: Option<[u8; caching_sha2::HASH_BYTES]>,
-        /// For clients on an open channel; without it they are told that they need TLS.
-        rsa: Option<Arc<RsaKey>>,
-    },
-    /// By `mysql_clear_password`: the password itself, over a secure channel only.
-    Clear,
-}
-
-impl Method {
-    /// The plugin that checks by this method, for a client that came with `client`.
-    fn plugin(&self, client: Option<Plugin>) -> Plugin {
-        match self {
-            Method::Native { .. } => Plugin::Native,
-            Method::CachingSha2 { .. } => Plugin::CachingSha2,
-            Method::Clear => Plugin::Clear,
-            // Whichever the client has: MySQL's since 9.0 lack the native plugin.
-            Method::Empty if client == Some(Plugin::CachingSha2) => Plugin::CachingSha2,
-            Method::Empty => Plugin::Native,
-        }
-    }
-}
-
-impl fmt::Debug for Method {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Method::Native { .. } => "Native(…)",
-            Method::Empty => "Empty",
-            Method::CachingSha2 { .. } => "CachingSha2(…)",
-            Method::Clear => "Clear",
-        })
-    }
-}
-
-/// What the client has proved, and what Sqluice can do with it towards servers. Debug output shows only the kind.
-#[derive(Clone, PartialEq, Eq)]
-pub enum Proof {
-    /// The password is empty, by the client's word. [`Method::Empty`] asked for that; with the other methods the caller
-    /// decides.
-    Empty,
-    /// SHA1(password).
-    NativeStage1(Zeroizing<[u8; native::HASH_BYTES]>),
-    /// SHA256(password).
-    CachingSha2Stage1(Zeroizing<[u8; caching_sha2::HASH_BYTES]>),
-    /// A password that nobody has checked yet.
-    Password(Zeroizing<Vec<u8>>),
-}
-
-impl fmt::Debug for Proof {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Proof::Empty => "Empty",
-            Proof::NativeStage1(_) => "NativeStage1(…)",
-            Proof::CachingSha2Stage1(_) => "CachingSha2Stage1(…)",
-            Proof::Password(_) => "Password(…)",
-        })
-    }
-}
-
-/// Why a client failed to prove its password.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Denial {
-    /// The answer does not fit the password.
-    #[error("wrong password")]
-    WrongPassword,
-    /// The account's plugin needs TLS, and the client came without.
-    #[error("the account's authentication plugin needs TLS")]
-    NeedsTls,
-    /// The account's plugin is another than the client's, and the client cannot switch.
-    #[error("the client does not support the account's authentication plugin")]
-    CannotSwitch,
 }
 
 /// Where an authentication stands.
@@ -214,6 +131,8 @@ pub struct Conversation {
     has_plugins: bool,
     /// The greeting's plugin; `None` for COM_CHANGE_USER.
     default_plugin: Option<String>,
+    /// The client was asked to switch. Most take that once.
+    switched: bool,
 }
 
 impl Conversation {
@@ -221,7 +140,8 @@ impl Conversation {
     /// like MariaDB, keeps one per connection, so that it does not matter which one a client remembers.
     pub fn resume(scramble: Scramble, sequence: u8, channel: Channel, capabilities: Capabilities) -> Conversation {
         let has_plugins = capabilities.contains(Capabilities::PLUGIN_AUTH);
-        Conversation { scramble, sequence: sequence.wrapping_add(1), channel, has_plugins, default_plugin: None }
+        let sequence = sequence.wrapping_add(1);
+        Conversation { scramble, sequence, channel, has_plugins, default_plugin: None, switched: false }
     }
 
     /// Who can read what the client sends.
@@ -236,7 +156,7 @@ impl Conversation {
 
     /// Refuses or accepts the client without asking for a proof.
     pub fn finish(self) -> Finish {
-        Finish { sequence: self.sequence }
+        Finish { conversation: self }
     }
 
     /// Checks the answer that came with the login if `plugin` (the client's) is the method's and the answer counts, else
@@ -261,17 +181,15 @@ impl Conversation {
             None => Some(Plugin::Native),
         };
         let wanted = method.plugin(client_plugin);
-        let counts = match (&self.default_plugin, plugin) {
-            (_, None) => true,
-            (Some(default), Some(name)) => default.as_bytes() == name,
-            (None, Some(_)) => !auth_response.is_empty(),
-        };
-        let needs_secrecy = match &method {
-            Method::Clear => true,
-            Method::CachingSha2 { rsa, .. } => rsa.is_none() && client_plugin != Some(wanted),
-            Method::Native { .. } | Method::Empty => false,
-        };
-        if needs_secrecy && self.channel == Channel::Open {
+        let counts = method.takes_first_answer()
+            && match (&self.default_plugin, plugin) {
+                (_, None) => true,
+                (Some(default), Some(name)) => default.as_bytes() == name,
+                (None, Some(_)) => !auth_response.is_empty(),
+            };
+        // A client that has answered already may pass by the fast path.
+        let may_pass = matches!(method, Method::CachingSha2 { .. }) && client_plugin == Some(wanted);
+        if method.needs_secrecy() && !may_pass && self.channel == Channel::Open {
             return Ok(Step::Denied(Denial::NeedsTls, self.finish()));
         }
         let awaiting = AwaitAnswer { conversation: self, awaited: Awaited::First(method) };
@@ -281,14 +199,33 @@ impl Conversation {
         if !awaiting.conversation.has_plugins {
             return Ok(Step::Denied(Denial::CannotSwitch, awaiting.conversation.finish()));
         }
-        let AwaitAnswer { mut conversation, awaited } = awaiting;
-        let scramble = conversation.scramble;
-        conversation.send(out, |payload| AuthSwitch::encode(wanted.name(), &scramble, payload));
-        Ok(Step::Await(AwaitAnswer { conversation, awaited }))
+        let AwaitAnswer { conversation, awaited } = awaiting;
+        Ok(match awaited {
+            Awaited::First(method) => Step::Await(conversation.switch(method, wanted, out)),
+            _ => Step::Denied(Denial::CannotSwitch, conversation.finish()),
+        })
+    }
+
+    fn switch(mut self, method: Method, wanted: Plugin, out: &mut Vec<u8>) -> AwaitAnswer {
+        let scramble = self.scramble;
+        self.send(out, |payload| {
+            put_switch(wanted.name(), payload);
+            method.put_challenge(&scramble, payload);
+        });
+        self.switched = true;
+        AwaitAnswer { conversation: self, awaited: Awaited::First(method) }
     }
 
     fn send(&mut self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
         self.sequence = send(out, self.sequence, write);
+    }
+
+    fn send_key(mut self, key: Arc<RsaKey>, out: &mut Vec<u8>) -> Step {
+        self.send(out, |payload| {
+            payload.push(0x01);
+            payload.extend_from_slice(key.public_pem().as_bytes());
+        });
+        Step::Await(AwaitAnswer { conversation: self, awaited: Awaited::Ciphertext(key) })
     }
 }
 
@@ -310,6 +247,8 @@ enum Awaited {
     KeyRequest(Arc<RsaKey>),
     /// The password encrypted for our key.
     Ciphertext(Arc<RsaKey>),
+    /// Both challenges, signed, by `parsec`.
+    Signature(PublicKey, Nonce),
 }
 
 impl AwaitAnswer {
@@ -351,12 +290,30 @@ impl AwaitAnswer {
                     return Ok(Step::Await(AwaitAnswer { conversation, awaited }));
                 }
             }
+            Awaited::First(Method::Sha256 { .. }) if is_empty(answer) => Some(Proof::Empty),
+            // On local sockets, too, clients use the key, if there is one.
+            Awaited::First(Method::Sha256 { rsa }) => match (conversation.channel, rsa) {
+                (_, Some(key)) if answer == [sha256::KEY_REQUEST] => return Ok(conversation.send_key(key, out)),
+                (_, Some(key)) if answer.len() == key.ciphertext_bytes() => {
+                    key.decrypt(&scramble, answer).map(password_or_empty)
+                }
+                (Channel::Secure, _) => clear::decode(answer).map(password_or_empty),
+                (Channel::Open, Some(_)) => None,
+                (Channel::Open, None) => return Ok(Step::Denied(Denial::NeedsTls, conversation.finish())),
+            },
+            Awaited::First(Method::Ed25519 { key, nonce }) => {
+                ed25519::verify(&key, &nonce, answer).then_some(Proof::Signature)
+            }
+            Awaited::First(Method::Parsec { salt, key, nonce }) if answer.is_empty() => {
+                conversation.send(out, |payload| payload.extend_from_slice(&salt.to_bytes()));
+                return Ok(Step::Await(AwaitAnswer { conversation, awaited: Awaited::Signature(key, nonce) }));
+            }
+            Awaited::First(Method::Parsec { .. }) => {
+                return Err(HandshakeError::PeerMisbehaved("an answer before the salt was asked for"));
+            }
+            Awaited::Signature(key, nonce) => parsec::verify(&key, &nonce, answer).then_some(Proof::Signature),
             Awaited::KeyRequest(key) if answer == [caching_sha2::KEY_REQUEST] => {
-                conversation.send(out, |payload| {
-                    payload.push(0x01);
-                    payload.extend_from_slice(key.public_pem().as_bytes());
-                });
-                return Ok(Step::Await(AwaitAnswer { conversation, awaited: Awaited::Ciphertext(key) }));
+                return Ok(conversation.send_key(key, out));
             }
             Awaited::KeyRequest(key) | Awaited::Ciphertext(key) => {
                 key.decrypt(&scramble, answer).map(password_or_empty)
@@ -373,18 +330,33 @@ impl AwaitAnswer {
 #[derive(Debug)]
 #[must_use = "the client waits for an OK or an ERR packet"]
 pub struct Finish {
-    sequence: u8,
+    conversation: Conversation,
 }
 
 impl Finish {
+    /// Asks by another method after all, with a switch. Gives the same back if the client was asked to switch before, knows
+    /// no switching, or could be heard by others.
+    ///
+    /// # Errors
+    /// The client cannot be asked.
+    pub fn ask_again(self, method: Method, out: &mut Vec<u8>) -> Result<AwaitAnswer, Finish> {
+        let conversation = self.conversation;
+        let heard = conversation.channel == Channel::Open && method.needs_secrecy();
+        if conversation.switched || !conversation.has_plugins || heard {
+            return Err(conversation.finish());
+        }
+        let wanted = method.plugin(None);
+        Ok(conversation.switch(method, wanted, out))
+    }
+
     /// Appends an OK packet with this payload; the connection is in its command phase.
     pub fn accept(self, ok_payload: &[u8], out: &mut Vec<u8>) {
-        send(out, self.sequence, |payload| payload.extend_from_slice(ok_payload));
+        send(out, self.conversation.sequence, |payload| payload.extend_from_slice(ok_payload));
     }
 
     /// Appends an ERR packet; the connection is to be closed.
     pub fn refuse(self, error: &ServerError, out: &mut Vec<u8>) {
-        send(out, self.sequence, |payload| error.encode(payload));
+        send(out, self.conversation.sequence, |payload| error.encode(payload));
     }
 }
 

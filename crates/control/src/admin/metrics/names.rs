@@ -77,6 +77,18 @@ pub(super) const HELD: Metric =
     metric("sqluice_held_total", Kind::Counter, &[], "Statements that had to wait for a view.");
 pub(super) const HOLD_TIMEOUTS: Metric =
     metric("sqluice_hold_timeouts_total", Kind::Counter, &[], "Statements that waited for a view in vain.");
+pub(super) const REPLICA_WAITS: Metric = metric(
+    "sqluice_replica_waits_total",
+    Kind::Counter,
+    &[],
+    "Reads that waited for a replica with what their session has written.",
+);
+pub(super) const REPLICA_WAIT_TIMEOUTS: Metric = metric(
+    "sqluice_replica_wait_timeouts_total",
+    Kind::Counter,
+    &[],
+    "Reads that waited for such a replica in vain and went to the primary.",
+);
 pub(super) const WAITING: Metric =
     metric("sqluice_waiting", Kind::Gauge, &[], "Statements that wait for a backend connection.");
 pub(super) const WAITED: Metric =
@@ -201,6 +213,12 @@ pub(super) const LAG: Metric = metric(
     &["cluster", "server"],
     "How far the replica is behind the primary; missing while that is not known.",
 );
+pub(super) const POSITION_AGE: Metric = metric(
+    "sqluice_server_position_age_seconds",
+    Kind::Gauge,
+    &["cluster", "server"],
+    "How long ago the server told what it has applied; missing while it tells nothing that can be compared.",
+);
 pub(super) const ACCOUNTS: Metric =
     metric("sqluice_cluster_accounts", Kind::Gauge, &["cluster"], "Accounts read from the servers.");
 pub(super) const ACCOUNTS_READABLE: Metric = metric(
@@ -263,6 +281,8 @@ pub const METRICS: &[Metric] = &[
     HOLDING,
     HELD,
     HOLD_TIMEOUTS,
+    REPLICA_WAITS,
+    REPLICA_WAIT_TIMEOUTS,
     WAITING,
     WAITED,
     WAIT_TIMEOUTS,
@@ -287,6 +307,7 @@ pub const METRICS: &[Metric] = &[
     ROLE,
     SERVES,
     LAG,
+    POSITION_AGE,
     ACCOUNTS,
     ACCOUNTS_READABLE,
     PROBES,

@@ -1,6 +1,8 @@
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use cluster::gtid::Applied;
+use cluster::gtid::mysql::GtidSet;
 use cluster::published::Published;
 use cluster::view::{ServerId, View};
 use net::tls::ClientTls;
@@ -116,6 +118,8 @@ fn shared() -> Shared {
         servers: servers.into(),
         ..View::empty("main")
     });
+    let applied = Applied::MySql(GtidSet::default());
+    link.published.publish_position(ServerId(1), Some((applied, true)), Instant::now());
     let mut figures = status.figures();
     figures.diagnoses = vec![Diagnosis::ReplicationBroken("db2".into())];
     let own = figures.servers.entry("db2".into()).or_default();
@@ -172,6 +176,13 @@ fn values() {
     ] {
         assert_eq!(parsed.series.get(&series).copied(), Some(value), "{series}");
     }
+    let age = |server: &str| {
+        parsed
+            .series
+            .get(&format!(r#"sqluice_server_position_age_seconds{{cluster="main",server="{server}"}}"#))
+            .copied()
+    };
+    assert!(age("db2").is_some_and(|age| age < 60.0) && age("db1").is_none());
     assert!(!parsed.series.contains_key(r#"sqluice_server_lag_seconds{cluster="main",server="db1"}"#));
 }
 

@@ -49,9 +49,11 @@ pub(crate) fn read(answer: &ResultSet) -> Functions {
         let text = |column: &str| answer.text(row, column).unwrap_or_default();
         let key = (text("SCHEMA_NAME").to_lowercase(), text("NAME").to_lowercase());
         let declared = text("ACCESS").replace('_', " ").to_uppercase();
-        let body = answer.text(row, "BODY").map(|body| words(&body));
+        let body = answer.text(row, "BODY");
+        let sets_variables = body.as_deref().is_some_and(sets_user_variables);
+        let body = body.map(|body| words(&body));
         let writes = match &body {
-            _ if declared == "MODIFIES SQL DATA" => true,
+            _ if declared == "MODIFIES SQL DATA" || sets_variables => true,
             Some(words) => WRITING.iter().any(|word| words.contains(*word)),
             // Not shown to the monitor user: what was declared on purpose is believed, the default is not.
             None => declared != "READS SQL DATA" && declared != "NO SQL",
@@ -61,6 +63,14 @@ pub(crate) fn read(answer: &ResultSet) -> Functions {
     }
     spread(&mut functions, &bodies);
     functions
+}
+
+/// Whether a body may set user variables. Servers tell only of `SET @x`, and for a function of another schema not even that
+/// can be told from the change of the schema.
+fn sets_user_variables(body: &str) -> bool {
+    let named = body.split("@@").any(|part| part.contains('@'));
+    let lower = body.to_lowercase();
+    named && [":=", "set", "into", "diagnostics"].iter().any(|word| lower.contains(word))
 }
 
 /// Who names a function that writes, writes. Each round marks at least one more function or is the last.
@@ -126,6 +136,16 @@ mod tests {
                     app|liar|NO_SQL|BEGIN Delete FROM t; RETURN 1; END
                     app|pure|CONTAINS_SQL|RETURN CONCAT('a', updated_at, inserted)";
         assert_eq!(writes(rows), ["app.liar", "app.log"]);
+    }
+
+    #[test]
+    fn what_servers_do_not_tell_needs_the_primary() {
+        let rows = "app|reads_into|NO_SQL|BEGIN SELECT 1 INTO @x; RETURN 1; END
+                    app|assigns|NO_SQL|RETURN @x := 1
+                    app|told|NO_SQL|BEGIN SET @x = 1; RETURN 1; END
+                    app|asks|NO_SQL|RETURN @x + 1
+                    app|local|NO_SQL|BEGIN DECLARE i INT; SELECT @@sql_mode INTO i; RETURN i; END";
+        assert_eq!(writes(rows), ["app.assigns", "app.reads_into", "app.told"]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use wire::auth::Credential;
 use wire::handshake::client::LoginRequest;
 
-use super::{Metrics, SOON, signal, until};
+use super::{Metrics, Ran, SOON, run, signal, until};
 
 /// The sections of a configuration file: what a test adds to each.
 pub struct Setup {
@@ -25,6 +25,8 @@ pub struct Setup {
     pub servers: Vec<String>,
     pub pool: String,
     pub server_tls: String,
+    /// Where the first listener listens.
+    pub listener_address: String,
     pub listener: String,
     pub listener_tls: String,
     /// Whole sections, such as users.
@@ -32,18 +34,18 @@ pub struct Setup {
 }
 
 impl Setup {
-    fn new(servers: &Replication) -> Setup {
-        let line = |(index, server): (usize, &lab::Server)| {
-            format!("servers.db{} = {{ address = \"{}\" }}", index + 1, server.address())
-        };
+    fn new(addresses: &[String]) -> Setup {
+        let line =
+            |(index, address): (usize, &String)| format!("servers.db{} = {{ address = \"{address}\" }}", index + 1);
         Setup {
             proxy: "workers = 2\ndrain_ms = 200".into(),
             cluster: "slow_start_s = 0".into(),
             monitor: format!("user = \"{}\"\npassword = \"{}\"", lab::MONITOR_USER, lab::MONITOR_PASSWORD),
             interval_ms: 100,
-            servers: servers.servers().iter().enumerate().map(line).collect(),
+            servers: addresses.iter().enumerate().map(line).collect(),
             pool: String::new(),
             server_tls: "mode = \"disabled\"".into(),
+            listener_address: "127.0.0.1:0".into(),
             listener: String::new(),
             listener_tls: String::new(),
             more: String::new(),
@@ -52,13 +54,14 @@ impl Setup {
 
     fn text(&self) -> String {
         let Setup { proxy, cluster, monitor, interval_ms, pool, server_tls, listener, listener_tls, more, .. } = self;
+        let address = &self.listener_address;
         let servers = self.servers.join("\n");
         format!(
             "[proxy]\n{proxy}\n[admin]\naddress = \"127.0.0.1:0\"\n\
              [cluster.main]\nkind = \"replication\"\n{cluster}\n{servers}\n\
              [cluster.main.monitor]\ninterval_ms = {interval_ms}\n{monitor}\n\
              [cluster.main.pool]\n{pool}\n[cluster.main.tls]\n{server_tls}\n\
-             [listener.app]\naddress = \"127.0.0.1:0\"\ncluster = \"main\"\n{listener}\n\
+             [listener.app]\naddress = \"{address}\"\ncluster = \"main\"\n{listener}\n\
              [listener.app.tls]\n{listener_tls}\n{more}\n"
         )
     }
@@ -86,8 +89,16 @@ pub fn app() -> LoginRequest {
 impl Front {
     /// Starts the program with changes to the usual configuration; returns when it serves and knows all servers.
     pub async fn start(servers: &Replication, change: impl FnOnce(&mut Setup)) -> Front {
+        let addresses: Vec<String> = servers.servers().iter().map(|server| server.address().to_string()).collect();
+        let front = Front::start_on(&addresses, change).await;
+        front.knows(addresses.len() - 1).await;
+        front
+    }
+
+    /// Starts the program in front of servers at these addresses; returns when it listens.
+    pub async fn start_on(addresses: &[String], change: impl FnOnce(&mut Setup)) -> Front {
         let folder = TempDir::new().unwrap();
-        let mut setup = Setup::new(servers);
+        let mut setup = Setup::new(addresses);
         change(&mut setup);
         let (config, ready) = (folder.path().join("sqluice.toml"), folder.path().join("ready"));
         std::fs::write(&config, setup.text()).unwrap();
@@ -119,8 +130,6 @@ impl Front {
         };
         front.address = told(&ready, "app");
         front.admin = told(&ready, "admin");
-        let replicas = servers.servers().len() - 1;
-        front.knows(replicas).await;
         front
     }
 
@@ -130,9 +139,14 @@ impl Front {
             let metrics = self.metrics().await;
             let serving = metrics.sum("sqluice_server_serves_reads", &[]);
             let primary = metrics.sum("sqluice_cluster_has_primary", &[]);
-            (primary == 1.0 && serving >= readers as f64).then_some(())
+            (primary >= 1.0 && serving >= readers as f64).then_some(())
         })
         .await;
+    }
+
+    /// Where the clients of another listener connect.
+    pub fn address_of(&self, listener: &str) -> String {
+        told(&std::fs::read_to_string(self.file("ready")).unwrap(), listener)
     }
 
     pub fn pid(&self) -> u32 {
@@ -141,6 +155,11 @@ impl Front {
 
     pub fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// Where clients of another listener connect.
+    pub fn listener(&self, name: &str) -> String {
+        told(&std::fs::read_to_string(self.file("ready")).unwrap(), name)
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -179,6 +198,13 @@ impl Front {
     pub fn reload_text(&self, text: &str) {
         std::fs::write(self.file("sqluice.toml"), text).unwrap();
         signal(self.pid(), "HUP");
+    }
+
+    /// Runs the program once more with the same file, until it ends.
+    pub async fn start_another(&self) -> Ran {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sqluice"));
+        command.args(["run", "--config"]).arg(self.file("sqluice.toml"));
+        run(command, "").await
     }
 
     /// Waits until it has ended by itself.

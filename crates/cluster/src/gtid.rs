@@ -1,0 +1,171 @@
+//! Positions in the stream of changes, of both families: what a session has written, and what a server has applied.
+//!
+//! MariaDB numbers transactions within a domain, and a server's position is the last number of each domain: who has
+//! `0-1-100` has all of domain 0 up to 100, whichever server they came from. MySQL names each transaction by the server
+//! that it began on, and a server's position is the set of all that it has; sets may have gaps.
+
+pub mod mariadb;
+pub mod mysql;
+
+use mariadb::{Gtid, Gtids};
+use mysql::GtidSet;
+
+/// What a session has written: the least that a server must have applied to show it its own writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// The last write in each domain.
+    MariaDb(Gtids),
+    /// The last writes, at most [`mysql::WRITTEN_MAX`] intervals of each server.
+    MySql(GtidSet),
+}
+
+impl Written {
+    /// Reads what a server told of a commit: `last_gtid` of MariaDB, the GTID tracker of MySQL. `None` if it isn't that,
+    /// or tells nothing.
+    pub fn parse(mariadb: bool, text: &str) -> Option<Written> {
+        let text = text.trim();
+        if text.is_empty() {
+            return None;
+        }
+        Some(if mariadb { Written::MariaDb(Gtids::parse(text)?) } else { Written::MySql(GtidSet::parse(text)?) })
+    }
+
+    /// Takes a later write in. One of the other family, which a cluster cannot have, takes its place.
+    pub fn add(&mut self, later: Written) {
+        match (self, later) {
+            (Written::MariaDb(gtids), Written::MariaDb(later)) => later.iter().for_each(|gtid| gtids.wrote(*gtid)),
+            (Written::MySql(set), Written::MySql(later)) => {
+                set.add(&later);
+                set.keep_newest(mysql::WRITTEN_MAX);
+            }
+            (other, later) => *other = later,
+        }
+    }
+}
+
+/// What a server has applied, as it told last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// MariaDB.
+    MariaDb {
+        /// `@@server_id`.
+        server: u32,
+        /// `@@gtid_slave_pos`: what came by replication.
+        replicated: Gtids,
+        /// `@@gtid_current_pos`: that, and what began here.
+        current: Gtids,
+    },
+    /// MySQL: `@@gtid_executed`.
+    MySql(GtidSet),
+}
+
+impl Applied {
+    /// Whether everything that was written is there.
+    pub fn has(&self, written: &Written) -> bool {
+        match (self, written) {
+            (Applied::MariaDb { .. }, Written::MariaDb(gtids)) => gtids.iter().all(|gtid| self.has_gtid(*gtid)),
+            (Applied::MySql(executed), Written::MySql(set)) => executed.contains(set),
+            _ => false,
+        }
+    }
+
+    /// What began on a server counts as its own word; what a replica has written by itself says nothing about what it
+    /// has applied of others, although it may bear a higher number.
+    fn has_gtid(&self, gtid: Gtid) -> bool {
+        let Applied::MariaDb { server, replicated, current } = self else { return false };
+        let own = || current.of(gtid.domain).is_some_and(|own| own.server == *server && own.sequence >= gtid.sequence);
+        replicated.of(gtid.domain).is_some_and(|last| last.sequence >= gtid.sequence)
+            || (gtid.server == *server && own())
+    }
+
+    /// Whether everything that the other server had written by itself, and on MySQL all that it had, is here.
+    pub fn has_all_written_on(&self, other: &Applied) -> bool {
+        match (self, other) {
+            (Applied::MariaDb { .. }, Applied::MariaDb { server, current, .. }) => {
+                current.iter().filter(|gtid| gtid.server == *server).all(|gtid| self.has_gtid(*gtid))
+            }
+            (Applied::MySql(here), Applied::MySql(there)) => here.contains(there),
+            _ => false,
+        }
+    }
+
+    /// Whether reads that move here from the other server do not go back in time. What this server has nothing at all of,
+    /// a MariaDB domain or a MySQL server, is not replicated to it and does not count.
+    pub fn is_not_before(&self, other: &Applied) -> bool {
+        match (self, other) {
+            (Applied::MariaDb { replicated: here, .. }, Applied::MariaDb { replicated: there, .. }) => {
+                self.has_all_written_on(other)
+                    && there.iter().filter(|gtid| here.of(gtid.domain).is_some()).all(|gtid| self.has_gtid(*gtid))
+            }
+            (Applied::MySql(here), Applied::MySql(there)) => here.contains_of_shared_sources(there),
+            _ => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn maria(server: u32, replicated: &str, current: &str) -> Applied {
+        let gtids = |text| Gtids::parse(text).unwrap();
+        Applied::MariaDb { server, replicated: gtids(replicated), current: gtids(current) }
+    }
+
+    fn wrote(text: &str) -> Written {
+        Written::parse(true, text).unwrap()
+    }
+
+    #[test]
+    fn a_replica_has_what_came_by_replication() {
+        let replica = maria(2, "0-1-100,1-1-5", "0-1-100,1-1-5");
+        assert!(replica.has(&wrote("0-1-100")) && replica.has(&wrote("0-1-99,1-1-5")));
+        assert!(
+            !replica.has(&wrote("0-1-101")) && !replica.has(&wrote("0-1-1,1-1-6")) && !replica.has(&wrote("2-1-1"))
+        );
+        assert!(replica.has(&wrote("0-7-100")), "whoever wrote it: numbers of a domain follow one another");
+    }
+
+    #[test]
+    fn what_a_replica_wrote_by_itself_says_nothing_about_the_rest() {
+        let replica = maria(2, "0-1-100", "0-2-500");
+        assert!(!replica.has(&wrote("0-1-101")));
+        assert!(replica.has(&wrote("0-2-500")) && !replica.has(&wrote("0-2-501")));
+        let primary = maria(1, "", "0-1-100");
+        assert!(primary.has(&wrote("0-1-100")));
+        assert!(maria(2, "0-1-100", "0-2-500").has_all_written_on(&primary));
+        assert!(!maria(2, "0-1-99", "0-1-99").has_all_written_on(&primary));
+    }
+
+    #[test]
+    fn reads_do_not_go_back() {
+        let (fresh, stale) = (maria(2, "0-1-100", "0-1-100"), maria(3, "0-1-90", "0-1-90"));
+        assert!(fresh.is_not_before(&stale) && !stale.is_not_before(&fresh));
+        let primary = maria(1, "", "0-1-95");
+        assert!(fresh.is_not_before(&primary) && !stale.is_not_before(&primary));
+        let other_domain = maria(4, "0-1-100,7-9-1", "0-1-100,7-9-1");
+        assert!(fresh.is_not_before(&other_domain), "what is not replicated here does not count");
+    }
+
+    #[test]
+    fn the_last_write_of_each_domain_counts() {
+        let mut written = wrote("0-1-100");
+        written.add(wrote("1-1-7"));
+        written.add(wrote("0-1-102"));
+        written.add(wrote("0-1-101"));
+        assert_eq!(written, wrote("0-1-102,1-1-7"), "one that is told late is no step back");
+        written.add(wrote("0-2-50"));
+        assert_eq!(written, wrote("0-2-50,1-1-7"), "another primary may have lost some: the newest word counts");
+    }
+
+    #[test]
+    fn families_do_not_mix_and_nonsense_is_nothing() {
+        assert_eq!(Written::parse(true, ""), None);
+        assert_eq!(Written::parse(false, " "), None);
+        assert_eq!(Written::parse(true, "6aa342cb-e4ff-11f1-87a0-02fc00000001:1"), None);
+        assert_eq!(Written::parse(false, "0-1-1"), None);
+        let mysql = Written::parse(false, "6aa342cb-e4ff-11f1-87a0-02fc00000001:1").unwrap();
+        assert!(!maria(1, "0-1-9", "0-1-9").has(&mysql));
+        assert!(!Applied::MySql(GtidSet::default()).has(&wrote("0-1-1")));
+    }
+}

@@ -1,0 +1,94 @@
+//! MariaDB's GTIDs: `domain-server-sequence`, and lists of the last one of each domain.
+//!
+//! Source: MariaDB's documentation "Global Transaction ID".
+
+/// One transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Gtid {
+    /// `gtid_domain_id`: a stream whose numbers follow one another.
+    pub domain: u32,
+    /// `server_id` of the server that it began on.
+    pub server: u32,
+    /// Its number within the domain.
+    pub sequence: u64,
+}
+
+impl Gtid {
+    fn parse(text: &str) -> Option<Gtid> {
+        let mut parts = text.trim().split('-');
+        let gtid = Gtid {
+            domain: number(parts.next()?)?.try_into().ok()?,
+            server: number(parts.next()?)?.try_into().ok()?,
+            sequence: number(parts.next()?)?,
+        };
+        parts.next().is_none().then_some(gtid)
+    }
+}
+
+/// Digits only: the standard library would take a sign as well.
+fn number(text: &str) -> Option<u64> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
+}
+
+/// The last transaction of each domain.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gtids(Vec<Gtid>);
+
+impl Gtids {
+    /// Reads `0-1-100,1-2-7`. Of a domain that stands there twice the last one counts. `None` if it isn't such a list.
+    pub fn parse(text: &str) -> Option<Gtids> {
+        let mut gtids = Gtids::default();
+        if text.trim().is_empty() {
+            return Some(gtids);
+        }
+        for part in text.split(',') {
+            gtids.put(Gtid::parse(part)?);
+        }
+        Some(gtids)
+    }
+
+    /// The last one of a domain.
+    pub fn of(&self, domain: u32) -> Option<Gtid> {
+        self.0.binary_search_by_key(&domain, |gtid| gtid.domain).ok().map(|index| self.0[index])
+    }
+
+    /// All, by domain.
+    pub fn iter(&self) -> impl Iterator<Item = &Gtid> {
+        self.0.iter()
+    }
+
+    fn put(&mut self, gtid: Gtid) {
+        match self.0.binary_search_by_key(&gtid.domain, |known| known.domain) {
+            Ok(index) => self.0[index] = gtid,
+            Err(index) => self.0.insert(index, gtid),
+        }
+    }
+
+    /// A session wrote this. Of one server the highest number counts, for what it tells may come late; the word of another
+    /// server is newer: it is the primary now, and may have lost some numbers.
+    pub(super) fn wrote(&mut self, gtid: Gtid) {
+        let known = self.of(gtid.domain);
+        if known.is_none_or(|known| known.server != gtid.server || known.sequence < gtid.sequence) {
+            self.put(gtid);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_read() {
+        let gtids = Gtids::parse("10-2-7, 0-1-100").unwrap();
+        assert_eq!(gtids.of(10), Some(Gtid { domain: 10, server: 2, sequence: 7 }));
+        assert_eq!(gtids.of(0).map(|gtid| gtid.sequence), Some(100));
+        assert_eq!(gtids.of(1), None);
+        assert_eq!(Gtids::parse(" ").map(|gtids| gtids.iter().count()), Some(0));
+        for bad in
+            ["0-1", "0-1-2-3", "0-1-x", "-1-2", "0-1-+2", "4294967296-1-1", "0-1-18446744073709551616", "0-1-1,,"]
+        {
+            assert_eq!(Gtids::parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! MySQL's sets of GTIDs: `uuid:1-5:7,uuid:tag:1-3`.
+//!
+//! Source: MySQL's reference manual, "GTID Format and Storage"; tags are of 8.3 and later.
+
+/// Intervals of one server that a session keeps of its own writes. The last one alone would do with replicas that commit in
+/// order, the default; without that a few transactions of a session may overtake one another.
+pub const WRITTEN_MAX: usize = 8;
+
+/// Who numbered a transaction.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Source {
+    uuid: u128,
+    /// Lower case, empty when none.
+    tag: Box<str>,
+}
+
+/// First and last number, both included.
+type Interval = (u64, u64);
+
+/// A set of transactions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GtidSet {
+    /// By source, each with intervals in ascending order that neither touch nor overlap; none is empty.
+    sources: Vec<(Source, Vec<Interval>)>,
+}
+
+impl GtidSet {
+    /// Reads a set; white space may stand between its parts. `None` if it isn't one.
+    pub fn parse(text: &str) -> Option<GtidSet> {
+        let mut set = GtidSet::default();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let mut pieces = part.split(':').map(str::trim);
+            let uuid = parse_uuid(pieces.next()?)?;
+            let mut source = Source { uuid, tag: "".into() };
+            let mut intervals = Vec::new();
+            let mut is_empty = true;
+            for piece in pieces {
+                if piece.starts_with(|first: char| first.is_ascii_digit()) {
+                    intervals.push(parse_interval(piece)?);
+                    is_empty = false;
+                } else {
+                    set.put(source, std::mem::take(&mut intervals));
+                    source = Source { uuid, tag: parse_tag(piece)? };
+                    is_empty = true;
+                }
+            }
+            if is_empty {
+                return None;
+            }
+            set.put(source, intervals);
+        }
+        Some(set)
+    }
+
+    /// Whether all of another set is in this one.
+    pub fn contains(&self, other: &GtidSet) -> bool {
+        other.sources.iter().all(|(source, intervals)| match self.of(source) {
+            Some(known) => intervals.iter().all(|interval| covers(known, *interval)),
+            None => false,
+        })
+    }
+
+    /// The same, for those sources alone that this set has something of.
+    pub(super) fn contains_of_shared_sources(&self, other: &GtidSet) -> bool {
+        other.sources.iter().all(|(source, intervals)| match self.of(source) {
+            Some(known) => intervals.iter().all(|interval| covers(known, *interval)),
+            None => true,
+        })
+    }
+
+    /// Takes all of another set in.
+    pub fn add(&mut self, other: &GtidSet) {
+        other.sources.iter().for_each(|(source, intervals)| self.put(source.clone(), intervals.clone()));
+    }
+
+    /// Forgets all but the last `max` intervals of each source.
+    pub(super) fn keep_newest(&mut self, max: usize) {
+        for (_, intervals) in &mut self.sources {
+            let too_many = intervals.len().saturating_sub(max);
+            intervals.drain(..too_many);
+        }
+    }
+
+    /// Nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.sources.is_empty()
+    }
+
+    fn of(&self, source: &Source) -> Option<&[Interval]> {
+        let index = self.sources.binary_search_by(|(known, _)| known.cmp(source)).ok()?;
+        Some(&self.sources[index].1)
+    }
+
+    fn put(&mut self, source: Source, mut intervals: Vec<Interval>) {
+        if intervals.is_empty() {
+            return;
+        }
+        match self.sources.binary_search_by(|(known, _)| known.cmp(&source)) {
+            Ok(index) => {
+                let known = &mut self.sources[index].1;
+                known.append(&mut intervals);
+                join(known);
+            }
+            Err(index) => {
+                join(&mut intervals);
+                self.sources.insert(index, (source, intervals));
+            }
+        }
+    }
+}
+
+/// Whether one of the intervals has all of this one: they do not touch, so no two of them together could.
+fn covers(known: &[Interval], (first, last): Interval) -> bool {
+    let after = known.partition_point(|(start, _)| *start <= first);
+    after.checked_sub(1).is_some_and(|index| known[index].1 >= last)
+}
+
+/// Sorts intervals and makes one of those that touch or overlap.
+fn join(intervals: &mut Vec<Interval>) {
+    if !intervals.is_sorted() {
+        intervals.sort_unstable();
+    }
+    intervals.dedup_by(|(first, last), (_, before)| {
+        let touches = *first <= before.saturating_add(1);
+        if touches {
+            *before = (*before).max(*last);
+        }
+        touches
+    });
+}
+
+fn parse_uuid(text: &str) -> Option<u128> {
+    let digits: String = text.chars().filter(|character| *character != '-').collect();
+    let good = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if good { u128::from_str_radix(&digits, 16).ok() } else { None }
+}
+
+/// A letter or underscore, then at most 31 letters, digits and underscores.
+fn parse_tag(text: &str) -> Option<Box<str>> {
+    let good = (1..=32).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    good.then(|| text.to_ascii_lowercase().into())
+}
+
+fn parse_interval(text: &str) -> Option<Interval> {
+    let number = |text: &str| -> Option<u64> {
+        let text = text.trim();
+        let good = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        if good { text.parse().ok() } else { None }
+    };
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = (number(first)?, number(last)?);
+    (first >= 1 && first <= last).then_some((first, last))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const A: &str = "6aa342cb-e4ff-11f1-87a0-02fc00000001";
+    const B: &str = "6AA342CBE4FF11F187A002FC00000002";
+
+    fn set(text: &str) -> GtidSet {
+        GtidSet::parse(&text.replace("A:", &format!("{A}:")).replace("B:", &format!("{B}:")))
+            .unwrap_or_else(|| panic!("{text}"))
+    }
+
+    #[test]
+    fn sets_are_read_in_any_spelling() {
+        assert_eq!(set("A:1-5:6:9"), set("A:9,\nA:1-3, A:3-6"));
+        assert_eq!(set("A:1-5:Blue:1-3:7,B:4"), set("B:4,A:blue:7:1-3,A:1-5"));
+        assert_ne!(set("A:1-5"), set("A:blue:1-5"));
+        assert!(GtidSet::parse(" ").unwrap().is_empty());
+        for bad in [
+            "0-1-1",
+            A,
+            &format!("{A}:"),
+            &format!("{A}:0"),
+            &format!("{A}:5-4"),
+            &format!("{A}:blue"),
+            &format!("{A}:-1"),
+            &format!("{A}:1x"),
+            &format!("{A}:1:bl ue:2"),
+            &format!("{A}:18446744073709551616"),
+        ] {
+            assert_eq!(GtidSet::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn one_set_in_another() {
+        assert!(set("A:1-10,B:1").contains(&set("A:2-3:10")));
+        for missing in ["A:11", "A:10-11", "B:2", "A:blue:1"] {
+            assert!(!set("A:1-10,B:1").contains(&set(missing)), "{missing}");
+        }
+        assert!(!set("A:1-4:6-10").contains(&set("A:4-6")));
+        assert!(set("A:1").contains_of_shared_sources(&set("A:1,B:9")));
+        assert!(!set("A:1").contains_of_shared_sources(&set("A:2,B:9")));
+    }
+
+    #[test]
+    fn a_session_keeps_its_newest_writes() {
+        let mut written = set("A:1");
+        (1..100).for_each(|number| written.add(&set(&format!("A:{}", number * 2 + 1))));
+        written.keep_newest(WRITTEN_MAX);
+        assert_eq!(written, set("A:185:187:189:191:193:195:197:199"));
+    }
+
+    /// What a set means, one transaction at a time.
+    type Model = BTreeSet<(u8, u64)>;
+
+    fn sets() -> impl Strategy<Value = Vec<(u8, u64, u64)>> {
+        prop::collection::vec((0..3u8, 1..60u64, 0..9u64), 0..12)
+    }
+
+    fn both(parts: &[(u8, u64, u64)]) -> (GtidSet, Model) {
+        let name = |source: u8| ["A:", "A:tag:", "B:"][usize::from(source)];
+        let text: Vec<String> =
+            parts.iter().map(|(source, first, more)| format!("{}{first}-{}", name(*source), first + more)).collect();
+        let each = |(source, first, more): &(u8, u64, u64)| {
+            let source = *source;
+            (*first..=first + more).map(move |number| (source, number))
+        };
+        (set(&text.join(",")), parts.iter().flat_map(each).collect())
+    }
+
+    proptest! {
+        #[test]
+        fn sets_behave_like_sets(left in sets(), right in sets()) {
+            let ((mut left, mut left_model), (right, right_model)) = (both(&left), both(&right));
+            prop_assert_eq!(left.contains(&right), left_model.is_superset(&right_model));
+            prop_assert_eq!(left == right, left_model == right_model);
+            left.add(&right);
+            left_model.extend(right_model);
+            prop_assert!(left.contains(&right));
+            for source in 0..3u8 {
+                for number in 1..75u64 {
+                    let (one, _) = both(&[(source, number, 0)]);
+                    prop_assert_eq!(left.contains(&one), left_model.contains(&(source, number)));
+                }
+            }
+        }
+
+        #[test]
+        fn no_text_panics(text in "[0-9a-f:,\\- tag_]{0,80}") {
+            let _ = GtidSet::parse(&text);
+            let _ = super::super::mariadb::Gtids::parse(&text);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The program `conform`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use lab::Family;
+
+use crate::campaign::{Plan, cases, run, seeded};
+use crate::script::Script;
+use crate::world;
+
+const HELP: &str = "\
+Compares Sqluice, in front of a primary and a replica, with a server of its own.
+
+  conform                      the kept cases, then 200 seeds
+  conform --streams N          so many seeds
+  conform --first N            begin with this seed
+  conform --seed N             one seed alone
+  conform --print N            show the script of a seed, run nothing
+  conform --lanes N            scripts at a time (default: one per core)
+  conform --failures N         stop after so many differences (default 10)
+  conform --family mysql       servers of this family; MySQL's needs SQLUICE_MYSQLD
+  conform FILE…                these scripts
+
+Scripts that show a difference are made small and written to target/conform/streams.
+";
+
+/// Runs the program; gives whether nothing differed.
+///
+/// # Errors
+/// The arguments make no sense, or servers were lost.
+pub fn main(arguments: Vec<String>) -> anyhow::Result<bool> {
+    let mut plan = Plan { seeds: (1, 200), limit: Duration::MAX, failures_max: 10, ..plan(Family::MariaDb)? };
+    let mut files = BTreeMap::new();
+    let mut arguments = arguments.into_iter();
+    while let Some(argument) = arguments.next() {
+        let mut number = || {
+            arguments.next().unwrap_or_default().parse::<u64>().with_context(|| format!("{argument} takes a number"))
+        };
+        match argument.as_str() {
+            "help" | "--help" | "-h" => {
+                print!("{HELP}");
+                return Ok(true);
+            }
+            "--streams" => plan.seeds.1 = number()?,
+            "--first" => plan.seeds.0 = number()?,
+            "--seed" => (plan.seeds, plan.cases) = ((number()?, 1), BTreeMap::new()),
+            "--print" => {
+                print!("{}", seeded(number()?, plan.family));
+                return Ok(true);
+            }
+            "--lanes" => plan.lanes = usize::try_from(number()?)?.max(1),
+            "--failures" => plan.failures_max = usize::try_from(number()?)?,
+            "--family" => {
+                plan.family = match arguments.next().as_deref() {
+                    Some("mariadb") => Family::MariaDb,
+                    Some("mysql") => Family::MySql,
+                    other => bail!("no family {other:?}"),
+                }
+            }
+            file => {
+                let text = std::fs::read_to_string(file).with_context(|| file.to_owned())?;
+                let name = Path::new(file).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                files.insert(name, Script::parse(&text).with_context(|| file.to_owned())?);
+            }
+        }
+    }
+    if !files.is_empty() {
+        (plan.cases, plan.seeds.1) = (files, 0);
+    }
+    if !world::families()?.contains(&plan.family) {
+        bail!("there is no server of that family (docs/testing.md)");
+    }
+    let started = Instant::now();
+    let report = run(&plan)?;
+    let seconds = started.elapsed().as_secs_f64();
+    println!("{} scripts, {} steps, {} differ, {seconds:.1} s", report.scripts, report.steps, report.failures.len());
+    Ok(report.failures.is_empty())
+}
+
+/// The usual plan: all cases, no seeds yet.
+///
+/// # Errors
+/// A case cannot be read.
+pub fn plan(family: Family) -> anyhow::Result<Plan> {
+    let lanes = std::thread::available_parallelism().map_or(2, usize::from).clamp(1, 8);
+    let cases = cases(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/cases")))?;
+    Ok(Plan {
+        family,
+        replicas: 1,
+        lanes,
+        cases,
+        seeds: (1, 0),
+        limit: Duration::from_secs(60),
+        failures_max: 5,
+        folder: target().join("conform/streams"),
+    })
+}
+
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target")), PathBuf::from)
+}

@@ -1,0 +1,417 @@
+//! One session of a script: a client that writes everything down that it is told.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use net::client::Target;
+use net::query::{self, Client, Limits};
+use net::tls::ClientTls;
+use wire::auth::Credential;
+use wire::codec::{Reader, Write as _};
+use wire::command::{Command, MULTI_STATEMENTS_OFF, MULTI_STATEMENTS_ON};
+use wire::handshake::client::LoginRequest;
+use wire::reply::{self, Prepared};
+use wire::{Capabilities, Status, packet};
+
+use crate::differences::Differences;
+use crate::observe::Observer;
+use crate::script::{Action, Login, Value};
+
+/// Longest that one reply may take: nothing in a script takes long.
+const REPLY_LIMIT: Duration = Duration::from_secs(20);
+
+/// A statement id that no server has given.
+const NO_STATEMENT: u32 = 0x0fff_fff0;
+
+/// A prepared statement of a script.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    id: u32,
+    parameters: u16,
+}
+
+/// One session.
+pub struct Probe {
+    client: Client,
+    address: net::Address,
+    login: Login,
+    /// The schema of the login.
+    schema: String,
+    /// The schema that it is in.
+    now_in: String,
+    slots: HashMap<String, Slot>,
+}
+
+fn request(login: Login, schema: Option<&str>) -> LoginRequest {
+    let mut request = query::login(lab::APP_USER, Credential::password(lab::APP_PASSWORD));
+    request.schema = schema.map(|schema| schema.as_bytes().to_vec());
+    request.capabilities.set(Capabilities::DEPRECATE_EOF, !login.classic_eof);
+    request.capabilities.set(Capabilities::SESSION_TRACK, !login.no_tracking);
+    request.capabilities.set(Capabilities::FOUND_ROWS, login.found_rows);
+    request.capabilities.set(Capabilities::MULTI_STATEMENTS, !login.single_statements);
+    request
+}
+
+async fn connect(address: &net::Address, login: Login, schema: &str) -> anyhow::Result<Client> {
+    let target = Target { tls: ClientTls::disabled(), ..Target::plain(address.clone(), REPLY_LIMIT) };
+    let limits = Limits { timeout: REPLY_LIMIT, ..Limits::default() };
+    Ok(Client::connect(&target, request(login, Some(schema)), limits).await?)
+}
+
+impl Probe {
+    /// Logs in as the lab's application.
+    ///
+    /// # Errors
+    /// Why it was not let in.
+    pub async fn connect(address: &net::Address, login: Login, schema: &str) -> anyhow::Result<Probe> {
+        let client = connect(address, login, schema).await.with_context(|| format!("connecting to {address}"))?;
+        let (address, schema, now_in) = (address.clone(), schema.to_owned(), schema.to_owned());
+        Ok(Probe { client, address, login, schema, now_in, slots: HashMap::new() })
+    }
+
+    /// Does one thing, and gives what came back in lines.
+    ///
+    /// # Errors
+    /// The connection broke or fell silent, or what came back is no reply.
+    pub async fn act(&mut self, action: &Action, differences: &Differences) -> anyhow::Result<Vec<String>> {
+        let mut lines = Vec::new();
+        let done = self.run(action, differences, &mut lines).await;
+        if let Err(error) = done {
+            lines.push(format!("broken: {error:#}"));
+        }
+        Ok(lines)
+    }
+
+    async fn run(&mut self, action: &Action, differences: &Differences, lines: &mut Vec<String>) -> anyhow::Result<()> {
+        let mut payload = Vec::new();
+        let mut wants = Wants::Results { binary: false };
+        let slot = |name: &String| self.slots.get(name).copied().unwrap_or(Slot { id: NO_STATEMENT, parameters: 0 });
+        match action {
+            Action::Query(sql) => command(&mut payload, Command::Query, sql),
+            Action::InitDb(schema) => command(&mut payload, Command::InitDb, schema),
+            Action::Reset => {
+                self.slots.clear();
+                command(&mut payload, Command::ResetConnection, b"");
+            }
+            Action::Ping => command(&mut payload, Command::Ping, b""),
+            Action::SetOption(on) => {
+                let option = if *on { MULTI_STATEMENTS_ON } else { MULTI_STATEMENTS_OFF };
+                command(&mut payload, Command::SetOption, &option.to_le_bytes());
+                wants = Wants::OkOrEof;
+            }
+            Action::FieldList(table) => {
+                command(&mut payload, Command::FieldList, table.as_bytes());
+                payload.push(0);
+                wants = Wants::Fields;
+            }
+            Action::Prepare(name, sql) => {
+                command(&mut payload, Command::StmtPrepare, sql);
+                wants = Wants::Prepared(name.clone());
+            }
+            Action::Execute { name, cursor, again, values } => {
+                execution(&mut payload, slot(name), *cursor, *again, values);
+                wants = Wants::Results { binary: true };
+            }
+            Action::Fetch(name, rows) => {
+                command(&mut payload, Command::StmtFetch, &slot(name).id.to_le_bytes());
+                payload.put_u32(*rows);
+                wants = Wants::Rows;
+            }
+            Action::ResetStatement(name) => command(&mut payload, Command::StmtReset, &slot(name).id.to_le_bytes()),
+            Action::Close(name) => {
+                command(&mut payload, Command::StmtClose, &slot(name).id.to_le_bytes());
+                self.slots.remove(name);
+                wants = Wants::Nothing;
+            }
+            Action::LongData(name, parameter, data) => {
+                command(&mut payload, Command::StmtSendLongData, &slot(name).id.to_le_bytes());
+                payload.put_u16(*parameter);
+                payload.extend_from_slice(data);
+                wants = Wants::Nothing;
+            }
+            Action::ChangeUser(schema) => {
+                self.slots.clear();
+                match self.client.change_user(request(self.login, schema.as_deref())).await {
+                    Ok(()) => {
+                        lines.push("user changed".into());
+                        self.now_in = schema.clone().unwrap_or_default();
+                    }
+                    Err(error) => bail!("COM_CHANGE_USER: {error}"),
+                }
+                return Ok(());
+            }
+            Action::Reconnect => {
+                self.slots.clear();
+                self.client = connect(&self.address, self.login, &self.schema).await?;
+                self.now_in = self.schema.clone();
+                return Ok(());
+            }
+        }
+        self.client.send_raw(&payload).await?;
+        let observer = Observer {
+            differences,
+            capabilities: self.client.capabilities(),
+            own_id: u64::from(self.client.greeting().connection_id),
+            schema: std::cell::RefCell::new(std::mem::take(&mut self.now_in)),
+            chooses: chooses_schema(action),
+        };
+        let mut reading = Reading { client: &mut self.client, observer, lines, sequence: 0, columns: Vec::new() };
+        let done = match wants {
+            Wants::Nothing => Ok(None),
+            Wants::Results { binary } => reading.results(binary).await.map(|()| None),
+            Wants::Rows => reading.rows(true).await.map(|_| None),
+            Wants::OkOrEof => reading.ok_or_eof().await.map(|()| None),
+            Wants::Fields => reading.fields().await.map(|()| None),
+            Wants::Prepared(name) => reading.prepared().await.map(|slot| slot.map(|slot| (name, slot))),
+        };
+        self.now_in = reading.observer.schema.into_inner();
+        if let Some((name, slot)) = done? {
+            self.slots.insert(name, slot);
+        }
+        Ok(())
+    }
+}
+
+fn chooses_schema(action: &Action) -> bool {
+    match action {
+        Action::InitDb(_) => true,
+        Action::Query(sql) => sql.windows(4).any(|word| word.eq_ignore_ascii_case(b"use ")),
+        _ => false,
+    }
+}
+
+enum Wants {
+    Nothing,
+    Results { binary: bool },
+    Rows,
+    OkOrEof,
+    Fields,
+    Prepared(String),
+}
+
+fn command(payload: &mut Vec<u8>, command: Command, arguments: &[u8]) {
+    payload.push(command.byte());
+    payload.extend_from_slice(arguments);
+}
+
+/// Reads one reply.
+struct Reading<'a> {
+    client: &'a mut Client,
+    observer: Observer<'a>,
+    lines: &'a mut Vec<String>,
+    sequence: u8,
+    columns: Vec<crate::observe::Seen>,
+}
+
+impl Reading<'_> {
+    async fn packet(&mut self) -> anyhow::Result<Vec<u8>> {
+        let (sequence, payload) = self.client.read_raw().await?;
+        self.sequence = self.sequence.wrapping_add(1);
+        if sequence != self.sequence {
+            self.lines.push(format!("sequence number {sequence} instead of {}", self.sequence));
+            self.sequence = sequence;
+        }
+        if payload.is_empty() {
+            bail!("an empty packet");
+        }
+        Ok(payload)
+    }
+
+    fn error(&mut self, payload: &[u8]) -> anyhow::Result<()> {
+        self.lines.push(self.observer.error(payload)?.0);
+        Ok(())
+    }
+
+    async fn results(&mut self, binary: bool) -> anyhow::Result<()> {
+        loop {
+            let head = self.packet().await?;
+            let status = match head[0] {
+                reply::OK => {
+                    let (line, status) = self.observer.ok(&head, "ok")?;
+                    self.lines.push(line);
+                    status
+                }
+                reply::ERR => return self.error(&head),
+                reply::LOCAL_INFILE => bail!("a file is asked for"),
+                _ => {
+                    let count = Reader::new(&head).lenenc("column count")?;
+                    self.lines.push(format!("{count} columns"));
+                    self.columns(count).await?;
+                    let classic = !self.observer.capabilities.contains(Capabilities::DEPRECATE_EOF);
+                    let mut open = false;
+                    if classic {
+                        let eof = self.packet().await?;
+                        let (line, status) = self.observer.eof(&eof, "rows follow")?;
+                        self.lines.push(line);
+                        open = status.contains(Status::CURSOR_EXISTS);
+                        if open {
+                            return Ok(());
+                        }
+                    }
+                    match self.rows(binary).await? {
+                        Some(status) if !open => status,
+                        _ => return Ok(()),
+                    }
+                }
+            };
+            if !status.contains(Status::MORE_RESULTS) {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn columns(&mut self, count: u64) -> anyhow::Result<()> {
+        self.columns.clear();
+        for _ in 0..count {
+            let packet = self.packet().await?;
+            let (line, seen) = self.observer.column(&packet)?;
+            self.lines.push(line);
+            self.columns.push(seen);
+        }
+        Ok(())
+    }
+
+    /// Reads rows up to their end; gives the status there, or nothing after an error.
+    async fn rows(&mut self, binary: bool) -> anyhow::Result<Option<Status>> {
+        loop {
+            let row = self.packet().await?;
+            match row[0] {
+                reply::ERR => return self.error(&row).map(|()| None),
+                reply::EOF if row.len() < packet::PAYLOAD_BYTES_MAX => {
+                    let (line, status) = self.observer.eof(&row, "end")?;
+                    self.lines.push(line);
+                    return Ok(Some(status));
+                }
+                _ if binary => self.lines.push(self.observer.binary_row(&row, &self.columns)),
+                _ => self.lines.push(self.observer.text_row(&row, &self.columns)?),
+            }
+        }
+    }
+
+    async fn ok_or_eof(&mut self) -> anyhow::Result<()> {
+        let packet = self.packet().await?;
+        let line = match packet[0] {
+            reply::ERR => return self.error(&packet),
+            reply::EOF if packet.len() == 5 => {
+                let eof = reply::Eof::parse(&packet)?;
+                format!("eof {:?} warnings={}", eof.status, eof.warnings)
+            }
+            reply::EOF => self.observer.ok(&packet, "end")?.0,
+            _ => self.observer.ok(&packet, "ok")?.0,
+        };
+        self.lines.push(line);
+        Ok(())
+    }
+
+    async fn fields(&mut self) -> anyhow::Result<()> {
+        loop {
+            let packet = self.packet().await?;
+            match packet[0] {
+                reply::ERR => return self.error(&packet),
+                reply::EOF => {
+                    self.lines.push(self.observer.eof(&packet, "end")?.0);
+                    return Ok(());
+                }
+                _ => self.lines.push(self.observer.column(&packet)?.0),
+            }
+        }
+    }
+
+    async fn prepared(&mut self) -> anyhow::Result<Option<Slot>> {
+        let head = self.packet().await?;
+        if head[0] == reply::ERR {
+            self.error(&head)?;
+            return Ok(None);
+        }
+        let Prepared { statement, columns, parameters, warnings } = Prepared::parse(&head)?;
+        self.lines.push(format!("prepared columns={columns} parameters={parameters} warnings={warnings}"));
+        for count in [parameters, columns] {
+            self.columns(u64::from(count)).await?;
+            if count > 0 && !self.observer.capabilities.contains(Capabilities::DEPRECATE_EOF) {
+                let eof = self.packet().await?;
+                self.lines.push(self.observer.eof(&eof, "end of metadata")?.0);
+            }
+        }
+        Ok(Some(Slot { id: statement, parameters }))
+    }
+}
+
+fn execution(payload: &mut Vec<u8>, slot: Slot, cursor: bool, again: bool, values: &[Value]) {
+    payload.push(Command::StmtExecute.byte());
+    payload.put_u32(slot.id);
+    payload.push(u8::from(cursor));
+    payload.put_u32(1);
+    if slot.parameters == 0 {
+        return;
+    }
+    // A script may have lost the statement that fixed the number.
+    let mut values = values.to_vec();
+    values.resize(usize::from(slot.parameters), Value::Null);
+    let mut nulls = vec![0; values.len().div_ceil(8)];
+    for (at, value) in values.iter().enumerate() {
+        nulls[at / 8] |= u8::from(*value == Value::Null) << (at % 8);
+    }
+    payload.extend_from_slice(&nulls);
+    payload.push(u8::from(!again));
+    if !again {
+        values.iter().for_each(|value| payload.extend_from_slice(&kind(value)));
+    }
+    values.iter().for_each(|value| encode(value, payload));
+}
+
+/// Types of `enum_field_types`, and whether unsigned.
+fn kind(value: &Value) -> [u8; 2] {
+    let kind = match value {
+        Value::Null => 6,
+        Value::Tiny(_) => 1,
+        Value::Short(_) => 2,
+        Value::Int(_) => 3,
+        Value::Float(_) => 4,
+        Value::Double(_) => 5,
+        Value::Big(_) | Value::Unsigned(_) => 8,
+        Value::Date(..) => 10,
+        Value::Time(..) => 11,
+        Value::DateTime(..) => 12,
+        Value::Decimal(_) => 246,
+        Value::Long | Value::Blob(_) => 252,
+        Value::Text(_) => 253,
+    };
+    [kind, if matches!(value, Value::Unsigned(_)) { 0x80 } else { 0 }]
+}
+
+fn encode(value: &Value, out: &mut Vec<u8>) {
+    let clock = |out: &mut Vec<u8>, seconds: u32| {
+        out.extend([seconds / 3600 % 24, seconds / 60 % 60, seconds % 60].map(|part| part as u8));
+    };
+    match value {
+        Value::Null | Value::Long => {}
+        Value::Tiny(value) => out.extend(value.to_le_bytes()),
+        Value::Short(value) => out.extend(value.to_le_bytes()),
+        Value::Int(value) => out.extend(value.to_le_bytes()),
+        Value::Big(value) => out.extend(value.to_le_bytes()),
+        Value::Unsigned(value) => out.extend(value.to_le_bytes()),
+        Value::Float(value) => out.extend(value.to_le_bytes()),
+        Value::Double(value) => out.extend(value.to_le_bytes()),
+        Value::Decimal(text) => out.put_lenenc_bytes(text.as_bytes()),
+        Value::Text(bytes) | Value::Blob(bytes) => out.put_lenenc_bytes(bytes),
+        Value::Date(y, m, d) => {
+            out.push(4);
+            out.put_u16(*y);
+            out.extend([*m, *d]);
+        }
+        Value::DateTime(y, m, d, seconds, micros) => {
+            out.push(11);
+            out.put_u16(*y);
+            out.extend([*m, *d]);
+            clock(out, *seconds);
+            out.put_u32(*micros);
+        }
+        Value::Time(negative, days, seconds) => {
+            out.push(8);
+            out.push(u8::from(*negative));
+            out.put_u32(*days);
+            clock(out, *seconds);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Prepared statements of the binary protocol.
+
+use super::{Generator, Idea, query};
+use crate::script::{Action, Value};
+
+impl Generator {
+    fn value(&mut self) -> Value {
+        let number = self.fresh();
+        match self.random.below(16) {
+            0 => Value::Null,
+            1 => Value::Tiny(-7),
+            2 => Value::Short(-30_000),
+            3 | 4 => Value::Int(number as i32),
+            5 => Value::Big(i64::from(number) << 33),
+            6 => Value::Unsigned(u64::MAX),
+            7 => Value::Float(1.5),
+            8 => Value::Double(-0.125),
+            9 => Value::Decimal(format!("{number}.75")),
+            10 | 11 => Value::Text(format!("text {number} ä").into_bytes()),
+            12 => Value::Blob(vec![0, 0xff, b'\'', b'\\', b' ']),
+            13 => Value::Date(2024, 2, 29),
+            14 => Value::DateTime(2024, 12, 31, 86_399, 250_000),
+            _ => Value::Time(true, 3, 3_723),
+        }
+    }
+
+    /// A prepared statement's life. Only keepers open cursors and send long data, which keep the connection.
+    pub(super) fn binary(&mut self) -> Idea {
+        let name = format!("s{}", self.fresh());
+        let (table, me, number) = (self.table(), self.me, self.fresh());
+        let prepare = |sql: String| Action::Prepare(name.clone(), sql.into_bytes());
+        let execute = |values: Vec<Value>| Action::Execute { name: name.clone(), cursor: false, again: false, values };
+        let key = |number: u32| Value::Int(100_000 + number as i32);
+        let mut idea = match self.random.below(19) {
+            0 => vec![
+                prepare("SELECT ?, ? AS b".into()),
+                execute(vec![self.value(), self.value()]),
+                execute(vec![self.value(), self.value()]),
+            ],
+            1 => vec![
+                prepare(format!("SELECT id, k, v FROM {table} WHERE k <= ? ORDER BY id")),
+                execute(vec![Value::Int(2)]),
+                execute(vec![Value::Null]),
+            ],
+            2 => vec![
+                prepare(format!("INSERT INTO {table} (k, v) VALUES (?, ?)")),
+                execute(vec![key(number), Value::Text(b"p".to_vec())]),
+                query("SELECT LAST_INSERT_ID(), ROW_COUNT()"),
+                execute(vec![key(number), Value::Null]),
+                query("SHOW WARNINGS"),
+            ],
+            3 => vec![prepare("SELECT * FROM {a}.shared ORDER BY id".into()), execute(vec![]), execute(vec![])],
+            4 => vec![
+                prepare(format!("SELECT * FROM t{me} ORDER BY id")),
+                query("USE {b}"),
+                execute(vec![]),
+                query("SELECT DATABASE()"),
+            ],
+            5 => vec![
+                prepare(format!("SELECT * FROM {{a}}.t{me} WHERE id = ?")),
+                execute(vec![Value::Big(1)]),
+                query(format!("ALTER TABLE {{a}}.t{me} ADD COLUMN p{number} VARCHAR(5) DEFAULT 'new'")),
+                execute(vec![Value::Big(1)]),
+            ],
+            6 => vec![prepare("SELECT nosuch FROM {a}.shared".into()), execute(vec![])],
+            7 if self.keeper => vec![
+                prepare(format!("INSERT INTO {{a}}.g{me} (v) VALUES (?)")),
+                execute(vec![Value::Text(b"bin".to_vec())]),
+                query("SELECT @triggered"),
+            ],
+            8 => vec![prepare("SET @u = ?".into()), execute(vec![self.value()]), query("SELECT @u")],
+            9 => vec![prepare("SELECT @u, ?".into()), execute(vec![self.value()])],
+            10 => vec![query("USE {lib}"), prepare("CALL {lib}.p_rows(?)".into()), execute(vec![Value::Int(3)])],
+            11 => vec![
+                prepare("SELECT LAST_INSERT_ID(), CONNECTION_ID()".into()),
+                execute(vec![]),
+                query(format!("INSERT INTO {table} (k) VALUES ({})", 200_000 + number)),
+                execute(vec![]),
+            ],
+            12 => vec![
+                prepare("SELECT FOUND_ROWS(), ROW_COUNT()".into()),
+                query("SELECT * FROM {a}.shared ORDER BY id"),
+                execute(vec![]),
+            ],
+            13 => vec![prepare("SET sql_mode = 'ANSI_QUOTES'".into()), execute(vec![]), query("SELECT @@sql_mode")],
+            14 => vec![
+                prepare(format!("UPDATE {table} SET v = ?, n = ? WHERE k = ?")),
+                execute(vec![Value::Text(b"upd".to_vec()), Value::Int(9999), Value::Int(1)]),
+                query("SHOW WARNINGS"),
+            ],
+            15 => vec![
+                prepare("SELECT 1; SELECT 2".into()),
+                prepare("SELECT ? + ? FROM {a}.shared LIMIT ?".into()),
+                execute(vec![Value::Int(1), Value::Double(0.5), Value::Int(2)]),
+            ],
+            16 => vec![
+                prepare(format!("SELECT {{lib}}.f_counts({me})")),
+                execute(vec![]),
+                query(format!("SELECT n FROM {{lib}}.counter WHERE id = {me}")),
+            ],
+            17 => vec![
+                prepare("SELECT d, f, t, b, v FROM {a}.shared WHERE id IN (?, ?) ORDER BY id".into()),
+                execute(vec![Value::Int(1), Value::Int(4)]),
+                Action::ResetStatement(name.clone()),
+                execute(vec![Value::Int(2), Value::Int(3)]),
+            ],
+            _ => vec![prepare("SHOW WARNINGS".into()), query("SELECT nosuch FROM {a}.shared"), execute(vec![])],
+        };
+        if self.random.once_in(3) && idea.iter().any(|action| matches!(action, Action::Execute { .. })) {
+            let repeated = idea.iter().rev().find_map(|action| match action {
+                Action::Execute { values, .. } => {
+                    Some(Action::Execute { name: name.clone(), cursor: false, again: true, values: values.clone() })
+                }
+                _ => None,
+            });
+            idea.extend(repeated);
+        }
+        if self.random.once_in(2) {
+            idea.push(Action::Close(name.clone()));
+            if self.random.once_in(4) {
+                idea.push(execute(vec![Value::Int(1), Value::Int(1)]));
+            }
+        }
+        idea
+    }
+
+    pub(super) fn cursors(&mut self) -> Idea {
+        let name = format!("s{}", self.fresh());
+        let prepare = |sql: &str| Action::Prepare(name.clone(), sql.into());
+        let open = |values: Vec<Value>| Action::Execute { name: name.clone(), cursor: true, again: false, values };
+        let fetch = |rows| Action::Fetch(name.clone(), rows);
+        let between = query("SELECT 'between'");
+        match self.random.below(6) {
+            0 => vec![
+                prepare("SELECT id, v FROM {a}.shared ORDER BY id"),
+                open(vec![]),
+                fetch(2),
+                fetch(5),
+                fetch(1),
+                Action::Close(name.clone()),
+            ],
+            1 => vec![
+                prepare("SELECT id, v FROM {a}.shared WHERE id > ? ORDER BY id"),
+                open(vec![Value::Int(1)]),
+                fetch(1),
+                between,
+                fetch(1),
+                Action::ResetStatement(name.clone()),
+                fetch(1),
+            ],
+            2 => vec![
+                prepare("SELECT id FROM {a}.shared ORDER BY id"),
+                open(vec![]),
+                Action::Close(name.clone()),
+                fetch(1),
+            ],
+            3 => vec![
+                prepare("SELECT id FROM {a}.shared WHERE id > 1000"),
+                open(vec![]),
+                fetch(1),
+                Action::Close(name.clone()),
+            ],
+            4 => vec![prepare("UPDATE {lib}.counter SET n = n WHERE id = 0"), open(vec![]), fetch(1)],
+            _ => vec![
+                prepare("SELECT ?, LENGTH(?)"),
+                Action::LongData(name.clone(), 0, b"long ".to_vec()),
+                Action::LongData(name.clone(), 0, b"data \xc3\xa4".to_vec()),
+                Action::Execute {
+                    name: name.clone(),
+                    cursor: false,
+                    again: false,
+                    values: vec![Value::Long, self.value()],
+                },
+                Action::LongData(name.clone(), 1, b"again".to_vec()),
+                Action::ResetStatement(name.clone()),
+                Action::Execute {
+                    name: name.clone(),
+                    cursor: false,
+                    again: false,
+                    values: vec![self.value(), Value::Int(5)],
+                },
+                Action::Close(name.clone()),
+            ],
+        }
+    }
+}

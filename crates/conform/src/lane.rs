@@ -1,0 +1,290 @@
+//! A lane runs one script after the other: it has schemas and a Sqluice of its own, and shares the servers.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow, bail};
+use cluster::view::{Role, View};
+use lab::Family;
+use net::client::Target;
+use net::query::{self, Client, Limits};
+use sqluice::wiring::Running;
+use wire::auth::Credential;
+
+use crate::client::Probe;
+use crate::differences::Differences;
+use crate::generate::LIBRARY;
+use crate::script::{Action, Script, Step};
+use crate::world::World;
+
+/// Longest wait for Sqluice to know its servers, and for replicas to catch up.
+const SOON: Duration = Duration::from_secs(30);
+
+/// Where both sides first said something else.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mismatch {
+    /// The step's index.
+    pub step: usize,
+    /// The step, with the schemas' names put in.
+    pub action: String,
+    /// What the server said.
+    pub direct: Vec<String>,
+    /// What came through Sqluice.
+    pub through: Vec<String>,
+}
+
+impl std::fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(f, "step {}: {}", self.step + 1, self.action)?;
+        let same = self.direct.iter().zip(&self.through).take_while(|(a, b)| a == b).count();
+        if same > 0 {
+            writeln!(f, "  (the first {same} lines are equal)")?;
+        }
+        self.direct[same..].iter().take(8).try_for_each(|line| writeln!(f, "  - {line}"))?;
+        self.through[same..].iter().take(8).try_for_each(|line| writeln!(f, "  + {line}"))
+    }
+}
+
+/// One lane.
+pub struct Lane<'a> {
+    world: &'a World,
+    index: usize,
+    differences: Differences,
+    running: Running,
+    /// `split = "auto"`, and `split = "primary"`.
+    fronts: [net::Address; 2],
+    direct: Client,
+    primary: Client,
+    replicas: Vec<Client>,
+    /// What the replicas are known to have.
+    position: String,
+    /// How many steps were compared.
+    pub compared: u64,
+}
+
+impl<'a> Lane<'a> {
+    /// Makes the lane's schemas and starts its Sqluice. It runs on the current thread's runtime.
+    ///
+    /// # Errors
+    /// Something did not start.
+    pub async fn start(world: &'a World, index: usize, connections: usize) -> anyhow::Result<Lane<'a>> {
+        let root = [world.direct(), world.cluster().primary()];
+        for server in root {
+            server.sql(&fill_text(LIBRARY, index)).context("the lane's own schema")?;
+        }
+        let running = Running::start(config(world, connections)?).await?;
+        let address = |name: &str| -> anyhow::Result<net::Address> {
+            let address = running.addresses().get(name).cloned().ok_or_else(|| anyhow!("no listener {name}"))?;
+            address.parse().map_err(|error| anyhow!("{address}: {error}"))
+        };
+        let fronts = [address("auto")?, address("primary")?];
+        let mut replicas = Vec::new();
+        for replica in world.cluster().replicas() {
+            replicas.push(control(replica).await?);
+        }
+        let (direct, primary) = (control(world.direct()).await?, control(world.cluster().primary()).await?);
+        let differences = Differences::load()?;
+        let (position, compared) = (String::new(), 0);
+        let mut lane =
+            Lane { world, index, differences, running, fronts, direct, primary, replicas, position, compared };
+        lane.sync().await?;
+        lane.knows().await?;
+        Ok(lane)
+    }
+
+    /// Waits until Sqluice knows all servers, and the functions of the lane's schema.
+    async fn knows(&self) -> anyhow::Result<()> {
+        let published = self.running.published().get("main").ok_or_else(|| anyhow!("no cluster"))?;
+        let deadline = Instant::now() + SOON;
+        let ready = |view: &View| {
+            let reads = view.servers.iter().filter(|server| server.role == Role::Replica && server.serves_reads);
+            view.primary.is_some() && reads.count() >= self.replicas.len()
+        };
+        let library = fill_text("{lib}", self.index);
+        let knows_functions = || published.catalog.load().functions.keys().any(|(schema, _)| *schema == library);
+        while !ready(&published.view.load()) || !knows_functions() {
+            if Instant::now() > deadline {
+                bail!("Sqluice does not know its servers after {SOON:?}");
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Ok(())
+    }
+
+    /// Runs a script to its first difference.
+    ///
+    /// # Errors
+    /// The script could not be run: a server is gone, or its preparation failed.
+    pub async fn run(&mut self, script: &Script) -> anyhow::Result<Option<Mismatch>> {
+        self.clean().await?;
+        let front = self.fronts[usize::from(script.primary_only)].clone();
+        let direct: net::Address =
+            self.world.direct().address().to_string().parse().map_err(|error| anyhow!("{error}"))?;
+        let schema = fill_text("{a}", self.index);
+        let mut sessions: HashMap<usize, (Probe, Probe)> = HashMap::new();
+        let mut last = 0;
+        let mut set_up = Vec::new();
+        for (at, Step { session, action }) in script.steps.iter().enumerate() {
+            let action = fill_action(action, self.index);
+            if *session == 0 {
+                let Action::Query(sql) = action else { bail!("session 0 sends SQL text only") };
+                set_up.extend_from_slice(&sql);
+                set_up.extend_from_slice(b";\n");
+                last = 0;
+                continue;
+            }
+            if !set_up.is_empty() {
+                self.set_up(&std::mem::take(&mut set_up)).await?;
+            }
+            // A session sees its own writes at once; those of others only where replicas have them.
+            if last != *session && !script.primary_only {
+                self.sync().await?;
+            }
+            last = *session;
+            if !sessions.contains_key(session) {
+                let login = script.logins.get(session).copied().unwrap_or_default();
+                let pair = (
+                    Probe::connect(&direct, login, &schema).await?,
+                    Probe::connect(&front, login, &schema).await.context("through Sqluice")?,
+                );
+                sessions.insert(*session, pair);
+            }
+            let Some((direct, through)) = sessions.get_mut(session) else { continue };
+            let direct = direct.act(&action, &self.differences).await?;
+            let through = through.act(&action, &self.differences).await?;
+            self.compared += 1;
+            if direct != through {
+                return Ok(Some(Mismatch { step: at, action: action.to_string(), direct, through }));
+            }
+            if direct.iter().any(|line| line.starts_with("broken")) {
+                sessions.remove(session);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Runs statements on the servers themselves.
+    async fn set_up(&mut self, sql: &[u8]) -> anyhow::Result<()> {
+        let text = || String::from_utf8_lossy(sql).into_owned();
+        let (direct, primary) = (&mut self.direct, &mut self.primary);
+        let (direct, primary) = tokio::join!(direct.query(sql), primary.query(sql));
+        direct.with_context(text)?;
+        primary.with_context(text)?;
+        self.sync().await
+    }
+
+    /// Empty schemas, as each script finds them.
+    async fn clean(&mut self) -> anyhow::Result<()> {
+        for client in [&mut self.direct, &mut self.primary] {
+            // A transaction that was prepared outlives its session, and its locks do.
+            let prepared = client.query_one("XA RECOVER").await?;
+            for row in 0..prepared.rows.len() {
+                let id = prepared.text(row, "data").unwrap_or_default();
+                if id.starts_with(&fill_text("{a}", self.index)) {
+                    client.query(format!("XA ROLLBACK '{id}'")).await?;
+                }
+            }
+        }
+        self.set_up(fill_text(CLEAN, self.index).as_bytes()).await
+    }
+
+    /// Waits until all replicas have what the primary has.
+    async fn sync(&mut self) -> anyhow::Result<()> {
+        let (ask, wait) = match self.world.family() {
+            Family::MariaDb => ("SELECT @@GLOBAL.gtid_binlog_pos", "MASTER_GTID_WAIT"),
+            Family::MySql => ("SELECT REPLACE(@@GLOBAL.gtid_executed, '\\n', '')", "WAIT_FOR_EXECUTED_GTID_SET"),
+        };
+        let position = self.primary.query_one(ask).await?.scalar().unwrap_or_default().into_owned();
+        if position == self.position {
+            return Ok(());
+        }
+        for replica in &mut self.replicas {
+            let reached = replica.query_one(format!("SELECT {wait}('{position}', {})", SOON.as_secs())).await?;
+            if reached.scalar().as_deref() != Some("0") {
+                bail!("a replica did not reach {position} within {SOON:?}");
+            }
+        }
+        self.position = position;
+        Ok(())
+    }
+
+    /// Ends the lane's Sqluice.
+    pub async fn stop(self) {
+        self.running.stop().await;
+    }
+}
+
+/// What is done before each script.
+const CLEAN: &str = "
+DROP DATABASE IF EXISTS {a};
+DROP DATABASE IF EXISTS {b};
+CREATE DATABASE {a} CHARACTER SET utf8mb4;
+CREATE DATABASE {b} CHARACTER SET latin1;
+DELETE FROM {lib}.log;
+ALTER TABLE {lib}.log AUTO_INCREMENT = 1;
+UPDATE {lib}.counter SET n = 0;
+";
+
+async fn control(server: &lab::Server) -> anyhow::Result<Client> {
+    let address = server.address().to_string();
+    let target = Target::plain(address.parse().map_err(|error| anyhow!("{address}: {error}"))?, SOON);
+    let login = query::login(lab::APP_USER, Credential::password(lab::APP_PASSWORD));
+    Ok(Client::connect(&target, login, Limits { timeout: SOON + SOON, ..Limits::default() }).await?)
+}
+
+fn config(world: &World, connections: usize) -> anyhow::Result<config::Config> {
+    let mut text = format!(
+        "[proxy]\nworkers = 1\ndrain_ms = 200\n\
+         [listener.auto]\naddress = \"127.0.0.1:0\"\ncluster = \"main\"\n\
+         [listener.primary]\naddress = \"127.0.0.1:0\"\ncluster = \"main\"\nsplit = \"primary\"\n\
+         [cluster.main]\nkind = \"replication\"\nslow_start_s = 0\ncatalog_refresh_s = 1\n\
+         monitor = {{ user = \"{}\", password = \"{}\", interval_ms = 100 }}\n\
+         pool = {{ max_connections_per_server = {connections}, wait_ms = 3000 }}\ntls = {{ mode = \"disabled\" }}\n",
+        lab::MONITOR_USER,
+        lab::MONITOR_PASSWORD
+    );
+    for (index, server) in world.cluster().servers().iter().enumerate() {
+        writeln!(text, "servers.db{} = {{ address = \"{}\" }}", index + 1, server.address())?;
+    }
+    let folder = tempfile::TempDir::new()?;
+    let file = folder.path().join("sqluice.toml");
+    std::fs::write(&file, text)?;
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    Ok(config::load(&file)?.config)
+}
+
+/// Puts the lane's schemas in.
+fn fill_text(text: &str, lane: usize) -> String {
+    let schema = |name: &str| format!("c{lane}_{name}");
+    text.replace("{a}", &schema("a")).replace("{b}", &schema("b")).replace("{lib}", &schema("lib"))
+}
+
+fn fill(bytes: &[u8], lane: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    'bytes: while let Some((&byte, after)) = rest.split_first() {
+        if byte == b'{' {
+            for name in ["{a}", "{b}", "{lib}"] {
+                if let Some(after) = rest.strip_prefix(name.as_bytes()) {
+                    out.extend_from_slice(fill_text(name, lane).as_bytes());
+                    rest = after;
+                    continue 'bytes;
+                }
+            }
+        }
+        out.push(byte);
+        rest = after;
+    }
+    out
+}
+
+fn fill_action(action: &Action, lane: usize) -> Action {
+    match action {
+        Action::Query(sql) => Action::Query(fill(sql, lane)),
+        Action::Prepare(name, sql) => Action::Prepare(name.clone(), fill(sql, lane)),
+        Action::InitDb(schema) => Action::InitDb(fill(schema, lane)),
+        Action::ChangeUser(schema) => Action::ChangeUser(schema.as_deref().map(|schema| fill_text(schema, lane))),
+        other => other.clone(),
+    }
+}

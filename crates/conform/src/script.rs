@@ -1,0 +1,385 @@
+//! A script: which session does what, in which order. Written and read as text, one line for each step.
+//!
+//! ```text
+//! # A comment.
+//! split primary
+//! session 2 classic-eof no-tracking
+//! 0: CREATE TABLE {a}.x (id INT)
+//! 1: SELECT 1
+//! 2: !prepare s SELECT ?
+//! 2: !execute s int:5
+//! ```
+//!
+//! Session 0 sets up: it speaks to the servers themselves and is not compared. `{a}`, `{b}` and `{lib}` are the schemas
+//! of the lane that runs the script. In SQL, `\n`, `\t`, `\\` and `\xHH` stand for bytes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use anyhow::{Context as _, anyhow, bail};
+
+/// One thing that a session does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// COM_QUERY.
+    Query(Vec<u8>),
+    /// COM_STMT_PREPARE under a name of the script's own.
+    Prepare(String, Vec<u8>),
+    /// COM_STMT_EXECUTE.
+    Execute {
+        /// The script's name.
+        name: String,
+        /// A cursor is asked for.
+        cursor: bool,
+        /// Parameter types are left out: the server remembers them.
+        again: bool,
+        /// Values.
+        values: Vec<Value>,
+    },
+    /// COM_STMT_FETCH of so many rows.
+    Fetch(String, u32),
+    /// COM_STMT_RESET.
+    ResetStatement(String),
+    /// COM_STMT_CLOSE.
+    Close(String),
+    /// COM_STMT_SEND_LONG_DATA for a parameter.
+    LongData(String, u16, Vec<u8>),
+    /// COM_INIT_DB.
+    InitDb(Vec<u8>),
+    /// COM_RESET_CONNECTION.
+    Reset,
+    /// COM_CHANGE_USER to the same user, with this schema.
+    ChangeUser(Option<String>),
+    /// COM_SET_OPTION: multi-statements on or off.
+    SetOption(bool),
+    /// COM_PING.
+    Ping,
+    /// COM_FIELD_LIST of a table.
+    FieldList(String),
+    /// Leaves and connects anew.
+    Reconnect,
+}
+
+/// A parameter's value of the binary protocol.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// NULL.
+    Null,
+    /// Sent ahead by COM_STMT_SEND_LONG_DATA.
+    Long,
+    /// TINYINT.
+    Tiny(i8),
+    /// SMALLINT.
+    Short(i16),
+    /// INT.
+    Int(i32),
+    /// BIGINT.
+    Big(i64),
+    /// BIGINT UNSIGNED.
+    Unsigned(u64),
+    /// FLOAT.
+    Float(f32),
+    /// DOUBLE.
+    Double(f64),
+    /// DECIMAL, as text.
+    Decimal(String),
+    /// VARCHAR.
+    Text(Vec<u8>),
+    /// BLOB.
+    Blob(Vec<u8>),
+    /// DATE: year, month, day.
+    Date(u16, u8, u8),
+    /// DATETIME with seconds and microseconds of a day.
+    DateTime(u16, u8, u8, u32, u32),
+    /// TIME: negative, days, seconds of a day.
+    Time(bool, u32, u32),
+}
+
+/// One line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// Whose.
+    pub session: usize,
+    /// What.
+    pub action: Action,
+}
+
+/// How a session logs in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Login {
+    /// Without DEPRECATE_EOF.
+    pub classic_eof: bool,
+    /// Without SESSION_TRACK.
+    pub no_tracking: bool,
+    /// With FOUND_ROWS.
+    pub found_rows: bool,
+    /// Without MULTI_STATEMENTS.
+    pub single_statements: bool,
+}
+
+/// A whole script.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Script {
+    /// What it is for, in lines.
+    pub title: Vec<String>,
+    /// Everything goes to the primary.
+    pub primary_only: bool,
+    /// How sessions log in that do not do it the usual way.
+    pub logins: BTreeMap<usize, Login>,
+    /// The steps.
+    pub steps: Vec<Step>,
+}
+
+/// A flag of [`Login`].
+type Flag = fn(&mut Login) -> &mut bool;
+
+const LOGIN_WORDS: [(&str, Flag); 4] = [
+    ("classic-eof", |login| &mut login.classic_eof),
+    ("no-tracking", |login| &mut login.no_tracking),
+    ("found-rows", |login| &mut login.found_rows),
+    ("single-statements", |login| &mut login.single_statements),
+];
+
+impl Script {
+    /// Reads a script.
+    ///
+    /// # Errors
+    /// Names the line that cannot be read.
+    pub fn parse(text: &str) -> anyhow::Result<Script> {
+        let mut script = Script::default();
+        for (number, line) in text.lines().enumerate() {
+            script.line(line).with_context(|| format!("line {}: {line}", number + 1))?;
+        }
+        Ok(script)
+    }
+
+    fn line(&mut self, line: &str) -> anyhow::Result<()> {
+        if line.trim().is_empty() {
+            return Ok(());
+        }
+        if let Some(comment) = line.strip_prefix('#') {
+            self.title.push(comment.trim().to_owned());
+            return Ok(());
+        }
+        match line {
+            "split primary" => self.primary_only = true,
+            "split auto" => self.primary_only = false,
+            _ if line.starts_with("session ") => {
+                let mut words = line.split_whitespace().skip(1);
+                let session = words.next().unwrap_or_default().parse()?;
+                let login = self.logins.entry(session).or_default();
+                for word in words {
+                    let known = LOGIN_WORDS.iter().find(|(name, _)| *name == word);
+                    *known.ok_or_else(|| anyhow!("no login word {word}"))?.1(login) = true;
+                }
+            }
+            _ => {
+                let (session, action) = line.split_once(": ").ok_or_else(|| anyhow!("no `SESSION: `"))?;
+                self.steps.push(Step { session: session.trim().parse()?, action: Action::parse(action)? });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.title {
+            writeln!(f, "# {line}")?;
+        }
+        writeln!(f, "split {}", if self.primary_only { "primary" } else { "auto" })?;
+        for (session, login) in &self.logins {
+            let mut login = *login;
+            let words: Vec<_> =
+                LOGIN_WORDS.iter().filter(|(_, flag)| *flag(&mut login)).map(|(word, _)| *word).collect();
+            writeln!(f, "session {session} {}", words.join(" "))?;
+        }
+        self.steps.iter().try_for_each(|step| writeln!(f, "{step}"))
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.session, self.action)
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Action::Query(sql) => f.write_str(&escape(sql)),
+            Action::Prepare(name, sql) => write!(f, "!prepare {name} {}", escape(sql)),
+            Action::Execute { name, cursor, again, values } => {
+                write!(f, "!execute {name}")?;
+                if *cursor {
+                    f.write_str(" cursor")?;
+                }
+                if *again {
+                    f.write_str(" again")?;
+                }
+                values.iter().try_for_each(|value| write!(f, " {value}"))
+            }
+            Action::Fetch(name, rows) => write!(f, "!fetch {name} {rows}"),
+            Action::ResetStatement(name) => write!(f, "!reset-statement {name}"),
+            Action::Close(name) => write!(f, "!close {name}"),
+            Action::LongData(name, parameter, data) => write!(f, "!long-data {name} {parameter} {}", escape(data)),
+            Action::InitDb(schema) => write!(f, "!init-db {}", escape(schema)),
+            Action::Reset => f.write_str("!reset"),
+            Action::ChangeUser(schema) => write!(f, "!change-user {}", schema.as_deref().unwrap_or("-")),
+            Action::SetOption(on) => write!(f, "!set-option {}", if *on { "on" } else { "off" }),
+            Action::Ping => f.write_str("!ping"),
+            Action::FieldList(table) => write!(f, "!field-list {table}"),
+            Action::Reconnect => f.write_str("!reconnect"),
+        }
+    }
+}
+
+impl Action {
+    fn parse(text: &str) -> anyhow::Result<Action> {
+        let Some(command) = text.strip_prefix('!') else { return Ok(Action::Query(unescape(text)?)) };
+        let (verb, rest) = command.split_once(' ').unwrap_or((command, ""));
+        let (first, tail) = rest.split_once(' ').unwrap_or((rest, ""));
+        let name = first.to_owned();
+        Ok(match verb {
+            "prepare" => Action::Prepare(name, unescape(tail)?),
+            "execute" => {
+                let (mut cursor, mut again, mut values) = (false, false, Vec::new());
+                for word in tail.split_whitespace() {
+                    match word {
+                        "cursor" => cursor = true,
+                        "again" => again = true,
+                        _ => values.push(Value::parse(word)?),
+                    }
+                }
+                Action::Execute { name, cursor, again, values }
+            }
+            "fetch" => Action::Fetch(name, tail.parse()?),
+            "reset-statement" => Action::ResetStatement(name),
+            "close" => Action::Close(name),
+            "long-data" => {
+                let (parameter, data) = tail.split_once(' ').unwrap_or((tail, ""));
+                Action::LongData(name, parameter.parse()?, unescape(data)?)
+            }
+            "init-db" => Action::InitDb(unescape(rest)?),
+            "reset" => Action::Reset,
+            "change-user" => Action::ChangeUser((rest != "-").then(|| rest.to_owned())),
+            "set-option" => Action::SetOption(rest == "on"),
+            "ping" => Action::Ping,
+            "field-list" => Action::FieldList(name),
+            "reconnect" => Action::Reconnect,
+            _ => bail!("no action !{verb}"),
+        })
+    }
+
+    /// The SQL text, if it has one.
+    pub fn sql(&self) -> Option<&[u8]> {
+        match self {
+            Action::Query(sql) | Action::Prepare(_, sql) => Some(sql),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Null => f.write_str("null"),
+            Value::Long => f.write_str("long"),
+            Value::Tiny(value) => write!(f, "tiny:{value}"),
+            Value::Short(value) => write!(f, "short:{value}"),
+            Value::Int(value) => write!(f, "int:{value}"),
+            Value::Big(value) => write!(f, "big:{value}"),
+            Value::Unsigned(value) => write!(f, "unsigned:{value}"),
+            Value::Float(value) => write!(f, "float:{value}"),
+            Value::Double(value) => write!(f, "double:{value}"),
+            Value::Decimal(value) => write!(f, "decimal:{value}"),
+            Value::Text(value) => write!(f, "text:{}", escape(value).replace(' ', "\\x20")),
+            Value::Blob(value) => write!(f, "blob:{}", escape(value).replace(' ', "\\x20")),
+            Value::Date(y, m, d) => write!(f, "date:{y}-{m}-{d}"),
+            Value::DateTime(y, m, d, s, us) => write!(f, "datetime:{y}-{m}-{d}-{s}-{us}"),
+            Value::Time(negative, days, s) => write!(f, "time:{}-{days}-{s}", u8::from(*negative)),
+        }
+    }
+}
+
+impl Value {
+    fn parse(word: &str) -> anyhow::Result<Value> {
+        let (kind, text) = word.split_once(':').unwrap_or((word, ""));
+        let numbers = || text.split('-').map(str::parse).collect::<Result<Vec<u32>, _>>();
+        Ok(match kind {
+            "null" => Value::Null,
+            "long" => Value::Long,
+            "tiny" => Value::Tiny(text.parse()?),
+            "short" => Value::Short(text.parse()?),
+            "int" => Value::Int(text.parse()?),
+            "big" => Value::Big(text.parse()?),
+            "unsigned" => Value::Unsigned(text.parse()?),
+            "float" => Value::Float(text.parse()?),
+            "double" => Value::Double(text.parse()?),
+            "decimal" => Value::Decimal(text.to_owned()),
+            "text" => Value::Text(unescape(text)?),
+            "blob" => Value::Blob(unescape(text)?),
+            "date" | "datetime" | "time" => match (kind, numbers()?.as_slice()) {
+                ("date", &[y, m, d]) => Value::Date(y.try_into()?, m.try_into()?, d.try_into()?),
+                ("datetime", &[y, m, d, s, us]) => Value::DateTime(y.try_into()?, m.try_into()?, d.try_into()?, s, us),
+                ("time", &[negative, days, s]) => Value::Time(negative != 0, days, s),
+                _ => bail!("not a {kind}: {text}"),
+            },
+            _ => bail!("no value {word}"),
+        })
+    }
+}
+
+/// Bytes as one line that [`unescape`] reads back.
+pub fn escape(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let (valid, bad) = match std::str::from_utf8(rest) {
+            Ok(text) => (text, &rest[rest.len()..]),
+            Err(error) => (std::str::from_utf8(&rest[..error.valid_up_to()]).unwrap_or_default(), {
+                let end = error.valid_up_to() + error.error_len().unwrap_or(rest.len() - error.valid_up_to());
+                &rest[error.valid_up_to()..end]
+            }),
+        };
+        for c in valid.chars() {
+            match c {
+                '\\' => out.push_str("\\\\"),
+                '\n' => out.push_str("\\n"),
+                '\t' => out.push_str("\\t"),
+                c if c.is_control() => c.to_string().bytes().for_each(|byte| out.push_str(&format!("\\x{byte:02x}"))),
+                c => out.push(c),
+            }
+        }
+        bad.iter().for_each(|byte| out.push_str(&format!("\\x{byte:02x}")));
+        rest = &rest[valid.len() + bad.len()..];
+    }
+    out
+}
+
+/// The bytes of an escaped line.
+///
+/// # Errors
+/// There is no such escape.
+pub fn unescape(text: &str) -> anyhow::Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte != b'\\' {
+            out.push(byte);
+            continue;
+        }
+        match bytes.next() {
+            Some(b'\\') => out.push(b'\\'),
+            Some(b'n') => out.push(b'\n'),
+            Some(b't') => out.push(b'\t'),
+            Some(b'x') => {
+                let digits = [bytes.next(), bytes.next()].map(|digit| digit.map_or('?', char::from));
+                let value = digits.iter().try_fold(0, |sum, digit| Some(sum * 16 + digit.to_digit(16)?));
+                out.push(u8::try_from(value.ok_or_else(|| anyhow!("not hexadecimal: {digits:?}"))?)?);
+            }
+            _ => bail!("no such escape in {text}"),
+        }
+    }
+    Ok(out)
+}

@@ -1,0 +1,56 @@
+//! The same statements directly and through Sqluice: the cases that are kept, then random ones.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside #[test] functions")]
+
+use std::time::Duration;
+
+use conform::campaign::{self, Plan};
+use conform::{cli, world};
+use lab::Family;
+
+/// `SQLUICE_CONFORM_STREAMS=5000` runs so many random scripts, however long it takes.
+const STREAMS: &str = "SQLUICE_CONFORM_STREAMS";
+/// So many otherwise: what takes less than a minute in a debug build on two cores.
+const STREAMS_DEFAULT: u64 = 30;
+/// The first seed; another one each day finds other things.
+const FIRST: &str = "SQLUICE_CONFORM_FIRST";
+
+fn number(name: &str) -> Option<u64> {
+    Some(std::env::var(name).ok()?.parse().unwrap_or_else(|_| panic!("{name} is no number")))
+}
+
+fn nothing_differs(plan: Plan) {
+    let report = campaign::run(&plan).unwrap_or_else(|error| panic!("{error:#}"));
+    println!("{:?}: {} scripts, {} steps", plan.family, report.scripts, report.steps);
+    assert!(report.scripts >= plan.cases.len() as u64);
+    let shown: Vec<_> =
+        report.failures.iter().map(|failure| format!("{}: {}", failure.name, failure.mismatch)).collect();
+    assert!(shown.is_empty(), "{} scripts differ:\n{}", shown.len(), shown.join("\n"));
+}
+
+#[test]
+fn cases_that_are_kept_show_no_difference() {
+    let plan = cli::plan(Family::MariaDb).unwrap();
+    assert!(!plan.cases.is_empty());
+    nothing_differs(plan);
+}
+
+#[test]
+fn random_scripts_show_no_difference() {
+    let streams = number(STREAMS).unwrap_or(STREAMS_DEFAULT);
+    let plan = cli::plan(Family::MariaDb).unwrap();
+    let seeds = (number(FIRST).unwrap_or(1), streams);
+    nothing_differs(Plan { cases: Default::default(), seeds, limit: Duration::MAX, failures_max: 10, ..plan });
+}
+
+#[test]
+fn cases_show_no_difference_on_mysql() {
+    if !world::families().unwrap().contains(&Family::MySql) {
+        eprintln!("skipped: SQLUICE_MYSQLD names no MySQL server (docs/testing.md)");
+        return;
+    }
+    let plan = cli::plan(Family::MySql).unwrap();
+    let cases = plan.cases.iter().filter(|(name, _)| !name.starts_with("mariadb-"));
+    let cases = cases.map(|(name, script)| (name.clone(), script.clone())).collect();
+    nothing_differs(Plan { cases, ..plan });
+}

@@ -1,0 +1,132 @@
+//! Which system variables every session has a value of its own of.
+
+use net::query::{Client, QueryError};
+
+use super::super::dialect::Dialect;
+
+/// Beginnings of names that a session's user may not be allowed to set, that only report, or that the login itself sets.
+const NOT_CARRIED: [&str; 28] = [
+    "binlog_",
+    "character_set_client",
+    "character_set_connection",
+    "character_set_results",
+    "collation_connection",
+    "debug",
+    "default_master_connection",
+    "error_count",
+    "gtid_",
+    "identity",
+    "insert_id",
+    "last_",
+    "max_allowed_packet",
+    "net_buffer_length",
+    "original_",
+    "proxy_",
+    "pseudo_",
+    "query_cache_",
+    "rand_seed",
+    "redirect_url",
+    "server_id",
+    "session_track_",
+    "skip_replication",
+    "sql_log_",
+    "storage_engine",
+    "timestamp",
+    "warning_count",
+    "wsrep_",
+];
+
+/// MySQL does not tell which variables have a session's scope; these change what statements do or answer, and every user
+/// may set them.
+const OF_MYSQL: [&str; 63] = [
+    "autocommit",
+    "big_tables",
+    "bulk_insert_buffer_size",
+    "character_set_filesystem",
+    "character_set_server",
+    "collation_server",
+    "completion_type",
+    "cte_max_recursion_depth",
+    "default_storage_engine",
+    "default_tmp_storage_engine",
+    "default_week_format",
+    "div_precision_increment",
+    "end_markers_in_json",
+    "eq_range_index_dive_limit",
+    "explain_format",
+    "explicit_defaults_for_timestamp",
+    "foreign_key_checks",
+    "group_concat_max_len",
+    "information_schema_stats_expiry",
+    "innodb_ft_enable_stopword",
+    "innodb_lock_wait_timeout",
+    "innodb_strict_mode",
+    "innodb_table_locks",
+    "interactive_timeout",
+    "join_buffer_size",
+    "keep_files_on_create",
+    "lc_messages",
+    "lc_time_names",
+    "lock_wait_timeout",
+    "long_query_time",
+    "low_priority_updates",
+    "max_error_count",
+    "max_execution_time",
+    "max_heap_table_size",
+    "max_join_size",
+    "max_length_for_sort_data",
+    "max_points_in_geometry",
+    "max_seeks_for_key",
+    "max_sort_length",
+    "max_sp_recursion_depth",
+    "min_examined_row_limit",
+    "net_read_timeout",
+    "net_retry_count",
+    "net_write_timeout",
+    "old_alter_table",
+    "optimizer_prune_level",
+    "optimizer_search_depth",
+    "optimizer_switch",
+    "range_optimizer_max_mem_size",
+    "read_buffer_size",
+    "read_rnd_buffer_size",
+    "show_create_table_verbosity",
+    "sort_buffer_size",
+    "sql_auto_is_null",
+    "sql_big_selects",
+    "sql_mode",
+    "sql_quote_show_create",
+    "sql_safe_updates",
+    "sql_select_limit",
+    "time_zone",
+    "tmp_table_size",
+    "transaction_isolation",
+    "transaction_read_only",
+];
+
+/// Their names in lower case.
+///
+/// # Errors
+/// The connection broke.
+pub(crate) async fn read(client: &mut Client, dialect: Dialect) -> Result<Vec<String>, QueryError> {
+    if !dialect.mariadb {
+        return Ok(OF_MYSQL.map(str::to_owned).to_vec());
+    }
+    let statement = "SELECT VARIABLE_NAME FROM information_schema.SYSTEM_VARIABLES \
+                     WHERE VARIABLE_SCOPE = 'SESSION' AND READ_ONLY = 'NO'";
+    let answer = client.query_one(statement).await?;
+    let names = (0..answer.rows.len()).filter_map(|row| Some(answer.text(row, "VARIABLE_NAME")?.to_lowercase()));
+    Ok(names.filter(|name| !NOT_CARRIED.iter().any(|begin| name.starts_with(begin))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_carried_are_not_among_those_that_are_not() {
+        assert!(OF_MYSQL.is_sorted() && NOT_CARRIED.is_sorted());
+        let both = OF_MYSQL.iter().filter(|name| NOT_CARRIED.iter().any(|begin| name.starts_with(begin)));
+        assert_eq!(both.count(), 0);
+    }
+}

@@ -1,0 +1,282 @@
+//! Which replicas may serve a session's reads: those that are known to have what the session has written, and that do not
+//! take it back behind what it has read.
+//!
+//! The rule is a pure function of what the session did and of what servers told last, so every case is a test.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cluster::gtid::{Applied, Written};
+use cluster::positions::Positions;
+use cluster::view::{ServerId, View};
+
+use super::read_write_split::Reason;
+
+/// What a session has written, as far as servers told.
+#[derive(Debug, Default)]
+pub struct OwnWrites {
+    /// Positions that servers told with the replies to writes.
+    told: Option<Written>,
+    /// The last write of which no position was told, and that no server's position is known to cover yet.
+    untold: Option<Untold>,
+    /// Where a server was when writes without a position were surely done.
+    since: Option<Arc<Applied>>,
+    /// Something was written past the binary log (`sql_log_bin = 0`): it stays on its server for good.
+    unlogged: bool,
+}
+
+/// A write of which no position was told.
+#[derive(Clone, Copy, Debug)]
+struct Untold {
+    server: ServerId,
+    /// When its reply was over.
+    at: Instant,
+}
+
+impl OwnWrites {
+    /// A server told the position of a write.
+    pub fn tell(&mut self, written: Written) {
+        match &mut self.told {
+            Some(told) => told.add(written),
+            None => self.told = Some(written),
+        }
+    }
+
+    /// Something may have been written, and no position was told.
+    pub fn wrote_untold(&mut self, server: ServerId, at: Instant) {
+        self.untold = Some(Untold { server, at });
+    }
+
+    /// Something was written past the binary log.
+    pub fn wrote_unlogged(&mut self) {
+        self.unlogged = true;
+    }
+
+    /// There is a write whose position is not known yet.
+    pub fn awaits_position(&self) -> bool {
+        self.untold.is_some()
+    }
+
+    /// Replaces a write without a position by its server's own, once that was asked for behind the write. On a server that
+    /// tells no positions of writes only time helps: the write is forgotten after `window`.
+    pub fn settle(&mut self, view: &View, positions: &Positions, window: Duration, now: Instant) {
+        let Some(untold) = self.untold else { return };
+        // Its server may be gone: whatever was saved of the write is on the primary then.
+        let lives = |server: ServerId| view.server(server).is_some_and(|known| known.health.answers());
+        let server = if lives(untold.server) { untold.server } else { view.primary.unwrap_or(untold.server) };
+        let Some(position) = positions.of(server).filter(|position| position.tells_writes) else {
+            if now.saturating_duration_since(untold.at) >= window {
+                self.untold = None;
+            }
+            return;
+        };
+        if position.asked > untold.at {
+            self.since = Some(position.applied.clone());
+            self.untold = None;
+        }
+    }
+
+    fn are_on(&self, applied: Option<&Applied>) -> bool {
+        let Some(applied) = applied else {
+            return self.told.is_none() && self.untold.is_none() && self.since.is_none() && !self.unlogged;
+        };
+        !self.unlogged
+            && self.untold.is_none()
+            && self.told.as_ref().is_none_or(|told| applied.has(told))
+            && self.since.as_ref().is_none_or(|since| applied.has_all_written_on(since))
+    }
+}
+
+/// What a session's next read must find.
+#[derive(Clone, Copy, Debug)]
+pub struct Needs<'a> {
+    /// What the session has written.
+    pub own: Option<&'a OwnWrites>,
+    /// Where it has read last.
+    pub before: Option<ServerId>,
+    /// What servers told last.
+    pub positions: &'a Positions,
+}
+
+impl Needs<'_> {
+    /// Why this replica must not serve the read; `None` if it may.
+    pub fn lacking(&self, server: ServerId) -> Option<Reason> {
+        let applied = || self.positions.of(server).map(|position| &*position.applied);
+        if self.own.is_some_and(|own| !own.are_on(applied())) {
+            return Some(Reason::OwnWrite);
+        }
+        match self.before {
+            Some(before) if before != server && self.positions.is_behind(server, before) => Some(Reason::EarlierRead),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cluster::gtid::mariadb::Gtids;
+    use cluster::view::{Health, Role, ServerView};
+
+    const PRIMARY: ServerId = ServerId(0);
+    const REPLICA: ServerId = ServerId(1);
+    const OTHER: ServerId = ServerId(2);
+    const WINDOW: Duration = Duration::from_secs(5);
+
+    fn ms(count: u64) -> Duration {
+        Duration::from_millis(count)
+    }
+
+    fn told(server: ServerId, sequence: u64, logs: bool) -> Option<(Applied, bool)> {
+        let all = Gtids::parse(&format!("0-1-{sequence}")).unwrap();
+        let replicated = if server == PRIMARY { Gtids::default() } else { all.clone() };
+        Some((Applied::MariaDb { server: u32::from(server.0) + 1, replicated, current: all }, logs))
+    }
+
+    fn view(primary: Health) -> View {
+        let server = |id: ServerId, role, health| ServerView {
+            id,
+            name: format!("db{}", id.0).into(),
+            address: "".into(),
+            resolved: None,
+            role,
+            health,
+            lag: None,
+            serves_reads: true,
+            weight: 100,
+            zone: "".into(),
+            reason: "".into(),
+        };
+        let servers =
+            [server(PRIMARY, Role::Primary, primary), server(REPLICA, Role::Replica, Health::Up)].into_iter().collect();
+        View { primary: Some(PRIMARY), servers, ..View::empty("main") }
+    }
+
+    struct Case {
+        start: Instant,
+        positions: Positions,
+        own: OwnWrites,
+        before: Option<ServerId>,
+    }
+
+    impl Case {
+        fn new() -> Case {
+            Case {
+                start: Instant::now() + ms(1_000),
+                positions: Positions::default(),
+                own: OwnWrites::default(),
+                before: None,
+            }
+        }
+
+        fn at(&self, at_ms: u64) -> Instant {
+            self.start + ms(at_ms)
+        }
+
+        fn tell(&mut self, at_ms: u64, server: ServerId, sequence: u64) {
+            self.positions = self.positions.with(server, told(server, sequence, true), self.at(at_ms));
+        }
+
+        fn wrote(&mut self, sequence: u64) {
+            self.own.tell(Written::parse(true, &format!("0-1-{sequence}")).unwrap());
+        }
+
+        fn settle(&mut self, at_ms: u64, view: &View) {
+            self.own.settle(view, &self.positions, WINDOW, self.start + ms(at_ms));
+        }
+
+        fn lacking(&self, server: ServerId) -> Option<Reason> {
+            Needs { own: Some(&self.own), before: self.before, positions: &self.positions }.lacking(server)
+        }
+    }
+
+    #[test]
+    fn a_read_goes_where_the_write_is() {
+        let mut case = Case::new();
+        assert_eq!(case.lacking(REPLICA), None, "nothing was written");
+        case.wrote(7);
+        assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite), "it has told nothing yet");
+        case.tell(0, REPLICA, 6);
+        assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite));
+        case.tell(1, REPLICA, 7);
+        assert_eq!(case.lacking(REPLICA), None);
+        case.tell(2, REPLICA, 5);
+        assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite), "it was rebuilt from an older copy");
+    }
+
+    #[test]
+    fn a_write_without_a_position_is_covered_by_what_its_server_tells_next() {
+        let (mut case, view) = (Case::new(), view(Health::Up));
+        case.tell(0, PRIMARY, 5);
+        case.tell(0, REPLICA, 5);
+        let written = case.at(10);
+        case.own.wrote_untold(PRIMARY, written);
+        case.settle(10_000, &view);
+        assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite), "time alone does not help");
+        case.tell(20, PRIMARY, 6);
+        case.settle(20, &view);
+        assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite));
+        case.tell(30, REPLICA, 6);
+        assert_eq!(case.lacking(REPLICA), None);
+        // A write while the primary is being asked is not in the answer.
+        let written = case.at(41);
+        case.own.wrote_untold(PRIMARY, written);
+        case.tell(40, PRIMARY, 6);
+        case.settle(50, &view);
+        assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite));
+    }
+
+    #[test]
+    fn without_gtids_the_primary_serves_for_a_while() {
+        let (mut case, view) = (Case::new(), view(Health::Up));
+        let written = case.at(0);
+        case.own.wrote_untold(PRIMARY, written);
+        case.settle(4_999, &view);
+        assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite));
+        case.settle(5_000, &view);
+        assert_eq!(case.lacking(REPLICA), None);
+        // Without a binary log there are positions of what came from elsewhere, but none of writes.
+        let asked = case.at(6_000);
+        case.positions = case.positions.with(PRIMARY, told(PRIMARY, 9, false), asked);
+        let written = case.at(5_500);
+        case.own.wrote_untold(PRIMARY, written);
+        case.settle(6_000, &view);
+        assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite));
+        case.settle(10_500, &view);
+        assert_eq!(case.lacking(REPLICA), None);
+    }
+
+    #[test]
+    fn a_lost_server_is_not_waited_for() {
+        let mut case = Case::new();
+        case.tell(20, PRIMARY, 6);
+        case.tell(20, REPLICA, 6);
+        let written = case.at(10);
+        case.own.wrote_untold(OTHER, written);
+        case.settle(30, &view(Health::Up));
+        assert_eq!(case.lacking(REPLICA), None);
+    }
+
+    #[test]
+    fn what_passed_the_binary_log_stays_on_its_server() {
+        let (mut case, view) = (Case::new(), view(Health::Up));
+        case.own.wrote_unlogged();
+        case.tell(0, PRIMARY, 5);
+        case.tell(0, REPLICA, 5);
+        case.settle(1_000_000, &view);
+        assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite));
+    }
+
+    #[test]
+    fn reads_do_not_go_back() {
+        let mut case = Case::new();
+        case.tell(0, REPLICA, 9);
+        case.tell(100, OTHER, 5);
+        case.tell(100, REPLICA, 9);
+        case.before = Some(REPLICA);
+        assert_eq!(case.lacking(OTHER), Some(Reason::EarlierRead));
+        assert_eq!(case.lacking(REPLICA), None, "a server is never behind itself");
+        case.before = Some(OTHER);
+        assert_eq!(case.lacking(OTHER), None);
+    }
+}

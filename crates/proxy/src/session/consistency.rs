@@ -1,0 +1,165 @@
+//! Session consistency: a read never goes to a replica that lacks what its session has written. What was written is
+//! learned from replies; which replicas have it is judged by [`crate::route::causal_reads`].
+
+use std::time::Instant;
+
+use cluster::gtid::Written;
+use cluster::positions::Positions;
+use cluster::view::Health;
+use sql::{Access, Asks, Kind, Why};
+use wire::Status;
+
+use super::checkout::Attempts;
+use super::relay::{Outcome, StateChange};
+use super::request::Work;
+use super::{Held, Session};
+use crate::route::{Needs, Pin, Reason, Route, Target};
+
+impl Session {
+    /// What a replica must have to take a statement with this route.
+    pub(super) fn needs<'a>(&'a self, route: &Route, positions: &'a Positions) -> Option<Needs<'a>> {
+        let nothing = self.own_writes.is_none() && self.read_last.is_none();
+        if nothing || route.target != Target::Reader || !route.consistent {
+            return None;
+        }
+        Some(Needs { own: self.own_writes.as_deref(), before: self.read_last, positions })
+    }
+
+    /// Looks whether positions that were not told can be known by now.
+    pub(super) fn settle_writes(&mut self) {
+        let Some(own) = &mut self.own_writes else { return };
+        if !own.awaits_position() {
+            return;
+        }
+        let window = self.listener.settings.load().consistency_window;
+        let window = window.unwrap_or_else(|| self.cluster.shared.settings.load().max_lag);
+        own.settle(&self.cluster.view(), &self.cluster.shared.published.positions.load(), window, Instant::now());
+    }
+
+    /// A read in a schema whose tables tell of one server is the primary's, although its text does not name the schema.
+    pub(super) fn judge_schema(&self, route: &mut Route) {
+        const SCHEMAS: [&str; 4] = ["information_schema", "performance_schema", "mysql", "sys"];
+        let is_system = |schema: &str| SCHEMAS.iter().any(|name| name.eq_ignore_ascii_case(schema));
+        if route.reason == Reason::Read && self.state.schema().is_some_and(is_system) {
+            *route = Route { target: Target::Primary, reason: Reason::ServerState, ..*route };
+        }
+    }
+
+    /// Finds out whether any replica has what a read must find; if there are replicas, and none has it, that is the
+    /// route's reason, and newer positions are asked for.
+    pub(super) fn judge_replicas(&mut self, route: &mut Route) {
+        if route.target != Target::Reader || !route.consistent {
+            return;
+        }
+        self.settle_writes();
+        let view = self.cluster.view();
+        let positions = self.cluster.shared.published.positions.load();
+        let Some(needs) = self.needs(route, &positions) else { return };
+        let replicas = view.servers.iter().filter(|server| server.health == Health::Up && server.takes_reads());
+        let mut lacking: Option<Reason> = None;
+        for replica in replicas {
+            match needs.lacking(replica.id) {
+                None => return,
+                Some(reason) if lacking != Some(Reason::OwnWrite) => lacking = Some(reason),
+                Some(_) => {}
+            }
+        }
+        if let Some(reason) = lacking {
+            route.reason = reason;
+            self.cluster.shared.published.want_positions();
+        }
+    }
+
+    /// Whether a read that no replica can serve yet should wait for one a little longer.
+    pub(super) fn may_wait_for_replica(&self, attempts: &mut Attempts, now: Instant) -> bool {
+        let limit = self.listener.settings.load().consistency_wait;
+        if limit.is_zero() {
+            return false;
+        }
+        let stats = &self.worker.stats;
+        let since = *attempts.lacking_since.get_or_insert_with(|| {
+            stats.replica_waits.add_one();
+            now
+        });
+        let waits = now.saturating_duration_since(since) < limit;
+        if !waits {
+            stats.replica_wait_timeouts.add_one();
+        }
+        waits
+    }
+
+    /// Notes what the statement has written, and where it ran.
+    pub(super) fn learn_writes(&mut self, held: &Held, work: &Work, outcome: &Outcome) {
+        let server = held.lease.server();
+        let statement = &*work.statement;
+        let calls = statement.asks.contains(Asks::STORED_FUNCTIONS);
+        match statement.access {
+            // What a SET tells was committed by whoever had the connection before it, and told late; unless it commits
+            // what is open here, as SET autocommit = 1 does.
+            Access::Primary(Why::SessionChange) if !calls && !self.writes_open => return,
+            Access::Primary(Why::SessionChange) => {}
+            Access::Primary(Why::Transaction) => {}
+            _ if work.prepares() => return,
+            _ => self.read_last = Some(server),
+        }
+        let mut told = false;
+        for change in &outcome.changes {
+            if let StateChange::Committed(text) = change
+                && let Some(written) = Written::parse(held.lease.origin.mariadb, text)
+            {
+                self.own_writes.get_or_insert_default().tell(written);
+                self.read_last = None;
+                told = true;
+            }
+        }
+        let wrote = may_have_written(work, outcome);
+        if self.pins.has(Pin::Transaction) {
+            self.writes_open |= wrote;
+            return;
+        }
+        let wrote = std::mem::take(&mut self.writes_open) || wrote;
+        if told && outcome.error.is_none() || !wrote {
+            return;
+        }
+        // The end of a result set has no room for trackers under the old framing, and an error has none at all.
+        let silent = outcome.error.is_some()
+            || (outcome.ended_by_eof
+                && outcome.status.is_none_or(|status| status.contains(Status::SESSION_STATE_CHANGED)));
+        let tells = || {
+            let positions = self.cluster.shared.published.positions.load();
+            positions.of(server).is_some_and(|position| position.tells_writes)
+        };
+        if !self.state.logs_writes() {
+            self.own_writes.get_or_insert_default().wrote_unlogged();
+        } else if silent || !tells() {
+            self.own_writes.get_or_insert_default().wrote_untold(server, Instant::now());
+        }
+    }
+}
+
+/// Whether a statement may have left something in the database.
+fn may_have_written(work: &Work, outcome: &Outcome) -> bool {
+    let Access::Primary(why) = work.statement.access else { return false };
+    let statement = &*work.statement;
+    match why {
+        // These write only by a stored function.
+        Why::SessionChange
+        | Why::ServerState
+        | Why::LockingRead
+        | Why::SessionState
+        | Why::AssignsVariable
+        | Why::Locks
+        | Why::Into => statement.asks.contains(Asks::STORED_FUNCTIONS),
+        Why::Administration if matches!(statement.kind, Kind::Show | Kind::Select | Kind::Explain | Kind::Kill) => {
+            statement.asks.contains(Asks::STORED_FUNCTIONS)
+        }
+        // What was written in the transaction is known from its statements; XA may end another connection's.
+        Why::Transaction => statement.kind == Kind::Xa,
+        _ if outcome.error.is_some() => true,
+        // They say how many rows they have written.
+        Why::Writes if matches!(statement.kind, Kind::Insert | Kind::Update | Kind::Delete | Kind::Load) => {
+            statement.parts > 1 || outcome.rows.is_some() || outcome.affected_rows > 0
+        }
+        _ => true,
+    }
+}

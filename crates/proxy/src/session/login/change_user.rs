@@ -1,0 +1,89 @@
+//! COM_CHANGE_USER: a login on a connection that lives.
+
+use std::time::Duration;
+
+use wire::auth::Scramble;
+use wire::handshake::ChangeUser;
+use wire::handshake::server::Conversation;
+
+use super::super::client::Request;
+use super::super::prove::{Prover, refuse};
+use super::super::{Past, Session};
+use super::identity::identify;
+use crate::error::{Refusal, SessionEnd};
+
+/// Refused COM_CHANGE_USERs after which MariaDB answers no more of them on a connection.
+const REFUSED_CHANGES_MAX: u8 = 3;
+/// MariaDB's pause after one, so that nobody tries many passwords.
+const REFUSED_CHANGE_PAUSE: Duration = Duration::from_secs(1);
+
+impl Session {
+    /// COM_CHANGE_USER: a new login; all of the session's state goes. MariaDB lets a session whose change was refused go on as
+    /// who it was, in its schema, three times; MySQL hangs up.
+    pub(in crate::session) async fn change_user(&mut self, request: &Request) -> Result<(), SessionEnd> {
+        let change = match ChangeUser::parse(request.payload(), self.client.capabilities) {
+            Ok(change) => change,
+            Err(error) => {
+                let refusal = Refusal::own(1047, b"08S01", format_args!("COM_CHANGE_USER: {error}"));
+                self.answer_error(request, &refusal);
+                return Err(SessionEnd::ClientMisbehaved(error.to_string()));
+            }
+        };
+        if let Some(held) = self.held.take() {
+            self.clean_up(held).await;
+        }
+        self.lose_pinned_state();
+        self.statements.clear();
+        self.past = Past::default();
+        self.client.flush().await.map_err(SessionEnd::ClientLost)?;
+        let schema = self.state.schema().map(str::to_owned);
+        let goes_on = self.is_mariadb();
+        if goes_on && self.refused_changes >= REFUSED_CHANGES_MAX {
+            let message = "Unknown command".to_owned();
+            self.answer_error(request, &Refusal { code: 1047, sqlstate: *b"08S01", message });
+        } else {
+            match self.become_user(request, &change).await {
+                Err(SessionEnd::LoginRefused(_)) if goes_on => self.refused_changes += 1,
+                outcome => return outcome,
+            }
+        }
+        // The character sets are the server's own then, not those of the login.
+        self.begin_anew(0, schema.as_deref()).await;
+        self.status = self.status_at_rest();
+        tokio::time::sleep(REFUSED_CHANGE_PAUSE).await;
+        self.client.flush().await.map_err(SessionEnd::ClientLost)
+    }
+
+    async fn become_user(&mut self, request: &Request, change: &ChangeUser) -> Result<(), SessionEnd> {
+        let scramble: Scramble = self.scramble;
+        let channel = self.client.stream.channel();
+        let conversation = Conversation::resume(scramble, request.sequence, channel, self.client.capabilities);
+        let mut prover = Prover {
+            worker: &self.worker,
+            cluster: &self.cluster,
+            listener: &self.listener,
+            handle: &self.handle,
+            stream: &mut self.client.stream,
+            speaks_native: self.speaks_native,
+        };
+        let proven = prover.prove(conversation, &change.user, change.plugin.as_deref(), &change.auth_response).await?;
+        let collation = change.collation.unwrap_or(self.identity.collation);
+        let capabilities = self.client.capabilities;
+        let before =
+            match identify(&self.worker, &self.cluster, &self.listener, &self.handle, &proven, capabilities, collation)
+            {
+                Ok(identity) => std::mem::replace(&mut self.identity, identity),
+                Err(refusal) => return Err(refuse(&mut self.client.stream, proven.finish, &refusal).await),
+            };
+        self.handle.set_user(&self.identity.user);
+        self.identity.describe(&change.attributes);
+        self.begin_anew(collation, None).await;
+        if let Err(refusal) = self.enter(change.schema.as_deref(), proven.expired).await {
+            self.handle.set_user(&before.user);
+            self.identity = before;
+            return Err(refuse(&mut self.client.stream, proven.finish, &refusal).await);
+        }
+        self.status = self.status_at_rest();
+        self.accept(proven).await
+    }
+}

@@ -1,0 +1,73 @@
+//! What sessions begin with: the primary's global values as they were at the login, on whichever server a read runs.
+
+use lab::Family;
+
+use crate::support::{Front, SOON, all, error, failing, value};
+
+const LENGTH: &str = "SELECT @@session.max_sort_length, @@session.div_precision_increment";
+
+#[tokio::test]
+async fn sessions_begin_with_the_primary_s_defaults_and_keep_them() {
+    check_defaults(Family::MariaDb).await;
+}
+
+pub async fn check_defaults(family: Family) {
+    let rights = if family == Family::MariaDb { "SUPER" } else { "SYSTEM_VARIABLES_ADMIN" };
+    let identified = "IDENTIFIED BY 'e2e-Defaults-1'";
+    let sql = format!("CREATE USER e2e_defaults@'%' {identified}; GRANT {rights} ON *.* TO e2e_defaults@'%'");
+    // Nobody else may see what is changed here.
+    let servers = failing(family).await;
+    servers.primary().sql(&sql).unwrap();
+    servers.wait_in_sync(SOON).unwrap();
+    let front = Front::start(&servers, |_| {}).await;
+    for server in servers.servers().iter().filter(|server| server.port() != servers.primary().port()) {
+        server.sql("SET GLOBAL div_precision_increment = 7").unwrap();
+    }
+    // The catalog is read again, and finds that the replicas differ, when somebody changes a default.
+    let mut root = front.login("e2e_defaults", "e2e-Defaults-1").await.unwrap();
+    let mut before = front.client().await;
+    assert_eq!(value(&mut before, "SELECT @@session.max_sort_length").await, "1024");
+    for length in [2000, 3000] {
+        all(&mut root, &format!("SET GLOBAL max_sort_length = {length}")).await;
+        let mut fresh = front.client().await;
+        for _ in 0..8 {
+            let seen = fresh.query_one(LENGTH).await.unwrap();
+            let seen = [seen.text(0, "@@session.max_sort_length"), seen.text(0, "@@session.div_precision_increment")];
+            assert_eq!(seen.map(|text| text.unwrap().into_owned()), [length.to_string(), "4".into()]);
+        }
+        all(&mut fresh, "SET max_sort_length = 100").await;
+        all(&mut fresh, "SET max_sort_length = DEFAULT").await;
+        assert_eq!(value(&mut fresh, "SELECT @@max_sort_length").await, length.to_string());
+        all(&mut fresh, "SET max_sort_length = 100").await;
+        assert_eq!(value(&mut fresh, "SELECT @@max_sort_length").await, "100");
+        for _ in 0..8 {
+            assert_eq!(value(&mut before, "SELECT @@session.max_sort_length").await, "1024", "as it began");
+        }
+    }
+    all(&mut root, "SET GLOBAL autocommit = OFF").await;
+    let mut without = front.client().await;
+    assert_eq!(value(&mut without, "SELECT @@autocommit").await, "0");
+    assert!(!without.status().contains(wire::Status::AUTOCOMMIT));
+    all(&mut root, "SET GLOBAL autocommit = ON").await;
+    all(&mut root, "SET GLOBAL max_sort_length = DEFAULT").await;
+    assert_eq!(value(&mut without, "SELECT @@autocommit").await, "0");
+    for server in servers.servers() {
+        server.sql("SET GLOBAL div_precision_increment = DEFAULT").unwrap();
+    }
+    servers.primary().sql("DROP USER e2e_defaults@'%'").unwrap();
+}
+
+#[tokio::test]
+async fn what_a_replica_refuses_to_set_is_the_primary_s_to_judge() {
+    let servers = failing(Family::MariaDb).await;
+    servers.primary().sql("SET GLOBAL query_cache_size = 1048576; SET GLOBAL query_cache_type = ON").unwrap();
+    let front = Front::start(&servers, |_| {}).await;
+    let mut client = front.client().await;
+    for _ in 0..4 {
+        all(&mut client, "SET query_cache_type = DEMAND").await;
+        assert_eq!(value(&mut client, "SELECT @@session.query_cache_type").await, "DEMAND");
+        assert_eq!(value(&mut client, "SELECT 1").await, "1", "where no replica can take the session's state");
+    }
+    assert_eq!(error(&mut client, "SET query_cache_type = 'nonsense'").await.0, 1231);
+    servers.primary().sql("SET GLOBAL query_cache_type = OFF; SET GLOBAL query_cache_size = DEFAULT").unwrap();
+}

@@ -1,0 +1,90 @@
+//! KILL of oneself and of others, and packets that are too long.
+
+use lab::Family;
+
+use super::*;
+
+const SETUP: &str = "CREATE TABLE t (v INT);";
+
+async fn killing_oneself(family: Family) {
+    for form in ["KILL {}", "KILL CONNECTION {}", "KILL CONNECTION_ID()"] {
+        let case = Case { family, database: "par_suicide", setup: SETUP, capabilities: MODERN };
+        case.run(async |wire| {
+            let sql = form.replace("{}", &wire.id.to_string());
+            wire.unsaid(&[&[3], sql.as_bytes()].concat()).await;
+            wire.reply(Expect::Results).await;
+            wire.packet().await;
+        })
+        .await;
+    }
+}
+
+async fn killing_ones_query(family: Family) {
+    let case = Case { family, database: "par_kill_query", setup: SETUP, capabilities: MODERN };
+    case.run(async |wire| {
+        wire.unsaid(format!("\x03KILL QUERY {}", wire.id).as_bytes()).await;
+        wire.reply(Expect::Results).await;
+        wire.query("SELECT 1").await;
+        wire.query("SET @me = CONNECTION_ID()").await;
+        wire.query("KILL QUERY @me").await;
+        wire.query("SELECT 1").await;
+    })
+    .await;
+}
+
+async fn packets_beyond_what_is_allowed(family: Family) {
+    let case = Case { family, database: "par_too_big", setup: SETUP, capabilities: MODERN };
+    case.run(async |wire| {
+        for length in [(1 << 24) - 2, (1 << 24) - 1, 1 << 24, 2 * ((1 << 24) - 1)] {
+            let rest = length - b"\x03SELECT LENGTH('')".len();
+            let sql = format!("SELECT LENGTH('{}')", "x".repeat(rest));
+            wire.query(&sql).await;
+        }
+        let sql = format!("\x03SELECT LENGTH('{}')", "x".repeat(70 << 20));
+        wire.unsaid(sql.as_bytes()).await;
+        // A server may close before it has read everything; then its words may be lost on the way.
+        if let Some((_, packet)) = wire.packet().await {
+            assert_eq!(packet[..3], [0xff, 0x81, 0x04], "{}", packet.escape_ascii());
+        }
+    })
+    .await;
+}
+
+/// The ids of a list of processes.
+fn ids(reply: &[Vec<u8>]) -> Vec<u32> {
+    let columns = usize::from(reply[0][0]);
+    let rows = &reply[1 + columns..reply.len() - 1];
+    let id = |row: &Vec<u8>| String::from_utf8_lossy(&row[1..=usize::from(row[0])]).parse().unwrap();
+    rows.iter().map(id).collect()
+}
+
+/// What SHOW PROCESSLIST shows, KILL takes.
+async fn lists_show_ids_that_can_be_killed(family: Family) {
+    let servers = lone(family).await;
+    let front = Front::start(servers, |_| {}).await;
+    let mut wire = Wire::open(&front.address, "app", MODERN).await;
+    let mut pinned = Wire::open(&front.address, "app", MODERN).await;
+    pinned.query("BEGIN").await;
+    pinned.query("SELECT 1").await;
+    let mut sleeper = Wire::open(&front.address, "app", MODERN).await;
+    sleeper.send(&[b"\x03SELECT SLEEP(60)"]).await;
+    for list in [&b"\x03SHOW PROCESSLIST"[..], b"\x03show full processlist", b"\x0a"] {
+        // MySQL 9 has no COM_PROCESS_INFO any more.
+        if family == Family::MySql && list == b"\x0a" {
+            continue;
+        }
+        crate::support::until("all sessions in the list", async || {
+            let shown = ids(&wire.command(Expect::Results, list).await);
+            [&wire, &pinned, &sleeper].iter().all(|session| shown.contains(&session.id)).then_some(())
+        })
+        .await;
+    }
+    let killed = wire.query(&format!("KILL {}", sleeper.id)).await;
+    assert_eq!(killed[0][0], 0);
+    while sleeper.packet().await.is_some() {}
+    pinned.query("ROLLBACK").await;
+    pinned.close().await;
+    wire.close().await;
+}
+
+both!(lists_show_ids_that_can_be_killed killing_oneself killing_ones_query packets_beyond_what_is_allowed);

@@ -1,0 +1,93 @@
+//! SQL text in every family, mode and character set.
+
+use sql::lexer::{Lexer, TokenKind};
+use sql::{
+    Access, DIGEST_TEXT_MAX, Dialect, Encoding, Family, Kind, Modes, NoFunctions, classify, digest, digest_hash,
+    rewrite, text,
+};
+
+use crate::Input;
+
+const FAMILIES: [(Family, u32); 4] =
+    [(Family::MariaDb, 101_119), (Family::MySql, 80_400), (Family::MySql, 50_744), (Family::MariaDb, 110_800)];
+const ENCODINGS: [Encoding; 6] =
+    [Encoding::Utf8, Encoding::AsciiSafe, Encoding::Big5, Encoding::Gbk, Encoding::Sjis, Encoding::Gb18030];
+
+/// See the module.
+pub fn run(data: &[u8]) {
+    let mut input = Input::new(data);
+    let (family, version) = input.one_of(&FAMILIES);
+    let encoding = input.one_of(&ENCODINGS);
+    let modes = Modes::from_bits_truncate(input.byte());
+    let dialect = Dialect { family, version, modes, encoding };
+    let text = input.remaining();
+    let is_good = spans(text, &dialect);
+    let statement = classify(text, &dialect, &NoFunctions);
+    if statement.kind == Kind::Unknown {
+        assert!(matches!(statement.access, Access::Primary(_)), "what is unknown stays on the primary");
+    }
+    digests(text, &dialect, is_good);
+    rewrites(text, &dialect);
+    literals(text, &dialect);
+}
+
+/// Gives whether a server could read the text to its end.
+fn spans(text: &[u8], dialect: &Dialect) -> bool {
+    let mut lexer = Lexer::new(text, dialect);
+    let (mut end, mut is_good) = (0, true);
+    loop {
+        let token = lexer.next_token();
+        is_good &= token.kind != TokenKind::Bad;
+        assert!(token.start >= end && token.end >= token.start && token.end <= text.len());
+        assert_eq!(token.bytes(text).len(), token.end - token.start);
+        end = token.end;
+        if token.kind == TokenKind::End {
+            return is_good;
+        }
+        // What is missing at the end has no bytes.
+        let missing = token.kind == TokenKind::Bad && token.end == text.len();
+        assert!(token.end > token.start || missing, "a token of no bytes");
+        let _ = text::identifier(token, text);
+        let _ = text::user_variable(token, text, dialect);
+        let _ = text::string(token, text, dialect);
+    }
+}
+
+/// A digest has its bound, and its hash without it is the same.
+fn digests(text: &[u8], dialect: &Dialect, is_good: bool) {
+    let once = digest(text, dialect);
+    assert!(once.text.len() <= DIGEST_TEXT_MAX);
+    assert_eq!(once.hash, digest_hash(text, dialect));
+    // White space ahead says nothing.
+    if is_good {
+        let ahead = [b"\n\t /* x */", text].concat();
+        let again = digest(&ahead, dialect);
+        assert_eq!((again.text, again.hash), (once.text, once.hash));
+    }
+}
+
+/// A text from which known functions were taken has none of them left.
+fn rewrites(text: &[u8], dialect: &Dialect) {
+    let known = [rewrite::Known::ConnectionId(u64::MAX), rewrite::Known::RowCount(-1), rewrite::Known::FoundRows(0)];
+    if let Some(rewritten) = rewrite::functions(text, dialect, &known) {
+        assert_eq!(rewrite::functions(&rewritten, dialect, &known), None, "{}", String::from_utf8_lossy(&rewritten));
+        spans(&rewritten, dialect);
+    }
+}
+
+/// A value written as a literal is one literal, and reads as the value.
+fn literals(value: &[u8], dialect: &Dialect) {
+    // Values are written for statements of Sqluice's own, which are read without this mode.
+    let Some(literal) = text::literal(value, dialect.encoding) else { return };
+    let dialect = Dialect { modes: Modes::empty(), ..*dialect };
+    let literal = literal.as_bytes();
+    let mut lexer = Lexer::new(literal, &dialect);
+    let mut token = lexer.next_token();
+    if token.kind == TokenKind::Introducer {
+        token = lexer.next_token();
+        assert_eq!(token.kind, TokenKind::BitString);
+    } else {
+        assert_eq!(text::string(token, literal, &dialect), value);
+    }
+    assert_eq!((token.end, lexer.next_token().kind), (literal.len(), TokenKind::End));
+}

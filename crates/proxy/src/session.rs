@@ -270,7 +270,7 @@ impl Session {
             match self.exchange(&mut held, &work, &route, request).await {
                 Ok(outcome) => {
                     self.count(&held, &work, &outcome, started);
-                    self.learn(&mut held, request, &work, &outcome);
+                    self.learn(&mut held, request, &work, &route, &outcome);
                     return self.settle(held, &work, &outcome).await;
                 }
                 Err((error, outcome)) => {

@@ -21,6 +21,8 @@ pub struct OwnWrites {
     untold: Option<Untold>,
     /// Where a server was when writes without a position were surely done.
     since: Option<Arc<Applied>>,
+    /// What was read on the primary for the statement's own sake, in a transaction or with locks.
+    seen: Seen,
     /// Something was written past the binary log (`sql_log_bin = 0`): it stays on its server for good.
     unlogged: bool,
 }
@@ -33,6 +35,18 @@ struct Untold {
     at: Instant,
 }
 
+/// What a session knows to exist although it may have been written by others.
+#[derive(Debug, Default)]
+enum Seen {
+    /// Nothing, or no more than what its own writes come behind.
+    #[default]
+    Nothing,
+    /// Whatever the server had at this moment; it has not told its position since.
+    At(ServerId, Instant),
+    /// What a server told after that moment.
+    Within(Arc<Applied>),
+}
+
 impl OwnWrites {
     /// A server told the position of a write.
     pub fn tell(&mut self, written: Written) {
@@ -40,6 +54,13 @@ impl OwnWrites {
             Some(told) => told.add(written),
             None => self.told = Some(written),
         }
+        // A commit comes behind all that its session could read before it.
+        self.seen = Seen::Nothing;
+    }
+
+    /// The session has read on the primary, in a transaction or with locks.
+    pub fn saw(&mut self, server: ServerId, at: Instant) {
+        self.seen = Seen::At(server, at);
     }
 
     /// Something may have been written, and no position was told.
@@ -52,14 +73,15 @@ impl OwnWrites {
         self.unlogged = true;
     }
 
-    /// There is a write whose position is not known yet.
+    /// There is a write, or a read, whose position is not known yet.
     pub fn awaits_position(&self) -> bool {
-        self.untold.is_some()
+        self.untold.is_some() || matches!(self.seen, Seen::At(..))
     }
 
     /// Replaces a write without a position by its server's own, once that was asked for behind the write. On a server that
     /// tells no positions of writes only time helps: the write is forgotten after `window`.
     pub fn settle(&mut self, view: &View, positions: &Positions, window: Duration, now: Instant) {
+        self.settle_seen(positions);
         let Some(untold) = self.untold else { return };
         // Its server may be gone: whatever was saved of the write is on the primary then.
         let lives = |server: ServerId| view.server(server).is_some_and(|known| known.health.answers());
@@ -73,6 +95,26 @@ impl OwnWrites {
         if position.asked > untold.at {
             self.since = Some(position.applied.clone());
             self.untold = None;
+        }
+    }
+
+    /// Replaces the moment of a read by the first position that its server told when asked after it. What a server without
+    /// positions has shown cannot be compared.
+    fn settle_seen(&mut self, positions: &Positions) {
+        let Seen::At(server, at) = self.seen else { return };
+        match positions.of(server) {
+            Some(position) if position.asked <= at => {}
+            Some(position) => self.seen = Seen::Within(position.applied.clone()),
+            None => self.seen = Seen::Nothing,
+        }
+    }
+
+    /// Whether a server has all that the session has read on the primary.
+    fn reads_are_on(&self, applied: Option<&Applied>) -> bool {
+        match &self.seen {
+            Seen::Nothing => true,
+            Seen::At(..) => false,
+            Seen::Within(seen) => applied.is_some_and(|applied| applied.is_not_before(seen)),
         }
     }
 
@@ -104,6 +146,9 @@ impl Needs<'_> {
         let applied = || self.positions.of(server).map(|position| &*position.applied);
         if self.own.is_some_and(|own| !own.are_on(applied())) {
             return Some(Reason::OwnWrite);
+        }
+        if self.own.is_some_and(|own| !own.reads_are_on(applied())) {
+            return Some(Reason::EarlierRead);
         }
         match self.before {
             Some(before) if before != server && self.positions.is_behind(server, before) => Some(Reason::EarlierRead),
@@ -265,6 +310,33 @@ mod tests {
         case.tell(0, REPLICA, 5);
         case.settle(1_000_000, &view);
         assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite));
+    }
+
+    #[test]
+    fn what_was_read_on_the_primary_stays_there_until_replicas_have_it() {
+        let (mut case, view) = (Case::new(), view(Health::Up));
+        case.tell(0, PRIMARY, 5);
+        case.tell(0, REPLICA, 5);
+        let read = case.at(10);
+        case.own.saw(PRIMARY, read);
+        case.settle(11, &view);
+        assert_eq!(case.lacking(REPLICA), Some(Reason::EarlierRead), "nobody knows what it has seen");
+        case.tell(20, PRIMARY, 6);
+        case.settle(20, &view);
+        assert_eq!(case.lacking(REPLICA), Some(Reason::EarlierRead));
+        case.tell(21, REPLICA, 6);
+        assert_eq!(case.lacking(REPLICA), None);
+        // A commit of its own covers what was read before.
+        let read = case.at(30);
+        case.own.saw(PRIMARY, read);
+        case.wrote(7);
+        case.tell(31, REPLICA, 7);
+        assert_eq!(case.lacking(REPLICA), None);
+        // A server without positions cannot be compared.
+        let read = case.at(40);
+        case.own.saw(OTHER, read);
+        case.settle(41, &view);
+        assert_eq!(case.lacking(REPLICA), None);
     }
 
     #[test]

@@ -89,7 +89,7 @@ impl Session {
     }
 
     /// Notes what the statement has written, and where it ran.
-    pub(super) fn learn_writes(&mut self, held: &Held, work: &Work, outcome: &Outcome) {
+    pub(super) fn learn_writes(&mut self, held: &Held, work: &Work, route: &Route, outcome: &Outcome) {
         let server = held.lease.server();
         let statement = &*work.statement;
         let calls = statement.asks.contains(Asks::STORED_FUNCTIONS);
@@ -100,7 +100,12 @@ impl Session {
             Access::Primary(Why::SessionChange) => {}
             Access::Primary(Why::Transaction) => {}
             _ if work.prepares() => return,
-            _ => self.read_last = Some(server),
+            _ => {
+                self.read_last = Some(server);
+                if reads_on_purpose(route.reason) && self.cluster.view().primary == Some(server) {
+                    self.own_writes.get_or_insert_default().saw(server, Instant::now());
+                }
+            }
         }
         let mut told = false;
         for change in &outcome.changes {
@@ -135,6 +140,27 @@ impl Session {
             self.own_writes.get_or_insert_default().wrote_untold(server, Instant::now());
         }
     }
+}
+
+/// Whether a statement with this reason ran where it did for its own sake: what it saw there must not be gone when the
+/// session reads elsewhere. Reads that only wait for replicas to catch up do not count, else no replica ever would have.
+fn reads_on_purpose(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::Pinned
+            | Reason::Hint
+            | Reason::AutocommitOff
+            | Reason::LockingRead
+            | Reason::Locks
+            | Reason::Into
+            | Reason::AssignsVariable
+            | Reason::WillPin
+            | Reason::Writes
+            | Reason::WritingFunction
+            | Reason::UnknownFunction
+            | Reason::Procedure
+            | Reason::Unknown
+    )
 }
 
 /// Whether a statement may have left something in the database.

@@ -12,7 +12,7 @@ use super::request::{Body, Work};
 use super::statements::ClientStatement;
 use super::{Doubt, Held, Session};
 use crate::pool::Key;
-use crate::route::Pin;
+use crate::route::{Pin, Route};
 use crate::state::OF_SCHEMA;
 
 /// Tracked names that are no state to carry to another connection: they report, or are meant for one statement.
@@ -31,7 +31,7 @@ const REPORTS: [&str; 9] = [
 impl Session {
     /// Notes what the statement did. The truth comes from the server's trackers first, then from its status flags, then
     /// from the statement's text; where none can say, the session is pinned as opaque.
-    pub(super) fn learn(&mut self, held: &mut Held, request: &Request, work: &Work, outcome: &Outcome) {
+    pub(super) fn learn(&mut self, held: &mut Held, request: &Request, work: &Work, route: &Route, outcome: &Outcome) {
         let succeeded = outcome.error.is_none();
         let sets_tracking =
             |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if super::tracking::is_wish(name));
@@ -81,7 +81,7 @@ impl Session {
             }
         }
         if self.identity.consistency != config::Consistency::None {
-            self.learn_writes(held, work, outcome);
+            self.learn_writes(held, work, route, outcome);
         }
         self.show_pins(self.pins.bits());
         held.lease.origin.state = self.state.clone();

@@ -319,6 +319,59 @@ pub async fn check_no_way_back(family: Family) {
     delay(servers, family, &[0, 0]).await;
 }
 
+/// What others wrote and a session has read on the primary is not gone when its next read could go to a replica.
+pub async fn check_seen_on_primary(family: Family) {
+    let servers = failing(family).await;
+    let servers: &'static Replication = &servers;
+    delay(servers, family, &[0, 0]).await;
+    table(servers, "seen").await;
+    let front = Front::start(servers, |_| {}).await;
+    delay(servers, family, &[1, 1]).await;
+    front.knows(2).await;
+    let (mut other, mut reader) = (front.client().await, front.client().await);
+    let read = "SELECT v FROM seen WHERE id = 1";
+    let ways: [&[&str]; 4] = [&["BEGIN", read, "COMMIT"], &["BEGIN", read, "ROLLBACK"], &["FOR UPDATE"], &["HINT"]];
+    for (way, steps) in (1..).zip(ways.iter().cycle().take(12)) {
+        all(&mut other, &format!("UPDATE seen SET v = {way} WHERE id = 1")).await;
+        match steps {
+            ["FOR UPDATE"] => assert_eq!(value(&mut reader, &format!("{read} FOR UPDATE")).await, way.to_string()),
+            ["HINT"] => {
+                assert_eq!(value(&mut reader, &format!("/* sqluice: primary */ {read}")).await, way.to_string());
+            }
+            steps => {
+                for step in *steps {
+                    all(&mut reader, step).await;
+                }
+            }
+        }
+        // More than once: the position of what was seen is told meanwhile.
+        for _ in 0..20 {
+            assert_eq!(value(&mut reader, read).await, way.to_string(), "after {steps:?}");
+        }
+    }
+    assert!(routed(&front.metrics().await, "earlier_read") > 0.0);
+    // When the replicas have it, they serve again.
+    let before = replica_reads(&front.metrics().await);
+    let until = Instant::now() + Duration::from_secs(10);
+    while replica_reads(&front.metrics().await) - before < 100.0 {
+        assert!(Instant::now() < until, "no replica serves the session again");
+        all(&mut reader, read).await;
+    }
+    delay(servers, family, &[0, 0]).await;
+}
+
+#[tokio::test]
+async fn what_was_seen_on_the_primary_stays() {
+    check_seen_on_primary(Family::MariaDb).await;
+}
+
+#[tokio::test]
+async fn mysql_what_was_seen_on_the_primary_stays() {
+    if has_mysql() {
+        check_seen_on_primary(Family::MySql).await;
+    }
+}
+
 #[tokio::test]
 async fn delayed_replicas_are_not_asked_too_early() {
     check_delayed(Family::MariaDb).await;

@@ -1,0 +1,186 @@
+//! The kinds of work that are counted.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use lab::{APP_DATABASE, APP_PASSWORD, APP_USER};
+use net::Address;
+use net::client::Target;
+use net::query::{self, Client, Limits, Parameter, Statement};
+use wire::auth::Credential;
+use wire::handshake::client::LoginRequest;
+
+/// Longest wait for anything through a program that callgrind slows down.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Rows of the table.
+const ROWS: u32 = 1000;
+/// Rows of a result of many rows.
+const MANY: u32 = 100;
+
+/// One kind of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// SELECT by the primary key, as text.
+    PointSelect,
+    /// The same, prepared.
+    Execute,
+    /// A result of [`MANY`] rows.
+    Rows,
+    /// A change of a session variable.
+    Set,
+    /// The point select of two sessions of different state that take turns on one connection.
+    FixUp,
+    /// BEGIN, a point select, an update by the primary key, COMMIT.
+    Transaction,
+    /// Connect, log in, one point select, leave.
+    Connect,
+}
+
+/// A kind with its name and how often it is done.
+#[derive(Debug)]
+pub struct Load {
+    /// Which.
+    pub kind: Kind,
+    /// Its name.
+    pub name: &'static str,
+    /// What one piece of it is, in a few words.
+    pub what: &'static str,
+    /// How many pieces are counted.
+    pub times: u32,
+}
+
+/// All kinds.
+pub const LOADS: [Load; 7] = [
+    load(Kind::PointSelect, "point_select", "SELECT of a row by its key, as text, on a replica", 4000),
+    load(Kind::Execute, "execute", "the same, prepared", 4000),
+    load(Kind::Rows, "rows", "SELECT of 100 rows (13 kB)", 2000),
+    load(Kind::Set, "set", "SET of a session variable", 2000),
+    load(Kind::FixUp, "fix_up", "the SELECT of a row, behind a session of another state", 2000),
+    load(Kind::Transaction, "transaction", "BEGIN, SELECT, UPDATE, COMMIT", 1000),
+    load(Kind::Connect, "connect", "connect, log in, SELECT of a row, leave", 300),
+];
+
+const fn load(kind: Kind, name: &'static str, what: &'static str, times: u32) -> Load {
+    Load { kind, name, what, times }
+}
+
+/// Makes and fills the table: rows as those of sysbench.
+pub fn tables() -> String {
+    let digits = |length: usize| format!("RPAD('', {length}, CONCAT(LPAD(seq * 7919, 11, '0'), '-'))");
+    format!(
+        "CREATE TABLE {APP_DATABASE}.sbtest1 (id INT NOT NULL PRIMARY KEY, k INT NOT NULL, c CHAR(120) NOT NULL, \
+         pad CHAR(60) NOT NULL, KEY k_1 (k));\n\
+         INSERT INTO {APP_DATABASE}.sbtest1 SELECT seq, seq, {}, {} FROM {APP_DATABASE}.seq_1_to_{ROWS};\n",
+        digits(119),
+        digits(59),
+    )
+}
+
+/// The clients of a load; each connects when it is needed.
+#[derive(Debug)]
+pub struct Clients {
+    target: Target,
+    open: Vec<(Client, Option<Statement>)>,
+    /// Which row is next.
+    row: u32,
+}
+
+impl Clients {
+    /// None yet.
+    pub fn new(address: Address) -> Clients {
+        Clients { target: Target::plain(address, LIMIT), open: Vec::new(), row: 0 }
+    }
+
+    /// Does a piece of work this many times, one after the other.
+    ///
+    /// # Errors
+    /// A connection is lost, or a statement fails.
+    pub async fn run(&mut self, kind: Kind, times: u32) -> anyhow::Result<()> {
+        for turn in 0..times {
+            self.row = self.row % ROWS + 1;
+            let id = self.row;
+            match kind {
+                Kind::PointSelect => self.point_select(0, id).await?,
+                Kind::Execute => self.execute(id).await?,
+                Kind::Rows => {
+                    let from = id.min(ROWS - MANY + 1);
+                    let sql = format!("SELECT c FROM sbtest1 WHERE id BETWEEN {from} AND {}", from + MANY - 1);
+                    self.rows(0, &sql, MANY as usize).await?;
+                }
+                Kind::Set => self.change(0, &format!("SET SESSION sort_buffer_size = {}", 65_536 + id)).await?,
+                Kind::FixUp => self.fix_up(turn, id).await?,
+                Kind::Transaction => {
+                    self.change(0, "BEGIN").await?;
+                    self.point_select(0, id).await?;
+                    self.change(0, &format!("UPDATE sbtest1 SET k = k + 1 WHERE id = {id}")).await?;
+                    self.change(0, "COMMIT").await?;
+                }
+                Kind::Connect => {
+                    self.point_select(0, id).await?;
+                    self.leave().await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends all clients.
+    ///
+    /// # Errors
+    /// A connection was lost.
+    pub async fn leave(&mut self) -> anyhow::Result<()> {
+        for (client, _) in self.open.drain(..) {
+            client.quit().await?;
+        }
+        Ok(())
+    }
+
+    async fn client(&mut self, index: usize) -> anyhow::Result<&mut (Client, Option<Statement>)> {
+        while self.open.len() <= index {
+            let limits = Limits { timeout: LIMIT, ..Limits::default() };
+            self.open.push((Client::connect(&self.target, login(), limits).await?, None));
+        }
+        self.open.get_mut(index).context("no such client")
+    }
+
+    async fn point_select(&mut self, index: usize, id: u32) -> anyhow::Result<()> {
+        self.rows(index, &format!("SELECT c FROM sbtest1 WHERE id={id}"), 1).await
+    }
+
+    async fn rows(&mut self, index: usize, sql: &str, rows: usize) -> anyhow::Result<()> {
+        let results = self.client(index).await?.0.query(sql).await?;
+        anyhow::ensure!(results.len() == 1 && results[0].rows.len() == rows, "{sql} gave something else");
+        Ok(())
+    }
+
+    async fn change(&mut self, index: usize, sql: &str) -> anyhow::Result<()> {
+        self.client(index).await?.0.query(sql).await?;
+        Ok(())
+    }
+
+    async fn execute(&mut self, id: u32) -> anyhow::Result<()> {
+        let (client, prepared) = self.client(0).await?;
+        let statement = match prepared {
+            Some(statement) => *statement,
+            None => *prepared.insert(client.prepare("SELECT c FROM sbtest1 WHERE id=?").await?),
+        };
+        let results = client.execute(&statement, &[Parameter::Int(i64::from(id))]).await?;
+        anyhow::ensure!(results.len() == 1 && results[0].rows.len() == 1, "the execution gave something else");
+        Ok(())
+    }
+
+    async fn fix_up(&mut self, turn: u32, id: u32) -> anyhow::Result<()> {
+        for (index, zone) in ["+01:00", "+02:00"].into_iter().enumerate() {
+            if self.open.len() <= index {
+                self.change(index, &format!("SET time_zone = '{zone}', sql_mode = 'ANSI', @tenant = {index}")).await?;
+            }
+        }
+        self.point_select((turn % 2) as usize, id).await
+    }
+}
+
+fn login() -> LoginRequest {
+    let mut login = query::login(APP_USER, Credential::password(APP_PASSWORD));
+    login.schema = Some(APP_DATABASE.into());
+    login
+}

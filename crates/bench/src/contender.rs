@@ -1,0 +1,188 @@
+//! Who is measured.
+
+mod haproxy;
+mod maxscale;
+mod proxysql;
+mod router;
+mod sqluice;
+
+use std::io::Read as _;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use tempfile::TempDir;
+
+use crate::plan::OTHER_FILES;
+use crate::process::Daemon;
+use crate::world::World;
+
+pub(crate) use sqluice::Build;
+
+/// Longest that a proxy may take to serve its first client.
+const READY_LIMIT: Duration = Duration::from_secs(30);
+/// How often a port that somebody else took in between is replaced.
+const PORT_TRIES: usize = 5;
+
+/// What stands between the load and the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Nothing.
+    Direct,
+    /// HAProxy in TCP mode: reads no SQL, one connection to the server for each client.
+    HaProxy,
+    /// A build of Sqluice.
+    Sqluice(Build),
+    /// ProxySQL, this program.
+    ProxySql(PathBuf),
+    /// MaxScale, this program.
+    MaxScale(PathBuf),
+    /// MySQL Router, this program.
+    Router(PathBuf),
+}
+
+impl Kind {
+    /// Its name in tables.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Kind::Direct => "direct".to_owned(),
+            Kind::HaProxy => "haproxy".to_owned(),
+            Kind::Sqluice(build) => build.name.clone(),
+            Kind::ProxySql(_) => "proxysql".to_owned(),
+            Kind::MaxScale(_) => "maxscale".to_owned(),
+            Kind::Router(_) => "mysqlrouter".to_owned(),
+        }
+    }
+
+    /// Many clients can share few connections to a server.
+    pub(crate) fn multiplexes(&self) -> bool {
+        !matches!(self, Kind::Direct | Kind::HaProxy)
+    }
+
+    /// Most clients that it can have when each process may have so many open files.
+    pub(crate) fn clients_max(&self, files: u64) -> u64 {
+        match self {
+            // A connection to the server for each client.
+            Kind::HaProxy => files.saturating_sub(OTHER_FILES) / 2,
+            _ => files.saturating_sub(OTHER_FILES),
+        }
+    }
+
+    /// Which version it is, in its own words.
+    pub(crate) fn version(&self) -> Option<String> {
+        let (program, argument) = match self {
+            Kind::Direct => return None,
+            Kind::HaProxy => (haproxy::program(), "-v"),
+            Kind::Sqluice(build) => (build.program.clone(), "--version"),
+            Kind::ProxySql(program) | Kind::MaxScale(program) | Kind::Router(program) => (program.clone(), "--version"),
+        };
+        let output = Command::new(program).arg(argument).output().ok()?;
+        String::from_utf8_lossy(&output.stdout).lines().next().map(|line| line.trim().to_owned())
+    }
+}
+
+/// How proxies are set up for a load. All get the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    /// Threads that do the work.
+    pub(crate) workers: usize,
+    /// Most connections to one server, for those that share them; `None` is the proxy's own default.
+    pub(crate) server_connections: Option<u32>,
+    /// Clients speak TLS, and proxies speak it with the server.
+    pub(crate) tls: bool,
+    /// Open files that each process may have.
+    pub(crate) files: u64,
+}
+
+/// A contender that serves.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) kind: Kind,
+    /// Where clients connect.
+    pub(crate) address: SocketAddr,
+    /// The proxy; the server without one has none.
+    pub(crate) daemon: Option<Daemon>,
+}
+
+impl Running {
+    /// Starts a contender in front of the servers.
+    ///
+    /// # Errors
+    /// The program is missing or does not serve; its log is in the error.
+    pub(crate) fn start(kind: &Kind, world: &World, setup: &Setup) -> anyhow::Result<Running> {
+        let name = kind.name();
+        let start = || match kind {
+            Kind::Direct => Ok((world.primary(), None)),
+            Kind::HaProxy => on_free_port(|port| haproxy::start(world, setup, port)),
+            Kind::Sqluice(build) => sqluice::start(build, world, setup),
+            Kind::ProxySql(program) => on_free_port(|port| proxysql::start(program, world, setup, port)),
+            Kind::MaxScale(program) => on_free_port(|port| maxscale::start(program, world, setup, port)),
+            Kind::Router(program) => on_free_port(|port| router::start(program, world, setup, port)),
+        };
+        let (address, daemon) = start().with_context(|| format!("{name} does not start"))?;
+        Ok(Running { kind: kind.clone(), address, daemon })
+    }
+
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.daemon.as_ref().map(Daemon::pid)
+    }
+}
+
+type Started = (SocketAddr, Option<Daemon>);
+
+/// Starts a proxy that must be told its port; another process may take that in between.
+fn on_free_port(start: impl Fn(u16) -> anyhow::Result<Daemon>) -> anyhow::Result<Started> {
+    let mut last = None;
+    for _ in 0..PORT_TRIES {
+        let port = free_port()?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let mut daemon = start(port)?;
+        match daemon.wait(READY_LIMIT, |_| greets(address).then_some(())) {
+            Ok(()) => return Ok((address, Some(daemon))),
+            Err(error) if error.to_string().to_lowercase().contains("address") => last = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last.unwrap_or_else(|| anyhow::anyhow!("no free port was found")))
+}
+
+/// A port that nobody listens on just now.
+fn free_port() -> anyhow::Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("there is no free port")?;
+    Ok(listener.local_addr()?.port())
+}
+
+/// Whether somebody listens there and sends a server's greeting.
+fn greets(address: SocketAddr) -> bool {
+    let greeting = || -> std::io::Result<u8> {
+        let mut socket = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
+        socket.set_read_timeout(Some(Duration::from_secs(2)))?;
+        let mut head = [0; 5];
+        socket.read_exact(&mut head)?;
+        Ok(head[4])
+    };
+    // Version 10 of the protocol; an error packet would begin with 0xff.
+    greeting().is_ok_and(|first| first == 10)
+}
+
+/// A folder for a proxy's files.
+fn folder() -> anyhow::Result<TempDir> {
+    TempDir::with_prefix("sqluice-bench-").context("cannot make a temporary folder")
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The program that an environment variable names.
+pub(crate) fn program_of(variable: &str) -> anyhow::Result<Option<PathBuf>> {
+    match std::env::var_os(variable).filter(|value| !value.is_empty()) {
+        None => Ok(None),
+        Some(value) => match std::fs::canonicalize(&value) {
+            Ok(path) if path.is_file() => Ok(Some(path)),
+            _ => bail!("{variable} names {}, which is not a program", Path::new(&value).display()),
+        },
+    }
+}

@@ -1,0 +1,120 @@
+//! Sqluice.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+use std::str::FromStr;
+
+use anyhow::{Context as _, bail};
+
+use super::{READY_LIMIT, Setup, Started, folder, greets, write};
+use crate::process::Daemon;
+use crate::world::World;
+
+/// A build of Sqluice, with what its configuration has beside the usual.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Build {
+    /// Its name in tables.
+    pub(crate) name: String,
+    /// The program.
+    pub(crate) program: PathBuf,
+    /// Keys with their section, such as `proxy.workers`, and their values as TOML.
+    pub(crate) settings: Vec<(String, String)>,
+}
+
+impl FromStr for Build {
+    type Err = anyhow::Error;
+
+    /// `NAME=PROGRAM[,KEY=VALUE…]`, or `PROGRAM` alone.
+    fn from_str(text: &str) -> anyhow::Result<Build> {
+        let mut parts = text.split(',');
+        let first = parts.next().unwrap_or_default();
+        let (name, program) = first.split_once('=').unwrap_or(("sqluice", first));
+        let setting = |part: &str| {
+            let (key, value) = part.split_once('=').with_context(|| format!("'{part}' is not KEY=VALUE"))?;
+            if !key.contains('.') {
+                bail!("'{key}' has no section; write it like proxy.workers=2");
+            }
+            Ok((key.trim().to_owned(), value.trim().to_owned()))
+        };
+        let settings = parts.map(setting).collect::<anyhow::Result<_>>()?;
+        let program = std::fs::canonicalize(program).with_context(|| format!("there is no program {program}"))?;
+        Ok(Build { name: name.to_owned(), program, settings })
+    }
+}
+
+pub(super) fn start(build: &Build, world: &World, setup: &Setup) -> anyhow::Result<Started> {
+    let folder = folder()?;
+    let (config, ready) = (folder.path().join("sqluice.toml"), folder.path().join("ready"));
+    write(&config, &text(build, world, setup))?;
+    std::fs::set_permissions(&config, std::fs::Permissions::from_mode(0o600))?;
+    let mut command = Command::new(&build.program);
+    command.args(["run", "--config"]).arg(&config).arg("--ready-file").arg(&ready);
+    let mut daemon = Daemon::start(command, folder)?;
+    let address = daemon.wait(READY_LIMIT, |_| {
+        let told = std::fs::read_to_string(&ready).ok()?;
+        told.lines().find_map(|line| line.strip_prefix("app ")?.parse().ok())
+    })?;
+    // It lets clients in when it knows the servers.
+    daemon.wait(READY_LIMIT, |_| greets(address).then_some(()))?;
+    Ok((address, Some(daemon)))
+}
+
+/// The configuration: defaults, read/write split, session consistency, metrics; and room for many clients.
+fn text(build: &Build, world: &World, setup: &Setup) -> String {
+    let mut sections: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    let mut set = |key: &str, value: String| {
+        let (section, name) = key.rsplit_once('.').unwrap_or(("proxy", key));
+        sections.entry(section.to_owned()).or_default().insert(name.to_owned(), value);
+    };
+    let quoted = |text: &str| format!("\"{text}\"");
+    set("proxy.workers", setup.workers.to_string());
+    set("admin.address", quoted("127.0.0.1:0"));
+    set("cluster.main.kind", quoted("replication"));
+    set("cluster.main.slow_start_s", "0".to_owned());
+    for (index, address) in world.addresses().iter().enumerate() {
+        set(&format!("cluster.main.servers.db{}.address", index + 1), quoted(&address.to_string()));
+    }
+    set("cluster.main.monitor.user", quoted(lab::MONITOR_USER));
+    set("cluster.main.monitor.password", quoted(lab::MONITOR_PASSWORD));
+    if let Some(connections) = setup.server_connections {
+        set("cluster.main.pool.max_connections_per_server", connections.to_string());
+    }
+    let tls = if setup.tls { "required" } else { "disabled" };
+    set("cluster.main.tls.mode", quoted(tls));
+    set("listener.app.address", quoted("127.0.0.1:0"));
+    set("listener.app.cluster", quoted("main"));
+    set("listener.app.max_sessions", "30000".to_owned());
+    for (key, value) in &build.settings {
+        set(key, value.clone());
+    }
+    let mut text = String::new();
+    for (section, keys) in &sections {
+        let _ = writeln!(text, "[{section}]");
+        for (key, value) in keys {
+            let _ = writeln!(text, "{key} = {value}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn builds_are_named_and_set() {
+        let program = std::env::current_exe().unwrap();
+        let text = format!("b={},proxy.busy_us=50,cluster.main.pool.min_idle=4", program.display());
+        let build: Build = text.parse().unwrap();
+        assert_eq!(build.name, "b");
+        assert_eq!(build.settings[1], ("cluster.main.pool.min_idle".to_owned(), "4".to_owned()));
+        let plain: Build = program.display().to_string().parse().unwrap();
+        assert_eq!((plain.name.as_str(), plain.settings.len()), ("sqluice", 0));
+        assert!("a=/no/such/program".parse::<Build>().unwrap_err().to_string().contains("/no/such/program"));
+        let error = format!("a={},workers=2", program.display()).parse::<Build>().unwrap_err();
+        assert!(error.to_string().contains("section"), "{error}");
+    }
+}

@@ -1,0 +1,298 @@
+//! A load of our own, for what sysbench and mysqlslap cannot do: thousands of clients, percentiles, clients that connect
+//! for each query, large rows, TLS with any proxy.
+
+mod caller;
+
+use std::net::SocketAddr;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow, bail};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::LocalSet;
+
+use crate::figures::Latency;
+use crate::histogram::Histogram;
+use crate::stop;
+use caller::{Caller, Door};
+
+/// Clients of a thread that log in at a time.
+const LOGINS_AT_A_TIME: usize = 64;
+/// Longest time until all clients are there.
+const CONNECT_LIMIT: Duration = Duration::from_secs(180);
+/// Longest time that a query may take beyond the end of the measurement.
+const LAST_LIMIT: Duration = Duration::from_secs(30);
+/// How often threads look for signals.
+const POLL: Duration = Duration::from_millis(50);
+
+/// What clients ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Query {
+    /// A row of sysbench's tables, by its key.
+    Point,
+    /// Rows of a megabyte each.
+    Large,
+}
+
+/// What clients do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Work {
+    /// How many there are.
+    pub(crate) clients: u32,
+    /// On how many threads.
+    pub(crate) threads: u32,
+    /// Not measured: until all have their place in the queue.
+    pub(crate) warm_up: Duration,
+    /// Measured; zero if clients only ask once and then wait.
+    pub(crate) measured: Duration,
+    /// What they ask for.
+    pub(crate) query: Query,
+    /// They connect for each query.
+    pub(crate) reconnect: bool,
+    /// They speak TLS, without resuming sessions.
+    pub(crate) tls: bool,
+}
+
+/// What was seen.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outcome {
+    /// Queries that ended in the measured time.
+    pub(crate) queries: u64,
+    /// Errors of clients. Each ends its client.
+    pub(crate) errors: u64,
+    /// One of them.
+    pub(crate) error: Option<String>,
+    /// Bytes of replies in the measured time.
+    pub(crate) bytes: u64,
+    /// Nanoseconds of each query (with its connection, where each has one) that began in the measured time.
+    latencies: Histogram,
+}
+
+impl Outcome {
+    fn add(&mut self, other: Outcome) {
+        self.queries += other.queries;
+        self.errors += other.errors;
+        self.bytes += other.bytes;
+        self.error = self.error.take().or(other.error);
+        self.latencies.add(&other.latencies);
+    }
+
+    /// Percentiles; `None` when nothing was measured.
+    pub(crate) fn latency(&self) -> Option<Latency> {
+        let us = |share| self.latencies.per_mille(share).map(|ns| ns as f64 / 1e3);
+        Some(Latency { p50_us: us(500)?, p99_us: us(990)?, p999_us: us(999)? })
+    }
+}
+
+/// When it is measured.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    begin: Instant,
+    end: Instant,
+}
+
+/// What a thread tells.
+enum News {
+    /// All of its clients are there.
+    Ready,
+    /// It is over.
+    Over(anyhow::Result<Outcome>),
+}
+
+impl Work {
+    /// Runs it. `on_begin` and `on_end` are called when the measured time begins and ends; clients are there at both.
+    ///
+    /// # Errors
+    /// Clients cannot connect, or a signal asked for an end.
+    pub(crate) fn run(
+        &self,
+        address: SocketAddr,
+        on_begin: impl FnOnce() -> anyhow::Result<()>,
+        on_end: impl FnOnce() -> anyhow::Result<()>,
+    ) -> anyhow::Result<Outcome> {
+        let threads = self.threads.clamp(1, self.clients.max(1));
+        let (window, windows) = watch::channel(None);
+        let (news, heard) = mpsc::channel();
+        thread::scope(|scope| {
+            for number in 0..threads {
+                let clients = self.clients / threads + u32::from(number < self.clients % threads);
+                let (windows, news) = (windows.clone(), news.clone());
+                scope.spawn(move || {
+                    let outcome = self.one_thread(address, clients, number, windows, &news);
+                    // Nobody listens any more when another thread has failed.
+                    let _ = news.send(News::Over(outcome));
+                });
+            }
+            drop((windows, news));
+            let outcome = self.watch(threads, &window, &heard, on_begin, on_end);
+            // Threads that still wait are let go.
+            drop(window);
+            outcome
+        })
+    }
+
+    fn watch(
+        &self,
+        threads: u32,
+        window: &watch::Sender<Option<Window>>,
+        heard: &mpsc::Receiver<News>,
+        on_begin: impl FnOnce() -> anyhow::Result<()>,
+        on_end: impl FnOnce() -> anyhow::Result<()>,
+    ) -> anyhow::Result<Outcome> {
+        let mut ready = 0;
+        let deadline = Instant::now() + CONNECT_LIMIT;
+        while ready < threads {
+            stop::check()?;
+            match heard.recv_timeout(POLL) {
+                Ok(News::Ready) => ready += 1,
+                Ok(News::Over(outcome)) => {
+                    bail!("clients ended early: {}", outcome.err().unwrap_or_else(|| anyhow!("?")))
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
+                Err(error) => bail!("{} clients were not there after {CONNECT_LIMIT:?}: {error}", self.clients),
+            }
+        }
+        let begin = Instant::now() + self.warm_up;
+        let end = begin + self.measured;
+        if !self.measured.is_zero() {
+            window.send_replace(Some(Window { begin, end }));
+        }
+        wait_until(begin)?;
+        on_begin()?;
+        wait_until(end)?;
+        on_end()?;
+        window.send_replace(Some(Window { begin, end }));
+        let mut sum = Outcome::default();
+        for _ in 0..threads {
+            match heard.recv_timeout(LAST_LIMIT + CONNECT_LIMIT) {
+                Ok(News::Over(outcome)) => sum.add(outcome?),
+                Ok(News::Ready) => {}
+                Err(error) => bail!("a thread of clients did not end: {error}"),
+            }
+        }
+        Ok(sum)
+    }
+
+    fn one_thread(
+        &self,
+        address: SocketAddr,
+        clients: u32,
+        number: u32,
+        windows: watch::Receiver<Option<Window>>,
+        news: &mpsc::Sender<News>,
+    ) -> anyhow::Result<Outcome> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+        let local = LocalSet::new();
+        let result = local.block_on(&runtime, self.all_clients(address, clients, number, windows, news));
+        drop(local);
+        runtime.shutdown_background();
+        result
+    }
+
+    async fn all_clients(
+        &self,
+        address: SocketAddr,
+        clients: u32,
+        number: u32,
+        windows: watch::Receiver<Option<Window>>,
+        news: &mpsc::Sender<News>,
+    ) -> anyhow::Result<Outcome> {
+        let logins = std::rc::Rc::new(Semaphore::new(LOGINS_AT_A_TIME));
+        let door = std::rc::Rc::new(Door::new(address, self.tls));
+        let mut connecting = tokio::task::JoinSet::new();
+        for client in 0..clients {
+            let (logins, door, query) = (logins.clone(), door.clone(), self.query);
+            let seed = u64::from(number) << 32 | u64::from(client);
+            connecting.spawn_local(async move {
+                let _place = logins.acquire().await?;
+                let mut caller = Caller::connect(&door, query, seed).await?;
+                // Each has been served once: what a proxy makes at the first query is there.
+                caller.ask().await?;
+                anyhow::Ok(caller)
+            });
+        }
+        let mut callers = Vec::new();
+        while let Some(joined) = connecting.join_next().await {
+            stop::check()?;
+            callers.push(joined??);
+        }
+        news.send(News::Ready).context("the measurement is over")?;
+        let mut asking = tokio::task::JoinSet::new();
+        for caller in callers {
+            let (windows, door, reconnect) = (windows.clone(), door.clone(), self.reconnect);
+            asking.spawn_local(async move { one_client(caller, &door, reconnect, windows).await });
+        }
+        let mut sum = Outcome::default();
+        let end = async {
+            let mut windows = windows.clone();
+            let window = windows.wait_for(Option::is_some).await.map(|window| *window);
+            let end = window.ok().flatten().map_or_else(Instant::now, |window| window.end);
+            tokio::time::sleep_until((end + LAST_LIMIT).into()).await;
+        };
+        let all = async {
+            while let Some(joined) = asking.join_next().await {
+                sum.add(joined?);
+            }
+            anyhow::Ok(())
+        };
+        tokio::select! {
+            done = all => done?,
+            () = end => bail!("queries were not answered {LAST_LIMIT:?} after the end"),
+        }
+        Ok(sum)
+    }
+}
+
+/// A client asks again as soon as it has its answer, until the time is over.
+async fn one_client(
+    mut caller: Caller,
+    door: &Door,
+    reconnect: bool,
+    mut windows: watch::Receiver<Option<Window>>,
+) -> Outcome {
+    let mut outcome = Outcome::default();
+    let Ok(Some(window)) = windows.wait_for(Option::is_some).await.map(|window| *window) else { return outcome };
+    loop {
+        let begin = Instant::now();
+        if begin >= window.end || stop::is_asked() {
+            return outcome;
+        }
+        match ask(&mut caller, door, reconnect).await {
+            Ok(bytes) => {
+                let end = Instant::now();
+                if begin >= window.begin {
+                    let ns = u64::try_from((end - begin).as_nanos()).unwrap_or(u64::MAX);
+                    outcome.latencies.record(ns);
+                }
+                if end >= window.begin && end <= window.end {
+                    outcome.queries += 1;
+                    outcome.bytes += bytes as u64;
+                }
+            }
+            Err(error) => {
+                outcome.errors += 1;
+                outcome.error = Some(format!("{error:#}"));
+                return outcome;
+            }
+        }
+    }
+}
+
+async fn ask(caller: &mut Caller, door: &Door, reconnect: bool) -> anyhow::Result<usize> {
+    if reconnect {
+        caller.connect_again(door).await?;
+    }
+    caller.ask().await
+}
+
+fn wait_until(time: Instant) -> anyhow::Result<()> {
+    loop {
+        stop::check()?;
+        let left = time.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        thread::sleep(left.min(POLL));
+    }
+}

@@ -1,0 +1,137 @@
+//! One client, lean: it reads no rows, only where a reply ends.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use lab::{APP_PASSWORD, APP_USER};
+use net::Stream;
+use net::client::{Connected, Target};
+use net::tls::{ClientTls, ClientTlsOptions, TlsMode};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use wire::auth::Credential;
+use wire::exchange::{Advance, Event, Exchange, Expect};
+use wire::{Capabilities, command, packet};
+
+use super::Query;
+use crate::sysbench::{TABLE_ROWS, TABLES};
+use crate::world::{DATABASE, LARGE_TABLE};
+
+/// Longest wait for a connection: thousands come at a time.
+const CONNECT_LIMIT: Duration = Duration::from_secs(60);
+/// Read at once: thousands of clients must not take gigabytes here, and large rows not thousands of calls.
+const READ_BYTES: usize = 512;
+const READ_BYTES_LARGE: usize = 256 * 1024;
+
+/// Where clients go in.
+pub(super) struct Door {
+    address: SocketAddr,
+    tls: bool,
+}
+
+impl Door {
+    pub(super) fn new(address: SocketAddr, tls: bool) -> Door {
+        Door { address, tls }
+    }
+
+    async fn open(&self) -> anyhow::Result<Connected> {
+        // Made anew each time: clients are programs of their own, which cannot resume one another's sessions.
+        let options = ClientTlsOptions { mode: TlsMode::Required, ..ClientTlsOptions::default() };
+        let tls = if self.tls { ClientTls::new(&options)? } else { ClientTls::disabled() };
+        let address = self.address.to_string().parse().context("an address")?;
+        let target = Target { tls, ..Target::plain(address, CONNECT_LIMIT) };
+        let mut login = net::query::login(APP_USER, Credential::password(APP_PASSWORD));
+        login.schema = Some(DATABASE.into());
+        Ok(net::client::connect(&target, login).await?)
+    }
+}
+
+/// A connection and what it asks.
+pub(super) struct Caller {
+    stream: Stream,
+    capabilities: Capabilities,
+    query: Query,
+    random: u64,
+    request: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+impl Caller {
+    pub(super) async fn connect(door: &Door, query: Query, seed: u64) -> anyhow::Result<Caller> {
+        let Connected { stream, capabilities, .. } = door.open().await?;
+        let bytes = if query == Query::Large { READ_BYTES_LARGE } else { READ_BYTES };
+        // Marsaglia's xorshift must not begin with 0.
+        let random = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        Ok(Caller { stream, capabilities, query, random, request: Vec::new(), buffer: Vec::with_capacity(bytes) })
+    }
+
+    /// Says good-bye, and comes again.
+    pub(super) async fn connect_again(&mut self, door: &Door) -> anyhow::Result<()> {
+        self.request.clear();
+        packet::append(&mut self.request, 0, &[command::Command::Quit.byte()]);
+        self.stream.write_all(&self.request).await?;
+        self.stream.flush().await?;
+        let Connected { stream, capabilities, .. } = door.open().await?;
+        (self.stream, self.capabilities) = (stream, capabilities);
+        Ok(())
+    }
+
+    /// Asks once and reads the whole reply; gives its bytes.
+    pub(super) async fn ask(&mut self) -> anyhow::Result<usize> {
+        self.write_request();
+        self.stream.write_all(&self.request).await?;
+        self.stream.flush().await?;
+        let mut exchange = Exchange::new(Expect::Results, self.capabilities);
+        self.buffer.clear();
+        let (mut bytes, mut needs) = (0, 1);
+        loop {
+            while self.buffer.len() < needs {
+                match self.stream.read_buf(&mut self.buffer).await? {
+                    0 => bail!("the connection was closed"),
+                    read => bytes += read,
+                }
+            }
+            let mut taken = 0;
+            loop {
+                match exchange.advance(self.buffer.get(taken..).unwrap_or_default())? {
+                    Advance::Pass(passed) => taken += passed,
+                    Advance::Packet(packet) => {
+                        taken += packet.taken;
+                        if let Event::Error(error) = packet.event {
+                            bail!("{} {}", error.code, String::from_utf8_lossy(error.message));
+                        }
+                        if packet.over {
+                            return Ok(bytes);
+                        }
+                    }
+                    Advance::Needs(bytes) => {
+                        needs = bytes;
+                        break;
+                    }
+                }
+            }
+            self.buffer.drain(..taken);
+        }
+    }
+
+    fn write_request(&mut self) {
+        use std::io::Write as _;
+        self.request.clear();
+        let begun = packet::begin(&mut self.request);
+        command::begin_query(&mut self.request, self.capabilities);
+        // Writing to memory does not fail.
+        let _ = match self.query {
+            Query::Large => write!(self.request, "SELECT data FROM {LARGE_TABLE}"),
+            Query::Point => {
+                self.random ^= self.random << 13;
+                self.random ^= self.random >> 7;
+                self.random ^= self.random << 17;
+                // The high bits are the better ones.
+                let number = self.random >> 16;
+                let (table, id) = (1 + number % u64::from(TABLES), 1 + (number >> 8) % u64::from(TABLE_ROWS));
+                write!(self.request, "SELECT c FROM sbtest{table} WHERE id={id}")
+            }
+        };
+        begun.end(&mut self.request, 0);
+    }
+}

@@ -1,0 +1,118 @@
+//! The loads by name: what they are about, and what is shown of them.
+
+use crate::figures::Figure;
+
+/// A load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Load {
+    /// One row by its primary key, by sysbench.
+    Point,
+    /// sysbench's reads, without transactions so that they may be split.
+    ReadOnly,
+    /// sysbench's transactions of reads and writes.
+    ReadWrite,
+    /// sysbench point selects with 1 to 128 threads.
+    Threads,
+    /// mysqlslap, `SELECT 1111` with 1 to 128 clients.
+    Mysqlslap,
+    /// One client: what a proxy adds to each query.
+    Latency,
+    /// Clients that connect for each query, with TLS and without.
+    Connect,
+    /// Point selects with TLS and without.
+    Tls,
+    /// Rows of one megabyte.
+    Large,
+    /// 10,000 clients on 40 connections to the server.
+    Tail,
+    /// 20,000 clients that are there and ask nothing.
+    Idle,
+    /// Point selects through 0, 10 and 1,000 rules.
+    Rules,
+}
+
+impl Load {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Load::Point => "point",
+            Load::ReadOnly => "read_only",
+            Load::ReadWrite => "read_write",
+            Load::Threads => "threads",
+            Load::Mysqlslap => "mysqlslap",
+            Load::Latency => "latency",
+            Load::Connect => "connect",
+            Load::Tls => "tls",
+            Load::Large => "large",
+            Load::Tail => "tail",
+            Load::Idle => "idle",
+            Load::Rules => "rules",
+        }
+    }
+
+    /// What it is about, in a sentence.
+    pub(crate) fn about(self) -> &'static str {
+        match self {
+            Load::Point => "sysbench `oltp_point_select`: one row by its primary key.",
+            Load::ReadOnly => "sysbench `oltp_read_only` without transactions: 14 reads an event.",
+            Load::ReadWrite => "sysbench `oltp_read_write`: transactions of 20 statements.",
+            Load::Threads => "sysbench `oltp_point_select` with 1 to 128 threads, as text.",
+            Load::Mysqlslap => "mysqlslap, `SELECT 1111` with 1 to 128 clients.",
+            Load::Latency => "One client that asks for one row after the other: what a proxy adds to each query.",
+            Load::Connect => {
+                "Clients that connect, ask for one row and leave, again and again; a query has its login with it."
+            }
+            Load::Tls => {
+                "One row by its primary key, without TLS and with it. HAProxy passes TLS on as it is; the others end it, and \
+                 speak TLS with the server as well."
+            }
+            Load::Large => "16 rows of one megabyte in each reply.",
+            Load::Tail => {
+                "10,000 clients that ask one row after the other, over 40 connections to the server. For comparison 40 \
+                 clients without a proxy. HAProxy cannot share connections."
+            }
+            Load::Idle => "Clients that have asked once and then wait: what each takes of the proxy's memory.",
+            Load::Rules => "Point selects through 0, 10 and 1,000 rules.",
+        }
+    }
+
+    /// Why it cannot be run.
+    pub(crate) fn missing(self) -> Option<&'static str> {
+        (self == Load::Rules).then_some("Sqluice has no query rules yet, so that there is nothing to compare")
+    }
+
+    /// The columns of its table.
+    pub(crate) fn figures(self) -> &'static [Figure] {
+        use Figure::*;
+        match self {
+            Load::Point | Load::Threads | Load::Rules => &[Throughput, Cpu, User, Mean, Added, P99],
+            Load::ReadOnly | Load::ReadWrite | Load::Mysqlslap => &[Throughput, Cpu, User, Mean],
+            Load::Latency => &[P50, AddedP50, Mean, Added, P99, Cpu, User],
+            Load::Connect | Load::Tls => &[Throughput, Cpu, User, P50, P99],
+            Load::Large => &[Bandwidth, CpuMegabyte, PeakMemory],
+            Load::Tail => &[Clients, Throughput, P50, P99, P999, Evenness, Cpu, PeakMemory],
+            Load::Idle => &[Clients, ClientMemory, PeakMemory],
+        }
+    }
+
+    /// What its picture shows.
+    pub(crate) fn pictured(self) -> &'static [Figure] {
+        match self {
+            Load::Latency => &[Figure::P50, Figure::AddedP50],
+            Load::Large => &[Figure::Bandwidth, Figure::CpuMegabyte],
+            Load::Tail => &[Figure::Evenness, Figure::Throughput],
+            Load::Idle => &[Figure::ClientMemory],
+            _ => &[Figure::Throughput, Figure::Cpu],
+        }
+    }
+
+    /// What its rows are told apart by.
+    pub(crate) fn axis(self) -> &'static str {
+        match self {
+            Load::Threads => "threads",
+            Load::Mysqlslap | Load::Latency | Load::Connect | Load::Tls => "clients",
+            Load::Tail | Load::Idle => "load",
+            _ => "connections",
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Sqluice and other proxies side by side, in one run: `./dev bench`, docs/performance.md.
+
+mod cli;
+mod contender;
+mod figures;
+mod generate;
+mod histogram;
+mod load;
+mod machine;
+mod order;
+mod picture;
+mod plan;
+mod process;
+mod run;
+mod slap;
+mod statistics;
+mod stop;
+mod sysbench;
+mod system;
+mod table;
+mod world;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    match cli::run(&cli::Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) if stop::is_asked() => {
+            eprintln!("bench: stopped");
+            ExitCode::from(stop::INTERRUPTED)
+        }
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Runs a load: rounds in which all contenders take their turns.
+
+mod turn;
+
+use anyhow::Context as _;
+
+use crate::contender::{Kind, Running, Setup};
+use crate::figures::{Cell, Figure, Record, Sample};
+use crate::load::Load;
+use crate::machine::{self, Machine};
+use crate::plan::{self, Options, Plan, Point, Work};
+use crate::world::World;
+use crate::{order, stop, sysbench};
+
+/// Runs a load to its end.
+///
+/// # Errors
+/// Something does not start, or a load fails.
+pub(crate) fn run(load: Load, options: &Options, command: &str) -> anyhow::Result<Record> {
+    let plan = plan::plan(load, options)?;
+    progress(&format!("{}: {}", load.name(), load.about()));
+    let world = World::start(plan.needs)?;
+    sysbench::prepare(world.primary()).context("sysbench cannot make its tables")?;
+    world.wait_in_sync()?;
+    let setup = Setup {
+        workers: options.workers,
+        server_connections: plan.server_connections,
+        tls: false,
+        files: options.files,
+    };
+    let cells = Measurement { plan: &plan, world: &world, setup }.run()?;
+    Ok(Record {
+        load: load.name().to_owned(),
+        date: machine::date(),
+        command: command.to_owned(),
+        rounds: plan.rounds,
+        seconds: plan.seconds,
+        workers: options.workers,
+        machine: Machine::here(),
+        versions: versions(&plan, &world),
+        notes: plan.notes,
+        cells,
+    })
+}
+
+fn versions(plan: &Plan, world: &World) -> Vec<(String, String)> {
+    let mut versions = vec![("server".to_owned(), world.version.clone())];
+    versions.extend(plan.contenders.iter().filter_map(|kind| Some((kind.name(), kind.version()?))));
+    versions.extend(machine::says("sysbench", &["--version"]).map(|version| ("sysbench".to_owned(), version)));
+    versions.extend(machine::commit().map(|commit| ("commit".to_owned(), commit)));
+    versions
+}
+
+struct Measurement<'a> {
+    plan: &'a Plan,
+    world: &'a World,
+    setup: Setup,
+}
+
+impl Measurement<'_> {
+    fn run(mut self) -> anyhow::Result<Vec<Cell>> {
+        let mut cells = Vec::new();
+        let mut running: Option<Vec<Running>> = None;
+        for (number, point) in self.plan.points.iter().enumerate() {
+            if self.setup.tls != point.tls {
+                // The old ones end first.
+                running = None;
+                self.setup.tls = point.tls;
+            }
+            let contenders = match (&mut running, &point.work) {
+                (_, Work::Idle(_)) => running.insert(Vec::new()),
+                (Some(there), _) => there,
+                (None, _) => running.insert(self.start_all()?),
+            };
+            cells.extend(self.point(number, point, contenders)?);
+        }
+        Ok(cells)
+    }
+
+    fn start_all(&self) -> anyhow::Result<Vec<Running>> {
+        let start = |kind: &Kind| {
+            stop::check()?;
+            Running::start(kind, self.world, &self.setup)
+        };
+        self.plan.contenders.iter().map(start).collect()
+    }
+
+    /// All rounds of a point.
+    fn point(&self, number: usize, point: &Point, running: &mut [Running]) -> anyhow::Result<Vec<Cell>> {
+        let kinds = &self.plan.contenders;
+        let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); kinds.len()];
+        for round in 0..self.plan.rounds {
+            // Another contender begins each time, at each point.
+            for turn in order::rotated(kinds.len(), round as usize + number) {
+                stop::check()?;
+                let (Some(kind), Some(samples)) = (kinds.get(turn), samples.get_mut(turn)) else { continue };
+                let context = || format!("{} at {} {}", kind.name(), point.group, point.label);
+                let sample = match running.get_mut(turn) {
+                    Some(running) => turn::sample(running, &point.work, self.setup.files),
+                    // Where each turn has a proxy that was just started.
+                    None => Running::start(kind, self.world, &self.setup)
+                        .and_then(|mut fresh| turn::sample(&mut fresh, &point.work, self.setup.files)),
+                };
+                samples.push(sample.with_context(context)?);
+            }
+            self.tell(point, round, &samples);
+        }
+        let cell = |(kind, samples): (&Kind, Vec<Sample>)| Cell {
+            group: point.group.clone(),
+            label: point.label.clone(),
+            contender: kind.name(),
+            samples,
+        };
+        Ok(kinds.iter().zip(samples).map(cell).collect())
+    }
+
+    /// A line of progress for each round.
+    fn tell(&self, point: &Point, round: u32, samples: &[Vec<Sample>]) {
+        let one = |(kind, samples): (&Kind, &Vec<Sample>)| Some(format!("{} {}", kind.name(), short(samples.last()?)));
+        let all: Vec<String> = self.plan.contenders.iter().zip(samples).filter_map(one).collect();
+        let (group, label, rounds) = (&point.group, &point.label, self.plan.rounds);
+        progress(&format!("  {group} {label}, round {}/{rounds}: {}", round + 1, all.join(", ")));
+    }
+}
+
+/// A sample in few words.
+fn short(sample: &Sample) -> String {
+    let mut text = String::new();
+    let mut say = |figure: Figure, unit: &str, decimals: usize| {
+        if let Some(value) = figure.value(sample, None) {
+            text.push_str(&format!("{}{value:.decimals$}{unit}", if text.is_empty() { "" } else { " " }));
+        }
+    };
+    if sample.bytes.is_some() {
+        say(Figure::Bandwidth, " MB/s", 0);
+    } else if sample.queries == 0 {
+        say(Figure::ClientMemory, " KB/client", 1);
+    } else {
+        say(Figure::Throughput, "/s", 0);
+        say(Figure::Cpu, " µs", 1);
+    }
+    if sample.errors > 0 {
+        text.push_str(&format!(" {} errors", sample.errors));
+    }
+    text
+}
+
+/// Progress goes to standard error: standard output has the tables.
+pub(crate) fn progress(line: &str) {
+    eprintln!("{line}");
+}

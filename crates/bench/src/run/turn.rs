@@ -1,0 +1,127 @@
+//! One contender's turn.
+
+use anyhow::bail;
+
+use crate::contender::{Kind, Running};
+use crate::figures::{Growth, Latency, Sample};
+use crate::generate::{self, Query};
+use crate::plan::Work;
+use crate::system::{self, Clocks, Memory, Spent};
+
+/// Clients may have errors (deadlocks are one) up to so many in a thousand queries; more, and nothing was measured.
+const ERRORS_MAX_PER_MILLE: u64 = 20;
+
+/// Does what a point asks for, with the proxy's clocks read around it.
+///
+/// # Errors
+/// The load fails, or too many of its queries do.
+pub(super) fn sample(contender: &mut Running, work: &Work, files: u64) -> anyhow::Result<Sample> {
+    if let Some(daemon) = &mut contender.daemon {
+        daemon.check()?;
+    }
+    let pid = contender.pid();
+    let before = pid.map(system::memory).transpose()?;
+    let mut meter = Meter { pid, begin: None, end: None, memory: None };
+    let mut sample = match work {
+        Work::Sysbench(work) => {
+            let mut begin = None;
+            let report = work.run(
+                contender.address,
+                || {
+                    begin = clocks(pid)?;
+                    Ok(())
+                },
+                || meter.stop(),
+            )?;
+            meter.begin = begin;
+            let events = report.p99_ms.filter(|_| work.is_point());
+            Sample {
+                seconds: report.seconds,
+                clients: work.connections.into(),
+                queries: report.queries,
+                errors: report.errors,
+                latency: None,
+                p99_us: events.map(|ms| ms * 1e3),
+                ..Sample::default()
+            }
+        }
+        Work::Slap(work) => {
+            meter.begin = clocks(pid)?;
+            let seconds = work.run(contender.address)?;
+            meter.stop()?;
+            let (clients, queries) = (work.clients.into(), work.queries.into());
+            Sample { seconds, clients, queries, ..Sample::default() }
+        }
+        Work::Generate(work) => generated(contender, work, &mut meter)?,
+        Work::Crowd { crowd, direct_clients } => {
+            let clients = if contender.kind == Kind::Direct { *direct_clients } else { crowd.clients };
+            generated(contender, &generate::Work { clients, ..*crowd }, &mut meter)?
+        }
+        Work::Idle(work) => {
+            let most = u32::try_from(contender.kind.clients_max(files)).unwrap_or(u32::MAX);
+            let clients = work.clients.min(most);
+            let mut sample = generated(contender, &generate::Work { clients, ..*work }, &mut meter)?;
+            // Nothing is asked in the measured time.
+            (sample.latency, sample.bytes) = (None, None);
+            meter.begin = None;
+            sample
+        }
+    };
+    if let (Some(begin), Some(end)) = (&meter.begin, &meter.end) {
+        let Spent { total_ns, user_ns } = system::spent(begin, end);
+        (sample.cpu_ns, sample.user_ns) = (Some(total_ns), Some(user_ns));
+    }
+    if let (Some(before), Some(after)) = (before, meter.memory) {
+        sample.memory = Some(Growth { before: before.resident, after: after.resident, peak: after.peak });
+    }
+    if sample.errors * 1000 > sample.queries * ERRORS_MAX_PER_MILLE {
+        bail!("{} errors in {} queries", sample.errors, sample.queries);
+    }
+    Ok(sample)
+}
+
+/// Readings of a proxy.
+struct Meter {
+    pid: Option<u32>,
+    begin: Option<Clocks>,
+    end: Option<Clocks>,
+    memory: Option<Memory>,
+}
+
+impl Meter {
+    fn stop(&mut self) -> anyhow::Result<()> {
+        self.end = clocks(self.pid)?;
+        self.memory = self.pid.map(system::memory).transpose()?;
+        Ok(())
+    }
+}
+
+fn clocks(pid: Option<u32>) -> anyhow::Result<Option<Clocks>> {
+    pid.map(system::clocks).transpose()
+}
+
+fn generated(contender: &Running, work: &generate::Work, meter: &mut Meter) -> anyhow::Result<Sample> {
+    let (mut begin, pid) = (None, meter.pid);
+    let outcome = work.run(
+        contender.address,
+        || {
+            begin = clocks(pid)?;
+            Ok(())
+        },
+        || meter.stop(),
+    )?;
+    meter.begin = begin;
+    if let Some(error) = outcome.error.as_ref().filter(|_| outcome.queries == 0) {
+        bail!("no query had a good end: {error}");
+    }
+    let latency: Option<Latency> = outcome.latency();
+    Ok(Sample {
+        seconds: work.measured.as_secs_f64(),
+        clients: work.clients.into(),
+        queries: outcome.queries,
+        errors: outcome.errors,
+        latency,
+        bytes: (work.query == Query::Large).then_some(outcome.bytes),
+        ..Sample::default()
+    })
+}

@@ -1,0 +1,104 @@
+//! The servers behind all contenders.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use lab::{Family, Replication, ReplicationOptions, TlsFiles};
+use net::tls::ServerTls;
+use tempfile::TempDir;
+
+/// The database that all loads use.
+pub(crate) const DATABASE: &str = lab::APP_DATABASE;
+/// A table of [`LARGE_ROWS`] rows of a megabyte each.
+pub(crate) const LARGE_TABLE: &str = "large";
+const LARGE_ROWS: u32 = 16;
+/// Longest wait until replicas have the data.
+const SYNC_LIMIT: Duration = Duration::from_secs(60);
+
+/// What the servers must be able to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Needs {
+    /// Connections at a time.
+    pub(crate) connections: u64,
+    /// Offer TLS.
+    pub(crate) tls: bool,
+    /// The table of large rows.
+    pub(crate) large: bool,
+    /// Replicas beside the primary.
+    pub(crate) replicas: usize,
+}
+
+/// MariaDB servers. One is behind every contender, so that all share the same bottleneck.
+#[derive(Debug)]
+pub(crate) struct World {
+    replication: Replication,
+    /// Certificates, for as long as servers and proxies read them.
+    _certificates: Option<TempDir>,
+    /// The server's certificate files, when it offers TLS.
+    pub(crate) tls: Option<TlsFiles>,
+    /// What the server says it is.
+    pub(crate) version: String,
+}
+
+impl World {
+    /// Starts the servers.
+    ///
+    /// # Errors
+    /// There is no server program, or it does not start.
+    pub(crate) fn start(needs: Needs) -> anyhow::Result<World> {
+        let (certificates, tls) = if needs.tls { certificates()? } else { (None, None) };
+        let mut config = vec![
+            "innodb_buffer_pool_size=256M".to_owned(),
+            format!("max_connections={}", needs.connections + 200),
+            "table_open_cache=4000".to_owned(),
+            "max_binlog_size=64M".to_owned(),
+            "loose_binlog_expire_logs_seconds=60".to_owned(),
+        ];
+        if needs.connections > THREADS_MAX {
+            // A thread for each of them would take gigabytes, and the connections only wait.
+            config.push("thread_handling=pool-of-threads".to_owned());
+        }
+        let options =
+            ReplicationOptions { config, tls: tls.clone(), ..ReplicationOptions::new(Family::MariaDb, needs.replicas) };
+        let replication = Replication::start(options).context("the servers did not start")?;
+        let version = replication.primary().sql("SELECT VERSION()")?.trim().to_owned();
+        if needs.large {
+            replication.primary().sql(&format!(
+                "USE {DATABASE}; CREATE TABLE {LARGE_TABLE} (id INT PRIMARY KEY, data LONGTEXT NOT NULL);\n\
+                 INSERT INTO {LARGE_TABLE} SELECT seq, REPEAT('x', 1000000) FROM seq_1_to_{LARGE_ROWS}"
+            ))?;
+        }
+        Ok(World { replication, _certificates: certificates, tls, version })
+    }
+
+    /// Where the primary is.
+    pub(crate) fn primary(&self) -> SocketAddr {
+        self.replication.primary().address()
+    }
+
+    /// Where all servers are, the primary first.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        self.replication.servers().iter().map(lab::Server::address).collect()
+    }
+
+    /// Waits until replicas have what the primary has.
+    ///
+    /// # Errors
+    /// They are too slow.
+    pub(crate) fn wait_in_sync(&self) -> anyhow::Result<()> {
+        Ok(self.replication.wait_in_sync(SYNC_LIMIT)?)
+    }
+}
+
+/// Connections that get a thread each, as servers are usually run.
+const THREADS_MAX: u64 = 3000;
+
+fn certificates() -> anyhow::Result<(Option<TempDir>, Option<TlsFiles>)> {
+    let folder = TempDir::with_prefix("sqluice-bench-")?;
+    let (certificate, key) = (folder.path().join("server.pem"), folder.path().join("server.key"));
+    ServerTls::self_made_in(&["127.0.0.1".to_owned()], &certificate, &key).context("cannot make a certificate")?;
+    // Signed by itself: it is its own authority.
+    let files = TlsFiles { authority: certificate.clone(), certificate, key };
+    Ok((Some(folder), Some(files)))
+}

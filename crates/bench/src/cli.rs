@@ -12,7 +12,7 @@ use crate::load::Load;
 use crate::plan::Options;
 use crate::run::{self, progress};
 use crate::sysbench::Protocol;
-use crate::{machine, picture, stop, system, table};
+use crate::{machine, picture, report, stop, system, table};
 
 /// Contenders by name.
 const CONTENDERS: [&str; 6] = ["direct", "haproxy", "sqluice", "proxysql", "maxscale", "mysqlrouter"];
@@ -32,7 +32,7 @@ const NAMED: [Named; 3] = [
 #[derive(Debug, Parser)]
 #[command(name = "./dev bench", version, max_term_width = 120)]
 pub(crate) struct Arguments {
-    /// A load, or `all`.
+    /// A load, `all` of them, or `report`: writes the figures that are there into the page.
     #[arg(value_name = "LOAD", default_value = "point", value_parser = what)]
     what: What,
     /// Rounds; in each of them every contender has its turn [default: 5, with --quick 3].
@@ -64,14 +64,18 @@ pub(crate) struct Arguments {
     #[arg(long)]
     quick: bool,
     /// Where tables, pictures and raw figures go.
-    #[arg(long, value_name = "FOLDER", default_value = "target/bench")]
+    #[arg(long, value_name = "FOLDER", default_value = "target/bench", overrides_with = "output")]
     output: PathBuf,
+    /// The page that `report` writes into; pictures go to a folder of its name beside it.
+    #[arg(long, value_name = "FILE", default_value = "docs/performance.md")]
+    page: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     All,
     One(Load),
+    Report,
 }
 
 fn what(text: &str) -> Result<What, String> {
@@ -79,9 +83,10 @@ fn what(text: &str) -> Result<What, String> {
     let names: Vec<&str> = Load::value_variants().iter().map(|load| load.name()).collect();
     match text {
         "all" => Ok(What::All),
+        "report" => Ok(What::Report),
         _ => Load::from_str(text, true)
             .map(What::One)
-            .map_err(|_| format!("there is no such load; there are: {}, all", names.join(", "))),
+            .map_err(|_| format!("there is no such load; there are: {}, all, report", names.join(", "))),
     }
 }
 
@@ -91,6 +96,9 @@ fn what(text: &str) -> Result<What, String> {
 /// Something is missing or fails; the text says what and what helps.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     use clap::ValueEnum as _;
+    if arguments.what == What::Report {
+        return report::write(&arguments.output, &arguments.page);
+    }
     stop::catch_signals()?;
     let options = options(arguments)?;
     std::fs::create_dir_all(&arguments.output)
@@ -100,6 +108,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let loads = match arguments.what {
         What::All => Load::value_variants().to_vec(),
         What::One(load) => vec![load],
+        What::Report => Vec::new(),
     };
     let started = Instant::now();
     for load in loads {
@@ -109,7 +118,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 progress(&format!("{}: left out: {reason}", load.name()));
                 continue;
             }
-            (Some(reason), What::One(_)) => bail!("the load {} cannot be run: {reason}", load.name()),
+            (Some(reason), _) => bail!("the load {} cannot be run: {reason}", load.name()),
         }
         let record = run::run(load, &options, command.trim_end())?;
         keep(&record, load, &arguments.output)?;

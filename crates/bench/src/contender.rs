@@ -56,16 +56,22 @@ impl Kind {
         }
     }
 
-    /// Many clients can share few connections to a server.
+    /// Many clients can share few connections to a server. MySQL Router does so with MySQL servers only: it asks for
+    /// variables that MariaDB does not have.
     pub(crate) fn multiplexes(&self) -> bool {
-        !matches!(self, Kind::Direct | Kind::HaProxy)
+        !matches!(self, Kind::Direct | Kind::HaProxy | Kind::Router(_))
+    }
+
+    /// It speaks TLS, or passes it on. MySQL Router cannot log in to MariaDB with it.
+    pub(crate) fn speaks_tls(&self) -> bool {
+        !matches!(self, Kind::Router(_))
     }
 
     /// Most clients that it can have when each process may have so many open files.
     pub(crate) fn clients_max(&self, files: u64) -> u64 {
         match self {
             // A connection to the server for each client.
-            Kind::HaProxy => files.saturating_sub(OTHER_FILES) / 2,
+            Kind::HaProxy | Kind::Router(_) => files.saturating_sub(OTHER_FILES) / 2,
             _ => files.saturating_sub(OTHER_FILES),
         }
     }

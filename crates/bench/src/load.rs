@@ -66,7 +66,7 @@ impl Load {
                 "One row by its primary key, without TLS and with it. HAProxy passes TLS on as it is; the others end it, and \
                  speak TLS with the server as well."
             }
-            Load::Large => "16 rows of one megabyte in each reply.",
+            Load::Large => "Four rows of one megabyte in each reply.",
             Load::Tail => {
                 "10,000 clients that ask one row after the other, over 40 connections to the server. For comparison 40 \
                  clients without a proxy. HAProxy cannot share connections."

@@ -11,6 +11,7 @@ mod order;
 mod picture;
 mod plan;
 mod process;
+mod report;
 mod run;
 mod slap;
 mod statistics;

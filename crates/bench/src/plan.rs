@@ -84,6 +84,7 @@ const TAIL_CONNECTIONS: u32 = 40;
 const TAIL_WARM_UP: Duration = Duration::from_secs(3);
 /// The load `idle`.
 const IDLE_CLIENTS: u32 = 20_000;
+const QUICK_IDLE_CLIENTS: u32 = 4_000;
 /// Connections to the server with idle clients, for proxies that share them.
 const IDLE_CONNECTIONS: u32 = 100;
 /// Files that a process needs beside its clients.
@@ -105,6 +106,7 @@ pub(crate) fn plan(load: Load, options: &Options) -> anyhow::Result<Plan> {
         Load::Tail => {
             server_connections = Some(TAIL_CONNECTIONS);
             contenders.retain(|kind| *kind == Kind::Direct || kind.multiplexes());
+            notes.extend(left_out(&options.contenders, &contenders, "cannot share connections to this server"));
             vec![tail(options, seconds)?]
         }
         Load::Idle => {
@@ -126,6 +128,10 @@ pub(crate) fn plan(load: Load, options: &Options) -> anyhow::Result<Plan> {
     let most = points.iter().map(|point| point.work.server_connections(&contenders, options)).max().unwrap_or(1);
     notes.extend(points.iter().map(|point| point.work.shown()));
     notes.dedup();
+    if points.iter().any(|point| point.tls) {
+        let able: Vec<Kind> = contenders.iter().filter(|kind| kind.speaks_tls()).cloned().collect();
+        notes.extend(left_out(&contenders, &able, "cannot speak TLS with this server"));
+    }
     let needs = Needs {
         connections: most,
         tls: points.iter().any(|point| point.tls),
@@ -143,10 +149,11 @@ impl Work {
             Work::Slap(work) => work.clients.into(),
             Work::Generate(work) => work.clients.into(),
             Work::Crowd { direct_clients, .. } => (*direct_clients).into(),
-            Work::Idle(work) if contenders.contains(&Kind::HaProxy) => {
-                Kind::HaProxy.clients_max(options.files).min(work.clients.into())
+            Work::Idle(work) => {
+                let alone = contenders.iter().filter(|kind| !kind.multiplexes());
+                let most = alone.map(|kind| kind.clients_max(options.files).min(work.clients.into())).max();
+                most.unwrap_or(IDLE_CONNECTIONS.into())
             }
-            Work::Idle(_) => IDLE_CONNECTIONS.into(),
         }
     }
 
@@ -269,7 +276,8 @@ fn tail(options: &Options, seconds: u32) -> anyhow::Result<Point> {
 
 /// As many clients as the system allows; gives a note about that.
 fn idle(options: &Options) -> (Vec<Point>, String) {
-    let wanted = connections(options, &[IDLE_CLIENTS]).first().copied().unwrap_or(IDLE_CLIENTS);
+    let usual = if options.quick { QUICK_IDLE_CLIENTS } else { IDLE_CLIENTS };
+    let wanted = connections(options, &[usual]).first().copied().unwrap_or(usual);
     let allowed = u32::try_from(options.files.saturating_sub(OTHER_FILES)).unwrap_or(u32::MAX).max(1);
     let clients = wanted.min(allowed);
     let point = |tls: bool| {
@@ -280,11 +288,19 @@ fn idle(options: &Options) -> (Vec<Point>, String) {
         Point { group: "idle".to_owned(), label: name.to_owned(), tls, work: Work::Idle(work) }
     };
     let note = format!(
-        "A process may have {} open files here: {clients} clients of {wanted}; HAProxy, which needs two files for each, {}.",
+        "A process may have {} open files here: {clients} clients of {wanted}; a proxy with a connection to the server for each has {}.",
         options.files,
         Kind::HaProxy.clients_max(options.files).min(clients.into())
     );
     (vec![point(false), point(true)], note)
+}
+
+/// Says who does not take part, and why.
+fn left_out(all: &[Kind], part: &[Kind], reason: &str) -> Vec<String> {
+    all.iter()
+        .filter(|kind| !part.contains(kind))
+        .map(|kind| format!("Left out: {}, which {reason}.", kind.name()))
+        .collect()
 }
 
 fn connections<'a>(options: &'a Options, usual: &'a [u32]) -> &'a [u32] {

@@ -19,6 +19,7 @@ use crate::{order, stop, sysbench};
 pub(crate) fn run(load: Load, options: &Options, command: &str) -> anyhow::Result<Record> {
     let plan = plan::plan(load, options)?;
     progress(&format!("{}: {}", load.name(), load.about()));
+    plan.notes.iter().for_each(|note| progress(&format!("  {note}")));
     let world = World::start(plan.needs)?;
     sysbench::prepare(world.primary()).context("sysbench cannot make its tables")?;
     world.wait_in_sync()?;
@@ -82,12 +83,17 @@ impl Measurement<'_> {
             stop::check()?;
             Running::start(kind, self.world, &self.setup)
         };
-        self.plan.contenders.iter().map(start).collect()
+        self.contenders().into_iter().map(start).collect()
+    }
+
+    /// Who takes part, with TLS or without.
+    fn contenders(&self) -> Vec<&Kind> {
+        self.plan.contenders.iter().filter(|kind| !self.setup.tls || kind.speaks_tls()).collect()
     }
 
     /// All rounds of a point.
     fn point(&self, number: usize, point: &Point, running: &mut [Running]) -> anyhow::Result<Vec<Cell>> {
-        let kinds = &self.plan.contenders;
+        let kinds = self.contenders();
         let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); kinds.len()];
         for round in 0..self.plan.rounds {
             // Another contender begins each time, at each point.
@@ -105,7 +111,7 @@ impl Measurement<'_> {
             }
             self.tell(point, round, &samples);
         }
-        let cell = |(kind, samples): (&Kind, Vec<Sample>)| Cell {
+        let cell = |(kind, samples): (&&Kind, Vec<Sample>)| Cell {
             group: point.group.clone(),
             label: point.label.clone(),
             contender: kind.name(),
@@ -116,8 +122,8 @@ impl Measurement<'_> {
 
     /// A line of progress for each round.
     fn tell(&self, point: &Point, round: u32, samples: &[Vec<Sample>]) {
-        let one = |(kind, samples): (&Kind, &Vec<Sample>)| Some(format!("{} {}", kind.name(), short(samples.last()?)));
-        let all: Vec<String> = self.plan.contenders.iter().zip(samples).filter_map(one).collect();
+        let one = |(kind, samples): (&&Kind, &Vec<Sample>)| Some(format!("{} {}", kind.name(), short(samples.last()?)));
+        let all: Vec<String> = self.contenders().iter().zip(samples).filter_map(one).collect();
         let (group, label, rounds) = (&point.group, &point.label, self.plan.rounds);
         progress(&format!("  {group} {label}, round {}/{rounds}: {}", round + 1, all.join(", ")));
     }

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 pub(crate) const DATABASE: &str = lab::APP_DATABASE;
 /// A table of [`LARGE_ROWS`] rows of a megabyte each.
 pub(crate) const LARGE_TABLE: &str = "large";
-const LARGE_ROWS: u32 = 16;
+const LARGE_ROWS: u32 = 4;
 /// Longest wait until replicas have the data.
 const SYNC_LIMIT: Duration = Duration::from_secs(60);
 

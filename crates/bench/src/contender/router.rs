@@ -1,7 +1,6 @@
-//! MySQL Router with a fixed destination. Its read/write split needs the metadata of an InnoDB Cluster, so that it does less
-//! here than the others.
+//! MySQL Router with a fixed destination. Its read/write split needs the metadata of an InnoDB Cluster, and it shares
+//! connections of MySQL servers only, so that it does less here than the others.
 
-use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -20,28 +19,11 @@ pub(super) fn start(program: &Path, world: &World, setup: &Setup, port: u16) -> 
 
 fn text(folder: &Path, world: &World, setup: &Setup, port: u16) -> String {
     let (folder, threads, server) = (folder.display(), setup.workers, world.primary());
-    let mut text = format!(
+    format!(
         "[DEFAULT]\nlogging_folder=\nruntime_folder={folder}\ndata_folder={folder}\nmax_total_connections=30000\n\n\
          [logger]\nlevel=WARNING\n\n[io]\nthreads={threads}\n\n\
          [routing:app]\nbind_address=127.0.0.1\nbind_port={port}\ndestinations={server}\n\
-         routing_strategy=first-available\nprotocol=classic\nmax_connections=30000\n"
-    );
-    match (setup.tls, &world.tls) {
-        (true, Some(files)) => {
-            let (certificate, key) = (files.certificate.display(), files.key.display());
-            let _ = write!(
-                text,
-                "client_ssl_mode=REQUIRED\nclient_ssl_cert={certificate}\nclient_ssl_key={key}\nserver_ssl_mode=REQUIRED\n"
-            );
-        }
-        _ => text.push_str("client_ssl_mode=DISABLED\nserver_ssl_mode=DISABLED\n"),
-    }
-    if let Some(connections) = setup.server_connections {
-        let _ = write!(
-            text,
-            "connection_sharing=1\nconnection_sharing_delay=0\n\n\
-             [connection_pool]\nmax_idle_server_connections={connections}\n"
-        );
-    }
-    text
+         routing_strategy=first-available\nprotocol=classic\nmax_connections=30000\n\
+         client_ssl_mode=DISABLED\nserver_ssl_mode=DISABLED\n"
+    )
 }

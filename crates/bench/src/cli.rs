@@ -111,6 +111,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         What::Report => Vec::new(),
     };
     let started = Instant::now();
+    let mut failed = Vec::new();
     for load in loads {
         match (load.missing(), arguments.what) {
             (None, _) => {}
@@ -120,8 +121,21 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             }
             (Some(reason), _) => bail!("the load {} cannot be run: {reason}", load.name()),
         }
-        let record = run::run(load, &options, command.trim_end())?;
-        keep(&record, load, &arguments.output)?;
+        let done = run::run(load, &options, command.trim_end())
+            .and_then(|record| keep(&record, load, &arguments.output))
+            .with_context(|| format!("the load {}", load.name()));
+        match done {
+            Ok(()) => {}
+            // The others are worth having all the same.
+            Err(error) if arguments.what == What::All && !stop::is_asked() => {
+                eprintln!("error: {error:#}");
+                failed.push(load.name());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if !failed.is_empty() {
+        bail!("these loads failed, see above: {}", failed.join(", "));
     }
     progress(&format!("done after {} s; everything is in {}", started.elapsed().as_secs(), arguments.output.display()));
     Ok(())

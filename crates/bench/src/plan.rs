@@ -75,6 +75,7 @@ const QUICK_ROUNDS: u32 = 3;
 const QUICK_SECONDS: u32 = 2;
 /// Connections of the announcement of the first ProxySQL.
 const THREADS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+const QUICK_THREADS: [u32; 3] = [1, 16, 128];
 /// mysqlslap is told a number of queries, not a time: so many for each second.
 const SLAP_QUERIES: u32 = 15_000;
 /// The load `tail`.
@@ -178,7 +179,7 @@ fn sysbench_points(load: Load, options: &Options, seconds: u32) -> Vec<Point> {
         _ => "oltp_point_select",
     };
     let usual: &[u32] = match (load, options.all, options.quick) {
-        (Load::Threads, ..) => &THREADS,
+        (Load::Threads, ..) => threads(options),
         (Load::Point, true, false) => &[1, 16, 64, 256, 1024],
         (Load::Point, true, true) => &[1, 16, 64],
         (_, true, true) => &[64],
@@ -210,7 +211,11 @@ fn slap_points(options: &Options, seconds: u32) -> Vec<Point> {
         tls: false,
         work: Work::Slap(slap::Work { clients: *clients, queries: seconds.saturating_mul(SLAP_QUERIES) }),
     };
-    connections(options, &THREADS).iter().map(point).collect()
+    connections(options, threads(options)).iter().map(point).collect()
+}
+
+fn threads(options: &Options) -> &'static [u32] {
+    if options.quick { &QUICK_THREADS } else { &THREADS }
 }
 
 fn generated(load: Load, options: &Options, seconds: u32) -> Vec<Point> {

@@ -14,6 +14,7 @@ pub mod sessions;
 pub mod shared;
 pub mod start;
 pub mod state;
+pub mod wake;
 pub mod worker;
 
 pub use start::{Proxy, StartError};

@@ -74,6 +74,8 @@ pub struct Pools {
     shared: Arc<ClusterShared>,
     worker_stats: Arc<WorkerStats>,
     servers: RefCell<Vec<Rc<ServerPool>>>,
+    /// The time, as of the last [`Pools::tidy`]: good enough for what is measured in seconds.
+    now: Cell<Instant>,
     /// How many sessions each user has on this worker.
     sessions: RefCell<HashMap<Arc<str>, usize>>,
 }
@@ -85,7 +87,8 @@ pub struct ServerPool {
     name: Arc<str>,
     quota: Arc<Quota>,
     stats: Arc<ServerStats>,
-    idle: RefCell<Vec<Connection>>,
+    #[allow(clippy::vec_box, reason = "connections go in and out with each statement and are large")]
+    idle: RefCell<Vec<Box<Connection>>>,
     waiters: RefCell<VecDeque<Waiter>>,
     /// What a connection was opened for last: the warm minimum is kept for that.
     last_wanted: RefCell<Option<Wanted>>,
@@ -97,7 +100,14 @@ pub struct ServerPool {
 impl Pools {
     /// Empty pools.
     pub fn new(worker: usize, shared: Arc<ClusterShared>, worker_stats: Arc<WorkerStats>) -> Pools {
-        Pools { worker, shared, worker_stats, servers: RefCell::default(), sessions: RefCell::default() }
+        Pools {
+            worker,
+            shared,
+            worker_stats,
+            servers: RefCell::default(),
+            now: Cell::new(Instant::now()),
+            sessions: RefCell::default(),
+        }
     }
 
     /// The pool of a server, made at the first call.
@@ -120,7 +130,20 @@ impl Pools {
         pool
     }
 
-    /// Gives a connection to `server`, waiting until `deadline` if it must.
+    /// An idle connection to `server`, if there is one and nobody waits for it.
+    pub fn take_idle(self: &Rc<Self>, server: &ServerView, key: &Key, state: &StateMap) -> Option<Lease> {
+        let pool = self.server(server.id, &server.name);
+        while let Some(mut connection) = pool.take_idle(key, state) {
+            if connection.is_alive() {
+                return Some(Lease::new(connection, self.clone(), pool));
+            }
+            self.close(&pool, connection);
+        }
+        None
+    }
+
+    /// Gives a connection to `server` that is not idle yet: a new one, or the next that is given back. Waits as long as
+    /// `wait` if it must.
     ///
     /// # Errors
     /// See [`LeaseError`].
@@ -131,17 +154,11 @@ impl Pools {
         wait: Duration,
     ) -> Result<Lease, LeaseError> {
         let pool = self.server(server.id, &server.name);
-        while let Some(mut connection) = pool.take_idle(wanted) {
-            if connection.is_alive() {
-                return Ok(Lease::new(connection, self.clone(), pool));
-            }
-            self.close(&pool, connection);
-        }
         *pool.last_wanted.borrow_mut() = Some(wanted.clone());
         if !self.take_permit(&pool) {
             match self.wait(&pool, wanted, wait).await? {
                 Grant::Connection(connection) if connection.origin.state.can_become(&wanted.state) => {
-                    return Ok(Lease::new(*connection, self.clone(), pool));
+                    return Ok(Lease::new(connection, self.clone(), pool));
                 }
                 Grant::Connection(connection) => {
                     drop(connection);
@@ -158,7 +175,7 @@ impl Pools {
         })?;
         pool.stats.opened.add_one();
         permit.keep();
-        Ok(Lease::new(connection, self.clone(), pool))
+        Ok(Lease::new(Box::new(connection), self.clone(), pool))
     }
 
     /// The right to open a connection: a free one, or that of an idle connection that fits nobody here.
@@ -224,8 +241,8 @@ impl Pools {
     }
 
     /// A connection is free: who waits first gets it, here or at another worker, else it becomes idle.
-    fn put(&self, pool: &Rc<ServerPool>, mut connection: Connection) {
-        let now = Instant::now();
+    fn put(&self, pool: &Rc<ServerPool>, mut connection: Box<Connection>) {
+        let now = self.now.get();
         let settings = self.shared.settings.load();
         let too_old = now.saturating_duration_since(connection.origin.opened) >= settings.pool.max_age;
         let over_limit = pool.quota.max() > 0 && pool.quota.total() > pool.quota.max();
@@ -261,9 +278,9 @@ impl Pools {
                 }
                 return;
             }
-            match waiter.grant.send(Grant::Connection(Box::new(connection))) {
+            match waiter.grant.send(Grant::Connection(connection)) {
                 Ok(()) => return,
-                Err(Grant::Connection(back)) => connection = *back,
+                Err(Grant::Connection(back)) => connection = back,
                 Err(Grant::Permit) => return,
             }
         }
@@ -286,7 +303,7 @@ impl Pools {
         self.shared.send(to, mail);
     }
 
-    fn close(&self, pool: &Rc<ServerPool>, connection: Connection) {
+    fn close(&self, pool: &Rc<ServerPool>, connection: Box<Connection>) {
         drop(connection);
         pool.stats.closed.add_one();
         self.permit_free(pool);
@@ -338,7 +355,7 @@ impl Pools {
     pub fn receive(&self, parcel: Parcel) {
         let Some(pool) = self.find(parcel.server()) else { return };
         match parcel.attach(pool.stats.clone()) {
-            Ok(connection) => self.put(&pool, connection),
+            Ok(connection) => self.put(&pool, Box::new(connection)),
             Err(_) => self.permit_free(&pool),
         }
     }
@@ -374,17 +391,17 @@ impl Pools {
 }
 
 impl ServerPool {
-    fn take_idle(&self, wanted: &Wanted) -> Option<Connection> {
+    fn take_idle(&self, key: &Key, state: &StateMap) -> Option<Box<Connection>> {
         if self.has_waiters() {
             return None;
         }
         let mut idle = self.idle.borrow_mut();
         let mut fallback = None;
         for (index, connection) in idle.iter().enumerate().rev().take(LOOKED_AT_MAX) {
-            if *connection.origin.key != *wanted.key || !connection.origin.state.can_become(&wanted.state) {
+            if *connection.origin.key != *key || !connection.origin.state.can_become(state) {
                 continue;
             }
-            if connection.origin.state.fingerprint() == wanted.state.fingerprint() {
+            if connection.origin.state.fingerprint() == state.fingerprint() {
                 fallback = Some(index);
                 break;
             }

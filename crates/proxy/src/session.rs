@@ -19,9 +19,13 @@ mod send;
 mod statements;
 mod tracking;
 
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::Instant;
 
 use cluster::catalog::Catalog;
@@ -35,13 +39,14 @@ use crate::pool::{Key, Lease, UserLease};
 use crate::route::{self, Facts, OwnWrites, Pins, Reason, Route, Target};
 use crate::sessions::SessionHandle;
 use crate::shared::{ListenerShared, NewClient};
-use crate::state::StateMap;
+use crate::state::{StateFacts, StateMap};
 use crate::worker::{ClusterHere, CountedHere, Worker};
 use checkout::Attempts;
 use client::{Client, Request};
 use recover::{Failed, Next};
 use relay::{Outcome, Relay, RelayError};
 use request::{Understood, Work};
+pub use send::Outgoing;
 use statements::ClientStatements;
 use tracking::TrackWish;
 
@@ -62,8 +67,8 @@ pub struct Session {
     /// The servers' defaults when the session began, and the catalog that was looked at last.
     began: CountedHere<Catalog>,
     seen: CountedHere<Catalog>,
-    /// How servers read the client's text in `state`; made anew when the state changes.
-    dialect: (u64, Dialect),
+    /// What follows from `state` and `seen`; made anew when one of them changes.
+    facts: Cell<StateFacts>,
     pins: Pins,
     status: Status,
     statements: ClientStatements,
@@ -168,22 +173,27 @@ async fn serve(worker: Rc<Worker>, stream: net::Stream, listener: Arc<ListenerSh
     worker.stats.logins.add_one();
     worker.stats.sessions.add(1);
     let end = {
-        let run = session.run();
-        tokio::pin!(run);
-        loop {
-            tokio::select! {
-                biased;
-                end = &mut run => break end,
-                () = handle.wake.notified() => {
-                    if handle.killed.load(Ordering::SeqCst) {
-                        break SessionEnd::Killed;
-                    }
-                    if worker.draining.get() && handle.droppable.load(Ordering::SeqCst) {
-                        break SessionEnd::Draining;
-                    }
+        let mut run = pin!(session.run());
+        let mut first = true;
+        poll_fn(|cx| {
+            if let Poll::Ready(end) = run.as_mut().poll(cx) {
+                return Poll::Ready(end);
+            }
+            while handle.wake.is_called(cx, &mut first) {
+                if handle.killed.load(Ordering::SeqCst) {
+                    return Poll::Ready(SessionEnd::Killed);
+                }
+                if worker.draining.get() && handle.droppable.load(Ordering::SeqCst) {
+                    return Poll::Ready(SessionEnd::Draining);
+                }
+                // What it runs may have been given up.
+                if let Poll::Ready(end) = run.as_mut().poll(cx) {
+                    return Poll::Ready(end);
                 }
             }
-        }
+            Poll::Pending
+        })
+        .await
     };
     tracing::debug!(client = handle.client(), user = %session.identity.user, reason = %end, "session ended");
     session.end().await;
@@ -252,7 +262,7 @@ impl Session {
         }
         if let Some(sql::TransactionStep::Begin { read_only, .. }) = work.statement.transaction
             && self.held.is_some()
-            && !read_only.unwrap_or_else(|| self.state.reads_only(&self.cluster.catalog()))
+            && !read_only.unwrap_or_else(|| self.facts().reads_only)
         {
             Box::pin(self.leave_read_only_transaction()).await;
         }
@@ -266,7 +276,7 @@ impl Session {
                 Ok(held) => held,
                 Err(refusal) => return self.refuse(request, &refusal).await,
             };
-            let started = Instant::now();
+            let started = attempts.at;
             match self.exchange(&mut held, &work, &route, request).await {
                 Ok(outcome) => {
                     self.count(&held, &work, &outcome, started);
@@ -296,6 +306,20 @@ impl Session {
             self.state = Arc::new(kept);
         }
         self.seen = now;
+        self.renew_facts();
+    }
+
+    /// What follows from the session's state.
+    fn facts(&self) -> StateFacts {
+        let facts = self.facts.get();
+        if facts.fingerprint == self.state.fingerprint() { facts } else { self.renew_facts() }
+    }
+
+    fn renew_facts(&self) -> StateFacts {
+        let Dialect { family, version, .. } = self.facts.get().dialect;
+        let facts = self.state.facts(&self.seen, family, version);
+        self.facts.set(facts);
+        facts
     }
 
     /// The session begins anew, with the servers' defaults of today.
@@ -305,15 +329,16 @@ impl Session {
         self.state = Arc::new(StateMap::of_session(&catalog, collation, schema));
         self.began = catalog.clone();
         self.seen = catalog;
+        self.renew_facts();
     }
 
     fn route(&mut self, work: &Work) -> Route {
-        let catalog = self.cluster.catalog();
+        let StateFacts { autocommit, reads_only, .. } = self.facts();
         let facts = Facts {
             pinned: self.held.is_some(),
             split: self.identity.split,
-            autocommit: self.state.autocommit(&catalog),
-            reads_only: self.state.reads_only(&catalog),
+            autocommit,
+            reads_only,
             will_pin: work.will_pin(),
         };
         let mut route = route::decide(facts, &work.statement);
@@ -342,7 +367,7 @@ impl Session {
         self.handle.begin_statement(held.lease.server(), held.lease.origin.thread_id);
         self.cluster.loads.begin(held.lease.server());
         let prepare_as = if work.prepares() { self.statements.next_id() } else { 0 };
-        let pending = self.send(held, work, request).await.map_err(|error| (error, Outcome::default()))?;
+        let mut sent = self.send(held, work, request).await.map_err(|error| (error, Outcome::default()))?;
         let wish_after = self.wish.after(&work.statement.effects, &self.cluster.catalog());
         let lists_processes = work.statement.asks.contains(sql::Asks::PROCESSES) && work.statement.parts == 1;
         let renumber = (lists_processes && !work.prepares() && work.command != wire::command::Command::StmtExecute)
@@ -353,7 +378,7 @@ impl Session {
             handle: &self.handle,
             client: &mut self.client,
             connection: &mut held.lease,
-            pending,
+            pending: std::mem::take(&mut sent.pending),
             wish: wish_after.as_ref().unwrap_or(&self.wish),
             withhold,
             renumber,
@@ -362,7 +387,11 @@ impl Session {
             outcome: Outcome::default(),
         };
         match relay.run().await {
-            Ok(()) => Ok(relay.outcome),
+            Ok(()) => {
+                sent.pending = relay.pending;
+                sent.keep(&self.worker);
+                Ok(relay.outcome)
+            }
             Err(error) => Err((error, relay.outcome)),
         }
     }
@@ -447,10 +476,12 @@ impl Session {
 
     /// Tells the counts and the session list what the session is pinned by.
     fn show_pins(&mut self, bits: u32) {
-        let before = self.handle.pins.swap(bits, Ordering::Relaxed);
+        // Only the session itself writes it.
+        let before = self.handle.pins.load(Ordering::Relaxed);
         if before == bits {
             return;
         }
+        self.handle.pins.store(bits, Ordering::Relaxed);
         for (index, _) in route::Pin::ALL.iter().enumerate() {
             let (was, is) = (before >> index & 1, bits >> index & 1);
             if let (Some(gauge), true) = (self.worker.stats.pins.at(index), was != is) {

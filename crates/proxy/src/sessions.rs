@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use cluster::view::ServerId;
 use tokio::sync::Notify;
 
+use crate::wake::Wake;
+
 /// All sessions of the process by the id that clients know: the greeting's, which KILL takes.
 #[derive(Debug, Default)]
 pub struct Sessions {
@@ -31,8 +33,8 @@ pub struct SessionHandle {
     pub told_from: OnceLock<SocketAddr>,
     /// When it connected.
     pub since: Instant,
-    /// Wakes the session so that it sees `killed`.
-    pub wake: Notify,
+    /// Has the session see `killed` and `abandoned`, or whether it should leave.
+    pub wake: Wake,
     /// It must end.
     pub killed: AtomicBool,
     /// The server whose reply it waits for was given up: the reply will not come.
@@ -95,7 +97,7 @@ impl SessionHandle {
         let running = self.running.load(Ordering::SeqCst) >> THREAD_BITS;
         if running == u64::from(server.0) + 1 {
             self.abandoned.store(true, Ordering::SeqCst);
-            self.wake.notify_one();
+            self.wake.call();
         }
     }
 
@@ -139,7 +141,7 @@ impl SessionHandle {
     /// Ends the session.
     pub fn kill(&self) {
         self.killed.store(true, Ordering::SeqCst);
-        self.wake.notify_one();
+        self.wake.call();
     }
 }
 
@@ -160,7 +162,7 @@ impl Sessions {
             connected_from,
             told_from: OnceLock::new(),
             since: Instant::now(),
-            wake: Notify::new(),
+            wake: Wake::default(),
             killed: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             pins: AtomicU32::new(0),

@@ -299,7 +299,7 @@ impl Proxy {
             if sessions.is_empty() {
                 return 0;
             }
-            sessions.iter().for_each(|session| session.wake.notify_one());
+            sessions.iter().for_each(|session| session.wake.call());
             if tokio::time::Instant::now() >= end {
                 sessions.iter().for_each(|session| session.kill());
                 return sessions.len();

@@ -65,6 +65,19 @@ pub struct StateMap {
     fingerprint: u64,
 }
 
+/// What follows from a state for each statement, looked up once.
+#[derive(Clone, Copy, Debug)]
+pub struct StateFacts {
+    /// Of the state: for another one these facts are no good.
+    pub fingerprint: u64,
+    /// How servers read the client's text.
+    pub dialect: Dialect,
+    /// Whether autocommit is on.
+    pub autocommit: bool,
+    /// Whether transactions are READ ONLY unless they say otherwise.
+    pub reads_only: bool,
+}
+
 /// How to bring a connection from one state to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
@@ -268,6 +281,16 @@ impl StateMap {
             charset => sql::encoding_of_charset(charset),
         };
         Dialect { family, version, modes, encoding }
+    }
+
+    /// What statements must know of this state.
+    pub fn facts(&self, catalog: &Catalog, family: Family, version: u32) -> StateFacts {
+        StateFacts {
+            fingerprint: self.fingerprint,
+            dialect: self.dialect(catalog, family, version),
+            autocommit: self.autocommit(catalog),
+            reads_only: self.reads_only(catalog),
+        }
     }
 
     /// A number that is equal for states in which the same text prepares to the same statement.

@@ -1,7 +1,7 @@
 //! One thread with its own event loop, sessions and pools. Workers share nothing but snapshots, counts and mail.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use cluster::catalog::{Catalog, RoutineAccess};
 use cluster::view::{Health, View};
 use sql::{FunctionAccess, Functions};
 use stats::WorkerStats;
+use tokio::runtime::LocalOptions;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::task::LocalSet;
 
-use crate::pool::Pools;
+use crate::pool::{Key, Pools};
 use crate::route::Loads;
-use crate::session;
+use crate::session::{self, Outgoing};
 use crate::sessions::Sessions;
 use crate::shared::{ClusterShared, Mail, Shared};
 
@@ -27,6 +27,9 @@ const TIDY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often a worker that is about to end looks whether its sessions have ended.
 const DRAIN_PACE: Duration = Duration::from_millis(20);
+
+/// How many keys of sessions are remembered for a cluster.
+const KEYS_MAX: usize = 64;
 
 /// One worker, as its sessions see it.
 #[derive(Debug)]
@@ -39,6 +42,8 @@ pub struct Worker {
     pub stats: Arc<WorkerStats>,
     /// Where sockets are read into; borrowed for one poll at a time.
     pub scratch: RefCell<Box<[u8]>>,
+    /// Memory for what is sent to servers, used again by the next statements.
+    pub outgoing: RefCell<Vec<Outgoing>>,
     /// Sessions must end at the next good moment.
     pub draining: Cell<bool>,
     /// [`Shared::uptime_s`], read once a second.
@@ -66,6 +71,8 @@ pub struct ClusterHere {
     pub changed: Notify,
     /// Schemas that users have entered lately, with [`Worker::uptime_s`] of that.
     pub entered: RefCell<HashMap<UserSchema, u32>>,
+    /// Keys of sessions that came lately: sessions with equal keys share one, which makes comparing cheap.
+    keys: RefCell<VecDeque<Arc<Key>>>,
     view: RefCell<CountedHere<View>>,
     catalog: RefCell<CountedHere<Catalog>>,
 }
@@ -74,6 +81,24 @@ impl ClusterHere {
     /// The view.
     pub fn view(&self) -> CountedHere<View> {
         self.view.borrow().clone()
+    }
+
+    /// This key, as equal sessions of the last time have it.
+    pub fn same_key(&self, key: Key) -> Arc<Key> {
+        // Where servers are told each client's address and port, no two are the same.
+        if key.client.is_some() {
+            return Arc::new(key);
+        }
+        let mut keys = self.keys.borrow_mut();
+        if let Some(known) = keys.iter().find(|known| ***known == key) {
+            return known.clone();
+        }
+        if keys.len() >= KEYS_MAX {
+            keys.pop_front();
+        }
+        let key = Arc::new(key);
+        keys.push_back(key.clone());
+        key
     }
 
     /// The catalog.
@@ -138,18 +163,22 @@ impl Worker {
     /// # Errors
     /// The event loop could not be made.
     pub fn run(index: usize, shared: Arc<Shared>, mail: UnboundedReceiver<Mail>) -> std::io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build_local(LocalOptions::default())?;
         let stats = shared.stats[index].clone();
         let worker = Rc::new(Worker {
             index,
             shared,
             stats,
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
+            outgoing: RefCell::default(),
             draining: Cell::new(false),
             uptime_s: Cell::new(1),
             clusters: RefCell::default(),
         });
-        LocalSet::new().block_on(&runtime, worker.serve(mail));
+        runtime.block_on(worker.serve(mail));
         Ok(())
     }
 
@@ -225,6 +254,7 @@ impl Worker {
             loads: Loads::default(),
             changed: Notify::new(),
             entered: RefCell::default(),
+            keys: RefCell::default(),
             view: RefCell::new(Rc::new(shared.published.view.load_full())),
             catalog: RefCell::new(Rc::new(shared.published.catalog.load_full())),
         });

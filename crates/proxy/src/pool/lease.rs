@@ -17,16 +17,16 @@ pub struct Lease {
 }
 
 impl Lease {
-    pub(super) fn new(connection: Connection, pools: Rc<Pools>, pool: Rc<ServerPool>) -> Lease {
+    pub(super) fn new(connection: Box<Connection>, pools: Rc<Pools>, pool: Rc<ServerPool>) -> Lease {
         pool.stats.used.add(1);
-        Lease { connection: Some(Box::new(connection)), pools, pool }
+        Lease { connection: Some(connection), pools, pool }
     }
 
     /// Puts the connection back. It must have no reply outstanding and its state must be known.
     pub fn give_back(mut self) {
         if let Some(connection) = self.connection.take() {
             self.pool.stats.used.add(-1);
-            self.pools.put(&self.pool, *connection);
+            self.pools.put(&self.pool, connection);
         }
     }
 
@@ -66,7 +66,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take() {
             self.pool.stats.used.add(-1);
-            self.pools.close(&self.pool, *connection);
+            self.pools.close(&self.pool, connection);
         }
     }
 }

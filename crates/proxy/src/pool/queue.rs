@@ -54,7 +54,7 @@ impl Drop for Ticket {
         self.pools.worker_stats.waiting.add(-1);
         self.granted.close();
         match self.granted.try_recv() {
-            Ok(Grant::Connection(connection)) => self.pools.put(&self.pool, *connection),
+            Ok(Grant::Connection(connection)) => self.pools.put(&self.pool, connection),
             Ok(Grant::Permit) => self.pools.permit_free(&self.pool),
             Err(_) => {}
         }

@@ -47,7 +47,7 @@ impl Pools {
         }
     }
 
-    pub(super) fn spare(&self, idle: &[Connection]) -> Spare {
+    pub(super) fn spare(&self, idle: &[Box<Connection>]) -> Spare {
         let mut counts = HashMap::new();
         for connection in idle {
             *counts.entry(connection.origin.key.user.clone()).or_insert(0) += 1;

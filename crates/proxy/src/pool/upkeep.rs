@@ -14,6 +14,7 @@ impl Pools {
     /// gone, and all of servers that are not in `servers` any more.
     pub fn tidy(&self, servers: &[ServerView]) {
         let (now, settings) = (Instant::now(), self.shared.settings.load());
+        self.now.set(now);
         for pool in self.servers.borrow().clone() {
             let gone = !servers.is_empty() && !servers.iter().any(|server| server.id == pool.id);
             pool.closed.set(gone);
@@ -72,7 +73,7 @@ impl Pools {
                     Ok(connection) => {
                         pool.stats.opened.add_one();
                         permit.keep();
-                        pools.put(&pool, connection);
+                        pools.put(&pool, Box::new(connection));
                     }
                     Err(error) => {
                         pool.stats.open_failures.add_one();

@@ -19,7 +19,7 @@ struct Limit {
 }
 
 /// The right of a user to one more connection; nothing inside for users without a limit.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct UserLease {
     _permit: Option<OwnedSemaphorePermit>,
 }
@@ -28,7 +28,7 @@ impl UserLeases {
     /// Waits at most `wait` for the right to use one more of `max` connections (0: no limit). `None` in vain.
     pub async fn acquire(&self, user: &Arc<str>, max: u32, wait: Duration) -> Option<UserLease> {
         if max == 0 {
-            return Some(UserLease { _permit: None });
+            return Some(UserLease::default());
         }
         let semaphore = self.semaphore(user, max);
         match tokio::time::timeout(wait, semaphore.acquire_owned()).await {

@@ -19,7 +19,9 @@ const SLOW_START_SHARE: f64 = 0.1;
 
 /// The weight that a measurement of this age still has.
 fn fade(age: Duration) -> f64 {
-    (-age.as_secs_f64() / DECAY.as_secs_f64()).exp()
+    let ages = age.as_secs_f64() * (1.0 / DECAY.as_secs_f64());
+    // For most statements the last one was a moment ago, where the curve is a line.
+    if ages < 0.01 { 1.0 - ages } else { (-ages).exp() }
 }
 
 /// What one worker knows of one server's speed.
@@ -44,13 +46,15 @@ impl Default for Load {
 #[derive(Debug)]
 pub struct Loads {
     servers: RefCell<Vec<Load>>,
+    /// Room for a choice: each server's cost, and the share of its weight that it takes now.
+    costs: RefCell<Vec<(ServerId, f64, f64)>>,
     /// State of a xorshift generator: dice for choices that nothing else decides.
     dice: Cell<u64>,
 }
 
 impl Default for Loads {
     fn default() -> Loads {
-        Loads { servers: RefCell::default(), dice: Cell::new(0x9e37_79b9_7f4a_7c15) }
+        Loads { servers: RefCell::default(), costs: RefCell::default(), dice: Cell::new(0x9e37_79b9_7f4a_7c15) }
     }
 }
 
@@ -132,22 +136,30 @@ impl Loads {
     /// share that it takes now, so that equal servers get equal work and one that came back gets a little.
     fn cheapest<'a>(
         &self,
-        servers: impl Iterator<Item = &'a ServerView> + Clone,
+        servers: impl Iterator<Item = &'a ServerView>,
         now: Instant,
         slow_start: Duration,
     ) -> Option<ServerId> {
-        let costs = servers.map(|server| (server.id, self.cost(server, now, slow_start)));
-        let full = |(_, (_, share)): &(ServerId, (f64, f64))| *share >= 1.0;
-        let lowest = |costs: &mut dyn Iterator<Item = (ServerId, (f64, f64))>| {
-            costs.map(|(_, (cost, _))| cost).min_by(f64::total_cmp)
+        let mut costs = self.costs.borrow_mut();
+        costs.clear();
+        costs.extend(servers.map(|server| {
+            let (cost, share) = self.cost(server, now, slow_start);
+            (server.id, cost, share)
+        }));
+        if let [(only, ..)] = costs[..] {
+            return Some(only);
+        }
+        let lowest = |least_share: f64| {
+            let shared = costs.iter().filter(|(.., share)| *share >= least_share);
+            shared.map(|(_, cost, _)| *cost).min_by(f64::total_cmp)
         };
         // A server that came back is no measure for the others: it has nothing to do yet.
-        let limit = lowest(&mut costs.clone().filter(full)).or_else(|| lowest(&mut costs.clone()))? * NEARLY_EQUAL;
-        let fits = costs.filter(|(_, (cost, _))| *cost <= limit);
-        let shares: f64 = fits.clone().map(|(_, (cost, share))| share / cost).sum();
+        let limit = lowest(1.0).or_else(|| lowest(0.0))? * NEARLY_EQUAL;
+        costs.retain(|(_, cost, _)| *cost <= limit);
+        let shares: f64 = costs.iter().map(|(_, cost, share)| share / cost).sum();
         let mut left = self.roll() * shares;
         let mut chosen = None;
-        for (id, (cost, share)) in fits {
+        for &(id, cost, share) in costs.iter() {
             chosen = Some(id);
             left -= share / cost;
             if left <= 0.0 {
@@ -190,9 +202,9 @@ pub fn select(
                     |server: &&ServerView| preferences.needs.is_none_or(|needs| needs.lacking(server.id).is_none());
                 view.servers.iter().filter(usable).filter(|server| server.takes_reads()).filter(has_all)
             };
-            let near = || readers().filter(|server| !preferences.zone.is_empty() && *server.zone == *preferences.zone);
-            let slow_start = preferences.slow_start;
-            let cheapest_near = loads.cheapest(near(), now, slow_start);
+            let (zone, slow_start) = (preferences.zone, preferences.slow_start);
+            let near = readers().filter(|server| *server.zone == *zone);
+            let cheapest_near = if zone.is_empty() { None } else { loads.cheapest(near, now, slow_start) };
             cheapest_near.or_else(|| loads.cheapest(readers(), now, slow_start)).or_else(primary)
         }
     }

@@ -10,7 +10,7 @@ use net::client::{Cause, ConnectError};
 use super::relay::RelayError;
 use super::{Held, Session};
 use crate::error::Refusal;
-use crate::pool::{LeaseError, Wanted};
+use crate::pool::{LeaseError, UserLease, Wanted};
 use crate::route::{Pin, Preferences, Reason, Route, Target, select};
 
 /// Servers that may fail one statement before the client is told.
@@ -26,8 +26,10 @@ const SCHEMA_KNOWN_S: u32 = 5;
 const SCHEMAS_KNOWN_MAX: usize = 10_000;
 
 /// What has been tried for one statement.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Attempts {
+    /// When a server was chosen last, or a connection came after a wait.
+    pub(super) at: Instant,
     avoid: Vec<ServerId>,
     failures: usize,
     last_error: Option<String>,
@@ -42,17 +44,27 @@ pub struct Attempts {
 impl Attempts {
     /// Nothing yet.
     pub fn new() -> Attempts {
-        Attempts::default()
+        Attempts {
+            at: Instant::now(),
+            avoid: Vec::new(),
+            failures: 0,
+            last_error: None,
+            refusal: None,
+            held_since: None,
+            lacking_since: None,
+        }
     }
 
     /// This server refused the statement, which has done nothing; no other may turn up.
     pub fn refused(&mut self, server: ServerId, refusal: Refusal) {
+        self.at = Instant::now();
         self.avoid.push(server);
         self.refusal = Some(refusal);
     }
 
     /// The statement failed on this server, which is avoided from now on. Gives whether another try is allowed.
     pub fn failed_on(&mut self, server: ServerId) -> bool {
+        self.at = Instant::now();
         self.failures += 1;
         if !self.avoid.contains(&server) {
             self.avoid.push(server);
@@ -67,18 +79,20 @@ impl Session {
         if let Some(held) = self.held.take() {
             return Ok(held);
         }
-        let users = &self.cluster.shared.user_leases;
-        let wait = self.cluster.shared.settings.load().pool.wait;
-        let Some(user) = users.acquire(&self.identity.user, self.identity.connections_max, wait).await else {
-            return Err(Refusal::pool_wait("any", wait, "max_connections_per_user"));
-        };
+        let user = self.user_lease().await?;
+        if self.identity.connections_max > 0 {
+            attempts.at = Instant::now();
+        }
+        let mut first = true;
         loop {
             if route.lacks_replica() {
                 self.settle_writes();
             }
             let view = self.cluster.view();
-            let changed = self.cluster.changed.notified();
-            let now = Instant::now();
+            if !std::mem::take(&mut first) {
+                attempts.at = Instant::now();
+            }
+            let now = attempts.at;
             let chosen = {
                 let settings = self.cluster.shared.settings.load();
                 let positions = self.cluster.shared.published.positions.load();
@@ -87,6 +101,7 @@ impl Session {
                 let preferences = Preferences { zone, slow_start, avoid: &attempts.avoid, needs };
                 select(&view, &route.target, &self.cluster.loads, preferences, now)
             };
+            let changed = self.cluster.changed.notified();
             if route.lacks_replica() && (chosen.is_none() || chosen == view.primary) {
                 // Newer positions may be told any moment; nobody wakes a statement for them.
                 self.cluster.shared.published.want_positions();
@@ -110,13 +125,21 @@ impl Session {
                 attempts.avoid.clear();
                 continue;
             };
+            let (key, state) = (&self.identity.key, &self.state);
+            if let Some(lease) = self.cluster.pools.take_idle(server, key, state) {
+                return Ok(Held { lease, _user: user });
+            }
             let wanted = Wanted {
                 key: self.identity.key.clone(),
                 state: self.state.clone(),
                 collation: self.identity.collation,
             };
+            let wait = self.cluster.shared.settings.load().pool.wait;
             match self.cluster.pools.lease(server, &wanted, wait).await {
-                Ok(lease) => return Ok(Held { lease, _user: user }),
+                Ok(lease) => {
+                    attempts.at = Instant::now();
+                    return Ok(Held { lease, _user: user });
+                }
                 Err(LeaseError::Timeout { waited }) => {
                     return Err(Refusal::pool_wait(
                         &server.name,
@@ -128,6 +151,17 @@ impl Session {
                 Err(LeaseError::Open(error)) => self.open_failed(server.id, *error, attempts)?,
             }
         }
+    }
+
+    /// The user's right to one more connection, perhaps after a wait.
+    async fn user_lease(&self) -> Result<UserLease, Refusal> {
+        let max = self.identity.connections_max;
+        if max == 0 {
+            return Ok(UserLease::default());
+        }
+        let wait = self.cluster.shared.settings.load().pool.wait;
+        let lease = self.cluster.shared.user_leases.acquire(&self.identity.user, max, wait).await;
+        lease.ok_or_else(|| Refusal::pool_wait("any", wait, "max_connections_per_user"))
     }
 
     /// Enters a schema on a real server, so that an unknown or forbidden one fails the login as it would there. What was

@@ -62,7 +62,7 @@ impl Session {
         drop(done);
         if result.is_ok() && !query_only {
             victim.killed.store(true, Ordering::SeqCst);
-            victim.wake.notify_one();
+            victim.wake.call();
         }
         result
     }

@@ -75,7 +75,7 @@ impl Session {
             if outcome.error.as_ref().is_some_and(|error| matches!(error.code, 1213 | 1614)) {
                 self.status -= Status::IN_TRANSACTION;
                 self.pins.put(Pin::Transaction, false);
-            } else if !self.state.autocommit(&self.cluster.catalog()) {
+            } else if !self.facts().autocommit {
                 // A statement that failed may have opened the transaction all the same, with locks and a snapshot.
                 self.pins.put(Pin::Transaction, true);
             }
@@ -84,7 +84,9 @@ impl Session {
             self.learn_writes(held, work, route, outcome);
         }
         self.show_pins(self.pins.bits());
-        held.lease.origin.state = self.state.clone();
+        if !Arc::ptr_eq(&held.lease.origin.state, &self.state) {
+            held.lease.origin.state = self.state.clone();
+        }
     }
 
     /// Gives whether the client changed what its connection tracks.

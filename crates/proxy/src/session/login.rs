@@ -5,6 +5,7 @@ mod arrival;
 mod change_user;
 mod identity;
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use config::ClientCompression;
 use net::Stream;
 use net::packets::ReadError;
 use net::stream::Keepalive;
-use sql::{Dialect, Encoding, Family, Modes};
+use sql::Family;
 use tokio::io::AsyncWriteExt;
 use wire::auth::Plugin;
 use wire::compress::{Compression, Side};
@@ -263,7 +264,6 @@ impl Door {
         let _ = handle.cluster.set(cluster.shared.name.clone());
         let catalog = cluster.catalog();
         let family = if flavour.mariadb { Family::MariaDb } else { Family::MySql };
-        let dialect = Dialect { family, version: flavour.number, modes: Modes::empty(), encoding: Encoding::AsciiSafe };
         let ignore_space = login.capabilities.contains(Capabilities::IGNORE_SPACE);
         let state = StateMap::of_session(&catalog, login.collation, None).ignoring_space(ignore_space, &catalog);
         let state = Arc::new(state);
@@ -272,7 +272,7 @@ impl Door {
             client: Client::new(stream, login.capabilities),
             scramble: greeting.scramble,
             fingerprint,
-            dialect: (state.fingerprint(), state.dialect(&catalog, dialect.family, dialect.version)),
+            facts: Cell::new(state.facts(&catalog, family, flavour.number)),
             began: catalog.clone(),
             seen: catalog,
             state,
@@ -316,7 +316,7 @@ impl Session {
         let mut payload = Vec::new();
         // Clients of MariaDB trust a certificate that nobody has signed if the server proves to know their password.
         let info = match (proven.certificate_hash, &self.fingerprint) {
-            (Some(hash), Some(fingerprint)) if self.dialect.1.family == Family::MariaDb => {
+            (Some(hash), Some(fingerprint)) if self.facts.get().dialect.family == Family::MariaDb => {
                 wire::auth::certificate_proof(&hash, &self.scramble, fingerprint)
             }
             _ => Vec::new(),

@@ -177,7 +177,7 @@ impl Session {
             Command::Refresh | Command::Debug => work(primary(Why::Administration), Body::AsCame, Expect::Results),
             Command::CreateDb | Command::DropDb => work(primary(Why::Definition), Body::AsCame, Expect::Results),
             // MySQL 8.4 was the last to know it.
-            Command::ProcessKill if !self.is_mariadb() && self.dialect.1.version >= 90_000 => {
+            Command::ProcessKill if !self.is_mariadb() && self.facts.get().dialect.version >= 90_000 => {
                 Ok(self.answer_error(request, &unknown_command()))
             }
             Command::ProcessKill => {
@@ -213,13 +213,8 @@ impl Session {
     }
 
     /// What the text is, read as the servers would read it in the session's state.
-    fn classify(&mut self, text: &[u8]) -> Statement {
-        let catalog = self.cluster.catalog();
-        if self.dialect.0 != self.state.fingerprint() {
-            let old = self.dialect.1;
-            self.dialect = (self.state.fingerprint(), self.state.dialect(&catalog, old.family, old.version));
-        }
-        sql::classify(text, &self.dialect.1, &KnownFunctions(&catalog))
+    fn classify(&self, text: &[u8]) -> Statement {
+        sql::classify(text, &self.facts().dialect, &KnownFunctions(&self.cluster.catalog()))
     }
 
     async fn understand_query(&mut self, request: &Request, arguments: &[u8]) -> Result<Understood, SessionEnd> {
@@ -294,7 +289,7 @@ impl Session {
             known.push(Known::RowCount(self.past.row_count));
             known.push(Known::FoundRows(self.past.found_rows.unwrap_or(0)));
         }
-        sql::rewrite::functions(text, &self.dialect.1, &known)
+        sql::rewrite::functions(text, &self.facts().dialect, &known)
     }
 
     fn understand_prepare(&mut self, request: &Request, text: &[u8]) -> Result<Understood, SessionEnd> {

@@ -70,13 +70,13 @@ impl Session {
     }
 
     pub(super) fn is_mariadb(&self) -> bool {
-        self.dialect.1.family == sql::Family::MariaDb
+        self.facts.get().dialect.family == sql::Family::MariaDb
     }
 
     /// The status flags outside any transaction.
     pub(super) fn status_at_rest(&self) -> Status {
         let mut status = Status::empty();
-        status.set(Status::AUTOCOMMIT, self.state.autocommit(&self.cluster.catalog()));
+        status.set(Status::AUTOCOMMIT, self.facts().autocommit);
         status
     }
 

@@ -23,18 +23,40 @@ use crate::pool::{Connection, StatementKey};
 use crate::route::Pin;
 use crate::sessions::SessionHandle;
 use crate::state::StateMap;
+use crate::worker::Worker;
 
 /// Makes a connection tell all changes of its state.
 const TRACK_EVERYTHING: &str = "session_track_schema=1,session_track_state_change=1,session_track_system_variables='*'";
 
+/// How many [`Outgoing`] a worker keeps for the next statements.
+const KEPT_MAX: usize = 64;
+/// Larger ones are not kept.
+const KEPT_BYTES_MAX: usize = 16 * 1024;
+
 /// Bytes for a server, and the replies that they will have.
 #[derive(Debug, Default)]
-struct Outgoing {
+pub struct Outgoing {
     bytes: Vec<u8>,
-    pending: VecDeque<Expected>,
+    /// Replies that are outstanding, in order.
+    pub pending: VecDeque<Expected>,
 }
 
 impl Outgoing {
+    /// An empty one, with the memory of one that was used before.
+    fn of(worker: &Worker) -> Outgoing {
+        worker.outgoing.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Its memory may serve the next statement.
+    pub fn keep(mut self, worker: &Worker) {
+        let mut kept = worker.outgoing.borrow_mut();
+        if kept.len() < KEPT_MAX && self.bytes.capacity() <= KEPT_BYTES_MAX {
+            self.bytes.clear();
+            self.pending.clear();
+            kept.push(self);
+        }
+    }
+
     fn command(
         &mut self,
         connection: &Connection,
@@ -74,8 +96,8 @@ impl Session {
         held: &mut Held,
         work: &Work,
         request: &Request,
-    ) -> Result<VecDeque<Expected>, RelayError> {
-        let mut out = Outgoing::default();
+    ) -> Result<Outgoing, RelayError> {
+        let mut out = Outgoing::of(&self.worker);
         let connection = &mut *held.lease;
         let reads = work.statement.access.only_reads();
         let statement = match &work.body {
@@ -84,13 +106,15 @@ impl Session {
             }
             Body::AsCame | Body::Payload(_) | Body::Prepare(_) => None,
         };
-        let changes_schema = self.fix_up(connection, &self.state.clone(), &mut out);
+        let changes_schema = self.fix_up(connection, &self.state, &mut out);
         self.give_past(connection, &work.statement, request, &mut out);
         if changes_schema && !reads {
             // Should the schema be gone, a statement that writes must not run in the one before.
             Box::pin(self.settle_fix_ups(connection, &mut out)).await?;
         }
+        let mut as_came: Option<&[u8]> = None;
         match &work.body {
+            Body::AsCame if out.bytes.is_empty() => as_came = Some(&request.packets),
             Body::AsCame => out.bytes.extend_from_slice(&request.packets),
             Body::Payload(payload) => out.packet(|bytes| bytes.extend_from_slice(payload)),
             Body::Prepare(key) => out.packet(|bytes| {
@@ -107,12 +131,13 @@ impl Session {
         }
         out.expect(connection, work.expect, Purpose::Client);
         connection.origin.last_session = self.handle.id;
-        match write_while_alive(&self.handle, &mut connection.stream, &out.bytes).await {
+        let bytes = as_came.unwrap_or(&out.bytes);
+        match write_while_alive(&self.handle, &mut connection.stream, bytes).await {
             // A server that does not read to the end, such as one to which the statement is too long, may have said why.
             Err(RelayError::Server(_)) if !out.pending.is_empty() => {}
             written => written?,
         }
-        Ok(out.pending)
+        Ok(out)
     }
 
     /// Puts what brings the connection to `wanted` into `out`; gives whether the schema changes. The connection counts as
@@ -178,7 +203,7 @@ impl Session {
         out: &mut Outgoing,
     ) {
         // What may leave LAST_INSERT_ID() as it is must find the session's own; so must all that is pinned.
-        let keeps = !self.pins.is_empty() || !self.state.autocommit(&self.cluster.catalog());
+        let keeps = !self.pins.is_empty() || !self.facts().autocommit;
         let needs_id = statement.asks.contains(Asks::LAST_INSERT_ID)
             || statement.insert_id_unsure
             || statement.kind == sql::Kind::Insert && (keeps || may_be_given(connection.origin.insert_id, request));

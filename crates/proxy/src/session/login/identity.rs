@@ -94,7 +94,7 @@ pub(super) fn identify(
     let consistency = own.and_then(|own| own.consistency).unwrap_or(settings.consistency);
     Ok(Identity {
         user: proven.user.clone(),
-        key: Arc::new(key),
+        key: cluster.same_key(key),
         attributes: None,
         collation,
         split,

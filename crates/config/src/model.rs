@@ -234,6 +234,8 @@ pub struct Given {
 pub struct Proxy {
     /// Worker threads; 0 is one per core.
     pub workers: usize,
+    /// How long a worker looks for the next event before it sleeps; zero is off.
+    pub busy_poll: Duration,
     /// How long sessions may finish when the process stops.
     pub drain: Duration,
     /// Where this proxy stands, compared with [`Server::zone`]; empty is no preference.

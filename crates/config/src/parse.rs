@@ -6,6 +6,7 @@ mod secrets;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use toml::de::DeTable;
 
@@ -78,6 +79,7 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
     let proxy = reader.table(root, &process::PROXY);
     let proxy = Proxy {
         workers: reader.number(&proxy, &process::WORKERS) as usize,
+        busy_poll: Duration::from_micros(reader.number(&proxy, &process::BUSY_POLL).into()),
         drain: reader.duration(&proxy, &process::DRAIN),
         zone: reader.text(&proxy, &process::ZONE).unwrap_or_default(),
     };

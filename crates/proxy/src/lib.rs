@@ -4,6 +4,7 @@
 //! of each query (`Session::handle`), [`route`] decides, [`pool`] lends backend connections, [`state`] is what both sides
 //! believe of each other.
 
+pub mod busy_poll;
 pub mod error;
 pub mod keyring;
 pub mod listener;

@@ -14,6 +14,7 @@ use tokio::runtime::LocalOptions;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::busy_poll::BusyPoll;
 use crate::pool::{Key, Pools};
 use crate::route::Loads;
 use crate::session::{self, Outgoing};
@@ -42,6 +43,8 @@ pub struct Worker {
     pub stats: Arc<WorkerStats>,
     /// Where sockets are read into; borrowed for one poll at a time.
     pub scratch: RefCell<Box<[u8]>>,
+    /// Whether and how it looks for events instead of sleeping.
+    pub busy_poll: Rc<BusyPoll>,
     /// Memory for what is sent to servers, used again by the next statements.
     pub outgoing: RefCell<Vec<Outgoing>>,
     /// Sessions must end at the next good moment.
@@ -173,6 +176,7 @@ impl Worker {
             shared,
             stats,
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
+            busy_poll: Rc::default(),
             outgoing: RefCell::default(),
             draining: Cell::new(false),
             uptime_s: Cell::new(1),
@@ -183,6 +187,8 @@ impl Worker {
     }
 
     async fn serve(self: Rc<Self>, mut mail: UnboundedReceiver<Mail>) {
+        let busy_poll = self.busy_poll.clone();
+        tokio::task::spawn_local(async move { busy_poll.run().await });
         let mut tidy = tokio::time::interval(TIDY_INTERVAL);
         tidy.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -197,6 +203,7 @@ impl Worker {
                 },
                 _ = tidy.tick() => {
                     self.uptime_s.set(self.shared.uptime_s());
+                    self.busy_poll.set(self.shared.config.load().proxy.busy_poll);
                     if self.index == 0 {
                         self.shared.end_idle_sessions();
                     }

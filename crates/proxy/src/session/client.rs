@@ -155,6 +155,7 @@ impl Client {
         let mut scratch = worker.scratch.borrow_mut();
         let mut buffer = ReadBuf::new(&mut scratch);
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
+        worker.busy_poll.note();
         self.inbox.extend_from_slice(buffer.filled());
         Poll::Ready(Ok(buffer.filled().len()))
     }

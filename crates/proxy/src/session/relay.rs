@@ -236,6 +236,7 @@ impl Relay<'_> {
             // A client that has left is given a little time, not all that its statement may take.
             Poll::Pending => return self.client.poll_left(cx, &mut scratch).map(Ok),
         }
+        worker.busy_poll.note();
         let chunk = buffer.filled();
         if chunk.is_empty() {
             return Poll::Ready(Err(RelayError::Server("the server closed the connection".into())));

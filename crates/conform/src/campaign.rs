@@ -19,8 +19,6 @@ use crate::world::World;
 const KEEPERS: usize = 2;
 /// Connections to each server: what keepers may hold, and two for all others.
 const CONNECTIONS: usize = KEEPERS + 2;
-/// Longest that one difference is made smaller.
-const SHRINK_LIMIT: Duration = Duration::from_secs(12);
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -39,6 +37,8 @@ pub struct Plan {
     pub limit: Duration,
     /// After so many differences no new script is begun.
     pub failures_max: usize,
+    /// Longest that one difference is made smaller.
+    pub shrink: Duration,
     /// Where scripts that show a difference are written.
     pub folder: PathBuf,
 }
@@ -116,7 +116,7 @@ fn lane(world: &World, index: usize, shared: &Shared<'_>) -> anyhow::Result<()> 
             let found = lane.run(&script).await.with_context(|| name.clone())?;
             shared.report().scripts += 1;
             if let Some(mismatch) = found {
-                let (script, mismatch) = shrink(&mut lane, &script, mismatch, SHRINK_LIMIT).await?;
+                let (script, mismatch) = shrink(&mut lane, &script, mismatch, shared.plan.shrink).await?;
                 let file = write(&shared.plan.folder, &name, &script, &mismatch)?;
                 eprintln!("--- {name} differs; {} ---\n{script}{mismatch}", file.display());
                 shared.report().failures.push(Failure { name, script, mismatch, file });

@@ -17,10 +17,11 @@ Compares Sqluice, in front of a primary and a replica, with a server of its own.
   conform                      the kept cases, then 200 seeds
   conform --streams N          so many seeds
   conform --first N            begin with this seed
-  conform --seed N             one seed alone
+  conform --seed N             this seed alone; may be repeated
   conform --print N            show the script of a seed, run nothing
   conform --lanes N            scripts at a time (default: one per core)
   conform --failures N         stop after so many differences (default 10)
+  conform --shrink N           make a difference smaller for at most so many seconds (default 12)
   conform --family mysql       servers of this family; MySQL's needs SQLUICE_MYSQLD
   conform FILE…                these scripts
 
@@ -46,7 +47,11 @@ pub fn main(arguments: Vec<String>) -> anyhow::Result<bool> {
             }
             "--streams" => plan.seeds.1 = number()?,
             "--first" => plan.seeds.0 = number()?,
-            "--seed" => (plan.seeds, plan.cases) = ((number()?, 1), BTreeMap::new()),
+            "--seed" => {
+                let seed = number()?;
+                files.insert(format!("seed-{seed}"), seeded(seed, plan.family));
+            }
+            "--shrink" => plan.shrink = Duration::from_secs(number()?),
             "--print" => {
                 print!("{}", seeded(number()?, plan.family));
                 return Ok(true);
@@ -95,6 +100,7 @@ pub fn plan(family: Family) -> anyhow::Result<Plan> {
         seeds: (1, 0),
         limit: Duration::from_secs(60),
         failures_max: 5,
+        shrink: Duration::from_secs(12),
         folder: target().join("conform/streams"),
     })
 }

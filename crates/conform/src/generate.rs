@@ -61,6 +61,11 @@ pub struct Shape {
     pub primary_only: bool,
 }
 
+/// The variables whose global values scripts set to their defaults.
+pub fn global_variables() -> impl Iterator<Item = &'static str> {
+    state::VARIABLES.iter().map(|(name, _)| *name)
+}
+
 /// The script of a seed.
 pub fn generate(seed: u64, shape: Shape) -> Script {
     let mut random = Random::new(seed);

@@ -21,6 +21,9 @@ use crate::world::World;
 /// Longest wait for Sqluice to know its servers, and for replicas to catch up.
 const SOON: Duration = Duration::from_secs(30);
 
+/// How often the schemas are cleaned before that counts as failed; each waits for locks for a second.
+const CLEAN_TRIES: usize = 10;
+
 /// Where both sides first said something else.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mismatch {
@@ -32,6 +35,18 @@ pub struct Mismatch {
     pub direct: Vec<String>,
     /// What came through Sqluice.
     pub through: Vec<String>,
+}
+
+impl Mismatch {
+    /// Whether both seem to be one difference: the same kind of line is the first that differs.
+    pub fn is_like(&self, other: &Mismatch) -> bool {
+        let kinds = |mismatch: &Mismatch| {
+            let differs = mismatch.direct.iter().zip(&mismatch.through).find(|(direct, through)| direct != through);
+            let word = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
+            differs.map(|(direct, through)| (word(direct), word(through)))
+        };
+        kinds(self) == kinds(other)
+    }
 }
 
 impl std::fmt::Display for Mismatch {
@@ -186,7 +201,14 @@ impl<'a> Lane<'a> {
                 }
             }
         }
-        self.set_up(fill_text(CLEAN, self.index).as_bytes()).await
+        // What the script before held locks on is let go of by and by.
+        let text = fill_text(CLEAN, self.index);
+        for _ in 1..CLEAN_TRIES {
+            if self.set_up(text.as_bytes()).await.is_ok() {
+                return Ok(());
+            }
+        }
+        self.set_up(text.as_bytes()).await
     }
 
     /// Waits until all replicas have what the primary has.

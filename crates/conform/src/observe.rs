@@ -85,7 +85,7 @@ impl Observer<'_> {
         let error = reply::ServerError::parse(payload)?;
         let message = match self.differences.error(error.code) {
             Some(_) => "*".into(),
-            None => escape(error.message),
+            None => self.without_ids(escape(error.message)),
         };
         Ok((format!("error {} {} {message}", error.code, escape(&error.sqlstate)), error.code))
     }
@@ -105,6 +105,7 @@ impl Observer<'_> {
         let length = match length {
             _ if fate == Some(Fate::Mask) => "*".into(),
             16_777_216 if is_variable => "16777215".into(),
+            33_554_432 if is_variable => "33554430".into(),
             536_870_912 if is_variable => "536870880".into(),
             _ => length.to_string(),
         };
@@ -122,6 +123,20 @@ impl Observer<'_> {
         Ok((line, Seen { fate, definition }))
     }
 
+    /// A message without the number of the prepared statement that it is about.
+    fn without_ids(&self, text: String) -> String {
+        for (before, after) in [("The statement (", ") has no open cursor"), ("statement handler (", ") given to ")] {
+            if let Some((start, rest)) = text.split_once(before)
+                && let Some((id, end)) = rest.split_once(after)
+                && id.bytes().all(|byte| byte.is_ascii_digit())
+                && self.differences.habit("statement-ids")
+            {
+                return format!("{start}{before}*{after}{end}");
+            }
+        }
+        text
+    }
+
     pub(crate) fn text_row(&self, payload: &[u8], columns: &[Seen]) -> Result<String, Malformed> {
         let mut reader = Reader::new(payload);
         let mut line = String::from("row");
@@ -133,7 +148,7 @@ impl Observer<'_> {
                 (Some(value), _) if column.definition => {
                     let _ = write!(line, "{:?}", without_next_id(&escape(value)));
                 }
-                (Some(value), _) => drop(write!(line, "{:?}", escape(value))),
+                (Some(value), _) => drop(write!(line, "{:?}", self.without_ids(escape(value)))),
                 (None, _) => line += "NULL",
             }
         }

@@ -53,7 +53,10 @@ pub async fn shrink(
     for session in best.logins.clone().into_keys() {
         let mut plain = best.clone();
         plain.logins.insert(session, Login::default());
-        if let Some(mismatch) = lane.run(&plain).await? {
+        if Instant::now() < deadline
+            && let Some(mismatch) = lane.run(&plain).await?
+            && mismatch.is_like(&shown)
+        {
             plain.logins.remove(&session);
             (best, shown) = (plain, mismatch);
         }
@@ -75,6 +78,10 @@ async fn attempt(
     let mut candidate = Script { steps, ..best.clone() };
     // One whose preparation fails shows nothing.
     let Ok(Some(mismatch)) = lane.run(&candidate).await else { return Ok(false) };
+    // Another difference is another story.
+    if !mismatch.is_like(shown) {
+        return Ok(false);
+    }
     candidate.steps.truncate(mismatch.step + 1);
     (*best, *shown) = (candidate, mismatch);
     Ok(true)

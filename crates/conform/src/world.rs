@@ -33,7 +33,15 @@ impl World {
             let direct = scope.spawn(|| Replication::start(options(0)));
             let cluster = Replication::start(options(replicas)).context("the servers behind Sqluice")?;
             let direct = direct.join().map_err(|_| anyhow::anyhow!("starting a server panicked"))?;
-            Ok(World { family, direct: direct.context("the server that is asked directly")?, cluster })
+            let direct = direct.context("the server that is asked directly")?;
+            // Scripts set global variables to their defaults. Those of other lanes must not see it sooner on one side.
+            for name in crate::generate::global_variables() {
+                for server in [direct.primary(), cluster.primary()] {
+                    // Some cannot be set, as scripts find out.
+                    let _ = server.sql(&format!("SET GLOBAL {name} = DEFAULT"));
+                }
+            }
+            Ok(World { family, direct, cluster })
         })
     }
 

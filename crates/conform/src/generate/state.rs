@@ -4,7 +4,7 @@ use super::{Generator, Idea, queries, query};
 use crate::script::Action;
 
 /// Session variables and what they are set to. None of them pins.
-const VARIABLES: &[(&str, &[&str])] = &[
+pub(super) const VARIABLES: &[(&str, &[&str])] = &[
     (
         "sql_mode",
         &[
@@ -79,11 +79,16 @@ impl Generator {
             (_, 0) => format!("SHOW VARIABLES LIKE '{name}'"),
             _ => format!("SELECT @@{name}, @@session.{name}"),
         };
-        match self.random.below(14) {
+        let which = self.random.below(14);
+        // Such a text may fail, and what a clock says then differs by itself.
+        let clock = "SELECT NOW() > '2020-01-01', @@timestamp > 0";
+        let ask = if name == "timestamp" && matches!(which, 5 | 11) { clock.to_owned() } else { ask };
+        match which {
             0..=4 => queries([format!("SET {assignment}"), ask]),
             5 => {
                 let (other, second) = self.assignment();
-                queries([format!("SET {assignment}, {second}"), ask, format!("SELECT @@{other}")])
+                let ask_other = if other == "timestamp" { clock.to_owned() } else { format!("SELECT @@{other}") };
+                queries([format!("SET {assignment}, {second}"), ask, ask_other])
             }
             6 => {
                 let names = self.random.pick(&[

@@ -7,5 +7,5 @@ pub mod select_server;
 
 pub use causal_reads::{Needs, OwnWrites};
 pub use pin::{Pin, Pins};
-pub use read_write_split::{Facts, Reason, Route, Target, decide};
+pub use read_write_split::{Facts, Reason, Route, Target, decide, needs_primary_in_transaction};
 pub use select_server::{Loads, Preferences, select};

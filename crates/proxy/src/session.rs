@@ -7,6 +7,7 @@ mod client;
 mod consistency;
 mod kill;
 mod learn;
+mod literals;
 mod login;
 mod processes;
 mod prove;
@@ -18,6 +19,8 @@ mod reset;
 mod send;
 mod statements;
 mod tracking;
+mod untold;
+mod variables;
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -110,12 +113,14 @@ struct Past {
     insert_id: u64,
     /// LAST_INSERT_ID() may be something else: the server is asked before the connection goes.
     doubt: Option<Doubt>,
-    /// SET CHARACTER SET took the schema's collation, which is asked for before the connection goes: another schema does not
-    /// change it.
-    collation_unsure: bool,
+    /// System variables whose values are asked for before the connection goes: nothing told them. SET CHARACTER SET takes
+    /// the schema's collation, and another schema does not change it.
+    variables: Vec<Box<str>>,
     row_count: i64,
     /// Nothing before the first statement.
     found_rows: Option<u64>,
+    /// A cursor was opened: the server is asked before its connection goes.
+    found_rows_unsure: bool,
     error: Option<Refusal>,
     /// The reply to SHOW WARNINGS behind the last statement, as bytes for this client.
     warnings: Option<Vec<u8>>,
@@ -266,6 +271,11 @@ impl Session {
         {
             Box::pin(self.leave_read_only_transaction()).await;
         }
+        if self.outlives_read_only_transaction(&work)
+            && let Err(refusal) = Box::pin(self.move_read_only_transaction()).await
+        {
+            return self.refuse(request, &refusal).await;
+        }
         let mut route = self.route(&work);
         if work.streams() {
             return Err(Box::pin(self.stream_binlog(request, &route)).await);
@@ -413,6 +423,13 @@ impl Session {
         let failed = outcome.error.as_ref().is_some_and(|error| error.code != 1317);
         let leaves_messages = (work.runs_text() || work.prepares()) && (outcome.warnings > 0 || failed);
         let mut kept = false;
+        if untold::may_be(work, outcome)
+            && (self.pins.is_empty() || self.only_user_variables_pin())
+            && !Box::pin(self.hear_untold(&mut held, work)).await
+        {
+            self.lose_pinned_state();
+            return Err(SessionEnd::ServerLost("what it had to tell of the session is gone with it".into()));
+        }
         if self.only_user_variables_pin() {
             // The question for hidden variables takes the messages away.
             kept = leaves_messages && self.pins.has_hidden_user_variables();
@@ -429,8 +446,14 @@ impl Session {
         if leaves_messages && !kept && !Box::pin(self.keep_warnings(&mut held)).await {
             return Ok(());
         }
-        if self.past.collation_unsure && !Box::pin(self.read_collation(&mut held)).await {
-            return Ok(());
+        if !self.past.variables.is_empty() {
+            if !Box::pin(self.read_variables(&mut held)).await {
+                return Ok(());
+            }
+            if !self.pins.is_empty() {
+                self.held = Some(held);
+                return Ok(());
+            }
         }
         if self.past.doubt.is_some() && !Box::pin(self.read_insert_id(&mut held)).await {
             return Ok(());
@@ -440,7 +463,10 @@ impl Session {
     }
 
     /// Gives a connection back, unless somebody has just killed what ran on it.
-    async fn release(&mut self, held: Held) {
+    async fn release(&mut self, mut held: Held) {
+        if std::mem::take(&mut self.past.found_rows_unsure) && !Box::pin(self.read_found_rows(&mut held)).await {
+            return;
+        }
         if !self.handle.end_statement(kill::KILL_WAIT).await {
             held.lease.give_back();
         }

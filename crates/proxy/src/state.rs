@@ -25,7 +25,7 @@ const RESULTS: &str = "character_set_results";
 const NAMES: &str = "NAMES ";
 
 /// Variables that `SET … = DEFAULT` cannot bring back: a connection that has one is reset as a whole.
-const WITHOUT_DEFAULT: [&str; 9] = [
+const WITHOUT_DEFAULT: [&str; 7] = [
     "gtid_next",
     "gtid_seq_no",
     "insert_id",
@@ -33,12 +33,18 @@ const WITHOUT_DEFAULT: [&str; 9] = [
     "pseudo_replica_mode",
     "pseudo_slave_mode",
     "pseudo_thread_id",
-    "rand_seed1",
-    "rand_seed2",
 ];
+
+/// Whether `SET … = DEFAULT` takes a variable back to where it was after the login.
+pub fn has_default(name: &str) -> bool {
+    !WITHOUT_DEFAULT.contains(&name)
+}
 
 /// Variables that choosing a schema sets; of the state only when the client has set one itself.
 pub const OF_SCHEMA: [&str; 2] = ["character_set_database", "collation_database"];
+
+/// What, besides the schema, makes the same text prepare to another statement.
+const PREPARE_CONTEXT: [&str; 3] = ["character_set_client", CONNECTION_COLLATION, "sql_mode"];
 
 /// What takes a user variable's value and type away.
 const NO_VALUE: &str = "=CAST(NULL AS BINARY)";
@@ -239,6 +245,18 @@ impl StateMap {
         Some(value.trim_matches('\''))
     }
 
+    /// The collation of the connection's string literals, if it is known.
+    pub fn connection_collation<'a>(&'a self, catalog: &'a Catalog) -> Option<&'a str> {
+        let at = self.position(CONNECTION_COLLATION).ok()?;
+        let (name, value) = self.entries[at].assignment.split_once('=')?;
+        let value = value.trim_matches('\'');
+        if name == CONNECTION_COLLATION {
+            return Some(value);
+        }
+        let mut known = catalog.collations.values();
+        known.find(|known| known.is_default && *known.charset == *value).map(|known| &*known.name)
+    }
+
     /// The literal that a user variable was set to, if it is known; its name is lower case.
     pub fn user_variable(&self, name: &str) -> Option<&str> {
         let at = self.position(&format!("@{name}")).ok()?;
@@ -296,7 +314,7 @@ impl StateMap {
     /// A number that is equal for states in which the same text prepares to the same statement.
     pub fn prepare_context(&self) -> u64 {
         let mut hash = schema_hash(self.schema.as_deref());
-        for key in ["character_set_client", CONNECTION_COLLATION, "sql_mode"] {
+        for key in PREPARE_CONTEXT {
             if let Ok(at) = self.position(key) {
                 hash ^= self.entries[at].hash();
             }
@@ -307,6 +325,25 @@ impl StateMap {
     /// Whether a connection in this state can be brought to `wanted`: a schema, once chosen, can only be exchanged.
     pub fn can_become(&self, wanted: &StateMap) -> bool {
         self.schema.is_none() || wanted.schema.is_some()
+    }
+
+    /// Whether nothing but a reset brings a connection from this state to `wanted`.
+    pub fn needs_reset(&self, wanted: &StateMap) -> bool {
+        let stuck = |entry: &Entry| WITHOUT_DEFAULT.contains(&&*entry.key) && wanted.position(&entry.key).is_err();
+        self.entries.iter().any(stuck)
+    }
+
+    /// This state with what shapes a prepared statement as in `context`.
+    pub fn to_prepare_as_in(&self, context: &StateMap) -> StateMap {
+        let mut state = self.clone();
+        state.set_schema(context.schema());
+        for key in PREPARE_CONTEXT {
+            match context.position(key) {
+                Ok(at) => state.set(key, context.entries[at].assignment.to_string()),
+                Err(_) => state.remove(key),
+            }
+        }
+        state
     }
 
     /// What brings a connection from this state to `wanted`.
@@ -320,15 +357,9 @@ impl StateMap {
         if chosen_anew {
             difference.schema = wanted.schema.clone();
         }
-        let stuck = |entry: &&Entry| WITHOUT_DEFAULT.contains(&&*entry.key) && wanted.position(&entry.key).is_err();
         let nothing = Vec::new();
-        let have = match self.entries.iter().find(stuck) {
-            Some(_) => {
-                difference.reset = true;
-                &nothing
-            }
-            None => &self.entries,
-        };
+        difference.reset = self.needs_reset(wanted);
+        let have = if difference.reset { &nothing } else { &self.entries };
         let (mut set, mut set_user) = (String::new(), String::new());
         let mut assign = |assignment: &str, suffix: &str| {
             let set = if assignment.starts_with('@') { &mut set_user } else { &mut set };
@@ -366,7 +397,9 @@ impl StateMap {
                 }
                 (old, Some(new)) => {
                     let same_key = old.is_some_and(|old| old.key == new.key);
-                    let same = same_key && old.is_some_and(|old| old.assignment == new.assignment);
+                    // Choosing a schema sets these as it likes.
+                    let overwritten = difference.schema.is_some() && OF_SCHEMA.contains(&&*new.key);
+                    let same = same_key && !overwritten && old.is_some_and(|old| old.assignment == new.assignment);
                     if set_along(new) {
                         if &*new.key != RESULTS {
                             assign(&new.assignment, "");
@@ -521,8 +554,42 @@ mod tests {
     }
 
     #[test]
+    fn statements_are_prepared_in_their_own_context_and_nothing_else_of_it() {
+        let mut now = state(&[("sql_mode", "ANSI"), ("time_zone", "+02:00")]);
+        now.set_schema(Some("shop"));
+        let then = state(&[("collation_connection", "latin1_bin"), ("gtid_seq_no", "5")]);
+        let there = now.to_prepare_as_in(&then);
+        assert_eq!(there.prepare_context(), then.prepare_context());
+        assert_eq!((there.variable("time_zone"), there.variable("gtid_seq_no")), (Some("+02:00"), None));
+        assert!(then.needs_reset(&there) && !there.needs_reset(&now));
+    }
+
+    #[test]
+    fn the_collation_of_literals_is_that_of_the_connection() {
+        let mut catalog = Catalog::default();
+        for (id, name, is_default) in [(8, "latin1_swedish_ci", true), (47, "latin1_bin", false)] {
+            catalog.collations.insert(id, Collation { charset: "latin1".into(), name: name.into(), is_default });
+        }
+        let of = |name: &str, value: &str| state(&[(name, value)]).connection_collation(&catalog).map(str::to_owned);
+        assert_eq!(of("character_set_connection", "latin1").as_deref(), Some("latin1_swedish_ci"));
+        assert_eq!(of("collation_connection", "latin1_bin").as_deref(), Some("latin1_bin"));
+        assert_eq!(of("time_zone", "SYSTEM"), None);
+    }
+
+    #[test]
+    fn choosing_a_schema_takes_its_character_set_away() {
+        let mut from = state(&[("collation_database", "latin1_swedish_ci")]);
+        let mut to = from.clone();
+        from.set_schema(Some("a"));
+        from.set_variable("collation_database", "latin1_swedish_ci");
+        to.set_schema(Some("b"));
+        to.set_variable("collation_database", "latin1_swedish_ci");
+        assert_eq!(from.difference(&to).set, "SET collation_database='latin1_swedish_ci'");
+    }
+
+    #[test]
     fn what_has_no_default_resets_the_connection() {
-        let from = state(&[("rand_seed1", "5"), ("sql_mode", "ANSI")]);
+        let from = state(&[("gtid_seq_no", "5"), ("sql_mode", "ANSI")]);
         let to = state(&[("sql_mode", "ANSI")]);
         let difference = from.difference(&to);
         assert!(difference.reset);

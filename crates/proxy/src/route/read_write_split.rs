@@ -190,7 +190,10 @@ fn is_worked_out(effect: &Effect) -> bool {
 fn pins(effect: &Effect) -> bool {
     match effect {
         Effect::UserVariable { value, .. } => *value == Value::Unknown,
-        Effect::Variable { name, value } => *value == Value::Unknown && !is_tracked(name) || name == "insert_id",
+        Effect::Variable { name, value } => {
+            *value == Value::Unknown && !is_tracked(name)
+                || matches!(&**name, "insert_id" | "rand_seed1" | "rand_seed2")
+        }
         Effect::TransactionCharacteristics { session, .. } => !session,
         Effect::Role { .. }
         | Effect::CalcFoundRows
@@ -199,6 +202,20 @@ fn pins(effect: &Effect) -> bool {
         | Effect::MayChangeSession => true,
         _ => false,
     }
+}
+
+/// Whether a statement in a READ ONLY transaction needs the primary: it locks, or leaves something on its connection that a
+/// replica would keep the session's later writes from.
+pub fn needs_primary_in_transaction(statement: &Statement) -> bool {
+    let stays = |effect: &Effect| match effect {
+        // Those are read back, or gone with the next statement.
+        Effect::UserVariable { .. } | Effect::CalcFoundRows | Effect::TransactionCharacteristics { .. } => false,
+        Effect::CreateTemporaryTable(_) | Effect::TakeUserLock(_) | Effect::OpenHandler(_) | Effect::LockTables => true,
+        effect => pins(effect),
+    };
+    statement.kind != sql::Kind::Unknown
+        && (matches!(statement.access, Access::Primary(Why::LockingRead | Why::Locks | Why::Procedure))
+            || statement.effects.iter().any(stays))
 }
 
 /// Whether servers tell the value that an expression gave to this variable; all but a few are told.

@@ -10,23 +10,11 @@ use super::client::Request;
 use super::relay::{Outcome, StateChange};
 use super::request::{Body, Work};
 use super::statements::ClientStatement;
+use super::variables::{MOVES, REPORTS};
 use super::{Doubt, Held, Session};
 use crate::pool::Key;
 use crate::route::{Pin, Route};
 use crate::state::OF_SCHEMA;
-
-/// Tracked names that are no state to carry to another connection: they report, or are meant for one statement.
-const REPORTS: [&str; 9] = [
-    "error_count",
-    "identity",
-    "insert_id",
-    "last_gtid",
-    "last_insert_id",
-    "pseudo_thread_id",
-    "statement_id",
-    "timestamp",
-    "warning_count",
-];
 
 impl Session {
     /// Notes what the statement did. The truth comes from the server's trackers first, then from its status flags, then
@@ -35,6 +23,7 @@ impl Session {
         let succeeded = outcome.error.is_none();
         let sets_tracking =
             |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if super::tracking::is_wish(name));
+        let effects = self.effects_of(work);
         if self.learn_changes(work, outcome) || work.statement.effects.iter().any(sets_tracking) {
             // The client's own tracking took the place of ours: it is set again with the next statement.
             held.lease.origin.tracks = false;
@@ -51,12 +40,18 @@ impl Session {
             held.lease.origin.key = Arc::new(key);
         }
         if work.runs_text() {
-            self.learn_effects(held, work, outcome, succeeded);
+            self.learn_effects(held, work, &effects, outcome, succeeded);
             if may_hide_variables(work, outcome) {
                 self.pins.hidden_user_variables(true);
             }
             self.learn_past(work, outcome);
             self.learn_insert_id(held, request, work, outcome);
+        }
+        if work.prepares() && outcome.error.is_none() {
+            // Preparing an assignment gives the variable the type of the value to come, as far as it is known.
+            for effect in effects.iter().filter(|effect| matches!(effect, Effect::UserVariable { .. })) {
+                self.pins.note(effect, None, true);
+            }
         }
         if work.runs_text() || work.prepares() {
             self.learn_messages(held, work, outcome);
@@ -90,7 +85,7 @@ impl Session {
     }
 
     /// Gives whether the client changed what its connection tracks.
-    fn learn_changes(&mut self, work: &Work, outcome: &Outcome) -> bool {
+    pub(super) fn learn_changes(&mut self, work: &Work, outcome: &Outcome) -> bool {
         if outcome.changes.is_empty() {
             return false;
         }
@@ -104,9 +99,11 @@ impl Session {
             work.statement.effects.iter().any(is)
         };
         let state = Arc::make_mut(&mut self.state);
-        let mut unexplained = false;
+        let (mut unexplained, mut moves) = (false, false);
         for change in &outcome.changes {
             match change {
+                // What another session's routine left to be told; choosing a schema anew does more than it seems.
+                StateChange::Schema { name, .. } if state.schema() == Some(name) && !may_choose(&work.statement) => {}
                 StateChange::Schema { name, more } => {
                     let chosen = |effect: &Effect| matches!(effect, Effect::Schema(chosen) if chosen == name);
                     if !more || name.is_empty() || work.statement.effects.iter().any(chosen) {
@@ -122,6 +119,8 @@ impl Session {
                         // It was so while the statement ran.
                     } else if OF_SCHEMA.contains(&name) && !sets(name) {
                         // It came with the schema, and will do so on any connection.
+                    } else if MOVES.contains(&name) {
+                        moves = true;
                     } else if !REPORTS.contains(&name) {
                         state.set_variable(name, value);
                     }
@@ -132,25 +131,24 @@ impl Session {
         }
         // What the text itself says of the session explains a change; routines, triggers and texts that are prepared
         // elsewhere change it behind the text's back. What only reads is told as a change now and then (SET STATEMENT, SHOW
-        // CREATE of another schema), but cannot make one unless it calls a function; and there a change of the schema, to
-        // the function's and back, explains it.
+        // CREATE of another schema), but cannot make one unless it calls a function. A change of the schema, to that of a
+        // function or a view and back, explains it, unless a procedure or an unknown function may have done more.
         let statement = &work.statement;
         let calls = statement.asks.contains(sql::Asks::STORED_FUNCTIONS);
-        let went_elsewhere = outcome.changes.iter().any(|change| matches!(change, StateChange::Schema { .. }));
         // Executions of prepared statements report changes that are none, such as their own preparation.
         let may_change = match statement.access {
-            Access::Read => calls && !went_elsewhere,
+            Access::Read => calls,
             Access::Primary(Why::Writes) => statement.effects.is_empty() || calls,
             Access::Primary(_) => statement.effects.is_empty() && work.command == Command::Query || calls,
-        } || statement.effects.iter().any(is_hidden);
-        if unexplained && may_change && work.runs_text() {
+        } && !went_elsewhere(outcome)
+            || statement.effects.iter().any(is_hidden);
+        if moves || unexplained && may_change && work.runs_text() {
             self.pins.put(Pin::Opaque, true);
         }
         tracking_changed
     }
 
-    fn learn_effects(&mut self, held: &mut Held, work: &Work, outcome: &Outcome, succeeded: bool) {
-        let effects = &work.statement.effects;
+    fn learn_effects(&mut self, held: &mut Held, work: &Work, effects: &[Effect], outcome: &Outcome, succeeded: bool) {
         let free = outcome.status.is_some_and(|status| !status.contains(Status::IN_TRANSACTION));
         // SET TRANSACTION waits for the next transaction; a statement that could not begin one leaves it waiting.
         if free && !matches!(work.statement.kind, Kind::Set | Kind::Use | Kind::Show) {
@@ -164,7 +162,7 @@ impl Session {
             outcome.changes.iter().any(|change| matches!(change, StateChange::Variable(told, _) if told == name))
         };
         let schema = self.state.schema().map(str::to_owned);
-        for effect in effects {
+        for (at, effect) in effects.iter().enumerate() {
             self.pins.note(effect, schema.as_deref(), succeeded);
             if let Effect::GlobalVariable { .. } = effect {
                 // Sessions that begin from now on begin with it.
@@ -175,6 +173,7 @@ impl Session {
             }
             let state = Arc::make_mut(&mut self.state);
             match effect {
+                Effect::Variable { name, .. } if MOVES.contains(&&**name) => self.pins.put(Pin::Opaque, true),
                 // The server does not tell a list that does not name itself.
                 Effect::Variable { name, .. } if super::tracking::is_wish(name) => {
                     if let Some(wish) = self.wish.after(std::slice::from_ref(effect), &self.cluster.catalog()) {
@@ -185,35 +184,12 @@ impl Session {
                         self.pins.put(Pin::Opaque, true);
                     }
                 }
-                Effect::Variable { name, value: Value::Default } => {
-                    self.past.collation_unsure |=
-                        matches!(&**name, "collation_connection" | "character_set_connection");
-                    let is_text_of_charset = name.starts_with("character_set_") || name.starts_with("collation_");
-                    // Their default is known from the tracker, and a connection's login would set another.
-                    let uneven = self.seen.uneven.get(name);
-                    if let Some(value) = uneven.filter(|_| !is_text_of_charset) {
-                        state.set_variable(name, value);
-                    } else if !is_text_of_charset {
-                        state.remove_variable(name);
-                    }
-                }
-                Effect::Variable { name, value: Value::Literal(literal) } => {
-                    let reports = REPORTS.contains(&name.as_str());
-                    if !reports && !tracked(name) || name == "timestamp" {
-                        state.set_variable_literal(name, literal);
-                    }
-                    if name == "last_insert_id" || name == "identity" {
-                        self.past.insert_id = literal.parse().unwrap_or(self.past.insert_id);
-                        self.past.doubt = None;
-                        held.lease.origin.insert_id = literal.parse().ok();
-                    }
-                }
-                Effect::Variable { name, value: Value::Unknown } if name == "last_insert_id" || name == "identity" => {
-                    (self.past.doubt, held.lease.origin.insert_id) = (Some(Doubt::Any), None);
-                }
-                Effect::Variable { name, value: Value::Unknown } if !tracked(name) || name == "timestamp" => {
-                    self.pins.put(Pin::Opaque, true);
-                }
+                // What the tracker told is what came last.
+                Effect::Variable { name, value: Value::Default }
+                    if effects[at + 1..]
+                        .iter()
+                        .any(|later| matches!(later, Effect::Variable { name: again, .. } if again == name)) => {}
+                Effect::Variable { name, value } => self.learn_variable(held, name, value, tracked(name)),
                 Effect::Names { charset, collation: Some(collation) } => {
                     let catalog = self.cluster.catalog();
                     let known = catalog.collation(charset.as_deref().unwrap_or_default(), collation);
@@ -241,7 +217,7 @@ impl Session {
                         None => {
                             // Until it has been asked for.
                             state.set_variable_literal("collation_connection", "@@collation_database");
-                            self.past.collation_unsure = true;
+                            self.past.doubt_variable("collation_connection");
                         }
                     }
                 }
@@ -264,7 +240,7 @@ impl Session {
             && asks.contains(sql::Asks::DIAGNOSTICS)
             && !asks.contains(sql::Asks::MESSAGE_COUNT);
         match outcome.rows {
-            Some(rows) if !lists_messages => past.found_rows = Some(rows),
+            Some(rows) if !lists_messages => (past.found_rows, past.found_rows_unsure) = (Some(rows), false),
             // SHOW WARNINGS and SHOW ERRORS do not count their rows. It is 0 before the first statement, 1 behind it.
             _ if work.statement.kind != Kind::Do => past.found_rows = past.found_rows.or(Some(1)),
             _ => {}
@@ -323,6 +299,8 @@ impl Session {
                 if open || self.pins.has(Pin::Cursor) {
                     self.pins.cursor(*id, open);
                 }
+                // The server has counted rows that nobody may ever fetch.
+                self.past.found_rows_unsure |= open;
                 if self.pins.has(Pin::LongData) {
                     self.pins.long_data(*id, false);
                 }
@@ -344,8 +322,20 @@ impl Session {
     }
 }
 
+/// Whether a statement may choose the schema that the session is in already: by USE, or in a routine of another one.
+fn may_choose(statement: &sql::Statement) -> bool {
+    let chooses = |effect: &Effect| matches!(effect, Effect::Schema(_));
+    statement.asks.contains(sql::Asks::STORED_FUNCTIONS)
+        || statement.effects.iter().any(|effect| chooses(effect) || is_hidden(effect))
+}
+
+/// Whether the server told of a schema, as it does behind views and routines of another one.
+fn went_elsewhere(outcome: &Outcome) -> bool {
+    outcome.changes.iter().any(|change| matches!(change, StateChange::Schema { .. }))
+}
+
 /// Routines, and texts that are made elsewhere.
-fn is_hidden(effect: &Effect) -> bool {
+pub(super) fn is_hidden(effect: &Effect) -> bool {
     matches!(effect, Effect::MayChangeSession | Effect::ExecuteText { .. })
 }
 
@@ -358,7 +348,11 @@ fn may_hide_variables(work: &Work, outcome: &Outcome) -> bool {
         && statement.parts <= 1
         && outcome.error.as_ref().is_some_and(|error| error.code == 1064);
     let calls = statement.asks.contains(sql::Asks::STORED_FUNCTIONS) && statement.access != Access::Read;
-    !refused && (calls || statement.effects.iter().any(is_hidden))
+    // In another schema there may have been a view, or a trigger.
+    let triggers = statement.access == Access::Primary(Why::Writes)
+        && went_elsewhere(outcome)
+        && outcome.changes.contains(&StateChange::Some);
+    !refused && (calls || triggers || statement.effects.iter().any(is_hidden))
 }
 
 /// Whether a request holds this number, in digits or as a binary parameter.

@@ -5,12 +5,11 @@
 
 use wire::Capabilities;
 use wire::codec::{Malformed, Reader};
-use wire::command::begin_query;
-use wire::exchange::{Exchange, Expect};
 use wire::packet::{self, First};
 
+use super::literals::literal;
 use super::relay::RelayError;
-use super::send::write;
+use super::reset::ask;
 use super::{Doubt, Held, Session};
 use crate::route::Pin;
 
@@ -24,16 +23,11 @@ const REPLY_BYTES_MAX: usize = 64 * 1024;
 
 /// Lists the user variables of the very connection, one more than can be kept, without those that a session before this one
 /// had: they are NULLs of type BINARY.
-const LIST_OF_MARIADB: &[u8] = b"SELECT VARIABLE_NAME FROM information_schema.USER_VARIABLES \
+const LIST_OF_MARIADB: &str = "SELECT VARIABLE_NAME FROM information_schema.USER_VARIABLES \
     WHERE VARIABLE_VALUE IS NOT NULL OR VARIABLE_TYPE<>'VARCHAR' OR CHARACTER_SET_NAME<>'binary' LIMIT 17";
 /// The same; users need SELECT on the table.
-const LIST_OF_MYSQL: &[u8] = b"SELECT VARIABLE_NAME FROM performance_schema.user_variables_by_thread \
+const LIST_OF_MYSQL: &str = "SELECT VARIABLE_NAME FROM performance_schema.user_variables_by_thread \
     WHERE THREAD_ID = PS_CURRENT_THREAD_ID() AND VARIABLE_VALUE IS NOT NULL LIMIT 17";
-
-/// Types of `enum_field_types` that user variables have; all others are strings.
-const LONGLONG: u8 = 0x08;
-const DOUBLE: u8 = 0x05;
-const NEWDECIMAL: u8 = 0xf6;
 
 impl Session {
     /// Reads back the user variables that alone pin the session. Gives whether the connection is still good; when a value
@@ -67,21 +61,8 @@ impl Session {
             return true;
         }
         let question = question(&names);
-        let connection = &mut *held.lease;
-        let mut bytes = Vec::new();
-        let begun = packet::begin(&mut bytes);
-        begin_query(&mut bytes, connection.origin.capabilities);
-        bytes.extend_from_slice(question.as_bytes());
-        begun.end(&mut bytes, 0);
-        if write(connection, &bytes).await.is_err() {
-            return false;
-        }
-        let capabilities = connection.origin.capabilities;
-        let mut exchange = Exchange::new(Expect::Results, capabilities);
-        let reply = match super::reset::read_reply(connection, &mut exchange, &self.worker, REPLY_BYTES_MAX).await {
-            Ok(reply) => reply,
-            Err(_) => return false,
-        };
+        let capabilities = held.lease.origin.capabilities;
+        let Ok(reply) = ask(&mut held.lease, &question, &self.worker).await else { return false };
         let Some(literals) = reply.and_then(|reply| literals(&reply, names.len(), capabilities).ok()) else {
             if hidden {
                 self.keep_for_hidden_variables();
@@ -103,17 +84,11 @@ impl Session {
     /// too many, or their names are none that can be asked for whatever the character set.
     async fn list_variables(&mut self, held: &mut Held) -> Result<Option<Vec<String>>, RelayError> {
         let connection = &mut *held.lease;
-        let mut bytes = Vec::new();
-        let begun = packet::begin(&mut bytes);
-        begin_query(&mut bytes, connection.origin.capabilities);
-        bytes.extend_from_slice(if connection.origin.mariadb { LIST_OF_MARIADB } else { LIST_OF_MYSQL });
-        begun.end(&mut bytes, 0);
+        let capabilities = connection.origin.capabilities;
         // It has messages of its own.
         connection.origin.messages = None;
-        write(connection, &bytes).await?;
-        let capabilities = connection.origin.capabilities;
-        let mut exchange = Exchange::new(Expect::Results, capabilities);
-        let reply = super::reset::read_reply(connection, &mut exchange, &self.worker, REPLY_BYTES_MAX).await?;
+        let list = if connection.origin.mariadb { LIST_OF_MARIADB } else { LIST_OF_MYSQL };
+        let reply = ask(connection, list, &self.worker).await?;
         let rows = reply.and_then(|reply| rows(&reply, 1, capabilities).ok());
         Ok(rows.filter(|rows| rows.len() <= VARIABLES_MAX).and_then(|rows| {
             let names = rows.into_iter().map(|row| {
@@ -133,18 +108,8 @@ impl Session {
 
     /// Asks what LAST_INSERT_ID() is. Gives whether the connection is still good.
     pub(super) async fn read_insert_id(&mut self, held: &mut Held) -> bool {
-        let connection = &mut *held.lease;
-        let mut bytes = Vec::new();
-        let begun = packet::begin(&mut bytes);
-        begin_query(&mut bytes, connection.origin.capabilities);
-        bytes.extend_from_slice(b"SELECT LAST_INSERT_ID()");
-        begun.end(&mut bytes, 0);
-        if write(connection, &bytes).await.is_err() {
-            return false;
-        }
-        let capabilities = connection.origin.capabilities;
-        let mut exchange = Exchange::new(Expect::Results, capabilities);
-        match super::reset::read_reply(connection, &mut exchange, &self.worker, REPLY_BYTES_MAX).await {
+        let capabilities = held.lease.origin.capabilities;
+        match ask(&mut held.lease, "SELECT LAST_INSERT_ID()", &self.worker).await {
             Ok(reply) => {
                 let rows = reply.and_then(|reply| rows(&reply, 1, capabilities).ok()).unwrap_or_default();
                 let id = rows.first().and_then(|row| std::str::from_utf8(row.first()?.as_deref()?).ok()?.parse().ok());
@@ -164,29 +129,13 @@ impl Session {
         }
     }
 
-    /// Asks for the connection's collation. Gives whether the connection is still good.
-    pub(super) async fn read_collation(&mut self, held: &mut Held) -> bool {
-        let connection = &mut *held.lease;
-        let mut bytes = Vec::new();
-        let begun = packet::begin(&mut bytes);
-        begin_query(&mut bytes, connection.origin.capabilities);
-        bytes.extend_from_slice(b"SELECT @@collation_connection");
-        begun.end(&mut bytes, 0);
-        if write(connection, &bytes).await.is_err() {
-            return false;
-        }
-        let capabilities = connection.origin.capabilities;
-        let mut exchange = Exchange::new(Expect::Results, capabilities);
-        let Ok(reply) = super::reset::read_reply(connection, &mut exchange, &self.worker, REPLY_BYTES_MAX).await else {
-            return false;
-        };
+    /// Asks what FOUND_ROWS() is. Gives whether the connection is still good.
+    pub(super) async fn read_found_rows(&mut self, held: &mut Held) -> bool {
+        let capabilities = held.lease.origin.capabilities;
+        let Ok(reply) = ask(&mut held.lease, "SELECT FOUND_ROWS()", &self.worker).await else { return false };
         let rows = reply.and_then(|reply| rows(&reply, 1, capabilities).ok()).unwrap_or_default();
-        let name = rows.first().and_then(|row| std::str::from_utf8(row.first()?.as_deref()?).ok());
-        if let Some(name) = name.filter(|name| is_word(name)) {
-            std::sync::Arc::make_mut(&mut self.state).set_variable("collation_connection", name);
-            held.lease.origin.state = self.state.clone();
-        }
-        self.past.collation_unsure = false;
+        let found = rows.first().and_then(|row| std::str::from_utf8(row.first()?.as_deref()?).ok()?.parse().ok());
+        self.past.found_rows = found.or(self.past.found_rows);
         true
     }
 
@@ -282,72 +231,9 @@ fn column_kind(payload: &[u8], capabilities: Capabilities) -> Result<(u8, bool),
     Ok((reader.u8("column: type")?, reader.u16("column: flags")? & UNSIGNED != 0))
 }
 
-fn is_word(word: &str) -> bool {
-    word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-}
-
-fn literal(
-    (kind, unsigned): (u8, bool),
-    value: Option<&[u8]>,
-    hex: Option<&[u8]>,
-    collation: Option<&[u8]>,
-) -> Result<String, Malformed> {
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| Malformed("user variable: text"));
-    // A NULL has a type, too.
-    let Some(value) = value else {
-        let collation = text(collation.unwrap_or_default())?;
-        return Ok(match (kind, collation.split_once('_')) {
-            (LONGLONG, _) => format!("CAST(NULL AS {}SIGNED)", if unsigned { "UN" } else { "" }),
-            (DOUBLE, _) => "CAST(NULL AS DOUBLE)".into(),
-            (NEWDECIMAL, _) => "CAST(NULL AS DECIMAL(65,30))".into(),
-            (_, Some((charset, _))) if is_word(&collation) => {
-                format!("CAST(NULL AS CHAR CHARACTER SET {charset}) COLLATE {collation}")
-            }
-            _ => "NULL".into(),
-        });
-    };
-    match kind {
-        LONGLONG if unsigned => Ok(format!("CAST({} AS UNSIGNED)", text(value)?)),
-        LONGLONG => text(value),
-        NEWDECIMAL if !value.contains(&b'.') => Ok(format!("{}.", text(value)?)),
-        NEWDECIMAL => text(value),
-        DOUBLE if value.iter().any(|byte| matches!(byte, b'e' | b'E')) => text(value),
-        DOUBLE => Ok(format!("{}e0", text(value)?)),
-        _ => {
-            let (hex, collation) = (text(hex.unwrap_or_default())?, text(collation.unwrap_or_default())?);
-            let charset = collation.split('_').next().unwrap_or_default();
-            match charset {
-                "binary" | "" => Ok(format!("X'{hex}'")),
-                _ if is_word(&collation) => Ok(format!("_{charset} X'{hex}' COLLATE {collation}")),
-                _ => Err(Malformed("user variable: collation")),
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn each_type_is_written_so_that_it_comes_back_as_itself() {
-        for (kind, value, hex, collation, expected) in [
-            (LONGLONG, "-5", "FB", "latin1_swedish_ci", "-5"),
-            (NEWDECIMAL, "1.50", "2", "latin1_swedish_ci", "1.50"),
-            (NEWDECIMAL, "7", "7", "latin1_swedish_ci", "7."),
-            (DOUBLE, "1.5", "2", "latin1_swedish_ci", "1.5e0"),
-            (DOUBLE, "1e300", "0", "latin1_swedish_ci", "1e300"),
-            (0xfd, "é", "C3A9", "utf8mb4_bin", "_utf8mb4 X'C3A9' COLLATE utf8mb4_bin"),
-            (0xfd, "x", "78", "binary", "X'78'"),
-        ] {
-            let read = literal((kind, false), Some(value.as_bytes()), Some(hex.as_bytes()), Some(collation.as_bytes()));
-            assert_eq!(read.as_deref(), Ok(expected));
-        }
-        let unsigned = literal((LONGLONG, true), Some(b"5"), Some(b"5"), Some(b"latin1_swedish_ci"));
-        assert_eq!(unsigned.as_deref(), Ok("CAST(5 AS UNSIGNED)"));
-        assert_eq!(literal((0xfd, false), None, None, None).as_deref(), Ok("NULL"));
-        assert!(literal((0xfd, false), Some(b"x"), Some(b"78"), Some(b"x';--")).is_err());
-    }
 
     #[test]
     fn replies_of_other_shapes_are_refused() {

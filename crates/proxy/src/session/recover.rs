@@ -87,7 +87,8 @@ impl Session {
                 self.held = Some(held);
                 let end = if self.is_mariadb() { "" } else { "." };
                 let message = format!("Cannot execute statement in a READ ONLY transaction{end}");
-                self.refuse(request, &Refusal { code: 1792, sqlstate: *b"25006", message }).await?;
+                self.answer_error(request, &Refusal { code: 1792, sqlstate: *b"25006", message });
+                self.client.flush().await.map_err(SessionEnd::ClientLost)?;
                 Ok(Next::Answered)
             }
             RelayError::Withheld(refusal) => {

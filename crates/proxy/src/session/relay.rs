@@ -415,27 +415,7 @@ impl Relay<'_> {
         if ok.insert_id != 0 {
             self.outcome.insert_id = ok.insert_id;
         }
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        for change in ok.changes() {
-            let change = change?;
-            match self.outcome.changes.len() {
-                ..CHANGES_MAX => {}
-                CHANGES_MAX => self.outcome.changes.push(StateChange::Some),
-                _ => break,
-            }
-            self.outcome.changes.push(match change {
-                Change::Variable { name: b"last_gtid", value } | Change::Gtids(value) => {
-                    StateChange::Committed(text(value))
-                }
-                Change::Variable { name, value } => StateChange::Variable(text(name), text(value)),
-                Change::Schema(name) => {
-                    StateChange::Schema { name: text(name), more: ok.status.contains(Status::MORE_RESULTS) }
-                }
-                Change::State => StateChange::Some,
-                _ => continue,
-            });
-        }
-        Ok(())
+        changes_of(ok, &mut self.outcome.changes)
     }
 
     fn fix_up_packet(&mut self, packet: &Packet<'_>) -> Result<(), RelayError> {
@@ -480,6 +460,31 @@ impl Relay<'_> {
         }
         Ok(())
     }
+}
+
+/// Puts what an OK packet tells of the session behind what is known already.
+pub(super) fn changes_of(ok: &Ok<'_>, changes: &mut Vec<StateChange>) -> Result<(), RelayError> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    for change in ok.changes() {
+        let change = change?;
+        match changes.len() {
+            ..CHANGES_MAX => {}
+            CHANGES_MAX => changes.push(StateChange::Some),
+            _ => break,
+        }
+        changes.push(match change {
+            Change::Variable { name: b"last_gtid", value } | Change::Gtids(value) => {
+                StateChange::Committed(text(value))
+            }
+            Change::Variable { name, value } => StateChange::Variable(text(name), text(value)),
+            Change::Schema(name) => {
+                StateChange::Schema { name: text(name), more: ok.status.contains(Status::MORE_RESULTS) }
+            }
+            Change::State => StateChange::Some,
+            _ => continue,
+        });
+    }
+    Ok(())
 }
 
 /// Waits for the server to say something, which goes to the inbox, or to hang up, which is an error.

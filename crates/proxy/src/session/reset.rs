@@ -4,20 +4,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wire::Status;
-use wire::command::Command;
+use wire::command::{Command, begin_query};
 use wire::exchange::{Advance, Event, Exchange, Expect};
 use wire::packet;
 
+use super::checkout::Attempts;
 use super::client::Request;
 use super::relay::{RelayError, hear};
+use super::request::Work;
 use super::send::write;
 use super::{Held, Past, Session};
+use crate::error::Refusal;
 use crate::pool::Connection;
+use crate::route::{self, Pin, Reason, Route, Target};
 use crate::state::OF_SCHEMA;
 use crate::worker::Worker;
 
 /// How long a server may take to clean a connection; after that it is closed.
 const CLEAN_UP_WAIT: Duration = Duration::from_secs(5);
+
+/// Longest reply to a statement of Sqluice's own.
+const ASK_BYTES_MAX: usize = 64 * 1024;
 
 impl Session {
     /// COM_RESET_CONNECTION: the session is as it was after its login, but stays in its schema.
@@ -46,8 +53,11 @@ impl Session {
 
     /// A transaction that may write begins, and ends one that is READ ONLY: the session does not stay on that one's replica.
     pub(super) async fn leave_read_only_transaction(&mut self) {
-        let only_transaction = self.pins.bits() == 1 << crate::route::Pin::Transaction as u8;
-        if !only_transaction || !self.status.contains(Status::IN_READ_ONLY_TRANSACTION) {
+        let only_transaction = self.pins.bits() == 1 << Pin::Transaction as u8;
+        if !only_transaction
+            || !self.past.variables.is_empty()
+            || !self.status.contains(Status::IN_READ_ONLY_TRANSACTION)
+        {
             return;
         }
         let Some(primary) = self.cluster.view().primary else { return };
@@ -60,6 +70,64 @@ impl Session {
             self.clean_up(held).await;
         }
         self.lose_pinned_state();
+    }
+
+    /// Whether a statement in a READ ONLY transaction on a replica locks, or leaves something on its connection that writes
+    /// may need behind the transaction.
+    pub(super) fn outlives_read_only_transaction(&self, work: &Work) -> bool {
+        self.status.contains(Status::IN_READ_ONLY_TRANSACTION)
+            && self.past.variables.is_empty()
+            && self.pins.bits() == 1 << Pin::Transaction as u8
+            && (work.will_pin() || route::needs_primary_in_transaction(&work.statement))
+            && self
+                .cluster
+                .view()
+                .primary
+                .is_some_and(|primary| self.held.as_ref().is_some_and(|held| held.lease.server() != primary))
+    }
+
+    /// The open READ ONLY transaction goes on as a new one on the primary, with a newer snapshot: a replica's locks would keep
+    /// nobody out, and nobody could write beside what stays behind there.
+    ///
+    /// # Errors
+    /// The primary has no place for it; nothing has changed then.
+    pub(super) async fn move_read_only_transaction(&mut self) -> Result<(), Refusal> {
+        let Some(mut before) = self.held.take() else { return Ok(()) };
+        if self.past.doubt.is_some() && !self.read_insert_id(&mut before).await {
+            self.lose_pinned_state();
+            return Err(Refusal::lost(before.lease.server_name(), "it was lost within a transaction"));
+        }
+        let route = Route { target: Target::Primary, reason: Reason::Transaction, consistent: true };
+        let begun = match self.checkout(&route, &mut Attempts::new()).await {
+            Ok(held) => self.begin_read_only(held).await,
+            Err(refusal) => Err(refusal),
+        };
+        match begun {
+            Ok(held) => {
+                self.clean_up(before).await;
+                self.held = Some(held);
+                Ok(())
+            }
+            Err(refusal) => {
+                self.held = Some(before);
+                Err(refusal)
+            }
+        }
+    }
+
+    async fn begin_read_only(&mut self, mut held: Held) -> Result<Held, Refusal> {
+        self.pins.put(Pin::Transaction, false);
+        let begun = match self.bring_to_state(&mut held).await {
+            Ok(()) => ask(&mut held.lease, "START TRANSACTION READ ONLY", &self.worker).await,
+            Err(error) => Err(error),
+        };
+        self.pins.put(Pin::Transaction, true);
+        match begun {
+            Ok(Some(_)) => Ok(held),
+            Ok(None) => Err(Refusal::lost(held.lease.server_name(), "it begins no transaction")),
+            Err(RelayError::FixUp(refusal)) => Err(refusal),
+            Err(error) => Err(Refusal::lost(held.lease.server_name(), &format!("{error:?}"))),
+        }
     }
 
     /// What was pinned is gone with its connection.
@@ -83,7 +151,7 @@ impl Session {
     /// Gives a pinned connection back clean: transaction rolled back, locks released, temporary tables dropped. If the
     /// server does not manage that in time, the connection is closed, which does the same.
     pub(super) async fn clean_up(&mut self, mut held: Held) {
-        if self.pins.has(crate::route::Pin::ExpiredPassword) {
+        if self.pins.has(Pin::ExpiredPassword) {
             return;
         }
         let connection = &mut *held.lease;
@@ -102,6 +170,22 @@ impl Session {
             held.lease.give_back();
         }
     }
+}
+
+/// Runs a short statement of Sqluice's own; gives its reply, `None` when it failed.
+pub(super) async fn ask(
+    connection: &mut Connection,
+    text: &str,
+    worker: &Worker,
+) -> Result<Option<Vec<u8>>, RelayError> {
+    let capabilities = connection.origin.capabilities;
+    let mut bytes = Vec::new();
+    let begun = packet::begin(&mut bytes);
+    begin_query(&mut bytes, capabilities);
+    bytes.extend_from_slice(text.as_bytes());
+    begun.end(&mut bytes, 0);
+    write(connection, &bytes).await?;
+    read_reply(connection, &mut Exchange::new(Expect::Results, capabilities), worker, ASK_BYTES_MAX).await
 }
 
 async fn reset_connection(connection: &mut Connection, worker: &Worker) -> Result<(), RelayError> {

@@ -218,18 +218,28 @@ impl Session {
             connection.origin.messages = mine;
             // An error can be raised again.
             let (text, purpose) = match &self.past.error {
-                Some(error) => (signal(error), Purpose::Signal),
+                Some(error) => {
+                    let counts = statement.kind == sql::Kind::Select || statement.asks.contains(Asks::MESSAGE_COUNT);
+                    let kept = self.kept_messages(connection.origin.capabilities).map_or(1, |kept| kept.len());
+                    match counts && kept > 1 {
+                        true => (many_messages(kept), Purpose::Signal),
+                        false => (signal(error), Purpose::Signal),
+                    }
+                }
                 None => (self.warn_again(connection.origin.capabilities), Purpose::Variables),
             };
             out.command(connection, Command::Query, text.as_bytes(), purpose, Expect::Results);
         }
     }
 
+    /// The rows of SHOW WARNINGS, if they were kept.
+    fn kept_messages(&self, capabilities: Capabilities) -> Option<Vec<super::read_back::Row>> {
+        super::read_back::rows(self.past.warnings.as_deref()?, 3, capabilities).ok()
+    }
+
     /// A statement that leaves as many warnings as the last one did: the very one, if there was one.
     fn warn_again(&self, capabilities: wire::Capabilities) -> String {
-        /// More need not be counted.
-        const WARNINGS_MAX: u16 = 1024;
-        let kept = self.past.warnings.as_deref().and_then(|reply| super::read_back::rows(reply, 3, capabilities).ok());
+        let kept = self.kept_messages(capabilities);
         if let Some([row]) = kept.as_deref()
             && let [_, Some(code), Some(message)] = &row[..]
         {
@@ -240,7 +250,7 @@ impl Session {
         match self.past.warning_count {
             // Messages go with the next statement that names a table.
             0 => "DO (SELECT 1 FROM (SELECT 1) AS d)".into(),
-            count => format!("DO {}", vec!["CAST('' AS SIGNED)"; usize::from(count.min(WARNINGS_MAX))].join(",")),
+            count => format!("DO {}", warnings(usize::from(count))),
         }
     }
 
@@ -261,13 +271,15 @@ impl Session {
         {
             key.text = text.into();
         }
-        if let Some(server_id) = connection.origin.statements.find(&key) {
+        // A reset forgets what is prepared.
+        let kept = !connection.origin.state.needs_reset(&self.state);
+        if let Some(server_id) = connection.origin.statements.find(&key).filter(|_| kept) {
             return Ok(server_id);
         }
         self.worker.stats.reprepares.add_one();
         // Names in the text belong to the schema in which the client prepared it.
         let elsewhere = state.prepare_context() != self.state.prepare_context();
-        let prepare_in = if elsewhere { state } else { self.state.clone() };
+        let prepare_in = if elsewhere { Arc::new(self.state.to_prepare_as_in(&state)) } else { self.state.clone() };
         if self.fix_up(connection, &prepare_in, out) {
             Box::pin(self.settle_fix_ups(connection, out)).await?;
         }
@@ -416,6 +428,18 @@ fn without_state(mut reply: Vec<u8>, capabilities: Capabilities) -> Vec<u8> {
 /// Whether a request may give the very id that LAST_INSERT_ID() is on the connection: nobody could tell the two apart.
 fn may_be_given(known: Option<u64>, request: &Request) -> bool {
     known.is_none_or(|known| known != 0 && super::learn::holds_number(request.payload(), known))
+}
+
+/// Expressions that warn, each once.
+fn warnings(count: usize) -> String {
+    /// More need not be counted.
+    const WARNINGS_MAX: usize = 1024;
+    vec!["CAST('' AS SIGNED)"; count.min(WARNINGS_MAX)].join(",")
+}
+
+/// A statement that leaves so many messages, the last of them an error.
+fn many_messages(count: usize) -> String {
+    format!("DO {},(SELECT 1 UNION SELECT 2)", warnings(count.saturating_sub(1)))
 }
 
 /// A statement that raises an error again.

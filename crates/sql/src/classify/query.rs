@@ -285,7 +285,7 @@ impl Classifier<'_> {
             W::Next | W::Previous => {
                 self.cursor.bump();
                 if self.cursor.accept(W::Value) && self.cursor.at(W::For) {
-                    self.primary(Why::Sequence);
+                    self.sequence();
                 }
             }
             W::With => {
@@ -410,9 +410,15 @@ impl Classifier<'_> {
         } else if schema.is_some() && self.cursor.dialect().modes.contains(Modes::ORACLE) {
             let member = text::identifier(name.token, self.cursor.text());
             if member.eq_ignore_ascii_case("nextval") || member.eq_ignore_ascii_case("currval") {
-                self.primary(Why::Sequence);
+                self.sequence();
             }
         }
+    }
+
+    /// A sequence is asked, which is a table.
+    fn sequence(&mut self) {
+        self.primary(Why::Sequence);
+        self.uses_tables = true;
     }
 
     /// A qualified name, perhaps of a table that tells of one server.
@@ -500,7 +506,7 @@ impl Classifier<'_> {
                 self.effect(Effect::ReleaseAllUserLocks);
             }
             W::IsFreeLock | W::IsUsedLock => self.primary(Why::Locks),
-            W::Nextval | W::Lastval | W::Setval => self.primary(Why::Sequence),
+            W::Nextval | W::Lastval | W::Setval => self.sequence(),
             W::LastInsertId if none => {
                 self.asks |= Asks::LAST_INSERT_ID;
                 self.primary(Why::SessionState);

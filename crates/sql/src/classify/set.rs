@@ -322,6 +322,8 @@ fn simple_value(cursor: &mut Cursor<'_>) -> Option<Value> {
         TokenKind::Number | TokenKind::BitString => {
             format!("{sign}{}", String::from_utf8_lossy(cursor.bytes()))
         }
+        // A national string has a character set of its own.
+        TokenKind::String if matches!(cursor.bytes().first(), Some(b'n' | b'N')) => return None,
         TokenKind::String => {
             let mut value = Vec::new();
             // Strings side by side are one string.

@@ -1,0 +1,57 @@
+//! Changes of the session that a server has still to tell.
+//!
+//! Only OK packets have room for them. Behind an error, or a result in the old framing, a server tells them with the next
+//! OK of the connection that tells of a change, which would be another session's.
+
+use sql::{Asks, Effect};
+use wire::packet::HEADER_BYTES;
+use wire::{Status, reply};
+
+use super::relay::{Outcome, RelayError, StateChange, changes_of};
+use super::request::Work;
+use super::reset::ask;
+use super::{Held, Session};
+
+/// Set to the value that it has: servers tell what is left to tell with the next OK that has a change of its own.
+const TOUCHED: &str = "default_week_format";
+
+/// Whether a statement may have changed the session in a way that its reply could not tell.
+pub(super) fn may_be(work: &Work, outcome: &Outcome) -> bool {
+    let statement = &work.statement;
+    // The status flags say that there is something to tell; an error has none. SET STATEMENT takes its values back when its
+    // reply is on its way.
+    let waits = |status: Status| status.contains(Status::SESSION_STATE_CHANGED);
+    let passing = |effect: &Effect| matches!(effect, Effect::WhileRunning { .. });
+    outcome.ended_by_eof && outcome.status.is_some_and(waits)
+        || work.runs_text() && statement.effects.iter().any(passing)
+        || outcome.error.is_some()
+            && work.runs_text()
+            && (statement.asks.contains(Asks::STORED_FUNCTIONS)
+                || statement.effects.iter().any(super::learn::is_hidden))
+}
+
+impl Session {
+    /// Lets the server tell what it has not told yet. Gives whether the connection is still good.
+    pub(super) async fn hear_untold(&mut self, held: &mut Held, work: &Work) -> bool {
+        let Ok(outcome) = self.ask_untold(held).await else { return false };
+        self.learn_changes(work, &outcome);
+        held.lease.origin.state = self.state.clone();
+        self.show_pins(self.pins.bits());
+        true
+    }
+
+    async fn ask_untold(&mut self, held: &mut Held) -> Result<Outcome, RelayError> {
+        let reply = ask(&mut held.lease, &format!("SET SESSION {TOUCHED}=@@session.{TOUCHED}"), &self.worker).await?;
+        let mut outcome = Outcome::default();
+        let payload = reply.as_deref().and_then(|reply| reply.get(HEADER_BYTES..));
+        if let Some(Ok(ok)) = payload.map(|payload| reply::Ok::parse(payload, held.lease.origin.capabilities)) {
+            changes_of(&ok, &mut outcome.changes)?;
+        }
+        // That something has changed is told of the question itself.
+        outcome.changes.retain(|change| match change {
+            StateChange::Variable(name, _) => name != TOUCHED,
+            change => *change != StateChange::Some,
+        });
+        Ok(outcome)
+    }
+}

@@ -1,0 +1,118 @@
+//! System variables that a statement set: what is known of their values, and what must be asked.
+
+use std::sync::Arc;
+
+use sql::Value;
+
+use super::literals::is_word;
+use super::read_back::rows;
+use super::reset::ask;
+use super::{Doubt, Held, Past, Session};
+use crate::route::Pin;
+use crate::state::has_default;
+
+/// Tracked names that are no state to carry to another connection: they report, or are meant for one statement.
+pub(super) const REPORTS: [&str; 9] = [
+    "error_count",
+    "identity",
+    "insert_id",
+    "last_gtid",
+    "last_insert_id",
+    "pseudo_thread_id",
+    "statement_id",
+    "timestamp",
+    "warning_count",
+];
+
+/// Each RAND() moves them on, and nothing shows where they are.
+pub(super) const MOVES: [&str; 2] = ["rand_seed1", "rand_seed2"];
+
+/// Values beyond this stay on their connection.
+const VALUE_BYTES_MAX: usize = 4096;
+
+/// Variables whose values stay on their connection if more are in doubt.
+const VARIABLES_MAX: usize = 16;
+
+impl Past {
+    /// The value of a system variable is asked for before its connection goes.
+    pub(super) fn doubt_variable(&mut self, name: &str) {
+        if !self.variables.iter().any(|known| **known == *name) {
+            self.variables.push(name.into());
+        }
+    }
+}
+
+impl Session {
+    /// A statement has set a system variable of the session. The tracker knows best; MariaDB's tells nothing of
+    /// `SET @@x = …` without a scope (seen with 10.11).
+    pub(super) fn learn_variable(&mut self, held: &mut Held, name: &str, value: &Value, tracked: bool) {
+        let state = Arc::make_mut(&mut self.state);
+        match value {
+            Value::Default => {
+                if matches!(name, "collation_connection" | "character_set_connection") {
+                    self.past.doubt_variable("collation_connection");
+                }
+                // A connection's login would set another one.
+                if name.starts_with("character_set_") || name.starts_with("collation_") {
+                    if !tracked {
+                        self.past.doubt_variable(name);
+                    }
+                } else if let Some(value) = self.seen.uneven.get(name) {
+                    state.set_variable(name, value);
+                } else {
+                    state.remove_variable(name);
+                }
+            }
+            Value::Literal(literal) => {
+                if !REPORTS.contains(&name) && !tracked || name == "timestamp" {
+                    state.set_variable_literal(name, literal);
+                }
+                if name == "last_insert_id" || name == "identity" {
+                    self.past.insert_id = literal.parse().unwrap_or(self.past.insert_id);
+                    self.past.doubt = None;
+                    held.lease.origin.insert_id = literal.parse().ok();
+                }
+            }
+            Value::Unknown if name == "last_insert_id" || name == "identity" => {
+                (self.past.doubt, held.lease.origin.insert_id) = (Some(Doubt::Any), None);
+            }
+            Value::Unknown if tracked && name != "timestamp" => {}
+            Value::Unknown if REPORTS.contains(&name) || !has_default(name) || !is_word(name) => {
+                self.pins.put(Pin::Opaque, true);
+            }
+            Value::Unknown => self.past.doubt_variable(name),
+        }
+    }
+
+    /// Asks for the variables that are in doubt. Gives whether the connection is still good; what cannot be told pins.
+    pub(super) async fn read_variables(&mut self, held: &mut Held) -> bool {
+        let names = std::mem::take(&mut self.past.variables);
+        if names.len() > VARIABLES_MAX {
+            self.keep_opaque();
+            return true;
+        }
+        let capabilities = held.lease.origin.capabilities;
+        let columns: Vec<_> = names.iter().map(|name| format!("@@session.`{name}`")).collect();
+        let Ok(reply) = ask(&mut held.lease, &format!("SELECT {}", columns.join(",")), &self.worker).await else {
+            return false;
+        };
+        let row = reply.and_then(|reply| rows(&reply, names.len(), capabilities).ok()?.pop()).unwrap_or_default();
+        let plain =
+            |value: &[u8]| value.len() <= VALUE_BYTES_MAX && value.iter().all(|byte| (b' '..=b'~').contains(byte));
+        if row.len() < names.len() || !row.iter().flatten().all(|value| plain(value)) {
+            self.keep_opaque();
+            return true;
+        }
+        let state = Arc::make_mut(&mut self.state);
+        for (name, value) in names.iter().zip(row) {
+            state.set_variable(name, &String::from_utf8_lossy(&value.unwrap_or_default()));
+        }
+        held.lease.origin.state = self.state.clone();
+        true
+    }
+
+    fn keep_opaque(&mut self) {
+        self.pins.put(Pin::Opaque, true);
+        self.show_pins(self.pins.bits());
+    }
+}

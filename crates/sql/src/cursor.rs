@@ -1,6 +1,6 @@
 //! A lexer with one token in hand, its keyword, and what stood before it.
 
-use crate::lexer::{Lexer, Token, TokenKind, is_identifier};
+use crate::lexer::{Lexer, Token, TokenKind};
 use crate::statement::Dialect;
 use crate::words::{Entry, W, find};
 
@@ -45,9 +45,7 @@ impl<'a> Cursor<'a> {
         if self.token.kind == TokenKind::Word {
             let text = self.lexer.text();
             let after_dot = self.before == TokenKind::Dot && self.before_end == self.token.start;
-            let before_dot = text.get(self.token.end) == Some(&b'.')
-                && text.get(self.token.end + 1).is_some_and(|&byte| is_identifier(byte));
-            if !after_dot && !before_dot {
+            if !after_dot && !self.lexer.is_before_dot() {
                 self.entry = find(self.token.bytes(text));
                 self.word = self.entry.word;
                 return;

@@ -5,6 +5,7 @@
 //! quote or a backslash, and comments whose content the server executes.
 
 mod comment;
+mod number;
 mod string;
 
 use crate::statement::{Dialect, Encoding, Family, Modes};
@@ -91,8 +92,13 @@ const SPACE: u8 = 1;
 const IDENTIFIER: u8 = 2;
 const DIGIT: u8 = 4;
 const OPERATOR: u8 = 8;
+/// It begins a word wherever it begins a token.
+const WORD: u8 = 16;
+/// It is a token by itself.
+const MARK: u8 = 32;
 
-/// What a byte can be. Bytes from 0x80 are parts of identifiers in every character set that a client can use.
+/// What a byte can be. Bytes from 0x80 are parts of identifiers in every character set that a client can use; 0xa0 may be
+/// white space and begins no word by this table.
 static CLASS: [u8; 256] = byte_classes();
 
 const fn byte_classes() -> [u8; 256] {
@@ -102,7 +108,9 @@ const fn byte_classes() -> [u8; 256] {
         table[byte] = match byte as u8 {
             b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c => SPACE,
             b'0'..=b'9' => IDENTIFIER | DIGIT,
-            b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' | 0x80..=0xff => IDENTIFIER,
+            0xa0 => IDENTIFIER,
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' | 0x80..=0xff => IDENTIFIER | WORD,
+            b'(' | b')' | b',' | b';' | b'?' => MARK,
             b'+' | b'-' | b'*' | b'/' | b'%' | b'<' | b'>' | b'=' | b'!' | b'~' | b'^' | b'&' | b'|' => OPERATOR,
             _ => 0,
         };
@@ -119,6 +127,17 @@ pub(crate) fn is_space(byte: u8) -> bool {
 /// Whether a byte can be part of a bare identifier.
 pub(crate) fn is_identifier(byte: u8) -> bool {
     CLASS[byte as usize] & IDENTIFIER != 0
+}
+
+/// What a byte of the class [`MARK`] is.
+fn mark(byte: u8) -> TokenKind {
+    match byte {
+        b'(' => TokenKind::Open,
+        b')' => TokenKind::Close,
+        b',' => TokenKind::Comma,
+        b';' => TokenKind::Semicolon,
+        _ => TokenKind::Placeholder,
+    }
 }
 
 fn is_digit(byte: u8) -> bool {
@@ -156,6 +175,11 @@ impl<'a> Lexer<'a> {
         self.in_executed_comment
     }
 
+    /// Behind a word: a dot and another name follow it at once.
+    pub(crate) fn is_before_dot(&self) -> bool {
+        self.after_dot
+    }
+
     fn byte(&self, index: usize) -> u8 {
         self.text.get(index).copied().unwrap_or(0)
     }
@@ -171,74 +195,80 @@ impl<'a> Lexer<'a> {
     /// The next token; [`TokenKind::End`] for ever once the text is used up.
     pub fn next_token(&mut self) -> Token {
         let after_dot = std::mem::take(&mut self.after_dot);
-        loop {
-            while let Some(&byte) = self.text.get(self.position) {
-                if CLASS[byte as usize] & SPACE == 0 {
-                    break;
+        let mut start = self.position;
+        while let Some(&byte) = self.text.get(start) {
+            let class = CLASS[byte as usize];
+            if class & SPACE != 0 {
+                start += 1;
+            } else if class & WORD != 0 {
+                let end = self.identifier_end(start);
+                if byte == b'_' || self.byte(end) == b'\'' {
+                    return self.word(start, after_dot);
                 }
-                self.position += 1;
+                return self.plain_word(start, end);
+            } else if class & MARK != 0 {
+                return self.take(mark(byte), start, start + 1);
+            } else {
+                self.position = start;
+                if let Some(token) = self.other_token(byte, after_dot) {
+                    return token;
+                }
+                start = self.position;
             }
-            let start = self.position;
-            let Some(&byte) = self.text.get(start) else {
-                // The end inside `/*!` is an error to the server.
-                if std::mem::take(&mut self.in_executed_comment) {
-                    return self.take(TokenKind::Bad, start, start);
-                }
-                return self.take(TokenKind::End, start, start);
-            };
-            let next = self.byte(start + 1);
-            let kind = match byte {
-                // A no-break space parts words in latin1 and its relatives.
-                0xa0 if self.dialect.encoding == Encoding::AsciiSafe => {
-                    self.position += 1;
-                    continue;
-                }
-                b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' | 0x80..=0xff => return self.word(start, after_dot),
-                b'0'..=b'9' if !after_dot => return self.number(start),
-                b'0'..=b'9' => return self.word(start, true),
-                b'\'' => return self.string(start, start),
-                b'"' if self.has(Modes::ANSI_QUOTES) => return self.quoted_identifier(start, start, b'"'),
-                b'"' => return self.string(start, start),
-                b'`' => return self.quoted_identifier(start, start, b'`'),
-                b'#' => {
-                    self.skip_line();
-                    continue;
-                }
-                b'-' if next == b'-' && self.dashes_open_comment(start) => {
-                    self.skip_line();
-                    continue;
-                }
-                b'/' if next == b'*' => match self.open_comment(start) {
-                    Some(token) => return token,
-                    None => continue,
-                },
-                b'*' if next == b'/' && self.in_executed_comment => {
-                    self.in_executed_comment = false;
-                    self.position += 2;
-                    continue;
-                }
-                b'@' => return self.variable(start),
-                b'.' if is_digit(next) && !after_dot => return self.fraction(start),
-                b'.' => {
-                    self.after_dot = is_identifier(next);
-                    TokenKind::Dot
-                }
-                b'(' => TokenKind::Open,
-                b')' => TokenKind::Close,
-                b',' => TokenKind::Comma,
-                b';' => TokenKind::Semicolon,
-                b'?' => TokenKind::Placeholder,
-                b':' if next == b'=' => return self.take(TokenKind::Assign, start, start + 2),
-                b'|' if next == b'|' => return self.take(TokenKind::DoubleOperator, start, start + 2),
-                b'&' if next == b'&' => return self.take(TokenKind::DoubleOperator, start, start + 2),
-                0 => TokenKind::Bad,
-                _ if CLASS[byte as usize] & OPERATOR != 0 => return self.operator(start, byte, next),
-                _ => TokenKind::Other,
-            };
-            return self.take(kind, start, start + 1);
         }
+        // The end inside `/*!` is an error to the server.
+        let kind = if std::mem::take(&mut self.in_executed_comment) { TokenKind::Bad } else { TokenKind::End };
+        self.take(kind, start, start)
     }
 
+    /// The token that begins with `byte` here, unless that is a comment, or white space to this dialect: skipped then.
+    fn other_token(&mut self, byte: u8, after_dot: bool) -> Option<Token> {
+        let start = self.position;
+        let next = self.byte(start + 1);
+        let kind = match byte {
+            // A no-break space parts words in latin1 and its relatives.
+            0xa0 if self.dialect.encoding == Encoding::AsciiSafe => {
+                self.position += 1;
+                return None;
+            }
+            0xa0 => return Some(self.word(start, after_dot)),
+            b'0'..=b'9' if !after_dot => return Some(self.number(start)),
+            b'0'..=b'9' => return Some(self.word(start, true)),
+            b'\'' => return Some(self.string(start, start)),
+            b'"' if self.has(Modes::ANSI_QUOTES) => return Some(self.quoted_identifier(start, start, b'"')),
+            b'"' => return Some(self.string(start, start)),
+            b'`' => return Some(self.quoted_identifier(start, start, b'`')),
+            b'#' => {
+                self.skip_line();
+                return None;
+            }
+            b'-' if next == b'-' && self.dashes_open_comment(start) => {
+                self.skip_line();
+                return None;
+            }
+            b'/' if next == b'*' => return self.open_comment(start),
+            b'*' if next == b'/' && self.in_executed_comment => {
+                self.in_executed_comment = false;
+                self.position += 2;
+                return None;
+            }
+            b'@' => return Some(self.variable(start)),
+            b'.' if is_digit(next) && !after_dot => return Some(self.fraction(start)),
+            b'.' => {
+                self.after_dot = is_identifier(next);
+                TokenKind::Dot
+            }
+            b':' if next == b'=' => return Some(self.take(TokenKind::Assign, start, start + 2)),
+            b'|' if next == b'|' => return Some(self.take(TokenKind::DoubleOperator, start, start + 2)),
+            b'&' if next == b'&' => return Some(self.take(TokenKind::DoubleOperator, start, start + 2)),
+            0 => TokenKind::Bad,
+            _ if CLASS[byte as usize] & OPERATOR != 0 => return Some(self.operator(start, byte, next)),
+            _ => TokenKind::Other,
+        };
+        Some(self.take(kind, start, start + 1))
+    }
+
+    #[inline]
     fn take(&mut self, kind: TokenKind, start: usize, end: usize) -> Token {
         self.position = end;
         Token { kind, start, end }
@@ -255,47 +285,46 @@ impl<'a> Lexer<'a> {
     }
 
     /// The index after the run of identifier characters that begins at `from`.
+    #[inline]
     fn identifier_end(&self, from: usize) -> usize {
-        let mut index = from;
-        if self.dialect.encoding.is_ascii_safe() {
-            let splits = self.dialect.encoding == Encoding::AsciiSafe;
-            while let Some(&byte) = self.text.get(index) {
-                if !is_identifier(byte) || (byte == 0xa0 && splits) {
-                    break;
+        let rest = self.text.get(from..).unwrap_or_default();
+        let length = |ends: fn(u8) -> bool| rest.iter().position(|&byte| ends(byte)).unwrap_or(rest.len());
+        match self.dialect.encoding {
+            Encoding::Utf8 => from + length(|byte| !is_identifier(byte)),
+            // A no-break space parts words.
+            Encoding::AsciiSafe => from + length(|byte| !is_identifier(byte) || byte == 0xa0),
+            _ => {
+                let mut index = from;
+                while self.text.get(index).is_some_and(|&byte| is_identifier(byte)) {
+                    index += self.character_length(index);
                 }
-                index += 1;
+                index.min(self.text.len())
             }
-            return index;
         }
-        while let Some(&byte) = self.text.get(index) {
-            if !is_identifier(byte) {
-                break;
-            }
-            index += self.character_length(index);
-        }
-        index.min(self.text.len())
     }
 
     fn word(&mut self, start: usize, after_dot: bool) -> Token {
-        let first = self.text[start];
-        if self.byte(start + 1) == b'\'' && !after_dot {
+        let end = self.identifier_end(start);
+        let (first, next) = (self.byte(start), self.byte(end));
+        if next == b'\'' && end == start + 1 && !after_dot {
             match first {
-                b'n' | b'N' => return self.string(start, start + 1),
+                b'n' | b'N' => return self.string(start, end),
                 b'x' | b'X' | b'b' | b'B' => return self.bit_string(start),
                 _ => {}
             }
         }
-        let end = self.identifier_end(start);
         // The server decides by its list of character sets; here a following string decides, which reads the same
         // bytes as the same tokens either way.
-        let kind = if first == b'_' && !after_dot && self.string_follows(end) {
-            TokenKind::Introducer
-        } else {
-            TokenKind::Word
-        };
+        let is_introducer = first == b'_' && !after_dot && self.string_follows(end);
+        let token = self.plain_word(start, end);
+        if is_introducer { Token { kind: TokenKind::Introducer, ..token } } else { token }
+    }
+
+    #[inline]
+    fn plain_word(&mut self, start: usize, end: usize) -> Token {
         // `t.1`: a dot right after a word parts names, it begins no fraction.
         self.after_dot = self.byte(end) == b'.' && is_identifier(self.byte(end + 1));
-        self.take(kind, start, end)
+        self.take(TokenKind::Word, start, end)
     }
 
     /// Whether a string literal begins at `from`, white space aside.
@@ -311,67 +340,6 @@ impl<'a> Lexer<'a> {
             b'0' => matches!(self.byte(index + 1), b'x' | b'b'),
             _ => false,
         }
-    }
-
-    /// A number, or an identifier that begins with a digit.
-    fn number(&mut self, start: usize) -> Token {
-        if self.byte(start) == b'0' {
-            let digits: fn(u8) -> bool = match self.byte(start + 1) {
-                b'x' => |byte| byte.is_ascii_hexdigit(),
-                b'b' => |byte| matches!(byte, b'0' | b'1'),
-                _ => |_| false,
-            };
-            let mut end = start + 2;
-            while digits(self.byte(end)) {
-                end += 1;
-            }
-            if end > start + 2 {
-                if !is_identifier(self.byte(end)) {
-                    return self.take(TokenKind::Number, start, end);
-                }
-                return self.word(start, true);
-            }
-        }
-        let end = self.digits_end(start);
-        let byte = self.byte(end);
-        if byte == b'.' {
-            return self.fraction_from(start, end);
-        }
-        if !is_identifier(byte) {
-            return self.take(TokenKind::Number, start, end);
-        }
-        if let Some(end) = self.exponent_end(end) {
-            return self.take(TokenKind::Number, start, end);
-        }
-        self.word(start, true)
-    }
-
-    fn digits_end(&self, from: usize) -> usize {
-        let mut end = from;
-        while is_digit(self.byte(end)) {
-            end += 1;
-        }
-        end
-    }
-
-    /// The end of an exponent that begins at `from`, if one does.
-    fn exponent_end(&self, from: usize) -> Option<usize> {
-        if !matches!(self.byte(from), b'e' | b'E') {
-            return None;
-        }
-        let sign = matches!(self.byte(from + 1), b'+' | b'-') as usize;
-        let digits = from + 1 + sign;
-        is_digit(self.byte(digits)).then(|| self.digits_end(digits))
-    }
-
-    fn fraction(&mut self, dot: usize) -> Token {
-        self.fraction_from(dot, dot)
-    }
-
-    fn fraction_from(&mut self, start: usize, dot: usize) -> Token {
-        let end = self.digits_end(dot + 1);
-        let end = self.exponent_end(end).unwrap_or(end);
-        self.take(TokenKind::Number, start, end)
     }
 
     fn variable(&mut self, start: usize) -> Token {

@@ -16,6 +16,15 @@ pub fn identifier<'a>(token: Token, text: &'a [u8]) -> Cow<'a, str> {
     }
 }
 
+/// The bytes of an identifier token without the quotes around it; marks inside are left doubled.
+pub(crate) fn unquoted(token: Token, text: &[u8]) -> &[u8] {
+    let bytes = token.bytes(text);
+    match (token.kind, bytes) {
+        (TokenKind::QuotedIdentifier, [_, body @ .., _]) => body,
+        _ => bytes,
+    }
+}
+
 fn unquote(bytes: &[u8]) -> Cow<'_, str> {
     let Some((&mark, rest)) = bytes.split_first() else { return Cow::Borrowed("") };
     let body = rest.strip_suffix(&[mark]).unwrap_or(rest);

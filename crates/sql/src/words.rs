@@ -2,6 +2,7 @@
 
 mod table;
 
+use crate::lexer::is_identifier;
 use crate::statement::{Dialect, Family};
 use bitflags::bitflags;
 use table::WORDS;
@@ -240,7 +241,9 @@ pub(crate) enum W {
 /// What is known of a word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
-    pub(crate) text: &'static str,
+    text: &'static str,
+    /// [`key`] of the text.
+    key: Key,
     pub(crate) word: W,
     pub(crate) flags: Flags,
     since_mariadb: u32,
@@ -249,7 +252,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     pub(crate) const NONE: Entry =
-        Entry { text: "", word: W::None, flags: Flags::empty(), since_mariadb: 0, since_mysql: 0 };
+        Entry { text: "", key: key(b""), word: W::None, flags: Flags::empty(), since_mariadb: 0, since_mysql: 0 };
 
     /// Whether a server of this dialect has the word built in. Where it has not, a stored function may bear the name.
     pub(crate) fn is_built_in(&self, dialect: &Dialect) -> bool {
@@ -274,7 +277,8 @@ const fn entries() -> [Entry; WORDS.len()] {
     while index < WORDS.len() {
         let (text, word, flags, since_mariadb, since_mysql) = WORDS[index];
         assert!(text.len() <= LENGTH_MAX);
-        entries[index] = Entry { text, word, flags: Flags::from_bits_truncate(flags), since_mariadb, since_mysql };
+        let (key, flags) = (key(text.as_bytes()), Flags::from_bits_truncate(flags));
+        entries[index] = Entry { text, key, word, flags, since_mariadb, since_mysql };
         index += 1;
     }
     entries
@@ -284,7 +288,7 @@ const fn slots() -> [u16; SLOTS] {
     let mut slots = [0u16; SLOTS];
     let mut index = 0;
     while index < WORDS.len() {
-        let mut slot = hash(WORDS[index].0.as_bytes());
+        let mut slot = slot(key(WORDS[index].0.as_bytes()));
         while slots[slot] != 0 {
             slot = (slot + 1) % SLOTS;
         }
@@ -294,29 +298,92 @@ const fn slots() -> [u16; SLOTS] {
     slots
 }
 
-/// Folds case by setting a bit: `_` and digits are folded too, which only costs a rare collision.
-const fn hash(bytes: &[u8]) -> usize {
-    let mut hash = bytes.len() as u32;
-    let mut index = 0;
-    while index < bytes.len() {
-        hash = (hash ^ (bytes[index] | 0x20) as u32).wrapping_mul(0x0100_0193);
-        index += 1;
-    }
-    ((hash >> 16) ^ hash) as usize % SLOTS
+/// A word's first eight bytes and its last eight, case folded, and its length: all of a word of up to [`KEY_BYTES`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Key {
+    first: u64,
+    last: u64,
+    length: usize,
 }
 
-/// Finds a word, in any case; [`Entry::NONE`] when it is not known.
+/// Bytes that a [`Key`] covers.
+const KEY_BYTES: usize = 16;
+
+/// Folds case by setting a bit. Among the bytes of bare words that makes only letters of either case equal: `_` becomes DEL,
+/// which no bare word holds.
+#[inline]
+const fn key(word: &[u8]) -> Key {
+    const FOLD: u64 = 0x2020_2020_2020_2020;
+    let (first, last) = match (word.first_chunk::<8>(), word.last_chunk::<8>()) {
+        (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+        _ => match (word.first_chunk::<4>(), word.last_chunk::<4>()) {
+            (Some(first), Some(last)) => (u32::from_le_bytes(*first) as u64, u32::from_le_bytes(*last) as u64),
+            _ => match *word {
+                [one, two, .., three] => (one as u64 | (two as u64) << 8, three as u64),
+                [one, two] => (one as u64, two as u64),
+                [one] => (one as u64, 0),
+                [] => (0, 0),
+            },
+        },
+    };
+    Key { first: first | FOLD, last: last | FOLD, length: word.len() }
+}
+
+/// Where the search for a key begins.
+#[inline]
+const fn slot(key: Key) -> usize {
+    let mixed = (key.first ^ key.last.rotate_left(29)).wrapping_add(key.length as u64);
+    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SLOTS.ilog2())) as usize
+}
+
+/// Finds a bare word, in any case; [`Entry::NONE`] when it is not known.
 pub(crate) fn find(word: &[u8]) -> &'static Entry {
-    if word.len() > LENGTH_MAX {
-        return &Entry::NONE;
-    }
-    let mut slot = hash(word);
+    let key = key(word);
+    let mut slot = slot(key);
     while let Some(index) = TABLE[slot].checked_sub(1) {
         let entry = &ENTRIES[index as usize];
-        if entry.text.as_bytes().eq_ignore_ascii_case(word) {
+        if entry.key == key && (key.length <= KEY_BYTES || entry.text.as_bytes().eq_ignore_ascii_case(word)) {
             return entry;
         }
         slot = (slot + 1) % SLOTS;
     }
     &Entry::NONE
+}
+
+/// Finds a name that stood in quotes and so may hold any byte.
+pub(crate) fn find_quoted(name: &[u8]) -> &'static Entry {
+    if name.iter().all(|&byte| is_identifier(byte)) { find(name) } else { &Entry::NONE }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_is_found_in_any_case_and_nothing_like_it() {
+        for (text, word, ..) in WORDS {
+            assert!(text.bytes().all(is_identifier), "{text}");
+            let found = |name: &[u8]| (find(name).text, find(name).word);
+            assert_eq!(found(text.as_bytes()), (*text, *word));
+            assert_eq!(found(text.to_ascii_uppercase().as_bytes()), (*text, *word));
+            for at in 0..text.len() {
+                let mut changed = text.as_bytes().to_vec();
+                changed[at] = if changed[at] == b'9' { b'8' } else { b'9' };
+                assert_ne!(find(&changed).text, *text);
+                changed[at] = text.as_bytes()[at] & !0x20 & !0x40;
+                assert_eq!(find_quoted(&changed).word, W::None, "a control character instead of byte {at} of {text}");
+            }
+        }
+        assert_eq!((find(b"").word, find(b"selects").word, find(&[b'a'; 100]).word), (W::None, W::None, W::None));
+    }
+
+    #[test]
+    fn words_are_found_at_once_or_soon() {
+        let probes = |text: &str| {
+            let from = slot(key(text.as_bytes()));
+            (0..).find(|step| ENTRIES[TABLE[(from + step) % SLOTS] as usize - 1].text == text)
+        };
+        let most = WORDS.iter().filter_map(|(text, ..)| probes(text)).max();
+        assert!(most <= Some(8), "{most:?}");
+    }
 }

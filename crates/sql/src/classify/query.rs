@@ -5,7 +5,7 @@ use crate::cursor::Cursor;
 use crate::lexer::{Token, TokenKind};
 use crate::statement::{Asks, Effect, Encoding, FunctionAccess, Kind, Modes, Value, Why};
 use crate::text;
-use crate::words::{Entry, Flags, W, find};
+use crate::words::{Entry, Flags, W, find_quoted};
 
 /// Schemas whose tables tell of one server: what runs there, how it is set, what it has logged or counted.
 const SERVER_SCHEMAS: [&str; 3] = ["performance_schema", "mysql", "sys"];
@@ -387,20 +387,21 @@ impl Classifier<'_> {
         }
         self.cursor.bump();
         let mut schema = None;
+        let mut ends_in_dot = false;
         while self.cursor.kind() == TokenKind::Dot {
-            let ahead = self.cursor.ahead();
-            if !ahead.at_name() {
+            self.cursor.bump();
+            if !self.cursor.at_name() {
+                ends_in_dot = true;
                 break;
             }
             schema = Some(name.token);
-            name.token = ahead.token;
-            self.cursor = ahead;
+            name.token = self.cursor.token;
             self.cursor.bump();
         }
         if let Some(schema) = schema {
             self.server_table(schema, name.token);
         }
-        if self.cursor.kind() == TokenKind::Open {
+        if self.cursor.kind() == TokenKind::Open && !ends_in_dot {
             if !alias {
                 match schema {
                     Some(schema) => self.stored_function(Some(schema), name.token),
@@ -424,21 +425,20 @@ impl Classifier<'_> {
     /// A qualified name, perhaps of a table that tells of one server.
     fn server_table(&mut self, schema: Token, table: Token) {
         let text = self.cursor.text();
-        let (schema, table) = (text::identifier(schema, text), text::identifier(table, text));
-        let is = |name: &str, word: &&str| name.eq_ignore_ascii_case(word);
+        // A name with a doubled mark inside is none of these, with or without it.
+        let (schema, table) = (text::unquoted(schema, text), text::unquoted(table, text));
+        let is = |name: &[u8], word: &str| name.eq_ignore_ascii_case(word.as_bytes());
         let of_one_server = match schema.len() {
-            18 if schema.eq_ignore_ascii_case("information_schema") => {
-                !SAME_EVERYWHERE.iter().any(|word| is(&table, word))
-            }
-            3 | 5 | 18 => SERVER_SCHEMAS.iter().any(|word| is(&schema, word)),
+            18 if is(schema, "information_schema") => !SAME_EVERYWHERE.iter().any(|word| is(table, word)),
+            3 | 5 | 18 => SERVER_SCHEMAS.iter().any(|word| is(schema, word)),
             _ => false,
         };
         if of_one_server {
             self.primary(Why::ServerState);
-            if !schema.eq_ignore_ascii_case("information_schema") || is(&table, &"processlist") {
+            if !is(schema, "information_schema") || is(table, "processlist") {
                 self.asks |= Asks::SERVER_IDS;
             }
-            if is(&table, &"session_connect_attrs") || is(&table, &"session_account_connect_attrs") {
+            if is(table, "session_connect_attrs") || is(table, "session_account_connect_attrs") {
                 self.asks |= Asks::CONNECT_ATTRIBUTES;
             }
         }
@@ -448,7 +448,8 @@ impl Classifier<'_> {
     fn function(&mut self, name: Name) {
         let adjacent = name.token.end == self.cursor.token.start;
         let quoted = name.token.kind != TokenKind::Word;
-        let entry = if quoted { find(text::identifier(name.token, self.cursor.text()).as_bytes()) } else { name.entry };
+        let entry =
+            if quoted { find_quoted(text::identifier(name.token, self.cursor.text()).as_bytes()) } else { name.entry };
         let entry = if entry.is_built_in(self.cursor.dialect()) { entry } else { &Entry::NONE };
         if entry.flags.contains(Flags::FUNCTION) && self.special_function(entry.word) {
             return;

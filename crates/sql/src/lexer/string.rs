@@ -41,6 +41,11 @@ impl Lexer<'_> {
     /// A quoted identifier whose opening mark is at `quote`. A NUL byte inside is an error to the server.
     pub(super) fn quoted_identifier(&mut self, start: usize, quote: usize, mark: u8) -> Token {
         let mut index = quote + 1;
+        if self.dialect.encoding.is_ascii_safe() {
+            // Nearly all of them end at the first mark.
+            let rest = self.text.get(index..).unwrap_or_default();
+            index += rest.iter().position(|&byte| byte == mark || byte == 0).unwrap_or(rest.len());
+        }
         while let Some(&byte) = self.text.get(index) {
             if byte == 0 {
                 break;

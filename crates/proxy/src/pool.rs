@@ -33,8 +33,9 @@ pub use users::{UserLease, UserLeases};
 
 use queue::{Grant, Permit, Ticket, Waiter};
 
-use crate::shared::{ClusterShared, Mail};
+use crate::shared::{ClusterSettings, ClusterShared, Mail};
 use crate::state::StateMap;
+use crate::worker::CountedHere;
 
 /// How many idle connections are looked at for one that needs no fix-up.
 const LOOKED_AT_MAX: usize = 32;
@@ -74,6 +75,8 @@ pub struct Pools {
     shared: Arc<ClusterShared>,
     worker_stats: Arc<WorkerStats>,
     servers: RefCell<Vec<Rc<ServerPool>>>,
+    /// The settings, as of the last news.
+    settings: RefCell<CountedHere<ClusterSettings>>,
     /// The time, as of the last [`Pools::tidy`]: good enough for what is measured in seconds.
     now: Cell<Instant>,
     /// How many sessions each user has on this worker.
@@ -100,14 +103,26 @@ pub struct ServerPool {
 impl Pools {
     /// Empty pools.
     pub fn new(worker: usize, shared: Arc<ClusterShared>, worker_stats: Arc<WorkerStats>) -> Pools {
+        let settings = RefCell::new(Rc::new(shared.settings.load_full()));
         Pools {
             worker,
             shared,
             worker_stats,
             servers: RefCell::default(),
+            settings,
             now: Cell::new(Instant::now()),
             sessions: RefCell::default(),
         }
+    }
+
+    /// The cluster's settings.
+    pub fn settings(&self) -> CountedHere<ClusterSettings> {
+        self.settings.borrow().clone()
+    }
+
+    /// Takes the settings anew.
+    pub fn renew_settings(&self) {
+        *self.settings.borrow_mut() = Rc::new(self.shared.settings.load_full());
     }
 
     /// The pool of a server, made at the first call.
@@ -221,7 +236,7 @@ impl Pools {
         wanted: &Wanted,
         wait: Duration,
     ) -> Result<Grant, LeaseError> {
-        let settings = self.shared.settings.load();
+        let settings = self.settings();
         let waiting = pool.quota.waiting();
         if waiting >= settings.pool.wait_max as usize {
             return Err(LeaseError::QueueFull { waiting });
@@ -243,7 +258,7 @@ impl Pools {
     /// A connection is free: who waits first gets it, here or at another worker, else it becomes idle.
     fn put(&self, pool: &Rc<ServerPool>, mut connection: Box<Connection>) {
         let now = self.now.get();
-        let settings = self.shared.settings.load();
+        let settings = self.settings();
         let too_old = now.saturating_duration_since(connection.origin.opened) >= settings.pool.max_age;
         let over_limit = pool.quota.max() > 0 && pool.quota.total() > pool.quota.max();
         let other_tls = connection.origin.tls_number != settings.tls_number;

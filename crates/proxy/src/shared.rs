@@ -258,7 +258,7 @@ pub fn limit_of(pool: u32, own: Option<u32>) -> u32 {
 pub enum Mail {
     /// A client has connected.
     Client(Box<NewClient>),
-    /// A cluster has a new view, accounts or catalog.
+    /// A cluster has a new view, new accounts, a new catalog or new settings.
     Published(Arc<str>),
     /// An idle backend connection, with its permit.
     Connection(Arc<str>, Box<Parcel>),

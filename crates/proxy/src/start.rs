@@ -273,6 +273,10 @@ impl Proxy {
         for (cluster, settings) in new_clusters {
             cluster.settings.store(Arc::new(settings));
             cluster.set_limits();
+            for mailbox in self.mailboxes.iter() {
+                // A worker that has ended needs no news.
+                let _ = mailbox.send(Mail::Published(cluster.name.clone()));
+            }
         }
         for (listener, settings, tls) in new_listeners {
             listener.settings.store(Arc::new(settings));

@@ -131,6 +131,7 @@ impl ClusterHere {
     }
 
     fn refresh(&self, sessions: &Sessions) {
+        self.pools.renew_settings();
         let view = self.shared.published.view.load_full();
         self.loads.viewed(&view, Instant::now());
         let before = self.view.replace(Rc::new(view.clone()));

@@ -94,7 +94,7 @@ impl Session {
             }
             let now = attempts.at;
             let chosen = {
-                let settings = self.cluster.shared.settings.load();
+                let settings = self.cluster.pools.settings();
                 let positions = self.cluster.shared.published.positions.load();
                 let needs = self.needs(route, &positions);
                 let (zone, slow_start) = (&*settings.zone, settings.slow_start);
@@ -134,7 +134,7 @@ impl Session {
                 state: self.state.clone(),
                 collation: self.identity.collation,
             };
-            let wait = self.cluster.shared.settings.load().pool.wait;
+            let wait = self.cluster.pools.settings().pool.wait;
             match self.cluster.pools.lease(server, &wanted, wait).await {
                 Ok(lease) => {
                     attempts.at = Instant::now();

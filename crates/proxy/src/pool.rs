@@ -10,19 +10,20 @@ mod lease;
 mod open;
 mod queue;
 mod quota;
+mod server_pool;
 mod spare;
 mod upkeep;
 mod users;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster::view::{ServerId, ServerView};
 use net::client::ConnectError;
-use stats::{ServerStats, WorkerStats};
+use stats::WorkerStats;
 use tokio::sync::oneshot;
 
 pub use connection::{Connection, Key, MEANINGFUL, Origin, Parcel, ServerStatements, StatementKey};
@@ -32,13 +33,11 @@ pub use quota::Quota;
 pub use users::{UserLease, UserLeases};
 
 use queue::{Grant, Permit, Ticket, Waiter};
+use server_pool::ServerPool;
 
 use crate::shared::{ClusterSettings, ClusterShared, Mail};
 use crate::state::StateMap;
 use crate::worker::CountedHere;
-
-/// How many idle connections are looked at for one that needs no fix-up.
-const LOOKED_AT_MAX: usize = 32;
 
 /// Why there is no connection.
 #[derive(Debug)]
@@ -81,23 +80,6 @@ pub struct Pools {
     now: Cell<Instant>,
     /// How many sessions each user has on this worker.
     sessions: RefCell<HashMap<Arc<str>, usize>>,
-}
-
-/// The pool of one worker for one server.
-#[derive(Debug)]
-pub struct ServerPool {
-    id: ServerId,
-    name: Arc<str>,
-    quota: Arc<Quota>,
-    stats: Arc<ServerStats>,
-    #[allow(clippy::vec_box, reason = "connections go in and out with each statement and are large")]
-    idle: RefCell<Vec<Box<Connection>>>,
-    waiters: RefCell<VecDeque<Waiter>>,
-    /// What a connection was opened for last: the warm minimum is kept for that.
-    last_wanted: RefCell<Option<Wanted>>,
-    warming: Cell<bool>,
-    /// The server left the configuration or must be emptied: nothing goes back into the pool.
-    closed: Cell<bool>,
 }
 
 impl Pools {
@@ -402,59 +384,5 @@ impl Pools {
 
     fn find(&self, server: ServerId) -> Option<Rc<ServerPool>> {
         self.servers.borrow().iter().find(|pool| pool.id == server).cloned()
-    }
-}
-
-impl ServerPool {
-    fn take_idle(&self, key: &Key, state: &StateMap) -> Option<Box<Connection>> {
-        if self.has_waiters() {
-            return None;
-        }
-        let mut idle = self.idle.borrow_mut();
-        let mut fallback = None;
-        for (index, connection) in idle.iter().enumerate().rev().take(LOOKED_AT_MAX) {
-            if *connection.origin.key != *key || !connection.origin.state.can_become(state) {
-                continue;
-            }
-            if connection.origin.state.fingerprint() == state.fingerprint() {
-                fallback = Some(index);
-                break;
-            }
-            fallback.get_or_insert(index);
-        }
-        let connection = idle.remove(fallback?);
-        self.stats.idle.add(-1);
-        Some(connection)
-    }
-
-    /// Closes the connection that was idle longest; its permit is the caller's now.
-    fn drop_oldest_idle(&self) -> bool {
-        let mut idle = self.idle.borrow_mut();
-        if idle.is_empty() {
-            return false;
-        }
-        drop(idle.remove(0));
-        self.stats.idle.add(-1);
-        self.stats.closed.add_one();
-        true
-    }
-
-    /// Whether somebody waits still: those whose time was over are out of the way afterwards.
-    fn has_waiters(&self) -> bool {
-        let mut waiters = self.waiters.borrow_mut();
-        while waiters.front().is_some_and(|waiter| waiter.grant.is_closed()) {
-            waiters.pop_front();
-        }
-        !waiters.is_empty()
-    }
-
-    fn pop_waiter(&self) -> Option<Waiter> {
-        let mut waiters = self.waiters.borrow_mut();
-        while let Some(waiter) = waiters.pop_front() {
-            if !waiter.grant.is_closed() {
-                return Some(waiter);
-            }
-        }
-        None
     }
 }

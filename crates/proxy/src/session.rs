@@ -9,6 +9,7 @@ mod kill;
 mod learn;
 mod literals;
 mod login;
+mod outgoing;
 mod processes;
 mod prove;
 mod read_back;
@@ -17,18 +18,16 @@ mod relay;
 mod request;
 mod reset;
 mod send;
+mod serve;
 mod statements;
 mod tracking;
 mod untold;
 mod variables;
 
 use std::cell::Cell;
-use std::future::poll_fn;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
 use std::time::Instant;
 
 use cluster::catalog::Catalog;
@@ -41,15 +40,16 @@ use crate::error::{Refusal, SessionEnd};
 use crate::pool::{Key, Lease, UserLease};
 use crate::route::{self, Facts, OwnWrites, Pins, Reason, Route, Target};
 use crate::sessions::SessionHandle;
-use crate::shared::{ListenerShared, NewClient};
+use crate::shared::ListenerShared;
 use crate::state::{StateFacts, StateMap};
 use crate::worker::{ClusterHere, CountedHere, Worker};
 use checkout::Attempts;
 use client::{Client, Request};
+pub use outgoing::Outgoing;
 use recover::{Failed, Next};
 use relay::{Outcome, Relay, RelayError};
 use request::{Understood, Work};
-pub use send::Outgoing;
+pub use serve::spawn;
 use statements::ClientStatements;
 use tracking::TrackWish;
 
@@ -143,77 +143,6 @@ enum Doubt {
 struct Held {
     lease: Lease,
     _user: UserLease,
-}
-
-/// Serves a client that has just connected, until it leaves.
-pub fn spawn(worker: Rc<Worker>, client: NewClient) {
-    tokio::task::spawn_local(async move {
-        let NewClient { socket, listener, counted, of_worker } = client;
-        worker.stats.accepted.add_one();
-        if let Ok(stream) = net::Stream::attach(socket) {
-            serve(worker, stream, listener).await;
-        }
-        drop((counted, of_worker));
-    });
-}
-
-async fn serve(worker: Rc<Worker>, stream: net::Stream, listener: Arc<ListenerShared>) {
-    let handle = worker.shared.sessions.register(stream.peer_addr());
-    let _registered = Registered { worker: &worker, handle: &handle };
-    let limit = listener.settings.load().login_timeout;
-    let login = tokio::time::timeout(limit, Box::pin(login::log_in(worker.clone(), stream, listener, handle.clone())));
-    let mut session = match login.await {
-        Ok(Ok(session)) => session,
-        Ok(Err(end)) => {
-            worker.stats.login_failures.add_one();
-            tracing::debug!(client = handle.client(), reason = %end, "login failed");
-            return;
-        }
-        Err(_) => {
-            worker.stats.login_failures.add_one();
-            tracing::debug!(client = handle.client(), "login took longer than login_timeout_ms");
-            return;
-        }
-    };
-    worker.stats.logins.add_one();
-    worker.stats.sessions.add(1);
-    let end = {
-        let mut run = pin!(session.run());
-        let mut first = true;
-        poll_fn(|cx| {
-            if let Poll::Ready(end) = run.as_mut().poll(cx) {
-                return Poll::Ready(end);
-            }
-            while handle.wake.is_called(cx, &mut first) {
-                if handle.killed.load(Ordering::SeqCst) {
-                    return Poll::Ready(SessionEnd::Killed);
-                }
-                if worker.draining.get() && handle.droppable.load(Ordering::SeqCst) {
-                    return Poll::Ready(SessionEnd::Draining);
-                }
-                // What it runs may have been given up.
-                if let Poll::Ready(end) = run.as_mut().poll(cx) {
-                    return Poll::Ready(end);
-                }
-            }
-            Poll::Pending
-        })
-        .await
-    };
-    tracing::debug!(client = handle.client(), user = %session.identity.user, reason = %end, "session ended");
-    session.end().await;
-}
-
-/// Keeps the session in the list, and counted, while it lives.
-struct Registered<'a> {
-    worker: &'a Worker,
-    handle: &'a SessionHandle,
-}
-
-impl Drop for Registered<'_> {
-    fn drop(&mut self) {
-        self.worker.shared.sessions.remove(self.handle.id);
-    }
 }
 
 impl Session {

@@ -4,8 +4,8 @@
 //! client and server are left to themselves. The connection is closed behind it, as servers do too.
 
 use super::client::Request;
+use super::outgoing::write;
 use super::relay::RelayError;
-use super::send::write;
 use super::{Attempts, Session};
 use crate::error::{Refusal, SessionEnd};
 use crate::route::Route;

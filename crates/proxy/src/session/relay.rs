@@ -19,8 +19,8 @@ use wire::packet::HEADER_BYTES;
 use wire::reply::{self, Change, Ok, Prepared};
 
 use super::client::Client;
+use super::outgoing::write_while_alive;
 use super::processes::Renumber;
-use super::send::write_while_alive;
 use super::tracking::TrackWish;
 use crate::error::Refusal;
 use crate::pool::{Connection, StatementKey};

@@ -10,9 +10,9 @@ use wire::packet;
 
 use super::checkout::Attempts;
 use super::client::Request;
+use super::outgoing::write;
 use super::relay::{RelayError, hear};
 use super::request::Work;
-use super::send::write;
 use super::{Held, Past, Session};
 use crate::error::Refusal;
 use crate::pool::Connection;

@@ -1,0 +1,86 @@
+//! The pool of one worker for one server.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use cluster::view::ServerId;
+use stats::ServerStats;
+
+use super::queue::Waiter;
+use super::{Connection, Key, Quota, Wanted};
+use crate::state::StateMap;
+
+/// How many idle connections are looked at for one that needs no fix-up.
+const LOOKED_AT_MAX: usize = 32;
+
+/// The pool of one worker for one server.
+#[derive(Debug)]
+pub struct ServerPool {
+    pub(super) id: ServerId,
+    pub(super) name: Arc<str>,
+    pub(super) quota: Arc<Quota>,
+    pub(super) stats: Arc<ServerStats>,
+    #[allow(clippy::vec_box, reason = "connections go in and out with each statement and are large")]
+    pub(super) idle: RefCell<Vec<Box<Connection>>>,
+    pub(super) waiters: RefCell<VecDeque<Waiter>>,
+    /// What a connection was opened for last: the warm minimum is kept for that.
+    pub(super) last_wanted: RefCell<Option<Wanted>>,
+    pub(super) warming: Cell<bool>,
+    /// The server left the configuration or must be emptied: nothing goes back into the pool.
+    pub(super) closed: Cell<bool>,
+}
+
+impl ServerPool {
+    pub(super) fn take_idle(&self, key: &Key, state: &StateMap) -> Option<Box<Connection>> {
+        if self.has_waiters() {
+            return None;
+        }
+        let mut idle = self.idle.borrow_mut();
+        let mut fallback = None;
+        for (index, connection) in idle.iter().enumerate().rev().take(LOOKED_AT_MAX) {
+            if *connection.origin.key != *key || !connection.origin.state.can_become(state) {
+                continue;
+            }
+            if connection.origin.state.fingerprint() == state.fingerprint() {
+                fallback = Some(index);
+                break;
+            }
+            fallback.get_or_insert(index);
+        }
+        let connection = idle.remove(fallback?);
+        self.stats.idle.add(-1);
+        Some(connection)
+    }
+
+    /// Closes the connection that was idle longest; its permit is the caller's now.
+    pub(super) fn drop_oldest_idle(&self) -> bool {
+        let mut idle = self.idle.borrow_mut();
+        if idle.is_empty() {
+            return false;
+        }
+        drop(idle.remove(0));
+        self.stats.idle.add(-1);
+        self.stats.closed.add_one();
+        true
+    }
+
+    /// Whether somebody waits still: those whose time was over are out of the way afterwards.
+    pub(super) fn has_waiters(&self) -> bool {
+        let mut waiters = self.waiters.borrow_mut();
+        while waiters.front().is_some_and(|waiter| waiter.grant.is_closed()) {
+            waiters.pop_front();
+        }
+        !waiters.is_empty()
+    }
+
+    pub(super) fn pop_waiter(&self) -> Option<Waiter> {
+        let mut waiters = self.waiters.borrow_mut();
+        while let Some(waiter) = waiters.pop_front() {
+            if !waiter.grant.is_closed() {
+                return Some(waiter);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,85 @@
+//! A session from its client's first byte to its end, and how it is called from outside meanwhile.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+
+use super::login;
+use crate::error::SessionEnd;
+use crate::sessions::SessionHandle;
+use crate::shared::{ListenerShared, NewClient};
+use crate::worker::Worker;
+
+/// Serves a client that has just connected, until it leaves.
+pub fn spawn(worker: Rc<Worker>, client: NewClient) {
+    tokio::task::spawn_local(async move {
+        let NewClient { socket, listener, counted, of_worker } = client;
+        worker.stats.accepted.add_one();
+        if let Ok(stream) = net::Stream::attach(socket) {
+            serve(worker, stream, listener).await;
+        }
+        drop((counted, of_worker));
+    });
+}
+
+async fn serve(worker: Rc<Worker>, stream: net::Stream, listener: Arc<ListenerShared>) {
+    let handle = worker.shared.sessions.register(stream.peer_addr());
+    let _registered = Registered { worker: &worker, handle: &handle };
+    let limit = listener.settings.load().login_timeout;
+    let login = tokio::time::timeout(limit, Box::pin(login::log_in(worker.clone(), stream, listener, handle.clone())));
+    let mut session = match login.await {
+        Ok(Ok(session)) => session,
+        Ok(Err(end)) => {
+            worker.stats.login_failures.add_one();
+            tracing::debug!(client = handle.client(), reason = %end, "login failed");
+            return;
+        }
+        Err(_) => {
+            worker.stats.login_failures.add_one();
+            tracing::debug!(client = handle.client(), "login took longer than login_timeout_ms");
+            return;
+        }
+    };
+    worker.stats.logins.add_one();
+    worker.stats.sessions.add(1);
+    let end = {
+        let mut run = pin!(session.run());
+        let mut first = true;
+        poll_fn(|cx| {
+            if let Poll::Ready(end) = run.as_mut().poll(cx) {
+                return Poll::Ready(end);
+            }
+            while handle.wake.is_called(cx, &mut first) {
+                if handle.killed.load(Ordering::SeqCst) {
+                    return Poll::Ready(SessionEnd::Killed);
+                }
+                if worker.draining.get() && handle.droppable.load(Ordering::SeqCst) {
+                    return Poll::Ready(SessionEnd::Draining);
+                }
+                // What it runs may have been given up.
+                if let Poll::Ready(end) = run.as_mut().poll(cx) {
+                    return Poll::Ready(end);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    };
+    tracing::debug!(client = handle.client(), user = %session.identity.user, reason = %end, "session ended");
+    session.end().await;
+}
+
+/// Keeps the session in the list, and counted, while it lives.
+struct Registered<'a> {
+    worker: &'a Worker,
+    handle: &'a SessionHandle,
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        self.worker.shared.sessions.remove(self.handle.id);
+    }
+}

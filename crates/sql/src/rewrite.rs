@@ -39,15 +39,16 @@ impl Known<'_> {
         }
     }
 
-    /// The value as a literal. MariaDB derives a column's type from the digits, so there are as many as the function's
-    /// own type has.
+    /// The value, as wide as the function's own type. MariaDB derives a column's type from the digits, MySQL from the cast.
+    /// MySQL warns of FOUND_ROWS() wherever it stands, so it stays, where it is not computed.
     fn value(self, family: Family) -> String {
         match (self, family) {
             (Known::ConnectionId(value), Family::MariaDb) => format!("CAST({value:010} AS UNSIGNED)"),
             (Known::FoundRows(value), Family::MariaDb) => format!("{value:021}"),
             (Known::RowCount(value), Family::MariaDb) => format!("{value:021}"),
-            (Known::ConnectionId(value) | Known::FoundRows(value), Family::MySql) => value.to_string(),
-            (Known::RowCount(value), Family::MySql) => value.to_string(),
+            (Known::ConnectionId(value), Family::MySql) => format!("CAST({value} AS UNSIGNED)"),
+            (Known::FoundRows(value), Family::MySql) => format!("IF(1,{value},FOUND_ROWS())"),
+            (Known::RowCount(value), Family::MySql) => format!("CAST({value} AS SIGNED)"),
             // Names and commas: any other byte was refused when the list was set.
             (Known::TrackedVariables(names), _) => format!("'{}'", names.replace(['\'', '\\'], "")),
         }

@@ -36,16 +36,21 @@ fn rewritten(sql: &str) -> Option<String> {
 
 #[track_caller]
 fn assert_rewritten(sql: &str, expected: &str) {
-    assert_eq!(rewritten(sql).as_deref(), Some(expected), "{sql}");
+    // The id, as it is written for MySQL.
+    let expected = expected.replace("42", "CAST(42 AS UNSIGNED)");
+    assert_eq!(rewritten(sql).as_deref(), Some(&*expected), "{sql}");
 }
 
 #[test]
 fn what_the_last_statement_left_is_put_in() {
-    assert_rewritten("SELECT ROW_COUNT(), found_rows() AS n", "SELECT -1 AS `ROW_COUNT()`, 7 AS n");
+    assert_rewritten(
+        "SELECT ROW_COUNT(), found_rows() AS n",
+        "SELECT CAST(-1 AS SIGNED) AS `ROW_COUNT()`, IF(1,7,FOUND_ROWS()) AS n",
+    );
     assert_eq!(rewritten("SELECT row_count, 'FOUND_ROWS()'"), None);
 }
 
-/// MariaDB announces as many digits as a literal has.
+/// A server announces as many digits as a literal has, unless it is cast.
 #[test]
 fn values_have_the_type_of_the_function() {
     let sql = b"SELECT CONNECTION_ID(), ROW_COUNT(), FOUND_ROWS()";

@@ -117,6 +117,8 @@ struct Past {
     /// the schema's collation, and another schema does not change it.
     variables: Vec<Box<str>>,
     row_count: i64,
+    /// Sqluice asked the pinned connection something since: ROW_COUNT() and FOUND_ROWS() are not the session's there.
+    was_questioned: bool,
     /// Nothing before the first statement.
     found_rows: Option<u64>,
     /// A cursor was opened: the server is asked before its connection goes.
@@ -125,6 +127,10 @@ struct Past {
     /// The reply to SHOW WARNINGS behind the last statement, as bytes for this client.
     warnings: Option<Vec<u8>>,
     warning_count: u16,
+    /// How many messages the last statement had, whether or not it left those before it.
+    own_messages: u16,
+    /// The last statement left messages of which `warnings` does not know yet.
+    messages_unread: bool,
     /// Grows with each statement that changes what SHOW WARNINGS says: tells whether a connection still knows it.
     messages: u32,
 }
@@ -196,7 +202,8 @@ impl Session {
         }
         if let Some(sql::TransactionStep::Begin { read_only, .. }) = work.statement.transaction
             && self.held.is_some()
-            && !read_only.unwrap_or_else(|| self.facts().reads_only)
+            // On MySQL a transaction that is not called READ WRITE goes on as the one that it ends.
+            && !read_only.unwrap_or_else(|| !self.is_mariadb() || self.facts().reads_only)
         {
             Box::pin(self.leave_read_only_transaction()).await;
         }
@@ -311,6 +318,7 @@ impl Session {
         let lists_processes = work.statement.asks.contains(sql::Asks::PROCESSES) && work.statement.parts == 1;
         let renumber = (lists_processes && !work.prepares() && work.command != wire::command::Command::StmtExecute)
             .then(|| processes::Renumber::of(&self.worker.shared.sessions, held.lease.server()));
+        let warnings = self.own_messages().filter(|_| work.command == wire::command::Command::InitDb);
         let withhold = Self::withheld(self.status, work, route, held.lease.server(), self.cluster.view().primary);
         let mut relay = Relay {
             worker: &self.worker,
@@ -323,6 +331,7 @@ impl Session {
             renumber,
             file_allowed: work.statement.asks.contains(sql::Asks::LOCAL_FILE),
             prepare_as,
+            warnings,
             outcome: Outcome::default(),
         };
         match relay.run().await {
@@ -350,19 +359,20 @@ impl Session {
         }
         // Who was killed may be killed once more: nothing is asked behind that.
         let failed = outcome.error.as_ref().is_some_and(|error| error.code != 1317);
-        let leaves_messages = (work.runs_text() || work.prepares()) && (outcome.warnings > 0 || failed);
-        let mut kept = false;
-        if untold::may_be(work, outcome)
-            && (self.pins.is_empty() || self.only_user_variables_pin())
-            && !Box::pin(self.hear_untold(&mut held, work)).await
+        let unread = std::mem::take(&mut self.past.messages_unread) && (failed || outcome.error.is_none());
+        let hears_more = untold::may_be(work, outcome) && (self.pins.is_empty() || self.only_user_variables_pin());
+        // On MySQL any question takes the messages away, elsewhere that for hidden variables.
+        let mut kept = unread && !held.lease.origin.mariadb && (hears_more || self.only_user_variables_pin());
+        if kept && !Box::pin(self.keep_warnings(&mut held)).await
+            || hears_more && !Box::pin(self.hear_untold(&mut held, work)).await
         {
             self.lose_pinned_state();
             return Err(SessionEnd::ServerLost("what it had to tell of the session is gone with it".into()));
         }
         if self.only_user_variables_pin() {
-            // The question for hidden variables takes the messages away.
-            kept = leaves_messages && self.pins.has_hidden_user_variables();
-            let good = !kept || Box::pin(self.keep_warnings(&mut held)).await;
+            let take_away = unread && !kept && self.pins.has_hidden_user_variables();
+            kept |= take_away;
+            let good = !take_away || Box::pin(self.keep_warnings(&mut held)).await;
             if !good || !Box::pin(self.read_back(&mut held)).await {
                 self.lose_pinned_state();
                 return Err(SessionEnd::ServerLost("its user variables are gone with it".into()));
@@ -372,7 +382,7 @@ impl Session {
             self.held = Some(held);
             return Ok(());
         }
-        if leaves_messages && !kept && !Box::pin(self.keep_warnings(&mut held)).await {
+        if unread && !kept && !Box::pin(self.keep_warnings(&mut held)).await {
             return Ok(());
         }
         if !self.past.variables.is_empty() {

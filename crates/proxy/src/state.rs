@@ -46,8 +46,9 @@ pub const OF_SCHEMA: [&str; 2] = ["character_set_database", "collation_database"
 /// What, besides the schema, makes the same text prepare to another statement.
 const PREPARE_CONTEXT: [&str; 3] = ["character_set_client", CONNECTION_COLLATION, "sql_mode"];
 
-/// What takes a user variable's value and type away.
-const NO_VALUE: &str = "=CAST(NULL AS BINARY)";
+/// What takes a user variable's value and type away: NULL has the type of the value before, and on MySQL the collation too,
+/// whatever it is cast to.
+const NO_VALUE: [&str; 2] = ["=X''", "=NULL"];
 
 /// One value: its key (a system variable's canonical name, or `@name`) and the assignment that makes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -226,9 +227,10 @@ impl StateMap {
         if !literal.eq_ignore_ascii_case("null") {
             return self.set(&key, assignment);
         }
-        // A variable that is NULL has the type of the value before.
+        // A variable that is NULL has the type of the value before; one that had none is binary.
         let before = self.position(&key).ok().map(|at| self.entries[at].assignment.clone());
-        if let Some(before) = before.filter(|before| !before.ends_with("=NULL")) {
+        let before = before.unwrap_or_else(|| format!("@{}=X''", sql::text::quote_identifier(name)).into());
+        if !before.ends_with("=NULL") {
             self.set(&key, format!("{before},{assignment}"));
         }
     }
@@ -266,6 +268,17 @@ impl StateMap {
     /// The names of the user variables whose values are known.
     pub fn user_variables(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().filter_map(|entry| entry.key.strip_prefix('@'))
+    }
+
+    /// The user variables that have a value in this state and none in `wanted`.
+    pub fn user_variables_beyond<'a>(&'a self, wanted: &'a StateMap) -> impl Iterator<Item = &'a str> {
+        let beyond = |entry: &&Entry| entry.key.starts_with('@') && wanted.position(&entry.key).is_err();
+        self.entries.iter().filter(beyond).filter_map(|entry| entry.key.strip_prefix('@'))
+    }
+
+    /// Whether a user variable has a known value; its name is lower case.
+    pub fn has_user_variable(&self, name: &str) -> bool {
+        self.position(&format!("@{name}")).is_ok()
     }
 
     /// Whether autocommit is on.
@@ -392,7 +405,11 @@ impl StateMap {
                         have.next();
                         continue;
                     }
-                    assign(name, if old.key.starts_with('@') { NO_VALUE } else { "=DEFAULT" });
+                    if old.key.starts_with('@') {
+                        NO_VALUE.iter().for_each(|suffix| assign(name, suffix));
+                    } else {
+                        assign(name, "=DEFAULT");
+                    }
                     have.next();
                 }
                 (old, Some(new)) => {
@@ -524,7 +541,7 @@ mod tests {
         to.set_schema(Some("shop"));
         let difference = from.difference(&to);
         assert_eq!(difference.set, "SET sql_mode=DEFAULT,time_zone='+03:00'");
-        assert_eq!(difference.set_user, "SET @`old`=CAST(NULL AS BINARY),@`x`='a'");
+        assert_eq!(difference.set_user, "SET @`old`=X'',@`old`=NULL,@`x`='a'");
         assert_eq!(difference.schema.as_deref(), Some("shop"));
         assert!(to.difference(&to).is_empty());
         assert_eq!(StateMap::default().difference(&state(&[("a", "1"), ("b", "x")])).set, "SET a=1,b='x'");
@@ -535,7 +552,7 @@ mod tests {
     fn a_user_variable_that_is_null_keeps_its_type() {
         let mut state = StateMap::default();
         state.set_user_variable("x", "NULL");
-        assert_eq!(state, StateMap::default());
+        assert_eq!(StateMap::default().difference(&state).set_user, "SET @`x`=X'',@`x`=NULL");
         state.set_user_variable("x", "1.5");
         state.set_user_variable("x", "NULL");
         state.set_user_variable("x", "NULL");

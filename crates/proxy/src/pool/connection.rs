@@ -106,6 +106,9 @@ pub struct Origin {
     pub insert_id: Option<u64>,
     /// Whose messages SHOW WARNINGS shows on it: the session, and its own count of them.
     pub messages: Option<(u32, u32)>,
+    /// MySQL only: user variables, in lower case, that sessions before this one had. They are NULL, with a type; those that
+    /// were never set have one from where they stand.
+    pub once_set: Vec<String>,
     /// [`crate::shared::ClusterSettings::tls_number`] when it was opened.
     pub tls_number: u64,
     /// When it was opened.
@@ -127,6 +130,40 @@ impl Origin {
     /// Tells it from every other backend connection that exists.
     pub fn identity(&self) -> (ServerId, u64) {
         (self.server, self.thread_id)
+    }
+
+    /// COM_RESET_CONNECTION succeeds, or is on its way.
+    pub fn is_reset(&mut self) {
+        self.state = Arc::new(self.state.after_reset());
+        self.schema_is_stale = true;
+        self.tracks = false;
+        self.statements.clear();
+        self.last_session = 0;
+        self.insert_id = Some(0);
+        self.messages = None;
+        self.once_set.clear();
+    }
+
+    /// The user variables of this state are taken from the connection, or all are when they would be too many to remember;
+    /// gives whether that is so.
+    pub fn unset_variables(&mut self, wanted: &StateMap) -> bool {
+        /// More are not remembered.
+        const ONCE_SET_MAX: usize = 64;
+        if !self.mariadb {
+            for name in self.state.user_variables_beyond(wanted) {
+                if !self.once_set.iter().any(|known| known == name) {
+                    self.once_set.push(name.to_owned());
+                }
+            }
+        }
+        self.once_set.len() > ONCE_SET_MAX
+    }
+
+    /// Sqluice runs a statement of its own that names no table: MySQL forgets the messages of the one before.
+    pub fn hears_question(&mut self) {
+        if !self.mariadb {
+            self.messages = None;
+        }
     }
 }
 

@@ -64,6 +64,7 @@ pub(super) async fn open(
         last_session: 0,
         insert_id: Some(0),
         messages: None,
+        once_set: Vec::new(),
         tls_number: settings.tls_number,
         opened: now,
         idle_since: now,

@@ -232,19 +232,19 @@ impl Client {
     }
 
     /// An OK packet of Sqluice's own.
-    pub fn put_ok(&mut self, sequence: u8, status: Status) {
+    pub fn put_ok(&mut self, sequence: u8, status: Status, warnings: u16) {
         let capabilities = self.capabilities;
-        self.put_packet(sequence, |out| Ok { status, ..Ok::default() }.write(out, reply::OK, capabilities));
+        self.put_packet(sequence, |out| Ok { status, warnings, ..Ok::default() }.write(out, reply::OK, capabilities));
     }
 
     /// An EOF packet of Sqluice's own, in the form that the client wants.
-    pub fn put_eof(&mut self, sequence: u8, status: Status) {
+    pub fn put_eof(&mut self, sequence: u8, status: Status, warnings: u16) {
         let capabilities = self.capabilities;
         self.put_packet(sequence, |out| {
             if capabilities.contains(Capabilities::DEPRECATE_EOF) {
-                Ok { status, ..Ok::default() }.write(out, reply::EOF, capabilities);
+                Ok { status, warnings, ..Ok::default() }.write(out, reply::EOF, capabilities);
             } else {
-                Eof { warnings: 0, status }.write(out);
+                Eof { warnings, status }.write(out);
             }
         });
     }

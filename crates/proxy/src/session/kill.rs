@@ -38,7 +38,7 @@ impl Session {
         }
         match self.kill_other(&victim, query_only).await {
             Ok(()) => {
-                self.answer_ok(request);
+                self.answer_ok(request, 0);
             }
             Err(refusal) => {
                 self.answer_error(request, &refusal);

@@ -231,6 +231,7 @@ impl Session {
     /// What ROW_COUNT() and FOUND_ROWS() would say now.
     fn learn_past(&mut self, work: &Work, outcome: &Outcome) {
         let past = &mut self.past;
+        past.was_questioned = false;
         past.row_count = match (outcome.rows, &outcome.error) {
             (None, None) => i64::try_from(outcome.affected_rows).unwrap_or(i64::MAX),
             _ => -1,
@@ -247,17 +248,29 @@ impl Session {
         }
     }
 
-    /// What SHOW WARNINGS would say now. Servers keep messages until a statement names tables or has messages of its own,
-    /// be it run or prepared.
+    /// What SHOW WARNINGS would say now. A statement that asks for messages leaves them. MariaDB keeps them until a statement
+    /// names tables or has messages of its own, be it run or prepared; MySQL until the next one.
     fn learn_messages(&mut self, held: &mut Held, work: &Work, outcome: &Outcome) {
-        let asks_for_messages =
-            work.statement.asks.contains(sql::Asks::DIAGNOSTICS) && work.statement.kind != Kind::Select;
+        let statement = &work.statement;
+        if work.command == Command::InitDb && !self.is_mariadb() && outcome.error.is_none() {
+            return;
+        }
+        self.past.own_messages = if outcome.error.is_some() { 1 } else { outcome.warnings };
+        let leaves_messages = match statement.kind {
+            Kind::Show | Kind::Diagnostics => true,
+            _ => self.is_mariadb() && statement.kind != Kind::Select,
+        };
         let new = outcome.warnings > 0 || outcome.error.is_some();
-        if asks_for_messages || !new && !work.statement.uses_tables {
+        if statement.asks.contains(sql::Asks::DIAGNOSTICS) && leaves_messages {
+            self.past.messages_unread = new;
+            return;
+        }
+        if self.is_mariadb() && !new && !statement.uses_tables {
             return;
         }
         self.past.error = outcome.error.clone();
         (self.past.warnings, self.past.warning_count) = (None, outcome.warnings);
+        self.past.messages_unread = new;
         self.past.messages = self.past.messages.wrapping_add(1);
         held.lease.origin.messages = Some((self.handle.id, self.past.messages));
     }

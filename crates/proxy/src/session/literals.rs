@@ -16,6 +16,8 @@ const WIDE: [&str; 4] = ["ucs2", "utf16", "utf16le", "utf32"];
 const LONGLONG: u8 = 0x08;
 const DOUBLE: u8 = 0x05;
 const NEWDECIMAL: u8 = 0xf6;
+/// MySQL's variables that were never set.
+const VAR_STRING: u8 = 0xfd;
 
 impl Session {
     /// The effects of a statement, its strings with the collation that the connection had when they were read.
@@ -72,6 +74,17 @@ pub(super) fn is_word(word: &str) -> bool {
     word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
+/// What a user variable turned out to be.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// This literal makes its value.
+    Value(String),
+    /// It is NULL, and has the type of this literal.
+    Null(String),
+    /// It was never set. Only MySQL tells.
+    Nothing,
+}
+
 /// The literal for a value of this column type (and whether it is unsigned), with its bytes and collation.
 ///
 /// # Errors
@@ -81,22 +94,24 @@ pub(super) fn literal(
     value: Option<&[u8]>,
     hex: Option<&[u8]>,
     collation: Option<&[u8]>,
-) -> Result<String, Malformed> {
+) -> Result<Found, Malformed> {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| Malformed("user variable: text"));
     // A NULL has a type, too.
     let Some(value) = value else {
         let collation = text(collation.unwrap_or_default())?;
         return Ok(match (kind, collation.split_once('_')) {
-            (LONGLONG, _) => format!("CAST(NULL AS {}SIGNED)", if unsigned { "UN" } else { "" }),
-            (DOUBLE, _) => "CAST(NULL AS DOUBLE)".into(),
-            (NEWDECIMAL, _) => "CAST(NULL AS DECIMAL(65,30))".into(),
+            // Only MySQL gives this type, and to nothing else.
+            (VAR_STRING, _) => Found::Nothing,
+            (LONGLONG, _) => Found::Null(format!("CAST(0 AS {}SIGNED)", if unsigned { "UN" } else { "" })),
+            (DOUBLE, _) => Found::Null("0e0".into()),
+            (NEWDECIMAL, _) => Found::Null("CAST(0 AS DECIMAL(65,30))".into()),
             (_, Some((charset, _))) if is_word(&collation) => {
-                format!("CAST(NULL AS CHAR CHARACTER SET {charset}) COLLATE {collation}")
+                Found::Null(format!("_{charset} X'' COLLATE {collation}"))
             }
-            _ => "NULL".into(),
+            _ => Found::Null("X''".into()),
         });
     };
-    match kind {
+    let literal = match kind {
         LONGLONG if unsigned => Ok(format!("CAST({} AS UNSIGNED)", text(value)?)),
         LONGLONG => text(value),
         NEWDECIMAL if !value.contains(&b'.') => Ok(format!("{}.", text(value)?)),
@@ -114,7 +129,8 @@ pub(super) fn literal(
                 _ => Err(Malformed("user variable: collation")),
             }
         }
-    }
+    };
+    literal.map(Found::Value)
 }
 
 fn is_utf8(hex: &str) -> bool {
@@ -136,17 +152,21 @@ mod tests {
             (NEWDECIMAL, "7", "7", "latin1_swedish_ci", "7."),
             (DOUBLE, "1.5", "2", "latin1_swedish_ci", "1.5e0"),
             (DOUBLE, "1e300", "0", "latin1_swedish_ci", "1e300"),
-            (0xfd, "é", "C3A9", "utf8mb4_bin", "_utf8mb4 X'C3A9' COLLATE utf8mb4_bin"),
-            (0xfd, "x", "78", "binary", "X'78'"),
+            (0xfa, "é", "C3A9", "utf8mb4_bin", "_utf8mb4 X'C3A9' COLLATE utf8mb4_bin"),
+            (0xfa, "x", "78", "binary", "X'78'"),
         ] {
             let read = literal((kind, false), Some(value.as_bytes()), Some(hex.as_bytes()), Some(collation.as_bytes()));
-            assert_eq!(read.as_deref(), Ok(expected));
+            assert_eq!(read, Ok(Found::Value(expected.into())));
         }
         let unsigned = literal((LONGLONG, true), Some(b"5"), Some(b"5"), Some(b"latin1_swedish_ci"));
-        assert_eq!(unsigned.as_deref(), Ok("CAST(5 AS UNSIGNED)"));
-        assert_eq!(literal((0xfd, false), None, None, None).as_deref(), Ok("NULL"));
-        assert!(literal((0xfd, false), Some(b"x"), Some(b"78"), Some(b"x';--")).is_err());
-        let broken = |collation: &[u8]| literal((0xfd, false), Some(b"?"), Some(b"FF27"), Some(collation)).is_err();
+        assert_eq!(unsigned, Ok(Found::Value("CAST(5 AS UNSIGNED)".into())));
+        let null = |kind, collation: &str| literal((kind, false), None, None, Some(collation.as_bytes()));
+        assert_eq!(null(DOUBLE, "binary"), Ok(Found::Null("0e0".into())));
+        assert_eq!(null(0xfa, "latin1_bin"), Ok(Found::Null("_latin1 X'' COLLATE latin1_bin".into())));
+        assert_eq!(null(0xfa, "binary"), Ok(Found::Null("X''".into())));
+        assert_eq!(null(VAR_STRING, "binary"), Ok(Found::Nothing));
+        assert!(literal((0xfa, false), Some(b"x"), Some(b"78"), Some(b"x';--")).is_err());
+        let broken = |collation: &[u8]| literal((0xfa, false), Some(b"?"), Some(b"FF27"), Some(collation)).is_err();
         assert!(broken(b"utf8mb4_bin") && !broken(b"latin1_bin") && !broken(b"binary"));
     }
 

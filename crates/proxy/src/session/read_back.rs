@@ -7,7 +7,7 @@ use wire::Capabilities;
 use wire::codec::{Malformed, Reader};
 use wire::packet::{self, First};
 
-use super::literals::literal;
+use super::literals::{Found, literal};
 use super::relay::RelayError;
 use super::reset::ask;
 use super::{Doubt, Held, Session};
@@ -70,8 +70,15 @@ impl Session {
             return true;
         };
         let state = std::sync::Arc::make_mut(&mut self.state);
-        for (name, literal) in names.iter().zip(literals) {
-            state.set_user_variable(name, &literal);
+        for (name, found) in names.iter().zip(literals) {
+            match found {
+                Found::Value(literal) => state.set_user_variable(name, &literal),
+                Found::Null(of_its_type) => {
+                    state.set_user_variable(name, &of_its_type);
+                    state.set_user_variable(name, "NULL");
+                }
+                Found::Nothing => state.remove_user_variable(name),
+            }
             self.pins.user_variable_known(name);
         }
         self.pins.hidden_user_variables(false);
@@ -101,6 +108,7 @@ impl Session {
 
     /// The session keeps its connection for good, since nobody can say what it has there.
     fn keep_for_hidden_variables(&mut self) {
+        self.past.was_questioned = true;
         self.pins.hidden_user_variables(false);
         self.pins.put(Pin::Opaque, true);
         self.show_pins(self.pins.bits());
@@ -153,8 +161,8 @@ fn question(names: &[String]) -> String {
     format!("SELECT {}", columns.collect::<Vec<_>>().join(","))
 }
 
-/// The literals of `count` variables from the reply to [`question`].
-fn literals(reply: &[u8], count: usize, capabilities: Capabilities) -> Result<Vec<String>, Malformed> {
+/// What `count` variables are, from the reply to [`question`].
+fn literals(reply: &[u8], count: usize, capabilities: Capabilities) -> Result<Vec<Found>, Malformed> {
     let mut rest = reply;
     let mut next = || match packet::first(rest, REPLY_BYTES_MAX) {
         First::Whole { payload, taken, .. } => {

@@ -185,6 +185,8 @@ pub struct Relay<'a> {
     pub file_allowed: bool,
     /// The reply lists connections by ids that are not the clients'.
     pub renumber: Option<Renumber>,
+    /// The count of warnings to tell instead of the connection's own.
+    pub warnings: Option<u16>,
     /// The id that a client prepares under.
     pub prepare_as: u32,
     /// What was learned.
@@ -358,12 +360,13 @@ impl Relay<'_> {
                 let is_rows_end = matches!(packet.event, Event::RowsEnd(_));
                 self.learn(&ok)?;
                 self.outcome.rows = is_rows_end.then_some(rows);
-                if !ok.session_state.is_empty() {
+                if !ok.session_state.is_empty() || self.warnings.is_some_and(|warnings| warnings != ok.warnings) {
                     self.put_run(run, bytes);
                     let header = if is_rows_end { reply::EOF } else { reply::OK };
                     // What it tells of the session is for us; the client hears what it asked for itself.
                     let told = self.wish.filter(&ok);
-                    let ok = Ok { session_state: &told, ..ok };
+                    let warnings = self.warnings.unwrap_or(ok.warnings);
+                    let ok = Ok { session_state: &told, warnings, ..ok };
                     let capabilities = self.client.capabilities;
                     self.client.put_packet(packet.sequence, |out| ok.write(out, header, capabilities));
                     self.outcome.delivered = true;
@@ -387,6 +390,7 @@ impl Relay<'_> {
             }
             Event::Prepared(prepared) => {
                 self.outcome.prepared = Some(prepared);
+                self.outcome.warnings = prepared.warnings;
                 self.put_run(run, bytes);
                 let id_at = start + HEADER_BYTES + Prepared::STATEMENT_AT.start;
                 self.client.put(&bytes[start..id_at]);

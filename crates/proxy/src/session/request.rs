@@ -75,6 +75,26 @@ impl Work {
         self.opens_cursor || self.command == Command::StmtSendLongData
     }
 
+    /// The session may be pinned behind it for more than its user variables.
+    pub fn may_pin(&self) -> bool {
+        let pins = |effect: &Effect| match effect {
+            Effect::Variable { name, value } => *value == sql::Value::Unknown || name == "insert_id",
+            Effect::TransactionCharacteristics { session, .. } => !session,
+            Effect::CreateTemporaryTable(_)
+            | Effect::LockTables
+            | Effect::TakeUserLock(_)
+            | Effect::OpenHandler(_)
+            | Effect::XaStart
+            | Effect::PrepareText { .. }
+            | Effect::CountsConnection
+            | Effect::Role { .. }
+            | Effect::MayChangeSession => true,
+            _ => false,
+        };
+        let begins = matches!(self.statement.transaction, Some(TransactionStep::Begin { .. }));
+        self.will_pin() || begins || self.statement.effects.iter().any(pins)
+    }
+
     /// The reply has no end: what follows is for client and server alone.
     pub fn streams(&self) -> bool {
         matches!(self.command, Command::BinlogDump | Command::BinlogDumpGtid)
@@ -160,7 +180,8 @@ impl Session {
             Command::Ping => {
                 // To a server its OK is one that changed no rows.
                 self.past.row_count = 0;
-                Ok(self.answer_ok(request))
+                let warnings = self.own_messages().unwrap_or(0);
+                Ok(self.answer_ok(request, warnings))
             }
             Command::InitDb => {
                 let mut statement = (*plain(Kind::Use, Access::Primary(Why::SessionChange))).clone();
@@ -284,8 +305,12 @@ impl Session {
         if asks.contains(Asks::CONNECTION_ID) && !asks.contains(Asks::SERVER_IDS) {
             known.push(Known::ConnectionId(u64::from(self.handle.id)));
         }
-        // Behind another statement of the same text, the server knows better.
-        if self.held.is_none() && parts <= 1 && asks.intersects(Asks::ROW_COUNT | Asks::FOUND_ROWS) {
+        // Behind another statement of the same text, the server knows better; so does a pinned connection that was asked nothing
+        // since.
+        if (self.held.is_none() || self.past.was_questioned)
+            && parts <= 1
+            && asks.intersects(Asks::ROW_COUNT | Asks::FOUND_ROWS)
+        {
             known.push(Known::RowCount(self.past.row_count));
             known.push(Known::FoundRows(self.past.found_rows.unwrap_or(0)));
         }
@@ -350,7 +375,7 @@ impl Session {
             );
         };
         if !self.pins.has_cursor(known.id) && !self.pins.has_long_data(known.id) {
-            return Ok(self.answer_ok(request));
+            return Ok(self.answer_ok(request, 0));
         }
         let (statement, body) = (known.statement.clone(), Body::OfStatement(known.id));
         Ok(Understood::Work(Work::new(Command::StmtReset, statement, body, Expect::Results)))
@@ -371,7 +396,8 @@ impl Session {
             return Understood::Work(Work::new(Command::SetOption, statement, body, expect));
         }
         self.set_multi_statements(on);
-        self.client.put_eof(request.sequence.wrapping_add(1), self.status);
+        let warnings = self.own_messages().unwrap_or(0);
+        self.client.put_eof(request.sequence.wrapping_add(1), self.status, warnings);
         self.worker.stats.local_answers.add_one();
         Understood::Answered
     }
@@ -383,8 +409,9 @@ impl Session {
         *key = Arc::new(changed);
     }
 
-    pub(super) fn answer_ok(&mut self, request: &Request) -> Understood {
-        self.client.put_ok(request.sequence.wrapping_add(1), self.status - Status::SESSION_STATE_CHANGED);
+    pub(super) fn answer_ok(&mut self, request: &Request, warnings: u16) -> Understood {
+        let status = self.status - Status::SESSION_STATE_CHANGED;
+        self.client.put_ok(request.sequence.wrapping_add(1), status, warnings);
         self.worker.stats.local_answers.add_one();
         Understood::Answered
     }
@@ -394,7 +421,8 @@ impl Session {
         self.worker.stats.own_errors.add_one();
         // SHOW WARNINGS may ask for it.
         self.past.error = Some(refusal.clone());
-        (self.past.warnings, self.past.row_count) = (None, -1);
+        (self.past.warnings, self.past.warning_count, self.past.own_messages) = (None, 0, 1);
+        self.past.row_count = -1;
         self.past.messages = self.past.messages.wrapping_add(1);
         Understood::Answered
     }
@@ -404,7 +432,8 @@ impl Session {
         let text = text.trim_ascii();
         let text = text.strip_suffix(b";").unwrap_or(text).trim_ascii_end();
         let errors = text.eq_ignore_ascii_case(b"show errors");
-        if self.held.is_some() || !errors && !text.eq_ignore_ascii_case(b"show warnings") {
+        let knows = |held: &super::Held| held.lease.origin.messages == self.messages_mark();
+        if self.held.as_ref().is_some_and(knows) || !errors && !text.eq_ignore_ascii_case(b"show warnings") {
             return false;
         }
         let Some(warnings) = &self.past.warnings else { return false };
@@ -416,7 +445,7 @@ impl Session {
             }
         }
         self.client.put(warnings);
-        self.past.row_count = -1;
+        (self.past.row_count, self.past.own_messages) = (-1, 0);
         self.worker.stats.local_answers.add_one();
         true
     }

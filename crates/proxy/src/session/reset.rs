@@ -34,8 +34,8 @@ impl Session {
         }
         self.lose_pinned_state();
         self.statements.clear();
-        // FOUND_ROWS() is not reset by MariaDB.
-        let found_rows = if self.is_mariadb() { self.past.found_rows.or(Some(1)) } else { None };
+        // FOUND_ROWS() is not reset.
+        let found_rows = if self.is_mariadb() { self.past.found_rows.or(Some(1)) } else { self.past.found_rows };
         self.past = Past { found_rows, ..Past::default() };
         // MySQL goes back to the server's character sets, MariaDB to those of the login.
         let collation = if self.is_mariadb() { self.identity.collation } else { 0 };
@@ -48,7 +48,7 @@ impl Session {
             }
         }
         self.status = self.status_at_rest();
-        self.answer_ok(request);
+        self.answer_ok(request, 0);
     }
 
     /// A transaction that may write begins, and ends one that is READ ONLY: the session does not stay on that one's replica.
@@ -160,13 +160,7 @@ impl Session {
             return;
         }
         if let Ok(Ok(())) = clean {
-            connection.origin.state = Arc::new(connection.origin.state.after_reset());
-            connection.origin.schema_is_stale = true;
-            connection.origin.tracks = false;
-            connection.origin.statements.clear();
-            connection.origin.last_session = 0;
-            connection.origin.insert_id = Some(0);
-            connection.origin.messages = None;
+            connection.origin.is_reset();
             held.lease.give_back();
         }
     }
@@ -184,6 +178,7 @@ pub(super) async fn ask(
     begin_query(&mut bytes, capabilities);
     bytes.extend_from_slice(text.as_bytes());
     begun.end(&mut bytes, 0);
+    connection.origin.hears_question();
     write(connection, &bytes).await?;
     read_reply(connection, &mut Exchange::new(Expect::Results, capabilities), worker, ASK_BYTES_MAX).await
 }

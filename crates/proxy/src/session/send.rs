@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sql::Asks;
+use sql::{Asks, Effect, Kind, Value};
 use wire::Capabilities;
 use wire::codec::Write;
 use wire::command::{BulkExecute, Command, Execute, LAST_PREPARED};
@@ -16,7 +16,7 @@ use super::relay::{Expected, Outcome, Purpose, Relay, RelayError, Withhold};
 use super::request::{Body, Work};
 use super::{Held, Session};
 use crate::error::Refusal;
-use crate::pool::{Connection, StatementKey};
+use crate::pool::{Connection, Origin, StatementKey};
 use crate::route::Pin;
 use crate::state::StateMap;
 
@@ -34,6 +34,9 @@ impl Session {
         let mut out = Outgoing::of(&self.worker);
         let connection = &mut *held.lease;
         let reads = work.statement.access.only_reads();
+        if self.finds_variables_of_others(&connection.origin, work, request) {
+            reset_ahead(connection, &mut out);
+        }
         let statement = match &work.body {
             Body::Execute(id) | Body::OfStatement(id) => {
                 Some((*id, self.prepared_on(connection, *id, work, &mut out).await?))
@@ -74,6 +77,40 @@ impl Session {
         Ok(out)
     }
 
+    /// Whether the statement names a user variable that only sessions before this one had. To MySQL, one that was never set
+    /// has the type of what stands around it; one that is NULL has a type of its own, which only a reset takes away.
+    fn finds_variables_of_others(&self, origin: &Origin, work: &Work, request: &Request) -> bool {
+        let statement = &work.statement;
+        let gives_type = |effect: &Effect| matches!(effect, Effect::UserVariable { value: Value::Literal(text), .. } if !text.eq_ignore_ascii_case("null"));
+        let only_gives_types = statement.kind == Kind::Set && statement.effects.iter().all(gives_type);
+        if origin.mariadb || !self.pins.is_empty() {
+            return false;
+        }
+        let once_set = origin.once_set.iter().map(String::as_str).filter(|name| !self.state.has_user_variable(name));
+        let mut names = once_set.chain(origin.state.user_variables_beyond(&self.state)).peekable();
+        if names.peek().is_none() {
+            return false;
+        }
+        if work.may_pin() || !self.state.autocommit(&self.cluster.catalog()) {
+            // What follows may name them, and finds no time for it.
+            return true;
+        }
+        let names_any = statement.asks.contains(Asks::USER_VARIABLES)
+            || statement.effects.iter().any(|effect| matches!(effect, Effect::UserVariable { .. }));
+        if !names_any || only_gives_types && !statement.effects.is_empty() {
+            return false;
+        }
+        let text = match &work.body {
+            Body::Execute(id) => self.statements.find(*id).map(|known| &*known.key.text),
+            Body::OfStatement(_) => None,
+            Body::AsCame | Body::Payload(_) | Body::Prepare(_) => Some(request.payload()),
+        };
+        let Some(text) = text.map(<[u8]>::to_ascii_lowercase) else { return false };
+        let holds = |part: &str| memchr::memmem::find(&text, part.as_bytes()).is_some();
+        let quoted = ["@`", "@'", "@\""].into_iter().any(holds);
+        names.any(|name| quoted || holds(&format!("@{name}")))
+    }
+
     /// Puts what brings the connection to `wanted` into `out`; gives whether the schema changes. The connection counts as
     /// being in that state from now on: should a fix-up fail, it is closed.
     fn fix_up(&self, connection: &mut Connection, wanted: &Arc<StateMap>, out: &mut Outgoing) -> bool {
@@ -87,20 +124,19 @@ impl Session {
         if connection.origin.tracks && connection.origin.state.fingerprint() == wanted.fingerprint() {
             return false;
         }
+        if connection.origin.unset_variables(wanted) {
+            reset_ahead(connection, out);
+        }
         let difference = connection.origin.state.difference(wanted);
         if difference.is_empty() && connection.origin.tracks {
             return false;
         }
         self.worker.stats.fix_ups.add_one();
         if difference.reset {
-            out.command(connection, Command::ResetConnection, &[], Purpose::Reset, Expect::Results);
-            connection.origin.statements.clear();
-            connection.origin.tracks = false;
-            connection.origin.insert_id = Some(0);
-            connection.origin.messages = None;
+            reset_ahead(connection, out);
         }
         // A reset leaves the schema, but with the server's character set for it instead of its own.
-        let stale = std::mem::take(&mut connection.origin.schema_is_stale) || difference.reset;
+        let stale = std::mem::take(&mut connection.origin.schema_is_stale);
         let schema = difference.schema.as_deref().or_else(|| wanted.schema().filter(|_| stale));
         if let Some(schema) = schema {
             out.command(connection, Command::InitDb, schema.as_bytes(), Purpose::Schema, Expect::Results);
@@ -140,14 +176,17 @@ impl Session {
         let keeps = !self.pins.is_empty() || !self.facts().autocommit;
         let needs_id = statement.asks.contains(Asks::LAST_INSERT_ID)
             || statement.insert_id_unsure
-            || statement.kind == sql::Kind::Insert && (keeps || may_be_given(connection.origin.insert_id, request));
+            || statement.kind == Kind::Insert && (keeps || may_be_given(connection.origin.insert_id, request));
         let origin = &mut connection.origin;
         if needs_id && self.past.doubt.is_none() && origin.insert_id != Some(self.past.insert_id) {
             origin.insert_id = Some(self.past.insert_id);
             let set = format!("SET last_insert_id={}", self.past.insert_id);
             out.command(connection, Command::Query, set.as_bytes(), Purpose::Variables, Expect::Results);
         }
-        let mine = Some((self.handle.id, self.past.messages));
+        if !out.pending.is_empty() {
+            connection.origin.hears_question();
+        }
+        let mine = self.messages_mark();
         if statement.asks.contains(Asks::DIAGNOSTICS) && connection.origin.messages != mine {
             connection.origin.messages = mine;
             // An error can be raised again.
@@ -164,6 +203,16 @@ impl Session {
             };
             out.command(connection, Command::Query, text.as_bytes(), purpose, Expect::Results);
         }
+    }
+
+    /// What [`crate::pool::Origin::messages`] is on a connection that has this session's.
+    pub(super) fn messages_mark(&self) -> Option<(u32, u32)> {
+        Some((self.handle.id, self.past.messages))
+    }
+
+    /// How many messages are told behind a command that has none of its own: on MySQL those of the statement before.
+    pub(super) fn own_messages(&self) -> Option<u16> {
+        (!self.is_mariadb()).then_some(self.past.own_messages)
     }
 
     /// The rows of SHOW WARNINGS, if they were kept.
@@ -241,6 +290,7 @@ impl Session {
             file_allowed: false,
             renumber: None,
             prepare_as: 0,
+            warnings: None,
             outcome: Outcome::default(),
         };
         relay.run().await
@@ -329,11 +379,24 @@ impl Session {
             Ok(reply) => {
                 let capabilities = connection.origin.capabilities;
                 self.past.warnings = reply.map(|reply| without_state(reply, capabilities));
+                if self.past.error.is_some() {
+                    // An ERR packet tells only one.
+                    let kept = self.past.warnings.as_deref();
+                    let rows = kept.and_then(|reply| super::read_back::rows(reply, 3, capabilities).ok());
+                    let count = rows.map_or(1, |rows| rows.len());
+                    self.past.own_messages = u16::try_from(count).unwrap_or(u16::MAX);
+                }
                 true
             }
             Err(_) => false,
         }
     }
+}
+
+/// COM_RESET_CONNECTION ahead of a statement.
+fn reset_ahead(connection: &mut Connection, out: &mut Outgoing) {
+    out.command(connection, Command::ResetConnection, &[], Purpose::Reset, Expect::Results);
+    connection.origin.is_reset();
 }
 
 /// A result without what its last packet tells of the session: the client asked nothing that changes it.

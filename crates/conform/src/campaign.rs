@@ -82,7 +82,8 @@ struct Shared<'a> {
 /// Servers or Sqluice did not start, or were lost.
 pub fn run(plan: &Plan) -> anyhow::Result<Report> {
     let world = World::start(plan.family, plan.replicas)?;
-    let jobs = plan.cases.iter().map(|(name, script)| (name.clone(), script.clone())).collect();
+    let fitting = plan.cases.iter().filter(|(name, _)| fits(name, plan.family));
+    let jobs = fitting.map(|(name, script)| (name.clone(), script.clone())).collect();
     let shared = Shared {
         plan,
         jobs,
@@ -147,6 +148,14 @@ impl Shared<'_> {
         }
         let seed = first + at;
         Some((format!("seed-{seed}"), seeded(seed, self.plan.family)))
+    }
+}
+
+/// Whether a case is for servers of this family: `mariadb-…` and `mysql-…` are for one alone.
+pub fn fits(name: &str, family: Family) -> bool {
+    match family {
+        Family::MariaDb => !name.starts_with("mysql-"),
+        Family::MySql => !name.starts_with("mariadb-"),
     }
 }
 

@@ -87,6 +87,15 @@ impl<'a> Lane<'a> {
         let root = [world.direct(), world.cluster().primary()];
         for server in root {
             server.sql(&fill_text(LIBRARY, index)).context("the lane's own schema")?;
+            if world.family() == Family::MySql {
+                // What `clean` asks for, and what Sqluice reads user variables by.
+                let to = lab::APP_USER;
+                let grants = format!(
+                    "GRANT XA_RECOVER_ADMIN ON *.* TO {to};\n\
+                     GRANT SELECT ON performance_schema.user_variables_by_thread TO {to};"
+                );
+                server.sql(&grants).context("privileges")?;
+            }
         }
         let running = Running::start(config(world, connections)?).await?;
         let address = |name: &str| -> anyhow::Result<net::Address> {

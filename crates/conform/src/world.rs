@@ -25,10 +25,13 @@ impl World {
     /// # Errors
     /// One did not start.
     pub fn start(family: Family, replicas: usize) -> anyhow::Result<World> {
-        let options = |replicas| ReplicationOptions {
-            config: CONFIG.map(str::to_owned).to_vec(),
-            ..ReplicationOptions::new(family, replicas)
-        };
+        let mut config = CONFIG.map(str::to_owned).to_vec();
+        if family == Family::MySql {
+            // Off in the lab, on by default: Sqluice reads user variables there.
+            config.push("performance_schema=ON".into());
+        }
+        let options =
+            |replicas| ReplicationOptions { config: config.clone(), ..ReplicationOptions::new(family, replicas) };
         std::thread::scope(|scope| {
             let direct = scope.spawn(|| Replication::start(options(0)));
             let cluster = Replication::start(options(replicas)).context("the servers behind Sqluice")?;

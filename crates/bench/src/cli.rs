@@ -30,7 +30,7 @@ const NAMED: [Named; 3] = [
 /// ProxySQL, MaxScale and MySQL Router take part when PROXYSQL_BIN, MAXSCALE_BIN and MYSQLROUTER_BIN name their programs.
 /// docs/performance.md tells the method.
 #[derive(Debug, Parser)]
-#[command(name = "./dev bench", version, max_term_width = 120)]
+#[command(name = "bench", bin_name = "./dev bench", version, max_term_width = 120)]
 pub(crate) struct Arguments {
     /// A load, `all` of them, or `report`: writes the figures that are there into the page.
     #[arg(value_name = "LOAD", default_value = "point", value_parser = what)]

@@ -32,11 +32,12 @@ impl Generator {
         let execute = |values: Vec<Value>| Action::Execute { name: name.clone(), cursor: false, again: false, values };
         let key = |number: u32| Value::Int(100_000 + number as i32);
         let mut idea = match self.random.below(19) {
-            0 => vec![
-                prepare("SELECT ?, ? AS b".into()),
-                execute(vec![self.value(), self.value()]),
-                execute(vec![self.value(), self.value()]),
-            ],
+            0 => {
+                let (first, second) = ([self.value(), self.value()], [self.value(), self.value()]);
+                // MySQL converts to the types of the first execution, which another connection does not know.
+                let second = if self.mariadb() { second } else { first.clone() };
+                vec![prepare("SELECT ?, ? AS b".into()), execute(first.to_vec()), execute(second.to_vec())]
+            }
             1 => vec![
                 prepare(format!("SELECT id, k, v FROM {table} WHERE k <= ? ORDER BY id")),
                 execute(vec![Value::Int(2)]),

@@ -228,6 +228,8 @@ pub struct StatementKey {
 struct Known {
     id: u32,
     used: u64,
+    /// Who executed it first, and with which types; without types when they changed since.
+    first: Option<(u32, Box<[u8]>)>,
 }
 
 impl ServerStatements {
@@ -239,10 +241,25 @@ impl ServerStatements {
         Some(known.id)
     }
 
+    /// The same for an execution with parameters of these types. MySQL lets the first execution say of which types a
+    /// parameter is whose place does not tell, and converts the values of later ones: one that another session executed with other types is
+    /// none for this session.
+    pub fn find_for(&mut self, key: &StatementKey, session: u32, types: &[u8]) -> Option<u32> {
+        let id = self.find(key)?;
+        let known = self.known.get_mut(key)?;
+        match &mut known.first {
+            None => known.first = Some((session, types.into())),
+            Some((_, first)) if **first == *types => {}
+            Some((by, first)) if *by == session => *first = Box::default(),
+            Some(_) => return None,
+        }
+        Some(id)
+    }
+
     /// The statement was prepared; beyond `max` the least recently used one will be closed.
     pub fn insert(&mut self, key: StatementKey, id: u32, max: usize) {
         self.clock += 1;
-        if let Some(old) = self.known.insert(key, Known { id, used: self.clock }) {
+        if let Some(old) = self.known.insert(key, Known { id, used: self.clock, first: None }) {
             self.to_close.push(old.id);
         }
         if self.known.len() > max.max(1) {
@@ -297,5 +314,17 @@ mod tests {
         assert_eq!((statements.len(), statements.find(&key("b", 0))), (2, None));
         statements.insert(key("a", 0), 9, 2);
         assert_eq!(statements.take_closing(), [1], "prepared twice: the older one is of no use");
+    }
+
+    #[test]
+    fn a_statement_is_not_shared_where_other_types_have_shaped_it() {
+        let key = StatementKey { text: b"SELECT ?".as_slice().into(), context: 0 };
+        let mut statements = ServerStatements::default();
+        statements.insert(key.clone(), 1, 2);
+        assert_eq!(statements.find_for(&key, 7, &[3, 0]), Some(1));
+        assert_eq!(statements.find_for(&key, 8, &[3, 0]), Some(1), "the same types");
+        assert_eq!(statements.find_for(&key, 8, &[253, 0]), None);
+        assert_eq!(statements.find_for(&key, 7, &[253, 0]), Some(1), "what it was to this session before");
+        assert_eq!(statements.find_for(&key, 8, &[3, 0]), None);
     }
 }

@@ -39,7 +39,7 @@ impl Session {
         }
         let statement = match &work.body {
             Body::Execute(id) | Body::OfStatement(id) => {
-                Some((*id, self.prepared_on(connection, *id, work, &mut out).await?))
+                Some((*id, self.prepared_on(connection, *id, work, request, &mut out).await?))
             }
             Body::AsCame | Body::Payload(_) | Body::Prepare(_) => None,
         };
@@ -243,9 +243,17 @@ impl Session {
         connection: &mut Connection,
         id: u32,
         work: &Work,
+        request: &Request,
         out: &mut Outgoing,
     ) -> Result<u32, RelayError> {
         let Some(known) = self.statements.find(id) else { return Ok(0) };
+        let types = (!connection.origin.mariadb && work.command == Command::StmtExecute && known.parameters > 0)
+            .then(|| self.types_executed(known, request));
+        let me = self.handle.id;
+        let find = |connection: &mut Connection, key: &StatementKey| match &types {
+            Some(types) => connection.origin.statements.find_for(key, me, types),
+            None => connection.origin.statements.find(key),
+        };
         let (mut key, state) = (known.key.clone(), known.state.clone());
         let asks = known.statement.asks & (Asks::ROW_COUNT | Asks::FOUND_ROWS);
         if work.command == Command::StmtExecute
@@ -256,7 +264,7 @@ impl Session {
         }
         // A reset forgets what is prepared.
         let kept = !connection.origin.state.needs_reset(&self.state);
-        if let Some(server_id) = connection.origin.statements.find(&key).filter(|_| kept) {
+        if kept && let Some(server_id) = find(connection, &key) {
             return Ok(server_id);
         }
         self.worker.stats.reprepares.add_one();
@@ -272,7 +280,15 @@ impl Session {
             return Ok(LAST_PREPARED);
         }
         Box::pin(self.settle_fix_ups(connection, out)).await?;
-        Ok(connection.origin.statements.find(&key).unwrap_or(0))
+        Ok(find(connection, &key).unwrap_or(0))
+    }
+
+    /// The types that an execution gives its parameters, with it or with an earlier one.
+    fn types_executed(&self, known: &super::statements::ClientStatement, request: &Request) -> Box<[u8]> {
+        let arguments = request.payload().get(1..).unwrap_or_default();
+        let execute = Execute::parse(arguments, known.parameters, self.client.capabilities).ok();
+        let came = execute.and_then(|execute| execute.types);
+        came.or(known.types.as_ref().map(|(_, types)| &**types)).unwrap_or_default().into()
     }
 
     /// Sends what is in `out` and waits for its replies.

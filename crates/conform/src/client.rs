@@ -155,6 +155,7 @@ impl Probe {
             own_id: u64::from(self.client.greeting().connection_id),
             schema: std::cell::RefCell::new(std::mem::take(&mut self.now_in)),
             chooses: chooses_schema(action),
+            executes: matches!(action, Action::Execute { .. }),
         };
         let mut reading = Reading { client: &mut self.client, observer, lines, sequence: 0, columns: Vec::new() };
         let done = match wants {

@@ -198,8 +198,17 @@ impl<'a> Lane<'a> {
         self.sync().await
     }
 
-    /// Empty schemas, as each script finds them.
+    /// Empty schemas, as each script finds them. What the script before held is let go of by and by.
     async fn clean(&mut self) -> anyhow::Result<()> {
+        for _ in 1..CLEAN_TRIES {
+            if self.clean_once().await.is_ok() {
+                return Ok(());
+            }
+        }
+        self.clean_once().await
+    }
+
+    async fn clean_once(&mut self) -> anyhow::Result<()> {
         for client in [&mut self.direct, &mut self.primary] {
             // A transaction that was prepared outlives its session, and its locks do.
             let prepared = client.query_one("XA RECOVER").await?;
@@ -210,14 +219,7 @@ impl<'a> Lane<'a> {
                 }
             }
         }
-        // What the script before held locks on is let go of by and by.
-        let text = fill_text(CLEAN, self.index);
-        for _ in 1..CLEAN_TRIES {
-            if self.set_up(text.as_bytes()).await.is_ok() {
-                return Ok(());
-            }
-        }
-        self.set_up(text.as_bytes()).await
+        self.set_up(fill_text(CLEAN, self.index).as_bytes()).await
     }
 
     /// Waits until all replicas have what the primary has.

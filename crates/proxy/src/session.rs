@@ -131,6 +131,8 @@ struct Past {
     own_messages: u16,
     /// The last statement left messages of which `warnings` does not know yet.
     messages_unread: bool,
+    /// Whether these messages are still there is asked before the connection goes.
+    messages_unsure: bool,
     /// Grows with each statement that changes what SHOW WARNINGS says: tells whether a connection still knows it.
     messages: u32,
 }
@@ -383,6 +385,9 @@ impl Session {
             return Ok(());
         }
         if unread && !kept && !Box::pin(self.keep_warnings(&mut held)).await {
+            return Ok(());
+        }
+        if self.past.messages_unsure && !Box::pin(self.count_messages(&mut held)).await {
             return Ok(());
         }
         if !self.past.variables.is_empty() {

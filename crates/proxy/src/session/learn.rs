@@ -265,9 +265,14 @@ impl Session {
             self.past.messages_unread = new;
             return;
         }
+        if self.is_mariadb() && !new && work.runs_text() && may_name_tables(statement) && self.past.has_messages() {
+            self.past.messages_unsure = true;
+            return;
+        }
         if self.is_mariadb() && !new && !statement.uses_tables {
             return;
         }
+        self.past.messages_unsure = false;
         self.past.error = outcome.error.clone();
         (self.past.warnings, self.past.warning_count) = (None, outcome.warnings);
         self.past.messages_unread = new;
@@ -345,6 +350,13 @@ fn may_choose(statement: &sql::Statement) -> bool {
 /// Whether the server told of a schema, as it does behind views and routines of another one.
 fn went_elsewhere(outcome: &Outcome) -> bool {
     outcome.changes.iter().any(|change| matches!(change, StateChange::Schema { .. }))
+}
+
+/// Whether a statement may name tables or not, as far as its text says: only if it does the messages of those before it go.
+pub(super) fn may_name_tables(statement: &sql::Statement) -> bool {
+    use Kind::{Account, Administration, Call, Compound, Handler, Lock, Show};
+    statement.asks.contains(sql::Asks::STORED_FUNCTIONS)
+        || matches!(statement.kind, Account | Administration | Call | Compound | Handler | Lock | Show)
 }
 
 /// Routines, and texts that are made elsewhere.

@@ -10,7 +10,7 @@ use wire::packet::{self, First};
 use super::literals::{Found, literal};
 use super::relay::RelayError;
 use super::reset::ask;
-use super::{Doubt, Held, Session};
+use super::{Doubt, Held, Past, Session};
 use crate::route::Pin;
 
 /// A row's values; `None` is NULL.
@@ -28,6 +28,13 @@ const LIST_OF_MARIADB: &str = "SELECT VARIABLE_NAME FROM information_schema.USER
 /// The same; users need SELECT on the table.
 const LIST_OF_MYSQL: &str = "SELECT VARIABLE_NAME FROM performance_schema.user_variables_by_thread \
     WHERE THREAD_ID = PS_CURRENT_THREAD_ID() AND VARIABLE_VALUE IS NOT NULL LIMIT 17";
+
+impl Past {
+    /// Whether SHOW WARNINGS would say something.
+    pub(super) fn has_messages(&self) -> bool {
+        self.error.is_some() || self.warning_count > 0
+    }
+}
 
 impl Session {
     /// Reads back the user variables that alone pin the session. Gives whether the connection is still good; when a value
@@ -135,6 +142,18 @@ impl Session {
             }
             Err(_) => false,
         }
+    }
+
+    /// Asks whether the messages of a statement before are still there. Gives whether the connection is still good.
+    pub(super) async fn count_messages(&mut self, held: &mut Held) -> bool {
+        let capabilities = held.lease.origin.capabilities;
+        let Ok(reply) = ask(&mut held.lease, "SHOW COUNT(*) WARNINGS", &self.worker).await else { return false };
+        let rows = reply.and_then(|reply| rows(&reply, 1, capabilities).ok()).unwrap_or_default();
+        self.past.messages_unsure = false;
+        if rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"0") {
+            (self.past.error, self.past.warnings, self.past.warning_count) = (None, None, 0);
+        }
+        true
     }
 
     /// Asks what FOUND_ROWS() is. Gives whether the connection is still good.

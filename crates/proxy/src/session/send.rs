@@ -187,7 +187,10 @@ impl Session {
             connection.origin.hears_question();
         }
         let mine = self.messages_mark();
-        if statement.asks.contains(Asks::DIAGNOSTICS) && connection.origin.messages != mine {
+        // What may leave them or take them away must find them.
+        let needs_messages = statement.asks.contains(Asks::DIAGNOSTICS)
+            || self.is_mariadb() && self.past.has_messages() && super::learn::may_name_tables(statement);
+        if needs_messages && connection.origin.messages != mine {
             connection.origin.messages = mine;
             // An error can be raised again.
             let (text, purpose) = match &self.past.error {

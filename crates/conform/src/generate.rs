@@ -84,7 +84,6 @@ pub fn generate(seed: u64, shape: Shape) -> Script {
             script.logins.insert(session, login);
         }
     }
-    script.steps.extend(tables::set_up(sessions, shape.family));
     // A server may have FOUND_ROWS() of another connection before the first result.
     script.steps.extend((1..=sessions).map(|session| Step { session, action: query("SELECT 1") }));
     let mut generator = Generator { random, family: shape.family, me: 0, keeper: false, number: 0 };
@@ -105,6 +104,8 @@ pub fn generate(seed: u64, shape: Shape) -> Script {
             }
         }
     }
+    let tables = tables::set_up(sessions, shape.family, &script.steps);
+    script.steps.splice(0..0, tables);
     script
 }
 

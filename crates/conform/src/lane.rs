@@ -205,7 +205,24 @@ impl<'a> Lane<'a> {
                 return Ok(());
             }
         }
-        self.clean_once().await
+        let Err(error) = self.clean_once().await else { return Ok(()) };
+        let mut open = String::new();
+        for (side, client) in [("direct", &mut self.direct), ("through", &mut self.primary)] {
+            let found = client.query_one("SELECT * FROM information_schema.INNODB_TRX").await?;
+            for row in 0..found.rows.len() {
+                for column in ["trx_mysql_thread_id", "trx_started", "trx_state", "trx_query", "trx_rows_locked"] {
+                    write!(open, "{side} {column}={:?} ", found.text(row, column))?;
+                }
+            }
+            let found = client.query_one("SHOW PROCESSLIST").await?;
+            for row in 0..found.rows.len() {
+                for column in ["Id", "Command", "Time", "State", "Info"] {
+                    write!(open, "{column}={:?} ", found.text(row, column))?;
+                }
+                open.push('\n');
+            }
+        }
+        Err(error.context(open))
     }
 
     async fn clean_once(&mut self) -> anyhow::Result<()> {

@@ -24,6 +24,9 @@ pub(crate) struct Observer<'a> {
     pub(crate) executes: bool,
 }
 
+/// How long a user variable is announced that was never set.
+const UNSET_BYTES: u32 = 1 << 24;
+
 /// Of a column's flags: it is not compared by a character set's rules.
 const BINARY_FLAG: u16 = 128;
 
@@ -115,9 +118,8 @@ impl Observer<'_> {
         // How long an id is printed depends on the id.
         let length = match length {
             _ if fate == Some(Fate::Mask) => "*".into(),
-            16_777_216 if is_variable => "16777215".into(),
-            33_554_432 if is_variable => "33554430".into(),
-            536_870_912 if is_variable => "536870880".into(),
+            // A byte less for each time that it is taken.
+            length if is_variable && length % UNSET_BYTES == 0 => (length - length / UNSET_BYTES).to_string(),
             _ => length.to_string(),
         };
         let mut line = match fate {

@@ -5,8 +5,8 @@ use lab::Family;
 use super::{Generator, Idea, queries, query};
 use crate::script::{Action, Step};
 
-/// The tables that a script begins with.
-pub(super) fn set_up(sessions: usize, family: Family) -> Vec<Step> {
+/// The tables that a script begins with: those that its steps name.
+pub(super) fn set_up(sessions: usize, family: Family, steps: &[Step]) -> Vec<Step> {
     let mut sql = vec![
         "CREATE TABLE {a}.shared (id INT PRIMARY KEY, n INT, v VARCHAR(40), d DECIMAL(10,2), f DOUBLE, b BLOB, t DATETIME(3))"
             .to_owned(),
@@ -16,25 +16,40 @@ pub(super) fn set_up(sessions: usize, family: Family) -> Vec<Step> {
             .to_owned(),
         "CREATE TABLE {a}.note (id INT AUTO_INCREMENT PRIMARY KEY, s INT, v VARCHAR(60))".to_owned(),
     ];
+    let texts: Vec<String> = steps.iter().map(|step| step.action.to_string()).collect();
     for session in 1..=sessions {
-        for schema in ["{a}", "{b}"] {
-            sql.push(format!(
-                "CREATE TABLE {schema}.t{session} (id INT AUTO_INCREMENT PRIMARY KEY, k INT UNIQUE, v VARCHAR(20), \
-                 n TINYINT)"
-            ));
-            sql.push(format!("INSERT INTO {schema}.t{session} (k, v, n) VALUES (1, 'a', 1), (2, 'b', NULL)"));
+        let named = |kind: &str| texts.iter().any(|text| names(text, &format!("{kind}{session}")));
+        if named("t") || named("w") {
+            for schema in ["{a}", "{b}"] {
+                sql.push(format!(
+                    "CREATE TABLE {schema}.t{session} (id INT AUTO_INCREMENT PRIMARY KEY, k INT UNIQUE, v VARCHAR(20), \
+                     n TINYINT)"
+                ));
+                sql.push(format!("INSERT INTO {schema}.t{session} (k, v, n) VALUES (1, 'a', 1), (2, 'b', NULL)"));
+            }
         }
-        sql.push(format!("CREATE VIEW {{a}}.w{session} AS SELECT id, v FROM {{a}}.t{session}"));
-        sql.push(format!("CREATE TABLE {{a}}.g{session} (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20))"));
-        sql.push(format!(
-            "CREATE TRIGGER {{a}}.tr{session} BEFORE INSERT ON {{a}}.g{session} FOR EACH ROW \
-             SET NEW.v = UPPER(NEW.v), @triggered = CONCAT('by ', NEW.v)"
-        ));
-        if family == Family::MariaDb {
+        if named("w") {
+            sql.push(format!("CREATE VIEW {{a}}.w{session} AS SELECT id, v FROM {{a}}.t{session}"));
+        }
+        if named("g") {
+            sql.push(format!("CREATE TABLE {{a}}.g{session} (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20))"));
+            sql.push(format!(
+                "CREATE TRIGGER {{a}}.tr{session} BEFORE INSERT ON {{a}}.g{session} FOR EACH ROW \
+                 SET NEW.v = UPPER(NEW.v), @triggered = CONCAT('by ', NEW.v)"
+            ));
+        }
+        if named("q") && family == Family::MariaDb {
             sql.push(format!("CREATE SEQUENCE {{a}}.q{session} START WITH 5 INCREMENT BY 3"));
         }
     }
     sql.into_iter().map(|sql| Step { session: 0, action: query(sql) }).collect()
+}
+
+/// Whether a text has this name in it, not as a part of a longer one.
+fn names(text: &str, name: &str) -> bool {
+    let of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.match_indices(name)
+        .any(|(at, _)| !text[..at].ends_with(of_word) && !text[at + name.len()..].starts_with(of_word))
 }
 
 impl Generator {

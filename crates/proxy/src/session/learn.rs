@@ -241,8 +241,10 @@ impl Session {
             && asks.contains(sql::Asks::DIAGNOSTICS)
             && !asks.contains(sql::Asks::MESSAGE_COUNT);
         match outcome.rows {
-            Some(rows) if !lists_messages => (past.found_rows, past.found_rows_unsure) = (Some(rows), false),
-            // SHOW WARNINGS and SHOW ERRORS do not count their rows. It is 0 before the first statement, 1 behind it.
+            Some(rows) if !lists_messages && work.statement.kind != Kind::Handler => {
+                (past.found_rows, past.found_rows_unsure) = (Some(rows), false)
+            }
+            // SHOW WARNINGS, SHOW ERRORS and HANDLER do not count their rows. It is 0 before the first statement, 1 behind it.
             _ if work.statement.kind != Kind::Do => past.found_rows = past.found_rows.or(Some(1)),
             _ => {}
         }

@@ -4,12 +4,14 @@ use anyhow::Context as _;
 use lab::{Binaries, Family, Replication, ReplicationOptions, Server};
 
 /// The same for all servers.
-const CONFIG: [&str; 3] = [
+const CONFIG: [&str; 4] = [
     // Statements that wait for one another fail soon, and alike on both sides.
     "innodb_lock_wait_timeout=1",
     // Stored functions by a user who may not everything.
     "log_bin_trust_function_creators=ON",
     "max_allowed_packet=16M",
+    // Else schemas that are dropped wait for locks on the statistics of all tables.
+    "innodb_stats_persistent=OFF",
 ];
 
 /// Servers of one family.

@@ -362,10 +362,16 @@ impl Session {
         // Who was killed may be killed once more: nothing is asked behind that.
         let failed = outcome.error.as_ref().is_some_and(|error| error.code != 1317);
         let unread = std::mem::take(&mut self.past.messages_unread) && (failed || outcome.error.is_none());
-        let hears_more = untold::may_be(work, outcome) && (self.pins.is_empty() || self.only_user_variables_pin());
+        let settles = self.pins.is_empty() || self.only_user_variables_pin();
+        let hears_more = untold::may_be(work, outcome) && settles;
+        // Each later question would change the answer.
+        let counts = settles && std::mem::take(&mut self.past.found_rows_unsure);
         // On MySQL any question takes the messages away, elsewhere that for hidden variables.
-        let mut kept = unread && !held.lease.origin.mariadb && (hears_more || self.only_user_variables_pin());
+        let asks_more = hears_more || counts || self.only_user_variables_pin();
+        let mut kept = unread && !held.lease.origin.mariadb && asks_more;
         if kept && !Box::pin(self.keep_warnings(&mut held)).await
+            || counts && !Box::pin(self.read_found_rows(&mut held)).await
+            || settles && self.past.messages_unsure && !Box::pin(self.count_messages(&mut held)).await
             || hears_more && !Box::pin(self.hear_untold(&mut held, work)).await
         {
             self.lose_pinned_state();
@@ -385,9 +391,6 @@ impl Session {
             return Ok(());
         }
         if unread && !kept && !Box::pin(self.keep_warnings(&mut held)).await {
-            return Ok(());
-        }
-        if self.past.messages_unsure && !Box::pin(self.count_messages(&mut held)).await {
             return Ok(());
         }
         if !self.past.variables.is_empty() {

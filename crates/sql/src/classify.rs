@@ -55,6 +55,7 @@ struct Classifier<'a> {
     variables_assigned: bool,
     insert_id_unsure: bool,
     uses_tables: bool,
+    leaves_found_rows: bool,
 }
 
 impl<'a> Classifier<'a> {
@@ -75,6 +76,7 @@ impl<'a> Classifier<'a> {
             variables_assigned: false,
             insert_id_unsure: false,
             uses_tables: false,
+            leaves_found_rows: false,
         }
     }
 
@@ -110,6 +112,7 @@ impl<'a> Classifier<'a> {
             parts: self.parts,
             insert_id_unsure: self.insert_id_unsure,
             uses_tables: self.uses_tables || self.kind.is_some_and(always_uses_tables),
+            leaves_found_rows: self.leaves_found_rows || self.kind.is_some_and(counts_no_rows),
         }
     }
 
@@ -270,6 +273,11 @@ impl<'a> Classifier<'a> {
             _ => self.unknown(),
         }
     }
+}
+
+/// Statements whose results are not counted for FOUND_ROWS().
+fn counts_no_rows(kind: Kind) -> bool {
+    matches!(kind, Kind::Handler | Kind::Administration)
 }
 
 /// Statements that name tables in whatever form, or whose inner statements may.

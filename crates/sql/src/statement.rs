@@ -26,6 +26,8 @@ pub struct Statement {
     pub insert_id_unsure: bool,
     /// It names tables, as far as the text shows: servers forget the messages of the statement before then.
     pub uses_tables: bool,
+    /// Its rows are not counted for FOUND_ROWS().
+    pub leaves_found_rows: bool,
 }
 
 /// The verb of a statement.

@@ -45,6 +45,9 @@ fn what_nobody_sees_leaves_a_doubt() {
 
 #[test]
 fn messages_go_with_what_names_a_table() {
+    let leaves = |sql: &str| classify(sql.as_bytes(), &DIALECT, &NoFunctions).leaves_found_rows;
+    assert!(leaves("VALUES (1), (2)") && leaves("HANDLER h READ NEXT"));
+    assert!(!leaves("VALUES (1) UNION SELECT 2") && !leaves("VALUES (2), (1) ORDER BY 1") && !leaves("SELECT 1"));
     let uses = |sql: &str| classify(sql.as_bytes(), &DIALECT, &NoFunctions).uses_tables;
     for sql in
         ["SELECT 1 FROM t", "INSERT INTO t VALUES (1)", "SHOW TABLES", "SET @x = (SELECT a FROM t)", "SELECT f(1)"]

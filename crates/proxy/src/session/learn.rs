@@ -237,14 +237,16 @@ impl Session {
             _ => -1,
         };
         let asks = work.statement.asks;
+        // The last result in there counts, told or not.
+        past.found_rows_unsure |= matches!(work.statement.kind, Kind::Call | Kind::Compound);
         let lists_messages = work.statement.kind == Kind::Show
             && asks.contains(sql::Asks::DIAGNOSTICS)
             && !asks.contains(sql::Asks::MESSAGE_COUNT);
         match outcome.rows {
-            Some(rows) if !lists_messages && work.statement.kind != Kind::Handler => {
+            Some(rows) if !lists_messages && !work.statement.leaves_found_rows => {
                 (past.found_rows, past.found_rows_unsure) = (Some(rows), false)
             }
-            // SHOW WARNINGS, SHOW ERRORS and HANDLER do not count their rows. It is 0 before the first statement, 1 behind it.
+            // SHOW WARNINGS, SHOW ERRORS and the like do not count their rows. It is 0 before the first statement, 1 behind it.
             _ if work.statement.kind != Kind::Do => past.found_rows = past.found_rows.or(Some(1)),
             _ => {}
         }

@@ -13,7 +13,7 @@ use super::relay::{Outcome, RelayError, Withhold};
 use super::request::Work;
 use super::{Held, Session, kill};
 use crate::error::{Refusal, SessionEnd};
-use crate::route::{Route, Target};
+use crate::route::{Reason, Route, Target};
 
 /// A try that failed, with what the client has heard of it.
 pub struct Failed {
@@ -47,6 +47,7 @@ impl Session {
             Target::Primary => Withhold::ReadOnly,
             // A READ ONLY transaction is refused its writes as such, wherever it runs.
             Target::Pinned if status.contains(Status::IN_READ_ONLY_TRANSACTION) => Withhold::ReadOnly,
+            Target::Reader if route.reason == Reason::ReadOnlySession => Withhold::ReadOnly,
             Target::Reader if primary.is_some_and(|primary| primary != server) => match work.statement.kind {
                 sql::Kind::Set => Withhold::All,
                 _ => Withhold::NotYetHere,
@@ -83,8 +84,11 @@ impl Session {
                 self.client.flush().await.map_err(SessionEnd::ClientLost)?;
                 Ok(Next::Answered)
             }
-            RelayError::Withheld(_) if route.target == Target::Pinned => {
-                self.held = Some(held);
+            RelayError::Withheld(_) if route.target == Target::Pinned || route.reason == Reason::ReadOnlySession => {
+                match route.target {
+                    Target::Pinned => self.held = Some(held),
+                    _ => self.release(held).await,
+                }
                 let end = if self.is_mariadb() { "" } else { "." };
                 let message = format!("Cannot execute statement in a READ ONLY transaction{end}");
                 self.answer_error(request, &Refusal { code: 1792, sqlstate: *b"25006", message });

@@ -128,6 +128,7 @@ fn plain(kind: Kind, access: Access) -> Rc<Statement> {
         parts: 1,
         insert_id_unsure: false,
         uses_tables: false,
+        leaves_found_rows: false,
     };
     Rc::new(statement)
 }
@@ -444,7 +445,8 @@ impl Session {
                 return false;
             }
         }
-        self.client.put(warnings);
+        let answer = super::send::with_status(warnings.clone(), self.status);
+        self.client.put(&answer);
         (self.past.row_count, self.past.own_messages) = (-1, 0);
         self.worker.stats.local_answers.add_one();
         true

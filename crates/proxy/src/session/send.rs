@@ -195,7 +195,11 @@ impl Session {
             // An error can be raised again.
             let (text, purpose) = match &self.past.error {
                 Some(error) => {
-                    let counts = statement.kind == sql::Kind::Select || statement.asks.contains(Asks::MESSAGE_COUNT);
+                    let condition =
+                        || memchr::memmem::find(&request.payload().to_ascii_lowercase(), b"condition").is_some();
+                    let counts = statement.kind == sql::Kind::Select
+                        || statement.kind == sql::Kind::Diagnostics && !condition()
+                        || statement.asks.contains(Asks::MESSAGE_COUNT);
                     let kept = self.kept_messages(connection.origin.capabilities).map_or(1, |kept| kept.len());
                     match counts && kept > 1 {
                         true => (many_messages(kept), Purpose::Signal),
@@ -437,6 +441,23 @@ fn without_state(mut reply: Vec<u8>, capabilities: Capabilities) -> Vec<u8> {
             packet::append(&mut reply, header.sequence, &payload);
         }
         break;
+    }
+    reply
+}
+
+/// A short result with these status flags, which stand at the same place in both forms of its end.
+pub(super) fn with_status(mut reply: Vec<u8>, status: wire::Status) -> Vec<u8> {
+    const LONGEST_EOF: usize = 8;
+    let mut at = 0;
+    while let Some(header) = Header::read(reply.get(at..).unwrap_or_default()) {
+        let payload = at + HEADER_BYTES;
+        at = payload + header.length;
+        if header.length <= LONGEST_EOF
+            && let Some([reply::EOF, _, _, flags @ ..]) = reply.get_mut(payload..at)
+            && let Some(flags) = flags.first_chunk_mut()
+        {
+            *flags = status.bits().to_le_bytes();
+        }
     }
     reply
 }

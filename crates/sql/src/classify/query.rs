@@ -3,7 +3,7 @@
 use super::Classifier;
 use crate::cursor::Cursor;
 use crate::lexer::{Token, TokenKind};
-use crate::statement::{Asks, Effect, Encoding, FunctionAccess, Kind, Modes, Value, Why};
+use crate::statement::{Asks, Effect, Encoding, Family, FunctionAccess, Kind, Modes, Value, Why};
 use crate::text;
 use crate::words::{Entry, Flags, W, find_quoted};
 
@@ -52,8 +52,18 @@ impl Classifier<'_> {
         if self.cursor.at(W::With) {
             return self.with();
         }
+        let values =
+            self.kind.is_none() && self.cursor.at(W::Values) && self.cursor.dialect().family == Family::MariaDb;
+        let start = self.cursor.token.start;
         self.kind(Kind::Select);
         self.scan();
+        if values {
+            // MariaDB counts their rows only where they are gathered first.
+            let text = self.cursor.text().get(start..).unwrap_or_default().to_ascii_lowercase();
+            let gathers = |word: &[u8]| text.windows(word.len()).any(|window| window == word);
+            self.leaves_found_rows =
+                ![&b"union"[..], b"except", b"intersect", b"order"].iter().any(|word| gathers(word));
+        }
     }
 
     /// WITH: what follows the list may be a SELECT or a change.

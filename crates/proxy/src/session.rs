@@ -202,11 +202,7 @@ impl Session {
         if work.statement.asks.contains(sql::Asks::CONNECT_ATTRIBUTES) {
             self.identity.show_attributes();
         }
-        if let Some(sql::TransactionStep::Begin { read_only, .. }) = work.statement.transaction
-            && self.held.is_some()
-            // On MySQL a transaction that is not called READ WRITE goes on as the one that it ends.
-            && !read_only.unwrap_or_else(|| !self.is_mariadb() || self.facts().reads_only)
-        {
+        if self.held.is_some() && self.ends_read_only_transaction(&work) {
             Box::pin(self.leave_read_only_transaction()).await;
         }
         if self.outlives_read_only_transaction(&work)

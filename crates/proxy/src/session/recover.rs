@@ -11,9 +11,10 @@ use super::checkout::Attempts;
 use super::client::Request;
 use super::relay::{Outcome, RelayError, Withhold};
 use super::request::Work;
+use super::reset::ask;
 use super::{Held, Session, kill};
 use crate::error::{Refusal, SessionEnd};
-use crate::route::{Reason, Route, Target};
+use crate::route::{Pin, Reason, Route, Target};
 
 /// A try that failed, with what the client has heard of it.
 pub struct Failed {
@@ -85,9 +86,20 @@ impl Session {
                 Ok(Next::Answered)
             }
             RelayError::Withheld(_) if route.target == Target::Pinned || route.reason == Reason::ReadOnlySession => {
-                match route.target {
-                    Target::Pinned => self.held = Some(held),
-                    _ => self.release(held).await,
+                let mut held = held;
+                // MariaDB ends the transaction before it refuses.
+                let ends = work.statement.transaction == Some(sql::TransactionStep::ImplicitCommit);
+                if ends
+                    && self.is_mariadb()
+                    && matches!(ask(&mut held.lease, "COMMIT", &self.worker).await, Ok(Some(_)))
+                {
+                    self.pins.put(Pin::Transaction, false);
+                    self.status -= Status::IN_TRANSACTION | Status::IN_READ_ONLY_TRANSACTION;
+                    self.show_pins(self.pins.bits());
+                }
+                match self.pins.is_empty() {
+                    true => self.release(held).await,
+                    false => self.held = Some(held),
                 }
                 let end = if self.is_mariadb() { "" } else { "." };
                 let message = format!("Cannot execute statement in a READ ONLY transaction{end}");

@@ -51,6 +51,19 @@ impl Session {
         self.answer_ok(request, 0);
     }
 
+    /// Whether a statement ends a READ ONLY transaction first and may write then: one that begins another, and with MariaDB
+    /// what commits by itself.
+    pub(super) fn ends_read_only_transaction(&self, work: &Work) -> bool {
+        use sql::TransactionStep::{Begin, ImplicitCommit};
+        let read_only = match work.statement.transaction {
+            Some(Begin { read_only, .. }) => read_only,
+            Some(ImplicitCommit) if self.is_mariadb() => None,
+            _ => return false,
+        };
+        // On MySQL a transaction that is not called READ WRITE goes on as the one that it ends.
+        !read_only.unwrap_or_else(|| !self.is_mariadb() || self.facts().reads_only)
+    }
+
     /// A transaction that may write begins, and ends one that is READ ONLY: the session does not stay on that one's replica.
     pub(super) async fn leave_read_only_transaction(&mut self) {
         let only_transaction = self.pins.bits() == 1 << Pin::Transaction as u8;

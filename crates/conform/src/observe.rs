@@ -45,9 +45,7 @@ impl Observer<'_> {
 
     pub(crate) fn ok(&self, payload: &[u8], word: &str) -> Result<(String, Status), Malformed> {
         let ok = reply::Ok::parse(payload, self.capabilities)?;
-        let planned = word == "ok" && self.differences.habit("plan-of-a-write");
-        let status = if planned { ok.status - Status::NO_INDEX } else { ok.status };
-        let mut line = format!("{word} [{}] warnings={}", self.status(status), ok.warnings);
+        let mut line = format!("{word} [{}] warnings={}", self.status(ok.status), ok.warnings);
         if ok.affected_rows != 0 || ok.insert_id != 0 || word == "ok" {
             let _ = write!(line, " affected={} id={}", ok.affected_rows, ok.insert_id);
         }

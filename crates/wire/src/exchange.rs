@@ -16,7 +16,7 @@
 //! After [`Packet::over`] nothing of this reply is left. Rows are never looked at beyond their first byte.
 
 use crate::codec::{Malformed, Reader};
-use crate::packet::{HEADER_BYTES, Header};
+use crate::packet::{HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
 use crate::reply::{self, Eof, Ok, Prepared, ServerError};
 use crate::{Capabilities, Status};
 
@@ -177,6 +177,10 @@ impl Exchange {
                 }
                 continue;
             }
+            if self.phase == Phase::Rows && !self.continued {
+                passed += self.whole_rows(rest);
+            }
+            let rest = &bytes[passed..];
             let pass_or = |needs| if passed > 0 { Advance::Pass(passed) } else { Advance::Needs(needs) };
             let Some(header) = Header::read(rest) else { return Ok(pass_or(HEADER_BYTES)) };
             if self.continued {
@@ -215,6 +219,20 @@ impl Exchange {
         }
     }
 
+    /// Counts the rows that `bytes` begins with, as far as they are whole and nothing is special about them, and gives how
+    /// many bytes they take.
+    fn whole_rows(&mut self, bytes: &[u8]) -> usize {
+        let mut rest = bytes;
+        while let Some((&[a, b, c, _, first], _)) = rest.split_first_chunk::<{ HEADER_BYTES + 1 }>() {
+            let length = u32::from_le_bytes([a, b, c, 0]) as usize;
+            let is_plain = !matches!(first, reply::EOF | reply::ERR) && (1..PAYLOAD_BYTES_MAX).contains(&length);
+            let Some(behind) = rest.get(HEADER_BYTES + length..).filter(|_| is_plain) else { break };
+            rest = behind;
+            self.rows += 1;
+        }
+        bytes.len() - rest.len()
+    }
+
     fn begin_data(&mut self, header: Header) {
         self.skip = header.length;
         self.continued = header.is_continued();
@@ -226,7 +244,7 @@ impl Exchange {
             Phase::Columns { .. } => first != reply::ERR,
             Phase::Rows | Phase::FieldList => match first {
                 // A row may begin with 0xfe: the length of a value of 16 MiB and more, which no single packet holds.
-                reply::EOF => length >= if self.deprecates_eof() { crate::packet::PAYLOAD_BYTES_MAX } else { 9 },
+                reply::EOF => length >= if self.deprecates_eof() { PAYLOAD_BYTES_MAX } else { 9 },
                 reply::ERR => false,
                 _ => true,
             },

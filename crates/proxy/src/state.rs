@@ -35,6 +35,16 @@ const WITHOUT_DEFAULT: [&str; 7] = [
     "pseudo_thread_id",
 ];
 
+/// How a variable gets its global value again. DEFAULT switches two of MySQL's off, whatever their global value says (seen
+/// with 9.7).
+fn back_to_global(name: &str) -> &'static str {
+    match name {
+        "foreign_key_checks" => "=@@global.foreign_key_checks",
+        "unique_checks" => "=@@global.unique_checks",
+        _ => "=DEFAULT",
+    }
+}
+
 /// Whether `SET … = DEFAULT` takes a variable back to where it was after the login.
 pub fn has_default(name: &str) -> bool {
     !WITHOUT_DEFAULT.contains(&name)
@@ -408,7 +418,7 @@ impl StateMap {
                     if old.key.starts_with('@') {
                         NO_VALUE.iter().for_each(|suffix| assign(name, suffix));
                     } else {
-                        assign(name, "=DEFAULT");
+                        assign(name, back_to_global(name));
                     }
                     have.next();
                 }
@@ -546,6 +556,8 @@ mod tests {
         assert!(to.difference(&to).is_empty());
         assert_eq!(StateMap::default().difference(&state(&[("a", "1"), ("b", "x")])).set, "SET a=1,b='x'");
         assert_eq!(state(&[("a", "1"), ("b", "x")]).difference(&StateMap::default()).set, "SET a=DEFAULT,b=DEFAULT");
+        let checks = state(&[("unique_checks", "OFF")]);
+        assert_eq!(checks.difference(&StateMap::default()).set, "SET unique_checks=@@global.unique_checks");
     }
 
     #[test]

@@ -59,7 +59,11 @@ impl Session {
                     }
                 } else if let Some(value) = self.seen.uneven.get(name) {
                     state.set_variable(name, value);
-                } else {
+                } else if !tracked
+                    || REPORTS.contains(&name)
+                    || state.variable(name) == self.seen.globals.get(name).map(String::as_str)
+                {
+                    // Another value than the global one was told: MySQL switches foreign_key_checks and unique_checks off.
                     state.remove_variable(name);
                 }
             }

@@ -16,6 +16,10 @@ use crate::pool::Key;
 use crate::route::{Pin, Route};
 use crate::state::OF_SCHEMA;
 
+/// Errors of a CALL or a compound statement of which nothing has run: no schema, no such routine, its text, its arguments, no
+/// right to it.
+const NEVER_BEGUN: [u16; 7] = [1046, 1049, 1064, 1305, 1318, 1370, 1414];
+
 impl Session {
     /// Notes what the statement did. The truth comes from the server's trackers first, then from its status flags, then
     /// from the statement's text; where none can say, the session is pinned as opaque.
@@ -237,8 +241,9 @@ impl Session {
             _ => -1,
         };
         let asks = work.statement.asks;
-        // The last result in there counts, told or not.
-        past.found_rows_unsure |= matches!(work.statement.kind, Kind::Call | Kind::Compound);
+        // The last result in there counts, told or not; what was refused before it began has none.
+        let refused = outcome.error.as_ref().is_some_and(|error| NEVER_BEGUN.contains(&error.code));
+        past.found_rows_unsure |= matches!(work.statement.kind, Kind::Call | Kind::Compound) && !refused;
         let lists_messages = work.statement.kind == Kind::Show
             && asks.contains(sql::Asks::DIAGNOSTICS)
             && !asks.contains(sql::Asks::MESSAGE_COUNT);

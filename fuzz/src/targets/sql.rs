@@ -66,11 +66,12 @@ fn digests(text: &[u8], dialect: &Dialect, is_good: bool) {
     }
 }
 
-/// A text from which known functions were taken has none of them left.
+/// A text from which known functions were taken has none of them left; but MySQL keeps FOUND_ROWS(), for the server to warn of.
 fn rewrites(text: &[u8], dialect: &Dialect) {
     let known = [rewrite::Known::ConnectionId(u64::MAX), rewrite::Known::RowCount(-1), rewrite::Known::FoundRows(0)];
+    let gone = if dialect.family == Family::MySql { &known[..2] } else { &known[..] };
     if let Some(rewritten) = rewrite::functions(text, dialect, &known) {
-        assert_eq!(rewrite::functions(&rewritten, dialect, &known), None, "{}", String::from_utf8_lossy(&rewritten));
+        assert_eq!(rewrite::functions(&rewritten, dialect, gone), None, "{}", String::from_utf8_lossy(&rewritten));
         spans(&rewritten, dialect);
     }
 }

@@ -189,7 +189,8 @@ impl Session {
         let mine = self.messages_mark();
         // What may leave them or take them away must find them.
         let needs_messages = statement.asks.contains(Asks::DIAGNOSTICS)
-            || self.is_mariadb() && self.past.has_messages() && super::learn::may_name_tables(statement);
+            || self.is_mariadb() && self.past.has_messages() && super::learn::may_name_tables(statement)
+            || self.is_mariadb() && statement.effects.iter().any(tells_older_messages);
         if needs_messages && connection.origin.messages != mine {
             connection.origin.messages = mine;
             // An error can be raised again.
@@ -414,6 +415,11 @@ impl Session {
             Err(_) => false,
         }
     }
+}
+
+/// Whether a statement that did this counts the messages of the one before as its own (seen with MariaDB 10.11).
+fn tells_older_messages(effect: &sql::Effect) -> bool {
+    matches!(effect, sql::Effect::Role { .. })
 }
 
 /// COM_RESET_CONNECTION ahead of a statement.

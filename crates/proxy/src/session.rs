@@ -223,8 +223,8 @@ impl Session {
             let started = attempts.at;
             match self.exchange(&mut held, &work, &route, request).await {
                 Ok(outcome) => {
-                    self.count(&held, &work, &outcome, started);
-                    self.learn(&mut held, request, &work, &route, &outcome);
+                    let over = self.count(&held, &work, &outcome, started);
+                    self.learn(&mut held, request, &work, &route, &outcome, over);
                     return self.settle(held, &work, &outcome).await;
                 }
                 Err((error, outcome)) => {
@@ -415,7 +415,8 @@ impl Session {
         }
     }
 
-    fn count(&self, held: &Held, work: &Work, outcome: &Outcome, started: Instant) {
+    /// Gives when the reply was over.
+    fn count(&self, held: &Held, work: &Work, outcome: &Outcome, started: Instant) -> Instant {
         let (server, stats, now) = (held.lease.server(), held.lease.stats(), Instant::now());
         self.cluster.loads.end(server);
         if let Some(first_byte) = outcome.first_byte {
@@ -432,6 +433,7 @@ impl Session {
         }
         let latency = now.saturating_duration_since(started).as_micros();
         stats.latency_us.record(u64::try_from(latency).unwrap_or(u64::MAX));
+        now
     }
 
     /// The session is over: what it held is cleaned and given back, or closed.

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use cluster::catalog::{Catalog, RoutineAccess};
@@ -74,8 +74,8 @@ pub struct ClusterHere {
     pub changed: Notify,
     /// Schemas that users have entered lately, with [`Worker::uptime_s`] of that.
     pub entered: RefCell<HashMap<UserSchema, u32>>,
-    /// Keys of sessions that came lately: sessions with equal keys share one, which makes comparing cheap.
-    keys: RefCell<VecDeque<Arc<Key>>>,
+    /// Keys in use by sessions that came lately: sessions with equal keys share one, which makes comparing cheap.
+    keys: RefCell<VecDeque<Weak<Key>>>,
     view: RefCell<CountedHere<View>>,
     catalog: RefCell<CountedHere<Catalog>>,
 }
@@ -93,14 +93,16 @@ impl ClusterHere {
             return Arc::new(key);
         }
         let mut keys = self.keys.borrow_mut();
-        if let Some(known) = keys.iter().find(|known| ***known == key) {
-            return known.clone();
+        // What nobody uses any more is forgotten, passwords with it.
+        keys.retain(|known| known.strong_count() > 0);
+        if let Some(known) = keys.iter().filter_map(Weak::upgrade).find(|known| **known == key) {
+            return known;
         }
         if keys.len() >= KEYS_MAX {
             keys.pop_front();
         }
         let key = Arc::new(key);
-        keys.push_back(key.clone());
+        keys.push_back(Arc::downgrade(&key));
         key
     }
 

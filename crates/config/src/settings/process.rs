@@ -27,8 +27,8 @@ pub static BUSY_POLL: Setting = limit(
     0,
     1000,
     "off",
-    "How many microseconds a worker looks for the next event before it goes to sleep: 50 about halves what Sqluice adds \
-     to a short statement on an idle machine. It takes the time of a core while statements run; leave it off where a \
+    "How many microseconds a worker looks for the next event before it goes to sleep, which takes less time than being \
+     woken; 50 is a good first try. It takes the time of a core while statements run; leave it off where a \
      database runs on the same machine.",
 );
 /// `drain_ms`

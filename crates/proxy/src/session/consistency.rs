@@ -89,7 +89,7 @@ impl Session {
     }
 
     /// Notes what the statement has written, and where it ran.
-    pub(super) fn learn_writes(&mut self, held: &Held, work: &Work, route: &Route, outcome: &Outcome) {
+    pub(super) fn learn_writes(&mut self, held: &Held, work: &Work, route: &Route, outcome: &Outcome, over: Instant) {
         let server = held.lease.server();
         let statement = &*work.statement;
         let calls = statement.asks.contains(Asks::STORED_FUNCTIONS);
@@ -103,7 +103,7 @@ impl Session {
             _ => {
                 self.read_last = Some(server);
                 if reads_on_purpose(route.reason) && self.cluster.view().primary == Some(server) {
-                    self.own_writes.get_or_insert_default().saw(server, Instant::now());
+                    self.own_writes.get_or_insert_default().saw(server, over);
                 }
             }
         }
@@ -137,7 +137,7 @@ impl Session {
         if !self.state.logs_writes() {
             self.own_writes.get_or_insert_default().wrote_unlogged();
         } else if silent || !tells() {
-            self.own_writes.get_or_insert_default().wrote_untold(server, Instant::now());
+            self.own_writes.get_or_insert_default().wrote_untold(server, over);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What a reply teaches about the session: its state, its transaction, its pins.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use sql::{Access, Effect, Kind, Value, Why};
 use wire::command::Command;
@@ -23,7 +24,15 @@ const NEVER_BEGUN: [u16; 7] = [1046, 1049, 1064, 1305, 1318, 1370, 1414];
 impl Session {
     /// Notes what the statement did. The truth comes from the server's trackers first, then from its status flags, then
     /// from the statement's text; where none can say, the session is pinned as opaque.
-    pub(super) fn learn(&mut self, held: &mut Held, request: &Request, work: &Work, route: &Route, outcome: &Outcome) {
+    pub(super) fn learn(
+        &mut self,
+        held: &mut Held,
+        request: &Request,
+        work: &Work,
+        route: &Route,
+        outcome: &Outcome,
+        over: Instant,
+    ) {
         let succeeded = outcome.error.is_none();
         let sets_tracking =
             |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if super::tracking::is_wish(name));
@@ -80,7 +89,7 @@ impl Session {
             }
         }
         if self.identity.consistency != config::Consistency::None {
-            self.learn_writes(held, work, route, outcome);
+            self.learn_writes(held, work, route, outcome, over);
         }
         self.show_pins(self.pins.bits());
         if !Arc::ptr_eq(&held.lease.origin.state, &self.state) {

@@ -91,7 +91,7 @@ impl Session {
         if names.peek().is_none() {
             return false;
         }
-        if work.may_pin() || !self.state.autocommit(&self.cluster.catalog()) {
+        if work.may_pin() || !self.facts().autocommit {
             // What follows may name them, and finds no time for it.
             return true;
         }

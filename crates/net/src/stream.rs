@@ -223,6 +223,15 @@ impl Stream {
         Ok(())
     }
 
+    /// Whether [`Stream::detach`] can take it from its runtime, unless it is in the middle of a compressed packet.
+    pub fn can_detach(&self) -> bool {
+        match self {
+            Stream::Plain(_) | Stream::Unix(_) => true,
+            Stream::Tls(_) => false,
+            Stream::Compressed(compressed) => compressed.inner().can_detach(),
+        }
+    }
+
     /// Takes the connection from its runtime.
     ///
     /// # Errors

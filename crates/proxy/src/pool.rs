@@ -115,6 +115,7 @@ impl Pools {
         let pool = Rc::new(ServerPool {
             id,
             name: name.clone(),
+            worker: self.worker,
             quota: self.shared.quota(id, name),
             stats: self.worker_stats.server(&self.shared.name, name),
             idle: RefCell::default(),
@@ -224,10 +225,10 @@ impl Pools {
             return Err(LeaseError::QueueFull { waiting });
         }
         let (grant, granted) = oneshot::channel();
-        pool.waiters.borrow_mut().push_back(Waiter { key: wanted.key.clone(), grant });
+        let start = Instant::now();
+        pool.push_waiter(Waiter { key: wanted.key.clone(), since: start, grant });
         let mut ticket = Ticket::new(self.clone(), pool.clone(), granted);
         self.shared.ask_others(self.worker, pool.id);
-        let start = Instant::now();
         match tokio::time::timeout(wait, &mut ticket.granted).await {
             Ok(Ok(grant)) => Ok(grant),
             Ok(Err(_)) | Err(_) => {
@@ -248,7 +249,12 @@ impl Pools {
             return self.close(pool, connection);
         }
         connection.origin.idle_since = now;
-        if let Some(other) = pool.quota.needy(self.worker) {
+        let moves_to = if connection.can_move() {
+            pool.quota.waits_longer(self.worker)
+        } else {
+            pool.quota.lacks_its_part(self.worker)
+        };
+        if let Some(other) = moves_to {
             match connection.detach() {
                 Ok(parcel) => {
                     return self.send(pool, other, Mail::Connection(self.shared.name.clone(), Box::new(parcel)));
@@ -309,7 +315,7 @@ impl Pools {
     /// A permit is free: who waits first gets it.
     fn permit_free(&self, pool: &Rc<ServerPool>) {
         if pool.quota.max() == 0 || pool.quota.total() <= pool.quota.max() {
-            if let Some(other) = pool.quota.needy(self.worker) {
+            if let Some(other) = pool.quota.waits_longer(self.worker) {
                 return self.send(pool, other, Mail::Permit(self.shared.name.clone(), pool.id));
             }
             while let Some(waiter) = pool.pop_waiter() {

@@ -177,6 +177,11 @@ impl Connection {
         self.inbox.is_empty() && Pin::new(&mut self.stream).poll_read(&mut context, &mut buffer).is_pending()
     }
 
+    /// Whether another worker can have it; a TLS connection stays where it was opened.
+    pub fn can_move(&self) -> bool {
+        self.stream.can_detach()
+    }
+
     /// Takes it from this worker's runtime.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::sync::oneshot;
 
@@ -11,6 +12,8 @@ use super::{Connection, Key, Pools, ServerPool};
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub key: Arc<Key>,
+    /// When it came.
+    pub since: Instant,
     pub grant: oneshot::Sender<Grant>,
 }
 
@@ -53,6 +56,8 @@ impl Drop for Ticket {
         }
         self.pools.worker_stats.waiting.add(-1);
         self.granted.close();
+        // Who is served or has left is not the one who waits longest.
+        self.pool.has_waiters();
         match self.granted.try_recv() {
             Ok(Grant::Connection(connection)) => self.pools.put(&self.pool, connection),
             Ok(Grant::Permit) => self.pools.permit_free(&self.pool),

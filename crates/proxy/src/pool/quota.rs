@@ -3,7 +3,14 @@
 //! Pools belong to workers; what they share is this count and the knowledge of who is short. A worker that gives a
 //! connection back looks here whether another one waits for it.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How much longer somebody must have waited at another worker to get a connection that somebody waits for here, too:
+/// moving one costs both workers a few microseconds.
+const WORTH_MOVING: Duration = Duration::from_millis(1);
+/// Nobody waits.
+const NOBODY: u64 = u64::MAX;
 
 /// The limit of one server (or of one cluster), and who uses how much of it.
 #[derive(Debug)]
@@ -12,13 +19,23 @@ pub struct Quota {
     max: AtomicU32,
     total: AtomicU32,
     workers: Box<[Share]>,
+    /// What the times in the shares count from.
+    start: Instant,
 }
 
 /// One worker's part.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Share {
     held: AtomicU32,
     waiting: AtomicU32,
+    /// Since when its first in the queue waits, in microseconds.
+    oldest: AtomicU64,
+}
+
+impl Default for Share {
+    fn default() -> Share {
+        Share { held: AtomicU32::new(0), waiting: AtomicU32::new(0), oldest: AtomicU64::new(NOBODY) }
+    }
 }
 
 impl Quota {
@@ -28,6 +45,7 @@ impl Quota {
             max: AtomicU32::new(max),
             total: AtomicU32::new(0),
             workers: (0..workers).map(|_| Share::default()).collect(),
+            start: Instant::now(),
         }
     }
 
@@ -89,9 +107,27 @@ impl Quota {
         self.workers.iter().map(|share| share.waiting.load(Ordering::Relaxed) as usize).sum()
     }
 
-    /// Which other worker should get what this one has to give: one that waits while this one has nobody waiting, or
-    /// that holds less than its fair part while this one holds more.
-    pub fn needy(&self, worker: usize) -> Option<usize> {
+    /// Since when the first in this worker's queue waits; `None` when nobody does.
+    pub fn set_oldest(&self, worker: usize, since: Option<Instant>) {
+        let micros = |since: Instant| u64::try_from(since.saturating_duration_since(self.start).as_micros());
+        let oldest = since.map_or(NOBODY, |since| micros(since).unwrap_or(NOBODY));
+        self.workers[worker].oldest.store(oldest, Ordering::SeqCst);
+    }
+
+    /// Which other worker should get what this one has to give: the one where somebody waits longest, if nobody has
+    /// waited about as long here. So all are served in the order in which they came, whichever worker they are with.
+    pub fn waits_longer(&self, worker: usize) -> Option<usize> {
+        let mine = self.workers[worker].oldest.load(Ordering::SeqCst);
+        let others = self.workers.iter().enumerate().filter(|(index, _)| *index != worker);
+        let oldest = others.map(|(index, share)| (share.oldest.load(Ordering::SeqCst), index)).min();
+        let (theirs, index) = oldest.filter(|(since, _)| *since != NOBODY)?;
+        let worth = if mine == NOBODY { 0 } else { WORTH_MOVING.as_micros() as u64 };
+        (theirs.saturating_add(worth) < mine).then_some(index)
+    }
+
+    /// Which other worker should get the permit of a connection that cannot be moved, and has to be closed for it: one
+    /// that waits while this one has nobody waiting, or that holds less than its fair part while this one holds more.
+    pub fn lacks_its_part(&self, worker: usize) -> Option<usize> {
         let mine = &self.workers[worker];
         let fair = self.max().div_ceil(self.workers.len() as u32).max(1);
         let generous =
@@ -127,15 +163,31 @@ mod tests {
     fn who_waits_gets_from_who_has_nobody_waiting_or_more_than_its_part() {
         let quota = Quota::new(4, 2);
         (0..4).for_each(|_| assert!(quota.try_take(0)));
-        assert_eq!(quota.needy(0), None);
+        assert_eq!(quota.lacks_its_part(0), None);
         quota.begin_waiting(1);
-        assert_eq!(quota.needy(0), Some(1));
+        assert_eq!(quota.lacks_its_part(0), Some(1));
         quota.begin_waiting(0);
-        assert_eq!(quota.needy(0), Some(1), "worker 0 holds 4 of 4, worker 1 none");
+        assert_eq!(quota.lacks_its_part(0), Some(1), "worker 0 holds 4 of 4, worker 1 none");
         quota.transfer(0, 1);
         quota.transfer(0, 1);
-        assert_eq!(quota.needy(0), None, "both hold their part");
+        assert_eq!(quota.lacks_its_part(0), None, "both hold their part");
         quota.end_waiting(0);
-        assert_eq!(quota.needy(0), Some(1));
+        assert_eq!(quota.lacks_its_part(0), Some(1));
+    }
+
+    #[test]
+    fn who_waits_longest_gets_what_is_free_at_any_worker() {
+        let quota = Quota::new(4, 3);
+        let came = |ms| Some(quota.start + Duration::from_millis(ms));
+        assert_eq!(quota.waits_longer(0), None);
+        quota.set_oldest(1, came(50));
+        assert_eq!((quota.waits_longer(0), quota.waits_longer(1)), (Some(1), None), "nobody waits at worker 0");
+        quota.set_oldest(0, came(10));
+        quota.set_oldest(2, came(30));
+        assert_eq!((quota.waits_longer(0), quota.waits_longer(1), quota.waits_longer(2)), (None, Some(0), Some(0)));
+        quota.set_oldest(1, came(11));
+        assert_eq!(quota.waits_longer(1), None, "as good as together");
+        quota.set_oldest(0, None);
+        assert_eq!((quota.waits_longer(0), quota.waits_longer(2)), (Some(1), Some(1)));
     }
 }

@@ -19,6 +19,8 @@ const LOOKED_AT_MAX: usize = 32;
 pub struct ServerPool {
     pub(super) id: ServerId,
     pub(super) name: Arc<str>,
+    /// The worker whose pool it is.
+    pub(super) worker: usize,
     pub(super) quota: Arc<Quota>,
     pub(super) stats: Arc<ServerStats>,
     #[allow(clippy::vec_box, reason = "connections go in and out with each statement and are large")]
@@ -68,19 +70,40 @@ impl ServerPool {
     /// Whether somebody waits still: those whose time was over are out of the way afterwards.
     pub(super) fn has_waiters(&self) -> bool {
         let mut waiters = self.waiters.borrow_mut();
+        let before = waiters.len();
         while waiters.front().is_some_and(|waiter| waiter.grant.is_closed()) {
             waiters.pop_front();
+        }
+        if waiters.len() != before {
+            self.tell_oldest(&waiters);
         }
         !waiters.is_empty()
     }
 
-    pub(super) fn pop_waiter(&self) -> Option<Waiter> {
+    /// Takes a place at the end of the queue.
+    pub(super) fn push_waiter(&self, waiter: Waiter) {
         let mut waiters = self.waiters.borrow_mut();
-        while let Some(waiter) = waiters.pop_front() {
-            if !waiter.grant.is_closed() {
-                return Some(waiter);
-            }
+        waiters.push_back(waiter);
+        if waiters.len() == 1 {
+            self.tell_oldest(&waiters);
         }
-        None
+    }
+
+    pub(super) fn pop_waiter(&self) -> Option<Waiter> {
+        if !self.has_waiters() {
+            return None;
+        }
+        let mut waiters = self.waiters.borrow_mut();
+        let first = waiters.pop_front();
+        while waiters.front().is_some_and(|waiter| waiter.grant.is_closed()) {
+            waiters.pop_front();
+        }
+        self.tell_oldest(&waiters);
+        first
+    }
+
+    /// The other workers may know who waits longest here.
+    fn tell_oldest(&self, waiters: &VecDeque<Waiter>) {
+        self.quota.set_oldest(self.worker, waiters.front().map(|waiter| waiter.since));
     }
 }

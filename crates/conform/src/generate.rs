@@ -84,8 +84,6 @@ pub fn generate(seed: u64, shape: Shape) -> Script {
             script.logins.insert(session, login);
         }
     }
-    // A server may have FOUND_ROWS() of another connection before the first result.
-    script.steps.extend((1..=sessions).map(|session| Step { session, action: query("SELECT 1") }));
     let mut generator = Generator { random, family: shape.family, me: 0, keeper: false, number: 0 };
     let mut queues = vec![VecDeque::new(); sessions + 1];
     let mut made = 0;

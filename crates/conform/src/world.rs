@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use lab::{Binaries, Family, Replication, ReplicationOptions, Server};
 
 /// The same for all servers.
-const CONFIG: [&str; 4] = [
+const CONFIG: [&str; 5] = [
     // Statements that wait for one another fail soon, and alike on both sides.
     "innodb_lock_wait_timeout=1",
     // Stored functions by a user who may not everything.
@@ -12,6 +12,8 @@ const CONFIG: [&str; 4] = [
     "max_allowed_packet=16M",
     // Else schemas that are dropped wait for locks on the statistics of all tables.
     "innodb_stats_persistent=OFF",
+    // Else FOUND_ROWS() of a new session of MariaDB is what the session left that had the thread before.
+    "thread_cache_size=0",
 ];
 
 /// Servers of one family.

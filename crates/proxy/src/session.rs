@@ -5,6 +5,7 @@ mod binlog;
 mod checkout;
 mod client;
 mod consistency;
+mod found_rows;
 mod kill;
 mod learn;
 mod literals;
@@ -121,7 +122,7 @@ struct Past {
     was_questioned: bool,
     /// Nothing before the first statement.
     found_rows: Option<u64>,
-    /// A cursor was opened: the server is asked before its connection goes.
+    /// The last statement's reply did not tell: the server is asked before its connection goes.
     found_rows_unsure: bool,
     error: Option<Refusal>,
     /// The reply to SHOW WARNINGS behind the last statement, as bytes for this client.
@@ -365,6 +366,7 @@ impl Session {
         // On MySQL any question takes the messages away, elsewhere that for hidden variables.
         let asks_more = hears_more || counts || self.only_user_variables_pin();
         let mut kept = unread && !held.lease.origin.mariadb && asks_more;
+        self.past.was_questioned |= kept || asks_more || settles && self.past.messages_unsure;
         if kept && !Box::pin(self.keep_warnings(&mut held)).await
             || counts && !Box::pin(self.read_found_rows(&mut held)).await
             || settles && self.past.messages_unsure && !Box::pin(self.count_messages(&mut held)).await

@@ -5,6 +5,7 @@
 
 mod account;
 mod admin;
+mod counting;
 mod definition;
 mod lock;
 mod prepared;
@@ -20,6 +21,7 @@ use crate::lexer::TokenKind;
 use crate::statement::{Access, Asks, Dialect, Effect, Functions, Hint, Kind, Statement, TransactionStep, Value, Why};
 use crate::text;
 use crate::words::W;
+use counting::Counting;
 
 /// Reads one client request. Never fails: what it does not know is [`Kind::Unknown`] and runs on the primary.
 ///
@@ -55,7 +57,7 @@ struct Classifier<'a> {
     variables_assigned: bool,
     insert_id_unsure: bool,
     uses_tables: bool,
-    leaves_found_rows: bool,
+    counting: Counting,
 }
 
 impl<'a> Classifier<'a> {
@@ -76,7 +78,7 @@ impl<'a> Classifier<'a> {
             variables_assigned: false,
             insert_id_unsure: false,
             uses_tables: false,
-            leaves_found_rows: false,
+            counting: Counting::default(),
         }
     }
 
@@ -102,6 +104,7 @@ impl<'a> Classifier<'a> {
     }
 
     fn finish(self) -> Statement {
+        let found_rows = self.found_rows();
         Statement {
             kind: self.kind.unwrap_or(Kind::Empty),
             access: self.access,
@@ -112,7 +115,7 @@ impl<'a> Classifier<'a> {
             parts: self.parts,
             insert_id_unsure: self.insert_id_unsure,
             uses_tables: self.uses_tables || self.kind.is_some_and(always_uses_tables),
-            leaves_found_rows: self.leaves_found_rows || self.kind.is_some_and(counts_no_rows),
+            found_rows,
         }
     }
 
@@ -120,6 +123,8 @@ impl<'a> Classifier<'a> {
     fn kind(&mut self, kind: Kind) {
         if self.kind.is_none() {
             self.kind = Some(kind);
+        } else {
+            self.counting.other_verb(kind);
         }
     }
 
@@ -238,6 +243,7 @@ impl<'a> Classifier<'a> {
             W::Analyze => self.analyze(),
             W::Help => {
                 self.kind(Kind::Show);
+                self.counting.shows(false);
                 self.skip();
             }
             W::Use => self.use_schema(),
@@ -273,11 +279,6 @@ impl<'a> Classifier<'a> {
             _ => self.unknown(),
         }
     }
-}
-
-/// Statements whose results are not counted for FOUND_ROWS().
-fn counts_no_rows(kind: Kind) -> bool {
-    matches!(kind, Kind::Handler | Kind::Administration)
 }
 
 /// Statements that name tables in whatever form, or whose inner statements may.

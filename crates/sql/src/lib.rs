@@ -21,6 +21,6 @@ pub use classify::classify;
 pub use digest::{DIGEST_TEXT_MAX, Digest, digest, digest_hash};
 pub use modes::{encoding_of_charset, modes_from_sql_mode};
 pub use statement::{
-    Access, Asks, Dialect, Effect, Encoding, Family, FunctionAccess, Functions, Hint, Kind, Modes, NoFunctions,
-    Statement, TransactionStep, Value, Why,
+    Access, Asks, Dialect, Effect, Encoding, Family, FoundRows, FunctionAccess, Functions, Hint, Kind, Modes,
+    NoFunctions, Statement, TransactionStep, Value, Why,
 };

@@ -26,8 +26,28 @@ pub struct Statement {
     pub insert_id_unsure: bool,
     /// It names tables, as far as the text shows: servers forget the messages of the statement before then.
     pub uses_tables: bool,
-    /// Its rows are not counted for FOUND_ROWS().
-    pub leaves_found_rows: bool,
+    /// What FOUND_ROWS() is behind it.
+    pub found_rows: FoundRows,
+}
+
+/// What FOUND_ROWS() is behind a statement, as far as the text tells. Seen with MariaDB 10.11 and MySQL 9.7.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FoundRows {
+    /// What it was before.
+    Left,
+    /// The rows of the result, and so many more that an OFFSET skipped.
+    Rows {
+        /// The number behind OFFSET.
+        skipped: u64,
+    },
+    /// The rows of the result, unless `sql_select_limit` cut it off.
+    Uncut,
+    /// The rows that an UPDATE found, changed or not.
+    Matched,
+    /// 1.
+    One,
+    /// Only the server knows.
+    Unsure,
 }
 
 /// The verb of a statement.

@@ -17,10 +17,6 @@ use crate::pool::Key;
 use crate::route::{Pin, Route};
 use crate::state::OF_SCHEMA;
 
-/// Errors of a CALL or a compound statement of which nothing has run: no schema, no such routine, its text, its arguments, no
-/// right to it.
-const NEVER_BEGUN: [u16; 7] = [1046, 1049, 1064, 1305, 1318, 1370, 1414];
-
 impl Session {
     /// Notes what the statement did. The truth comes from the server's trackers first, then from its status flags, then
     /// from the statement's text; where none can say, the session is pinned as opaque.
@@ -249,21 +245,7 @@ impl Session {
             (None, None) => i64::try_from(outcome.affected_rows).unwrap_or(i64::MAX),
             _ => -1,
         };
-        let asks = work.statement.asks;
-        // The last result in there counts, told or not; what was refused before it began has none.
-        let refused = outcome.error.as_ref().is_some_and(|error| NEVER_BEGUN.contains(&error.code));
-        past.found_rows_unsure |= matches!(work.statement.kind, Kind::Call | Kind::Compound) && !refused;
-        let lists_messages = work.statement.kind == Kind::Show
-            && asks.contains(sql::Asks::DIAGNOSTICS)
-            && !asks.contains(sql::Asks::MESSAGE_COUNT);
-        match outcome.rows {
-            Some(rows) if !lists_messages && !work.statement.leaves_found_rows => {
-                (past.found_rows, past.found_rows_unsure) = (Some(rows), false)
-            }
-            // SHOW WARNINGS, SHOW ERRORS and the like do not count their rows. It is 0 before the first statement, 1 behind it.
-            _ if work.statement.kind != Kind::Do => past.found_rows = past.found_rows.or(Some(1)),
-            _ => {}
-        }
+        self.learn_found_rows(work, outcome);
     }
 
     /// What SHOW WARNINGS would say now. A statement that asks for messages leaves them. MariaDB keeps them until a statement

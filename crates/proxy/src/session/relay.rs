@@ -76,6 +76,8 @@ pub struct Outcome {
     pub warnings: u16,
     /// Rows of the last result; `None` when the last reply was no result.
     pub rows: Option<u64>,
+    /// Rows that an UPDATE found, changed or not.
+    pub matched: Option<u64>,
     /// What the server told of the session's state.
     pub changes: Vec<StateChange>,
     /// The last reply ended with an EOF packet of the old framing, which has no room for trackers.
@@ -419,6 +421,9 @@ impl Relay<'_> {
         if ok.insert_id != 0 {
             self.outcome.insert_id = ok.insert_id;
         }
+        if !ok.info.is_empty() {
+            self.outcome.matched = matched(ok.info);
+        }
         changes_of(ok, &mut self.outcome.changes)
     }
 
@@ -464,6 +469,12 @@ impl Relay<'_> {
         }
         Ok(())
     }
+}
+
+/// The number in `Rows matched: 2  Changed: 1  Warnings: 0`, as servers say it that speak English.
+fn matched(info: &[u8]) -> Option<u64> {
+    let (number, _) = std::str::from_utf8(info).ok()?.strip_prefix("Rows matched: ")?.split_once(' ')?;
+    number.parse().ok()
 }
 
 /// Puts what an OK packet tells of the session behind what is known already.

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use sql::rewrite::Known;
-use sql::{Access, Asks, Effect, Kind, Statement, TransactionStep, Why};
+use sql::{Access, Asks, Effect, FoundRows, Kind, Statement, TransactionStep, Why};
 use wire::command::{CURSOR_READ_ONLY, Command, MULTI_STATEMENTS_OFF, MULTI_STATEMENTS_ON, query_text_at};
 use wire::exchange::Expect;
 use wire::{Capabilities, Status};
@@ -128,7 +128,7 @@ fn plain(kind: Kind, access: Access) -> Rc<Statement> {
         parts: 1,
         insert_id_unsure: false,
         uses_tables: false,
-        leaves_found_rows: false,
+        found_rows: FoundRows::Left,
     };
     Rc::new(statement)
 }

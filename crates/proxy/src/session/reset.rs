@@ -29,14 +29,7 @@ const ASK_BYTES_MAX: usize = 64 * 1024;
 impl Session {
     /// COM_RESET_CONNECTION: the session is as it was after its login, but stays in its schema.
     pub(super) async fn reset(&mut self, request: &Request) {
-        if let Some(held) = self.held.take() {
-            self.clean_up(held).await;
-        }
-        self.lose_pinned_state();
-        self.statements.clear();
-        // FOUND_ROWS() is not reset.
-        let found_rows = if self.is_mariadb() { self.past.found_rows.or(Some(1)) } else { self.past.found_rows };
-        self.past = Past { found_rows, ..Past::default() };
+        self.forget().await;
         // MySQL goes back to the server's character sets, MariaDB to those of the login.
         let collation = if self.is_mariadb() { self.identity.collation } else { 0 };
         let schema = self.state.schema().map(str::to_owned);
@@ -49,6 +42,19 @@ impl Session {
         }
         self.status = self.status_at_rest();
         self.answer_ok(request, 0);
+    }
+
+    /// Everything goes that the session's statements left, but for FOUND_ROWS(), which servers do not reset.
+    pub(super) async fn forget(&mut self) {
+        if let Some(mut held) = self.held.take()
+            && (!self.past.found_rows_unsure || self.read_found_rows(&mut held).await)
+        {
+            self.clean_up(held).await;
+        }
+        self.lose_pinned_state();
+        self.statements.clear();
+        let found_rows = self.past.found_rows;
+        self.past = Past { found_rows, ..Past::default() };
     }
 
     /// Whether a statement ends a READ ONLY transaction first and may write then: one that begins another, and with MariaDB

@@ -58,11 +58,8 @@ impl Classifier<'_> {
         self.kind(Kind::Select);
         self.scan();
         if values {
-            // MariaDB counts their rows only where they are gathered first.
             let text = self.cursor.text().get(start..).unwrap_or_default().to_ascii_lowercase();
-            let gathers = |word: &[u8]| text.windows(word.len()).any(|window| window == word);
-            self.leaves_found_rows =
-                ![&b"union"[..], b"except", b"intersect", b"order"].iter().any(|word| gathers(word));
+            self.counting.values(&text);
         }
     }
 
@@ -186,6 +183,7 @@ impl Classifier<'_> {
         self.kind(kind);
         self.primary(Why::Writes);
         self.cursor.bump();
+        self.note_tables(kind);
         self.scan();
     }
 
@@ -267,6 +265,15 @@ impl Classifier<'_> {
     fn scan_word(&mut self) {
         match self.cursor.word {
             W::None => self.scan_name(),
+            W::Select => {
+                self.counting.query();
+                self.cursor.bump();
+            }
+            W::Limit => self.limit(),
+            W::Union | W::Except | W::Intersect => {
+                self.counting.set_operation();
+                self.scan_name();
+            }
             W::For => {
                 self.cursor.bump();
                 if self.cursor.at_any(&[W::Update, W::Share]) {

@@ -49,6 +49,7 @@ impl Classifier<'_> {
             global |= self.cursor.at(W::Global);
             self.cursor.bump();
         }
+        self.counting.shows(self.is_list());
         match self.cursor.word {
             W::Tables
             | W::Columns
@@ -106,6 +107,24 @@ impl Classifier<'_> {
         // A WHERE clause may call functions; a name before it is no call.
         self.skip_to(&[W::Where]);
         self.scan();
+    }
+
+    /// Whether servers count the rows of what is shown: they make tables of some, which they read as a SELECT does.
+    fn is_list(&self) -> bool {
+        match self.cursor.word {
+            W::Tables | W::Columns | W::Fields | W::Index | W::Indexes | W::Keys | W::Databases | W::Schemas => true,
+            W::Variables | W::Status | W::Triggers | W::Character | W::Charset | W::Collation | W::Table => true,
+            W::Engines | W::Storage | W::Events | W::Count | W::Profile => true,
+            W::Procedure | W::Function | W::Package => {
+                let ahead = self.cursor.ahead();
+                ahead.at(W::Status) || ahead.bytes().eq_ignore_ascii_case(b"body")
+            }
+            _ => {
+                let lists = [&b"plugins"[..], b"open", b"locales", b"query_response_time"];
+                let word = self.cursor.bytes().to_ascii_lowercase();
+                lists.contains(&&*word) || word.ends_with(b"_statistics")
+            }
+        }
     }
 
     /// SHOW STATUS that may show what this connection did, and not only what the server does.
@@ -199,6 +218,7 @@ impl Classifier<'_> {
     /// refuse it.
     fn explained_statement(&mut self, executes: bool) {
         self.kind(Kind::Explain);
+        self.counting.explains(executes);
         let effects = self.effects.len();
         self.statement();
         if !executes {

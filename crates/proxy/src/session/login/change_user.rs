@@ -6,9 +6,9 @@ use wire::auth::Scramble;
 use wire::handshake::ChangeUser;
 use wire::handshake::server::Conversation;
 
+use super::super::Session;
 use super::super::client::Request;
 use super::super::prove::{Prover, refuse};
-use super::super::{Past, Session};
 use super::identity::identify;
 use crate::error::{Refusal, SessionEnd};
 
@@ -29,12 +29,7 @@ impl Session {
                 return Err(SessionEnd::ClientMisbehaved(error.to_string()));
             }
         };
-        if let Some(held) = self.held.take() {
-            self.clean_up(held).await;
-        }
-        self.lose_pinned_state();
-        self.statements.clear();
-        self.past = Past::default();
+        self.forget().await;
         self.client.flush().await.map_err(SessionEnd::ClientLost)?;
         let schema = self.state.schema().map(str::to_owned);
         let goes_on = self.is_mariadb();

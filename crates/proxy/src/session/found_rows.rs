@@ -1,0 +1,63 @@
+//! What FOUND_ROWS() would say: told by replies where they can, asked for where they cannot.
+
+use sql::{FoundRows, Kind};
+
+use super::Session;
+use super::relay::Outcome;
+use super::request::Work;
+
+/// Errors of a CALL, a compound statement or the first of several of which nothing has run: no schema, no such routine, its
+/// text, its arguments, no right to it.
+const NEVER_BEGUN: [u16; 7] = [1046, 1049, 1064, 1305, 1318, 1370, 1414];
+
+/// Errors that MariaDB meets when a query has begun to run: with values, rows that are there already or are too many, locks,
+/// limits. Those it meets before leave FOUND_ROWS() alone.
+const WHILE_RUNNING: [u16; 23] = [
+    1048, 1062, 1172, 1205, 1213, 1242, 1264, 1265, 1292, 1364, 1365, 1366, 1367, 1406, 1411, 1451, 1452, 1526, 1644,
+    1690, 1918, 1969, 4025,
+];
+
+impl Session {
+    /// What FOUND_ROWS() would say behind this statement.
+    pub(super) fn learn_found_rows(&mut self, work: &Work, outcome: &Outcome) {
+        let counted = match work.statement.found_rows {
+            FoundRows::Left => return,
+            _ if outcome.error.is_some() && self.failed_uncounted(&work.statement, outcome) => return,
+            _ if outcome.error.is_some() => None,
+            // The last result in there counts, told or not.
+            FoundRows::Unsure => None,
+            FoundRows::One => Some(1),
+            FoundRows::Matched => outcome.matched,
+            FoundRows::Uncut if self.cuts_results() => None,
+            FoundRows::Uncut => outcome.rows,
+            FoundRows::Rows { skipped: 0 } => outcome.rows,
+            // Behind the last row there may have been any number before it.
+            FoundRows::Rows { skipped } => {
+                outcome.rows.filter(|rows| *rows > 0).map(|rows| rows.saturating_add(skipped))
+            }
+        };
+        self.past.found_rows_unsure = counted.is_none();
+        self.past.found_rows = counted.or(self.past.found_rows);
+    }
+
+    /// Whether a statement that failed has left FOUND_ROWS() alone.
+    fn failed_uncounted(&self, statement: &sql::Statement, outcome: &Outcome) -> bool {
+        let Some(error) = &outcome.error else { return false };
+        let several = statement.parts > 1 || matches!(statement.kind, Kind::Call | Kind::Compound | Kind::PreparedText);
+        // Who was killed may be killed once more: nothing is asked behind that.
+        error.code == 1317
+            || match several {
+                true => outcome.status.is_none() && NEVER_BEGUN.contains(&error.code),
+                // MySQL takes the count over when all is well.
+                false => !self.is_mariadb() || !WHILE_RUNNING.contains(&error.code),
+            }
+    }
+
+    /// Whether `sql_select_limit` is less than anything.
+    fn cuts_results(&self) -> bool {
+        const NAME: &str = "sql_select_limit";
+        let catalog = self.cluster.catalog();
+        let limit = self.state.variable(NAME).or_else(|| catalog.globals.get(NAME).map(String::as_str));
+        limit.is_some_and(|limit| limit != u64::MAX.to_string())
+    }
+}

@@ -31,6 +31,8 @@ var (
 	database  = env("DATABASE")
 	other     = env("OTHER_DATABASE")
 	mariadb   = env("FAMILY") == "mariadb"
+	// The port as a word of its own: its digits may stand in other values.
+	portWord  = regexp.MustCompile(`\b` + env("PORT") + `\b`)
 	isolation = map[bool]string{true: "@@tx_isolation", false: "@@transaction_isolation"}[mariadb]
 	allBytes  = func() []byte {
 		all := make([]byte, 256)
@@ -74,7 +76,7 @@ func canonical(value any) any {
 		}
 		return "0x" + hex.EncodeToString(v)
 	case string:
-		v = strings.NewReplacer(other, "OTHER", database, "DATABASE", env("PORT"), "PORT").Replace(v)
+		v = strings.NewReplacer(other, "OTHER", database, "DATABASE").Replace(portWord.ReplaceAllString(v, "PORT"))
 		if len(v) > 300 {
 			sum := sha256.Sum256([]byte(v))
 			return fmt.Sprintf("text of %d: %x", len(v), sum[:8])

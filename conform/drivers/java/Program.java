@@ -82,7 +82,7 @@ public class Program {
         if (value instanceof int[] counts) {
             return quoted(Arrays.toString(counts));
         }
-        String found = value.toString().replace(OTHER, "OTHER").replace(DATABASE, "DATABASE").replace(env("PORT"), "PORT");
+        String found = value.toString().replace(OTHER, "OTHER").replace(DATABASE, "DATABASE").replaceAll("\\b" + env("PORT") + "\\b", "PORT");
         if (found.length() > 300) found = "text of " + found.length() + ": " + digest(found.getBytes(StandardCharsets.UTF_8));
         return quoted(value instanceof String ? found : value.getClass().getSimpleName() + " " + found);
     }

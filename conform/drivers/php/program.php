@@ -12,7 +12,9 @@ function canonical(mixed $value): mixed
     if (is_float($value)) return 'float ' . var_export($value, true);
     if (is_object($value)) return canonical((array) $value);
     if (!is_string($value)) return $value;
-    $value = str_replace([env('OTHER_DATABASE'), env('DATABASE'), env('PORT')], ['OTHER', 'DATABASE', 'PORT'], $value);
+    $value = str_replace([env('OTHER_DATABASE'), env('DATABASE')], ['OTHER', 'DATABASE'], $value);
+    // As a word of its own: its digits may stand in other values. Without the u modifier it takes any bytes.
+    $value = preg_replace('/\\b' . env('PORT') . '\\b/', 'PORT', $value);
     if (strlen($value) > 300) return 'text of ' . strlen($value) . ': ' . substr(hash('sha256', $value), 0, 16);
     return preg_match('//u', $value) ? $value : '0x' . bin2hex($value);
 }

@@ -143,10 +143,18 @@ impl Generator {
                 "SHOW WARNINGS".into(),
             ]),
             14 => queries([format!("SELECT LAST_INSERT_ID({number})"), "SELECT LAST_INSERT_ID()".into()]),
-            15 if self.keeper => queries([
-                format!("INSERT INTO {{a}}.g{me} (v) VALUES ('t{number}')"),
-                "SELECT @triggered, LAST_INSERT_ID()".into(),
-            ]),
+            15 if self.keeper => {
+                let mut idea = queries([
+                    format!("INSERT INTO {{a}}.g{me} (v) VALUES ('t{number}')"),
+                    "SELECT @triggered, LAST_INSERT_ID()".into(),
+                ]);
+                if !self.mariadb() {
+                    // Only what announces that the connection is kept finds no user variables of others on it there.
+                    idea.insert(0, query("BEGIN"));
+                    idea.push(query("COMMIT"));
+                }
+                idea
+            }
             16 => queries([
                 format!("INSERT INTO {{a}}.note (s, v) VALUES ({me}, 'note {number}')"),
                 "SELECT s, v FROM {a}.note ORDER BY id".into(),

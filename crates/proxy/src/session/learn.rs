@@ -198,7 +198,7 @@ impl Session {
                     if effects[at + 1..]
                         .iter()
                         .any(|later| matches!(later, Effect::Variable { name: again, .. } if again == name)) => {}
-                Effect::Variable { name, value } => self.learn_variable(held, name, value, tracked(name)),
+                Effect::Variable { name, value } => self.learn_variable(held, name, value, tracked(name), outcome),
                 Effect::Names { charset, collation: Some(collation) } => {
                     let catalog = self.cluster.catalog();
                     let known = catalog.collation(charset.as_deref().unwrap_or_default(), collation);
@@ -265,17 +265,20 @@ impl Session {
             self.past.messages_unread = new;
             return;
         }
-        if self.is_mariadb() && !new && work.runs_text() && may_name_tables(statement) && self.past.has_messages() {
-            self.past.messages_unsure = true;
+        if self.is_mariadb() && !new && !outcome.warned_before && work.runs_text() && may_name_tables(statement) {
+            // What is not known to have gone may be another session's, too.
+            self.past.messages_unsure = self.past.has_messages();
             return;
         }
-        if self.is_mariadb() && !new && !statement.uses_tables {
+        if self.is_mariadb() && !new && !statement.uses_tables && !outcome.warned_before {
             return;
         }
+        // MariaDB keeps the messages of one of several statements through those that name no table.
+        let earlier = self.is_mariadb() && !new && outcome.warned_before;
         self.past.messages_unsure = false;
         self.past.error = outcome.error.clone();
         (self.past.warnings, self.past.warning_count) = (None, outcome.warnings);
-        self.past.messages_unread = new;
+        self.past.messages_unread = new || earlier;
         self.past.messages = self.past.messages.wrapping_add(1);
         held.lease.origin.messages = Some((self.handle.id, self.past.messages));
     }

@@ -3,9 +3,11 @@
 //! The values come back in the text protocol; the column's type and collation say how to write each as a literal that
 //! makes the same value, of the same type, on another connection.
 
+use std::cmp::Ordering;
+
 use wire::Capabilities;
-use wire::codec::{Malformed, Reader};
-use wire::packet::{self, First};
+use wire::codec::{Malformed, Reader, Write};
+use wire::packet::{self, First, HEADER_BYTES, Header};
 
 use super::literals::{Found, literal};
 use super::relay::RelayError;
@@ -241,6 +243,26 @@ pub(super) fn rows(reply: &[u8], columns: usize, capabilities: Capabilities) -> 
     }
 }
 
+/// A text reply with one more row at its end; `None` when it is no whole reply.
+pub(super) fn with_row(mut reply: Vec<u8>, values: &[&[u8]]) -> Option<Vec<u8>> {
+    let mut last = 0;
+    let end = loop {
+        let header = Header::read(reply.get(last..)?)?;
+        let next = last + HEADER_BYTES + header.length;
+        match next.cmp(&reply.len()) {
+            Ordering::Less => last = next,
+            Ordering::Equal => break header,
+            Ordering::Greater => return None,
+        }
+    };
+    let payload = reply.split_off(last).split_off(HEADER_BYTES);
+    let mut row = Vec::new();
+    values.iter().for_each(|value| row.put_lenenc_bytes(value));
+    let sequence = packet::append(&mut reply, end.sequence, &row);
+    packet::append(&mut reply, sequence, &payload);
+    Some(reply)
+}
+
 /// A column's type, and whether it is unsigned.
 fn column_kind(payload: &[u8], capabilities: Capabilities) -> Result<(u8, bool), Malformed> {
     const UNSIGNED: u16 = 1 << 5;
@@ -261,6 +283,19 @@ fn column_kind(payload: &[u8], capabilities: Capabilities) -> Result<(u8, bool),
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reply_takes_one_more_row() {
+        let mut reply = Vec::new();
+        for (sequence, payload) in [(1, &b"\x01"[..]), (2, b"a column"), (3, b"\x01a"), (4, b"\xfe\0\0\x02\0")] {
+            packet::append(&mut reply, sequence, payload);
+        }
+        assert_eq!(with_row(reply[..reply.len() - 1].to_vec(), &[b"b"]), None, "cut off");
+        let longer = with_row(reply, &[b"b"]).unwrap();
+        let capabilities = Capabilities::DEPRECATE_EOF;
+        assert_eq!(rows(&longer, 1, capabilities), Ok(vec![vec![Some(b"a".to_vec())], vec![Some(b"b".to_vec())]]));
+        assert_eq!(longer.last_chunk(), Some(b"\x05\0\0\x05\xfe\0\0\x02\0"));
+    }
 
     #[test]
     fn replies_of_other_shapes_are_refused() {

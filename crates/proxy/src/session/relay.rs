@@ -74,6 +74,8 @@ pub struct Outcome {
     pub insert_id: u64,
     /// Warnings.
     pub warnings: u16,
+    /// A result before the last one had warnings.
+    pub warned_before: bool,
     /// Rows of the last result; `None` when the last reply was no result.
     pub rows: Option<u64>,
     /// Rows that an UPDATE found, changed or not.
@@ -378,6 +380,7 @@ impl Relay<'_> {
             Event::Eof(eof) => {
                 self.outcome.status = Some(eof.status);
                 self.outcome.ended_by_eof = true;
+                self.outcome.warned_before |= self.outcome.warnings > 0;
                 self.outcome.warnings = eof.warnings;
                 self.outcome.rows = Some(rows);
             }
@@ -417,6 +420,7 @@ impl Relay<'_> {
         self.outcome.status = Some(ok.status);
         self.outcome.ended_by_eof = false;
         self.outcome.affected_rows = ok.affected_rows;
+        self.outcome.warned_before |= self.outcome.warnings > 0;
         self.outcome.warnings = ok.warnings;
         if ok.insert_id != 0 {
             self.outcome.insert_id = ok.insert_id;

@@ -345,7 +345,7 @@ impl Session {
         let Some(known) = id.and_then(|id| self.statements.find(id)) else {
             // COM_STMT_SEND_LONG_DATA has no reply, not even an error: the execution will tell.
             if command != Command::StmtSendLongData {
-                return Ok(self.answer_error(request, &unknown_statement(id.unwrap_or(0), command, self.is_mariadb())));
+                return Ok(self.answer_unknown_statement(request, id, command));
             }
             return Ok(Understood::Answered);
         };
@@ -371,9 +371,7 @@ impl Session {
     fn understand_reset_statement(&mut self, request: &Request, arguments: &[u8]) -> Result<Understood, SessionEnd> {
         let id = statement_id(arguments);
         let Some(known) = id.and_then(|id| self.statements.find(id)) else {
-            return Ok(
-                self.answer_error(request, &unknown_statement(id.unwrap_or(0), Command::StmtReset, self.is_mariadb()))
-            );
+            return Ok(self.answer_unknown_statement(request, id, Command::StmtReset));
         };
         if !self.pins.has_cursor(known.id) && !self.pins.has_long_data(known.id) {
             return Ok(self.answer_ok(request, 0));
@@ -426,6 +424,23 @@ impl Session {
         self.past.row_count = -1;
         self.past.messages = self.past.messages.wrapping_add(1);
         Understood::Answered
+    }
+
+    /// A command about a statement that the client has not prepared. MySQL puts the error behind the messages that are there.
+    fn answer_unknown_statement(&mut self, request: &Request, id: Option<u32>, command: Command) -> Understood {
+        let refusal = unknown_statement(id.unwrap_or(0), command, self.is_mariadb());
+        let before = self.past.warnings.take().filter(|_| !self.is_mariadb());
+        let answered = self.answer_error(request, &refusal);
+        if let Some(before) = before {
+            let (code, capabilities) = (refusal.code.to_string(), self.client.capabilities);
+            let row = [&b"Error"[..], code.as_bytes(), refusal.message.as_bytes()];
+            self.past.warnings = super::read_back::with_row(before, &row);
+            let kept = self.past.warnings.as_deref();
+            let rows = kept.and_then(|kept| super::read_back::rows(kept, row.len(), capabilities).ok());
+            let count = rows.map_or(1, |rows| rows.len());
+            self.past.own_messages = u16::try_from(count).unwrap_or(u16::MAX);
+        }
+        answered
     }
 
     /// Answers SHOW WARNINGS behind a statement that warned, when the connection went back to the pool meanwhile.

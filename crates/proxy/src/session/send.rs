@@ -403,12 +403,15 @@ impl Session {
             Ok(reply) => {
                 let capabilities = connection.origin.capabilities;
                 self.past.warnings = reply.map(|reply| without_state(reply, capabilities));
-                if self.past.error.is_some() {
+                let kept = self.past.warnings.as_deref();
+                let rows = kept.and_then(|reply| super::read_back::rows(reply, 3, capabilities).ok());
+                let count = rows.map(|rows| u16::try_from(rows.len()).unwrap_or(u16::MAX));
+                match &self.past.error {
                     // An ERR packet tells only one.
-                    let kept = self.past.warnings.as_deref();
-                    let rows = kept.and_then(|reply| super::read_back::rows(reply, 3, capabilities).ok());
-                    let count = rows.map_or(1, |rows| rows.len());
-                    self.past.own_messages = u16::try_from(count).unwrap_or(u16::MAX);
+                    Some(_) => self.past.own_messages = count.unwrap_or(1),
+                    // One of several statements has warned, and others have followed.
+                    None if self.past.warning_count == 0 => self.past.warning_count = count.unwrap_or(0),
+                    None => {}
                 }
                 true
             }

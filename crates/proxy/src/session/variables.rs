@@ -6,6 +6,7 @@ use sql::Value;
 
 use super::literals::is_word;
 use super::read_back::rows;
+use super::relay::Outcome;
 use super::reset::ask;
 use super::{Doubt, Held, Past, Session};
 use crate::route::Pin;
@@ -45,7 +46,14 @@ impl Past {
 impl Session {
     /// A statement has set a system variable of the session. The tracker knows best; MariaDB's tells nothing of
     /// `SET @@x = …` without a scope (seen with 10.11).
-    pub(super) fn learn_variable(&mut self, held: &mut Held, name: &str, value: &Value, tracked: bool) {
+    pub(super) fn learn_variable(
+        &mut self,
+        held: &mut Held,
+        name: &str,
+        value: &Value,
+        tracked: bool,
+        outcome: &Outcome,
+    ) {
         let state = Arc::make_mut(&mut self.state);
         match value {
             Value::Default => {
@@ -70,6 +78,10 @@ impl Session {
             Value::Literal(literal) => {
                 if !REPORTS.contains(&name) && !tracked || name == "timestamp" {
                     state.set_variable_literal(name, literal);
+                    if (outcome.warnings > 0 || outcome.warned_before) && has_default(name) && is_word(name) {
+                        // Another value may have been taken, and each connection would warn again.
+                        self.past.doubt_variable(name);
+                    }
                 }
                 if name == "last_insert_id" || name == "identity" {
                     self.past.insert_id = literal.parse().unwrap_or(self.past.insert_id);

@@ -6,7 +6,7 @@ use super::Session;
 use super::relay::Outcome;
 use super::request::Work;
 
-/// Errors of a CALL, a compound statement or the first of several of which nothing has run: no schema, no such routine, its
+/// Errors of a CALL or a compound statement of which nothing has run: no schema, no such routine, its
 /// text, its arguments, no right to it.
 const NEVER_BEGUN: [u16; 7] = [1046, 1049, 1064, 1305, 1318, 1370, 1414];
 
@@ -43,13 +43,14 @@ impl Session {
     /// Whether a statement that failed has left FOUND_ROWS() alone.
     fn failed_uncounted(&self, statement: &sql::Statement, outcome: &Outcome) -> bool {
         let Some(error) = &outcome.error else { return false };
-        let several = statement.parts > 1 || matches!(statement.kind, Kind::Call | Kind::Compound | Kind::PreparedText);
+        // MySQL takes the count over when all is well.
+        let alone = !self.is_mariadb() || !WHILE_RUNNING.contains(&error.code);
         // Who was killed may be killed once more: nothing is asked behind that.
         error.code == 1317
-            || match several {
-                true => outcome.status.is_none() && NEVER_BEGUN.contains(&error.code),
-                // MySQL takes the count over when all is well.
-                false => !self.is_mariadb() || !WHILE_RUNNING.contains(&error.code),
+            || match statement.kind {
+                Kind::Call | Kind::Compound => outcome.status.is_none() && NEVER_BEGUN.contains(&error.code),
+                // Of several the first one failed.
+                _ => alone && (statement.parts <= 1 || outcome.status.is_none()),
             }
     }
 

@@ -266,8 +266,9 @@ impl Session {
             return;
         }
         if self.is_mariadb() && !new && !outcome.warned_before && work.runs_text() && may_name_tables(statement) {
-            // What is not known to have gone may be another session's, too.
             self.past.messages_unsure = self.past.has_messages();
+            // Those of another session may have gone, or may still be there.
+            held.lease.origin.messages = held.lease.origin.messages.filter(|mark| Some(*mark) == self.messages_mark());
             return;
         }
         if self.is_mariadb() && !new && !statement.uses_tables && !outcome.warned_before {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::settings::Apply;
-use crate::{Cluster, Config};
+use crate::{Admin, Cluster, Config, Proxy};
 
 /// What differs between the configuration in effect and a new one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct Changes {
     pub users: Names,
     /// Whether `[proxy]` has other values that need no restart.
     pub proxy: bool,
+    /// Whether the key of the API differs.
+    pub admin_key: bool,
     /// Values that are different and take effect only with the next start.
     pub restart: Vec<Restart>,
 }
@@ -74,8 +76,14 @@ pub fn diff(old: &Config, new: &Config) -> Changes {
     let tls = |name: &&Arc<str>| old.listeners.get(*name).map(|l| &l.tls) != new.listeners.get(*name).map(|l| &l.tls);
     let listener_tls = listeners.changed.iter().filter(tls).cloned().collect();
     let users = names(&old.users, &new.users);
-    let proxy = (old.proxy.drain, &old.proxy.zone) != (new.proxy.drain, &new.proxy.zone);
-    Changes { clusters, cluster_parts, listeners, listener_tls, users, proxy, restart: restart(old, new) }
+    let live = |config: &Config| {
+        let Proxy { workers: _, busy_poll, digests_max, drain, zone } = config.proxy.clone();
+        (busy_poll, digests_max, drain, zone)
+    };
+    let proxy = live(old) != live(new);
+    let key = |config: &Config| config.admin.as_ref().and_then(|admin| admin.key.clone());
+    let admin_key = key(old) != key(new);
+    Changes { clusters, cluster_parts, listeners, listener_tls, users, proxy, admin_key, restart: restart(old, new) }
 }
 
 impl Changes {
@@ -103,7 +111,8 @@ impl Names {
 pub fn without_restart(old: &Config, mut new: Config) -> Config {
     new.proxy.workers = old.proxy.workers;
     new.log = old.log.clone();
-    new.admin = old.admin.clone();
+    let key = new.admin.and_then(|admin| admin.key);
+    new.admin = old.admin.as_ref().map(|old| Admin { address: old.address.clone(), key });
     for (name, listener) in &mut new.listeners {
         if let Some(old) = old.listeners.get(name) {
             listener.address = old.address.clone();
@@ -183,6 +192,9 @@ impl fmt::Display for Changes {
         self.users.describe("user", &mut out);
         if self.proxy {
             out.push("proxy changed".into());
+        }
+        if self.admin_key {
+            out.push("admin.key changed".into());
         }
         out.extend(self.restart.iter().map(|wait| format!("{} waits for a restart", wait.key)));
         match out.is_empty() {

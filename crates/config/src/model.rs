@@ -236,6 +236,8 @@ pub struct Proxy {
     pub workers: usize,
     /// How long a worker looks for the next event before it sleeps; zero is off.
     pub busy_poll: Duration,
+    /// Entries of each worker's table of digests; 0 is off.
+    pub digests_max: usize,
     /// How long sessions may finish when the process stops.
     pub drain: Duration,
     /// Where this proxy stands, compared with [`Server::zone`]; empty is no preference.
@@ -254,8 +256,10 @@ pub struct Log {
 /// `[admin]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admin {
-    /// Where metrics and health are served over HTTP.
+    /// Where metrics, health and the API are served over HTTP.
     pub address: Address,
+    /// What requests to the API must show; without it the API is closed.
+    pub key: Option<Secret>,
 }
 
 /// `[cluster.NAME]`

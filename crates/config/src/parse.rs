@@ -12,7 +12,7 @@ use toml::de::DeTable;
 
 use crate::read::{Reader, Table};
 use crate::settings::{self, process};
-use crate::{Admin, Config, Errors, Log, LogFormat, Problem, Proxy, Source, SystemSource, Warning, checks};
+use crate::{Admin, Config, Errors, Log, LogFormat, Problem, Proxy, Secret, Source, SystemSource, Warning, checks};
 
 /// A configuration without mistakes.
 #[derive(Clone, Debug)]
@@ -80,6 +80,7 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
     let proxy = Proxy {
         workers: reader.number(&proxy, &process::WORKERS) as usize,
         busy_poll: Duration::from_micros(reader.number(&proxy, &process::BUSY_POLL).into()),
+        digests_max: reader.number(&proxy, &process::DIGESTS_MAX) as usize,
         drain: reader.duration(&proxy, &process::DRAIN),
         zone: reader.text(&proxy, &process::ZONE).unwrap_or_default(),
     };
@@ -94,13 +95,25 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
             reader.problem(place, key, "the admin listener is TCP only, as in \"127.0.0.1:9104\"");
         }
     }
+    let key = read_admin_key(reader, &admin);
     let clusters = cluster::read_all(reader, root, &mut places);
     let listeners = listener::read_all(reader, root, &mut places);
     let users = listener::read_users(reader, root, &mut places);
-    let admin = admin_address.map(|address| Admin { address });
+    let admin = admin_address.map(|address| Admin { address, key });
     let config = Config { proxy, log, admin, clusters, listeners, users, given: Vec::new() };
     checks::check(reader, &config, &places);
     config
+}
+
+fn read_admin_key(reader: &mut Reader, admin: &Table) -> Option<Secret> {
+    let keys = [&process::KEY, &process::KEY_FILE, &process::KEY_ENV];
+    secrets::exclude(reader, admin, &keys);
+    let [inline, file, variable] = keys;
+    let key = secrets::password(reader, admin, &secrets::PasswordKeys { inline, file, variable })?;
+    if key.is_empty() && admin.has(inline) {
+        reader.problem(admin.place(inline), admin.key(inline), "an empty key would open the API to everybody");
+    }
+    Some(key).filter(|key| !key.is_empty())
 }
 
 fn read_log(reader: &mut Reader, root: &Table) -> Log {

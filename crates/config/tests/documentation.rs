@@ -52,6 +52,7 @@ fn base() -> Values {
     values.push(value(&["listener", "NAME", "address"], "\"0.0.0.0:3306\""));
     values.push(value(&["listener", "NAME", "cluster"], "\"NAME\""));
     values.push(value(&["user", "NAME", "max_sessions"], "5"));
+    values.push(value(&["admin", "address"], "\"127.0.0.1:9104\""));
     values
 }
 

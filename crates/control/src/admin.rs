@@ -1,10 +1,13 @@
-//! The admin listener: metrics and health over HTTP.
+//! The admin listener: metrics, health and the API over HTTP.
 //!
-//! Requests are small and unauthenticated. The HTTP library bounds a request's head (100 lines, about 400 kB), `bounded`
+//! Requests are small. Metrics and health are open to whoever reaches the address, the API (`/api/v1`) to whoever shows the
+//! key. The HTTP library bounds a request's head (100 lines, about 400 kB), `bounded`
 //! the number of connections and their silence. No request waits for a server, or for a lock that is held for long.
 
 mod bounded;
+mod digests;
 mod health;
+mod key;
 pub(crate) mod metrics;
 mod text;
 
@@ -16,6 +19,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
+use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use axum::routing::get;
 
@@ -87,8 +91,13 @@ fn bounded<L>(listener: L) -> Bounded<L> {
 }
 
 fn router(shared: Arc<Shared>) -> Router {
+    let api = Router::new()
+        .route("/digests", get(digests::list).delete(digests::reset))
+        .fallback(|| async { StatusCode::NOT_FOUND })
+        .layer(from_fn_with_state(shared.clone(), key::must_be_shown));
     Router::new()
-        .route("/", get(|| async { "Sqluice: /metrics /healthz /readyz\n" }))
+        .route("/", get(|| async { "Sqluice: /metrics /healthz /readyz /api/v1/digests\n" }))
+        .nest("/api/v1", api)
         .route("/metrics", get(metrics_page))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready_page))

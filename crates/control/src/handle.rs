@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use stats::digests::DigestSource;
 use tokio::sync::Notify;
 use tokio::task::LocalSet;
 
@@ -36,7 +37,7 @@ pub struct ControlHandle {
 }
 
 /// Starts watching and serving on a new thread. `clusters` has an entry for each cluster of `config`; those without
-/// one are not watched.
+/// one are not watched. `digests` is asked for what statements cost.
 ///
 /// # Errors
 /// The admin address cannot be listened on, or no thread can be made.
@@ -44,10 +45,12 @@ pub fn start(
     config: &config::Config,
     clusters: &Clusters,
     workers: stats::Workers,
+    digests: Arc<dyn DigestSource>,
 ) -> Result<ControlHandle, StartError> {
     let bound = config.admin.as_ref().map(|admin| admin::bind(&admin.address)).transpose()?;
     let admin_address = bound.as_ref().and_then(Bound::tcp_address);
-    let shared = Arc::new(Shared::new(workers));
+    let shared = Arc::new(Shared::new(workers, digests));
+    shared.set_api_key(key_of(config));
     let wishes = Arc::new(Wishes::default());
     *wishes.reload.lock().unwrap_or_else(PoisonError::into_inner) =
         Some(Reload { config: config.clone(), clusters: clusters.clone() });
@@ -71,8 +74,9 @@ impl ControlHandle {
     }
 
     /// Takes a new configuration: servers, intervals, bounds, the monitor's user, clusters added and removed. The admin
-    /// address stays as it was.
+    /// address stays as it was, the key of the API is taken at once.
     pub fn reload(&self, config: &config::Config, clusters: &Clusters) {
+        self.shared.set_api_key(key_of(config));
         let reload = Reload { config: config.clone(), clusters: clusters.clone() };
         *self.wishes.reload.lock().unwrap_or_else(PoisonError::into_inner) = Some(reload);
         self.wishes.changed.notify_one();
@@ -103,6 +107,10 @@ impl Drop for ControlHandle {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+fn key_of(config: &config::Config) -> Option<config::Secret> {
+    config.admin.as_ref().and_then(|admin| admin.key.clone())
 }
 
 async fn run(wishes: &Wishes, shared: &Arc<Shared>, bound: Option<Bound>) {

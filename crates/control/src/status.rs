@@ -8,15 +8,19 @@ use std::time::{Duration, SystemTime};
 use cluster::diagnosis::Diagnosis;
 use cluster::observation::FailureClass;
 use cluster::published::Published;
+use config::Secret;
+use stats::digests::DigestSource;
 
 use crate::ClusterLink;
 
 /// What the control thread and the admin listener share.
 pub(crate) struct Shared {
     pub(crate) workers: stats::Workers,
+    pub(crate) digests: Arc<dyn DigestSource>,
     pub(crate) draining: AtomicBool,
     pub(crate) started: SystemTime,
     clusters: RwLock<BTreeMap<Arc<str>, Arc<ClusterStatus>>>,
+    api_key: RwLock<Option<Secret>>,
 }
 
 /// One cluster's snapshots and its monitor's figures.
@@ -56,8 +60,18 @@ impl ServerFigures {
 }
 
 impl Shared {
-    pub(crate) fn new(workers: stats::Workers) -> Shared {
-        Shared { workers, draining: AtomicBool::new(false), started: SystemTime::now(), clusters: RwLock::default() }
+    pub(crate) fn new(workers: stats::Workers, digests: Arc<dyn DigestSource>) -> Shared {
+        let (draining, started) = (AtomicBool::new(false), SystemTime::now());
+        Shared { workers, digests, draining, started, clusters: RwLock::default(), api_key: RwLock::default() }
+    }
+
+    /// What requests to the API must show; without it the API is closed.
+    pub(crate) fn api_key(&self) -> Option<Secret> {
+        self.api_key.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_api_key(&self, key: Option<Secret>) {
+        *self.api_key.write().unwrap_or_else(PoisonError::into_inner) = key;
     }
 
     pub(crate) fn add_cluster(&self, name: &Arc<str>, link: &ClusterLink) -> Arc<ClusterStatus> {

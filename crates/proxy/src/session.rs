@@ -5,6 +5,7 @@ mod binlog;
 mod checkout;
 mod client;
 mod consistency;
+mod count;
 mod found_rows;
 mod kill;
 mod learn;
@@ -29,7 +30,6 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use cluster::catalog::Catalog;
 use cluster::view::ServerId;
@@ -96,6 +96,8 @@ pub struct Session {
 #[derive(Debug)]
 struct Identity {
     user: Arc<str>,
+    /// Of the name.
+    user_hash: u64,
     key: Arc<Key>,
     /// What the client said of itself at its login, packed.
     attributes: Option<Arc<[u8]>>,
@@ -219,21 +221,26 @@ impl Session {
         loop {
             let mut held = match self.checkout(&route, &mut attempts).await {
                 Ok(held) => held,
-                Err(refusal) => return self.refuse(request, &refusal).await,
+                Err(refusal) => {
+                    self.count_refused(&work, request, attempts.at);
+                    return self.refuse(request, &refusal).await;
+                }
             };
             let started = attempts.at;
             match self.exchange(&mut held, &work, &route, request).await {
                 Ok(outcome) => {
-                    let over = self.count(&held, &work, &outcome, started);
+                    let over = self.count(&held, &work, request, &outcome, started);
                     self.learn(&mut held, request, &work, &route, &outcome, over);
                     return self.settle(held, &work, &outcome).await;
                 }
                 Err((error, outcome)) => {
                     self.cluster.loads.end(held.lease.server());
                     let failed = Failed { held, error, outcome };
-                    if Box::pin(self.recover(request, &work, &mut route, failed, &mut attempts)).await?
-                        == Next::Answered
-                    {
+                    let next = Box::pin(self.recover(request, &work, &mut route, failed, &mut attempts)).await;
+                    if !matches!(next, Ok(Next::TryAgain)) {
+                        self.count_refused(&work, request, attempts.at);
+                    }
+                    if next? == Next::Answered {
                         return Ok(());
                     }
                 }
@@ -415,27 +422,6 @@ impl Session {
         if !self.handle.end_statement(kill::KILL_WAIT).await {
             held.lease.give_back();
         }
-    }
-
-    /// Gives when the reply was over.
-    fn count(&self, held: &Held, work: &Work, outcome: &Outcome, started: Instant) -> Instant {
-        let (server, stats, now) = (held.lease.server(), held.lease.stats(), Instant::now());
-        self.cluster.loads.end(server);
-        if let Some(first_byte) = outcome.first_byte {
-            self.cluster.loads.first_byte(server, first_byte.saturating_duration_since(started), now);
-        }
-        match work.statement.access {
-            access if access.only_reads() => stats.reads.add_one(),
-            // SET and USE neither read nor write.
-            sql::Access::Primary(sql::Why::SessionChange) => {}
-            _ => stats.writes.add_one(),
-        }
-        if outcome.error.is_some() {
-            stats.errors.add_one();
-        }
-        let latency = now.saturating_duration_since(started).as_micros();
-        stats.latency_us.record(u64::try_from(latency).unwrap_or(u64::MAX));
-        now
     }
 
     /// The session is over: what it held is cleaned and given back, or closed.

@@ -13,6 +13,7 @@ use net::client::{Announce, Target};
 use net::stream::Keepalive;
 use net::tls::{ClientTls, ServerTls};
 use stats::Workers;
+use stats::digests::{Deliver, DigestSource};
 use tokio::sync::mpsc::UnboundedSender;
 use wire::Capabilities;
 use wire::auth::{Credential, RsaKey};
@@ -270,6 +271,35 @@ pub enum Mail {
     Room(Arc<str>),
     /// Sessions end when they are between transactions; then the worker ends.
     Drain,
+    /// Somebody wants to know the digests.
+    Digests(AskDigests),
+}
+
+/// A request for a worker's digests.
+pub struct AskDigests {
+    /// The worker begins to count anew.
+    pub reset: bool,
+    /// Takes them.
+    pub deliver: Deliver,
+}
+
+impl std::fmt::Debug for AskDigests {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AskDigests").field("reset", &self.reset).finish_non_exhaustive()
+    }
+}
+
+/// Where all workers are asked for their digests.
+#[derive(Debug)]
+pub struct Digests(pub Mailboxes);
+
+impl DigestSource for Digests {
+    fn ask(&self, reset: bool, deliver: &mut dyn FnMut() -> Deliver) {
+        for mailbox in self.0.iter() {
+            // A worker that has ended has none.
+            let _ = mailbox.send(Mail::Digests(AskDigests { reset, deliver: deliver() }));
+        }
+    }
 }
 
 /// A client's connection that no worker has taken yet.

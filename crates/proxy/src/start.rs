@@ -11,6 +11,7 @@ use config::Config;
 use net::stream::Keepalive;
 use net::tls::{ClientCertificates, ClientTls, Pem, ServerTls, ServerTlsOptions};
 use stats::WorkerStats;
+use stats::digests::DigestSource;
 use tokio::sync::{mpsc, watch};
 use wire::compress::Algorithm;
 use wire::proxy_header::Version;
@@ -18,7 +19,7 @@ use wire::proxy_header::Version;
 use crate::listener::{self, Bound};
 use crate::route::{Pin, Reason};
 use crate::sessions::Sessions;
-use crate::shared::{ClusterSettings, ClusterShared, ListenerShared, Mail, Mailboxes, Shared};
+use crate::shared::{ClusterSettings, ClusterShared, Digests, ListenerShared, Mail, Mailboxes, Shared};
 use crate::worker::Worker;
 
 /// How often a drain looks whether sessions have ended.
@@ -233,6 +234,11 @@ impl Proxy {
     /// The counts of all workers.
     pub fn stats(&self) -> stats::Workers {
         self.shared.stats.clone()
+    }
+
+    /// Where all workers are asked for their digests.
+    pub fn digests(&self) -> Arc<dyn DigestSource> {
+        Arc::new(Digests(self.mailboxes.clone()))
     }
 
     /// All sessions.

@@ -93,6 +93,8 @@ pub struct StateFacts {
     pub autocommit: bool,
     /// Whether transactions are READ ONLY unless they say otherwise.
     pub reads_only: bool,
+    /// Of the schema's name: tells digests of different schemas apart.
+    pub schema_hash: u64,
 }
 
 /// How to bring a connection from one state to another.
@@ -331,6 +333,7 @@ impl StateMap {
             dialect: self.dialect(catalog, family, version),
             autocommit: self.autocommit(catalog),
             reads_only: self.reads_only(catalog),
+            schema_hash: schema_hash(self.schema.as_deref()),
         }
     }
 
@@ -479,6 +482,11 @@ impl StateMap {
             self.fingerprint ^= self.entries.remove(at).hash();
         }
     }
+}
+
+/// Of a user's name: tells digests of different users apart.
+pub fn user_hash(user: &str) -> u64 {
+    HASHER.hash_one(("user", user))
 }
 
 fn schema_hash(schema: Option<&str>) -> u64 {

@@ -4,12 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use cluster::catalog::{Catalog, RoutineAccess};
-use cluster::view::{Health, View};
+use cluster::view::{Health, ServerId, View};
 use sql::{FunctionAccess, Functions};
 use stats::WorkerStats;
+use stats::digests::DigestTable;
 use tokio::runtime::LocalOptions;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -47,6 +48,8 @@ pub struct Worker {
     pub busy_poll: Rc<BusyPoll>,
     /// Memory for what is sent to servers, used again by the next statements.
     pub outgoing: RefCell<Vec<Outgoing>>,
+    /// What statements of one form cost.
+    pub digests: RefCell<DigestTable>,
     /// Sessions must end at the next good moment.
     pub draining: Cell<bool>,
     /// [`Shared::uptime_s`], read once a second.
@@ -84,6 +87,11 @@ impl ClusterHere {
     /// The view.
     pub fn view(&self) -> CountedHere<View> {
         self.view.borrow().clone()
+    }
+
+    /// The primary, as the view has it.
+    pub fn primary(&self) -> Option<ServerId> {
+        self.view.borrow().primary
     }
 
     /// This key, as equal sessions of the last time have it.
@@ -174,6 +182,8 @@ impl Worker {
             .enable_time()
             .build_local(LocalOptions::default())?;
         let stats = shared.stats[index].clone();
+        let digests_max = shared.config.load().proxy.digests_max;
+        let digests = DigestTable::new(digests_max, (Instant::now(), SystemTime::now()));
         let worker = Rc::new(Worker {
             index,
             shared,
@@ -181,6 +191,7 @@ impl Worker {
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
             busy_poll: Rc::default(),
             outgoing: RefCell::default(),
+            digests: RefCell::new(digests),
             draining: Cell::new(false),
             uptime_s: Cell::new(1),
             clusters: RefCell::default(),
@@ -206,7 +217,9 @@ impl Worker {
                 },
                 _ = tidy.tick() => {
                     self.uptime_s.set(self.shared.uptime_s());
-                    self.busy_poll.set(self.shared.config.load().proxy.busy_poll);
+                    let config = self.shared.config.load();
+                    self.busy_poll.set(config.proxy.busy_poll);
+                    self.change_digests(|digests| digests.set_max(config.proxy.digests_max));
                     if self.index == 0 {
                         self.shared.end_idle_sessions();
                     }
@@ -245,7 +258,23 @@ impl Worker {
                 }
             }
             Mail::Drain => self.draining.set(true),
+            Mail::Digests(ask) => {
+                let report = self.digests.borrow().report();
+                if ask.reset {
+                    self.change_digests(DigestTable::reset);
+                }
+                (ask.deliver)(report);
+            }
         }
+    }
+
+    /// Changes which digests have entries, and tells the counts.
+    pub fn change_digests(&self, change: impl FnOnce(&mut DigestTable)) {
+        let mut digests = self.digests.borrow_mut();
+        let (lost, entries) = (digests.lost(), digests.len());
+        change(&mut digests);
+        self.stats.digests.add(digests.len() as i64 - entries as i64);
+        self.stats.digests_lost.add(digests.lost().saturating_sub(lost));
     }
 
     fn known_cluster(&self, name: &str) -> Option<Rc<ClusterHere>> {

@@ -61,9 +61,10 @@ struct Classifier<'a> {
 }
 
 impl<'a> Classifier<'a> {
+    #[inline(always)]
     fn new(text: &'a [u8], dialect: &Dialect, functions: &'a dyn Functions) -> Self {
         Self {
-            cursor: Cursor::new(text, dialect),
+            cursor: Cursor::unread(text, dialect),
             functions,
             kind: None,
             access: Access::Read,
@@ -83,6 +84,7 @@ impl<'a> Classifier<'a> {
     }
 
     fn run(&mut self) {
+        self.cursor.read();
         loop {
             while self.cursor.accept_kind(TokenKind::Semicolon) {}
             if self.cursor.kind() == TokenKind::End {
@@ -103,19 +105,21 @@ impl<'a> Classifier<'a> {
         }
     }
 
-    fn finish(self) -> Statement {
+    #[inline(always)]
+    fn finish(&mut self) -> Statement {
         let found_rows = self.found_rows();
         Statement {
             kind: self.kind.unwrap_or(Kind::Empty),
             access: self.access,
             transaction: self.transaction,
-            effects: self.effects,
+            effects: std::mem::take(&mut self.effects),
             asks: self.asks,
-            hint: self.hint,
+            hint: self.hint.take(),
             parts: self.parts,
             insert_id_unsure: self.insert_id_unsure,
             uses_tables: self.uses_tables || self.kind.is_some_and(always_uses_tables),
             found_rows,
+            digest: self.cursor.digest_hash(),
         }
     }
 

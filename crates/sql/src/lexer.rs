@@ -146,6 +146,7 @@ fn is_digit(byte: u8) -> bool {
 
 impl<'a> Lexer<'a> {
     /// A lexer at the start of `text`.
+    #[inline]
     pub fn new(text: &'a [u8], dialect: &Dialect) -> Self {
         Self { text, position: 0, dialect: *dialect, in_executed_comment: false, after_dot: false, hint: None }
     }

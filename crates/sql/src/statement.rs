@@ -28,6 +28,8 @@ pub struct Statement {
     pub uses_tables: bool,
     /// What FOUND_ROWS() is behind it.
     pub found_rows: FoundRows,
+    /// The hash of the whole text's digest, as [`crate::digest_hash`] gives it; 0 is that of no text.
+    pub digest: u64,
 }
 
 /// What FOUND_ROWS() is behind a statement, as far as the text tells. Seen with MariaDB 10.11 and MySQL 9.7.

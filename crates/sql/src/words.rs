@@ -1,7 +1,10 @@
 //! Keywords and built-in functions, found by a hash table that is built at compile time.
 
 mod table;
+#[cfg(test)]
+mod tests;
 
+use crate::digest::word_hash;
 use crate::lexer::is_identifier;
 use crate::statement::{Dialect, Family};
 use bitflags::bitflags;
@@ -241,7 +244,10 @@ pub(crate) enum W {
 /// What is known of a word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
-    text: &'static str,
+    /// In lower case.
+    pub(crate) text: &'static str,
+    /// Of the text, for digests.
+    pub(crate) hash: u64,
     /// [`key`] of the text.
     key: Key,
     pub(crate) word: W,
@@ -251,8 +257,20 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    pub(crate) const NONE: Entry =
-        Entry { text: "", key: key(b""), word: W::None, flags: Flags::empty(), since_mariadb: 0, since_mysql: 0 };
+    pub(crate) const NONE: Entry = Entry {
+        text: "",
+        hash: 0,
+        key: key(b"", (0, 0)),
+        word: W::None,
+        flags: Flags::empty(),
+        since_mariadb: 0,
+        since_mysql: 0,
+    };
+
+    /// It stands for a value.
+    pub(crate) fn is_constant(&self) -> bool {
+        matches!(self.text, "null" | "true" | "false" | "default")
+    }
 
     /// Whether a server of this dialect has the word built in. Where it has not, a stored function may bear the name.
     pub(crate) fn is_built_in(&self, dialect: &Dialect) -> bool {
@@ -277,8 +295,9 @@ const fn entries() -> [Entry; WORDS.len()] {
     while index < WORDS.len() {
         let (text, word, flags, since_mariadb, since_mysql) = WORDS[index];
         assert!(text.len() <= LENGTH_MAX);
-        let (key, flags) = (key(text.as_bytes()), Flags::from_bits_truncate(flags));
-        entries[index] = Entry { text, key, word, flags, since_mariadb, since_mysql };
+        let (key, flags) = (key_of(text), Flags::from_bits_truncate(flags));
+        let hash = word_hash(text);
+        entries[index] = Entry { text, hash, key, word, flags, since_mariadb, since_mysql };
         index += 1;
     }
     entries
@@ -288,7 +307,7 @@ const fn slots() -> [u16; SLOTS] {
     let mut slots = [0u16; SLOTS];
     let mut index = 0;
     while index < WORDS.len() {
-        let mut slot = slot(key(WORDS[index].0.as_bytes()));
+        let mut slot = slot(key_of(WORDS[index].0));
         while slots[slot] != 0 {
             slot = (slot + 1) % SLOTS;
         }
@@ -309,12 +328,10 @@ struct Key {
 /// Bytes that a [`Key`] covers.
 const KEY_BYTES: usize = 16;
 
-/// Folds case by setting a bit. Among the bytes of bare words that makes only letters of either case equal: `_` becomes DEL,
-/// which no bare word holds.
+/// A word's first eight bytes and its last eight; of a shorter one, all that there is.
 #[inline]
-const fn key(word: &[u8]) -> Key {
-    const FOLD: u64 = 0x2020_2020_2020_2020;
-    let (first, last) = match (word.first_chunk::<8>(), word.last_chunk::<8>()) {
+pub(crate) const fn ends(word: &[u8]) -> (u64, u64) {
+    match (word.first_chunk::<8>(), word.last_chunk::<8>()) {
         (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
         _ => match (word.first_chunk::<4>(), word.last_chunk::<4>()) {
             (Some(first), Some(last)) => (u32::from_le_bytes(*first) as u64, u32::from_le_bytes(*last) as u64),
@@ -325,8 +342,19 @@ const fn key(word: &[u8]) -> Key {
                 [] => (0, 0),
             },
         },
-    };
+    }
+}
+
+/// Folds case by setting a bit. Among the bytes of bare words that makes only letters of either case equal: `_` becomes DEL,
+/// which no bare word holds.
+#[inline]
+const fn key(word: &[u8], (first, last): (u64, u64)) -> Key {
+    const FOLD: u64 = 0x2020_2020_2020_2020;
     Key { first: first | FOLD, last: last | FOLD, length: word.len() }
+}
+
+const fn key_of(text: &str) -> Key {
+    key(text.as_bytes(), ends(text.as_bytes()))
 }
 
 /// Where the search for a key begins.
@@ -337,8 +365,16 @@ const fn slot(key: Key) -> usize {
 }
 
 /// Finds a bare word, in any case; [`Entry::NONE`] when it is not known.
+#[inline(never)]
 pub(crate) fn find(word: &[u8]) -> &'static Entry {
-    let key = key(word);
+    let (first, last) = ends(word);
+    find_by_ends(word, first, last)
+}
+
+/// The same for a word whose [`ends`] are known.
+#[inline(always)]
+pub(crate) fn find_by_ends(word: &[u8], first: u64, last: u64) -> &'static Entry {
+    let key = key(word, (first, last));
     let mut slot = slot(key);
     while let Some(index) = TABLE[slot].checked_sub(1) {
         let entry = &ENTRIES[index as usize];
@@ -353,37 +389,4 @@ pub(crate) fn find(word: &[u8]) -> &'static Entry {
 /// Finds a name that stood in quotes and so may hold any byte.
 pub(crate) fn find_quoted(name: &[u8]) -> &'static Entry {
     if name.iter().all(|&byte| is_identifier(byte)) { find(name) } else { &Entry::NONE }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_word_is_found_in_any_case_and_nothing_like_it() {
-        for (text, word, ..) in WORDS {
-            assert!(text.bytes().all(is_identifier), "{text}");
-            let found = |name: &[u8]| (find(name).text, find(name).word);
-            assert_eq!(found(text.as_bytes()), (*text, *word));
-            assert_eq!(found(text.to_ascii_uppercase().as_bytes()), (*text, *word));
-            for at in 0..text.len() {
-                let mut changed = text.as_bytes().to_vec();
-                changed[at] = if changed[at] == b'9' { b'8' } else { b'9' };
-                assert_ne!(find(&changed).text, *text);
-                changed[at] = text.as_bytes()[at] & !0x20 & !0x40;
-                assert_eq!(find_quoted(&changed).word, W::None, "a control character instead of byte {at} of {text}");
-            }
-        }
-        assert_eq!((find(b"").word, find(b"selects").word, find(&[b'a'; 100]).word), (W::None, W::None, W::None));
-    }
-
-    #[test]
-    fn words_are_found_at_once_or_soon() {
-        let probes = |text: &str| {
-            let from = slot(key(text.as_bytes()));
-            (0..).find(|step| ENTRIES[TABLE[(from + step) % SLOTS] as usize - 1].text == text)
-        };
-        let most = WORDS.iter().filter_map(|(text, ..)| probes(text)).max();
-        assert!(most <= Some(8), "{most:?}");
-    }
 }

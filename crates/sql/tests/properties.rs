@@ -52,6 +52,7 @@ fn check(text: &[u8], dialect: &Dialect) {
     let normalised = digest(text, dialect);
     assert!(normalised.text.len() <= DIGEST_TEXT_MAX);
     assert_eq!(normalised.hash, digest_hash(text, dialect));
+    assert_eq!(normalised.hash, statement.digest, "classification finds the hash on its way");
     let known = [rewrite::Known::ConnectionId(u64::MAX), rewrite::Known::RowCount(-1), rewrite::Known::FoundRows(0)];
     let _ = rewrite::functions(text, dialect, &known);
     let mut end = 0;

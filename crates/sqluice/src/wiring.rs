@@ -44,7 +44,7 @@ impl Running {
             config.clusters.keys().map(|name| (name.clone(), Arc::new(Published::new(name)))).collect();
         let links = links(&config, &published)?;
         let proxy = Arc::new(Proxy::start(config.clone(), &published).await?);
-        match control::start(&config, &links, proxy.stats()) {
+        match control::start(&config, &links, proxy.stats(), proxy.digests()) {
             Ok(control) => Ok(Running { config, published, proxy, control }),
             Err(error) => {
                 end(&proxy).await;

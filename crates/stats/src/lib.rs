@@ -3,6 +3,7 @@
 //! Each worker owns one [`WorkerStats`], so that a count is a plain load and store in the worker's own cache line; a
 //! reader adds up what all workers wrote. Nothing here takes a lock after a server's statistics were first asked for.
 
+pub mod digests;
 mod histogram;
 mod number;
 
@@ -83,6 +84,10 @@ pub struct WorkerStats {
     pub moved: Counter,
     /// Errors that Sqluice itself sent to clients.
     pub own_errors: Counter,
+    /// Entries of the table of digests.
+    pub digests: Gauge,
+    /// Statements counted without an entry of their own.
+    pub digests_lost: Counter,
     servers: Mutex<Vec<ServerEntry>>,
 }
 
@@ -123,6 +128,8 @@ impl WorkerStats {
             reprepares: Counter::default(),
             moved: Counter::default(),
             own_errors: Counter::default(),
+            digests: Gauge::default(),
+            digests_lost: Counter::default(),
             servers: Mutex::new(Vec::new()),
         }
     }

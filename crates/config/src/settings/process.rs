@@ -8,7 +8,7 @@ pub static PROXY: Section = Section {
     key: "proxy",
     named: false,
     doc: "The process itself.",
-    settings: &[&WORKERS, &BUSY_POLL, &DRAIN, &ZONE],
+    settings: &[&WORKERS, &BUSY_POLL, &DIGESTS_MAX, &DRAIN, &ZONE],
     sections: &[],
 };
 
@@ -30,6 +30,15 @@ pub static BUSY_POLL: Setting = limit(
     "How many microseconds a worker looks for the next event before it goes to sleep, which takes less time than being \
      woken; 50 is a good first try. It takes the time of a core while statements run; leave it off where a \
      database runs on the same machine.",
+);
+/// `digests_max`
+pub static DIGESTS_MAX: Setting = limit(
+    "digests_max",
+    1_000,
+    100_000,
+    "off",
+    "How many forms of statements each worker counts apart, for each user and schema; the rest is counted together. \
+     An entry takes up to 2 KiB for the text and about 300 bytes more.",
 );
 /// `drain_ms`
 pub static DRAIN: Setting = millis(
@@ -81,8 +90,9 @@ pub static LEVEL: Setting = live(
 pub static ADMIN: Section = Section {
     key: "admin",
     named: false,
-    doc: "The admin listener: Prometheus metrics at /metrics, health at /healthz and /readyz. Without it nothing listens.",
-    settings: &[&ADDRESS],
+    doc: "The admin listener: Prometheus metrics at /metrics, health at /healthz and /readyz, and the API at /api/v1, which is \
+          closed until a key is given: by one of `key`, `key_file` and `key_env`. Without `address` nothing listens.",
+    settings: &[&ADDRESS, &KEY, &KEY_FILE, &KEY_ENV],
     sections: &[],
 };
 
@@ -94,3 +104,20 @@ pub static ADDRESS: Setting = live(
 )
 .restart()
 .example("\"127.0.0.1:9104\"");
+/// `key`
+pub static KEY: Setting = live(
+    "key",
+    Kind::Secret,
+    "What requests to the API must show, as `Authorization: Bearer KEY`. A file or the environment keeps it out of this file.",
+)
+.example("\"…\"");
+/// `key_file`
+pub static KEY_FILE: Setting = live(
+    "key_file",
+    Kind::Path,
+    "A file whose content is the key; one line end after it is ignored. Nobody else should be able to read it.",
+)
+.example("\"/etc/sqluice/admin.key\"");
+/// `key_env`
+pub static KEY_ENV: Setting =
+    live("key_env", Kind::Variable, "An environment variable whose value is the key.").example("\"SQLUICE_ADMIN_KEY\"");

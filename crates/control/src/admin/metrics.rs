@@ -108,6 +108,8 @@ fn sessions(page: &mut Page, workers: &[Arc<WorkerStats>]) {
     counter(page, REPREPARES, |worker| &worker.reprepares);
     counter(page, MOVED, |worker| &worker.moved);
     counter(page, OWN_ERRORS, |worker| &worker.own_errors);
+    gauge(page, DIGESTS, |worker| &worker.digests);
+    counter(page, DIGESTS_LOST, |worker| &worker.digests_lost);
 }
 
 fn by_reason<T: Default + 'static>(

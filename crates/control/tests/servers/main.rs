@@ -3,6 +3,7 @@
 
 mod watch;
 
+use stats::digests::NoDigests;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -234,7 +235,9 @@ fn an_admin_address_that_is_taken_is_told_with_its_key() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let text = format!("[admin]\naddress = \"{address}\"\n{}", watch::MINIMAL);
-    let error = control::start(&watch::parse(&text), &control::Clusters::new(), Arc::new([])).err().unwrap();
+    let error = control::start(&watch::parse(&text), &control::Clusters::new(), Arc::new([]), Arc::new(NoDigests))
+        .err()
+        .unwrap();
     let words = error.to_string();
     assert!(words.contains("admin.address") && words.contains(&address.to_string()), "{words}");
 }

@@ -1,5 +1,6 @@
 //! A control plane over a lab cluster, and waiting for what it publishes.
 
+use stats::digests::NoDigests;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -53,7 +54,7 @@ impl<'a> Watch<'a> {
         let clusters: Clusters = [("main".into(), link.clone())].into();
         let all: Vec<usize> = (0..lab.servers().len()).collect();
         let config = config(lab, &all, lab::MONITOR_PASSWORD, more);
-        let control = control::start(&config, &clusters, Arc::new([])).unwrap();
+        let control = control::start(&config, &clusters, Arc::new([]), Arc::new(NoDigests)).unwrap();
         Watch { lab, control, link, clusters, published }
     }
 

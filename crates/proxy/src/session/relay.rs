@@ -72,6 +72,10 @@ pub struct Outcome {
     pub affected_rows: u64,
     /// The last AUTO_INCREMENT value made, or 0.
     pub insert_id: u64,
+    /// Rows of all results.
+    pub rows_sent: u64,
+    /// Rows changed, of all replies.
+    pub rows_affected: u64,
     /// Warnings.
     pub warnings: u16,
     /// A result before the last one had warnings.
@@ -364,6 +368,9 @@ impl Relay<'_> {
                 let is_rows_end = matches!(packet.event, Event::RowsEnd(_));
                 self.learn(&ok)?;
                 self.outcome.rows = is_rows_end.then_some(rows);
+                if is_rows_end {
+                    self.outcome.rows_sent += rows;
+                }
                 if !ok.session_state.is_empty() || self.warnings.is_some_and(|warnings| warnings != ok.warnings) {
                     self.put_run(run, bytes);
                     let header = if is_rows_end { reply::EOF } else { reply::OK };
@@ -383,6 +390,7 @@ impl Relay<'_> {
                 self.outcome.warned_before |= self.outcome.warnings > 0;
                 self.outcome.warnings = eof.warnings;
                 self.outcome.rows = Some(rows);
+                self.outcome.rows_sent += rows;
             }
             Event::Error(error) => {
                 let message = String::from_utf8_lossy(error.message).into_owned();
@@ -420,6 +428,7 @@ impl Relay<'_> {
         self.outcome.status = Some(ok.status);
         self.outcome.ended_by_eof = false;
         self.outcome.affected_rows = ok.affected_rows;
+        self.outcome.rows_affected = self.outcome.rows_affected.saturating_add(ok.affected_rows);
         self.outcome.warned_before |= self.outcome.warnings > 0;
         self.outcome.warnings = ok.warnings;
         if ok.insert_id != 0 {

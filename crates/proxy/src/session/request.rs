@@ -129,6 +129,7 @@ fn plain(kind: Kind, access: Access) -> Rc<Statement> {
         insert_id_unsure: false,
         uses_tables: false,
         found_rows: FoundRows::Left,
+        digest: 0,
     };
     Rc::new(statement)
 }

@@ -97,11 +97,11 @@ impl Classifier<'_> {
     pub(super) fn note_tables(&mut self, kind: Kind) {
         let mut ahead = self.cursor;
         while ahead.at_any(&[W::LowPriority, W::Ignore]) || ahead.bytes().eq_ignore_ascii_case(b"quick") {
-            ahead.bump();
+            ahead.step();
         }
         let from = ahead.accept(W::From);
         while ahead.at_name() {
-            ahead.bump();
+            ahead.step();
             if !ahead.accept_kind(TokenKind::Dot) {
                 break;
             }
@@ -110,7 +110,7 @@ impl Classifier<'_> {
             Kind::Update => {
                 ahead.accept(W::As);
                 if ahead.at_name() && !ahead.at(W::Set) {
-                    ahead.bump();
+                    ahead.step();
                 }
                 ahead.at(W::Set)
             }

@@ -37,7 +37,7 @@ impl Classifier<'_> {
         let mut value = Vec::new();
         while after.kind() == TokenKind::String {
             value.extend(text::string(after.token, after.text(), after.dialect()));
-            after.bump();
+            after.step();
         }
         let whole = self.cursor.kind() == TokenKind::String && (after.at_end() || after.at(W::Using));
         whole.then_some(value)

@@ -165,7 +165,7 @@ impl Classifier<'_> {
             if !plain {
                 return false;
             }
-            ahead.bump();
+            ahead.step();
         }
     }
 

@@ -206,9 +206,8 @@ impl Classifier<'_> {
     /// MySQL 8.3 and later: EXPLAIN FORMAT=JSON INTO @variable.
     fn explain_into(&mut self) {
         self.primary(Why::Into);
-        let ahead = self.cursor.ahead();
-        if ahead.kind() == TokenKind::UserVariable {
-            self.cursor = ahead;
+        if self.cursor.ahead().kind() == TokenKind::UserVariable {
+            self.cursor.bump();
             let name = self.user_variable();
             self.assigned(name, Value::Unknown);
         }

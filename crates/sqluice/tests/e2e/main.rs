@@ -9,6 +9,7 @@ mod binlog;
 mod compression;
 mod consistency;
 mod defaults;
+mod digests;
 mod drain;
 mod dribble;
 mod drivers;

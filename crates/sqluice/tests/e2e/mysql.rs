@@ -3,7 +3,7 @@
 use lab::Family;
 
 use crate::support::has_mysql;
-use crate::{defaults, failures, login, multiplexing, statements, sysbench};
+use crate::{defaults, digests, failures, login, multiplexing, statements, sysbench};
 
 #[tokio::test]
 async fn sysbench_read_write() {
@@ -65,5 +65,12 @@ async fn big_packets() {
 async fn sessions_begin_with_the_primary_s_defaults_and_keep_them() {
     if has_mysql() {
         defaults::check_defaults(Family::MySql).await;
+    }
+}
+
+#[tokio::test]
+async fn statements_are_counted_without_their_literals() {
+    if has_mysql() {
+        digests::check(Family::MySql).await;
     }
 }

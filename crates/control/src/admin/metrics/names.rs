@@ -119,6 +119,14 @@ pub(super) const MOVED: Metric = metric(
 );
 pub(super) const OWN_ERRORS: Metric =
     metric("sqluice_own_errors_total", Kind::Counter, &[], "Errors that Sqluice itself sent to clients.");
+pub(super) const DIGESTS: Metric =
+    metric("sqluice_digests", Kind::Gauge, &[], "Entries of the workers' tables of digests.");
+pub(super) const DIGESTS_LOST: Metric = metric(
+    "sqluice_digests_lost_total",
+    Kind::Counter,
+    &[],
+    "Statements whose digest has no entry, or whose entry was given to another one.",
+);
 pub(super) const READS: Metric = metric(
     "sqluice_server_reads_total",
     Kind::Counter,
@@ -290,6 +298,8 @@ pub const METRICS: &[Metric] = &[
     REPREPARES,
     MOVED,
     OWN_ERRORS,
+    DIGESTS,
+    DIGESTS_LOST,
     READS,
     WRITES,
     ERRORS,

@@ -108,7 +108,7 @@ fn shared() -> Shared {
         stats.idle.add(2);
         [90, 900, 9_000, 90_000_000].into_iter().for_each(|us| stats.latency_us.record(us));
     }
-    let shared = Shared::new(workers);
+    let shared = Shared::new(workers, Arc::new(stats::digests::NoDigests));
     let link = ClusterLink { published: Arc::new(Published::new("main")), tls: ClientTls::disabled() };
     let status = shared.add_cluster(&"main".into(), &link);
     let servers = [server(0, "db1", Role::Primary, Health::Up), server(1, "db2", Role::Replica, Health::Down)];
@@ -233,5 +233,8 @@ fn readiness_says_why_not() {
     shared.draining.store(true, Ordering::Relaxed);
     let answer = readiness(&shared);
     assert!(!answer.ready && answer.words.contains("draining"), "{answer:?}");
-    assert!(!readiness(&Shared::new([worker()].into())).ready, "nothing is watched");
+    assert!(
+        !readiness(&Shared::new([worker()].into(), Arc::new(stats::digests::NoDigests))).ready,
+        "nothing is watched"
+    );
 }

@@ -94,6 +94,7 @@ pub(super) fn identify(
     let consistency = own.and_then(|own| own.consistency).unwrap_or(settings.consistency);
     Ok(Identity {
         user: proven.user.clone(),
+        user_hash: crate::state::user_hash(&proven.user),
         key: cluster.same_key(key),
         attributes: None,
         collation,

@@ -19,6 +19,7 @@ use super::{Metrics, Ran, SOON, run, signal, until};
 /// The sections of a configuration file: what a test adds to each.
 pub struct Setup {
     pub proxy: String,
+    pub admin: String,
     pub cluster: String,
     pub monitor: String,
     pub interval_ms: u32,
@@ -39,6 +40,7 @@ impl Setup {
             |(index, address): (usize, &String)| format!("servers.db{} = {{ address = \"{address}\" }}", index + 1);
         Setup {
             proxy: "workers = 2\ndrain_ms = 200".into(),
+            admin: String::new(),
             cluster: "slow_start_s = 0".into(),
             monitor: format!("user = \"{}\"\npassword = \"{}\"", lab::MONITOR_USER, lab::MONITOR_PASSWORD),
             interval_ms: 100,
@@ -53,11 +55,13 @@ impl Setup {
     }
 
     fn text(&self) -> String {
-        let Setup { proxy, cluster, monitor, interval_ms, pool, server_tls, listener, listener_tls, more, .. } = self;
+        let Setup {
+            proxy, admin, cluster, monitor, interval_ms, pool, server_tls, listener, listener_tls, more, ..
+        } = self;
         let address = &self.listener_address;
         let servers = self.servers.join("\n");
         format!(
-            "[proxy]\n{proxy}\n[admin]\naddress = \"127.0.0.1:0\"\n\
+            "[proxy]\n{proxy}\n[admin]\naddress = \"127.0.0.1:0\"\n{admin}\n\
              [cluster.main]\nkind = \"replication\"\n{cluster}\n{servers}\n\
              [cluster.main.monitor]\ninterval_ms = {interval_ms}\n{monitor}\n\
              [cluster.main.pool]\n{pool}\n[cluster.main.tls]\n{server_tls}\n\

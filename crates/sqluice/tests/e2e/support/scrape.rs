@@ -5,8 +5,14 @@ use tokio::net::TcpStream;
 
 /// GETs a page: its status and body.
 pub async fn http(address: &str, path: &str) -> (u16, String) {
+    http_with(address, "GET", path, None).await
+}
+
+/// Asks for a page, showing a key or not: its status and body.
+pub async fn http_with(address: &str, method: &str, path: &str, key: Option<&str>) -> (u16, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+    let key = key.map_or_else(String::new, |key| format!("Authorization: Bearer {key}\r\n"));
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n{key}\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();

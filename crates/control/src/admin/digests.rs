@@ -1,0 +1,138 @@
+//! `/api/v1/digests`: what statements of one form cost.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::extract::{RawQuery, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value, json};
+use stats::digests::{DigestFigures, DigestReport, DigestRow, Order, merge};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+
+use crate::status::Shared;
+
+/// Longest wait for the workers, which answer between two statements.
+const ANSWER_WAIT: Duration = Duration::from_secs(5);
+/// Entries that are told without `limit`.
+const LIMIT_DEFAULT: usize = 100;
+
+/// GET: the sum of all workers.
+pub(super) async fn list(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery) -> Response {
+    let (order, limit) = match wishes(query.as_deref().unwrap_or_default()) {
+        Ok(wishes) => wishes,
+        Err(words) => return (StatusCode::BAD_REQUEST, words).into_response(),
+    };
+    let answers = ask(&shared, false).await;
+    let answered = answers.len();
+    json_page(&page(&merge(answers, order), limit, answered, shared.workers.len()))
+}
+
+/// DELETE: all workers begin anew.
+pub(super) async fn reset(State(shared): State<Arc<Shared>>) -> Response {
+    let answers = ask(&shared, true).await;
+    let entries = answers.iter().map(|report| report.rows.len()).sum::<usize>();
+    json_page(&json!({
+        "forgotten": entries,
+        "workers": shared.workers.len(),
+        "workers_answered": answers.len(),
+    }))
+}
+
+fn json_page(value: &Value) -> Response {
+    ([(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")], format!("{value}\n"))
+        .into_response()
+}
+
+/// `order` and `limit` of a request.
+fn wishes(query: &str) -> Result<(Order, usize), String> {
+    let (mut order, mut limit) = (Order::default(), LIMIT_DEFAULT);
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=').unwrap_or((pair, "")) {
+            ("order", word) => {
+                let words = Order::WORDS.map(|(word, _)| word).join(", ");
+                order = Order::from_word(word).ok_or_else(|| format!("order is one of {words}\n"))?;
+            }
+            ("limit", number) => limit = number.parse().map_err(|_| "limit is a whole number\n".to_owned())?,
+            _ => return Err("there are order and limit only\n".to_owned()),
+        }
+    }
+    Ok((order, limit))
+}
+
+/// What each worker says in time.
+async fn ask(shared: &Shared, reset: bool) -> Vec<DigestReport> {
+    let (sender, mut answers) = mpsc::unbounded_channel();
+    shared.digests.ask(reset, &mut || {
+        let sender = sender.clone();
+        Box::new(move |report| {
+            // Who asked may have gone.
+            let _ = sender.send(report);
+        })
+    });
+    drop(sender);
+    let deadline = Instant::now() + ANSWER_WAIT;
+    let mut reports = Vec::new();
+    while let Ok(Some(report)) = timeout_at(deadline, answers.recv()).await {
+        reports.push(report);
+    }
+    reports
+}
+
+fn page(report: &DigestReport, limit: usize, answered: usize, workers: usize) -> Value {
+    json!({
+        "digests": report.rows.iter().take(limit).map(row).collect::<Vec<_>>(),
+        "others": Value::Object(figures(&report.others)),
+        "entries": report.rows.len(),
+        "workers": workers,
+        "workers_answered": answered,
+    })
+}
+
+fn row(row: &DigestRow) -> Value {
+    let mut fields = Map::new();
+    fields.insert("hash".into(), format!("{:016x}", row.name.hash).into());
+    fields.insert("text".into(), (&*row.name.text).into());
+    fields.insert("user".into(), (&*row.name.user).into());
+    fields.insert("schema".into(), (&*row.name.schema).into());
+    fields.append(&mut figures(&row.figures));
+    fields.insert("first_seen_ms".into(), unix_ms(row.first_seen).into());
+    fields.insert("last_seen_ms".into(), unix_ms(row.last_seen).into());
+    Value::Object(fields)
+}
+
+fn figures(of: &DigestFigures) -> Map<String, Value> {
+    let DigestFigures { statements, errors, rows_sent, rows_affected, on_primary, on_replicas, .. } = *of;
+    let fields = [
+        ("statements", statements),
+        ("errors", errors),
+        ("rows_sent", rows_sent),
+        ("rows_affected", rows_affected),
+        ("on_primary", on_primary),
+        ("on_replicas", on_replicas),
+        ("time_us", of.time_us),
+        ("time_us_min", of.time_us_min.unwrap_or(0)),
+        ("time_us_max", of.time_us_max),
+    ];
+    fields.into_iter().map(|(name, number)| (name.to_owned(), number.into())).collect()
+}
+
+/// Milliseconds since 1970.
+fn unix_ms(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wishes_are_read_or_refused() {
+        assert_eq!(wishes(""), Ok((Order::Time, 100)));
+        assert_eq!(wishes("limit=7&order=rows"), Ok((Order::Rows, 7)));
+        for wrong in ["order=size", "limit=-1", "limit=", "limit=1e3", "sort=rows", "order"] {
+            assert!(wishes(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What a statement leaves in the figures: its server's, and its digest's.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use stats::digests::{DigestName, Ran, RanBy};
+use wire::command::{Command, query_text_at};
+
+use super::client::Request;
+use super::relay::Outcome;
+use super::request::{Body, Work};
+use super::{Held, Session};
+
+impl Session {
+    /// Gives when the reply was over.
+    pub(super) fn count(
+        &self,
+        held: &Held,
+        work: &Work,
+        request: &Request,
+        outcome: &Outcome,
+        started: Instant,
+    ) -> Instant {
+        let (server, stats, now) = (held.lease.server(), held.lease.stats(), Instant::now());
+        self.cluster.loads.end(server);
+        if let Some(first_byte) = outcome.first_byte {
+            self.cluster.loads.first_byte(server, first_byte.saturating_duration_since(started), now);
+        }
+        match work.statement.access {
+            access if access.only_reads() => stats.reads.add_one(),
+            // SET and USE neither read nor write.
+            sql::Access::Primary(sql::Why::SessionChange) => {}
+            _ => stats.writes.add_one(),
+        }
+        if outcome.error.is_some() {
+            stats.errors.add_one();
+        }
+        let latency = now.saturating_duration_since(started).as_micros();
+        let time_us = u64::try_from(latency).unwrap_or(u64::MAX);
+        stats.latency_us.record(time_us);
+        let ran = Ran {
+            failed: outcome.error.is_some(),
+            rows_sent: outcome.rows_sent,
+            rows_affected: outcome.rows_affected,
+            by: if self.cluster.primary() == Some(server) { RanBy::Primary } else { RanBy::Replica },
+            time_us,
+            at: now,
+        };
+        self.count_digest(work, request, &ran);
+        now
+    }
+
+    /// The client has got an error of Sqluice's own instead of a reply, or no reply at all.
+    pub(super) fn count_refused(&self, work: &Work, request: &Request, at: Instant) {
+        let ran = Ran { failed: true, rows_sent: 0, rows_affected: 0, by: RanBy::Nobody, time_us: 0, at };
+        self.count_digest(work, request, &ran);
+    }
+
+    fn count_digest(&self, work: &Work, request: &Request, ran: &Ran) {
+        let digest = work.statement.digest;
+        if digest == 0 || !work.runs_text() {
+            return;
+        }
+        // All three are spread over all bits.
+        let key = digest ^ self.facts().schema_hash.rotate_left(21) ^ self.identity.user_hash.rotate_left(42);
+        if !self.worker.digests.borrow_mut().count(key, ran) {
+            self.worker.change_digests(|digests| digests.admit(key, ran, || self.digest_name(work, request)));
+        }
+    }
+
+    /// The text of a statement without its literals, and whose it is.
+    #[cold]
+    fn digest_name(&self, work: &Work, request: &Request) -> DigestName {
+        let text = match &work.body {
+            Body::Execute(id) => self.statements.find(*id).map(|known| {
+                // As it was read when it was prepared: a literal of then may be an identifier now.
+                let now = self.facts().dialect;
+                let dialect = known.state.facts(&self.seen, now.family, now.version).dialect;
+                sql::digest(&known.key.text, &dialect)
+            }),
+            _ if work.command == Command::Query => {
+                let arguments = request.payload().get(1..).unwrap_or_default();
+                let at = query_text_at(arguments, self.client.capabilities).unwrap_or(arguments.len());
+                Some(sql::digest(&arguments[at..], &self.facts().dialect))
+            }
+            _ => None,
+        };
+        DigestName {
+            hash: work.statement.digest,
+            text: text.map_or_else(Arc::default, |digest| digest.text.into()),
+            user: self.identity.user.clone(),
+            schema: self.state.schema().unwrap_or_default().into(),
+        }
+    }
+}

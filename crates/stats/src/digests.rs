@@ -1,0 +1,140 @@
+//! What statements of one form cost: a table of bounded size for each worker, and the sum of all workers' tables.
+//!
+//! A worker writes to its own [`DigestTable`] and nobody else does: there is no lock and no atomic. Readers ask the worker
+//! for a [`DigestReport`] ([`DigestSource`]) and [`merge`] them.
+//!
+//! The table keeps what takes the most time, in the manner of the space-saving algorithm: when it is full, what weighs
+//! least makes room, and who takes its place begins with its weight, so that what was heavy once and is idle now sinks.
+//! So that a flood of forms that never come again makes no work, a form is taken in at its second statement, or when its
+//! first one alone weighs more than what it replaces. All that has no entry is counted together as "others".
+
+mod merge;
+mod table;
+
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+pub use merge::{Order, merge};
+pub use table::DigestTable;
+
+/// What is counted of the statements of one form.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DigestFigures {
+    /// Statements run.
+    pub statements: u64,
+    /// Those that ended in an error.
+    pub errors: u64,
+    /// Rows sent to clients.
+    pub rows_sent: u64,
+    /// Rows that servers said were changed.
+    pub rows_affected: u64,
+    /// Statements that the primary ran, as far as a server ran them.
+    pub on_primary: u64,
+    /// Statements that other servers ran.
+    pub on_replicas: u64,
+    /// Microseconds from sent to answered, of all statements.
+    pub time_us: u64,
+    /// The least of one statement; `None` before the first.
+    pub time_us_min: Option<u64>,
+    /// The most of one statement.
+    pub time_us_max: u64,
+}
+
+impl DigestFigures {
+    /// Adds other statements.
+    pub fn add(&mut self, other: &DigestFigures) {
+        self.statements += other.statements;
+        self.errors += other.errors;
+        self.rows_sent = self.rows_sent.saturating_add(other.rows_sent);
+        self.rows_affected = self.rows_affected.saturating_add(other.rows_affected);
+        self.on_primary += other.on_primary;
+        self.on_replicas += other.on_replicas;
+        self.time_us = self.time_us.saturating_add(other.time_us);
+        self.time_us_min = match (self.time_us_min, other.time_us_min) {
+            (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
+            (mine, theirs) => mine.or(theirs),
+        };
+        self.time_us_max = self.time_us_max.max(other.time_us_max);
+    }
+}
+
+/// One statement that was run.
+#[derive(Clone, Copy, Debug)]
+pub struct Ran {
+    /// It ended in an error.
+    pub failed: bool,
+    /// Rows sent to the client.
+    pub rows_sent: u64,
+    /// Rows that the server said were changed.
+    pub rows_affected: u64,
+    /// Who ran it.
+    pub by: RanBy,
+    /// Microseconds from sent to answered.
+    pub time_us: u64,
+    /// When it was answered.
+    pub at: Instant,
+}
+
+/// Who ran a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RanBy {
+    /// The primary.
+    Primary,
+    /// Another server.
+    Replica,
+    /// None to its end, as far as is known: it has no time.
+    Nobody,
+}
+
+/// What tells a digest: its text, and who ran it where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DigestName {
+    /// The hash of the digest: equal for every user and schema.
+    pub hash: u64,
+    /// The statement without its literals, perhaps cut.
+    pub text: Arc<str>,
+    /// The user.
+    pub user: Arc<str>,
+    /// The session's schema; empty is none.
+    pub schema: Arc<str>,
+}
+
+/// One entry of a table, as it was when it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DigestRow {
+    /// What it is.
+    pub name: DigestName,
+    /// What was counted.
+    pub figures: DigestFigures,
+    /// When the first statement was answered that counts here.
+    pub first_seen: SystemTime,
+    /// When the last one was.
+    pub last_seen: SystemTime,
+}
+
+/// A table, or the sum of several.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DigestReport {
+    /// The entries, in no order until they are sorted.
+    pub rows: Vec<DigestRow>,
+    /// All that has no entry.
+    pub others: DigestFigures,
+}
+
+/// Takes the report of one worker.
+pub type Deliver = Box<dyn FnOnce(DigestReport) + Send>;
+
+/// Whoever can be asked for digests.
+pub trait DigestSource: Send + Sync {
+    /// Asks every worker for its table, which is emptied then if `reset` says so; `deliver` makes for each what takes its
+    /// report. A worker that has ended drops it.
+    fn ask(&self, reset: bool, deliver: &mut dyn FnMut() -> Deliver);
+}
+
+/// Has none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoDigests;
+
+impl DigestSource for NoDigests {
+    fn ask(&self, _: bool, _: &mut dyn FnMut() -> Deliver) {}
+}

@@ -1,0 +1,71 @@
+//! The sum of several tables.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{DigestReport, DigestRow};
+
+/// What digests are sorted by, most first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// The time of all statements.
+    #[default]
+    Time,
+    /// How many statements.
+    Statements,
+    /// Rows sent to clients.
+    Rows,
+    /// Statements that ended in an error.
+    Errors,
+}
+
+impl Order {
+    /// Each order with its word.
+    pub const WORDS: [(&'static str, Order); 4] =
+        [("time", Order::Time), ("statements", Order::Statements), ("rows", Order::Rows), ("errors", Order::Errors)];
+
+    /// The order of this word.
+    pub fn from_word(word: &str) -> Option<Order> {
+        Order::WORDS.iter().find(|(known, _)| *known == word).map(|(_, order)| *order)
+    }
+
+    fn of(self, row: &DigestRow) -> u64 {
+        match self {
+            Order::Time => row.figures.time_us,
+            Order::Statements => row.figures.statements,
+            Order::Rows => row.figures.rows_sent,
+            Order::Errors => row.figures.errors,
+        }
+    }
+}
+
+/// Adds up the tables of all workers, sorted.
+pub fn merge(reports: impl IntoIterator<Item = DigestReport>, order: Order) -> DigestReport {
+    let mut sum = DigestReport::default();
+    let mut places: HashMap<(u64, Arc<str>, Arc<str>), usize> = HashMap::new();
+    for report in reports {
+        sum.others.add(&report.others);
+        for row in report.rows {
+            let key = (row.name.hash, row.name.user.clone(), row.name.schema.clone());
+            let place = *places.entry(key).or_insert(sum.rows.len());
+            match sum.rows.get_mut(place) {
+                Some(known) => {
+                    known.figures.add(&row.figures);
+                    known.first_seen = known.first_seen.min(row.first_seen);
+                    known.last_seen = known.last_seen.max(row.last_seen);
+                }
+                None => sum.rows.push(row),
+            }
+        }
+    }
+    // Among equals the order is always the same.
+    sum.rows.sort_by(|one, other| {
+        let key = |row: &DigestRow| (Reverse(order.of(row)), Reverse(row.figures.time_us));
+        key(one).cmp(&key(other)).then_with(|| {
+            let name = |row: &DigestRow| (row.name.text.clone(), row.name.user.clone(), row.name.schema.clone());
+            name(one).cmp(&name(other))
+        })
+    });
+    sum
+}

@@ -1,0 +1,233 @@
+//! One worker's table.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::time::{Instant, SystemTime};
+
+use super::{DigestFigures, DigestName, DigestReport, DigestRow, Ran, RanBy};
+
+/// Of this many entries, the lightest is looked for as one of many: finding them takes a walk through the whole table.
+const VICTIMS_SHARE: usize = 16;
+/// Forms that had one statement are remembered for each entry.
+const SEEN_SHARE: usize = 4;
+
+/// A bounded table of digests, by a key that stands for digest, user and schema.
+#[derive(Debug)]
+pub struct DigestTable {
+    index: HashMap<u64, u32, BuildHasherDefault<AsItIs>>,
+    entries: Vec<Entry>,
+    entries_max: usize,
+    others: DigestFigures,
+    /// Keys that had a statement while there was no room, each at its place; 0 is none.
+    seen: Box<[u64]>,
+    /// Entries that may make room, the lightest last, and what the heaviest of them weighed.
+    victims: Vec<u32>,
+    victim_weight_max: u64,
+    /// An instant and what the calendar said then.
+    began: (Instant, SystemTime),
+}
+
+#[derive(Debug)]
+struct Entry {
+    key: u64,
+    /// Microseconds, and the weight of what it replaced.
+    weight: u64,
+    figures: DigestFigures,
+    first: Instant,
+    last: Instant,
+    name: DigestName,
+}
+
+/// Keys are hashes already.
+#[derive(Debug, Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+}
+
+/// What a statement weighs: one that takes no time weighs something, too.
+fn weight(ran: &Ran) -> u64 {
+    ran.time_us + 1
+}
+
+impl DigestFigures {
+    #[inline]
+    fn count(&mut self, ran: &Ran) {
+        self.statements += 1;
+        self.errors += u64::from(ran.failed);
+        self.rows_sent = self.rows_sent.saturating_add(ran.rows_sent);
+        self.rows_affected = self.rows_affected.saturating_add(ran.rows_affected);
+        match ran.by {
+            RanBy::Primary => self.on_primary += 1,
+            RanBy::Replica => self.on_replicas += 1,
+            RanBy::Nobody => return,
+        }
+        self.time_us += ran.time_us;
+        self.time_us_min = Some(self.time_us_min.map_or(ran.time_us, |least| least.min(ran.time_us)));
+        self.time_us_max = self.time_us_max.max(ran.time_us);
+    }
+}
+
+impl DigestTable {
+    /// An empty table that holds at most so many entries; none at all switches it off. `now` is one moment, told by both
+    /// clocks.
+    pub fn new(entries_max: usize, now: (Instant, SystemTime)) -> DigestTable {
+        let mut table = DigestTable {
+            index: HashMap::default(),
+            entries: Vec::new(),
+            entries_max: 0,
+            others: DigestFigures::default(),
+            seen: Box::default(),
+            victims: Vec::new(),
+            victim_weight_max: 0,
+            began: now,
+        };
+        table.set_max(entries_max);
+        table
+    }
+
+    /// Changes the bound. Entries beyond it, the lightest ones, join the others; a table that is off forgets all.
+    pub fn set_max(&mut self, entries_max: usize) {
+        if entries_max == self.entries_max {
+            return;
+        }
+        self.entries_max = entries_max;
+        if entries_max == 0 {
+            self.reset();
+            (self.index, self.entries, self.seen, self.victims) = Default::default();
+            return;
+        }
+        self.seen = vec![0; (entries_max * SEEN_SHARE).next_power_of_two()].into();
+        self.victims = Vec::new();
+        if self.entries.len() > entries_max {
+            self.entries.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.weight));
+            for entry in self.entries.drain(entries_max..) {
+                self.others.add(&entry.figures);
+            }
+            self.index = self.entries.iter().zip(0..).map(|(entry, slot)| (entry.key, slot)).collect();
+        }
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// There are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Statements without an entry.
+    pub fn lost(&self) -> u64 {
+        self.others.statements
+    }
+
+    /// Counts a statement. Gives whether it has an entry: if not, [`DigestTable::admit`] decides.
+    #[inline]
+    pub fn count(&mut self, key: u64, ran: &Ran) -> bool {
+        if self.entries_max == 0 {
+            return true;
+        }
+        let Some(entry) = self.index.get(&key).and_then(|slot| self.entries.get_mut(*slot as usize)) else {
+            return false;
+        };
+        entry.weight += weight(ran);
+        entry.figures.count(ran);
+        entry.last = ran.at;
+        true
+    }
+
+    /// Counts a statement that has no entry: as the first one of a new entry, if there is room or somebody makes some, or
+    /// among the others. Only then `name` is asked.
+    #[cold]
+    pub fn admit(&mut self, key: u64, ran: &Ran, name: impl FnOnce() -> DigestName) {
+        if self.entries_max == 0 {
+            return;
+        }
+        let entry = |weight: u64| {
+            let mut figures = DigestFigures::default();
+            figures.count(ran);
+            Entry { key, weight, figures, first: ran.at, last: ran.at, name: name() }
+        };
+        if self.entries.len() < self.entries_max {
+            let slot = self.entries.len() as u32;
+            self.entries.push(entry(weight(ran)));
+            self.index.insert(key, slot);
+            return;
+        }
+        let slot = self.victim();
+        let victim = &mut self.entries[slot];
+        let place = key as usize & (self.seen.len() - 1);
+        let was_seen = std::mem::replace(&mut self.seen[place], key) == key;
+        if !was_seen && weight(ran) <= victim.weight {
+            self.others.count(ran);
+            return;
+        }
+        let weight = weight(ran).saturating_add(victim.weight);
+        let gone = std::mem::replace(victim, entry(weight));
+        self.victims.pop();
+        self.others.add(&gone.figures);
+        self.index.remove(&gone.key);
+        self.index.insert(key, slot as u32);
+    }
+
+    /// One of the lightest entries. Of those found on the last walk, some may have become heavy.
+    fn victim(&mut self) -> usize {
+        loop {
+            while let Some(slot) = self.victims.last() {
+                let slot = *slot as usize;
+                if self.entries[slot].weight <= self.victim_weight_max {
+                    return slot;
+                }
+                self.victims.pop();
+            }
+            let share = self.entries.len().div_ceil(VICTIMS_SHARE);
+            let mut slots: Vec<u32> = (0..self.entries.len() as u32).collect();
+            let heavy = |slot: &u32| self.entries[*slot as usize].weight;
+            slots.select_nth_unstable_by_key(share - 1, heavy);
+            slots.truncate(share);
+            slots.sort_unstable_by_key(|slot| std::cmp::Reverse(heavy(slot)));
+            self.victim_weight_max = slots.first().map_or(0, heavy);
+            self.victims = slots;
+        }
+    }
+
+    /// All entries as they are now.
+    pub fn report(&self) -> DigestReport {
+        let (began, calendar) = self.began;
+        let time = |at: Instant| calendar + at.saturating_duration_since(began);
+        let row = |entry: &Entry| DigestRow {
+            name: entry.name.clone(),
+            figures: entry.figures,
+            first_seen: time(entry.first),
+            last_seen: time(entry.last),
+        };
+        DigestReport { rows: self.entries.iter().map(row).collect(), others: self.others }
+    }
+
+    /// Forgets all entries, and what was counted beside them.
+    pub fn reset(&mut self) {
+        self.index.clear();
+        self.entries.clear();
+        self.victims.clear();
+        self.seen.fill(0);
+        self.others = DigestFigures::default();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -54,9 +54,6 @@ impl Classifier<'_> {
             W::Tables
             | W::Columns
             | W::Fields
-            | W::Index
-            | W::Indexes
-            | W::Keys
             | W::Create
             | W::Databases
             | W::Schemas
@@ -96,8 +93,8 @@ impl Classifier<'_> {
                 self.asks |= Asks::SYSTEM_VARIABLES;
                 self.primary(Why::ServerState);
             }
-            // Events are disabled on replicas; a table's status has times and estimates.
-            W::Events | W::Table => self.primary(Why::ServerState),
+            // Events are disabled on replicas; what is told of a table and of its indexes are each server's estimates.
+            W::Events | W::Table | W::Index | W::Indexes | W::Keys => self.primary(Why::ServerState),
             W::Processlist => {
                 self.asks |= Asks::PROCESSES;
                 self.primary(Why::Administration);
@@ -213,12 +210,13 @@ impl Classifier<'_> {
         }
     }
 
-    /// The statement itself. A change that is only explained still goes to the primary: a read-only server may
-    /// refuse it.
+    /// The statement itself. A plan tells of one server: it is made from that server's own estimates. And a change that is
+    /// only explained may be refused by a read-only server.
     fn explained_statement(&mut self, executes: bool) {
         self.kind(Kind::Explain);
         self.counting.explains(executes);
         let effects = self.effects.len();
+        self.primary(Why::ServerState);
         self.statement();
         if !executes {
             // Nothing ran: what the statement would have done to the session did not happen, except what the

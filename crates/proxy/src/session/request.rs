@@ -433,13 +433,9 @@ impl Session {
         let before = self.past.warnings.take().filter(|_| !self.is_mariadb());
         let answered = self.answer_error(request, &refusal);
         if let Some(before) = before {
-            let (code, capabilities) = (refusal.code.to_string(), self.client.capabilities);
+            let code = refusal.code.to_string();
             let row = [&b"Error"[..], code.as_bytes(), refusal.message.as_bytes()];
             self.past.warnings = super::read_back::with_row(before, &row);
-            let kept = self.past.warnings.as_deref();
-            let rows = kept.and_then(|kept| super::read_back::rows(kept, row.len(), capabilities).ok());
-            let count = rows.map_or(1, |rows| rows.len());
-            self.past.own_messages = u16::try_from(count).unwrap_or(u16::MAX);
         }
         answered
     }

@@ -34,8 +34,8 @@ impl Session {
         let collation = if self.is_mariadb() { self.identity.collation } else { 0 };
         let schema = self.state.schema().map(str::to_owned);
         self.begin_anew(collation, schema.as_deref()).await;
-        if self.is_mariadb() && schema.is_some() {
-            // MariaDB keeps the schema, and forgets its character set until one is chosen again; DEFAULT would be the schema's.
+        if schema.is_some() {
+            // Servers keep the schema, and forget its character set until one is chosen again; DEFAULT would be the schema's.
             if let Some(collation) = self.seen.globals.get(OF_SCHEMA[1]) {
                 Arc::make_mut(&mut self.state).set_variable(OF_SCHEMA[1], collation);
             }

@@ -271,8 +271,9 @@ impl Session {
             key.text = text.into();
         }
         // A reset forgets what is prepared.
-        let kept = !connection.origin.state.needs_reset(&self.state);
-        if kept && let Some(server_id) = find(connection, &key) {
+        let anew = connection.origin.state.needs_reset(&self.state)
+            || connection.origin.mariadb && self.begins_long_data(id, work);
+        if !anew && let Some(server_id) = find(connection, &key) {
             return Ok(server_id);
         }
         self.worker.stats.reprepares.add_one();
@@ -289,6 +290,12 @@ impl Session {
         }
         Box::pin(self.settle_fix_ups(connection, out)).await?;
         Ok(find(connection, &key).unwrap_or(0))
+    }
+
+    /// Whether the first part of a parameter is sent ahead. MariaDB 10.11 takes it for a value of the type that the parameter had
+    /// before, and reads an address as a number: a statement that somebody has executed is prepared anew for it.
+    fn begins_long_data(&self, id: u32, work: &Work) -> bool {
+        work.command == Command::StmtSendLongData && !self.pins.has_long_data(id) && !self.pins.has_cursor(id)
     }
 
     /// The types that an execution gives its parameters, with it or with an earlier one.

@@ -162,27 +162,28 @@ impl Generator {
                 Action::Close(name.clone()),
             ],
             4 => vec![prepare("UPDATE {lib}.counter SET n = n WHERE id = 0"), open(vec![]), fetch(1)],
-            _ => vec![
-                prepare("SELECT ?, LENGTH(?)"),
-                Action::LongData(name.clone(), 0, b"long ".to_vec()),
-                Action::LongData(name.clone(), 0, b"data \xc3\xa4".to_vec()),
-                Action::Execute {
-                    name: name.clone(),
-                    cursor: false,
-                    again: false,
-                    values: vec![Value::Long, self.value()],
-                },
-                Action::LongData(name.clone(), 1, b"again".to_vec()),
-                Action::ResetStatement(name.clone()),
+            _ => {
+                let mut idea = vec![
+                    prepare("SELECT ?, LENGTH(?)"),
+                    Action::LongData(name.clone(), 0, b"long ".to_vec()),
+                    Action::LongData(name.clone(), 0, b"data \xc3\xa4".to_vec()),
+                    Action::Execute {
+                        name: name.clone(),
+                        cursor: false,
+                        again: false,
+                        values: vec![Value::Long, self.value()],
+                    },
+                    Action::LongData(name.clone(), 1, b"again".to_vec()),
+                    Action::ResetStatement(name.clone()),
+                ];
                 // MySQL converts to the types of the execution before, a gap that docs/sessions-and-pins.md names.
-                Action::Execute {
-                    name: name.clone(),
-                    cursor: false,
-                    again: false,
-                    values: if self.mariadb() { vec![self.value(), Value::Int(5)] } else { vec![] },
-                },
-                Action::Close(name.clone()),
-            ],
+                if self.mariadb() {
+                    let values = vec![self.value(), Value::Int(5)];
+                    idea.push(Action::Execute { name: name.clone(), cursor: false, again: false, values });
+                }
+                idea.push(Action::Close(name.clone()));
+                idea
+            }
         }
     }
 }

@@ -154,6 +154,9 @@ impl Session {
         self.past.messages_unsure = false;
         if rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"0") {
             (self.past.error, self.past.warnings, self.past.warning_count) = (None, None, 0);
+            // Other connections may still have them.
+            self.past.messages = self.past.messages.wrapping_add(1);
+            held.lease.origin.messages = self.messages_mark();
         }
         true
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use wire::Capabilities;
 use wire::auth::Scramble;
 use wire::handshake::ChangeUser;
 use wire::handshake::server::Conversation;
@@ -63,7 +64,10 @@ impl Session {
         };
         let proven = prover.prove(conversation, &change.user, change.plugin.as_deref(), &change.auth_response).await?;
         let collation = change.collation.unwrap_or(self.identity.collation);
-        let capabilities = self.client.capabilities;
+        let mut capabilities = self.client.capabilities;
+        // What COM_SET_OPTION chose stays.
+        let several = self.identity.key.capabilities.contains(Capabilities::MULTI_STATEMENTS);
+        capabilities.set(Capabilities::MULTI_STATEMENTS, several);
         let before =
             match identify(&self.worker, &self.cluster, &self.listener, &self.handle, &proven, capabilities, collation)
             {

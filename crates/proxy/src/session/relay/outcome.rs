@@ -1,0 +1,173 @@
+//! What a reply said, and how it can go wrong.
+
+use std::io;
+use std::time::Instant;
+
+use wire::Status;
+use wire::codec::Malformed;
+use wire::reply::{self, Change, Ok, Prepared};
+
+use crate::error::Refusal;
+
+/// Changes of the session that are kept for after one reply. Beyond them it is only known that something changed.
+const CHANGES_MAX: usize = 4096;
+
+/// What the client's reply said.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The error that ended it.
+    pub error: Option<Refusal>,
+    /// The last status flags.
+    pub status: Option<Status>,
+    /// Rows changed, of the last OK.
+    pub affected_rows: u64,
+    /// The last AUTO_INCREMENT value made, or 0.
+    pub insert_id: u64,
+    /// Rows of all results.
+    pub rows_sent: u64,
+    /// Rows changed, of all replies.
+    pub rows_affected: u64,
+    /// Warnings.
+    pub warnings: u16,
+    /// A result before the last one had warnings.
+    pub warned_before: bool,
+    /// Rows of the last result; `None` when the last reply was no result.
+    pub rows: Option<u64>,
+    /// Rows that an UPDATE found, changed or not.
+    pub matched: Option<u64>,
+    /// What the server told of the session's state.
+    pub changes: Vec<StateChange>,
+    /// The last reply ended with an EOF packet of the old framing, which has no room for trackers.
+    pub ended_by_eof: bool,
+    /// The head of a prepared statement, with the server's id.
+    pub prepared: Option<Prepared>,
+    /// Bytes of the reply reached the client's socket.
+    pub delivered: bool,
+    /// When the first byte of the reply came.
+    pub first_byte: Option<Instant>,
+}
+
+/// A change of the session's state, kept for after the reply.
+#[derive(Debug, PartialEq, Eq)]
+pub enum StateChange {
+    /// A system variable has this value.
+    Variable(String, String),
+    /// The schema is this one; empty is none. While more results follow it may be that of a routine that runs.
+    Schema {
+        /// Its name.
+        name: String,
+        /// More results follow.
+        more: bool,
+    },
+    /// Something changed.
+    Some,
+    /// A commit has this position.
+    Committed(String),
+}
+
+/// Why a relay ended early.
+#[derive(Debug)]
+pub enum RelayError {
+    /// The client's connection failed.
+    Client(io::Error),
+    /// The server's connection failed, or broke the protocol.
+    Server(String),
+    /// The server asked for a file that the client's statement does not send.
+    Theft {
+        /// The sequence number of the request: the client's error takes its place.
+        sequence: u8,
+        /// The file.
+        name: String,
+    },
+    /// A fix-up was refused: the statement behind it must not count.
+    FixUp(Refusal),
+    /// The server refused the statement in a way that another server may not, and the client has not heard of it. The
+    /// connection is as good as before.
+    Withheld(Refusal),
+}
+
+/// Which errors of the statement are not for the client while another server may do better.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Withhold {
+    /// None.
+    #[default]
+    Nothing,
+    /// Those of a server that is read-only: it is the primary no more, and has done nothing.
+    ReadOnly,
+    /// Those of a replica that has not heard of a schema, table, column or routine yet.
+    NotYetHere,
+    /// All of a replica, which may be set up otherwise than the primary: a SET that it refuses is the primary's to judge.
+    All,
+}
+
+impl Withhold {
+    /// Whether this error is one of them.
+    pub(super) fn applies(self, error: &reply::ServerError<'_>) -> bool {
+        match self {
+            Withhold::Nothing => false,
+            Withhold::All => true,
+            // 1290 names the option in the way; only read_only says that this is the wrong server.
+            Withhold::ReadOnly => {
+                error.code == 1836 || error.code == 1290 && memchr::memmem::find(error.message, b"read-only").is_some()
+            }
+            Withhold::NotYetHere => matches!(error.code, 1049 | 1054 | 1146 | 1305 | 1370),
+        }
+    }
+}
+
+impl From<Malformed> for RelayError {
+    fn from(error: Malformed) -> RelayError {
+        RelayError::Server(error.to_string())
+    }
+}
+
+impl Outcome {
+    /// Takes in what an OK packet says.
+    pub(super) fn learn(&mut self, ok: &Ok<'_>) -> Result<(), RelayError> {
+        self.first_byte.get_or_insert_with(Instant::now);
+        self.status = Some(ok.status);
+        self.ended_by_eof = false;
+        self.affected_rows = ok.affected_rows;
+        self.rows_affected = self.rows_affected.saturating_add(ok.affected_rows);
+        self.warned_before |= self.warnings > 0;
+        self.warnings = ok.warnings;
+        if ok.insert_id != 0 {
+            self.insert_id = ok.insert_id;
+        }
+        if !ok.info.is_empty() {
+            self.matched = matched(ok.info);
+        }
+        changes_of(ok, &mut self.changes)
+    }
+}
+
+/// The number in `Rows matched: 2  Changed: 1  Warnings: 0`, as servers say it that speak English.
+fn matched(info: &[u8]) -> Option<u64> {
+    let (number, _) = std::str::from_utf8(info).ok()?.strip_prefix("Rows matched: ")?.split_once(' ')?;
+    number.parse().ok()
+}
+
+/// Puts what an OK packet tells of the session behind what is known already.
+pub(in crate::session) fn changes_of(ok: &Ok<'_>, changes: &mut Vec<StateChange>) -> Result<(), RelayError> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    for change in ok.changes() {
+        let change = change?;
+        match changes.len() {
+            ..CHANGES_MAX => {}
+            CHANGES_MAX => changes.push(StateChange::Some),
+            _ => break,
+        }
+        changes.push(match change {
+            Change::Variable { name: b"last_gtid", value } | Change::Gtids(value) => {
+                StateChange::Committed(text(value))
+            }
+            Change::Variable { name, value } => StateChange::Variable(text(name), text(value)),
+            Change::Schema(name) => {
+                StateChange::Schema { name: text(name), more: ok.status.contains(Status::MORE_RESULTS) }
+            }
+            Change::State => StateChange::Some,
+            _ => continue,
+        });
+    }
+    Ok(())
+}

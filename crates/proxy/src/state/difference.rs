@@ -1,0 +1,137 @@
+//! What brings a connection from one state to another.
+
+use std::sync::Arc;
+
+use super::{CONNECTION_COLLATION, Entry, NAMES, OF_SCHEMA, RESULTS, StateMap, WITHOUT_DEFAULT};
+
+/// How a variable gets its global value again. DEFAULT switches two of MySQL's off, whatever their global value says (seen
+/// with 9.7).
+fn back_to_global(name: &str) -> &'static str {
+    match name {
+        "foreign_key_checks" => "=@@global.foreign_key_checks",
+        "unique_checks" => "=@@global.unique_checks",
+        _ => "=DEFAULT",
+    }
+}
+
+/// What takes a user variable's value and type away: NULL has the type of the value before, and on MySQL the collation too,
+/// whatever it is cast to.
+const NO_VALUE: [&str; 2] = ["=X''", "=NULL"];
+
+/// How to bring a connection from one state to another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Difference {
+    /// The connection must be reset first; `set` then starts from the state behind a reset.
+    pub reset: bool,
+    /// The schema to change to.
+    pub schema: Option<Arc<str>>,
+    /// A `SET` statement, empty when no system variable differs.
+    pub set: String,
+    /// Another one behind it, for user variables: their literals are read in the character set and `sql_mode` of the first.
+    pub set_user: String,
+}
+
+impl Difference {
+    /// Nothing has to be done.
+    pub fn is_empty(&self) -> bool {
+        !self.reset && self.schema.is_none() && self.set.is_empty() && self.set_user.is_empty()
+    }
+}
+
+impl StateMap {
+    /// Whether a connection in this state can be brought to `wanted`: a schema, once chosen, can only be exchanged.
+    pub fn can_become(&self, wanted: &StateMap) -> bool {
+        self.schema.is_none() || wanted.schema.is_some()
+    }
+
+    /// Whether nothing but a reset brings a connection from this state to `wanted`.
+    pub fn needs_reset(&self, wanted: &StateMap) -> bool {
+        let stuck = |entry: &Entry| WITHOUT_DEFAULT.contains(&&*entry.key) && wanted.position(&entry.key).is_err();
+        self.entries.iter().any(stuck)
+    }
+
+    /// What brings a connection from this state to `wanted`.
+    pub fn difference(&self, wanted: &StateMap) -> Difference {
+        let mut difference = Difference::default();
+        if self.schema != wanted.schema {
+            difference.schema = wanted.schema.clone();
+        }
+        let gone = |name: &&str| self.position(name).is_ok() && wanted.position(name).is_err();
+        let chosen_anew = wanted.schema.is_some() && OF_SCHEMA.iter().any(gone);
+        if chosen_anew {
+            difference.schema = wanted.schema.clone();
+        }
+        let nothing = Vec::new();
+        difference.reset = self.needs_reset(wanted);
+        let have = if difference.reset { &nothing } else { &self.entries };
+        let (mut set, mut set_user) = (String::new(), String::new());
+        let mut assign = |assignment: &str, suffix: &str| {
+            let set = if assignment.starts_with('@') { &mut set_user } else { &mut set };
+            set.push_str(if set.is_empty() { "SET " } else { "," });
+            set.push_str(assignment);
+            set.push_str(suffix);
+        };
+        let results = |entries: &Vec<Entry>| entries.iter().find(|entry| &*entry.key == RESULTS).cloned();
+        let names = results(&wanted.entries).filter(|entry| entry.assignment.starts_with(NAMES));
+        let names = names.filter(|entry| results(have).as_ref() != Some(entry));
+        if let Some(names) = &names {
+            // First, so that what it sets along has its own value afterwards.
+            assign(&names.assignment, "");
+            for key in ["character_set_client", CONNECTION_COLLATION] {
+                if wanted.position(key).is_err() && have.iter().all(|entry| &*entry.key != key) {
+                    assign(key, "=DEFAULT");
+                }
+            }
+        }
+        let set_along = |entry: &Entry| {
+            names.is_some() && matches!(&*entry.key, "character_set_client" | RESULTS | CONNECTION_COLLATION)
+        };
+        let (mut have, mut want) = (have.iter().peekable(), wanted.entries.iter().peekable());
+        loop {
+            match (have.peek(), want.peek()) {
+                (None, None) => break,
+                (Some(old), new) if new.is_none_or(|new| old.key < new.key) => {
+                    let name = old.assignment.split_once('=').map_or(&*old.key, |(name, _)| name);
+                    if chosen_anew && OF_SCHEMA.contains(&name) {
+                        have.next();
+                        continue;
+                    }
+                    if old.key.starts_with('@') {
+                        NO_VALUE.iter().for_each(|suffix| assign(name, suffix));
+                    } else {
+                        assign(name, back_to_global(name));
+                    }
+                    have.next();
+                }
+                (old, Some(new)) => {
+                    let same_key = old.is_some_and(|old| old.key == new.key);
+                    // Choosing a schema sets these as it likes.
+                    let overwritten = difference.schema.is_some() && OF_SCHEMA.contains(&&*new.key);
+                    let same = same_key && !overwritten && old.is_some_and(|old| old.assignment == new.assignment);
+                    if set_along(new) {
+                        if &*new.key != RESULTS {
+                            assign(&new.assignment, "");
+                        }
+                    } else if !same {
+                        assign(&new.assignment, "");
+                    }
+                    want.next();
+                    if same_key {
+                        have.next();
+                    }
+                }
+                // The guard above takes every pair with an old entry and no new one.
+                (Some(_), None) => break,
+            }
+        }
+        (difference.set, difference.set_user) = (set, set_user);
+        difference
+    }
+
+    /// The state of a connection behind COM_RESET_CONNECTION: the schema stays, of the rest only defaults are known.
+    pub fn after_reset(&self) -> StateMap {
+        let mut state = StateMap::default();
+        state.set_schema(self.schema.as_deref());
+        state
+    }
+}

@@ -1,0 +1,76 @@
+//! What follows from a state for each statement.
+
+use cluster::catalog::Catalog;
+use sql::{Dialect, Encoding, Family, Modes};
+
+use super::{StateMap, schema_hash};
+
+/// What follows from a state for each statement, looked up once.
+#[derive(Clone, Copy, Debug)]
+pub struct StateFacts {
+    /// Of the state: for another one these facts are no good.
+    pub fingerprint: u64,
+    /// How servers read the client's text.
+    pub dialect: Dialect,
+    /// Whether autocommit is on.
+    pub autocommit: bool,
+    /// Whether transactions are READ ONLY unless they say otherwise.
+    pub reads_only: bool,
+    /// Of the schema's name: tells digests of different schemas apart.
+    pub schema_hash: u64,
+}
+
+impl StateMap {
+    /// Whether autocommit is on.
+    pub fn autocommit(&self, catalog: &Catalog) -> bool {
+        let value = self.variable("autocommit").or_else(|| catalog.globals.get("autocommit").map(String::as_str));
+        !value.is_some_and(is_off)
+    }
+
+    /// Whether transactions of this session are READ ONLY unless they say otherwise.
+    pub fn reads_only(&self, catalog: &Catalog) -> bool {
+        let global = |name: &str| catalog.globals.get(name).map(String::as_str);
+        let value = self.variable("tx_read_only").or_else(|| global("tx_read_only"));
+        value.or_else(|| global("transaction_read_only")).is_some_and(|value| !is_off(value))
+    }
+
+    /// Whether what this session writes goes to the binary log, if the server has one.
+    pub fn logs_writes(&self) -> bool {
+        !self.variable("sql_log_bin").is_some_and(is_off)
+    }
+
+    /// Whether the server keeps, for this connection, how its statements went: `profiling` or `optimizer_trace` is on.
+    pub fn is_traced(&self) -> bool {
+        self.variable("profiling").is_some_and(|value| !is_off(value))
+            || self.variable("optimizer_trace").is_some_and(|value| value.contains("enabled=on"))
+    }
+
+    /// How a server of this family and version would read text in this state.
+    pub fn dialect(&self, catalog: &Catalog, family: Family, version: u32) -> Dialect {
+        let value = |name: &str| {
+            self.variable(name).or_else(|| catalog.globals.get(name).map(String::as_str)).unwrap_or_default()
+        };
+        let modes =
+            if value("sql_mode").is_empty() { Modes::empty() } else { sql::modes_from_sql_mode(value("sql_mode")) };
+        let encoding = match value("character_set_client") {
+            "" => Encoding::AsciiSafe,
+            charset => sql::encoding_of_charset(charset),
+        };
+        Dialect { family, version, modes, encoding }
+    }
+
+    /// What statements must know of this state.
+    pub fn facts(&self, catalog: &Catalog, family: Family, version: u32) -> StateFacts {
+        StateFacts {
+            fingerprint: self.fingerprint,
+            dialect: self.dialect(catalog, family, version),
+            autocommit: self.autocommit(catalog),
+            reads_only: self.reads_only(catalog),
+            schema_hash: schema_hash(self.schema.as_deref()),
+        }
+    }
+}
+
+fn is_off(value: &str) -> bool {
+    matches!(value, "0" | "OFF" | "off" | "FALSE" | "false")
+}

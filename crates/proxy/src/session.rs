@@ -12,6 +12,7 @@ mod learn;
 mod literals;
 mod login;
 mod outgoing;
+mod past;
 mod processes;
 mod prove;
 mod read_back;
@@ -21,10 +22,12 @@ mod request;
 mod reset;
 mod send;
 mod serve;
+mod settle;
 mod statements;
 mod tracking;
 mod untold;
 mod variables;
+mod work;
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -49,10 +52,10 @@ use client::{Client, Request};
 pub use outgoing::Outgoing;
 use recover::{Failed, Next};
 use relay::{Outcome, Relay, RelayError};
-use request::{Understood, Work};
 pub use serve::spawn;
 use statements::ClientStatements;
 use tracking::TrackWish;
+use work::{Understood, Work};
 
 /// One client's session.
 #[derive(Debug)]
@@ -355,73 +358,6 @@ impl Session {
         self.worker.stats.own_errors.add_one();
         self.client.put_error(request.sequence.wrapping_add(1), refusal);
         self.client.flush().await.map_err(SessionEnd::ClientLost)
-    }
-
-    /// The session keeps its connection while it is pinned, else the connection returns to the pool.
-    async fn settle(&mut self, mut held: Held, work: &Work, outcome: &Outcome) -> Result<(), SessionEnd> {
-        self.client.flush().await.map_err(SessionEnd::ClientLost)?;
-        if work.ends_session() && outcome.error.is_none() {
-            return Err(SessionEnd::ClientLeft);
-        }
-        // Who was killed may be killed once more: nothing is asked behind that.
-        let failed = outcome.error.as_ref().is_some_and(|error| error.code != 1317);
-        let unread = std::mem::take(&mut self.past.messages_unread) && (failed || outcome.error.is_none());
-        let settles = self.pins.is_empty() || self.only_user_variables_pin();
-        let hears_more = untold::may_be(work, outcome) && settles;
-        // Each later question would change the answer.
-        let counts = settles && std::mem::take(&mut self.past.found_rows_unsure);
-        // On MySQL any question takes the messages away, elsewhere that for hidden variables.
-        let asks_more = hears_more || counts || self.only_user_variables_pin();
-        let mut kept = unread && !held.lease.origin.mariadb && asks_more;
-        self.past.was_questioned |= kept || asks_more || settles && self.past.messages_unsure;
-        if kept && !Box::pin(self.keep_warnings(&mut held)).await
-            || counts && !Box::pin(self.read_found_rows(&mut held)).await
-            || settles && self.past.messages_unsure && !Box::pin(self.count_messages(&mut held)).await
-            || hears_more && !Box::pin(self.hear_untold(&mut held, work)).await
-        {
-            self.lose_pinned_state();
-            return Err(SessionEnd::ServerLost("what it had to tell of the session is gone with it".into()));
-        }
-        if self.only_user_variables_pin() {
-            let take_away = unread && !kept && self.pins.has_hidden_user_variables();
-            kept |= take_away;
-            let good = !take_away || Box::pin(self.keep_warnings(&mut held)).await;
-            if !good || !Box::pin(self.read_back(&mut held)).await {
-                self.lose_pinned_state();
-                return Err(SessionEnd::ServerLost("its user variables are gone with it".into()));
-            }
-        }
-        if !self.pins.is_empty() {
-            self.held = Some(held);
-            return Ok(());
-        }
-        if unread && !kept && !Box::pin(self.keep_warnings(&mut held)).await {
-            return Ok(());
-        }
-        if !self.past.variables.is_empty() {
-            if !Box::pin(self.read_variables(&mut held)).await {
-                return Ok(());
-            }
-            if !self.pins.is_empty() {
-                self.held = Some(held);
-                return Ok(());
-            }
-        }
-        if self.past.doubt.is_some() && !Box::pin(self.read_insert_id(&mut held)).await {
-            return Ok(());
-        }
-        self.release(held).await;
-        Ok(())
-    }
-
-    /// Gives a connection back, unless somebody has just killed what ran on it.
-    async fn release(&mut self, mut held: Held) {
-        if std::mem::take(&mut self.past.found_rows_unsure) && !Box::pin(self.read_found_rows(&mut held)).await {
-            return;
-        }
-        if !self.handle.end_statement(kill::KILL_WAIT).await {
-            held.lease.give_back();
-        }
     }
 
     /// The session is over: what it held is cleaned and given back, or closed.

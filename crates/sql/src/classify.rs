@@ -5,8 +5,10 @@
 
 mod account;
 mod admin;
+mod change;
 mod counting;
 mod definition;
+mod function;
 mod lock;
 mod prepared;
 mod query;

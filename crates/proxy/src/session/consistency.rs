@@ -11,7 +11,7 @@ use wire::Status;
 
 use super::checkout::Attempts;
 use super::relay::{Outcome, StateChange};
-use super::request::Work;
+use super::work::Work;
 use super::{Held, Session};
 use crate::route::{Needs, Pin, Reason, Route, Target};
 

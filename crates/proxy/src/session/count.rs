@@ -8,7 +8,7 @@ use wire::command::{Command, query_text_at};
 
 use super::client::Request;
 use super::relay::Outcome;
-use super::request::{Body, Work};
+use super::work::{Body, Work};
 use super::{Held, Session};
 
 impl Session {

@@ -4,7 +4,7 @@ use sql::{FoundRows, Kind};
 
 use super::Session;
 use super::relay::Outcome;
-use super::request::Work;
+use super::work::Work;
 
 /// Errors of a CALL or a compound statement of which nothing has run: no schema, no such routine, its
 /// text, its arguments, no right to it.

@@ -9,9 +9,9 @@ use wire::{Capabilities, Status};
 
 use super::client::Request;
 use super::relay::{Outcome, StateChange};
-use super::request::{Body, Work};
 use super::statements::ClientStatement;
 use super::variables::{MOVES, REPORTS};
+use super::work::{Body, Work};
 use super::{Doubt, Held, Session};
 use crate::pool::Key;
 use crate::route::{Pin, Route};

@@ -7,7 +7,7 @@ use wire::codec::Malformed;
 use wire::command::Command;
 
 use super::Session;
-use super::request::Work;
+use super::work::Work;
 
 /// Character sets in which an ASCII character is more than its own byte.
 const WIDE: [&str; 4] = ["ucs2", "utf16", "utf16le", "utf32"];

@@ -12,7 +12,7 @@ use super::checkout::Attempts;
 use super::client::Request;
 use super::outgoing::write;
 use super::relay::{RelayError, hear};
-use super::request::Work;
+use super::work::Work;
 use super::{Held, Past, Session};
 use crate::error::Refusal;
 use crate::pool::Connection;

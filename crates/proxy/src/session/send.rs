@@ -12,10 +12,9 @@ use wire::reply::{self, Ok};
 
 use super::client::Request;
 use super::outgoing::{Outgoing, write, write_while_alive};
-use super::relay::{Expected, Outcome, Purpose, Relay, RelayError, Withhold};
-use super::request::{Body, Work};
+use super::relay::{Outcome, Purpose, Relay, RelayError, Withhold};
+use super::work::{Body, Work};
 use super::{Held, Session};
-use crate::error::Refusal;
 use crate::pool::{Connection, Origin, StatementKey};
 use crate::route::Pin;
 use crate::state::StateMap;
@@ -162,87 +161,6 @@ impl Session {
         }
         connection.origin.state = wanted.clone();
         chooses_schema
-    }
-
-    /// What the session's statements left behind, for a connection that does not know it.
-    fn give_past(
-        &self,
-        connection: &mut Connection,
-        statement: &sql::Statement,
-        request: &Request,
-        out: &mut Outgoing,
-    ) {
-        // What may leave LAST_INSERT_ID() as it is must find the session's own; so must all that is pinned.
-        let keeps = !self.pins.is_empty() || !self.facts().autocommit;
-        let needs_id = statement.asks.contains(Asks::LAST_INSERT_ID)
-            || statement.insert_id_unsure
-            || statement.kind == Kind::Insert && (keeps || may_be_given(connection.origin.insert_id, request));
-        let origin = &mut connection.origin;
-        if needs_id && self.past.doubt.is_none() && origin.insert_id != Some(self.past.insert_id) {
-            origin.insert_id = Some(self.past.insert_id);
-            let set = format!("SET last_insert_id={}", self.past.insert_id);
-            out.command(connection, Command::Query, set.as_bytes(), Purpose::Variables, Expect::Results);
-        }
-        if !out.pending.is_empty() {
-            connection.origin.hears_question();
-        }
-        let mine = self.messages_mark();
-        // What may leave them or take them away must find them.
-        let needs_messages = statement.asks.contains(Asks::DIAGNOSTICS)
-            || self.is_mariadb() && self.past.has_messages() && super::learn::may_name_tables(statement)
-            || self.is_mariadb() && statement.effects.iter().any(tells_older_messages);
-        if needs_messages && connection.origin.messages != mine {
-            connection.origin.messages = mine;
-            // An error can be raised again.
-            let (text, purpose) = match &self.past.error {
-                Some(error) => {
-                    let condition =
-                        || memchr::memmem::find(&request.payload().to_ascii_lowercase(), b"condition").is_some();
-                    let counts = statement.kind == sql::Kind::Select
-                        || statement.kind == sql::Kind::Diagnostics && !condition()
-                        || statement.asks.contains(Asks::MESSAGE_COUNT);
-                    let kept = self.kept_messages(connection.origin.capabilities).map_or(1, |kept| kept.len());
-                    match counts && kept > 1 {
-                        true => (many_messages(kept), Purpose::Signal),
-                        false => (signal(error), Purpose::Signal),
-                    }
-                }
-                None => (self.warn_again(connection.origin.capabilities), Purpose::Variables),
-            };
-            out.command(connection, Command::Query, text.as_bytes(), purpose, Expect::Results);
-        }
-    }
-
-    /// What [`crate::pool::Origin::messages`] is on a connection that has this session's.
-    pub(super) fn messages_mark(&self) -> Option<(u32, u32)> {
-        Some((self.handle.id, self.past.messages))
-    }
-
-    /// How many messages are told behind a command that has none of its own: on MySQL those of the statement before.
-    pub(super) fn own_messages(&self) -> Option<u16> {
-        (!self.is_mariadb()).then_some(self.past.own_messages)
-    }
-
-    /// The rows of SHOW WARNINGS, if they were kept.
-    fn kept_messages(&self, capabilities: Capabilities) -> Option<Vec<super::read_back::Row>> {
-        super::read_back::rows(self.past.warnings.as_deref()?, 3, capabilities).ok()
-    }
-
-    /// A statement that leaves as many warnings as the last one did: the very one, if there was one.
-    fn warn_again(&self, capabilities: wire::Capabilities) -> String {
-        let kept = self.kept_messages(capabilities);
-        if let Some([row]) = kept.as_deref()
-            && let [_, Some(code), Some(message)] = &row[..]
-        {
-            let code = String::from_utf8_lossy(code).parse().unwrap_or(0);
-            let message = String::from_utf8_lossy(message).into_owned();
-            return signal(&Refusal { code, sqlstate: *b"01000", message });
-        }
-        match self.past.warning_count {
-            // Messages go with the next statement that names a table.
-            0 => "DO (SELECT 1 FROM (SELECT 1) AS d)".into(),
-            count => format!("DO {}", warnings(usize::from(count))),
-        }
     }
 
     /// The server's id of a client's statement, prepared again on this connection if it must be.
@@ -393,43 +311,6 @@ impl Session {
             self.held = Some(held);
         }
     }
-
-    /// Keeps the reply to SHOW WARNINGS before the connection goes to another session. Gives whether the connection is
-    /// still good.
-    pub(super) async fn keep_warnings(&mut self, held: &mut Held) -> bool {
-        /// Replies beyond this are not kept: servers keep 64 messages by default.
-        const WARNINGS_BYTES_MAX: usize = 64 * 1024;
-        let connection = &mut *held.lease;
-        let mut out = Outgoing::default();
-        out.command(connection, Command::Query, b"SHOW WARNINGS", Purpose::Client, Expect::Results);
-        if write(connection, &out.bytes).await.is_err() {
-            return false;
-        }
-        let Some(Expected { mut exchange, .. }) = out.pending.pop_front() else { return false };
-        match super::reset::read_reply(connection, &mut exchange, &self.worker, WARNINGS_BYTES_MAX).await {
-            Ok(reply) => {
-                let capabilities = connection.origin.capabilities;
-                self.past.warnings = reply.map(|reply| without_state(reply, capabilities));
-                let kept = self.past.warnings.as_deref();
-                let rows = kept.and_then(|reply| super::read_back::rows(reply, 3, capabilities).ok());
-                let count = rows.map(|rows| u16::try_from(rows.len()).unwrap_or(u16::MAX));
-                match &self.past.error {
-                    // An ERR packet tells only one.
-                    Some(_) => self.past.own_messages = count.unwrap_or(1),
-                    // One of several statements has warned, and others have followed.
-                    None if self.past.warning_count == 0 => self.past.warning_count = count.unwrap_or(0),
-                    None => {}
-                }
-                true
-            }
-            Err(_) => false,
-        }
-    }
-}
-
-/// Whether a statement that did this counts the messages of the one before as its own (seen with MariaDB 10.11).
-fn tells_older_messages(effect: &sql::Effect) -> bool {
-    matches!(effect, sql::Effect::Role { .. })
 }
 
 /// COM_RESET_CONNECTION ahead of a statement.
@@ -439,7 +320,7 @@ fn reset_ahead(connection: &mut Connection, out: &mut Outgoing) {
 }
 
 /// A result without what its last packet tells of the session: the client asked nothing that changes it.
-fn without_state(mut reply: Vec<u8>, capabilities: Capabilities) -> Vec<u8> {
+pub(super) fn without_state(mut reply: Vec<u8>, capabilities: Capabilities) -> Vec<u8> {
     let mut last = 0;
     while let Some(header) = Header::read(reply.get(last..).unwrap_or_default()) {
         let next = last + HEADER_BYTES + header.length;
@@ -476,30 +357,4 @@ pub(super) fn with_status(mut reply: Vec<u8>, status: wire::Status) -> Vec<u8> {
         }
     }
     reply
-}
-
-/// Whether a request may give the very id that LAST_INSERT_ID() is on the connection: nobody could tell the two apart.
-fn may_be_given(known: Option<u64>, request: &Request) -> bool {
-    known.is_none_or(|known| known != 0 && super::learn::holds_number(request.payload(), known))
-}
-
-/// Expressions that warn, each once.
-fn warnings(count: usize) -> String {
-    /// More need not be counted.
-    const WARNINGS_MAX: usize = 1024;
-    vec!["CAST('' AS SIGNED)"; count.min(WARNINGS_MAX)].join(",")
-}
-
-/// A statement that leaves so many messages, the last of them an error.
-fn many_messages(count: usize) -> String {
-    format!("DO {},(SELECT 1 UNION SELECT 2)", warnings(count.saturating_sub(1)))
-}
-
-/// A statement that raises an error again.
-fn signal(error: &Refusal) -> String {
-    // MESSAGE_TEXT holds 128 characters.
-    let message: String = error.message.chars().take(128).collect();
-    let message = sql::text::literal(message.as_bytes(), sql::Encoding::Utf8).unwrap_or_else(|| "''".into());
-    let state = String::from_utf8_lossy(&error.sqlstate);
-    format!("SIGNAL SQLSTATE '{state}' SET MYSQL_ERRNO={}, MESSAGE_TEXT={message}", error.code)
 }

@@ -8,8 +8,8 @@ use wire::packet::HEADER_BYTES;
 use wire::{Status, reply};
 
 use super::relay::{Outcome, RelayError, StateChange, changes_of};
-use super::request::Work;
 use super::reset::ask;
+use super::work::Work;
 use super::{Held, Session};
 
 /// Set to the value that it has: servers tell what is left to tell with the next OK that has a change of its own.

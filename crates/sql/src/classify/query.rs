@@ -1,11 +1,10 @@
 //! SELECT and what changes data: the scan that every expression goes through.
 
 use super::Classifier;
-use crate::cursor::Cursor;
 use crate::lexer::{Token, TokenKind};
-use crate::statement::{Asks, Effect, Encoding, Family, FunctionAccess, Kind, Modes, Value, Why};
+use crate::statement::{Asks, Effect, Encoding, Family, Kind, Modes, Value, Why};
 use crate::text;
-use crate::words::{Entry, Flags, W, find_quoted};
+use crate::words::{Entry, W};
 
 /// Schemas whose tables tell of one server: what runs there, how it is set, what it has logged or counted.
 const SERVER_SCHEMAS: [&str; 3] = ["performance_schema", "mysql", "sys"];
@@ -35,11 +34,11 @@ const SAME_EVERYWHERE: [&str; 18] = [
 
 /// A name that may turn out to be a function's.
 #[derive(Clone, Copy)]
-struct Name {
-    token: Token,
-    entry: &'static Entry,
+pub(super) struct Name {
+    pub(super) token: Token,
+    pub(super) entry: &'static Entry,
     /// What stood before it.
-    before: TokenKind,
+    pub(super) before: TokenKind,
 }
 
 /// How deep lists of WITH are read inside one another. In deeper ones a name with columns counts as a call, which only
@@ -78,7 +77,7 @@ impl Classifier<'_> {
     }
 
     /// The list after WITH: names with column lists, which look like calls, and queries in parentheses.
-    fn cte_list(&mut self) {
+    pub(super) fn cte_list(&mut self) {
         self.cursor.accept(W::Recursive);
         while self.cursor.at_name() {
             self.cursor.bump();
@@ -114,99 +113,6 @@ impl Classifier<'_> {
                 return;
             }
         }
-    }
-
-    /// INSERT and REPLACE: the table's column list must not be taken for a call.
-    pub(super) fn insert(&mut self) {
-        self.kind(Kind::Insert);
-        self.primary(Why::Writes);
-        self.cursor.bump();
-        while self.cursor.at_any(&[W::LowPriority, W::HighPriority, W::Delayed, W::Ignore]) {
-            self.insert_id_unsure |= self.cursor.at(W::Ignore);
-            self.cursor.bump();
-        }
-        self.cursor.accept(W::Into);
-        self.skip_name();
-        if self.cursor.accept(W::Partition) && self.cursor.kind() == TokenKind::Open {
-            self.skip_parens();
-        }
-        // A column list holds names only; a query in parentheses begins with a verb.
-        if self.cursor.kind() == TokenKind::Open
-            && !self.cursor.ahead().at_any(&[W::Select, W::With, W::Values, W::Table])
-            && self.cursor.ahead().kind() != TokenKind::Open
-        {
-            self.skip_parens();
-        }
-        self.insert_id_unsure |= !self.inserts_plain_values();
-        if self.cursor.accept(W::With) {
-            self.cte_list();
-        }
-        self.scan();
-    }
-
-    /// Whether every value from here on stands in the text or is a time: none can be an id that nobody sees.
-    fn inserts_plain_values(&self) -> bool {
-        let mut ahead = self.cursor;
-        let assigns = ahead.at(W::Set);
-        loop {
-            let plain = match ahead.kind() {
-                TokenKind::End | TokenKind::Semicolon => return true,
-                TokenKind::Number | TokenKind::String | TokenKind::Placeholder => true,
-                TokenKind::Comma | TokenKind::Open | TokenKind::Close => true,
-                TokenKind::QuotedIdentifier | TokenKind::Dot => assigns,
-                TokenKind::Operator => ahead.at_operator(b"-") || assigns && ahead.at_operator(b"="),
-                TokenKind::Word if ahead.word == W::None => assigns && ahead.ahead().kind() != TokenKind::Open,
-                TokenKind::Word => {
-                    ahead.at_any(&[W::Values, W::Set])
-                        || PLAIN_VALUES.iter().any(|word| ahead.bytes().eq_ignore_ascii_case(word))
-                }
-                _ => false,
-            };
-            if !plain {
-                return false;
-            }
-            ahead.step();
-        }
-    }
-
-    fn skip_name(&mut self) {
-        while self.cursor.at_name() {
-            self.cursor.bump();
-            if !self.cursor.accept_kind(TokenKind::Dot) {
-                return;
-            }
-        }
-    }
-
-    /// UPDATE and DELETE.
-    pub(super) fn change(&mut self, kind: Kind) {
-        self.kind(kind);
-        self.primary(Why::Writes);
-        self.cursor.bump();
-        self.note_tables(kind);
-        self.scan();
-    }
-
-    /// LOAD DATA, LOAD XML and LOAD INDEX.
-    pub(super) fn load(&mut self) {
-        self.cursor.bump();
-        if self.cursor.at(W::Index) {
-            return self.plain(Kind::Administration, Why::Administration);
-        }
-        self.kind(Kind::Load);
-        self.insert_id_unsure = true;
-        self.primary(Why::Writes);
-        self.variables_assigned = true;
-        // LOAD DATA [LOW_PRIORITY | CONCURRENT] [LOCAL] INFILE; LOAD XML likewise.
-        while !self.cursor.at_end() && !self.cursor.at(W::Into) && self.cursor.kind() != TokenKind::String {
-            if self.cursor.at(W::Local) {
-                self.asks |= Asks::LOCAL_FILE;
-            }
-            self.cursor.bump();
-        }
-        self.skip_to(&[W::Into]);
-        self.cursor.accept(W::Into);
-        self.scan();
     }
 
     /// Looks at every token up to the end of the statement.
@@ -434,7 +340,7 @@ impl Classifier<'_> {
     }
 
     /// A sequence is asked, which is a table.
-    fn sequence(&mut self) {
+    pub(super) fn sequence(&mut self) {
         self.primary(Why::Sequence);
         self.uses_tables = true;
     }
@@ -460,124 +366,7 @@ impl Classifier<'_> {
             }
         }
     }
-
-    /// `name (`, unqualified. The parenthesis is in hand.
-    fn function(&mut self, name: Name) {
-        let adjacent = name.token.end == self.cursor.token.start;
-        let quoted = name.token.kind != TokenKind::Word;
-        let entry =
-            if quoted { find_quoted(text::identifier(name.token, self.cursor.text()).as_bytes()) } else { name.entry };
-        let entry = if entry.is_built_in(self.cursor.dialect()) { entry } else { &Entry::NONE };
-        if entry.flags.contains(Flags::FUNCTION) && self.special_function(entry.word) {
-            return;
-        }
-        let known = if quoted {
-            // Only functions that are found by name, not by grammar, can be called in quotes.
-            entry.flags.contains(Flags::FUNCTION) && !entry.flags.contains(Flags::ADJACENT)
-        } else if entry.flags.contains(Flags::ADJACENT) {
-            adjacent || self.cursor.dialect().modes.contains(Modes::IGNORE_SPACE)
-        } else if entry.flags.contains(Flags::TYPE) {
-            matches!(name.before, TokenKind::Word | TokenKind::QuotedIdentifier)
-        } else if entry.word == W::Columns {
-            // JSON_TABLE: `'path' COLUMNS (…)`.
-            name.before == TokenKind::String
-        } else {
-            entry.flags.intersects(Flags::FUNCTION | Flags::BEFORE_PAREN)
-        };
-        if !known {
-            self.stored_function(None, name.token);
-        }
-    }
-
-    fn stored_function(&mut self, schema: Option<Token>, name: Token) {
-        self.asks |= Asks::STORED_FUNCTIONS;
-        self.uses_tables = true;
-        let text = self.cursor.text();
-        let schema = schema.map(|schema| text::identifier(schema, text));
-        match self.functions.access(schema.as_deref(), &text::identifier(name, text)) {
-            FunctionAccess::Reads => {}
-            FunctionAccess::Writes => self.primary(Why::WritingFunction),
-            FunctionAccess::Unknown => {
-                self.primary(Why::UnknownFunction);
-                self.may_change_session();
-            }
-        }
-    }
-
-    /// Built-in functions that do more than compute. The opening parenthesis is in hand.
-    fn special_function(&mut self, word: W) -> bool {
-        let argument = self.cursor.ahead();
-        let none = argument.kind() == TokenKind::Close;
-        match word {
-            W::GetLock => {
-                self.primary(Why::Locks);
-                let name = self.lock_name(argument);
-                self.effect(Effect::TakeUserLock(name));
-            }
-            W::ReleaseLock => {
-                self.primary(Why::Locks);
-                let name = self.lock_name(argument);
-                self.effect(Effect::ReleaseUserLock(name));
-            }
-            W::ReleaseAllLocks => {
-                self.primary(Why::Locks);
-                self.effect(Effect::ReleaseAllUserLocks);
-            }
-            W::IsFreeLock | W::IsUsedLock => self.primary(Why::Locks),
-            W::Nextval | W::Lastval | W::Setval => self.sequence(),
-            W::LastInsertId if none => {
-                self.asks |= Asks::LAST_INSERT_ID;
-                self.primary(Why::SessionState);
-            }
-            W::LastInsertId => {
-                self.insert_id_unsure = true;
-                self.primary(Why::SideEffect);
-            }
-            W::FoundRows => {
-                self.asks |= Asks::FOUND_ROWS;
-                self.primary(Why::SessionState);
-            }
-            W::RowCount => {
-                self.asks |= Asks::ROW_COUNT;
-                self.primary(Why::SessionState);
-            }
-            W::ConnectionId => self.asks |= Asks::CONNECTION_ID,
-            W::PsCurrentThreadId => {
-                self.asks |= Asks::CONNECTION;
-                self.primary(Why::SessionState);
-            }
-            W::LoadFile => self.primary(Why::Administration),
-            W::ServerFunction => self.primary(Why::Administration),
-            _ => return false,
-        }
-        true
-    }
-
-    /// The lock's name when the argument is one plain string.
-    fn lock_name(&self, argument: Cursor<'_>) -> Option<String> {
-        let after = argument.ahead();
-        if argument.kind() != TokenKind::String || !matches!(after.kind(), TokenKind::Comma | TokenKind::Close) {
-            return None;
-        }
-        let name = text::string(argument.token, argument.text(), argument.dialect());
-        Some(String::from_utf8(name).ok()?.to_lowercase())
-    }
 }
-
-/// Words that INSERT is given as values and that are no ids.
-const PLAIN_VALUES: [&[u8]; 11] = [
-    b"value",
-    b"null",
-    b"default",
-    b"true",
-    b"false",
-    b"now",
-    b"current_timestamp",
-    b"utc_timestamp",
-    b"curdate",
-    b"sysdate",
-    b"localtime",
-];
 
 /// Bytes that are a no-break space in some single-byte character sets (koi8, Macintosh, DOS code pages) and a letter
 /// in others: a word that holds one may be two words to the server.

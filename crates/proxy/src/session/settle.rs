@@ -1,0 +1,75 @@
+//! Behind a reply: what has to be asked before the connection may serve somebody else, and giving it back.
+
+use super::relay::Outcome;
+use super::work::Work;
+use super::{Held, Session, kill, untold};
+use crate::error::SessionEnd;
+
+impl Session {
+    /// The session keeps its connection while it is pinned, else the connection returns to the pool.
+    pub(super) async fn settle(&mut self, mut held: Held, work: &Work, outcome: &Outcome) -> Result<(), SessionEnd> {
+        self.client.flush().await.map_err(SessionEnd::ClientLost)?;
+        if work.ends_session() && outcome.error.is_none() {
+            return Err(SessionEnd::ClientLeft);
+        }
+        // Who was killed may be killed once more: nothing is asked behind that.
+        let failed = outcome.error.as_ref().is_some_and(|error| error.code != 1317);
+        let unread = std::mem::take(&mut self.past.messages_unread) && (failed || outcome.error.is_none());
+        let settles = self.pins.is_empty() || self.only_user_variables_pin();
+        let hears_more = untold::may_be(work, outcome) && settles;
+        // Each later question would change the answer.
+        let counts = settles && std::mem::take(&mut self.past.found_rows_unsure);
+        // On MySQL any question takes the messages away, elsewhere that for hidden variables.
+        let asks_more = hears_more || counts || self.only_user_variables_pin();
+        let mut kept = unread && !held.lease.origin.mariadb && asks_more;
+        self.past.was_questioned |= kept || asks_more || settles && self.past.messages_unsure;
+        if kept && !Box::pin(self.keep_warnings(&mut held)).await
+            || counts && !Box::pin(self.read_found_rows(&mut held)).await
+            || settles && self.past.messages_unsure && !Box::pin(self.count_messages(&mut held)).await
+            || hears_more && !Box::pin(self.hear_untold(&mut held, work)).await
+        {
+            self.lose_pinned_state();
+            return Err(SessionEnd::ServerLost("what it had to tell of the session is gone with it".into()));
+        }
+        if self.only_user_variables_pin() {
+            let take_away = unread && !kept && self.pins.has_hidden_user_variables();
+            kept |= take_away;
+            let good = !take_away || Box::pin(self.keep_warnings(&mut held)).await;
+            if !good || !Box::pin(self.read_back(&mut held)).await {
+                self.lose_pinned_state();
+                return Err(SessionEnd::ServerLost("its user variables are gone with it".into()));
+            }
+        }
+        if !self.pins.is_empty() {
+            self.held = Some(held);
+            return Ok(());
+        }
+        if unread && !kept && !Box::pin(self.keep_warnings(&mut held)).await {
+            return Ok(());
+        }
+        if !self.past.variables.is_empty() {
+            if !Box::pin(self.read_variables(&mut held)).await {
+                return Ok(());
+            }
+            if !self.pins.is_empty() {
+                self.held = Some(held);
+                return Ok(());
+            }
+        }
+        if self.past.doubt.is_some() && !Box::pin(self.read_insert_id(&mut held)).await {
+            return Ok(());
+        }
+        self.release(held).await;
+        Ok(())
+    }
+
+    /// Gives a connection back, unless somebody has just killed what ran on it.
+    pub(super) async fn release(&mut self, mut held: Held) {
+        if std::mem::take(&mut self.past.found_rows_unsure) && !Box::pin(self.read_found_rows(&mut held)).await {
+            return;
+        }
+        if !self.handle.end_statement(kill::KILL_WAIT).await {
+            held.lease.give_back();
+        }
+    }
+}

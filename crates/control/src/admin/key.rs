@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use config::Secret;
@@ -16,8 +16,11 @@ pub(super) async fn must_be_shown(State(shared): State<Arc<Shared>>, request: Re
     match check(shared.api_key().as_ref(), request.headers()) {
         Ok(()) => next.run(request).await,
         Err((status, words)) => {
-            let scheme = (status == StatusCode::UNAUTHORIZED).then_some([(header::WWW_AUTHENTICATE, "Bearer")]);
-            (status, scheme.map(IntoResponse::into_response).map(|asks| asks.headers().clone()), words).into_response()
+            let mut refusal = (status, words).into_response();
+            if status == StatusCode::UNAUTHORIZED {
+                refusal.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            refusal
         }
     }
 }

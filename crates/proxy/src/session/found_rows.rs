@@ -59,6 +59,6 @@ impl Session {
         const NAME: &str = "sql_select_limit";
         let catalog = self.cluster.catalog();
         let limit = self.state.variable(NAME).or_else(|| catalog.globals.get(NAME).map(String::as_str));
-        limit.is_some_and(|limit| limit != u64::MAX.to_string())
+        limit.is_some_and(|limit| limit.parse() != Ok(u64::MAX))
     }
 }

@@ -1,7 +1,8 @@
 //! The only entry of the deciding part: observations go in, a view and wishes come out.
 //!
 //! The caller's order: [`Driver::observe`] for each observation and [`Driver::tick`] now and then, each followed by
-//! [`Driver::poll_output`] until it gives `None`.
+//! [`Driver::poll_output`] until it gives `None`. [`Driver::outcome`] answers each [`Output::Execute`] once, [`Driver::lease`]
+//! tells of the lease whenever it is taken, renewed or lost, [`Driver::command`] asks for something.
 
 #[cfg(test)]
 pub(crate) mod script;
@@ -15,44 +16,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::analysis::{self, Known};
+use crate::command::{Accepted, Command, Refused};
 use crate::diagnosis::Diagnosis;
 use crate::health::{HealthState, Limits};
+use crate::journal::Entry;
 use crate::lag::{Bounds, LagState, Verdict};
 use crate::observation::{Channel, EvidenceKind, Facts, Failure, Observation, Replication, Seen};
+pub use crate::settings::{Failover, Mode, PromotionRule, ServerSpec, Settings};
+use crate::step::{Order, StepError, StepId, StepResult};
 use crate::topology;
 use crate::view::{Flavour, Health, Role, ServerId, ServerView, View};
-
-/// What decisions depend on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// The cluster's name.
-    pub cluster: Arc<str>,
-    /// A single server takes all traffic, whatever its role.
-    pub standalone: bool,
-    /// Replicas further behind take no reads.
-    pub max_lag: Duration,
-    /// Failed probes in a row until a server is down; at least 1.
-    pub down_after: u32,
-    /// Good probes in a row until it is up again; at least 1.
-    pub up_after: u32,
-    /// Time between probes of a server.
-    pub interval: Duration,
-    /// Longest wait for a probe.
-    pub timeout: Duration,
-}
-
-/// A server as configured.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerSpec {
-    /// Name.
-    pub name: Arc<str>,
-    /// Address as text: `host:port`, `[ipv6]:port` or `unix:/path`.
-    pub address: Arc<str>,
-    /// Share of the reads.
-    pub weight: u32,
-    /// Zone, empty when none.
-    pub zone: Arc<str>,
-}
 
 /// What the driver wants done.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +34,10 @@ pub enum Output {
     Publish(View),
     /// Probe this server at once.
     Probe(ServerId),
+    /// Carry this step out and tell the outcome by [`Driver::outcome`].
+    Execute(Order),
+    /// Write this down; keep the last ones for the API.
+    Journal(Entry),
     /// Tell the operator.
     Log(Event),
 }
@@ -172,6 +149,24 @@ impl Driver {
         self.decide(now);
     }
 
+    /// How a step ended. That of a run which is over is ignored.
+    pub fn outcome(&mut self, now: Instant, _id: StepId, _outcome: Result<StepResult, StepError>) {
+        self.decide(now);
+    }
+
+    /// The lease is held until then; `None`: it is not held.
+    pub fn lease(&mut self, now: Instant, _held_until: Option<Instant>) {
+        self.decide(now);
+    }
+
+    /// Carries a wish out, or says why not.
+    ///
+    /// # Errors
+    /// The wish is not carried out; the words say why, and nothing was changed.
+    pub fn command(&mut self, _now: Instant, _command: Command) -> Result<Accepted, Refused> {
+        Err(Refused::because("this version moves no primary yet"))
+    }
+
     /// The next thing to do.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
@@ -266,6 +261,7 @@ impl Driver {
                 health: server.health.health(),
                 lag: calm(before, &verdict),
                 serves_reads: verdict.serves_reads,
+                fenced: false,
                 weight: server.spec.weight,
                 zone: server.spec.zone.clone(),
                 reason: reason(server, &self.settings, role, &role_reason, &verdict),
@@ -279,7 +275,9 @@ impl Driver {
             let view = View {
                 number: self.view.number + 1,
                 cluster: self.settings.cluster.clone(),
+                epoch: self.view.epoch + u64::from(primary.is_some() && primary != self.last_primary),
                 primary,
+                hold_writes: false,
                 servers: views.into(),
                 flavour: match &self.view.flavour {
                     Some(before) if Some(&**before) == flavour.as_ref() => Some(before.clone()),

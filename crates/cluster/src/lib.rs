@@ -6,13 +6,17 @@
 pub mod accounts;
 mod analysis;
 pub mod catalog;
+pub mod command;
 pub mod diagnosis;
 pub mod driver;
 pub mod gtid;
 mod health;
+pub mod journal;
 mod lag;
 pub mod observation;
 pub mod positions;
 pub mod published;
+pub mod settings;
+pub mod step;
 mod topology;
 pub mod view;

@@ -72,6 +72,9 @@ pub enum FailureClass {
     Refused,
     /// No answer in time.
     Timeout,
+    /// A new connection was accepted by the host, and then came no greeting in time: the host lives, the process may be
+    /// frozen.
+    Silent,
     /// The connection ended in the middle.
     Lost,
     /// TLS could not be agreed on.
@@ -95,6 +98,7 @@ impl FailureClass {
             FailureClass::Name => "name",
             FailureClass::Refused => "refused",
             FailureClass::Timeout => "timeout",
+            FailureClass::Silent => "silent",
             FailureClass::Lost => "lost",
             FailureClass::Tls => "tls",
             FailureClass::TooManyConnections => "too_many_connections",
@@ -106,10 +110,11 @@ impl FailureClass {
     }
 
     /// All classes.
-    pub const ALL: [FailureClass; 10] = [
+    pub const ALL: [FailureClass; 11] = [
         FailureClass::Name,
         FailureClass::Refused,
         FailureClass::Timeout,
+        FailureClass::Silent,
         FailureClass::Lost,
         FailureClass::Tls,
         FailureClass::TooManyConnections,
@@ -152,6 +157,55 @@ pub struct Facts {
     pub replication: Replication,
     /// How far the heartbeat row shows it behind the primary; `None` without a usable heartbeat.
     pub heartbeat_lag: Option<Duration>,
+    /// What deciding about another primary needs.
+    pub details: Details,
+}
+
+/// What deciding about another primary needs of a server. The default is that it told nothing; what is not told can keep
+/// a server from being promoted, and never makes it fit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Details {
+    /// `@@server_uuid` (MySQL), empty otherwise.
+    pub server_uuid: Arc<str>,
+    /// Status variable `Uptime` in seconds; by it a restart is seen.
+    pub uptime_s: Option<u64>,
+    /// MySQL: `@@gtid_mode` is `ON`. MariaDB: true, for it always writes GTIDs.
+    pub gtid_on: Option<bool>,
+    /// `@@gtid_slave_pos` (MariaDB), empty otherwise: what came by replication.
+    pub gtid_replicated: Arc<str>,
+    /// `@@gtid_binlog_state` (MariaDB), empty otherwise: the last of each domain and server in its binary log.
+    pub gtid_binlog_state: Arc<str>,
+    /// `@@log_bin`.
+    pub log_bin: Option<bool>,
+    /// `@@log_replica_updates`, `@@log_slave_updates`.
+    pub log_replica_updates: Option<bool>,
+    /// What its binary log leaves out: `Binlog_Do_DB` and `Binlog_Ignore_DB` as text, empty when nothing.
+    pub binlog_filters: Arc<str>,
+    /// Semi-synchronous replication.
+    pub semi_sync: SemiSync,
+    /// Galera or group replication is active here, in words; such a server is not promoted.
+    pub group: Option<Arc<str>>,
+}
+
+/// Semi-synchronous replication of a server, in both roles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SemiSync {
+    /// As a source it is switched on (`rpl_semi_sync_source_enabled`, `…_master_enabled`).
+    pub source_enabled: Option<bool>,
+    /// It waits for acknowledgements now (`Rpl_semi_sync_source_status`); off when it has fallen back.
+    pub source_active: Option<bool>,
+    /// It waits before others see the transaction (`AFTER_SYNC`); otherwise nothing is lossless.
+    pub after_sync: Option<bool>,
+    /// How long it waits before it falls back, in milliseconds.
+    pub timeout_ms: Option<u64>,
+    /// How many replicas must acknowledge; 1 on MariaDB.
+    pub acks_needed: Option<u32>,
+    /// How many semi-synchronous replicas are connected.
+    pub clients: Option<u32>,
+    /// As a replica it is switched on.
+    pub replica_enabled: Option<bool>,
+    /// As a replica it acknowledges now (`Rpl_semi_sync_replica_status`).
+    pub replica_active: Option<bool>,
 }
 
 /// What a server's greeting said.
@@ -205,6 +259,15 @@ pub struct Channel {
     pub applier_error: Arc<str>,
     /// Intended delay in seconds (`MASTER_DELAY`).
     pub delay_s: u64,
+    /// It finds its position by GTID: MySQL's `Auto_Position`, MariaDB's `Using_Gtid` other than `No`.
+    pub uses_gtid: Option<bool>,
+    /// What it leaves out: all replication filters of the channel as text, empty when nothing.
+    pub filters: Arc<str>,
+    /// A number that changes whenever the source has sent anything, be it a heartbeat: proof that the source lives. For
+    /// example the sum of received heartbeats and the position that was read.
+    pub life: Option<u64>,
+    /// How often an idle source sends a heartbeat (`Slave_heartbeat_period`, `HEARTBEAT_INTERVAL`).
+    pub heartbeat_period: Option<Duration>,
 }
 
 /// State of a channel's receiving thread.

@@ -80,6 +80,9 @@ pub struct ServerView {
     pub lag: Option<Duration>,
     /// Lag within the configured bound and replication running: reads may go here.
     pub serves_reads: bool,
+    /// No session may use it, and sessions that have a connection to it lose that at once: it was, or takes itself for, a
+    /// primary that is none. It stays so until it follows the primary.
+    pub fenced: bool,
     /// Relative share of reads, 0 takes none.
     pub weight: u32,
     /// Zone, empty when none was given.
@@ -117,11 +120,17 @@ pub struct Flavour {
 pub struct View {
     /// Grows by one with each change.
     pub number: u64,
+    /// Grows by one with each change of primary, for as long as this process lives. What was learned in an older epoch may
+    /// not hold any more.
+    pub epoch: u64,
     /// The cluster's name.
     pub cluster: Arc<str>,
     /// The server that takes writes, if there is exactly one and it is not down. A suspect one stays: it may be well,
     /// and no other server can do its work.
     pub primary: Option<ServerId>,
+    /// A switchover is under way: new writes and new transactions must be held although the primary lives, while running
+    /// statements and open transactions may end there.
+    pub hold_writes: bool,
     /// All servers of the configuration.
     pub servers: Arc<[ServerView]>,
     /// What the servers are; `None` until one has answered.
@@ -131,7 +140,15 @@ pub struct View {
 impl View {
     /// The view before anything is known: nothing can be routed.
     pub fn empty(cluster: &str) -> View {
-        View { number: 0, cluster: cluster.into(), primary: None, servers: Arc::new([]), flavour: None }
+        View {
+            number: 0,
+            epoch: 0,
+            cluster: cluster.into(),
+            primary: None,
+            hold_writes: false,
+            servers: Arc::new([]),
+            flavour: None,
+        }
     }
 
     /// The server with this identity.

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::driver::{Driver, Event, Level, Output, ServerSpec, Settings};
+use cluster::driver::{Driver, Event, Failover, Level, Output, PromotionRule, ServerSpec, Settings};
 use cluster::observation::{Observation, Seen};
 use cluster::published::Published;
 use cluster::view::{Health, ServerId, View};
@@ -186,6 +186,8 @@ impl Watched {
                     }
                 }
                 Output::Log(event) => self.log(&event),
+                // Nothing is ordered while `failover` is off and no command can be given.
+                Output::Execute(_) | Output::Journal(_) => {}
             }
         }
         {
@@ -334,6 +336,7 @@ fn settings(name: &Arc<str>, cluster: &config::Cluster) -> Settings {
         up_after: cluster.up_after,
         interval: cluster.monitor.interval,
         timeout: cluster.monitor.timeout,
+        failover: Failover::default(),
     }
 }
 
@@ -343,6 +346,7 @@ fn specs(cluster: &config::Cluster) -> Vec<ServerSpec> {
         address: server.address.to_string().into(),
         weight: server.weight,
         zone: server.zone.clone(),
+        promotion: PromotionRule::Neutral,
     };
     cluster.servers.iter().map(spec).collect()
 }

@@ -58,6 +58,7 @@ fn server(id: u16, role: Role) -> ServerView {
         health: Health::Up,
         lag: None,
         serves_reads: true,
+        fenced: false,
         weight: 100,
         zone: "".into(),
         reason: "".into(),

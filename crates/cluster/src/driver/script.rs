@@ -1,7 +1,7 @@
 //! Observations for tests, and a driver with its outputs sorted.
 
 use super::*;
-use crate::observation::{FailureClass, Greeting, Receiver};
+use crate::observation::{Details, FailureClass, Greeting, Receiver};
 
 /// Where a test's time begins.
 pub(crate) fn start() -> Instant {
@@ -29,6 +29,7 @@ pub(crate) fn facts(server_id: u32) -> Facts {
         gtid_executed: "0-1-1".into(),
         replication: Replication::Channels(vec![]),
         heartbeat_lag: None,
+        details: Details::default(),
     }
 }
 
@@ -46,6 +47,10 @@ pub(crate) fn channel(source_server_id: u32) -> Channel {
         receiver_error: "".into(),
         applier_error: "".into(),
         delay_s: 0,
+        uses_gtid: Some(true),
+        filters: "".into(),
+        life: None,
+        heartbeat_period: None,
     }
 }
 
@@ -62,11 +67,18 @@ pub(crate) fn settings() -> Settings {
         up_after: 2,
         interval: Duration::from_millis(500),
         timeout: Duration::from_millis(500),
+        failover: Failover::default(),
     }
 }
 
 pub(crate) fn spec(name: &str) -> ServerSpec {
-    ServerSpec { name: name.into(), address: format!("{name}:3306").into(), weight: 100, zone: "".into() }
+    ServerSpec {
+        name: name.into(),
+        address: format!("{name}:3306").into(),
+        weight: 100,
+        zone: "".into(),
+        promotion: PromotionRule::Neutral,
+    }
 }
 
 /// A cluster of servers `s1`, `s2`, … with server ids 1, 2, …, and a clock.
@@ -108,6 +120,7 @@ impl Script {
                 Output::Publish(view) => self.views.push(view),
                 Output::Probe(id) => self.probes.push(id),
                 Output::Log(event) => self.log.push(event.text),
+                Output::Execute(_) | Output::Journal(_) => {}
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cluster::gtid::Applied;
 use cluster::gtid::mariadb::Gtids;
 use cluster::gtid::mysql::GtidSet;
-use cluster::observation::{Channel, Facts, Greeting, Receiver, Replication};
+use cluster::observation::{Channel, Details, Facts, Greeting, Receiver, Replication};
 use net::query::ResultSet;
 use wire::Capabilities;
 
@@ -103,6 +103,7 @@ pub(crate) fn read_facts(greeting: Greeting, answer: &ResultSet, replication: Re
         gtid_executed: without_line_breaks(&text("gtid_executed")),
         replication,
         heartbeat_lag: None,
+        details: Details::default(),
     })
 }
 
@@ -159,6 +160,10 @@ pub(crate) fn read_replication(answer: &ResultSet) -> Replication {
             receiver_error: text(&["Last_IO_Error"]),
             applier_error: text(&["Last_SQL_Error"]),
             delay_s: text(&["SQL_Delay"]).parse().unwrap_or(0),
+            uses_gtid: None,
+            filters: "".into(),
+            life: None,
+            heartbeat_period: None,
         }
     });
     // RESET REPLICA without ALL leaves rows without a host; group replication's channels have none either.

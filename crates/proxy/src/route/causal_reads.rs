@@ -188,6 +188,7 @@ mod tests {
             health,
             lag: None,
             serves_reads: true,
+            fenced: false,
             weight: 100,
             zone: "".into(),
             reason: "".into(),

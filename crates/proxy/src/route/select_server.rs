@@ -226,6 +226,7 @@ mod tests {
             health: Health::Up,
             lag: None,
             serves_reads: role == Role::Replica,
+            fenced: false,
             weight: 100,
             zone: "".into(),
             reason: "".into(),

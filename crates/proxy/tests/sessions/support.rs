@@ -140,12 +140,15 @@ async fn publish(published: &Published) {
         health: Health::Up,
         lag: Some(Duration::ZERO),
         serves_reads: role == Role::Replica,
+        fenced: false,
         weight: 100,
         zone: "".into(),
         reason: "".into(),
     };
     published.publish_view(View {
         number: 1,
+        epoch: 1,
+        hold_writes: false,
         cluster: "main".into(),
         primary: Some(ServerId(0)),
         servers: Arc::from([server(0, Role::Primary), server(1, Role::Replica)]),

@@ -177,6 +177,7 @@ mod tests {
             health: Health::Up,
             lag: None,
             serves_reads: true,
+            fenced: false,
             weight: 100,
             zone: "".into(),
             reason: "".into(),

@@ -91,6 +91,7 @@ fn server(id: u16, name: &str, role: Role, health: Health) -> ServerView {
         health,
         lag: None,
         serves_reads: health == Health::Up,
+        fenced: false,
         weight: 100,
         zone: "".into(),
         reason: "".into(),

@@ -1,0 +1,91 @@
+//! What an operator, or a tool in his name, asks for, and the answers.
+
+use std::fmt;
+
+use crate::view::ServerId;
+
+/// A wish.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Move the primary to another server while both live.
+    Switchover {
+        /// To which; `None` lets the driver choose.
+        to: Option<ServerId>,
+        /// Only say what would be done.
+        dry_run: bool,
+    },
+    /// Replace a primary that is lost. Not bound by mode, cool-down, attempts or the demand for semi-sync.
+    Failover {
+        /// By which; `None` lets the driver choose.
+        to: Option<ServerId>,
+        /// Only say what would be done.
+        dry_run: bool,
+        /// Also when the primary may live, when too few servers are reached, and when a server with more data is left
+        /// behind. What only the others had is lost.
+        force: bool,
+    },
+    /// Attach a server as a replica of the primary, if it has nothing that the primary lacks.
+    Rejoin {
+        /// Which.
+        server: ServerId,
+        /// Only say what would be done.
+        dry_run: bool,
+    },
+    /// An outside manager tells that it moved the primary here: this server is meant from now on, as soon as it takes
+    /// writes, and the one before is fenced. Nothing is changed on any server.
+    SetPrimary {
+        /// Which.
+        server: ServerId,
+    },
+    /// Let a server finish what it has and give it nothing new.
+    Drain {
+        /// Which.
+        server: ServerId,
+    },
+    /// Use a server again, after drain or maintenance.
+    Resume {
+        /// Which.
+        server: ServerId,
+    },
+    /// Leave a server alone: no traffic, no promotion, no repair, no vote.
+    Maintenance {
+        /// Which.
+        server: ServerId,
+    },
+    /// The operator has seen what happened: cool-down and failed attempts are forgotten.
+    Acknowledge,
+}
+
+/// The answer to a wish that is carried out, or would be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Accepted {
+    /// The run that does it, as in the journal; `None` for a dry run or when it is done already.
+    pub run: Option<u64>,
+    /// What is done, step by step.
+    pub steps: Vec<String>,
+    /// For each server that was not chosen: why.
+    pub others: Vec<String>,
+}
+
+/// Why a wish is not carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// In one sentence.
+    pub reason: String,
+    /// For each server that cannot be promoted: why.
+    pub others: Vec<String>,
+}
+
+impl Refused {
+    /// A refusal that concerns no candidates.
+    pub(crate) fn because(reason: impl Into<String>) -> Refused {
+        Refused { reason: reason.into(), others: Vec::new() }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)?;
+        self.others.iter().try_for_each(|line| write!(f, "; {line}"))
+    }
+}

@@ -1,0 +1,54 @@
+//! What was decided and done, for operators to read afterwards.
+
+use std::sync::Arc;
+
+use crate::step::StepId;
+
+/// One line of the journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The failover, switchover or repair that it belongs to; 0 for what belongs to none.
+    pub run: u64,
+    /// The epoch at that time.
+    pub epoch: u64,
+    /// What kind of line it is.
+    pub kind: EntryKind,
+    /// The server it concerns.
+    pub server: Option<Arc<str>>,
+    /// In words.
+    pub text: String,
+}
+
+/// Kinds of lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// Something was decided, with its reason.
+    Decision,
+    /// A step was ordered.
+    Step(StepId),
+    /// A step ended well.
+    Done(StepId),
+    /// A step ended badly.
+    Failed(StepId),
+    /// A run ended well.
+    Finished,
+    /// A run was given up.
+    Aborted,
+    /// What would be done in mode `auto`.
+    Advice,
+}
+
+impl EntryKind {
+    /// The word for logs and the API.
+    pub fn word(self) -> &'static str {
+        match self {
+            EntryKind::Decision => "decision",
+            EntryKind::Step(_) => "step",
+            EntryKind::Done(_) => "done",
+            EntryKind::Failed(_) => "failed",
+            EntryKind::Finished => "finished",
+            EntryKind::Aborted => "aborted",
+            EntryKind::Advice => "advice",
+        }
+    }
+}

@@ -38,9 +38,16 @@ pub fn accounts_sql(family: Family) -> String {
         sql.push_str(&format!("CREATE USER {user}@'%' IDENTIFIED {identified};\n"));
     }
     // What the monitor reads: replication status, accounts, and how stored functions use data. It also ends statements.
+    // Behind that, what failover needs: to see and end sessions, to refuse writes, and to change replication.
     let monitor = match family {
-        Family::MariaDb => "REPLICA MONITOR, BINLOG MONITOR, CONNECTION ADMIN",
-        Family::MySql => "REPLICATION CLIENT, CONNECTION_ADMIN, SHOW_ROUTINE",
+        Family::MariaDb => {
+            "REPLICA MONITOR, BINLOG MONITOR, CONNECTION ADMIN, \
+             PROCESS, READ_ONLY ADMIN, REPLICATION SLAVE ADMIN, REPLICATION MASTER ADMIN, RELOAD"
+        }
+        Family::MySql => {
+            "REPLICATION CLIENT, CONNECTION_ADMIN, SHOW_ROUTINE, \
+             PROCESS, SYSTEM_VARIABLES_ADMIN, REPLICATION_SLAVE_ADMIN, RELOAD"
+        }
     };
     sql.push_str(&format!(
         "GRANT {APP_PRIVILEGES} ON *.* TO {APP_USER}@'%';\n\
@@ -49,5 +56,9 @@ pub fn accounts_sql(family: Family) -> String {
          GRANT CREATE, INSERT, UPDATE, SELECT ON {MONITOR_DATABASE}.* TO {MONITOR_USER}@'%';\n\
          GRANT REPLICATION SLAVE ON *.* TO {REPL_USER}@'%';\n"
     ));
+    if family == Family::MySql {
+        let table = "performance_schema.replication_connection_configuration";
+        sql.push_str(&format!("GRANT SELECT ON {table} TO {MONITOR_USER}@'%';\n"));
+    }
     sql
 }

@@ -8,6 +8,7 @@ mod admin;
 mod handle;
 mod monitor;
 mod status;
+mod steps;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -3,10 +3,11 @@
 
 mod accounts;
 mod catalog;
+mod details;
 pub(crate) mod dialect;
 mod follow;
 mod heartbeat;
-mod link;
+pub(crate) mod link;
 mod load;
 mod probe;
 

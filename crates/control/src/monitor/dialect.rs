@@ -9,6 +9,8 @@ use cluster::observation::{Channel, Details, Facts, Greeting, Receiver, Replicat
 use net::query::ResultSet;
 use wire::Capabilities;
 
+use super::details;
+
 /// Family and version decide how things are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dialect {
@@ -132,7 +134,7 @@ pub(crate) fn is_on(value: &str) -> bool {
 }
 
 /// MySQL breaks long GTID sets into lines.
-fn without_line_breaks(text: &str) -> Arc<str> {
+pub(super) fn without_line_breaks(text: &str) -> Arc<str> {
     if text.contains('\n') { text.replace('\n', "").into() } else { text.into() }
 }
 
@@ -160,10 +162,11 @@ pub(crate) fn read_replication(answer: &ResultSet) -> Replication {
             receiver_error: text(&["Last_IO_Error"]),
             applier_error: text(&["Last_SQL_Error"]),
             delay_s: text(&["SQL_Delay"]).parse().unwrap_or(0),
-            uses_gtid: None,
-            filters: "".into(),
-            life: None,
-            heartbeat_period: None,
+            uses_gtid: details::uses_gtid(answer, row),
+            filters: details::filters(answer, row),
+            // MySQL tells its heartbeats elsewhere.
+            life: answer.text(row, "Slave_received_heartbeats").map(|beats| details::life(answer, row, &beats)),
+            heartbeat_period: answer.text(row, "Slave_heartbeat_period").and_then(|text| details::period(&text)),
         }
     });
     // RESET REPLICA without ALL leaves rows without a host; group replication's channels have none either.

@@ -52,6 +52,8 @@ pub(crate) fn address(address: &config::Address) -> net::Address {
 
 fn connect_failure(error: &ConnectError) -> Failure {
     let class = match (&error.cause, error.phase) {
+        // The host took the connection, and nobody behind it speaks: the process may be frozen.
+        (Cause::Timeout(_), Phase::Greeting) => FailureClass::Silent,
         (Cause::Timeout(_), _) => FailureClass::Timeout,
         // 1129 (host blocked), 1130 (host not allowed) and the like come instead of a greeting; they are refusals too.
         (Cause::Server(refusal), _) => of_code(refusal.code).unwrap_or(FailureClass::Login),

@@ -2,14 +2,16 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster::gtid::Applied;
-use cluster::observation::{Facts, Failure, FailureClass, Replication, Seen};
+use cluster::observation::{Details, Facts, Failure, FailureClass, Replication, Seen};
 use cluster::view::ServerId;
 use net::query::{Client, Limits};
 use tokio::sync::{Notify, mpsc};
 
+use super::details;
 use super::dialect::{self, Dialect};
 use super::heartbeat::{Clock, Log, Place};
 use super::link::{Way, query_failure};
@@ -54,6 +56,8 @@ struct Kept {
     client: Option<Client>,
     /// The replication status that was read last.
     replication: Option<Replication>,
+    /// What its binary log leaves out, as read on this connection.
+    binlog_filters: Option<Arc<str>>,
 }
 
 impl Prober {
@@ -107,6 +111,7 @@ impl Prober {
         }
         let limits = Limits { reply_bytes_max: REPLY_BYTES_MAX, timeout: self.timeout };
         kept.client = Some(self.way.open(self.timeout, limits).await?);
+        kept.binlog_filters = None;
         let facts = self.ask(kept).await;
         if facts.as_ref().is_err_and(|failure| !failure.class.proves_life()) {
             kept.client = None;
@@ -125,7 +130,18 @@ impl Prober {
         let told = Told { position: dialect::read_position(dialect, &answer), asked };
         let resolved = client.stream().peer_addr();
         let (replication, usable) = match client.query_one(dialect.replication()).await {
-            Ok(status) => (dialect::read_replication(&status), true),
+            Ok(status) => {
+                let mut replication = dialect::read_replication(&status);
+                if let Replication::Channels(channels) = &mut replication
+                    && !dialect.mariadb
+                    && !channels.is_empty()
+                    // Without the right to read it, nothing tells that an idle source lives.
+                    && let Ok(told) = client.query_one(details::LIFE).await
+                {
+                    details::add_life(channels, &status, &told);
+                }
+                (replication, true)
+            }
             Err(error) => match query_failure(&error).class {
                 FailureClass::Query => (Replication::Unreadable(error.to_string().into()), true),
                 // The server lives, but a STOP REPLICA that hangs blocks this statement. Whom it follows is as before,
@@ -141,6 +157,9 @@ impl Prober {
             text: "the answer to the monitor's first question is no answer".into(),
         })?;
         facts.resolved = resolved;
+        if usable {
+            facts.details = read_details(client, dialect, &mut kept.binlog_filters).await?;
+        }
         if usable && follows && self.log.borrow().is_alive(self.clock.now_us()) {
             // Without the row, or the right to read it, lag is what the server tells.
             let row = client.query_one(self.place.select()).await.ok();
@@ -151,6 +170,26 @@ impl Prober {
             kept.client = None;
         }
         Ok((facts, told))
+    }
+}
+
+/// A server's refusal leaves out what it refuses; any other failure is the probe's.
+async fn read_details(
+    client: &mut Client,
+    dialect: Dialect,
+    binlog_filters: &mut Option<Arc<str>>,
+) -> Result<Details, Failure> {
+    if binlog_filters.is_none() {
+        match client.query_one(dialect.binlog_filters()).await {
+            Ok(answer) => *binlog_filters = Some(details::read_binlog_filters(&answer)),
+            Err(error) if error.server_error().is_some() => {}
+            Err(error) => return Err(query_failure(&error)),
+        }
+    }
+    match client.query(details::DETAILS).await {
+        Ok(answers) => Ok(details::read(dialect, &answers, binlog_filters.as_ref())),
+        Err(error) if error.server_error().is_some() => Ok(Details::default()),
+        Err(error) => Err(query_failure(&error)),
     }
 }
 

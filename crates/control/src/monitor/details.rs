@@ -1,0 +1,219 @@
+//! What deciding about another primary needs of a server: one question more in each probe, and two that are asked seldom.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::observation::{Channel, Details, SemiSync};
+use net::query::ResultSet;
+
+use super::dialect::{Dialect, is_on, without_line_breaks};
+
+/// Variables and status in one round trip. Those that a family, version or missing plugin does not have are not told.
+pub(super) const DETAILS: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_uuid', 'gtid_mode', \
+    'gtid_slave_pos', 'gtid_binlog_state', 'log_bin', 'log_slave_updates', 'log_replica_updates', \
+    'rpl_semi_sync_master_enabled', 'rpl_semi_sync_source_enabled', 'rpl_semi_sync_slave_enabled', \
+    'rpl_semi_sync_replica_enabled', 'rpl_semi_sync_master_timeout', 'rpl_semi_sync_source_timeout', \
+    'rpl_semi_sync_master_wait_point', 'rpl_semi_sync_source_wait_point', \
+    'rpl_semi_sync_master_wait_for_slave_count', 'rpl_semi_sync_source_wait_for_replica_count', \
+    'wsrep_on', 'wsrep_provider', 'group_replication_group_name'); \
+    SHOW GLOBAL STATUS WHERE Variable_name IN ('Uptime', 'Rpl_semi_sync_master_status', \
+    'Rpl_semi_sync_source_status', 'Rpl_semi_sync_master_clients', 'Rpl_semi_sync_source_clients', \
+    'Rpl_semi_sync_slave_status', 'Rpl_semi_sync_replica_status')";
+
+/// Received heartbeats of MySQL's channels, which its replication status does not tell.
+pub(super) const LIFE: &str = "SELECT s.CHANNEL_NAME AS channel, s.COUNT_RECEIVED_HEARTBEATS AS heartbeats, \
+    c.HEARTBEAT_INTERVAL AS period FROM performance_schema.replication_connection_status s \
+    JOIN performance_schema.replication_connection_configuration c ON c.CHANNEL_NAME = s.CHANNEL_NAME";
+
+impl Dialect {
+    /// What the binary log leaves out, which only a restart of the server changes.
+    pub(super) fn binlog_filters(self) -> &'static str {
+        match (self.mariadb, self.number) {
+            (false, 80_200..) => "SHOW BINARY LOG STATUS",
+            _ => "SHOW MASTER STATUS",
+        }
+    }
+}
+
+/// Reads the answers to [`DETAILS`].
+pub(super) fn read(dialect: Dialect, answers: &[ResultSet], binlog_filters: Option<&Arc<str>>) -> Details {
+    let value = |names: &[&str]| {
+        answers.iter().find_map(|answer| {
+            let row = (0..answer.rows.len()).find(|row| {
+                answer
+                    .text(*row, "Variable_name")
+                    .is_some_and(|name| names.iter().any(|n| name.eq_ignore_ascii_case(n)))
+            })?;
+            answer.text(row, "Value")
+        })
+    };
+    let flag = |names: &[&str]| value(names).map(|value| is_on(&value));
+    let text = |name: &str| without_line_breaks(&value(&[name]).unwrap_or_default());
+    let number = |names: &[&str]| value(names)?.parse::<u64>().ok();
+    let source_enabled = flag(&["rpl_semi_sync_master_enabled", "rpl_semi_sync_source_enabled"]);
+    let acks = number(&["rpl_semi_sync_master_wait_for_slave_count", "rpl_semi_sync_source_wait_for_replica_count"]);
+    let group = if flag(&["wsrep_on"]) == Some(true) && &*text("wsrep_provider") != "none" {
+        Some("Galera is active here".into())
+    } else {
+        (!text("group_replication_group_name").is_empty()).then(|| "it belongs to a replication group".into())
+    };
+    Details {
+        server_uuid: text("server_uuid"),
+        uptime_s: number(&["Uptime"]),
+        gtid_on: match dialect.mariadb {
+            true => Some(true),
+            false => value(&["gtid_mode"]).map(|mode| mode.eq_ignore_ascii_case("on")),
+        },
+        gtid_replicated: text("gtid_slave_pos"),
+        gtid_binlog_state: text("gtid_binlog_state"),
+        log_bin: flag(&["log_bin"]),
+        log_replica_updates: flag(&["log_slave_updates", "log_replica_updates"]),
+        // What could not be read is nothing that fits: the word stands for it.
+        binlog_filters: binlog_filters.cloned().unwrap_or_else(|| "unknown".into()),
+        semi_sync: SemiSync {
+            source_enabled,
+            source_active: flag(&["Rpl_semi_sync_master_status", "Rpl_semi_sync_source_status"]),
+            after_sync: value(&["rpl_semi_sync_master_wait_point", "rpl_semi_sync_source_wait_point"])
+                .map(|point| point.eq_ignore_ascii_case("AFTER_SYNC")),
+            timeout_ms: number(&["rpl_semi_sync_master_timeout", "rpl_semi_sync_source_timeout"]),
+            acks_needed: match acks {
+                Some(count) => u32::try_from(count).ok(),
+                None => (dialect.mariadb && source_enabled.is_some()).then_some(1),
+            },
+            clients: number(&["Rpl_semi_sync_master_clients", "Rpl_semi_sync_source_clients"])
+                .and_then(|count| u32::try_from(count).ok()),
+            replica_enabled: flag(&["rpl_semi_sync_slave_enabled", "rpl_semi_sync_replica_enabled"]),
+            replica_active: flag(&["Rpl_semi_sync_slave_status", "Rpl_semi_sync_replica_status"]),
+        },
+        group,
+    }
+}
+
+/// Reads the answer to [`Dialect::binlog_filters`].
+pub(super) fn read_binlog_filters(answer: &ResultSet) -> Arc<str> {
+    together(answer, 0, &["Binlog_Do_DB", "Binlog_Ignore_DB"])
+}
+
+/// What a channel leaves out.
+pub(super) fn filters(answer: &ResultSet, row: usize) -> Arc<str> {
+    together(
+        answer,
+        row,
+        &[
+            "Replicate_Do_DB",
+            "Replicate_Ignore_DB",
+            "Replicate_Do_Table",
+            "Replicate_Ignore_Table",
+            "Replicate_Wild_Do_Table",
+            "Replicate_Wild_Ignore_Table",
+            "Replicate_Rewrite_DB",
+            "Replicate_Do_Domain_Ids",
+            "Replicate_Ignore_Domain_Ids",
+            "Replicate_Ignore_Server_Ids",
+        ],
+    )
+}
+
+fn together(answer: &ResultSet, row: usize, columns: &[&str]) -> Arc<str> {
+    let filter = |column: &&str| {
+        let value = answer.text(row, column).filter(|value| !value.is_empty())?;
+        Some(format!("{column}={value}"))
+    };
+    columns.iter().filter_map(filter).collect::<Vec<_>>().join("; ").into()
+}
+
+/// Whether a channel finds its position by GTID; `None` when it does not say.
+pub(super) fn uses_gtid(answer: &ResultSet, row: usize) -> Option<bool> {
+    let maria = answer.text(row, "Using_Gtid").map(|value| !value.eq_ignore_ascii_case("no"));
+    maria.or_else(|| answer.text(row, "Auto_Position").map(|value| value == "1"))
+}
+
+/// How far a channel has read, as a number that changes when it reads on.
+pub(super) fn life(answer: &ResultSet, row: usize, heartbeats: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    heartbeats.hash(&mut hasher);
+    for columns in [["Master_Log_File", "Source_Log_File"], ["Read_Master_Log_Pos", "Read_Source_Log_Pos"]] {
+        columns.iter().find_map(|column| answer.value(row, column)).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// A period in seconds as servers write it; zero means no heartbeats.
+pub(super) fn period(seconds: &str) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds.parse().ok()?).ok().filter(|period| !period.is_zero())
+}
+
+/// Adds what [`LIFE`] tells to the channels that `status` told.
+pub(super) fn add_life(channels: &mut [Channel], status: &ResultSet, told: &ResultSet) {
+    for channel in channels {
+        let row_of = |answer: &ResultSet, column: &str| {
+            (0..answer.rows.len()).find(|row| answer.text(*row, column).is_some_and(|name| *name == *channel.name))
+        };
+        let (Some(row), Some(told_row)) = (row_of(status, "Channel_Name"), row_of(told, "channel")) else { continue };
+        channel.life = told.text(told_row, "heartbeats").map(|heartbeats| life(status, row, &heartbeats));
+        channel.heartbeat_period = told.text(told_row, "period").and_then(|seconds| period(&seconds));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::dialect::tests::table;
+    use super::*;
+
+    #[test]
+    fn both_families_tell_their_semi_sync() {
+        let variables = table(
+            "Variable_name|Value
+             gtid_mode|ON
+             log_bin|ON
+             log_replica_updates|OFF
+             rpl_semi_sync_source_enabled|ON
+             rpl_semi_sync_source_wait_point|AFTER_SYNC
+             rpl_semi_sync_source_wait_for_replica_count|2
+             server_uuid|6aa342cb-e4ff-11f1-87a0-02fc00000001",
+        );
+        let status =
+            table("Variable_name|Value\nUptime|77\nRpl_semi_sync_source_clients|3\nRpl_semi_sync_source_status|OFF");
+        let mysql = Dialect { mariadb: false, number: 90_700 };
+        let details = read(mysql, &[variables, status], Some(&"".into()));
+        assert_eq!(
+            (details.gtid_on, details.log_bin, details.log_replica_updates),
+            (Some(true), Some(true), Some(false))
+        );
+        assert_eq!(
+            (details.uptime_s, details.semi_sync.acks_needed, details.semi_sync.clients),
+            (Some(77), Some(2), Some(3))
+        );
+        assert_eq!((details.semi_sync.source_enabled, details.semi_sync.source_active), (Some(true), Some(false)));
+        assert_eq!((details.semi_sync.after_sync, details.semi_sync.replica_enabled), (Some(true), None));
+        assert_eq!((details.group, &*details.binlog_filters), (None, ""));
+
+        let maria = Dialect { mariadb: true, number: 101_106 };
+        let variables = table(
+            "Variable_name|Value\nwsrep_on|ON\nwsrep_provider|/usr/lib/galera.so\nrpl_semi_sync_master_enabled|OFF\n\
+             rpl_semi_sync_master_wait_point|AFTER_COMMIT\nrpl_semi_sync_slave_enabled|ON\ngtid_binlog_state|0-1-5,0-2-7",
+        );
+        let details = read(maria, &[variables], None);
+        assert!(details.group.is_some() && details.gtid_on == Some(true) && details.uptime_s.is_none());
+        assert_eq!((details.semi_sync.acks_needed, details.semi_sync.after_sync), (Some(1), Some(false)));
+        assert_eq!((&*details.gtid_binlog_state, &*details.binlog_filters), ("0-1-5,0-2-7", "unknown"));
+    }
+
+    #[test]
+    fn filters_and_signs_of_life() {
+        let status = table(
+            "Channel_Name|Source_Log_File|Read_Source_Log_Pos|Replicate_Do_DB|Replicate_Ignore_Table|Auto_Position\n\
+             a|binlog.1|77||shop.log|1\nb|binlog.9|1|x||0",
+        );
+        assert_eq!(
+            (&*filters(&status, 0), &*filters(&status, 1)),
+            ("Replicate_Ignore_Table=shop.log", "Replicate_Do_DB=x")
+        );
+        assert_eq!((uses_gtid(&status, 0), uses_gtid(&status, 1)), (Some(true), Some(false)));
+        assert_ne!(life(&status, 0, "1"), life(&status, 0, "2"));
+        assert_ne!(life(&status, 0, "1"), life(&status, 1, "1"));
+        assert_eq!((period("0.700"), period("0.000"), period("x")), (Some(Duration::from_millis(700)), None, None));
+        assert_eq!(&*read_binlog_filters(&table("Binlog_Do_DB|Binlog_Ignore_DB\nshop|")), "Binlog_Do_DB=shop");
+    }
+}

@@ -1,5 +1,7 @@
 //! What can only be checked when all tables are read.
 
+mod rules;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,6 +19,8 @@ pub(crate) struct Places {
     pub(crate) listeners: BTreeMap<Arc<str>, Place>,
     /// Names of clusters that something refers to.
     pub(crate) clusters_used: Vec<(Arc<str>, Range<usize>, String)>,
+    /// By rule: where its listener, its cluster and its route stand, or the rule.
+    pub(crate) rules: Vec<[Place; 3]>,
 }
 
 /// A place in the text and the key there.
@@ -33,6 +37,7 @@ pub(crate) fn check(reader: &mut Reader, config: &Config, places: &Places) {
     check_references(reader, config, places);
     check_servers(reader, config, places);
     check_listeners(reader, config, places);
+    rules::check(reader, config, places);
 }
 
 fn check_references(reader: &mut Reader, config: &Config, places: &Places) {

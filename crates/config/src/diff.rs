@@ -1,11 +1,11 @@
 //! What a reload changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 use crate::settings::Apply;
-use crate::{Admin, Cluster, Config, Proxy};
+use crate::{Admin, Cluster, Config, Proxy, Rule};
 
 /// What differs between the configuration in effect and a new one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +20,10 @@ pub struct Changes {
     pub listener_tls: Vec<Arc<str>>,
     /// Users.
     pub users: Names,
+    /// Rules. When only their order differs, nothing is named.
+    pub rules: Names,
+    /// Whether the rules are in another order.
+    pub rule_order: bool,
     /// Whether `[proxy]` has other values that need no restart.
     pub proxy: bool,
     /// Whether the key of the API differs.
@@ -83,7 +87,16 @@ pub fn diff(old: &Config, new: &Config) -> Changes {
     let proxy = live(old) != live(new);
     let key = |config: &Config| config.admin.as_ref().and_then(|admin| admin.key.clone());
     let admin_key = key(old) != key(new);
-    Changes { clusters, cluster_parts, listeners, listener_tls, users, proxy, admin_key, restart: restart(old, new) }
+    let by_name = |config: &Config| config.rules.iter().map(|rule| (rule.name.clone(), rule.clone())).collect();
+    let rules = names::<Rule>(&by_name(old), &by_name(new));
+    let order = |config: &Config, other: &Config| -> Vec<Arc<str>> {
+        let there: BTreeSet<&str> = other.rules.iter().map(|rule| &*rule.name).collect();
+        let names = config.rules.iter().map(|rule| &rule.name);
+        names.filter(|name| there.contains(&***name)).cloned().collect()
+    };
+    let rule_order = order(old, new) != order(new, old);
+    let restart = restart(old, new);
+    Changes { clusters, cluster_parts, listeners, listener_tls, users, rules, rule_order, proxy, admin_key, restart }
 }
 
 impl Changes {
@@ -102,6 +115,19 @@ impl Names {
     fn describe(&self, what: &str, out: &mut Vec<String>) {
         for (verb, names) in [("added", &self.added), ("removed", &self.removed), ("changed", &self.changed)] {
             out.extend(names.iter().map(|name| format!("{what}.{name} {verb}")));
+        }
+    }
+
+    /// The same, but counts where there are many.
+    fn describe_few(&self, what: &str, out: &mut Vec<String>) {
+        const NAMED_MAX: usize = 10;
+        let few = |names: &[Arc<str>]| if names.len() > NAMED_MAX { Vec::new() } else { names.to_vec() };
+        let named = Names { added: few(&self.added), removed: few(&self.removed), changed: few(&self.changed) };
+        named.describe(what, out);
+        for (verb, names) in [("added", &self.added), ("removed", &self.removed), ("changed", &self.changed)] {
+            if names.len() > NAMED_MAX {
+                out.push(format!("{} {what}s {verb}", names.len()));
+            }
         }
     }
 }
@@ -190,6 +216,10 @@ impl fmt::Display for Changes {
         }
         self.listeners.describe("listener", &mut out);
         self.users.describe("user", &mut out);
+        self.rules.describe_few("rule", &mut out);
+        if self.rule_order {
+            out.push("the order of the rules changed".into());
+        }
         if self.proxy {
             out.push("proxy changed".into());
         }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::read::{join, quote, size_text};
-use crate::settings::{Apply, Kind, ROOT, Section, Setting, Unit};
+use crate::settings::{Apply, Form, Kind, ROOT, Section, Setting, Unit};
 
 /// `docs/configuration.md`: every table and key.
 pub fn markdown() -> String {
@@ -51,16 +51,22 @@ This page is generated from `crates/config/src/settings.rs`.
 fn tables(section: &'static Section, path: &str, visit: &mut impl FnMut(&'static Section, &str)) {
     for below in section.sections {
         let path = join(path, below.key);
-        let path = if below.named { format!("{path}.NAME") } else { path };
+        let path = if below.form == Form::Named { format!("{path}.NAME") } else { path };
         visit(below, &path);
         tables(below, &path, visit);
     }
 }
 
+/// What stands at the head of a table with this path.
+fn header(section: &Section, path: &str) -> String {
+    if section.form == Form::List { format!("[[{path}]]") } else { format!("[{path}]") }
+}
+
 fn markdown_section(section: &Section, path: &str, out: &mut String) {
+    let header = header(section, path);
     let _ = write!(
         out,
-        "\n## `[{path}]`\n\n{}\n\n| key | value | default | change | meaning |\n|---|---|---|---|---|\n",
+        "\n## `{header}`\n\n{}\n\n| key | value | default | change | meaning |\n|---|---|---|---|---|\n",
         section.doc
     );
     for setting in section.settings {
@@ -147,7 +153,7 @@ pub fn sample(values: &[(Vec<String>, String)]) -> String {
 
 fn sample_section(section: &Section, above: &[&str], values: &[(Vec<String>, String)], out: &mut String) {
     let path = [above, &[section.key]].concat();
-    if !section.named {
+    if section.form == Form::Single {
         sample_table(section, &path, values, true, true, out);
         return;
     }
@@ -176,12 +182,14 @@ fn sample_table(
     exists: bool,
     out: &mut String,
 ) {
-    let header = path.iter().fold(String::new(), |path, key| join(&path, key));
+    // The last part of a list's path only tells its entries apart.
+    let shown = if section.form == Form::List { &path[..path.len() - 1] } else { path };
+    let header = header(section, &shown.iter().fold(String::new(), |path, key| join(&path, key)));
     out.push('\n');
     if talk {
         comment(section.doc, out);
     }
-    let _ = writeln!(out, "{}[{header}]", if exists { "" } else { "#" });
+    let _ = writeln!(out, "{}{header}", if exists { "" } else { "#" });
     for setting in section.settings {
         let value = values.iter().find(|(value_path, _)| {
             value_path.len() == path.len() + 1

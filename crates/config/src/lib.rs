@@ -14,7 +14,9 @@ mod error;
 mod model;
 mod network;
 mod parse;
+pub mod patterns;
 mod read;
+mod rule;
 mod secret;
 pub mod settings;
 mod source;
@@ -25,10 +27,11 @@ pub use diff::{Changes, diff};
 pub use error::{Errors, Problem, Warning};
 pub use model::{
     Admin, ClientCert, ClientCompression, Cluster, ClusterKind, Config, Consistency, Credential, Failover, Given,
-    Heartbeat, Listener, ListenerTls, Log, LogFormat, Monitor, Pem, Pool, Proxy, ProxyIn, ProxyOut, Server,
+    Heartbeat, Listener, ListenerTls, Log, LogFormat, Monitor, Pem, Pool, Proxy, ProxyIn, ProxyOut, RuleAccess, Server,
     ServerCompression, ServerTls, ServerTlsMode, Split, TlsMode, TlsVersion, User,
 };
 pub use network::Network;
 pub use parse::{Loaded, load, parse};
+pub use rule::{Matchers, Rule, RuleRoute};
 pub use secret::Secret;
 pub use source::{FileContent, MemorySource, Source, SystemSource};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::settings::Apply;
-use crate::{Address, Network, Secret};
+use crate::{Address, Network, Rule, Secret};
 
 /// Declares an enum whose variants have one word each in the file, so that the word stands in one place.
 macro_rules! words {
@@ -86,6 +86,16 @@ words! {
         Session = "session",
         /// Nothing in particular.
         None = "none",
+    }
+}
+
+words! {
+    /// What a rule wants a statement to do.
+    RuleAccess {
+        /// It only reads.
+        Read = "read",
+        /// Anything else.
+        Write = "write",
     }
 }
 
@@ -212,7 +222,10 @@ pub struct Config {
     pub listeners: BTreeMap<Arc<str>, Listener>,
     /// What is special about users, by user name.
     pub users: BTreeMap<Arc<str>, User>,
-    /// Every setting with its effective value as text, in the order of [`crate::settings`]; secrets are hidden.
+    /// Routing rules, in order: the first that fits a statement decides.
+    pub rules: Arc<[Rule]>,
+    /// Every setting with its effective value as text, in the order of [`crate::settings`]; secrets are hidden. Of rules only
+    /// what the file says is here.
     pub given: Vec<Given>,
 }
 

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod listener;
+mod rule;
 mod secrets;
 
 use std::path::Path;
@@ -99,8 +100,9 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
     let clusters = cluster::read_all(reader, root, &mut places);
     let listeners = listener::read_all(reader, root, &mut places);
     let users = listener::read_users(reader, root, &mut places);
+    let rules = rule::read_all(reader, root, &mut places);
     let admin = admin_address.map(|address| Admin { address, key });
-    let config = Config { proxy, log, admin, clusters, listeners, users, given: Vec::new() };
+    let config = Config { proxy, log, admin, clusters, listeners, users, rules, given: Vec::new() };
     checks::check(reader, &config, &places);
     config
 }

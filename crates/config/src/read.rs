@@ -14,7 +14,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::settings::{Kind, Section, Setting, Unit};
+use crate::settings::{Form, Kind, Section, Setting, Unit};
 use crate::{Address, FileContent, Given, Network, Problem, Source, Warning, suggest};
 use words::{allowed, home, kind_of, later_text, parse_size};
 pub(crate) use words::{join, quote, size_text};
@@ -197,6 +197,32 @@ impl<'a> Reader<'a> {
         tables
     }
 
+    /// The tables of a list of tables, in order; those beyond `max` are reported and left out.
+    pub(crate) fn list<'t, 'i>(
+        &mut self,
+        parent: &Table<'t, 'i>,
+        section: &'static Section,
+        max: usize,
+    ) -> Vec<Table<'t, 'i>> {
+        let path = join(&parent.path, section.key);
+        let Some(value) = parent.entries.and_then(|entries| entries.get(section.key)) else { return Vec::new() };
+        let DeValue::Array(entries) = value.get_ref() else {
+            let message = format!("a list of tables stands here, as in [[{path}]], not {}", kind_of(value.get_ref()));
+            self.problem(value.span(), path, message);
+            return Vec::new();
+        };
+        if let Some(first) = entries.get(max) {
+            self.problem(first.span(), path.clone(), format!("there are more than {max} of them"));
+        }
+        let mut tables = Vec::new();
+        for (index, entry) in entries.iter().take(max).enumerate() {
+            let table = self.enter(section, format!("{path}[{}]", index + 1), entry.span(), entry);
+            self.refuse_unknown(&table);
+            tables.push(table);
+        }
+        tables
+    }
+
     fn enter<'t, 'i>(
         &mut self,
         section: &'static Section,
@@ -244,6 +270,10 @@ impl<'a> Reader<'a> {
     }
 
     fn note(&mut self, table: &Table, setting: &Setting, value: String) {
+        // There may be thousands of them.
+        if table.section.form == Form::List && !table.has(setting) {
+            return;
+        }
         let path = table.key(setting);
         self.given.push(Given { path, value, set: table.has(setting), apply: setting.apply });
     }

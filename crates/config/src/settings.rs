@@ -6,6 +6,7 @@
 pub mod cluster;
 pub mod listener;
 pub mod process;
+pub mod rule;
 
 /// When a changed value takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,13 +125,24 @@ pub struct Setting {
     pub example: &'static str,
 }
 
+/// How a table stands in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Once, as `[key]`.
+    Single,
+    /// It holds tables by a name that the operator chooses, as `[key.NAME]`.
+    Named,
+    /// Any number of times, as `[[key]]`; the order counts.
+    List,
+}
+
 /// One table of the file.
 #[derive(Debug)]
 pub struct Section {
     /// Its key in the table above it.
     pub key: &'static str,
-    /// Whether the table holds tables by a name that the operator chooses.
-    pub named: bool,
+    /// How it stands in the file.
+    pub form: Form,
     /// What it is for.
     pub doc: &'static str,
     /// Its values.
@@ -142,7 +154,7 @@ pub struct Section {
 /// The file.
 pub static ROOT: Section = Section {
     key: "",
-    named: false,
+    form: Form::Single,
     doc: "",
     settings: &[],
     sections: &[
@@ -152,6 +164,7 @@ pub static ROOT: Section = Section {
         &cluster::CLUSTER,
         &listener::LISTENER,
         &listener::USER,
+        &rule::RULE,
     ],
 };
 

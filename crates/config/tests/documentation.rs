@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use sqluice_config::document::{default_text, markdown, sample};
-use sqluice_config::settings::{Kind, ROOT, Section, Setting};
+use sqluice_config::settings::{Form, Kind, ROOT, Section, Setting};
 use sqluice_config::{Config, MemorySource, parse};
 
 /// Every setting with the path of its table, where `NAME` stands for names.
@@ -16,7 +16,7 @@ fn settings() -> Vec<(Vec<String>, &'static Setting)> {
         for below in section.sections {
             let mut path = above.to_vec();
             path.push(below.key.to_owned());
-            path.extend(below.named.then(|| "NAME".to_owned()));
+            path.extend((below.form != Form::Single).then(|| "NAME".to_owned()));
             walk(below, &path, out);
         }
     }
@@ -49,8 +49,13 @@ fn base() -> Values {
         let address = format!("\"10.0.0.{}:3306\"", cluster.len());
         values.push(value(&["cluster", cluster, "servers", "NAME", "address"], &address));
     }
-    values.push(value(&["listener", "NAME", "address"], "\"0.0.0.0:3306\""));
-    values.push(value(&["listener", "NAME", "cluster"], "\"NAME\""));
+    for (listener, port) in [("NAME", 3306), ("other", 3307)] {
+        values.push(value(&["listener", listener, "address"], &format!("\"0.0.0.0:{port}\"")));
+        values.push(value(&["listener", listener, "cluster"], "\"NAME\""));
+    }
+    values.push(value(&["rule", "NAME", "name"], "\"NAME\""));
+    values.push(value(&["rule", "NAME", "user"], "\"bob\""));
+    values.push(value(&["rule", "NAME", "route"], "\"primary\""));
     values.push(value(&["user", "NAME", "max_sessions"], "5"));
     values.push(value(&["admin", "address"], "\"127.0.0.1:9104\""));
     values
@@ -78,7 +83,8 @@ fn the_page_is_up_to_date() {
 fn the_page_names_every_setting_with_its_default() {
     let page = markdown();
     for (path, setting) in settings() {
-        let start = page.find(&format!("## `[{}]`", path.join("."))).unwrap();
+        let header = if path[0] == "rule" { "[[rule]]".to_owned() } else { format!("[{}]", path.join(".")) };
+        let start = page.find(&format!("## `{header}`")).unwrap();
         let row = page[start..].lines().find(|line| line.starts_with(&format!("| `{}` |", setting.key))).unwrap();
         if let Some(default) = default_text(setting) {
             assert!(row.contains(&format!("| `{default}` |")), "{row}");
@@ -116,6 +122,9 @@ fn another(setting: &Setting) -> String {
         }
         Kind::Text { .. } if setting.key == "level" => "\"debug\"".into(),
         Kind::Text { .. } if setting.key == "socket_mode" => "\"0700\"".into(),
+        Kind::Text { .. } if setting.key == "client" => "\"10.0.0.0/8\"".into(),
+        Kind::Text { .. } if setting.key == "digest" => "\"00112233445566aa\"".into(),
+        Kind::Text { .. } if setting.key == "route" => "\"server:NAME\"".into(),
         Kind::Text { .. } => "\"other\"".into(),
         Kind::Address { .. } => "\"10.0.0.99:3309\"".into(),
         Kind::Networks => "[\"10.0.0.0/8\"]".into(),
@@ -142,6 +151,8 @@ fn every_setting_does_something() {
             "cert_file" => set("key_file", "\"/pem\""),
             "key_file" => set("cert_file", "\"/pem\""),
             "client_cert" => set("client_ca_file", "\"/pem\""),
+            // What is refused goes nowhere.
+            "refuse" => values.retain(|(other, _)| *other != ["rule", "NAME", "route"]),
             "proxy_protocol" if path[0] == "listener" => set("proxy_protocol_from", "[\"10.0.0.0/8\"]"),
             _ => {}
         }

@@ -77,6 +77,7 @@ pub(crate) fn report(name: &str, loaded: &Loaded, all: bool, out: &mut impl Writ
         };
         writeln!(out, "user {name}: {credential}")?;
     }
+    rules(config, all, out)?;
     match &config.admin {
         Some(admin) => writeln!(out, "admin: http://{}/metrics", admin.address)?,
         None => writeln!(out, "admin: no listener")?,
@@ -89,6 +90,21 @@ pub(crate) fn report(name: &str, loaded: &Loaded, all: bool, out: &mut impl Writ
     for given in &config.given {
         let value = if given.value.is_empty() { "(none)" } else { &given.value };
         writeln!(out, "  {} = {value}{}", given.path, if given.set { "" } else { "  # default" })?;
+    }
+    Ok(())
+}
+
+/// How many rules there are; with `all` what each does. There may be thousands.
+fn rules(config: &Config, all: bool, out: &mut impl Write) -> io::Result<()> {
+    if config.rules.is_empty() {
+        return Ok(());
+    }
+    let off = config.rules.iter().filter(|rule| !rule.enabled).count();
+    let off = if off == 0 { String::new() } else { format!(", {off} of them switched off") };
+    writeln!(out, "rules: {}{off}", config.rules.len())?;
+    for rule in config.rules.iter().filter(|_| all) {
+        let (matchers, off) = (rule.matchers.in_words().join(" and "), if rule.enabled { "" } else { " (off)" });
+        writeln!(out, "  {}{off}: if {matchers}: {}", rule.name, rule.action_in_words())?;
     }
     Ok(())
 }
@@ -153,6 +169,24 @@ cluster = "main"
         assert!(summary.contains("listener app: 0.0.0.0:3306 to cluster main, split auto"), "{summary}");
         assert!(summary.contains("8 values set here"), "{summary}");
         assert!(!summary.contains("wait_ms"), "{summary}");
+    }
+
+    #[test]
+    fn rules_are_counted_and_told() {
+        let text = format!(
+            "{GOOD}[[rule]]\nname = \"a\"\nuser = \"bob\"\naccess = \"read\"\nroute = \"server:db2\"\n\
+             [[rule]]\nname = \"b\"\nenabled = false\nuser = \"bob\"\nrefuse = \"no\"\n"
+        );
+        let loaded = config::parse("x.toml", &text, &config::MemorySource::default()).unwrap();
+        let told = |all: bool| {
+            let mut out = Vec::new();
+            report("x.toml", &loaded, all, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert!(told(false).contains("rules: 2, 1 of them switched off\nadmin"), "{}", told(false));
+        let all = told(true);
+        assert!(all.contains("  a: if the user is bob and the access is read: route server:db2\n"), "{all}");
+        assert!(all.contains("  b (off): if the user is bob: refuse: no\n"), "{all}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use toml::de::DeValue;
 
-use crate::settings::{Kind, Section, Setting, Unit};
+use crate::settings::{Form, Kind, Section, Setting, Unit};
 
 /// What may stand as a setting's value, in words.
 pub(super) fn allowed(setting: &Setting) -> Option<String> {
@@ -38,7 +38,11 @@ pub(super) fn home(key: &str) -> Option<String> {
         }
         for below in section.sections {
             let path = join(path, below.key);
-            let path = if below.named { format!("{path}.NAME") } else { path };
+            let path = match below.form {
+                Form::Single => path,
+                Form::Named => format!("{path}.NAME"),
+                Form::List => format!("[{path}]"),
+            };
             search(below, &path, key, homes);
         }
     }

@@ -1,12 +1,12 @@
 //! `[cluster.NAME]` and the tables in it.
 
-use super::{Kind, Section, Setting, Unit, Word, count, limit, live, millis, seconds, whole};
+use super::{Form, Kind, Section, Setting, Unit, Word, count, limit, live, millis, seconds, whole};
 use crate::{ClusterKind, Failover, Heartbeat, ProxyOut, ServerCompression, ServerTlsMode, TlsVersion};
 
 /// `[cluster.NAME]`
 pub static CLUSTER: Section = Section {
     key: "cluster",
-    named: true,
+    form: Form::Named,
     doc: "Servers that hold the same data. At least one cluster with at least one server is needed.",
     settings: &[
         &KIND,
@@ -129,7 +129,7 @@ pub static PROXY_PROTOCOL: Setting = live(
 /// `servers.NAME`
 pub static SERVERS: Section = Section {
     key: "servers",
-    named: true,
+    form: Form::Named,
     doc: "The servers of the cluster. Which of them is the primary is found out, not written here.",
     settings: &[&ADDRESS, &WEIGHT, &ZONE, &MAX_CONNECTIONS],
     sections: &[],
@@ -163,7 +163,7 @@ pub static MAX_CONNECTIONS: Setting = limit(
 /// `monitor`
 pub static MONITOR: Section = Section {
     key: "monitor",
-    named: false,
+    form: Form::Single,
     doc: "How the servers are watched. `sqluice init` prints the rights the user needs. Exactly one of `password`, \
           `password_file` and `password_env` is given.",
     settings: &[&USER, &PASSWORD, &PASSWORD_FILE, &PASSWORD_ENV, &INTERVAL, &TIMEOUT, &HEARTBEAT, &HEARTBEAT_SCHEMA],
@@ -218,7 +218,7 @@ pub static HEARTBEAT_SCHEMA: Setting = live(
 /// `pool`
 pub static POOL: Section = Section {
     key: "pool",
-    named: false,
+    form: Form::Single,
     doc: "Connections from Sqluice to the servers, shared by all sessions of the cluster.",
     settings: &[
         &POOL_MAX,
@@ -328,7 +328,7 @@ pub static USER_TIMEOUT: Setting = whole(
 /// `tls`
 pub static TLS: Section = Section {
     key: "tls",
-    named: false,
+    form: Form::Single,
     doc: "TLS towards the servers.",
     settings: &[&TLS_MODE, &TLS_MIN_VERSION, &CA_FILE, &CERT_FILE, &KEY_FILE],
     sections: &[],

@@ -1,12 +1,12 @@
 //! `[listener.NAME]` and `[user.NAME]`.
 
-use super::{Kind, Section, Setting, Unit, Word, count, limit, live, millis, seconds, whole};
+use super::{Form, Kind, Section, Setting, Unit, Word, count, limit, live, millis, seconds, whole};
 use crate::{ClientCert, ClientCompression, Consistency, ProxyIn, Split, TlsMode, TlsVersion};
 
 /// `[listener.NAME]`
 pub static LISTENER: Section = Section {
     key: "listener",
-    named: true,
+    form: Form::Named,
     doc: "An address that clients connect to. At least one is needed.",
     settings: &[
         &ADDRESS,
@@ -225,7 +225,7 @@ pub static SOCKET_MODE: Setting = live(
 /// `tls` of a listener
 pub static TLS: Section = Section {
     key: "tls",
-    named: false,
+    form: Form::Single,
     doc: "TLS towards clients. Without `cert_file` a certificate is made at start, which encrypts but proves nothing.",
     settings: &[&TLS_MODE, &TLS_MIN_VERSION, &CERT_FILE, &KEY_FILE, &CLIENT_CA_FILE, &CLIENT_CERT],
     sections: &[],
@@ -282,7 +282,7 @@ pub static CLIENT_CERT: Setting = live(
 /// `[user.NAME]`
 pub static USER: Section = Section {
     key: "user",
-    named: true,
+    form: Form::Named,
     doc: "What is special about a user. Users need no entry: their accounts are those of the servers. At most one of \
           `password`, `password_file`, `password_env` and `native_hash` is given.",
     settings: &[

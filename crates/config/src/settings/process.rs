@@ -1,12 +1,12 @@
 //! `[proxy]`, `[log]` and `[admin]`.
 
-use super::{Kind, Section, Setting, Word, limit, live, millis};
+use super::{Form, Kind, Section, Setting, Word, limit, live, millis};
 use crate::LogFormat;
 
 /// `[proxy]`
 pub static PROXY: Section = Section {
     key: "proxy",
-    named: false,
+    form: Form::Single,
     doc: "The process itself.",
     settings: &[&WORKERS, &BUSY_POLL, &DIGESTS_MAX, &DRAIN, &ZONE],
     sections: &[],
@@ -59,7 +59,7 @@ pub static ZONE: Setting = live(
 /// `[log]`
 pub static LOG: Section = Section {
     key: "log",
-    named: false,
+    form: Form::Single,
     doc: "Log lines, which go to standard error.",
     settings: &[&FORMAT, &LEVEL],
     sections: &[],
@@ -89,7 +89,7 @@ pub static LEVEL: Setting = live(
 /// `[admin]`
 pub static ADMIN: Section = Section {
     key: "admin",
-    named: false,
+    form: Form::Single,
     doc: "The admin listener: Prometheus metrics at /metrics, health at /healthz and /readyz, and the API at /api/v1, which is \
           closed until a key is given: by one of `key`, `key_file` and `key_env`. Without `address` nothing listens.",
     settings: &[&ADDRESS, &KEY, &KEY_FILE, &KEY_ENV],

@@ -1,0 +1,149 @@
+//! `[[rule]]`
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::{name_good, or_empty};
+use crate::checks::Places;
+use crate::read::{Reader, Table, quote};
+use crate::settings::{Setting, rule as keys};
+use crate::{Consistency, Matchers, Network, Rule, RuleAccess, RuleRoute, patterns};
+
+pub(super) fn read_all(reader: &mut Reader, root: &Table, places: &mut Places) -> Arc<[Rule]> {
+    let mut rules: Vec<Rule> = Vec::new();
+    let mut names = BTreeSet::new();
+    let mut seen: HashMap<Matchers, Arc<str>> = HashMap::new();
+    let mut bytes = 0;
+    for table in reader.list(root, &keys::RULE, keys::RULES_MAX) {
+        let rule = read(reader, &table, &mut bytes);
+        if !rule.name.is_empty() && !names.insert(rule.name.clone()) {
+            let message = format!("another rule has the name {}", quote(&rule.name));
+            reader.problem(table.place(&keys::NAME), table.key(&keys::NAME), message);
+        }
+        if rule.enabled && rule.matchers.given() != 0 {
+            check_reachable(reader, &table, &rule, &seen);
+            seen.entry(rule.matchers.clone()).or_insert_with(|| rule.name.clone());
+        }
+        let place = |key: &Setting| (table.place(key), table.key(key));
+        places.rules.push([place(&keys::LISTENER), place(&keys::CLUSTER), place(&keys::ROUTE)]);
+        rules.push(rule);
+    }
+    if let (Err(message), Some(last)) = (patterns::check_all(bytes), places.rules.last()) {
+        let (place, _) = last[0].clone();
+        reader.problem(place, keys::RULE.key, message);
+    }
+    rules.into()
+}
+
+fn read(reader: &mut Reader, table: &Table, bytes: &mut usize) -> Rule {
+    let name = or_empty(reader.text(table, &keys::NAME));
+    if let Err(reason) = name_good(&name)
+        && table.has(&keys::NAME)
+    {
+        reader.problem(table.place(&keys::NAME), table.key(&keys::NAME), reason);
+    }
+    let enabled = reader.flag(table, &keys::ENABLED);
+    let matchers = Matchers {
+        listener: reader.text(table, &keys::LISTENER),
+        cluster: reader.text(table, &keys::CLUSTER),
+        user: reader.text(table, &keys::USER),
+        schema: reader.text(table, &keys::SCHEMA),
+        client: read_client(reader, table),
+        digest: read_digest(reader, table),
+        digest_regex: read_regex(reader, table, &keys::DIGEST_REGEX, bytes),
+        text_regex: read_regex(reader, table, &keys::TEXT_REGEX, bytes),
+        access: reader.choice(table, &keys::ACCESS, RuleAccess::ALL, RuleAccess::word),
+    };
+    let route = read_route(reader, table);
+    let consistency = reader.choice(table, &keys::CONSISTENCY, Consistency::ALL, Consistency::word);
+    let refuse = reader.text(table, &keys::REFUSE);
+    let has_any = |keys: &[&Setting]| keys.iter().any(|key| table.has(key));
+    let matching = [
+        &keys::LISTENER,
+        &keys::CLUSTER,
+        &keys::USER,
+        &keys::SCHEMA,
+        &keys::CLIENT,
+        &keys::DIGEST,
+        &keys::DIGEST_REGEX,
+        &keys::TEXT_REGEX,
+        &keys::ACCESS,
+    ];
+    let listed = |keys: &[&Setting]| keys.iter().map(|key| key.key).collect::<Vec<_>>().join(", ");
+    let place = table.place(&keys::NAME);
+    if !has_any(&matching) {
+        let message = "the rule has no matcher, so that it would hold for every statement";
+        reader.problem_with(place.clone(), table.path(), message, Some(listed(&matching)), None);
+    }
+    let acting = [&keys::ROUTE, &keys::CONSISTENCY, &keys::REFUSE];
+    if !has_any(&acting) {
+        reader.problem_with(place, table.path(), "the rule has no action", Some(listed(&acting)), None);
+    } else if table.has(&keys::REFUSE) && has_any(&acting[..2]) {
+        let message = "a statement that is refused goes nowhere: `refuse` excludes `route` and `consistency`";
+        reader.problem(table.place(&keys::REFUSE), table.key(&keys::REFUSE), message);
+    }
+    Rule { name, enabled, matchers, route, consistency, refuse }
+}
+
+fn read_client(reader: &mut Reader, table: &Table) -> Option<Network> {
+    let text = reader.text(table, &keys::CLIENT)?;
+    let read = text.parse::<Network>();
+    read.map_err(|message| reader.problem(table.place(&keys::CLIENT), table.key(&keys::CLIENT), message)).ok()
+}
+
+fn read_digest(reader: &mut Reader, table: &Table) -> Option<u64> {
+    let text = reader.text(table, &keys::DIGEST)?;
+    let digits = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let hash = if digits { u64::from_str_radix(&text, 16).ok().filter(|hash| *hash != 0) } else { None };
+    if hash.is_none() {
+        let message = "a digest's hash is 16 hexadecimal digits, as GET /api/v1/digests shows it";
+        reader.problem(table.place(&keys::DIGEST), table.key(&keys::DIGEST), message);
+    }
+    hash
+}
+
+fn read_regex(reader: &mut Reader, table: &Table, setting: &'static Setting, bytes: &mut usize) -> Option<Arc<str>> {
+    let pattern = reader.text(table, setting)?;
+    match patterns::check(&pattern) {
+        Ok(takes) => *bytes += takes,
+        Err(why) => {
+            let message = format!("{} is no regular expression that can be used: {why}", quote(&pattern));
+            reader.problem(table.place(setting), table.key(setting), message);
+        }
+    }
+    Some(pattern)
+}
+
+fn read_route(reader: &mut Reader, table: &Table) -> Option<RuleRoute> {
+    let text = reader.text(table, &keys::ROUTE)?;
+    let route = RuleRoute::parse(&text);
+    if route.is_none() {
+        let near = crate::suggest::nearest(&text, RuleRoute::WORDS.into_iter());
+        let hint = near.map(|near| format!("did you mean {}?", quote(near)));
+        let allowed = RuleRoute::WORDS.map(quote).join(", ") + ", \"server:NAME\"";
+        let message = format!("{} is no route", quote(&text));
+        reader.problem_with(table.place(&keys::ROUTE), table.key(&keys::ROUTE), message, Some(allowed), hint);
+    }
+    route
+}
+
+/// A rule whose matchers an earlier one has, too, is never asked: with all of them it is a mistake, with some of them
+/// perhaps a measure for the time being.
+fn check_reachable(reader: &mut Reader, table: &Table, rule: &Rule, seen: &HashMap<Matchers, Arc<str>>) {
+    if let Some(earlier) = seen.get(&rule.matchers) {
+        let message = format!("the rule never decides: rule {} above it has the same matchers", quote(earlier));
+        return reader.problem(table.place(&keys::NAME), table.path(), message);
+    }
+    let given = rule.matchers.given();
+    // Every choice of some of them, counted down within the bits that are set.
+    let mut some = given;
+    while some != 0 {
+        some = (some - 1) & given;
+        if some != 0
+            && let Some(earlier) = seen.get(&rule.matchers.only(some))
+        {
+            let message = format!("the rule never decides: rule {} above it takes all that fits it", quote(earlier));
+            return reader.warn(table.place(&keys::NAME), table.path(), message);
+        }
+    }
+}

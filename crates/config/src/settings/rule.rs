@@ -1,0 +1,135 @@
+//! `[[rule]]`
+
+use super::{Form, Kind, Section, Setting, Word, live};
+use crate::{Consistency, RuleAccess};
+
+/// Most rules of a file.
+pub const RULES_MAX: usize = 10_000;
+
+/// Most bytes of a regular expression.
+const REGEX_MAX: usize = 4_096;
+
+/// `[[rule]]`
+pub static RULE: Section = Section {
+    key: "rule",
+    form: Form::List,
+    doc: "A routing rule (docs/rules.md): statements for which all of its matchers hold get its actions. The first rule that fits a \
+          statement decides, in the order of the file. A rule needs at least one matcher (`listener` to `access`) and one action \
+          (`route`, `consistency`, `refuse`). There may be 10,000 rules; the regular expressions of all of them may take 64 MiB, a \
+          single one 1 MiB.",
+    settings: &[
+        &NAME,
+        &ENABLED,
+        &LISTENER,
+        &CLUSTER,
+        &USER,
+        &SCHEMA,
+        &CLIENT,
+        &DIGEST,
+        &DIGEST_REGEX,
+        &TEXT_REGEX,
+        &ACCESS,
+        &ROUTE,
+        &CONSISTENCY,
+        &REFUSE,
+    ],
+    sections: &[],
+};
+
+const fn text(key: &'static str, max: usize, doc: &'static str) -> Setting {
+    live(key, Kind::Text { default: None, max }, doc)
+}
+
+/// `name`
+pub static NAME: Setting = text(
+    "name",
+    64,
+    "What it is called in errors, metrics and the API: letters, digits, `-` and `_`. No two are called alike.",
+)
+.required()
+.example("\"reports\"");
+/// `enabled`
+pub static ENABLED: Setting =
+    live("enabled", Kind::Flag { default: true }, "Whether it counts; one that does not is still checked.");
+/// `listener`
+pub static LISTENER: Setting =
+    text("listener", 64, "Matcher: the listener that the client came in by.").example("\"app\"");
+/// `cluster`
+pub static CLUSTER: Setting = text("cluster", 64, "Matcher: the cluster of the session.").example("\"main\"");
+/// `user`
+pub static USER: Setting =
+    text("user", 128, "Matcher: the user's name, as it is on the servers.").example("\"reports\"");
+/// `schema`
+pub static SCHEMA: Setting = text(
+    "schema",
+    256,
+    "Matcher: the session's schema when the statement comes, as it was named; not schemas that the statement names.",
+)
+.example("\"shop\"");
+/// `client`
+pub static CLIENT: Setting = text(
+    "client",
+    64,
+    "Matcher: the network of the client's address, such as 10.0.0.0/8. A client on a Unix socket is in none.",
+)
+.example("\"10.0.0.0/8\"");
+/// `digest`
+pub static DIGEST: Setting = text(
+    "digest",
+    16,
+    "Matcher: the hash of the statement's digest, 16 hexadecimal digits as `GET /api/v1/digests` shows it.",
+)
+.example("\"8d3c0b6e51a7f924\"");
+/// `digest_regex`
+pub static DIGEST_REGEX: Setting = text(
+    "digest_regex",
+    REGEX_MAX,
+    "Matcher: a regular expression that finds something in the statement's digest (its text without literals, of which the first 2 KiB count).",
+)
+.example("'^SELECT .* FROM orders '");
+/// `text_regex`
+pub static TEXT_REGEX: Setting = text(
+    "text_regex",
+    REGEX_MAX,
+    "Matcher: a regular expression that finds something in the statement as it was sent, of which the first 64 KiB count. It is the only \
+     matcher that is looked at for every statement; the outcome of the others is remembered.",
+)
+.example("'/\\* job=nightly \\*/'");
+
+const ACCESS_WORDS: &[Word] = &[
+    Word::new(RuleAccess::Read.word(), "it only reads"),
+    Word::new(RuleAccess::Write.word(), "anything else, such as changes, SET, BEGIN and COMMIT"),
+];
+
+/// `access`
+pub static ACCESS: Setting =
+    live("access", Kind::Choice { default: None, words: ACCESS_WORDS }, "Matcher: what the statement does.")
+        .example("\"read\"");
+/// `route`
+pub static ROUTE: Setting = text(
+    "route",
+    80,
+    "Action: `primary`, `replica`, `server:NAME` (a server of the cluster), or `auto`: as `split = \"auto\"` would have it. `replica` and \
+     `server:NAME` hold for statements that only read and leave nothing open behind them; all others are routed as without the rule.",
+)
+.example("\"replica\"");
+
+const CONSISTENCY_WORDS: &[Word] = &[
+    Word::new(Consistency::Session.word(), "what its session has written"),
+    Word::new(Consistency::None.word(), "nothing in particular"),
+];
+
+/// `consistency`
+pub static CONSISTENCY: Setting = live(
+    "consistency",
+    Kind::Choice { default: None, words: CONSISTENCY_WORDS },
+    "Action: what a read is sure to see, whatever listener and user say.",
+)
+.example("\"none\"");
+/// `refuse`
+pub static REFUSE: Setting = text(
+    "refuse",
+    400,
+    "Action: the statement is not run; the client gets error 1644 (SQLSTATE 45000) with the rule's name and this text.",
+)
+.example("\"add a WHERE\"");

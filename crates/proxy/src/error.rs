@@ -80,6 +80,11 @@ impl Refusal {
         Refusal::own(1148, b"42000", why)
     }
 
+    /// A rule of the operator's refuses the statement. Code and SQLSTATE are those of errors that applications define.
+    pub fn by_rule(rule: &str, text: &str) -> Refusal {
+        Refusal::own(1644, b"45000", format_args!("refused by rule '{rule}': {text}"))
+    }
+
     /// Something Sqluice does not do.
     pub fn not_supported(what: &str) -> Refusal {
         Refusal::own(1235, b"42000", format_args!("{what} is not supported"))

@@ -3,6 +3,7 @@
 pub mod causal_reads;
 pub mod pin;
 pub mod read_write_split;
+pub mod rules;
 pub mod select_server;
 
 pub use causal_reads::{Needs, OwnWrites};

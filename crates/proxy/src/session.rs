@@ -20,6 +20,7 @@ mod recover;
 mod relay;
 mod request;
 mod reset;
+mod rules;
 mod send;
 mod serve;
 mod settle;
@@ -42,6 +43,7 @@ use wire::Status;
 
 use crate::error::{Refusal, SessionEnd};
 use crate::pool::{Key, Lease, UserLease};
+use crate::route::rules::{Action, Scope};
 use crate::route::{self, Facts, OwnWrites, Pins, Reason, Route, Target};
 use crate::sessions::SessionHandle;
 use crate::shared::ListenerShared;
@@ -107,6 +109,8 @@ struct Identity {
     collation: u16,
     split: Split,
     consistency: Consistency,
+    /// What rules see of the session.
+    rule_scope: Cell<Scope>,
     /// Backend connections that the user may use at a time; 0 is no limit.
     connections_max: u32,
     /// Counts as one of the user's sessions.
@@ -205,6 +209,10 @@ impl Session {
             Understood::Work(work) => work,
             Understood::Answered => return self.client.flush().await.map_err(SessionEnd::ClientLost),
         };
+        let rule = self.rule(&work, request);
+        if let Some(refusal) = Self::refused_by(rule.as_deref(), &work) {
+            return Box::pin(self.refuse_by_rule(request, &work, refusal)).await;
+        }
         if work.statement.asks.contains(sql::Asks::CONNECT_ATTRIBUTES) {
             self.identity.show_attributes();
         }
@@ -216,7 +224,7 @@ impl Session {
         {
             return self.refuse(request, &refusal).await;
         }
-        let mut route = self.route(&work);
+        let mut route = self.route(&work, rule.as_deref());
         if work.streams() {
             return Err(Box::pin(self.stream_binlog(request, &route)).await);
         }
@@ -287,7 +295,7 @@ impl Session {
         self.renew_facts();
     }
 
-    fn route(&mut self, work: &Work) -> Route {
+    fn route(&mut self, work: &Work, rule: Option<&Action>) -> Route {
         let StateFacts { autocommit, reads_only, .. } = self.facts();
         let facts = Facts {
             pinned: self.held.is_some(),
@@ -295,8 +303,9 @@ impl Session {
             autocommit,
             reads_only,
             will_pin: work.will_pin(),
+            consistent: self.identity.consistency == Consistency::Session,
         };
-        let mut route = route::decide(facts, &work.statement);
+        let mut route = route::decide(facts, &work.statement, rule);
         self.judge_schema(&mut route);
         if route.reason == Reason::ServerState && self.cluster.view().primary.is_none() {
             route.target = Target::Reader;

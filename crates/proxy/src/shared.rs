@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use cluster::published::Published;
 use cluster::view::{ServerId, ServerView};
 use net::client::{Announce, Target};
@@ -23,6 +23,7 @@ use wire::proxy_header::Version;
 
 use crate::keyring::Keyring;
 use crate::pool::{Parcel, Quota};
+use crate::route::rules::RuleSet;
 use crate::sessions::Sessions;
 
 /// The longest packet announced to servers.
@@ -35,6 +36,8 @@ pub struct Shared {
     pub clusters: RwLock<HashMap<Arc<str>, Arc<ClusterShared>>>,
     /// What the operator wants, as it is now.
     pub config: ArcSwap<config::Config>,
+    /// The rules of it that count.
+    pub rules: ArcSwapOption<RuleSet>,
     /// All sessions, for KILL and the session list.
     pub sessions: Sessions,
     /// Counts, by worker.
@@ -271,6 +274,8 @@ pub enum Mail {
     Room(Arc<str>),
     /// Sessions end when they are between transactions; then the worker ends.
     Drain,
+    /// There are other rules.
+    Rules,
     /// Somebody wants to know the digests.
     Digests(AskDigests),
 }

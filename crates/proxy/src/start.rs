@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use cluster::published::Published;
 use config::Config;
 use net::stream::Keepalive;
@@ -17,6 +17,7 @@ use wire::compress::Algorithm;
 use wire::proxy_header::Version;
 
 use crate::listener::{self, Bound};
+use crate::route::rules::RuleSet;
 use crate::route::{Pin, Reason};
 use crate::sessions::Sessions;
 use crate::shared::{ClusterSettings, ClusterShared, Digests, ListenerShared, Mail, Mailboxes, Shared};
@@ -46,6 +47,9 @@ pub enum StartError {
         /// What is wrong.
         error: net::tls::TlsError,
     },
+    /// Rules cannot be put together.
+    #[error("rule: {0}")]
+    Rules(String),
     /// A thread or its event loop could not be made.
     #[error("cannot start a worker: {0}")]
     Worker(#[from] std::io::Error),
@@ -168,8 +172,10 @@ impl Proxy {
                 }
             }));
         }
+        let rules = RuleSet::new(&config.rules).map_err(StartError::Rules)?.map(Arc::new);
         let shared = Arc::new(Shared {
             clusters: RwLock::new(clusters),
+            rules: ArcSwapOption::new(rules),
             config: ArcSwap::from_pointee(config),
             sessions: Sessions::default(),
             stats,
@@ -250,7 +256,7 @@ impl Proxy {
     /// said by the configuration's own difference.
     ///
     /// # Errors
-    /// A TLS setting is of no use: nothing was changed then.
+    /// A TLS setting is of no use, or rules cannot be put together: nothing was changed then.
     pub fn reload(&self, config: Config) -> Result<(), StartError> {
         let clusters: Vec<_> =
             self.shared.clusters.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
@@ -276,6 +282,10 @@ impl Proxy {
                 new_listeners.push((running.shared.clone(), settings.clone(), tls));
             }
         }
+        let new_rules = match config.rules == self.shared.config.load().rules {
+            true => None,
+            false => Some(RuleSet::new(&config.rules).map_err(StartError::Rules)?),
+        };
         for (cluster, settings) in new_clusters {
             cluster.settings.store(Arc::new(settings));
             cluster.set_limits();
@@ -291,6 +301,13 @@ impl Proxy {
             }
         }
         self.shared.config.store(Arc::new(config));
+        if let Some(rules) = new_rules {
+            self.shared.rules.store(rules.map(Arc::new));
+            for mailbox in self.mailboxes.iter() {
+                // A worker that has ended needs no rules.
+                let _ = mailbox.send(Mail::Rules);
+            }
+        }
         Ok(())
     }
 

@@ -294,6 +294,11 @@ impl StateMap {
     }
 }
 
+/// Of anything, the same in every worker and process.
+pub fn hash_of(value: impl std::hash::Hash) -> u64 {
+    HASHER.hash_one(value)
+}
+
 /// Of a user's name: tells digests of different users apart.
 pub fn user_hash(user: &str) -> u64 {
     HASHER.hash_one(("user", user))

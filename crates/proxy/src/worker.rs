@@ -18,6 +18,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::busy_poll::BusyPoll;
 use crate::pool::{Key, Pools};
 use crate::route::Loads;
+use crate::route::rules::WorkerRules;
 use crate::session::{self, Outgoing};
 use crate::sessions::Sessions;
 use crate::shared::{ClusterShared, Mail, Shared};
@@ -50,6 +51,8 @@ pub struct Worker {
     pub outgoing: RefCell<Vec<Outgoing>>,
     /// What statements of one form cost.
     pub digests: RefCell<DigestTable>,
+    /// The operator's rules.
+    pub rules: WorkerRules,
     /// Sessions must end at the next good moment.
     pub draining: Cell<bool>,
     /// [`Shared::uptime_s`], read once a second.
@@ -192,10 +195,12 @@ impl Worker {
             busy_poll: Rc::default(),
             outgoing: RefCell::default(),
             digests: RefCell::new(digests),
+            rules: WorkerRules::default(),
             draining: Cell::new(false),
             uptime_s: Cell::new(1),
             clusters: RefCell::default(),
         });
+        worker.take_rules();
         runtime.block_on(worker.serve(mail));
         Ok(())
     }
@@ -258,6 +263,7 @@ impl Worker {
                 }
             }
             Mail::Drain => self.draining.set(true),
+            Mail::Rules => self.take_rules(),
             Mail::Digests(ask) => {
                 let report = self.digests.borrow().report();
                 if ask.reset {
@@ -266,6 +272,14 @@ impl Worker {
                 (ask.deliver)(report);
             }
         }
+    }
+
+    /// Takes the rules that are in effect now.
+    fn take_rules(&self) {
+        let set = self.shared.rules.load_full();
+        let names = set.as_ref().map(|set| set.names()).unwrap_or_default();
+        let hits = self.stats.rules.renew(names);
+        self.rules.take(set, hits);
     }
 
     /// Changes which digests have entries, and tells the counts.

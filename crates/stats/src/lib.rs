@@ -6,6 +6,7 @@
 pub mod digests;
 mod histogram;
 mod number;
+pub mod rules;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -88,6 +89,10 @@ pub struct WorkerStats {
     pub digests: Gauge,
     /// Statements counted without an entry of their own.
     pub digests_lost: Counter,
+    /// How often each routing rule decided.
+    pub rules: rules::RuleHits,
+    /// Statements for which the rules were gone through, because no outcome was remembered.
+    pub rule_searches: Counter,
     servers: Mutex<Vec<ServerEntry>>,
 }
 
@@ -130,6 +135,8 @@ impl WorkerStats {
             own_errors: Counter::default(),
             digests: Gauge::default(),
             digests_lost: Counter::default(),
+            rules: rules::RuleHits::default(),
+            rule_searches: Counter::default(),
             servers: Mutex::new(Vec::new()),
         }
     }

@@ -2,8 +2,12 @@
 //!
 //! The decision is a pure function of what is known of the session and of the statement, so every rule is a test.
 
-use config::Split;
+use std::rc::Rc;
+
+use config::{Consistency, Split};
 use sql::{Access, Effect, Hint, Statement, TransactionStep, Value, Why};
+
+use super::rules::{Action, Way};
 
 /// What a statement needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +19,7 @@ pub enum Target {
     /// A server that takes reads: a replica if there is one, else the primary.
     Reader,
     /// The server with this name.
-    Named(String),
+    Named(Rc<str>),
 }
 
 macro_rules! reasons {
@@ -44,6 +48,8 @@ reasons! {
     Pinned = "pinned",
     /// A comment says so.
     Hint = "hint",
+    /// A rule says so.
+    Rule = "rule",
     /// The listener or the user says so.
     Configured = "configured",
     /// It reads only.
@@ -129,11 +135,14 @@ pub struct Facts {
     pub reads_only: bool,
     /// The command keeps the connection whatever its statement is: a cursor, long data.
     pub will_pin: bool,
+    /// Reads see what their session has written, as listener and user say.
+    pub consistent: bool,
 }
 
-/// Decides where a statement goes. A pin beats every rule; a hint beats what is configured.
-pub fn decide(facts: Facts, statement: &Statement) -> Route {
-    let consistent = statement.hint != Some(Hint::Inconsistent);
+/// Decides where a statement goes. A pin beats everything; a hint beats a rule, a rule beats what listener and user say.
+pub fn decide(facts: Facts, statement: &Statement, rule: Option<&Action>) -> Route {
+    let by_rule = rule.and_then(|rule| rule.consistency).map(|consistency| consistency == Consistency::Session);
+    let consistent = statement.hint != Some(Hint::Inconsistent) && by_rule.unwrap_or(facts.consistent);
     let route = |target, reason| Route { target, reason, consistent };
     if facts.pinned {
         return route(Target::Pinned, Reason::Pinned);
@@ -142,10 +151,20 @@ pub fn decide(facts: Facts, statement: &Statement) -> Route {
     match &statement.hint {
         Some(Hint::Primary) => return route(Target::Primary, Reason::Hint),
         Some(Hint::Replica) if reads => return route(Target::Reader, Reason::Hint),
-        Some(Hint::Server(name)) => return route(Target::Named(name.clone()), Reason::Hint),
+        Some(Hint::Server(name)) => return route(Target::Named(Rc::from(&**name)), Reason::Hint),
         _ => {}
     }
-    match facts.split {
+    let way = rule.and_then(|rule| rule.route.as_ref());
+    // A rule never leads writes away from the primary: neither the statement's own, nor those that follow it on a connection
+    // that is kept.
+    let may_leave = || reads && !opens(facts) && !statement.effects.iter().any(pins);
+    match way {
+        Some(Way::Primary) => return route(Target::Primary, Reason::Rule),
+        Some(Way::Replica) if may_leave() => return route(Target::Reader, Reason::Rule),
+        Some(Way::Server(name)) if may_leave() => return route(Target::Named(name.clone()), Reason::Rule),
+        _ => {}
+    }
+    match if way == Some(&Way::Auto) { Split::Auto } else { facts.split } {
         Split::Primary => return route(Target::Primary, Reason::Configured),
         Split::Replica => return route(Target::Reader, Reason::Configured),
         Split::Auto => {}
@@ -179,6 +198,11 @@ pub fn decide(facts: Facts, statement: &Statement) -> Route {
         }
         Access::Primary(why) => route(Target::Primary, reason_of(why)),
     }
+}
+
+/// Whether the session keeps its connection behind any statement, for writes too.
+fn opens(facts: Facts) -> bool {
+    facts.will_pin || !facts.autocommit && !facts.reads_only
 }
 
 /// Whether the server works out the value that this effect gives to a variable.
@@ -247,90 +271,4 @@ fn reason_of(why: Why) -> Reason {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use sql::{Dialect, Encoding, Family, Modes, NoFunctions};
-
-    const FREE: Facts =
-        Facts { pinned: false, split: Split::Auto, autocommit: true, reads_only: false, will_pin: false };
-
-    fn routed(facts: Facts, text: &str) -> (Target, &'static str) {
-        let dialect =
-            Dialect { family: Family::MariaDb, version: 101_119, modes: Modes::empty(), encoding: Encoding::AsciiSafe };
-        let route = decide(facts, &sql::classify(text.as_bytes(), &dialect, &NoFunctions));
-        (route.target, route.reason.word())
-    }
-
-    #[test]
-    fn reads_go_to_readers_and_all_else_to_the_primary() {
-        assert_eq!(routed(FREE, "SELECT 1"), (Target::Reader, "read"));
-        assert_eq!(routed(FREE, "SELECT * FROM t FOR UPDATE"), (Target::Primary, "locking_read"));
-        assert_eq!(routed(FREE, "INSERT INTO t VALUES (1)"), (Target::Primary, "writes"));
-        assert_eq!(routed(FREE, "BEGIN"), (Target::Primary, "transaction"));
-        assert_eq!(routed(FREE, "START TRANSACTION READ ONLY"), (Target::Reader, "read_only_transaction"));
-        assert_eq!(routed(FREE, "SET NAMES utf8mb4"), (Target::Reader, "session_change"));
-        assert_eq!(routed(FREE, "USE shop"), (Target::Primary, "session_change"));
-        assert_eq!(routed(FREE, "SELECT my_function()"), (Target::Primary, "unknown_function"));
-        assert_eq!(routed(FREE, "FROBNICATE"), (Target::Primary, "unknown_statement"));
-    }
-
-    #[test]
-    fn what_pins_begins_on_the_primary() {
-        for text in [
-            "SET @x = NOW()",
-            "SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='NO_AUTO_VALUE_ON_ZERO'",
-            "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
-            "SET ROLE NONE",
-            "SET insert_id = 7",
-            "SELECT SQL_CALC_FOUND_ROWS * FROM t LIMIT 1",
-            "SELECT 1 INTO @x",
-        ] {
-            assert_eq!(routed(FREE, text).0, Target::Primary, "{text}");
-        }
-        assert_eq!(routed(FREE, "SET sql_mode = CONCAT(@@sql_mode, ',ANSI')").0, Target::Primary);
-        assert_eq!(routed(FREE, "SET sql_mode = DEFAULT").0, Target::Primary);
-        assert_eq!(routed(FREE, "SET sql_mode = 'ANSI'").0, Target::Reader);
-        assert_eq!(routed(FREE, "SET @x = 5").0, Target::Reader);
-        assert_eq!(routed(Facts { will_pin: true, ..FREE }, "SELECT 1"), (Target::Primary, "will_pin"));
-    }
-
-    #[test]
-    fn a_pin_beats_a_hint_and_a_hint_beats_what_is_configured() {
-        let pinned = Facts { pinned: true, split: Split::Replica, ..FREE };
-        assert_eq!(routed(pinned, "/* sqluice: primary */ SELECT 1"), (Target::Pinned, "pinned"));
-        let replica = Facts { split: Split::Replica, ..FREE };
-        assert_eq!(routed(replica, "/* sqluice: primary */ SELECT 1"), (Target::Primary, "hint"));
-        assert_eq!(routed(replica, "INSERT INTO t VALUES (1)"), (Target::Reader, "configured"));
-        let primary = Facts { split: Split::Primary, ..FREE };
-        assert_eq!(routed(primary, "/* sqluice: replica */ SELECT 1"), (Target::Reader, "hint"));
-        assert_eq!(routed(FREE, "/* sqluice: replica */ DELETE FROM t"), (Target::Primary, "writes"));
-        assert_eq!(routed(FREE, "/* sqluice: server=db2 */ SELECT 1"), (Target::Named("db2".into()), "hint"));
-    }
-
-    #[test]
-    fn what_tells_of_one_server_is_the_primarys() {
-        for text in ["SELECT @@port", "SHOW VARIABLES", "SELECT * FROM performance_schema.threads", "SHOW EVENTS"] {
-            assert_eq!(routed(FREE, text), (Target::Primary, "server_state"), "{text}");
-        }
-        assert_eq!(routed(FREE, "/* sqluice: replica */ SELECT @@port"), (Target::Reader, "hint"));
-        assert_eq!(routed(FREE, "SELECT * FROM information_schema.columns"), (Target::Reader, "read"));
-        assert_eq!(routed(FREE, "SELECT @@port, f()").0, Target::Primary);
-        assert_ne!(
-            routed(FREE, "SELECT @@port, f()").1,
-            "server_state",
-            "a function that may write is more than a read"
-        );
-    }
-
-    #[test]
-    fn without_autocommit_every_statement_belongs_to_a_transaction() {
-        let off = Facts { autocommit: false, ..FREE };
-        assert_eq!(routed(off, "SELECT 1"), (Target::Primary, "autocommit_off"));
-        assert_eq!(routed(Facts { reads_only: true, ..off }, "SELECT 1"), (Target::Reader, "read_only_session"));
-        assert_eq!(routed(Facts { reads_only: true, ..FREE }, "BEGIN"), (Target::Reader, "read_only_session"));
-        assert_eq!(
-            routed(Facts { reads_only: true, ..FREE }, "START TRANSACTION READ WRITE"),
-            (Target::Primary, "transaction")
-        );
-    }
-}
+mod tests;

@@ -208,14 +208,14 @@ impl Session {
         Ok(())
     }
 
-    /// A hint that names a server which the cluster does not have would be waited for in vain.
+    /// A hint, or a rule, that names a server which the cluster does not have would be waited for in vain.
     fn named_exists(&self, view: &View, name: &str) -> Result<(), Refusal> {
         if view.servers.is_empty() || view.server_named(name).is_some() {
             return Ok(());
         }
         let known: Vec<&str> = view.servers.iter().map(|server| &*server.name).collect();
         let why = format_args!(
-            "cluster '{}' has no server '{name}', as a hint says; it has {}",
+            "cluster '{}' has no server '{name}', as a hint or a rule says; it has {}",
             view.cluster,
             known.join(", ")
         );

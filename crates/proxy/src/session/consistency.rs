@@ -149,6 +149,7 @@ fn reads_on_purpose(reason: Reason) -> bool {
         reason,
         Reason::Pinned
             | Reason::Hint
+            | Reason::Rule
             | Reason::AutocommitOff
             | Reason::LockingRead
             | Reason::Locks

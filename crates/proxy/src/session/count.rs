@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use stats::digests::{DigestName, Ran, RanBy};
-use wire::command::{Command, query_text_at};
 
 use super::client::Request;
 use super::relay::Outcome;
-use super::work::{Body, Work};
+use super::work::Work;
 use super::{Held, Session};
 
 impl Session {
@@ -71,20 +70,7 @@ impl Session {
     /// The text of a statement without its literals, and whose it is.
     #[cold]
     fn digest_name(&self, work: &Work, request: &Request) -> DigestName {
-        let text = match &work.body {
-            Body::Execute(id) => self.statements.find(*id).map(|known| {
-                // As it was read when it was prepared: a literal of then may be an identifier now.
-                let now = self.facts().dialect;
-                let dialect = known.state.facts(&self.seen, now.family, now.version).dialect;
-                sql::digest(&known.key.text, &dialect)
-            }),
-            _ if work.command == Command::Query => {
-                let arguments = request.payload().get(1..).unwrap_or_default();
-                let at = query_text_at(arguments, self.client.capabilities).unwrap_or(arguments.len());
-                Some(sql::digest(&arguments[at..], &self.facts().dialect))
-            }
-            _ => None,
-        };
+        let text = self.sent_text(work, request).map(|(text, dialect)| sql::digest(text, &dialect));
         DigestName {
             hash: work.statement.digest,
             text: text.map_or_else(Arc::default, |digest| digest.text.into()),

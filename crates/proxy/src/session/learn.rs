@@ -84,7 +84,8 @@ impl Session {
                 self.pins.put(Pin::Transaction, true);
             }
         }
-        if self.identity.consistency != config::Consistency::None {
+        let asked_by_rule = || self.worker.rules.get().is_some_and(|rules| rules.asks_consistency());
+        if self.identity.consistency != config::Consistency::None || asked_by_rule() {
             self.learn_writes(held, work, route, outcome, over);
         }
         self.show_pins(self.pins.bits());

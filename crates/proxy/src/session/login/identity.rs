@@ -1,5 +1,6 @@
 //! Who has logged in, and what that allows.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::{Arc, PoisonError};
 
@@ -100,6 +101,7 @@ pub(super) fn identify(
         collation,
         split,
         consistency,
+        rule_scope: Cell::default(),
         connections_max,
         _session: session,
     })

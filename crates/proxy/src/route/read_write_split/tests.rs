@@ -1,0 +1,145 @@
+use super::*;
+use sql::{Dialect, Encoding, Family, Modes, NoFunctions};
+
+const FREE: Facts =
+    Facts { pinned: false, split: Split::Auto, autocommit: true, reads_only: false, will_pin: false, consistent: true };
+
+fn routed(facts: Facts, text: &str) -> (Target, &'static str) {
+    let route = ruled(facts, None, text);
+    (route.target, route.reason.word())
+}
+
+fn ruled(facts: Facts, rule: Option<&Action>, text: &str) -> Route {
+    let dialect =
+        Dialect { family: Family::MariaDb, version: 101_119, modes: Modes::empty(), encoding: Encoding::AsciiSafe };
+    decide(facts, &sql::classify(text.as_bytes(), &dialect, &NoFunctions), rule)
+}
+
+#[test]
+fn reads_go_to_readers_and_all_else_to_the_primary() {
+    assert_eq!(routed(FREE, "SELECT 1"), (Target::Reader, "read"));
+    assert_eq!(routed(FREE, "SELECT * FROM t FOR UPDATE"), (Target::Primary, "locking_read"));
+    assert_eq!(routed(FREE, "INSERT INTO t VALUES (1)"), (Target::Primary, "writes"));
+    assert_eq!(routed(FREE, "BEGIN"), (Target::Primary, "transaction"));
+    assert_eq!(routed(FREE, "START TRANSACTION READ ONLY"), (Target::Reader, "read_only_transaction"));
+    assert_eq!(routed(FREE, "SET NAMES utf8mb4"), (Target::Reader, "session_change"));
+    assert_eq!(routed(FREE, "USE shop"), (Target::Primary, "session_change"));
+    assert_eq!(routed(FREE, "SELECT my_function()"), (Target::Primary, "unknown_function"));
+    assert_eq!(routed(FREE, "FROBNICATE"), (Target::Primary, "unknown_statement"));
+}
+
+#[test]
+fn what_pins_begins_on_the_primary() {
+    for text in [
+        "SET @x = NOW()",
+        "SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='NO_AUTO_VALUE_ON_ZERO'",
+        "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+        "SET ROLE NONE",
+        "SET insert_id = 7",
+        "SELECT SQL_CALC_FOUND_ROWS * FROM t LIMIT 1",
+        "SELECT 1 INTO @x",
+    ] {
+        assert_eq!(routed(FREE, text).0, Target::Primary, "{text}");
+    }
+    assert_eq!(routed(FREE, "SET sql_mode = CONCAT(@@sql_mode, ',ANSI')").0, Target::Primary);
+    assert_eq!(routed(FREE, "SET sql_mode = DEFAULT").0, Target::Primary);
+    assert_eq!(routed(FREE, "SET sql_mode = 'ANSI'").0, Target::Reader);
+    assert_eq!(routed(FREE, "SET @x = 5").0, Target::Reader);
+    assert_eq!(routed(Facts { will_pin: true, ..FREE }, "SELECT 1"), (Target::Primary, "will_pin"));
+}
+
+#[test]
+fn a_pin_beats_a_hint_and_a_hint_beats_what_is_configured() {
+    let pinned = Facts { pinned: true, split: Split::Replica, ..FREE };
+    assert_eq!(routed(pinned, "/* sqluice: primary */ SELECT 1"), (Target::Pinned, "pinned"));
+    let replica = Facts { split: Split::Replica, ..FREE };
+    assert_eq!(routed(replica, "/* sqluice: primary */ SELECT 1"), (Target::Primary, "hint"));
+    assert_eq!(routed(replica, "INSERT INTO t VALUES (1)"), (Target::Reader, "configured"));
+    let primary = Facts { split: Split::Primary, ..FREE };
+    assert_eq!(routed(primary, "/* sqluice: replica */ SELECT 1"), (Target::Reader, "hint"));
+    assert_eq!(routed(FREE, "/* sqluice: replica */ DELETE FROM t"), (Target::Primary, "writes"));
+    assert_eq!(routed(FREE, "/* sqluice: server=db2 */ SELECT 1"), (Target::Named("db2".into()), "hint"));
+}
+
+fn rule(route: Option<Way>, consistency: Option<Consistency>) -> Action {
+    Action { name: "r".into(), route, consistency, refuse: None }
+}
+
+#[test]
+fn a_pin_and_a_hint_beat_a_rule_and_a_rule_beats_the_split() {
+    let replica = rule(Some(Way::Replica), None);
+    let by = |facts: Facts, rule: &Action, text: &str| {
+        let route = ruled(facts, Some(rule), text);
+        (route.target, route.reason.word())
+    };
+    let primary_only = Facts { split: Split::Primary, ..FREE };
+    assert_eq!(by(primary_only, &replica, "SELECT 1"), (Target::Reader, "rule"));
+    assert_eq!(by(Facts { pinned: true, ..FREE }, &replica, "SELECT 1"), (Target::Pinned, "pinned"));
+    assert_eq!(by(FREE, &replica, "/* sqluice: primary */ SELECT 1"), (Target::Primary, "hint"));
+    let primary = rule(Some(Way::Primary), None);
+    assert_eq!(by(FREE, &primary, "SELECT 1"), (Target::Primary, "rule"));
+    assert_eq!(by(FREE, &primary, "/* sqluice: replica */ SELECT 1"), (Target::Reader, "hint"));
+    // A hint that says nothing for this statement leaves it to the rule.
+    assert_eq!(by(FREE, &primary, "/* sqluice: replica */ DELETE FROM t"), (Target::Primary, "rule"));
+    let server = rule(Some(Way::Server("db3".into())), None);
+    assert_eq!(by(FREE, &server, "SELECT 1"), (Target::Named("db3".into()), "rule"));
+    let auto = rule(Some(Way::Auto), None);
+    assert_eq!(by(primary_only, &auto, "SELECT 1"), (Target::Reader, "read"));
+    assert_eq!(by(Facts { split: Split::Replica, ..FREE }, &auto, "DELETE FROM t"), (Target::Primary, "writes"));
+}
+
+#[test]
+fn a_rule_leads_no_write_away_from_the_primary() {
+    for way in [Way::Replica, Way::Server("db3".into())] {
+        let rule = rule(Some(way), None);
+        for text in [
+            "DELETE FROM t",
+            "BEGIN",
+            "SELECT * FROM t FOR UPDATE",
+            "SELECT f()",
+            "SELECT SQL_CALC_FOUND_ROWS 1",
+            "CREATE TABLE t (n INT)",
+        ] {
+            assert_eq!(ruled(FREE, Some(&rule), text).target, Target::Primary, "{text}");
+        }
+        for facts in [Facts { autocommit: false, ..FREE }, Facts { will_pin: true, ..FREE }] {
+            assert_eq!(ruled(facts, Some(&rule), "SELECT 1").target, Target::Primary, "{facts:?}");
+        }
+        assert_ne!(ruled(FREE, Some(&rule), "SELECT @@port").target, Target::Primary);
+    }
+}
+
+#[test]
+fn consistency_is_the_hints_then_the_rules_then_the_sessions() {
+    let consistent = |session: bool, rule: Option<&Action>, text: &str| {
+        ruled(Facts { consistent: session, ..FREE }, rule, text).consistent
+    };
+    let (all, none) = (rule(None, Some(Consistency::Session)), rule(None, Some(Consistency::None)));
+    assert!(consistent(true, None, "SELECT 1") && !consistent(false, None, "SELECT 1"));
+    assert!(!consistent(true, Some(&none), "SELECT 1") && consistent(false, Some(&all), "SELECT 1"));
+    assert!(!consistent(true, Some(&all), "/* sqluice: consistency=none */ SELECT 1"));
+    assert!(!consistent(true, Some(&none), "/* sqluice: replica */ SELECT 1"));
+}
+
+#[test]
+fn what_tells_of_one_server_is_the_primarys() {
+    for text in ["SELECT @@port", "SHOW VARIABLES", "SELECT * FROM performance_schema.threads", "SHOW EVENTS"] {
+        assert_eq!(routed(FREE, text), (Target::Primary, "server_state"), "{text}");
+    }
+    assert_eq!(routed(FREE, "/* sqluice: replica */ SELECT @@port"), (Target::Reader, "hint"));
+    assert_eq!(routed(FREE, "SELECT * FROM information_schema.columns"), (Target::Reader, "read"));
+    assert_eq!(routed(FREE, "SELECT @@port, f()").0, Target::Primary);
+    assert_ne!(routed(FREE, "SELECT @@port, f()").1, "server_state", "a function that may write is more than a read");
+}
+
+#[test]
+fn without_autocommit_every_statement_belongs_to_a_transaction() {
+    let off = Facts { autocommit: false, ..FREE };
+    assert_eq!(routed(off, "SELECT 1"), (Target::Primary, "autocommit_off"));
+    assert_eq!(routed(Facts { reads_only: true, ..off }, "SELECT 1"), (Target::Reader, "read_only_session"));
+    assert_eq!(routed(Facts { reads_only: true, ..FREE }, "BEGIN"), (Target::Reader, "read_only_session"));
+    assert_eq!(
+        routed(Facts { reads_only: true, ..FREE }, "START TRANSACTION READ WRITE"),
+        (Target::Primary, "transaction")
+    );
+}

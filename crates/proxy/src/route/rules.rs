@@ -1,0 +1,386 @@
+//! Rules that an operator wrote: the first one that fits a statement decides.
+//!
+//! What a rule looks at is the same for many statements: listener, cluster, user, schema, the client's network, the digest
+//! and whether it reads. Each worker remembers the outcome for what it has seen of that ([`memo`]), so that a statement
+//! costs one look into a small table, however many rules there are; only for a combination that is not remembered they are
+//! gone through. Rules with a `text_regex` cannot be remembered: those that fit in all else, and come before the rule that
+//! is remembered, are tried with one search of the text for each statement.
+
+mod memo;
+
+use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use config::patterns::{PatternMatches, Patterns};
+use config::{Consistency, Matchers, Network, Rule, RuleAccess, RuleRoute};
+use stats::Counter;
+
+use memo::{Memo, Waiting};
+
+/// Bytes of a statement that `text_regex` looks at.
+pub const TEXT_LOOKED_AT: usize = 64 * 1024;
+
+/// The rules as all workers share them.
+#[derive(Debug)]
+pub struct RuleSet {
+    /// Those that count.
+    rules: Box<[Compiled]>,
+    digests: Option<Patterns>,
+    texts: Option<Patterns>,
+    /// Networks that rules name, each once.
+    networks: Box<[Network]>,
+    looks_at: LooksAt,
+    /// All rules by name, also those that are switched off.
+    names: Box<[Arc<str>]>,
+    /// A rule wants reads to see what their session has written.
+    asks_consistency: bool,
+}
+
+/// A rule that counts.
+#[derive(Debug)]
+struct Compiled {
+    rule: Rule,
+    /// The number of its expressions among all.
+    digest_pattern: Option<u32>,
+    text_pattern: Option<u32>,
+    /// Its place among all rules.
+    place: u32,
+}
+
+/// What any rule looks at; nothing else tells outcomes apart.
+#[derive(Clone, Copy, Debug, Default)]
+struct LooksAt {
+    listener: bool,
+    cluster: bool,
+    user: bool,
+    schema: bool,
+    digest: bool,
+    access: bool,
+}
+
+impl RuleSet {
+    /// Takes the rules of a configuration; `None` when none of them counts.
+    ///
+    /// # Errors
+    /// Their regular expressions cannot be put together, which the configuration's own checks should have found.
+    pub fn new(rules: &[Rule]) -> Result<Option<RuleSet>, String> {
+        let (mut digests, mut texts) = (Vec::new(), Vec::new());
+        let number = |patterns: &mut Vec<Arc<str>>, pattern: &Option<Arc<str>>| {
+            let pattern = pattern.as_ref()?;
+            patterns.push(pattern.clone());
+            u32::try_from(patterns.len() - 1).ok()
+        };
+        let counting = rules.iter().zip(0..).filter(|(rule, _)| rule.enabled);
+        let compiled: Box<[Compiled]> = counting
+            .map(|(rule, place)| Compiled {
+                digest_pattern: number(&mut digests, &rule.matchers.digest_regex),
+                text_pattern: number(&mut texts, &rule.matchers.text_regex),
+                place,
+                rule: rule.clone(),
+            })
+            .collect();
+        if compiled.is_empty() {
+            return Ok(None);
+        }
+        let together = |patterns: &[Arc<str>]| {
+            let patterns: Vec<&str> = patterns.iter().map(|pattern| &**pattern).collect();
+            if patterns.is_empty() { Ok(None) } else { Patterns::new(&patterns).map(Some) }
+        };
+        let mut networks: Vec<Network> = Vec::new();
+        let mut known = std::collections::HashSet::new();
+        networks.extend(compiled.iter().filter_map(|rule| rule.rule.matchers.client).filter(|one| known.insert(*one)));
+        let any = |looks: fn(&Matchers) -> bool| compiled.iter().any(|rule| looks(&rule.rule.matchers));
+        Ok(Some(RuleSet {
+            digests: together(&digests)?,
+            texts: together(&texts)?,
+            networks: networks.into(),
+            looks_at: LooksAt {
+                listener: any(|matchers| matchers.listener.is_some()),
+                cluster: any(|matchers| matchers.cluster.is_some()),
+                user: any(|matchers| matchers.user.is_some()),
+                schema: any(|matchers| matchers.schema.is_some()),
+                digest: any(|matchers| matchers.digest.is_some() || matchers.digest_regex.is_some()),
+                access: any(|matchers| matchers.access.is_some()),
+            },
+            names: rules.iter().map(|rule| rule.name.clone()).collect(),
+            asks_consistency: compiled.iter().any(|rule| rule.rule.consistency == Some(Consistency::Session)),
+            rules: compiled,
+        }))
+    }
+
+    /// All rules by name, in order.
+    pub fn names(&self) -> &[Arc<str>] {
+        &self.names
+    }
+}
+
+/// What a rule does, as one worker keeps it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Action {
+    /// The rule's name.
+    pub name: Arc<str>,
+    /// Where the statement goes.
+    pub route: Option<Way>,
+    /// What a read is sure to see.
+    pub consistency: Option<Consistency>,
+    /// What the client is told instead.
+    pub refuse: Option<Arc<str>>,
+}
+
+/// Where a rule sends a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// To the primary.
+    Primary,
+    /// To a reader, if it only reads.
+    Replica,
+    /// As `split = "auto"` has it.
+    Auto,
+    /// To this server, if it only reads.
+    Server(Rc<str>),
+}
+
+impl Action {
+    fn of(rule: &Rule) -> Action {
+        Action {
+            name: rule.name.clone(),
+            route: rule.route.as_ref().map(|route| match route {
+                RuleRoute::Primary => Way::Primary,
+                RuleRoute::Replica => Way::Replica,
+                RuleRoute::Auto => Way::Auto,
+                RuleRoute::Server(name) => Way::Server(Rc::from(&**name)),
+            }),
+            consistency: rule.consistency,
+            refuse: rule.refuse.clone(),
+        }
+    }
+}
+
+/// Who asks: the same for all statements of a session.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker<'a> {
+    /// The listener.
+    pub listener: &'a str,
+    /// The cluster.
+    pub cluster: &'a str,
+    /// The user.
+    pub user: &'a str,
+    /// Where the client is; `None` on a local socket.
+    pub client: Option<IpAddr>,
+}
+
+/// What is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The session's schema.
+    pub schema: Option<&'a str>,
+    /// Of the schema's name.
+    pub schema_hash: u64,
+    /// The hash of the digest; 0 is a command without a text.
+    pub digest: u64,
+    /// It only reads.
+    pub reads: bool,
+}
+
+/// The texts of what is asked, made when a rule wants to see them.
+pub trait Texts {
+    /// The statement as it was sent.
+    fn sent(&self) -> &[u8];
+    /// The statement without its literals.
+    fn digest(&self) -> String;
+}
+
+/// What of the asker tells outcomes apart, worked out once for a session.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scope {
+    /// Of which rules; 0 is none.
+    number: u64,
+    hash: u64,
+}
+
+/// The rules of a worker, if there are any.
+#[derive(Debug, Default)]
+pub struct WorkerRules {
+    are_there: Cell<bool>,
+    here: RefCell<Option<Rc<RulesHere>>>,
+    /// Of the last ones.
+    number: Cell<u64>,
+}
+
+impl WorkerRules {
+    /// The rules; without any this is one branch.
+    #[inline]
+    pub fn get(&self) -> Option<Rc<RulesHere>> {
+        if self.are_there.get() { self.here.borrow().clone() } else { None }
+    }
+
+    /// Takes other rules, with their counters in the order of [`RuleSet::names`]; what was remembered is forgotten.
+    pub fn take(&self, set: Option<Arc<RuleSet>>, hits: Arc<[Counter]>) {
+        self.number.set(self.number.get() + 1);
+        let here = set.map(|set| Rc::new(RulesHere::new(set, hits, self.number.get())));
+        self.are_there.set(here.is_some());
+        *self.here.borrow_mut() = here;
+    }
+}
+
+/// Rules as one worker has them, with what it remembers.
+#[derive(Debug)]
+pub struct RulesHere {
+    set: Arc<RuleSet>,
+    number: u64,
+    /// In the order of the rules that count.
+    actions: Box<[Rc<Action>]>,
+    hits: Arc<[Counter]>,
+    memo: RefCell<Memo>,
+    digest_matches: RefCell<Option<PatternMatches>>,
+    text_matches: RefCell<Option<PatternMatches>>,
+}
+
+/// Both halves of a product: each bit of either factor changes half of it.
+#[inline]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
+}
+
+const READS: u64 = 0x9e37_79b9_7f4a_7c15;
+const WRITES: u64 = 0xb7e1_5162_8aed_2a6b;
+
+impl RulesHere {
+    fn new(set: Arc<RuleSet>, hits: Arc<[Counter]>, number: u64) -> RulesHere {
+        RulesHere {
+            number,
+            actions: set.rules.iter().map(|rule| Rc::new(Action::of(&rule.rule))).collect(),
+            hits,
+            memo: RefCell::default(),
+            digest_matches: RefCell::new(set.digests.as_ref().map(Patterns::matches)),
+            text_matches: RefCell::new(set.texts.as_ref().map(Patterns::matches)),
+            set,
+        }
+    }
+
+    /// A rule wants reads to see what their session has written.
+    pub fn asks_consistency(&self) -> bool {
+        self.set.asks_consistency
+    }
+
+    /// Whether a scope is of these rules.
+    #[inline]
+    pub fn knows(&self, scope: Scope) -> bool {
+        scope.number == self.number
+    }
+
+    /// What of a session tells outcomes apart. Sessions that no rule tells apart share what is remembered.
+    pub fn scope(&self, asker: Asker<'_>) -> Scope {
+        let looks = &self.set.looks_at;
+        let seen = |looks: bool, name| if looks { Some(name) } else { None };
+        let names =
+            (seen(looks.listener, asker.listener), seen(looks.cluster, asker.cluster), seen(looks.user, asker.user));
+        let mut hash = crate::state::hash_of(names);
+        for (network, place) in self.set.networks.iter().zip(0_u64..) {
+            if asker.client.is_some_and(|client| network.contains(client)) {
+                hash = crate::state::hash_of((hash, place));
+            }
+        }
+        Scope { number: self.number, hash: hash.max(1) }
+    }
+
+    /// The rule that decides, which is counted; `None` when none fits. `searches` counts when all are gone through.
+    pub fn find(
+        &self,
+        scope: Scope,
+        asker: Asker<'_>,
+        asked: Asked<'_>,
+        texts: &impl Texts,
+        searches: &Counter,
+    ) -> Option<Rc<Action>> {
+        let key = self.key(scope, asked);
+        let remembered = self.memo.borrow().find(key);
+        let outcome = remembered.unwrap_or_else(|| {
+            searches.add_one();
+            let (rule, waiting) = self.judge(asker, asked, texts);
+            self.memo.borrow_mut().insert(key, rule, &waiting)
+        });
+        let index = match outcome.waiting {
+            None => outcome.rule?,
+            Some(waiting) => self.try_text(waiting, texts).or(outcome.rule)?,
+        };
+        let (rule, action) = (self.set.rules.get(index as usize)?, self.actions.get(index as usize)?);
+        if let Some(hits) = self.hits.get(rule.place as usize) {
+            hits.add_one();
+        }
+        Some(action.clone())
+    }
+
+    #[inline]
+    fn key(&self, scope: Scope, asked: Asked<'_>) -> u64 {
+        let looks = &self.set.looks_at;
+        // Whether there is a text at all always makes a difference.
+        let digest = if looks.digest { asked.digest } else { u64::from(asked.digest != 0) };
+        let schema = if looks.schema { asked.schema_hash } else { 0 };
+        let access = if looks.access && !asked.reads { WRITES } else { READS };
+        fold(digest ^ scope.hash, schema ^ access)
+    }
+
+    /// Goes through the rules: the first that fits and asks for no text, and those before it that wait for the text.
+    #[cold]
+    fn judge(&self, asker: Asker<'_>, asked: Asked<'_>, texts: &impl Texts) -> Outcomes {
+        let mut matches = self.digest_matches.borrow_mut();
+        let (mut searched, mut waiting) = (false, Vec::new());
+        for (rule, index) in self.set.rules.iter().zip(0_u32..) {
+            if !rule.fits(asker, asked) {
+                continue;
+            }
+            if let Some(pattern) = rule.digest_pattern {
+                let (Some(patterns), Some(matches)) = (&self.set.digests, &mut *matches) else { continue };
+                if asked.digest != 0 && !std::mem::replace(&mut searched, true) {
+                    matches.search(patterns, texts.digest().as_bytes());
+                }
+                if asked.digest == 0 || !matches.has(pattern) {
+                    continue;
+                }
+            }
+            match rule.text_pattern {
+                None => return (Some(index), waiting),
+                Some(_) if asked.digest != 0 => waiting.push(index),
+                Some(_) => {}
+            }
+        }
+        (None, waiting)
+    }
+
+    /// The first of the rules that wait for the text and find what they want in it.
+    fn try_text(&self, waiting: Waiting, texts: &impl Texts) -> Option<u32> {
+        let mut matches = self.text_matches.borrow_mut();
+        let (Some(patterns), Some(matches)) = (&self.set.texts, &mut *matches) else { return None };
+        let text = texts.sent();
+        matches.search(patterns, text.get(..TEXT_LOOKED_AT).unwrap_or(text));
+        let memo = self.memo.borrow();
+        let mut rules = memo.waiting(waiting).iter();
+        let pattern = |index: u32| self.set.rules.get(index as usize)?.text_pattern;
+        rules.find(|index| pattern(**index).is_some_and(|pattern| matches.has(pattern))).copied()
+    }
+}
+
+/// The rule that fits, and those before it that wait for the text.
+type Outcomes = (Option<u32>, Vec<u32>);
+
+impl Compiled {
+    /// Whether all holds but for regular expressions.
+    fn fits(&self, asker: Asker<'_>, asked: Asked<'_>) -> bool {
+        let Matchers { listener, cluster, user, schema, client, digest, access, .. } = &self.rule.matchers;
+        let is = |wanted: &Option<Arc<str>>, name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
+        is(user, asker.user)
+            && schema.as_deref().is_none_or(|wanted| asked.schema == Some(wanted))
+            && digest.is_none_or(|wanted| wanted == asked.digest)
+            && is(listener, asker.listener)
+            && is(cluster, asker.cluster)
+            && access.is_none_or(|wanted| (wanted == RuleAccess::Read) == asked.reads)
+            && client.is_none_or(|network| asker.client.is_some_and(|client| network.contains(client)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

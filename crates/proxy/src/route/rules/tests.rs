@@ -1,0 +1,241 @@
+use std::cell::Cell;
+
+use super::*;
+use crate::state::hash_of;
+
+const CONFIG: &str = r#"
+[cluster.main]
+kind = "replication"
+monitor = { user = "m", password = "p" }
+servers.db1 = { address = "10.0.0.1:3306" }
+[cluster.other]
+kind = "standalone"
+monitor = { user = "m", password = "p" }
+servers.one = { address = "10.0.0.9:3306" }
+[listener.app]
+address = "0.0.0.0:3306"
+cluster = "main"
+[listener.else]
+address = "0.0.0.0:3307"
+cluster = "other"
+"#;
+
+fn rules(text: &str) -> Arc<[Rule]> {
+    let text = format!("{CONFIG}{text}");
+    config::parse("x.toml", &text, &config::MemorySource::default()).unwrap_or_else(|all| panic!("{all}")).config.rules
+}
+
+/// Rules as a worker has them.
+struct Case {
+    worker: WorkerRules,
+    stats: stats::rules::RuleHits,
+    searches: Counter,
+    /// How often a text was looked at.
+    texts_seen: Cell<u32>,
+    digests_made: Cell<u32>,
+}
+
+/// One statement, and who sends it.
+#[derive(Clone, Copy)]
+struct Ask<'a> {
+    listener: &'a str,
+    user: &'a str,
+    client: &'a str,
+    schema: Option<&'a str>,
+    text: &'a str,
+    reads: bool,
+}
+
+const ASK: Ask<'static> =
+    Ask { listener: "app", user: "bob", client: "10.1.2.3", schema: Some("shop"), text: "SELECT 1", reads: true };
+
+struct Told<'a>(&'a Case, &'a str);
+
+impl Texts for Told<'_> {
+    fn sent(&self) -> &[u8] {
+        self.0.texts_seen.set(self.0.texts_seen.get() + 1);
+        self.1.as_bytes()
+    }
+
+    fn digest(&self) -> String {
+        self.0.digests_made.set(self.0.digests_made.get() + 1);
+        sql::digest(self.1.as_bytes(), &dialect()).text
+    }
+}
+
+fn dialect() -> sql::Dialect {
+    sql::Dialect {
+        family: sql::Family::MariaDb,
+        version: 101_119,
+        modes: sql::Modes::empty(),
+        encoding: sql::Encoding::AsciiSafe,
+    }
+}
+
+impl Case {
+    fn new(text: &str) -> Case {
+        let case = Case {
+            worker: WorkerRules::default(),
+            stats: stats::rules::RuleHits::default(),
+            searches: Counter::default(),
+            texts_seen: Cell::default(),
+            digests_made: Cell::default(),
+        };
+        case.take(text);
+        case
+    }
+
+    fn take(&self, text: &str) {
+        let set = RuleSet::new(&rules(text)).unwrap().map(Arc::new);
+        let hits = self.stats.renew(set.as_ref().map(|set| set.names()).unwrap_or_default());
+        self.worker.take(set, hits);
+    }
+
+    /// The rule that decides.
+    fn rule(&self, ask: Ask<'_>) -> Option<String> {
+        let digest = if ask.text.is_empty() { 0 } else { sql::digest_hash(ask.text.as_bytes(), &dialect()) };
+        let rules = self.worker.get()?;
+        let asker = Asker {
+            listener: ask.listener,
+            cluster: if ask.listener == "app" { "main" } else { "other" },
+            user: ask.user,
+            client: ask.client.parse().ok(),
+        };
+        let asked = Asked { schema: ask.schema, schema_hash: hash_of(ask.schema), digest, reads: ask.reads };
+        let found = rules.find(rules.scope(asker), asker, asked, &Told(self, ask.text), &self.searches);
+        found.map(|action| action.name.to_string())
+    }
+
+    /// The same twice: what is remembered says what was found.
+    fn both(&self, ask: Ask<'_>) -> String {
+        let found = self.rule(ask);
+        assert_eq!(self.rule(ask), found);
+        found.unwrap_or_default()
+    }
+
+    fn hits(&self) -> Vec<(String, u64)> {
+        self.stats.get().iter().map(|(name, hits)| (name.to_owned(), hits)).collect()
+    }
+}
+
+fn rule(name: &str, matchers: &str) -> String {
+    format!("[[rule]]\nname = \"{name}\"\n{matchers}\nroute = \"primary\"\n")
+}
+
+#[test]
+fn without_rules_there_is_nothing() {
+    let case = Case::new("");
+    assert!(case.worker.get().is_none());
+    case.take(&rule("off", "user = \"bob\"\nenabled = false"));
+    assert_eq!(case.rule(ASK), None);
+}
+
+#[test]
+fn each_matcher_holds_or_not() {
+    let hash = sql::digest_hash(b"SELECT 7", &dialect());
+    let digest = format!("digest = \"{hash:016x}\"");
+    for (matcher, fits, other) in [
+        ("listener = \"app\"", ASK, Ask { listener: "else", ..ASK }),
+        ("cluster = \"main\"", ASK, Ask { listener: "else", ..ASK }),
+        ("user = \"bob\"", ASK, Ask { user: "Bob", ..ASK }),
+        ("schema = \"shop\"", ASK, Ask { schema: Some("Shop"), ..ASK }),
+        ("schema = \"shop\"", ASK, Ask { schema: None, ..ASK }),
+        ("client = \"10.0.0.0/8\"", ASK, Ask { client: "11.0.0.1", ..ASK }),
+        ("client = \"10.0.0.0/8\"", Ask { client: "::ffff:10.0.0.1", ..ASK }, Ask { client: "a socket", ..ASK }),
+        (&digest, Ask { text: "select  42", ..ASK }, Ask { text: "SELECT 'a', 1", ..ASK }),
+        ("digest_regex = \"^select [?]$\"", ASK, Ask { text: "SELECT 1, 2", ..ASK }),
+        ("digest_regex = \".*\"", ASK, Ask { text: "", ..ASK }),
+        (
+            "text_regex = \"job=7\"",
+            Ask { text: "SELECT 1 /* job=7 */", ..ASK },
+            Ask { text: "SELECT 1 /* job=8 */", ..ASK },
+        ),
+        ("text_regex = \".*\"", ASK, Ask { text: "", ..ASK }),
+        ("access = \"read\"", ASK, Ask { reads: false, ..ASK }),
+        ("access = \"write\"", Ask { reads: false, ..ASK }, ASK),
+    ] {
+        let case = Case::new(&rule("r", matcher));
+        assert_eq!(case.both(fits), "r", "{matcher}");
+        assert_eq!(case.both(other), "", "{matcher}");
+        assert_eq!(case.both(fits), "r", "{matcher}");
+    }
+}
+
+#[test]
+fn all_matchers_must_hold_and_the_first_rule_wins() {
+    let case = Case::new(
+        &[
+            rule("off", "enabled = false\nuser = \"bob\""),
+            rule("deep", "user = \"bob\"\nschema = \"shop\"\ndigest_regex = \"FROM t \"\naccess = \"read\""),
+            rule("carol", "user = \"carol\""),
+            rule("texts", "user = \"bob\"\ntext_regex = \"x\""),
+            rule("shop", "schema = \"shop\""),
+            rule("too-late", "listener = \"app\"\ntext_regex = \"x\""),
+        ]
+        .concat(),
+    );
+    assert_eq!(case.both(Ask { text: "SELECT a FROM t WHERE x = 1", ..ASK }), "deep");
+    assert_eq!(case.both(Ask { text: "SELECT a FROM t WHERE x = 1", reads: false, ..ASK }), "texts");
+    assert_eq!(case.both(Ask { text: "SELECT a FROM u WHERE x = 1", ..ASK }), "texts");
+    assert_eq!(case.both(Ask { text: "SELECT a FROM u", ..ASK }), "shop");
+    assert_eq!(case.both(Ask { user: "carol", text: "SELECT x", ..ASK }), "carol");
+    assert_eq!(case.both(Ask { user: "dave", schema: None, text: "SELECT x", ..ASK }), "too-late");
+    assert_eq!(case.both(Ask { user: "dave", schema: None, text: "SELECT y", ..ASK }), "");
+    let hits = case.hits();
+    assert_eq!(hits[0], ("off".into(), 0));
+    assert_eq!(hits.iter().map(|(_, hits)| hits).sum::<u64>(), 12);
+}
+
+#[test]
+fn what_was_found_is_remembered_for_all_that_no_rule_tells_apart() {
+    let many: String =
+        (1..1_000).map(|n| rule(&format!("r{n}"), &format!("digest_regex = \"FROM other_{n}$\""))).collect();
+    let case = Case::new(&(many + &rule("last", "digest_regex = \"^SELECT . FROM t\"")));
+    for n in 0..100 {
+        let user = format!("user{n}");
+        let text = format!("SELECT a FROM t WHERE id = {n}");
+        assert_eq!(
+            case.rule(Ask { text: &text, user: &user, schema: None, reads: n % 2 == 0, ..ASK }).as_deref(),
+            Some("last")
+        );
+    }
+    assert_eq!((case.searches.get(), case.digests_made.get(), case.texts_seen.get()), (1, 1, 0));
+    assert_eq!(case.hits().last(), Some(&("last".into(), 100)));
+    // Other rules: nothing of what was remembered counts, but the counts of rules that are still there.
+    case.take(&rule("last", "digest_regex = \"^DELETE\""));
+    assert_eq!(case.both(Ask { text: "SELECT a FROM t WHERE id = 1", ..ASK }), "");
+    assert_eq!(case.both(Ask { text: "DELETE FROM t", ..ASK }), "last");
+    assert_eq!(case.hits(), [("last".into(), 102)]);
+}
+
+#[test]
+fn texts_are_looked_at_only_for_those_whom_a_rule_may_fit() {
+    let case = Case::new(
+        &[rule("bobs", "user = \"bob\"\ntext_regex = \"secret\""), rule("all", "access = \"read\"")].concat(),
+    );
+    for _ in 0..10 {
+        assert_eq!(case.rule(Ask { user: "carol", text: "SELECT secret", ..ASK }).as_deref(), Some("all"));
+    }
+    assert_eq!(case.texts_seen.get(), 0);
+    for _ in 0..10 {
+        assert_eq!(case.rule(Ask { text: "SELECT secret", ..ASK }).as_deref(), Some("bobs"));
+        assert_eq!(case.rule(Ask { text: "SELECT other", ..ASK }).as_deref(), Some("all"));
+    }
+    assert_eq!((case.texts_seen.get(), case.searches.get()), (20, 2));
+    // A text is looked at up to a bound.
+    let long = format!("SELECT '{}', secret", "x".repeat(TEXT_LOOKED_AT));
+    assert_eq!(case.both(Ask { text: &long, ..ASK }), "all");
+}
+
+#[test]
+fn a_scope_is_of_its_rules() {
+    let case = Case::new(&rule("r", "client = \"10.0.0.0/8\""));
+    let asker = |client: &str| Asker { listener: "app", cluster: "main", user: "bob", client: client.parse().ok() };
+    let rules = case.worker.get().unwrap();
+    let scope = rules.scope(asker("10.0.0.1"));
+    assert!(rules.knows(scope) && !rules.knows(Scope::default()));
+    assert_eq!(scope.hash, rules.scope(Asker { user: "carol", ..asker("10.9.9.9") }).hash);
+    assert_ne!(scope.hash, rules.scope(asker("192.168.0.1")).hash);
+    case.take(&rule("r", "user = \"bob\""));
+    assert!(!case.worker.get().unwrap().knows(scope));
+}

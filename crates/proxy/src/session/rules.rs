@@ -1,0 +1,110 @@
+//! The operator's rules, asked for each command that needs a server.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use sql::Dialect;
+use wire::command::{Command, query_text_at};
+
+use super::Session;
+use super::client::Request;
+use super::work::{Body, Work};
+use crate::error::{Refusal, SessionEnd};
+use crate::route::rules::{Action, Asked, Asker, RulesHere, Texts};
+
+/// The texts of one command.
+struct TextsOf<'a> {
+    session: &'a Session,
+    work: &'a Work,
+    request: &'a Request,
+}
+
+impl Texts for TextsOf<'_> {
+    fn sent(&self) -> &[u8] {
+        self.session.sent_text(self.work, self.request).map_or(&[], |(text, _)| text)
+    }
+
+    fn digest(&self) -> String {
+        let text = self.session.sent_text(self.work, self.request);
+        text.map_or_else(String::new, |(text, dialect)| sql::digest(text, &dialect).text)
+    }
+}
+
+impl Session {
+    /// The rule that fits the command. Without rules this is one branch.
+    #[inline]
+    pub(super) fn rule(&self, work: &Work, request: &Request) -> Option<Rc<Action>> {
+        let rules = self.worker.rules.get()?;
+        self.find_rule(&rules, work, request)
+    }
+
+    #[inline(never)]
+    fn find_rule(&self, rules: &RulesHere, work: &Work, request: &Request) -> Option<Rc<Action>> {
+        let asker = Asker {
+            listener: &self.listener.name,
+            cluster: &self.cluster.shared.name,
+            user: &self.identity.user,
+            client: self.handle.client_ip(),
+        };
+        let mut scope = self.identity.rule_scope.get();
+        if !rules.knows(scope) {
+            scope = rules.scope(asker);
+            self.identity.rule_scope.set(scope);
+        }
+        let asked = Asked {
+            schema: self.state.schema(),
+            schema_hash: self.facts().schema_hash,
+            digest: work.statement.digest,
+            reads: work.statement.access.only_reads(),
+        };
+        let texts = TextsOf { session: self, work, request };
+        rules.find(scope, asker, asked, &texts, &self.worker.stats.rule_searches)
+    }
+
+    /// The text that a command runs or prepares, and how it is read.
+    pub(super) fn sent_text<'a>(&'a self, work: &Work, request: &'a Request) -> Option<(&'a [u8], Dialect)> {
+        let arguments = || request.payload().get(1..).unwrap_or_default();
+        match &work.body {
+            Body::Execute(id) | Body::OfStatement(id) => self.statements.find(*id).map(|known| {
+                // As it was read when it was prepared: a literal of then may be an identifier now.
+                let now = self.facts().dialect;
+                let dialect = known.state.facts(&self.seen, now.family, now.version).dialect;
+                (&*known.key.text, dialect)
+            }),
+            Body::Prepare(_) => Some((arguments(), self.facts().dialect)),
+            _ if work.command == Command::Query => {
+                let arguments = arguments();
+                let at = query_text_at(arguments, self.client.capabilities).unwrap_or(arguments.len());
+                Some((&arguments[at..], self.facts().dialect))
+            }
+            _ => None,
+        }
+    }
+
+    /// What a rule that refuses the command tells the client. Pins and hints are of no matter: nothing is routed.
+    pub(super) fn refused_by(rule: Option<&Action>, work: &Work) -> Option<Refusal> {
+        let rule = rule?;
+        let text = rule.refuse.as_ref()?;
+        // These have no reply of their own, belong to a statement that runs, or have taken effect already.
+        let goes_on = matches!(
+            work.command,
+            Command::StmtSendLongData | Command::StmtFetch | Command::StmtReset | Command::SetOption
+        );
+        (!goes_on).then(|| Refusal::by_rule(&rule.name, text))
+    }
+
+    /// Answers a command that a rule refuses; the session goes on.
+    pub(super) async fn refuse_by_rule(
+        &mut self,
+        request: &Request,
+        work: &Work,
+        refusal: Refusal,
+    ) -> Result<(), SessionEnd> {
+        self.count_refused(work, request, Instant::now());
+        if work.prepares() {
+            self.statements.prepare_failed();
+        }
+        self.answer_error(request, &refusal);
+        self.client.flush().await.map_err(SessionEnd::ClientLost)
+    }
+}

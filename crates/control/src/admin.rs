@@ -9,6 +9,7 @@ mod digests;
 mod health;
 mod key;
 pub(crate) mod metrics;
+mod rules;
 mod text;
 
 use std::io;
@@ -93,10 +94,11 @@ fn bounded<L>(listener: L) -> Bounded<L> {
 fn router(shared: Arc<Shared>) -> Router {
     let api = Router::new()
         .route("/digests", get(digests::list).delete(digests::reset))
+        .route("/rules", get(rules::list))
         .fallback(|| async { StatusCode::NOT_FOUND })
         .layer(from_fn_with_state(shared.clone(), key::must_be_shown));
     Router::new()
-        .route("/", get(|| async { "Sqluice: /metrics /healthz /readyz /api/v1/digests\n" }))
+        .route("/", get(|| async { "Sqluice: /metrics /healthz /readyz /api/v1/digests /api/v1/rules\n" }))
         .nest("/api/v1", api)
         .route("/metrics", get(metrics_page))
         .route("/healthz", get(|| async { "ok\n" }))

@@ -51,6 +51,7 @@ pub fn start(
     let admin_address = bound.as_ref().and_then(Bound::tcp_address);
     let shared = Arc::new(Shared::new(workers, digests));
     shared.set_api_key(key_of(config));
+    shared.set_rules(&config.rules);
     let wishes = Arc::new(Wishes::default());
     *wishes.reload.lock().unwrap_or_else(PoisonError::into_inner) =
         Some(Reload { config: config.clone(), clusters: clusters.clone() });
@@ -77,6 +78,7 @@ impl ControlHandle {
     /// address stays as it was, the key of the API is taken at once.
     pub fn reload(&self, config: &config::Config, clusters: &Clusters) {
         self.shared.set_api_key(key_of(config));
+        self.shared.set_rules(&config.rules);
         let reload = Reload { config: config.clone(), clusters: clusters.clone() };
         *self.wishes.reload.lock().unwrap_or_else(PoisonError::into_inner) = Some(reload);
         self.wishes.changed.notify_one();

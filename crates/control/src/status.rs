@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use cluster::diagnosis::Diagnosis;
 use cluster::observation::FailureClass;
 use cluster::published::Published;
-use config::Secret;
+use config::{Rule, Secret};
 use stats::digests::DigestSource;
 
 use crate::ClusterLink;
@@ -21,6 +21,7 @@ pub(crate) struct Shared {
     pub(crate) started: SystemTime,
     clusters: RwLock<BTreeMap<Arc<str>, Arc<ClusterStatus>>>,
     api_key: RwLock<Option<Secret>>,
+    rules: RwLock<Arc<[Rule]>>,
 }
 
 /// One cluster's snapshots and its monitor's figures.
@@ -62,7 +63,17 @@ impl ServerFigures {
 impl Shared {
     pub(crate) fn new(workers: stats::Workers, digests: Arc<dyn DigestSource>) -> Shared {
         let (draining, started) = (AtomicBool::new(false), SystemTime::now());
-        Shared { workers, digests, draining, started, clusters: RwLock::default(), api_key: RwLock::default() }
+        let (clusters, api_key, rules) = (RwLock::default(), RwLock::default(), RwLock::default());
+        Shared { workers, digests, draining, started, clusters, api_key, rules }
+    }
+
+    /// The routing rules that are in effect.
+    pub(crate) fn rules(&self) -> Arc<[Rule]> {
+        self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_rules(&self, rules: &Arc<[Rule]>) {
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules.clone();
     }
 
     /// What requests to the API must show; without it the API is closed.

@@ -46,6 +46,7 @@ pub(crate) fn render(shared: &Shared) -> String {
     let mut page = Page::default();
     process(&mut page, shared);
     sessions(&mut page, &shared.workers);
+    rules(&mut page, shared);
     servers(&mut page, &shared.workers);
     let clusters = shared.clusters();
     views(&mut page, &clusters);
@@ -110,6 +111,16 @@ fn sessions(page: &mut Page, workers: &[Arc<WorkerStats>]) {
     counter(page, OWN_ERRORS, |worker| &worker.own_errors);
     gauge(page, DIGESTS, |worker| &worker.digests);
     counter(page, DIGESTS_LOST, |worker| &worker.digests_lost);
+}
+
+fn rules(page: &mut Page, shared: &Shared) {
+    let (rules, hits) = (shared.rules(), super::rules::hits(&shared.workers));
+    let mut family_of_hits = family(page, RULE_HITS);
+    for rule in rules.iter().filter(|rule| rule.enabled) {
+        family_of_hits.sample(&[&rule.name], hits.get(&*rule.name).copied().unwrap_or(0));
+    }
+    let searches = shared.workers.iter().map(|worker| worker.rule_searches.get()).sum::<u64>();
+    family(page, RULE_SEARCHES).sample(&[], searches);
 }
 
 fn by_reason<T: Default + 'static>(

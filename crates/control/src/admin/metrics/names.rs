@@ -127,6 +127,18 @@ pub(super) const DIGESTS_LOST: Metric = metric(
     &[],
     "Statements whose digest has no entry, or whose entry was given to another one.",
 );
+pub(super) const RULE_HITS: Metric = metric(
+    "sqluice_rule_hits_total",
+    Kind::Counter,
+    &["rule"],
+    "Statements that the rule was the first to fit; rules that are switched off are left out.",
+);
+pub(super) const RULE_SEARCHES: Metric = metric(
+    "sqluice_rule_searches_total",
+    Kind::Counter,
+    &[],
+    "Statements for which all rules were gone through, because the outcome was not remembered.",
+);
 pub(super) const READS: Metric = metric(
     "sqluice_server_reads_total",
     Kind::Counter,
@@ -300,6 +312,8 @@ pub const METRICS: &[Metric] = &[
     OWN_ERRORS,
     DIGESTS,
     DIGESTS_LOST,
+    RULE_HITS,
+    RULE_SEARCHES,
     READS,
     WRITES,
     ERRORS,

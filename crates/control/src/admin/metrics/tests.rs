@@ -110,6 +110,18 @@ fn shared() -> Shared {
         [90, 900, 9_000, 90_000_000].into_iter().for_each(|us| stats.latency_us.record(us));
     }
     let shared = Shared::new(workers, Arc::new(stats::digests::NoDigests));
+    let rule = |name: &str, enabled: bool| config::Rule {
+        name: name.into(),
+        enabled,
+        matchers: config::Matchers::default(),
+        route: None,
+        consistency: None,
+        refuse: None,
+    };
+    shared.set_rules(&[rule("first", true), rule("off", false)].into());
+    for worker in shared.workers.iter() {
+        worker.rules.renew(&["first".into(), "off".into()])[0].add(5);
+    }
     let link = ClusterLink { published: Arc::new(Published::new("main")), tls: ClientTls::disabled() };
     let status = shared.add_cluster(&"main".into(), &link);
     let servers = [server(0, "db1", Role::Primary, Health::Up), server(1, "db2", Role::Replica, Health::Down)];
@@ -158,6 +170,7 @@ fn values() {
     for (series, value) in [
         ("sqluice_sessions".to_owned(), 6.0),
         (r#"sqluice_pinned_total{reason="temporary_table"}"#.into(), 4.0),
+        (r#"sqluice_rule_hits_total{rule="first"}"#.into(), 10.0),
         (format!("sqluice_server_reads_total{{{odd}}}"), 21.0),
         (format!(r#"sqluice_server_connections{{{odd},state="idle"}}"#), 4.0),
         (format!(r#"sqluice_server_latency_seconds_bucket{{{odd},le="0.0001"}}"#), 2.0),

@@ -15,7 +15,7 @@ const CLIENTS: usize = 12;
 const CYCLES: usize = 100;
 
 /// Has replicas apply everything this much later.
-async fn delay(servers: &'static Replication, family: Family, seconds: &'static [u32]) {
+pub async fn delay(servers: &'static Replication, family: Family, seconds: &'static [u32]) {
     blocking(move || {
         for (replica, seconds) in servers.replicas().zip(seconds) {
             let sql = match family {
@@ -33,7 +33,7 @@ async fn delay(servers: &'static Replication, family: Family, seconds: &'static 
 }
 
 /// One row for each client; on all servers before anything is delayed.
-async fn table(servers: &'static Replication, name: &'static str) {
+pub async fn table(servers: &'static Replication, name: &'static str) {
     let rows: Vec<String> = (0..CLIENTS).map(|client| format!("({client}, 0)")).collect();
     let sql = format!(
         "USE app; DROP TABLE IF EXISTS {name}; CREATE TABLE {name} (id INT PRIMARY KEY, v BIGINT); \

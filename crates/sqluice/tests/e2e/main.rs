@@ -25,6 +25,7 @@ mod plugins;
 mod pool;
 mod proxy_protocol;
 mod reload;
+mod rules;
 mod sockets;
 mod state;
 mod statements;

@@ -50,6 +50,8 @@ pub struct ClusterParts {
     pub servers: Names,
     /// How servers are watched: the `monitor` table.
     pub monitor: bool,
+    /// How a primary is replaced: the `promotion` and `replication` tables.
+    pub promotion: bool,
     /// What the cluster does with what it sees: lag, probes, slow start, refresh times, failover.
     pub rules: bool,
     /// The `pool` table.
@@ -179,6 +181,7 @@ fn parts(old: &Cluster, new: &Cluster) -> ClusterParts {
     ClusterParts {
         servers: names(&old.servers, &new.servers),
         monitor: old.monitor != new.monitor,
+        promotion: (&old.promotion, &old.replication) != (&new.promotion, &new.replication),
         rules: rules(old) != rules(new),
         pool: old.pool != new.pool,
         transport: (old.compression, old.proxy_protocol) != (new.compression, new.proxy_protocol),
@@ -207,6 +210,7 @@ impl fmt::Display for Changes {
             parts.servers.describe(&format!("cluster.{name}.servers"), &mut out);
             let flags = [
                 (".monitor", parts.monitor),
+                ("'s promotion", parts.promotion),
                 ("'s own values", parts.rules),
                 (".pool", parts.pool),
                 ("'s transport", parts.transport),

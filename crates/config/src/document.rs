@@ -110,6 +110,7 @@ fn value_text(setting: &Setting) -> String {
         Kind::Text { max, .. } => format!("text, at most {max} bytes"),
         Kind::Address { .. } => "address".into(),
         Kind::Networks => "list of networks".into(),
+        Kind::Command => "list: program and arguments".into(),
         Kind::Secret => "text".into(),
         Kind::Path => "path".into(),
         Kind::Variable => "name of a variable".into(),
@@ -136,7 +137,7 @@ pub fn default_text(setting: &Setting) -> Option<String> {
         Kind::Size { default, .. } => Some(quote(&size_text(default))),
         Kind::Flag { default } => Some(default.to_string()),
         Kind::Choice { default, .. } | Kind::Text { default, .. } => default.map(quote),
-        Kind::Networks => Some("[]".into()),
+        Kind::Networks | Kind::Command => Some("[]".into()),
         Kind::Address { .. } | Kind::Secret | Kind::Path | Kind::Variable => None,
     }
 }

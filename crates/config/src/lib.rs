@@ -27,8 +27,9 @@ pub use diff::{Changes, diff};
 pub use error::{Errors, Problem, Warning};
 pub use model::{
     Admin, ClientCert, ClientCompression, Cluster, ClusterKind, Config, Consistency, Credential, Failover, Given,
-    Heartbeat, Listener, ListenerTls, Log, LogFormat, Monitor, Pem, Pool, Proxy, ProxyIn, ProxyOut, RuleAccess, Server,
-    ServerCompression, ServerTls, ServerTlsMode, Split, TlsMode, TlsVersion, User,
+    Heartbeat, Lease, Listener, ListenerTls, Log, LogFormat, Monitor, Pem, Pool, Promotion, PromotionRule, Proxy,
+    ProxyIn, ProxyOut, ReplicationAccount, ReplicationTls, RuleAccess, Server, ServerCompression, ServerTls,
+    ServerTlsMode, Split, TlsMode, TlsVersion, User,
 };
 pub use network::Network;
 pub use parse::{Loaded, load, parse};

@@ -37,6 +37,10 @@ macro_rules! words {
     };
 }
 
+mod failover;
+
+pub use failover::{Failover, Lease, Promotion, PromotionRule, ReplicationAccount, ReplicationTls};
+
 words! {
     /// How the servers of a cluster keep the same data.
     ClusterKind {
@@ -44,14 +48,6 @@ words! {
         Standalone = "standalone",
         /// One primary and its replicas.
         Replication = "replication",
-    }
-}
-
-words! {
-    /// What Sqluice does when a primary is gone.
-    Failover {
-        /// It follows what others decide.
-        Off = "off",
     }
 }
 
@@ -286,6 +282,10 @@ pub struct Cluster {
     pub monitor: Monitor,
     /// What happens when the primary is gone.
     pub failover: Failover,
+    /// How a new primary is chosen and made.
+    pub promotion: Promotion,
+    /// How servers log in to their source that have no channel.
+    pub replication: ReplicationAccount,
     /// Replicas further behind take no reads.
     pub max_lag: Duration,
     /// Failed probes in a row until a server is down.
@@ -319,6 +319,8 @@ pub struct Server {
     pub zone: Arc<str>,
     /// Most backend connections to it; 0 is only the pool's limits.
     pub max_connections: u32,
+    /// Whether it may become the primary.
+    pub promotion: PromotionRule,
 }
 
 /// `monitor` of a cluster

@@ -457,6 +457,45 @@ impl<'a> Reader<'a> {
         networks
     }
 
+    /// A program with its arguments; empty when there is none.
+    pub(crate) fn command(&mut self, table: &Table, setting: &'static Setting) -> Vec<Arc<str>> {
+        let mut words: Vec<Arc<str>> = Vec::new();
+        match self.find(table, setting).map(Spanned::get_ref) {
+            None => {}
+            Some(DeValue::Array(entries)) => {
+                for entry in entries {
+                    match entry.get_ref() {
+                        DeValue::String(text) if !text.contains('\0') => words.push(Arc::from(&**text)),
+                        DeValue::String(_) => self.wrong(table, setting, "the text has a zero byte", None),
+                        other => {
+                            let message = format!("text in quotes stands here, not {}", kind_of(other));
+                            self.problem_with(entry.span(), table.key(setting), message, allowed(setting), None);
+                        }
+                    }
+                }
+                if words.first().is_some_and(|program| program.is_empty()) {
+                    self.wrong(table, setting, "the program's name is empty", None);
+                }
+            }
+            Some(other) => self.wrong(table, setting, format!("a list stands here, not {}", kind_of(other)), None),
+        }
+        let shown: Vec<String> = words.iter().map(|word| quote(word)).collect();
+        self.note(table, setting, format!("[{}]", shown.join(", ")));
+        words
+    }
+
+    /// A path that is written to later; none when the key is absent.
+    pub(crate) fn path(&mut self, table: &Table, setting: &'static Setting) -> Option<PathBuf> {
+        let text = self.raw_text(table, setting);
+        self.note(table, setting, text.as_deref().map_or_else(String::new, quote));
+        let text = text?;
+        if text.is_empty() || text.contains('\0') {
+            self.wrong(table, setting, "the path is empty or has a zero byte", None);
+            return None;
+        }
+        Some(self.base.join(text))
+    }
+
     /// A secret that stands in the file itself.
     pub(crate) fn secret(&mut self, table: &Table, setting: &'static Setting) -> Option<Vec<u8>> {
         let text = self.raw_text(table, setting)?;

@@ -4,6 +4,7 @@
 //! and the sample that `sqluice init` writes are generated from here.
 
 pub mod cluster;
+pub mod failover;
 pub mod listener;
 pub mod process;
 pub mod rule;
@@ -100,6 +101,8 @@ pub enum Kind {
     },
     /// A list of networks: `"10.0.0.0/8"`, `"::1"`. Empty when the key is absent.
     Networks,
+    /// A program and its arguments, as a list of texts. Empty when the key is absent.
+    Command,
     /// A password, hash or the like: never shown.
     Secret,
     /// A file's path, relative to the configuration file.

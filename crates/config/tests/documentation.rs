@@ -46,6 +46,8 @@ fn base() -> Values {
         values.push(value(&["cluster", cluster, "kind"], "\"replication\""));
         values.push(value(&["cluster", cluster, "monitor", "user"], "\"m\""));
         values.push(value(&["cluster", cluster, "monitor", "password"], "\"hush\""));
+        values.push(value(&["cluster", cluster, "replication", "user"], "\"r\""));
+        values.push(value(&["cluster", cluster, "replication", "password"], "\"hush\""));
         let address = format!("\"10.0.0.{}:3306\"", cluster.len());
         values.push(value(&["cluster", cluster, "servers", "NAME", "address"], &address));
     }
@@ -128,6 +130,7 @@ fn another(setting: &Setting) -> String {
         Kind::Text { .. } => "\"other\"".into(),
         Kind::Address { .. } => "\"10.0.0.99:3309\"".into(),
         Kind::Networks => "[\"10.0.0.0/8\"]".into(),
+        Kind::Command => "[\"/bin/true\", \"x\"]".into(),
         Kind::Secret if setting.key == "native_hash" => "\"*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19\"".into(),
         Kind::Secret => "\"another\"".into(),
         Kind::Variable => "\"ANOTHER\"".into(),

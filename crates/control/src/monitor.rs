@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::driver::{Driver, Event, Failover, Level, Output, PromotionRule, ServerSpec, Settings};
+use cluster::driver::{Driver, Event, Failover, Level, Mode, Output, PromotionRule, ServerSpec, Settings};
 use cluster::observation::{Observation, Seen};
 use cluster::published::Published;
 use cluster::view::{Health, ServerId, View};
@@ -337,7 +337,32 @@ fn settings(name: &Arc<str>, cluster: &config::Cluster) -> Settings {
         up_after: cluster.up_after,
         interval: cluster.monitor.interval,
         timeout: cluster.monitor.timeout,
-        failover: Failover::default(),
+        failover: failover(cluster),
+    }
+}
+
+fn failover(cluster: &config::Cluster) -> Failover {
+    let promotion = &cluster.promotion;
+    Failover {
+        mode: match cluster.failover {
+            config::Failover::Off => Mode::Off,
+            config::Failover::Advise => Mode::Advise,
+            config::Failover::Auto => Mode::Auto,
+        },
+        cooldown: promotion.cooldown,
+        attempts_max: promotion.attempts_max,
+        drain_max: promotion.drain,
+        in_flight_max: promotion.in_flight,
+        look_timeout: promotion.look_timeout,
+        step_timeout: promotion.step_timeout,
+        hook_timeout: promotion.hook_timeout,
+        lag_max: promotion.max_lag,
+        semi_sync_required: promotion.semi_sync_required,
+        majority_required: promotion.majority_required,
+        lease_required: promotion.lease == config::Lease::Majority,
+        rejoin: promotion.rejoin,
+        hook_before: !promotion.hook_before.is_empty(),
+        hook_after: !promotion.hook_after.is_empty(),
     }
 }
 
@@ -347,7 +372,12 @@ fn specs(cluster: &config::Cluster) -> Vec<ServerSpec> {
         address: server.address.to_string().into(),
         weight: server.weight,
         zone: server.zone.clone(),
-        promotion: PromotionRule::Neutral,
+        promotion: match server.promotion {
+            config::PromotionRule::Prefer => PromotionRule::Prefer,
+            config::PromotionRule::Neutral => PromotionRule::Neutral,
+            config::PromotionRule::PreferNot => PromotionRule::PreferNot,
+            config::PromotionRule::MustNot => PromotionRule::MustNot,
+        },
     };
     cluster.servers.iter().map(spec).collect()
 }

@@ -3,15 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::failover;
 use super::secrets::{self, PasswordKeys};
 use super::{name_good, or_empty};
 use crate::checks::Places;
 use crate::read::{Reader, Table};
-use crate::settings::cluster as keys;
+use crate::settings::{cluster as keys, failover as failover_keys};
 use crate::{
-    Cluster, ClusterKind, Failover, Heartbeat, Monitor, Pool, ProxyOut, Server, ServerCompression, ServerTls,
-    ServerTlsMode, TlsVersion,
+    Cluster, ClusterKind, Failover, Heartbeat, Monitor, Pool, PromotionRule, ProxyOut, Server, ServerCompression,
+    ServerTls, ServerTlsMode, TlsVersion,
 };
+
+fn read_rule(reader: &mut Reader, table: &Table) -> PromotionRule {
+    let rule = reader.choice(table, &failover_keys::RULE, PromotionRule::ALL, PromotionRule::word);
+    rule.unwrap_or(PromotionRule::Neutral)
+}
 
 pub(super) fn read_all(reader: &mut Reader, root: &Table, places: &mut Places) -> BTreeMap<Arc<str>, Cluster> {
     let mut clusters = BTreeMap::new();
@@ -46,6 +52,7 @@ fn read(reader: &mut Reader, name: &Arc<str>, table: &Table, places: &mut Places
                 weight: reader.number(&table, &keys::WEIGHT),
                 zone: or_empty(reader.text(&table, &keys::ZONE)),
                 max_connections: reader.number(&table, &keys::MAX_CONNECTIONS),
+                promotion: read_rule(reader, &table),
             };
             let place = (table.place(&keys::ADDRESS), table.key(&keys::ADDRESS));
             places.servers.insert((name.clone(), server_name.clone()), place);
@@ -55,9 +62,12 @@ fn read(reader: &mut Reader, name: &Arc<str>, table: &Table, places: &mut Places
             reader.number(&table, &keys::WEIGHT);
             reader.text(&table, &keys::ZONE);
             reader.number(&table, &keys::MAX_CONNECTIONS);
+            read_rule(reader, &table);
         }
     }
     let monitor = read_monitor(reader, table);
+    let promotion = failover::read_promotion(reader, table, servers.len());
+    let replication = failover::read_replication(reader, table);
     let pool_table = reader.table(table, &keys::POOL);
     let pool = read_pool(reader, &pool_table);
     let tls = read_tls(reader, table);
@@ -66,6 +76,8 @@ fn read(reader: &mut Reader, name: &Arc<str>, table: &Table, places: &mut Places
         servers,
         monitor,
         failover,
+        promotion,
+        replication,
         max_lag,
         down_after,
         up_after,

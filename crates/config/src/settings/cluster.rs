@@ -1,5 +1,6 @@
 //! `[cluster.NAME]` and the tables in it.
 
+use super::failover::{PROMOTION, REPLICATION, RULE};
 use super::{Form, Kind, Section, Setting, Unit, Word, count, limit, live, millis, seconds, whole};
 use crate::{ClusterKind, Failover, Heartbeat, ProxyOut, ServerCompression, ServerTlsMode, TlsVersion};
 
@@ -20,7 +21,7 @@ pub static CLUSTER: Section = Section {
         &COMPRESSION,
         &PROXY_PROTOCOL,
     ],
-    sections: &[&SERVERS, &MONITOR, &POOL, &TLS],
+    sections: &[&SERVERS, &MONITOR, &PROMOTION, &REPLICATION, &POOL, &TLS],
 };
 
 const UNSUPPORTED: &str = "not supported yet in this version";
@@ -51,10 +52,10 @@ pub static FAILOVER: Setting = live(
         words: &[
             Word::new(
                 Failover::Off.word(),
-                "Sqluice follows a primary that somebody else moves, and moves none itself",
+                "Sqluice follows a primary that somebody else moves, and moves none itself unless it is told to",
             ),
-            Word::later("advise", "arrives with a later version"),
-            Word::later("auto", "arrives with a later version"),
+            Word::new(Failover::Advise.word(), "Sqluice says what it would do, and does nothing"),
+            Word::new(Failover::Auto.word(), "Sqluice promotes another server, and attaches servers that come back"),
         ],
     },
     "What happens when the primary is gone.",
@@ -131,7 +132,7 @@ pub static SERVERS: Section = Section {
     key: "servers",
     form: Form::Named,
     doc: "The servers of the cluster. Which of them is the primary is found out, not written here.",
-    settings: &[&ADDRESS, &WEIGHT, &ZONE, &MAX_CONNECTIONS],
+    settings: &[&ADDRESS, &WEIGHT, &ZONE, &MAX_CONNECTIONS, &RULE],
     sections: &[],
 };
 

@@ -1,0 +1,51 @@
+//! `promotion` and `replication` of a cluster.
+
+use super::secrets::{self, PasswordKeys};
+use crate::read::{Reader, Table};
+use crate::settings::{cluster, failover as keys};
+use crate::{Lease, Promotion, ReplicationAccount, ReplicationTls};
+
+pub(super) fn read_promotion(reader: &mut Reader, parent: &Table, servers: usize) -> Promotion {
+    let table = reader.table(parent, &keys::PROMOTION);
+    let promotion = Promotion {
+        cooldown: reader.duration(&table, &keys::COOLDOWN),
+        attempts_max: reader.number(&table, &keys::ATTEMPTS_MAX),
+        drain: reader.duration(&table, &keys::DRAIN),
+        in_flight: reader.duration(&table, &keys::IN_FLIGHT),
+        look_timeout: reader.duration(&table, &keys::LOOK_TIMEOUT),
+        step_timeout: reader.duration(&table, &keys::STEP_TIMEOUT),
+        max_lag: reader.duration(&table, &keys::PROMOTION_MAX_LAG),
+        semi_sync_required: reader.flag(&table, &keys::SEMI_SYNC_REQUIRED),
+        majority_required: reader.flag(&table, &keys::MAJORITY_REQUIRED),
+        rejoin: reader.flag(&table, &keys::REJOIN),
+        lease: reader.choice(&table, &keys::LEASE, Lease::ALL, Lease::word).unwrap_or(Lease::Off),
+        lease_time: reader.duration(&table, &keys::LEASE_TIME),
+        hook_before: reader.command(&table, &keys::HOOK_BEFORE),
+        hook_after: reader.command(&table, &keys::HOOK_AFTER),
+        hook_timeout: reader.duration(&table, &keys::HOOK_TIMEOUT),
+        journal: reader.path(&table, &keys::JOURNAL),
+    };
+    if promotion.lease == Lease::Majority && servers < 3 {
+        let message = "with fewer than three servers there is no majority without one of them, so nothing is promoted when it \
+                       is lost";
+        reader.warn(table.place(&keys::LEASE), table.key(&keys::LEASE), message);
+    }
+    promotion
+}
+
+pub(super) fn read_replication(reader: &mut Reader, parent: &Table) -> ReplicationAccount {
+    let table = reader.table(parent, &keys::REPLICATION);
+    let user = reader.text(&table, &keys::REPLICATION_USER);
+    let sources = [&keys::REPLICATION_PASSWORD, &cluster::PASSWORD_FILE, &cluster::PASSWORD_ENV];
+    secrets::exclude(reader, &table, &sources);
+    let [inline, file, variable] = sources;
+    let password = secrets::password(reader, &table, &PasswordKeys { inline, file, variable });
+    if user.is_none()
+        && let Some(source) = sources.into_iter().find(|source| table.has(source))
+    {
+        let message = format!("`{}` needs `{}` beside it", source.key, keys::REPLICATION_USER.key);
+        reader.problem(table.place(source), table.key(source), message);
+    }
+    let tls = reader.choice(&table, &keys::REPLICATION_TLS, ReplicationTls::ALL, ReplicationTls::word);
+    ReplicationAccount { user, password, tls: tls.unwrap_or(ReplicationTls::Auto) }
+}

@@ -16,6 +16,8 @@ pub(crate) struct Known<'a> {
     pub(crate) seen: bool,
     /// The last probe's failure.
     pub(crate) failure: Option<&'a Failure>,
+    /// Why it cannot be the primary, whatever it says of itself.
+    pub(crate) barred: Option<&'static str>,
 }
 
 impl Known<'_> {
@@ -106,7 +108,7 @@ fn elect(
         // A suspect server keeps the office; it does not get it.
         let fit = server.health == Health::Up || previous == Some(index);
         let independent = sources[index].is_empty() || topology::in_ring(sources, index);
-        server.lives() && fit && server.takes_writes() && independent
+        server.lives() && fit && server.takes_writes() && independent && server.barred.is_none()
     };
     let candidates: Vec<usize> = (0..servers.len()).filter(|index| is_candidate(*index)).collect();
     let name = |index: usize| servers[index].name.clone();
@@ -126,11 +128,13 @@ fn elect(
             {
                 return nobody(format!("waiting for the first probe of {}", unseen.name));
             }
-            let followed: Vec<usize> = candidates
-                .iter()
-                .copied()
-                .filter(|candidate| (0..servers.len()).any(|i| servers[i].lives() && sources[i].contains(candidate)))
-                .collect();
+            let followers = |candidate: &usize| {
+                (0..servers.len()).filter(|i| servers[*i].lives() && sources[*i].contains(candidate)).count()
+            };
+            // At the start a server that most do not follow may be one that was replaced.
+            let least = if previous.is_some() { 1 } else { servers.len() / 2 };
+            let followed: Vec<usize> =
+                candidates.iter().copied().filter(|candidate| followers(candidate) >= least.max(1)).collect();
             match (&followed[..], previous) {
                 ([chosen], _) => {
                     Decision { primary: Some(*chosen), reason: "takes writes, and the replicas follow it".into() }
@@ -200,7 +204,11 @@ fn other_role(
                 (Role::Unknown, format!("takes writes beside the primary {}", servers[primary].name))
             }
             None if decision.reason.is_empty() => {
-                (Role::Unknown, "takes writes, but is not chosen as the primary".into())
+                let why = server.barred.map_or_else(
+                    || "is not chosen as the primary".to_owned(),
+                    |why| format!("is not the primary: {why}"),
+                );
+                (Role::Unknown, format!("takes writes, but {why}"))
             }
             None => (Role::Unknown, format!("takes writes; {}", decision.reason)),
         };

@@ -32,11 +32,23 @@ pub enum Diagnosis {
     DuplicateServerId(Vec<Arc<str>>),
     /// MariaDB and MySQL servers in one cluster.
     MixedFamilies,
+    /// The primary does not answer and its replicas have lost it.
+    PrimaryDead(Arc<str>),
+    /// The primary's host takes connections, it says nothing, and its replicas hear nothing.
+    PrimaryFrozen(Arc<str>),
+    /// The primary does not answer here, but the second server still hears it.
+    PrimaryUnreachable(Arc<str>, Arc<str>),
+    /// A server that takes writes lacks what another one has, in words.
+    PrimaryBehind(Arc<str>, Arc<str>),
+    /// A failover is due and not allowed or not possible, in words.
+    FailoverBlocked(Arc<str>),
+    /// A server has transactions that the primary lacks: which.
+    ServerAhead(Arc<str>, Arc<str>),
 }
 
 impl Diagnosis {
     /// The names of all diagnoses.
-    pub const NAMES: [&'static str; 13] = [
+    pub const NAMES: [&'static str; 19] = [
         "all_down",
         "primary_down",
         "primary_read_only",
@@ -50,6 +62,12 @@ impl Diagnosis {
         "monitor_refused",
         "duplicate_server_id",
         "mixed_families",
+        "primary_dead",
+        "primary_frozen",
+        "primary_unreachable",
+        "primary_behind",
+        "failover_blocked",
+        "server_ahead",
     ];
 
     /// The name that metrics and logs use.
@@ -68,6 +86,12 @@ impl Diagnosis {
             Diagnosis::MonitorRefused(_) => "monitor_refused",
             Diagnosis::DuplicateServerId(_) => "duplicate_server_id",
             Diagnosis::MixedFamilies => "mixed_families",
+            Diagnosis::PrimaryDead(_) => "primary_dead",
+            Diagnosis::PrimaryFrozen(_) => "primary_frozen",
+            Diagnosis::PrimaryUnreachable(..) => "primary_unreachable",
+            Diagnosis::PrimaryBehind(..) => "primary_behind",
+            Diagnosis::FailoverBlocked(_) => "failover_blocked",
+            Diagnosis::ServerAhead(..) => "server_ahead",
         }
     }
 
@@ -80,6 +104,11 @@ impl Diagnosis {
                 | Diagnosis::PrimaryReadOnly(_)
                 | Diagnosis::NoPrimary
                 | Diagnosis::TwoPrimaries(_)
+                | Diagnosis::PrimaryDead(_)
+                | Diagnosis::PrimaryFrozen(_)
+                | Diagnosis::PrimaryUnreachable(..)
+                | Diagnosis::PrimaryBehind(..)
+                | Diagnosis::FailoverBlocked(_)
         )
     }
 }
@@ -120,6 +149,23 @@ impl fmt::Display for Diagnosis {
             }
             Diagnosis::MixedFamilies => {
                 write!(f, "MariaDB and MySQL servers in one cluster; clients are told the lowest version")
+            }
+            Diagnosis::PrimaryDead(name) => write!(f, "primary {name} does not answer, and its replicas have lost it"),
+            Diagnosis::PrimaryFrozen(name) => {
+                write!(
+                    f,
+                    "the host of primary {name} takes connections, {name} says nothing, and its replicas hear nothing"
+                )
+            }
+            Diagnosis::PrimaryUnreachable(name, by) => {
+                write!(f, "primary {name} does not answer here, but {by} still hears it, so it is not replaced")
+            }
+            Diagnosis::PrimaryBehind(name, what) => {
+                write!(f, "{name} takes writes and lacks what others have: {what}; it gets no traffic")
+            }
+            Diagnosis::FailoverBlocked(why) => write!(f, "the primary is not replaced: {why}"),
+            Diagnosis::ServerAhead(name, extra) => {
+                write!(f, "{name} has transactions that the primary lacks ({extra}); it is kept out, seed it anew")
             }
         }
     }

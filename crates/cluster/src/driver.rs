@@ -4,28 +4,38 @@
 //! [`Driver::poll_output`] until it gives `None`. [`Driver::outcome`] answers each [`Output::Execute`] once, [`Driver::lease`]
 //! tells of the lease whenever it is taken, renewed or lost, [`Driver::command`] asks for something.
 
+mod commands;
+mod failover;
+mod publish;
+mod repair;
+mod run;
 #[cfg(test)]
 pub(crate) mod script;
+mod server;
 #[cfg(test)]
 mod simulation;
+mod switchover;
 #[cfg(test)]
 mod tests;
+mod watch;
+mod words;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::analysis::{self, Known};
+use self::run::{Out, Run};
+use self::server::Server;
 use crate::command::{Accepted, Command, Refused};
 use crate::diagnosis::Diagnosis;
-use crate::health::{HealthState, Limits};
+use crate::guard::Guard;
+use crate::health::Limits;
 use crate::journal::Entry;
-use crate::lag::{Bounds, LagState, Verdict};
-use crate::observation::{Channel, EvidenceKind, Facts, Failure, Observation, Replication, Seen};
+use crate::lag::Bounds;
+use crate::observation::{EvidenceKind, Observation, Seen};
 pub use crate::settings::{Failover, Mode, PromotionRule, ServerSpec, Settings};
 use crate::step::{Order, StepError, StepId, StepResult};
-use crate::topology;
-use crate::view::{Flavour, Health, Role, ServerId, ServerView, View};
+use crate::view::{ServerId, View};
 
 /// What the driver wants done.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,16 +74,6 @@ pub enum Level {
     Error,
 }
 
-struct Server {
-    id: ServerId,
-    spec: ServerSpec,
-    health: HealthState,
-    facts: Option<(Facts, Instant)>,
-    failure: Option<Failure>,
-    lag_state: LagState,
-    lag: Option<Duration>,
-}
-
 /// Watches one cluster.
 pub struct Driver {
     settings: Settings,
@@ -83,6 +83,26 @@ pub struct Driver {
     /// The primary that was published last, be it down since.
     last_primary: Option<ServerId>,
     diagnoses: Vec<Diagnosis>,
+    /// Those of them that concern failover.
+    findings: Vec<Diagnosis>,
+    /// The last advice, so that it is given once.
+    advised: Option<String>,
+    /// Until when the lease is held.
+    lease: Option<Instant>,
+    runs: Vec<Run>,
+    /// Steps that are out, also those of runs that are over: their servers are busy.
+    out: Vec<Out>,
+    next_run: u64,
+    next_step: u64,
+    guard: Guard,
+    /// The server that was promoted last.
+    promoted: Option<ServerId>,
+    /// The server that an outside manager named, until when it is waited for.
+    told: Option<(ServerId, Instant)>,
+    /// Since when there is no primary although every server was asked.
+    headless_since: Option<Instant>,
+    /// Since when the primary is well.
+    primary_since: Option<Instant>,
     outputs: VecDeque<Output>,
 }
 
@@ -96,6 +116,18 @@ impl Driver {
             next_id: 0,
             last_primary: None,
             diagnoses: Vec::new(),
+            findings: Vec::new(),
+            advised: None,
+            lease: None,
+            runs: Vec::new(),
+            out: Vec::new(),
+            next_run: 0,
+            next_step: 0,
+            guard: Guard::default(),
+            promoted: None,
+            told: None,
+            headless_since: None,
+            primary_since: None,
             outputs: VecDeque::new(),
         };
         driver.take_specs(servers);
@@ -108,29 +140,17 @@ impl Driver {
     pub fn reconfigure(&mut self, settings: Settings, servers: Vec<ServerSpec>, now: Instant) {
         self.settings = settings;
         self.take_specs(servers);
-        self.decide(now);
+        self.settle(now);
     }
 
     /// Takes what was seen of a server; of an unknown server it is ignored, for it may have been removed just now.
     pub fn observe(&mut self, now: Instant, observation: Observation) {
-        let limits = self.limits();
-        let Some(server) = self.servers.iter_mut().find(|server| server.id == observation.server) else { return };
+        let Some(index) = self.index(observation.server) else { return };
         match observation.seen {
-            Seen::Facts(facts) => {
-                server.health.answered(now, &limits);
-                server.facts = Some((*facts, now));
-                server.failure = None;
-            }
-            Seen::Failure(failure) => {
-                if failure.class.proves_life() {
-                    server.health.answered(now, &limits);
-                } else {
-                    server.health.failed(&limits);
-                }
-                server.failure = Some(failure);
-            }
+            Seen::Facts(facts) => self.learn(now, index, *facts),
+            Seen::Failure(failure) => self.learn_failure(now, index, failure, true),
             Seen::Evidence(EvidenceKind::ConnectFailed | EvidenceKind::ConnectionLost) => {
-                if server.health.doubt(now) {
+                if self.servers[index].health.doubt(now) {
                     self.outputs.push_back(Output::Probe(observation.server));
                 }
             }
@@ -141,30 +161,35 @@ impl Driver {
                 }
             }
         }
-        self.decide(now);
+        self.look_closely(now);
+        self.settle(now);
     }
 
     /// Lets time pass.
     pub fn tick(&mut self, now: Instant) {
-        self.decide(now);
+        self.settle(now);
     }
 
-    /// How a step ended. That of a run which is over is ignored.
-    pub fn outcome(&mut self, now: Instant, _id: StepId, _outcome: Result<StepResult, StepError>) {
-        self.decide(now);
+    /// How a step ended. That of a run which is over changes nothing.
+    pub fn outcome(&mut self, now: Instant, id: StepId, outcome: Result<StepResult, StepError>) {
+        self.end_step(now, id, outcome);
+        self.settle(now);
     }
 
     /// The lease is held until then; `None`: it is not held.
-    pub fn lease(&mut self, now: Instant, _held_until: Option<Instant>) {
-        self.decide(now);
+    pub fn lease(&mut self, now: Instant, held_until: Option<Instant>) {
+        self.lease = held_until;
+        self.settle(now);
     }
 
     /// Carries a wish out, or says why not.
     ///
     /// # Errors
     /// The wish is not carried out; the words say why, and nothing was changed.
-    pub fn command(&mut self, _now: Instant, _command: Command) -> Result<Accepted, Refused> {
-        Err(Refused::because("this version moves no primary yet"))
+    pub fn command(&mut self, now: Instant, command: Command) -> Result<Accepted, Refused> {
+        let answer = self.obey(now, command);
+        self.settle(now);
+        answer
     }
 
     /// The next thing to do.
@@ -205,6 +230,22 @@ impl Driver {
         Bounds { max_lag: self.settings.max_lag, interval: self.settings.interval, reconnect_grace: detection }
     }
 
+    /// Moves what is under way, publishes, looks for what is to be done, and orders steps; a view always comes before the steps
+    /// that rely on it.
+    fn settle(&mut self, now: Instant) {
+        // A run whose steps all ended at once is moved on at once; the limit is there for mistakes.
+        for _ in 0..16 {
+            self.advance(now);
+            self.decide(now);
+            self.watch(now);
+            self.order_steps(now);
+            if !self.runs.iter().any(|run| run.todo.is_empty() && run.out.is_empty()) {
+                break;
+            }
+        }
+        self.decide(now);
+    }
+
     fn take_specs(&mut self, specs: Vec<ServerSpec>) {
         let mut old = std::mem::take(&mut self.servers);
         for spec in specs {
@@ -222,216 +263,7 @@ impl Driver {
                 continue;
             };
             self.next_id += 1;
-            self.servers.push(Server {
-                id: ServerId(id),
-                spec,
-                health: HealthState::new(),
-                facts: None,
-                failure: None,
-                lag_state: LagState::default(),
-                lag: None,
-            });
+            self.servers.push(Server::new(ServerId(id), spec));
         }
     }
-
-    /// Computes the view anew and publishes it if it differs.
-    fn decide(&mut self, now: Instant) {
-        let previous = self.last_primary.and_then(|id| self.servers.iter().position(|server| server.id == id));
-        let known: Vec<Known<'_>> = self.servers.iter().map(known).collect();
-        let mut analysis = analysis::analyse(&known, previous, self.settings.standalone);
-        let flavour = flavour(&self.servers);
-        let primary = analysis.primary.map(|index| self.servers[index].id);
-        let bounds = self.bounds();
-        let mut views = Vec::with_capacity(self.servers.len());
-        for index in 0..self.servers.len() {
-            let (role, role_reason) = std::mem::replace(&mut analysis.roles[index], (Role::Unknown, String::new()));
-            let verdict = self.judge(now, index, role, &analysis.sources, &bounds);
-            let server = &mut self.servers[index];
-            if verdict.broken && server.health.health() != Health::Down {
-                analysis.diagnoses.push(Diagnosis::ReplicationBroken(server.spec.name.clone()));
-            }
-            server.lag = verdict.lag;
-            let before = self.view.server(server.id);
-            views.push(ServerView {
-                id: server.id,
-                name: server.spec.name.clone(),
-                address: server.spec.address.clone(),
-                resolved: server.facts.as_ref().and_then(|(facts, _)| facts.resolved),
-                role,
-                health: server.health.health(),
-                lag: calm(before, &verdict),
-                serves_reads: verdict.serves_reads,
-                fenced: false,
-                weight: server.spec.weight,
-                zone: server.spec.zone.clone(),
-                reason: reason(server, &self.settings, role, &role_reason, &verdict),
-            });
-        }
-        let changed = self.view.primary != primary
-            || self.view.flavour.as_deref() != flavour.as_ref()
-            || self.view.servers[..] != views[..];
-        let diagnoses = std::mem::replace(&mut self.diagnoses, analysis.diagnoses);
-        if changed || self.view.number == 0 {
-            let view = View {
-                number: self.view.number + 1,
-                cluster: self.settings.cluster.clone(),
-                epoch: self.view.epoch + u64::from(primary.is_some() && primary != self.last_primary),
-                primary,
-                hold_writes: false,
-                servers: views.into(),
-                flavour: match &self.view.flavour {
-                    Some(before) if Some(&**before) == flavour.as_ref() => Some(before.clone()),
-                    _ => flavour.map(Arc::new),
-                },
-            };
-            let before = std::mem::replace(&mut self.view, view.clone());
-            self.outputs.push_back(Output::Publish(view));
-            self.tell_changes(&before);
-            self.last_primary = primary.or(self.last_primary);
-        }
-        self.tell_diagnoses(&diagnoses);
-    }
-
-    fn judge(&mut self, now: Instant, index: usize, role: Role, sources: &[Vec<usize>], bounds: &Bounds) -> Verdict {
-        let nothing = |reason: &str| Verdict { lag: None, serves_reads: false, broken: false, reason: reason.into() };
-        let down = |index: usize| self.servers[index].health.health() == Health::Down;
-        if down(index) {
-            return nothing("");
-        }
-        match role {
-            Role::Primary => return Verdict { serves_reads: true, ..nothing("") },
-            Role::Unknown => return nothing(""),
-            Role::Replica => {}
-        }
-        let source_gone = !sources[index].is_empty() && sources[index].iter().all(|source| down(*source));
-        let nodes: Vec<topology::Node<'_>> = self.servers.iter().map(|server| known(server).node).collect();
-        let Some((facts, facts_at)) = self.servers[index].facts.as_ref() else { return nothing("") };
-        let all: &[Channel] = match &facts.replication {
-            Replication::Channels(channels) => channels,
-            Replication::Unreadable(_) => &[],
-        };
-        let own: Vec<&Channel> =
-            all.iter().filter(|channel| topology::source(&nodes, index, channel).is_some()).collect();
-        let counting = if own.is_empty() { all.iter().collect() } else { own };
-        let mut state = self.servers[index].lag_state.clone();
-        let verdict = state.judge(now, bounds, facts, *facts_at, &counting, source_gone);
-        self.servers[index].lag_state = state;
-        verdict
-    }
-
-    fn tell_changes(&mut self, before: &View) {
-        let after = self.view.clone();
-        if before.primary != after.primary {
-            let name = |id: ServerId| {
-                [&after, before].into_iter().find_map(|view| view.server(id)).map_or("?".into(), |s| s.name.to_string())
-            };
-            match (before.primary, after.primary) {
-                (_, Some(new)) => {
-                    let text = match self.last_primary {
-                        Some(old) if old == new => format!("primary is {} again", name(new)),
-                        Some(old) => format!("primary is {}, after {}", name(new), name(old)),
-                        None => format!("primary is {}", name(new)),
-                    };
-                    self.log(Level::Info, Some(name(new).into()), text);
-                }
-                (Some(old), None) => {
-                    self.log(Level::Error, Some(name(old).into()), format!("primary {} is lost", name(old)));
-                    // Whoever took over should be known at once.
-                    let others = after.servers.iter().filter(|server| server.id != old).map(|server| server.id);
-                    self.outputs.extend(others.map(Output::Probe));
-                }
-                (None, None) => {}
-            }
-        }
-        for server in after.servers.iter() {
-            let old = before.server(server.id);
-            let was = old.map(|old| (old.role, old.health, old.serves_reads));
-            if was == Some((server.role, server.health, server.serves_reads))
-                || (old.is_none() && server.role == Role::Unknown)
-            {
-                continue;
-            }
-            let level = match server.health {
-                Health::Down | Health::Suspect => Level::Warn,
-                _ if server.role == Role::Replica && !server.serves_reads => Level::Warn,
-                Health::Up | Health::Draining => Level::Info,
-            };
-            let text =
-                format!("{} is {}, {}: {}", server.name, server.role.word(), server.health.word(), server.reason);
-            self.log(level, Some(server.name.clone()), text);
-        }
-    }
-
-    fn tell_diagnoses(&mut self, before: &[Diagnosis]) {
-        let new: Vec<_> = self.diagnoses.iter().filter(|diagnosis| !before.contains(diagnosis)).cloned().collect();
-        for diagnosis in new {
-            let level = if diagnosis.is_severe() { Level::Error } else { Level::Warn };
-            self.log(level, None, format!("{}: {diagnosis}", diagnosis.name()));
-        }
-        let gone: Vec<_> = before.iter().filter(|diagnosis| !self.diagnoses.contains(diagnosis)).collect();
-        for diagnosis in gone {
-            self.log(Level::Info, None, format!("no longer {}: {diagnosis}", diagnosis.name()));
-        }
-    }
-
-    fn log(&mut self, level: Level, server: Option<Arc<str>>, text: String) {
-        self.outputs.push_back(Output::Log(Event { level, server, text }));
-    }
-}
-
-fn known(server: &Server) -> Known<'_> {
-    let facts = server.facts.as_ref().map(|(facts, _)| facts);
-    Known {
-        name: &server.spec.name,
-        node: topology::Node { address: &server.spec.address, resolved: facts.and_then(|facts| facts.resolved), facts },
-        health: server.health.health(),
-        seen: server.health.seen(),
-        failure: server.failure.as_ref(),
-    }
-}
-
-/// The lag that the view shows: it stands still while it changes little, so that views stay few.
-fn calm(before: Option<&ServerView>, verdict: &Verdict) -> Option<Duration> {
-    let new = verdict.lag?;
-    match before {
-        Some(ServerView { lag: Some(old), serves_reads, .. }) if *serves_reads == verdict.serves_reads => {
-            let step = (*old / 4).max(Duration::from_millis(100));
-            Some(if new.abs_diff(*old) < step { *old } else { new })
-        }
-        _ => Some(new),
-    }
-}
-
-fn reason(server: &Server, settings: &Settings, role: Role, role_reason: &str, verdict: &Verdict) -> Arc<str> {
-    let failure = server.failure.as_ref().map_or("", |failure| &failure.text);
-    match server.health.health() {
-        Health::Down if !server.health.seen() => "not probed yet".into(),
-        Health::Down if server.health.successes() > 0 => {
-            format!("answers again, {} of {} good probes needed", server.health.successes(), settings.up_after).into()
-        }
-        Health::Down => format!("does not answer: {failure}").into(),
-        Health::Suspect if server.health.doubted() => "a session could not use it; a probe is under way".into(),
-        Health::Suspect => {
-            format!("{} of {} failed probes: {failure}", server.health.failures(), settings.down_after).into()
-        }
-        Health::Up | Health::Draining => match role {
-            Role::Replica if !verdict.reason.is_empty() => format!("{role_reason}; {}", verdict.reason).into(),
-            _ => role_reason.into(),
-        },
-    }
-}
-
-/// What clients can be told: the lowest version, and the capabilities that all servers have. Servers that are down
-/// count with what they told last, so that the greeting does not change with every failure.
-fn flavour(servers: &[Server]) -> Option<Flavour> {
-    let greetings = || servers.iter().filter_map(|server| server.facts.as_ref()).map(|(facts, _)| &facts.greeting);
-    let lowest = greetings().min_by_key(|greeting| greeting.number)?;
-    Some(Flavour {
-        mariadb: lowest.mariadb,
-        greeting_version: lowest.version.clone(),
-        number: lowest.number,
-        capabilities: greetings().fold(!0, |all, greeting| all & greeting.capabilities),
-        auth_plugin: lowest.auth_plugin.clone(),
-        collation: lowest.collation,
-    })
 }

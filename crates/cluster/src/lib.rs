@@ -5,12 +5,16 @@
 
 pub mod accounts;
 mod analysis;
+mod candidate;
 pub mod catalog;
 pub mod command;
+mod detect;
 pub mod diagnosis;
 pub mod driver;
 pub mod gtid;
+mod guard;
 mod health;
+mod history;
 pub mod journal;
 mod lag;
 pub mod observation;

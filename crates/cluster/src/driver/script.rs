@@ -1,7 +1,8 @@
 //! Observations for tests, and a driver with its outputs sorted.
 
 use super::*;
-use crate::observation::{Details, FailureClass, Greeting, Receiver};
+use crate::observation::{Channel, Details, Facts, Failure, FailureClass, Greeting, Receiver, Replication};
+use crate::view::ServerView;
 
 /// Where a test's time begins.
 pub(crate) fn start() -> Instant {

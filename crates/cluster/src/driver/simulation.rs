@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::script::*;
 use super::*;
-use crate::observation::FailureClass;
+use crate::observation::{Facts, FailureClass, Replication};
+use crate::view::{Health, Role};
 
 /// What happens to the servers.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,7 @@
 use super::script::*;
 use super::*;
-use crate::observation::{FailureClass, Receiver};
+use crate::observation::{Facts, FailureClass, Receiver, Replication};
+use crate::view::{Health, Role};
 
 fn read_only(mut facts: Facts) -> Facts {
     facts.read_only = true;
@@ -374,8 +375,14 @@ fn every_diagnosis_has_its_name_in_the_list() {
         Diagnosis::ReplicationBroken(name.clone()),
         Diagnosis::ForeignSource(name.clone()),
         Diagnosis::MonitorRefused(name.clone()),
-        Diagnosis::DuplicateServerId(vec![name]),
+        Diagnosis::DuplicateServerId(vec![name.clone()]),
         Diagnosis::MixedFamilies,
+        Diagnosis::PrimaryDead(name.clone()),
+        Diagnosis::PrimaryFrozen(name.clone()),
+        Diagnosis::PrimaryUnreachable(name.clone(), name.clone()),
+        Diagnosis::PrimaryBehind(name.clone(), name.clone()),
+        Diagnosis::FailoverBlocked(name.clone()),
+        Diagnosis::ServerAhead(name.clone(), name),
     ];
     assert_eq!(all.each_ref().map(Diagnosis::name), Diagnosis::NAMES);
 }

@@ -2,6 +2,9 @@
 //!
 //! Source: MariaDB's documentation "Global Transaction ID".
 
+use std::collections::BTreeMap;
+use std::fmt;
+
 /// One transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Gtid {
@@ -57,6 +60,20 @@ impl Gtids {
         self.0.iter()
     }
 
+    /// Whether it lists nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes the later one of each domain.
+    pub fn advance(&mut self, other: &Gtids) {
+        for gtid in other.iter() {
+            if self.of(gtid.domain).is_none_or(|known| known.sequence < gtid.sequence) {
+                self.put(*gtid);
+            }
+        }
+    }
+
     fn put(&mut self, gtid: Gtid) {
         match self.0.binary_search_by_key(&gtid.domain, |known| known.domain) {
             Ok(index) => self.0[index] = gtid,
@@ -71,6 +88,53 @@ impl Gtids {
         if known.is_none_or(|known| known.server != gtid.server || known.sequence < gtid.sequence) {
             self.put(gtid);
         }
+    }
+}
+
+impl fmt::Display for Gtid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-{}", self.domain, self.server, self.sequence)
+    }
+}
+
+impl fmt::Display for Gtids {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, gtid) in self.0.iter().enumerate() {
+            write!(f, "{}{gtid}", if index > 0 { "," } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// The last transaction of each server in each domain, as `@@gtid_binlog_state` lists them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BinlogState(BTreeMap<(u32, u32), u64>);
+
+impl BinlogState {
+    /// Reads the variable. `None` if it isn't such a list.
+    pub fn parse(text: &str) -> Option<BinlogState> {
+        let mut state = BinlogState::default();
+        for part in text.split(',').filter(|part| !part.trim().is_empty()) {
+            let gtid = Gtid::parse(part)?;
+            let last = state.0.entry((gtid.domain, gtid.server)).or_default();
+            *last = gtid.sequence.max(*last);
+        }
+        Some(state)
+    }
+
+    /// Nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The last number of a server in a domain; `None` if the log never had any.
+    pub fn last(&self, domain: u32, server: u32) -> Option<u64> {
+        self.0.get(&(domain, server)).copied()
+    }
+
+    /// The last of each server in each domain.
+    pub fn iter(&self) -> impl Iterator<Item = Gtid> {
+        self.0.iter().map(|((domain, server), sequence)| Gtid { domain: *domain, server: *server, sequence: *sequence })
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Source: MySQL's reference manual, "GTID Format and Storage"; tags are of 8.3 and later.
 
+use std::fmt;
+
 /// Intervals of one server that a session keeps of its own writes. The last one alone would do with replicas that commit in
 /// order, the default; without that a few transactions of a session may overtake one another.
 pub const WRITTEN_MAX: usize = 8;
@@ -81,6 +83,32 @@ impl GtidSet {
         }
     }
 
+    /// What this set has and the other lacks.
+    pub fn without(&self, other: &GtidSet) -> GtidSet {
+        let mut rest = GtidSet::default();
+        for (source, intervals) in &self.sources {
+            let gone = other.of(source).unwrap_or_default();
+            let left: Vec<Interval> = intervals.iter().flat_map(|interval| cut(*interval, gone)).collect();
+            if !left.is_empty() {
+                rest.sources.push((source.clone(), left));
+            }
+        }
+        rest
+    }
+
+    /// The part that began on the server with this `server_uuid`, and the rest.
+    pub fn split_by_origin(&self, uuid: &str) -> (GtidSet, GtidSet) {
+        let uuid = parse_uuid(uuid);
+        let (own, others) = self.sources.iter().cloned().partition(|(source, _)| Some(source.uuid) == uuid);
+        (GtidSet { sources: own }, GtidSet { sources: others })
+    }
+
+    /// How many transactions are in it.
+    pub fn count(&self) -> u64 {
+        let each = self.sources.iter().flat_map(|(_, intervals)| intervals);
+        each.fold(0, |sum: u64, (first, last)| sum.saturating_add((last - first).saturating_add(1)))
+    }
+
     /// Nothing is in it.
     pub fn is_empty(&self) -> bool {
         self.sources.is_empty()
@@ -107,6 +135,42 @@ impl GtidSet {
             }
         }
     }
+}
+
+impl fmt::Display for GtidSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (source, intervals)) in self.sources.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            let hex = format!("{:032x}", source.uuid);
+            write!(f, "{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])?;
+            if !source.tag.is_empty() {
+                write!(f, ":{}", source.tag)?;
+            }
+            for (first, last) in intervals {
+                if first == last { write!(f, ":{first}")? } else { write!(f, ":{first}-{last}")? }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is left of an interval without those that are given in ascending order.
+fn cut((mut first, last): Interval, gone: &[Interval]) -> Vec<Interval> {
+    let mut left = Vec::new();
+    let from = gone.partition_point(|(_, end)| *end < first);
+    for (start, end) in gone[from..].iter().take_while(|(start, _)| *start <= last) {
+        if *start > first {
+            left.push((first, start - 1));
+        }
+        if *end >= last {
+            return left;
+        }
+        first = end + 1;
+    }
+    left.push((first, last));
+    left
 }
 
 /// Whether one of the intervals has all of this one: they do not touch, so no two of them together could.
@@ -242,6 +306,23 @@ mod tests {
                     prop_assert_eq!(left.contains(&one), left_model.contains(&(source, number)));
                 }
             }
+        }
+
+        #[test]
+        fn differences_behave_like_those_of_sets(left in sets(), right in sets()) {
+            let ((left, left_model), (right, right_model)) = (both(&left), both(&right));
+            let rest = left.without(&right);
+            let rest_model: Model = left_model.difference(&right_model).copied().collect();
+            prop_assert_eq!(rest.count(), rest_model.len() as u64);
+            for (source, number) in &rest_model {
+                prop_assert!(rest.contains(&both(&[(*source, *number, 0)]).0));
+            }
+            prop_assert_eq!(rest.is_empty(), right.contains(&left));
+            prop_assert_eq!(GtidSet::parse(&left.to_string()), Some(left.clone()), "what is written is read again");
+            let (of_a, others) = left.split_by_origin(A);
+            prop_assert_eq!(of_a.count() + others.count(), left.count());
+            let tagged = Source { uuid: parse_uuid(A).unwrap(), tag: "tag".into() };
+            prop_assert!(others.of(&tagged).is_none());
         }
 
         #[test]

@@ -1,0 +1,244 @@
+//! What operators and their tools ask for.
+
+use std::time::{Duration, Instant};
+
+use super::Driver;
+use super::run::{Kind, Run};
+use super::server::Use;
+use crate::command::{Accepted, Command, Refused};
+use crate::detect::Verdict;
+use crate::journal::EntryKind;
+use crate::step::{Hook, Step};
+use crate::view::ServerId;
+
+/// How long an outside manager's word about a new primary is waited for to come true.
+const TOLD_MAX: Duration = Duration::from_secs(60);
+
+impl Driver {
+    pub(super) fn obey(&mut self, now: Instant, command: Command) -> Result<Accepted, Refused> {
+        match command {
+            Command::Switchover { to, dry_run } => self.switch_over(now, to, dry_run),
+            Command::Failover { to, dry_run, force } => self.fail_over(now, to, dry_run, force),
+            Command::Rejoin { server, dry_run } => self.rejoin(now, server, dry_run),
+            Command::SetPrimary { server } => self.set_primary(now, server),
+            Command::Drain { server } => self.set_use(server, Use::Draining, "drained"),
+            Command::Resume { server } => self.set_use(server, Use::Normal, "used again"),
+            Command::Maintenance { server } => self.set_use(server, Use::Maintenance, "in maintenance"),
+            Command::Acknowledge => {
+                self.guard.acknowledge();
+                self.note(0, EntryKind::Decision, None, "acknowledged by an operator".into());
+                Ok(Accepted::default())
+            }
+        }
+    }
+
+    /// No run may be under way, and the cluster must be one that has roles.
+    fn is_free(&self) -> Result<(), Refused> {
+        if self.settings.standalone {
+            return Err(Refused::because("the cluster has one server"));
+        }
+        match self.main_run() {
+            Some(run) => Err(Refused::because(format!("{} {} is under way", run.kind.word(), run.id))),
+            None => Ok(()),
+        }
+    }
+
+    fn known(&self, server: ServerId) -> Result<usize, Refused> {
+        self.index(server).ok_or_else(|| Refused::because("there is no such server"))
+    }
+
+    fn switch_over(&mut self, now: Instant, to: Option<ServerId>, dry_run: bool) -> Result<Accepted, Refused> {
+        self.is_free()?;
+        let Some(primary) = self.view.primary.and_then(|id| self.index(id)) else {
+            return Err(Refused::because("there is no primary; order a failover instead"));
+        };
+        if !self.reached(primary, now) {
+            let name = self.servers[primary].name();
+            return Err(Refused::because(format!("the primary {name} does not answer; order a failover instead")));
+        }
+        let mut run = self.new_run(Kind::Switchover, Some(self.servers[primary].id));
+        (run.ordered, run.wanted) = (true, to);
+        self.check_wanted(&run)?;
+        self.start(now, run, dry_run, true, "an operator ordered a switchover")
+    }
+
+    fn fail_over(
+        &mut self,
+        now: Instant,
+        to: Option<ServerId>,
+        dry_run: bool,
+        force: bool,
+    ) -> Result<Accepted, Refused> {
+        self.is_free()?;
+        let Some(primary) = self.view.primary.and_then(|id| self.index(id)).or_else(|| self.root(now)) else {
+            return Err(Refused::because("it is not known which server was the primary"));
+        };
+        let server = &self.servers[primary];
+        let name = server.name().clone();
+        if !force {
+            if server.failing_since.is_none() {
+                return Err(Refused::because(format!("{name} answers; order a switchover instead, or use force")));
+            }
+            let verdict = self.verdict(primary, now);
+            if !matches!(verdict, Verdict::Dead | Verdict::Frozen | Verdict::MaybeFrozen) {
+                return Err(Refused::because(format!(
+                    "{}; force does it nevertheless",
+                    self.verdict_words(primary, &verdict)
+                )));
+            }
+            self.enough(now, None).map_err(Refused::because)?;
+        }
+        let mut run = self.new_run(Kind::Failover, Some(self.servers[primary].id));
+        (run.ordered, run.force, run.wanted) = (true, force, to);
+        self.check_wanted(&run)?;
+        self.start(now, run, dry_run, false, "an operator ordered a failover")
+    }
+
+    fn check_wanted(&self, run: &Run) -> Result<(), Refused> {
+        let Some(wanted) = run.wanted else { return Ok(()) };
+        self.known(wanted)?;
+        if Some(wanted) == run.old {
+            return Err(Refused::because(format!("{} is the primary", self.name_of(wanted))));
+        }
+        Ok(())
+    }
+
+    fn start(
+        &mut self,
+        now: Instant,
+        mut run: Run,
+        dry_run: bool,
+        planned: bool,
+        why: &str,
+    ) -> Result<Accepted, Refused> {
+        let choice = self.choose(now, &run, planned);
+        let others = self.choice_words(&choice);
+        let Some(chosen) = choice.chosen else {
+            return Err(Refused { reason: "no server can be promoted".into(), others });
+        };
+        run.new = Some(self.servers[chosen].id);
+        let steps = self.plan_words(&run);
+        run.new = None;
+        if dry_run {
+            return Ok(Accepted { run: None, steps, others });
+        }
+        let id = self.begin(now, run, why.to_owned());
+        Ok(Accepted { run: Some(id), steps, others })
+    }
+
+    fn rejoin(&mut self, now: Instant, server: ServerId, dry_run: bool) -> Result<Accepted, Refused> {
+        self.is_free()?;
+        let index = self.known(server)?;
+        let name = self.servers[index].name().clone();
+        let Some(primary) = self.view.primary.and_then(|id| self.index(id)) else {
+            return Err(Refused::because("there is no primary to follow"));
+        };
+        if primary == index {
+            return Err(Refused::because(format!("{name} is the primary")));
+        }
+        if !self.reached(index, now) {
+            return Err(Refused::because(format!("{name} does not answer, or is in maintenance")));
+        }
+        if self.runs.iter().any(|run| run.old == Some(server)) {
+            return Err(Refused::because(format!("{name} is being attached already")));
+        }
+        let source = self.servers[primary].id;
+        let steps = [
+            Step::ReadFacts { server },
+            Step::ReadFacts { server: source },
+            Step::SetReadOnly { server, on: true },
+            Step::EndClients { server },
+            Step::Follow { server, source },
+        ];
+        let steps = steps.iter().map(|step| self.step_words(step)).collect();
+        if dry_run {
+            return Ok(Accepted { run: None, steps, others: Vec::new() });
+        }
+        let mut run = self.new_run(Kind::Rejoin, Some(server));
+        run.ordered = true;
+        let id = self.begin(now, run, format!("an operator ordered {name} to be attached"));
+        Ok(Accepted { run: Some(id), steps, others: Vec::new() })
+    }
+
+    fn set_primary(&mut self, now: Instant, server: ServerId) -> Result<Accepted, Refused> {
+        self.is_free()?;
+        let index = self.known(server)?;
+        if self.servers[index].resting() {
+            return Err(Refused::because("it is in maintenance"));
+        }
+        let name = self.servers[index].name().clone();
+        if self.view.primary == Some(server) {
+            return Ok(Accepted { steps: vec![format!("{name} is the primary already")], ..Accepted::default() });
+        }
+        let old = self.view.primary.or(self.last_primary).filter(|old| *old != server);
+        for other in &mut self.servers {
+            if Some(other.id) == old {
+                (other.deposed, other.verified) = (true, false);
+            }
+        }
+        let chosen = &mut self.servers[index];
+        (chosen.deposed, chosen.verified, chosen.lacks) = (false, chosen.takes_writes(), None);
+        self.told = Some((server, now + TOLD_MAX));
+        self.note(0, EntryKind::Decision, Some(name.clone()), format!("an outside manager made {name} the primary"));
+        self.ask(now, index);
+        let steps =
+            vec![format!("writes wait until {name} takes writes"), "the primary before it is fenced".to_owned()];
+        Ok(Accepted { steps, ..Accepted::default() })
+    }
+
+    fn set_use(&mut self, server: ServerId, wanted: Use, words: &str) -> Result<Accepted, Refused> {
+        let index = self.known(server)?;
+        let name = self.servers[index].name().clone();
+        if wanted != Use::Normal && self.view.primary == Some(server) && !self.settings.standalone {
+            return Err(Refused::because(format!("{name} is the primary; order a switchover first")));
+        }
+        if wanted == Use::Maintenance && self.runs.iter().any(|run| run.old == Some(server) || run.new == Some(server))
+        {
+            return Err(Refused::because(format!("{name} takes part in something that is under way")));
+        }
+        self.servers[index].wanted = wanted;
+        let text = format!("{name} is {words}, as an operator ordered");
+        self.note(0, EntryKind::Decision, Some(name), text.clone());
+        Ok(Accepted { steps: vec![text], ..Accepted::default() })
+    }
+
+    /// The steps that a run would take, in words.
+    pub(super) fn plan_words(&self, run: &Run) -> Vec<String> {
+        let (Some(old), Some(new)) = (run.old, run.new) else { return Vec::new() };
+        let mut steps = Vec::new();
+        let bounds = &self.settings.failover;
+        if bounds.lease_required {
+            steps.push(Step::TakeLease);
+        }
+        steps.extend(self.servers.iter().filter(|s| s.answers()).map(|s| Step::ReadFacts { server: s.id }));
+        if bounds.hook_before {
+            steps.push(self.hook(run, Hook::Before));
+        }
+        let followers: Vec<ServerId> = (0..self.servers.len())
+            .filter(|index| self.index(old).is_some_and(|old| self.channel_from(*index, old).is_some()))
+            .map(|index| self.servers[index].id)
+            .collect();
+        if run.kind == Kind::Switchover {
+            steps.push(Step::WaitIdle { server: old });
+        }
+        if matches!(run.kind, Kind::Switchover | Kind::Replace) || run.force {
+            steps.extend([Step::SetReadOnly { server: old, on: true }, Step::EndClients { server: old }]);
+        }
+        if matches!(run.kind, Kind::Failover | Kind::Replace) {
+            steps.extend(followers.iter().map(|server| Step::StopReceiver { server: *server }));
+        }
+        if run.kind != Kind::Restore {
+            steps.push(Step::WaitApplied { server: new, position: "".into() });
+        }
+        steps.push(Step::Promote { server: new, old: Some(old) });
+        let others = followers.iter().filter(|server| **server != new);
+        steps.extend(others.map(|server| Step::Follow { server: *server, source: new }));
+        if run.kind == Kind::Switchover {
+            steps.push(Step::Follow { server: old, source: new });
+        }
+        if bounds.hook_after {
+            steps.push(self.hook(run, Hook::After));
+        }
+        steps.iter().map(|step| self.step_words(step)).collect()
+    }
+}

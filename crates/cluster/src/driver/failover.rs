@@ -1,0 +1,354 @@
+//! The stages of a failover, and of making a read-only root of the replicas the primary again.
+//!
+//! lease → look (nothing is done on old news) → hook → fence → recheck (nothing moves any more) → drain → promote → repoint →
+//! hook. Up to the promotion it can be given up at any point: receivers that it stopped are started again by repairs.
+
+use std::time::Instant;
+
+use super::Driver;
+use super::run::{Kind, LEASE_MARGIN, Run, Stage, class_of};
+use crate::detect::Verdict;
+use crate::journal::EntryKind;
+use crate::observation::{Facts, Failure};
+use crate::step::{Hook, Step, StepResult};
+use crate::view::{Health, ServerId};
+
+/// How often the outcome of a promotion is asked for.
+const LEARN_MAX: u32 = 3;
+
+impl Driver {
+    /// A stage has ended: begins the next one, or ends the run.
+    pub(super) fn failover_stage(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+        if run.stage != Stage::Lease && !run.is_promoted() && !self.holds_lease(now, LEASE_MARGIN) {
+            self.give_up(now, &run, false, "the lease is lost; nothing was promoted".into());
+            return None;
+        }
+        match run.stage {
+            Stage::Lease => self.after_lease(now, run),
+            Stage::Look => self.after_look(now, run),
+            Stage::HookBefore => {
+                if let Some((_, error)) = run.first_error() {
+                    let text = format!("the hook forbids it: {error}");
+                    self.give_up(now, &run, true, text);
+                    return None;
+                }
+                Some(self.fence(now, run))
+            }
+            Stage::Fence => self.after_fence(now, run),
+            Stage::Recheck => self.after_recheck(now, run),
+            Stage::Drain => self.after_drain(now, run),
+            Stage::Promote | Stage::Learn => self.after_promote(now, run),
+            Stage::Repoint => self.after_repoint(run),
+            Stage::HookAfter => {
+                self.end_promotion(&run);
+                None
+            }
+            Stage::Idle | Stage::Still | Stage::Undo | Stage::Attach => {
+                run.todo.clear();
+                self.give_up(now, &run, true, "a stage that this kind of run does not have".into());
+                None
+            }
+        }
+    }
+
+    fn after_lease(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+        if let Some((_, error)) = run.first_error() {
+            let text = format!("the lease is not to be had: {error}");
+            self.give_up(now, &run, false, text);
+            return None;
+        }
+        let asked = self.servers.iter().filter(|server| {
+            !server.resting()
+                && (Some(server.id) == run.old || server.health.health() != Health::Down || server.answers())
+        });
+        run.todo = asked.map(|server| Step::ReadFacts { server: server.id }).collect();
+        run.enter(Stage::Look);
+        Some(run)
+    }
+
+    fn after_look(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+        self.learn_errors(now, &run);
+        run.with = run.facts().into_iter().map(|(id, _)| id).collect();
+        if let Err((counts, text)) = self.confirm(now, &mut run) {
+            self.give_up(now, &run, counts, text);
+            return None;
+        }
+        if self.settings.failover.hook_before {
+            run.todo = vec![self.hook(&run, Hook::Before)];
+            run.enter(Stage::HookBefore);
+            return Some(run);
+        }
+        Some(self.fence(now, run))
+    }
+
+    fn learn_errors(&mut self, now: Instant, run: &Run) {
+        for (step, result) in &run.ended {
+            if let (Step::ReadFacts { server }, Err(error)) = (step, result)
+                && let Some(index) = self.index(*server)
+            {
+                let failure = Failure { class: class_of(error), text: error.text.clone() };
+                self.learn_failure(now, index, failure, false);
+            }
+        }
+    }
+
+    /// Whether the reason for the run stands after a fresh look, and who is to be promoted. The error says whether it counts as
+    /// a failed attempt.
+    fn confirm(&mut self, now: Instant, run: &mut Run) -> Result<(), (bool, String)> {
+        let needless = |text: String| (false, text);
+        let Some(old) = run.old.and_then(|id| self.index(id)) else {
+            return Err(needless("the server is no longer configured".into()));
+        };
+        let name = self.servers[old].name().clone();
+        let answers = run.old.is_some_and(|id| run.with.contains(&id));
+        match run.kind {
+            Kind::Failover if run.force => {}
+            Kind::Failover if answers => return Err(needless(format!("{name} answers after all"))),
+            Kind::Failover => {
+                let verdict = self.verdict(old, now);
+                if !matches!(verdict, Verdict::Dead | Verdict::Frozen) {
+                    return Err(needless(self.verdict_words(old, &verdict)));
+                }
+                let words = self.verdict_words(old, &verdict);
+                self.note(run.id, EntryKind::Decision, Some(name), words);
+            }
+            Kind::Replace => {
+                if !answers {
+                    return Err(needless(format!("{name} does not answer any more")));
+                }
+                if self.lacks(old, now).is_none() {
+                    return Err(needless(format!("{name} lacks nothing after all")));
+                }
+            }
+            Kind::Restore => {
+                if !answers || self.servers[old].takes_writes() {
+                    return Err(needless(format!("{name} is not read-only, or does not answer")));
+                }
+                if let Some(lacks) = self.lacks(old, now) {
+                    return Err(needless(format!("{name} lacks something: {lacks}")));
+                }
+            }
+            Kind::Switchover | Kind::Rejoin => {}
+        }
+        let taken = self.servers.iter().find(|server| {
+            Some(server.id) != run.old
+                && run.with.contains(&server.id)
+                && server.takes_writes()
+                && server.verified
+                && !server.deposed
+        });
+        if let Some(other) = taken.filter(|_| !run.force) {
+            return Err(needless(format!("{} takes writes already", other.name())));
+        }
+        self.elect_new(now, run).map_err(needless)
+    }
+
+    /// Chooses who is promoted among those that take part, when enough do.
+    fn elect_new(&mut self, now: Instant, run: &mut Run) -> Result<(), String> {
+        let with = run.with.clone();
+        if !run.force {
+            self.enough(now, Some(&with))?;
+            if self.settings.failover.semi_sync_required && !run.ordered {
+                self.lossless(run.old, &|server| with.contains(&server))?;
+            }
+        }
+        if run.kind == Kind::Restore {
+            run.new = run.old;
+            return Ok(());
+        }
+        let choice = self.choose(now, run, false);
+        let Some(chosen) = choice.chosen else {
+            let reasons: Vec<String> = self.choice_words(&choice);
+            return Err(format!("no server can be promoted: {}", reasons.join("; ")));
+        };
+        let new = self.servers[chosen].id;
+        if run.new != Some(new) {
+            let others = self.choice_words(&choice);
+            let others = if others.is_empty() { String::new() } else { format!("; {}", others.join("; ")) };
+            let text = format!("{} is to be promoted{others}", self.servers[chosen].name());
+            self.note(run.id, EntryKind::Decision, Some(self.servers[chosen].name().clone()), text);
+        }
+        run.new = Some(new);
+        Ok(())
+    }
+
+    /// From here on the view has no primary and cuts the old one's sessions. Without the receivers the old primary gets no
+    /// acknowledgement any more, wherever its clients are: with semi-sync that is a fence that needs nobody's consent.
+    fn fence(&mut self, _now: Instant, mut run: Run) -> Run {
+        if run.kind == Kind::Restore {
+            run.enter(Stage::Drain);
+            return run;
+        }
+        run.fenced = true;
+        let old = run.old.filter(|old| run.with.contains(old));
+        run.todo = old
+            .into_iter()
+            .flat_map(|server| [Step::SetReadOnly { server, on: true }, Step::EndClients { server }])
+            .collect();
+        for id in run.with.clone() {
+            let Some(index) = self.index(id).filter(|_| Some(id) != run.old) else { continue };
+            if !self.servers[index].channels().is_empty() {
+                run.todo.push(Step::StopReceiver { server: id });
+            }
+        }
+        run.enter(Stage::Fence);
+        run
+    }
+
+    fn after_fence(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+        let mut unfenced = None;
+        for (step, result) in &run.ended {
+            if let Err(error) = result {
+                match step {
+                    Step::StopReceiver { server } => run.with.retain(|id| id != server),
+                    Step::SetReadOnly { .. } if !run.force => unfenced = Some(error.to_string()),
+                    _ => {}
+                }
+            }
+        }
+        if let Some(error) = unfenced {
+            self.give_up(now, &run, true, format!("the old primary could not be made read-only: {error}"));
+            return None;
+        }
+        let others = run.with.iter().filter(|id| Some(**id) != run.old);
+        run.todo = others.map(|server| Step::ReadFacts { server: *server }).collect();
+        run.enter(Stage::Recheck);
+        Some(run)
+    }
+
+    fn after_recheck(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+        self.learn_errors(now, &run);
+        let read: Vec<ServerId> = run.facts().into_iter().map(|(id, _)| id).collect();
+        let old = run.old;
+        run.with.retain(|id| read.contains(id) || Some(*id) == old);
+        self.drain(now, run)
+    }
+
+    fn drain(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+        if let Err(text) = self.elect_new(now, &mut run) {
+            self.give_up(now, &run, true, text);
+            return None;
+        }
+        let Some(new) = run.new.and_then(|id| self.index(id)) else { return None };
+        if let Some(history) = self.servers[new].history.as_ref().filter(|history| !history.is_drained()) {
+            let position = history.received().into();
+            run.todo = vec![Step::WaitApplied { server: self.servers[new].id, position }];
+        }
+        run.enter(Stage::Drain);
+        Some(run)
+    }
+
+    fn after_drain(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+        let Some(new) = run.new else { return None };
+        if let Some((_, error)) = run.first_error() {
+            run.failed.push((new, format!("it did not apply all that it received: {error}")));
+            run.ended.clear();
+            return self.drain(now, run);
+        }
+        run.todo = vec![Step::Promote { server: new, old: run.old.filter(|old| *old != new) }];
+        run.enter(Stage::Promote);
+        Some(run)
+    }
+
+    /// What a promotion brought; of a switchover too.
+    pub(super) fn after_promote(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+        let Some(new) = run.new else { return None };
+        let facts = run.facts();
+        if facts.iter().any(|(id, facts)| *id == new && is_writable(facts)) {
+            return Some(self.promoted(now, run));
+        }
+        let refused =
+            run.stage == Stage::Promote && run.ended.iter().any(|(_, result)| matches!(result, Ok(StepResult::Done)));
+        let error =
+            run.first_error().map_or_else(|| "it does not take writes".to_owned(), |(_, error)| error.to_string());
+        if run.again < LEARN_MAX && !refused {
+            run.again += 1;
+            run.todo = vec![Step::ReadFacts { server: new }];
+            if run.why.is_empty() {
+                run.why = error;
+            }
+            run.enter(Stage::Learn);
+            return Some(run);
+        }
+        let text = format!(
+            "{} was not promoted: {}",
+            self.name_of(new),
+            if run.why.is_empty() { error } else { run.why.clone() }
+        );
+        if run.kind == Kind::Switchover {
+            return self.undo(now, run, text);
+        }
+        self.give_up(now, &run, true, text);
+        None
+    }
+
+    fn promoted(&mut self, now: Instant, mut run: Run) -> Run {
+        let Some(new) = run.new else { return run };
+        for server in &mut self.servers {
+            if server.id == new {
+                (server.deposed, server.verified, server.restarted, server.lacks) = (false, true, false, None);
+            } else if Some(server.id) == run.old {
+                (server.deposed, server.verified) = (true, false);
+            }
+        }
+        self.promoted = Some(new);
+        if run.kind != Kind::Restore && run.kind != Kind::Switchover {
+            self.guard.promoted(now);
+        }
+        let source = new;
+        let base = self.index(new).and_then(|index| self.servers[index].history.clone());
+        let mut follow = Vec::new();
+        for index in 0..self.servers.len() {
+            let server = &self.servers[index];
+            let planned = run.kind == Kind::Switchover;
+            if server.id == new || !run.with.contains(&server.id) || (Some(server.id) == run.old && !planned) {
+                continue;
+            }
+            let (Some(base), Some(history)) = (&base, &server.history) else { continue };
+            let follows_old =
+                run.old.and_then(|old| self.index(old)).is_some_and(|old| self.channel_from(index, old).is_some());
+            let was_old = Some(server.id) == run.old;
+            if (follows_old || was_old) && history.beyond(base).is_empty() {
+                follow.push(Step::Follow { server: server.id, source });
+            }
+        }
+        run.todo = follow;
+        run.fenced = true;
+        run.holds = false;
+        run.enter(Stage::Repoint);
+        run
+    }
+
+    /// Servers that could not be repointed are left to repairs.
+    pub(super) fn after_repoint(&mut self, mut run: Run) -> Option<Run> {
+        if self.settings.failover.hook_after {
+            run.todo = vec![self.hook(&run, Hook::After)];
+            run.enter(Stage::HookAfter);
+            return Some(run);
+        }
+        self.end_promotion(&run);
+        None
+    }
+
+    pub(super) fn end_promotion(&mut self, run: &Run) {
+        let (old, new) = (run.old.map(|id| self.name_of(id)), run.new.map(|id| self.name_of(id)));
+        let (old, new) = (old.unwrap_or_else(|| "?".into()), new.unwrap_or_else(|| "?".into()));
+        let text = match run.kind {
+            Kind::Restore => format!("{new} takes writes again"),
+            _ => format!("{} from {old} to {new} is done", run.kind.word()),
+        };
+        self.finish(run, text);
+    }
+}
+
+impl Run {
+    /// The next stage, whose steps stand in `todo`.
+    pub(super) fn enter(&mut self, stage: Stage) {
+        self.stage = stage;
+        self.ended.clear();
+    }
+}
+
+pub(super) fn is_writable(facts: &Facts) -> bool {
+    !facts.read_only && !facts.super_read_only
+}

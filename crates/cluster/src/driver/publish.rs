@@ -1,0 +1,231 @@
+//! The view: computed anew after everything that happens, published when it differs.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::repair::leads_to;
+use super::run::Kind;
+use super::server::{Server, Use};
+use super::{Driver, Output};
+use crate::analysis::{self, Known};
+use crate::diagnosis::Diagnosis;
+use crate::lag::{Bounds, Verdict};
+use crate::observation::{Channel, Receiver, Replication};
+use crate::settings::Settings;
+use crate::topology;
+use crate::view::{Flavour, Health, Role, ServerView, View};
+
+impl Driver {
+    /// Computes the view anew and publishes it if it differs.
+    pub(super) fn decide(&mut self, now: Instant) {
+        let previous = self.last_primary.and_then(|id| self.servers.iter().position(|server| server.id == id));
+        self.reinstate(now);
+        let barred: Vec<Option<&'static str>> = self.servers.iter().map(|server| self.barred(server)).collect();
+        let known: Vec<Known<'_>> =
+            self.servers.iter().zip(barred).map(|(server, barred)| known(server, barred)).collect();
+        let mut analysis = analysis::analyse(&known, previous, self.settings.standalone);
+        let flavour = flavour(&self.servers);
+        let primary = analysis.primary.map(|index| self.servers[index].id);
+        let bounds = self.bounds();
+        let main = self.main_run();
+        let fenced_by_run = main.filter(|run| run.fenced && run.kind != Kind::Restore).and_then(|run| run.old);
+        let hold_writes = main.is_some_and(|run| run.holds && !run.fenced);
+        let mut views = Vec::with_capacity(self.servers.len());
+        for index in 0..self.servers.len() {
+            let (role, role_reason) = std::mem::replace(&mut analysis.roles[index], (Role::Unknown, String::new()));
+            let verdict = self.judge(now, index, role, &analysis.sources, &bounds);
+            let server = &mut self.servers[index];
+            if verdict.broken && server.health.health() != Health::Down {
+                analysis.diagnoses.push(Diagnosis::ReplicationBroken(server.spec.name.clone()));
+            }
+            server.lag = verdict.lag;
+            let source_well = primary.is_some_and(|id| self.view.server(id).is_some_and(|s| s.health == Health::Up));
+            if verdict.lag.is_some() && source_well {
+                server.lag_with_source = verdict.lag;
+            }
+            let alone = analysis.sources[index].is_empty();
+            let stray = role != Role::Primary && server.takes_writes() && alone && primary.is_some();
+            let fenced = server.deposed || stray || fenced_by_run == Some(server.id);
+            let before = self.view.server(server.id);
+            views.push(ServerView {
+                id: server.id,
+                name: server.spec.name.clone(),
+                address: server.spec.address.clone(),
+                resolved: server.facts.as_ref().and_then(|(facts, _)| facts.resolved),
+                role,
+                health: match server.health.health() {
+                    Health::Up if server.wanted != Use::Normal => Health::Draining,
+                    health => health,
+                },
+                lag: calm(before, &verdict),
+                serves_reads: verdict.serves_reads && !fenced && server.wanted == Use::Normal,
+                fenced,
+                weight: server.spec.weight,
+                zone: server.spec.zone.clone(),
+                reason: reason(server, &self.settings, role, &role_reason, &verdict),
+            });
+        }
+        let changed = self.view.primary != primary
+            || self.view.hold_writes != hold_writes
+            || self.view.flavour.as_deref() != flavour.as_ref()
+            || self.view.servers[..] != views[..];
+        analysis.diagnoses.extend(self.findings.iter().cloned());
+        let diagnoses = std::mem::replace(&mut self.diagnoses, analysis.diagnoses);
+        if changed || self.view.number == 0 {
+            let view = View {
+                number: self.view.number + 1,
+                cluster: self.settings.cluster.clone(),
+                epoch: self.view.epoch + u64::from(primary.is_some() && primary != self.last_primary),
+                primary,
+                hold_writes,
+                servers: views.into(),
+                flavour: match &self.view.flavour {
+                    Some(before) if Some(&**before) == flavour.as_ref() => Some(before.clone()),
+                    _ => flavour.map(Arc::new),
+                },
+            };
+            let before = std::mem::replace(&mut self.view, view.clone());
+            self.outputs.push_back(Output::Publish(view));
+            self.tell_changes(&before);
+            self.last_primary = primary.or(self.last_primary);
+        }
+        self.tell_diagnoses(&diagnoses);
+    }
+
+    /// Why a server cannot be the primary, whatever it says of itself.
+    fn barred(&self, server: &Server) -> Option<&'static str> {
+        if self.settings.standalone {
+            return None;
+        }
+        if self.main_run().is_some_and(|run| run.fenced && !run.is_promoted()) {
+            return Some("a change of primary is under way");
+        }
+        if self.told.is_some_and(|(told, _)| told != server.id) {
+            return Some("an outside manager named another server");
+        }
+        if server.deposed {
+            return Some("it was the primary and has not followed another since");
+        }
+        if server.resting() {
+            return Some("it is in maintenance");
+        }
+        (!server.verified).then_some("it may lack what other servers have")
+    }
+
+    /// Takes back what does not hold any more: a former primary that follows the present one, or that others follow again;
+    /// an outside manager's word that came true, or did not in time.
+    fn reinstate(&mut self, now: Instant) {
+        let sources = self.sources();
+        let primary = self.view.primary.and_then(|id| self.index(id));
+        let busy = self.main_run().is_some();
+        for index in 0..self.servers.len() {
+            if !self.servers[index].deposed {
+                continue;
+            }
+            let follows = primary.is_some_and(|primary| leads_to(&sources, index, primary));
+            let followers = (0..self.servers.len()).filter(|other| {
+                let running = |channel: &Channel| channel.receiver == Receiver::Running;
+                self.reached(*other, now) && self.channel_from(*other, index).is_some_and(running)
+            });
+            let chosen =
+                !busy && self.servers[index].takes_writes() && (followers.count() + 1) * 2 > self.servers.len();
+            let server = &mut self.servers[index];
+            if (follows && !server.takes_writes()) || chosen {
+                (server.deposed, server.ahead) = (false, None);
+            }
+        }
+        if let Some((told, until)) = self.told
+            && (self.view.primary == Some(told) || now >= until)
+        {
+            self.told = None;
+            if self.view.primary != Some(told) {
+                self.servers.iter_mut().for_each(|server| server.deposed = false);
+            }
+        }
+    }
+
+    fn judge(&mut self, now: Instant, index: usize, role: Role, sources: &[Vec<usize>], bounds: &Bounds) -> Verdict {
+        let nothing = |reason: &str| Verdict { lag: None, serves_reads: false, broken: false, reason: reason.into() };
+        let down = |index: usize| self.servers[index].health.health() == Health::Down;
+        if down(index) {
+            return nothing("");
+        }
+        match role {
+            Role::Primary => return Verdict { serves_reads: true, ..nothing("") },
+            Role::Unknown => return nothing(""),
+            Role::Replica => {}
+        }
+        let source_gone = !sources[index].is_empty() && sources[index].iter().all(|source| down(*source));
+        let nodes = self.nodes();
+        let Some((facts, facts_at)) = self.servers[index].facts.as_ref() else { return nothing("") };
+        let all: &[Channel] = match &facts.replication {
+            Replication::Channels(channels) => channels,
+            Replication::Unreadable(_) => &[],
+        };
+        let own: Vec<&Channel> =
+            all.iter().filter(|channel| topology::source(&nodes, index, channel).is_some()).collect();
+        let counting = if own.is_empty() { all.iter().collect() } else { own };
+        let mut state = self.servers[index].lag_state.clone();
+        let verdict = state.judge(now, bounds, facts, *facts_at, &counting, source_gone);
+        self.servers[index].lag_state = state;
+        verdict
+    }
+}
+
+fn known<'a>(server: &'a Server, barred: Option<&'static str>) -> Known<'a> {
+    let facts = server.facts.as_ref().map(|(facts, _)| facts);
+    Known {
+        name: &server.spec.name,
+        node: topology::Node { address: &server.spec.address, resolved: facts.and_then(|facts| facts.resolved), facts },
+        health: server.health.health(),
+        seen: server.health.seen(),
+        failure: server.failure.as_ref(),
+        barred,
+    }
+}
+
+/// The lag that the view shows: it stands still while it changes little, so that views stay few.
+fn calm(before: Option<&ServerView>, verdict: &Verdict) -> Option<Duration> {
+    let new = verdict.lag?;
+    match before {
+        Some(ServerView { lag: Some(old), serves_reads, .. }) if *serves_reads == verdict.serves_reads => {
+            let step = (*old / 4).max(Duration::from_millis(100));
+            Some(if new.abs_diff(*old) < step { *old } else { new })
+        }
+        _ => Some(new),
+    }
+}
+
+fn reason(server: &Server, settings: &Settings, role: Role, role_reason: &str, verdict: &Verdict) -> Arc<str> {
+    let failure = server.failure.as_ref().map_or("", |failure| &failure.text);
+    match server.health.health() {
+        Health::Down if !server.health.seen() => "not probed yet".into(),
+        Health::Down if server.health.successes() > 0 => {
+            format!("answers again, {} of {} good probes needed", server.health.successes(), settings.up_after).into()
+        }
+        Health::Down => format!("does not answer: {failure}").into(),
+        Health::Suspect if server.health.doubted() => "a session could not use it; a probe is under way".into(),
+        Health::Suspect => {
+            format!("{} of {} failed probes: {failure}", server.health.failures(), settings.down_after).into()
+        }
+        Health::Up | Health::Draining => match role {
+            Role::Replica if !verdict.reason.is_empty() => format!("{role_reason}; {}", verdict.reason).into(),
+            _ => role_reason.into(),
+        },
+    }
+}
+
+/// What clients can be told: the lowest version, and the capabilities that all servers have. Servers that are down
+/// count with what they told last, so that the greeting does not change with every failure.
+fn flavour(servers: &[Server]) -> Option<Flavour> {
+    let greetings = || servers.iter().filter_map(|server| server.facts.as_ref()).map(|(facts, _)| &facts.greeting);
+    let lowest = greetings().min_by_key(|greeting| greeting.number)?;
+    Some(Flavour {
+        mariadb: lowest.mariadb,
+        greeting_version: lowest.version.clone(),
+        number: lowest.number,
+        capabilities: greetings().fold(!0, |all, greeting| all & greeting.capabilities),
+        auth_plugin: lowest.auth_plugin.clone(),
+        collation: lowest.collation,
+    })
+}

@@ -1,0 +1,222 @@
+//! Putting servers back: old primaries that return, replicas that follow the wrong server, receivers that an interrupted run
+//! left stopped.
+
+use std::time::{Duration, Instant};
+
+use super::Driver;
+use super::run::{Kind, LEASE_MARGIN, Run, Stage};
+use crate::journal::EntryKind;
+use crate::observation::Receiver;
+use crate::step::Step;
+use crate::view::{Health, ServerId};
+
+/// First wait after a repair that failed; each further one doubles it.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Longest of these waits.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// A read-only server that follows nobody, and is not known as a former primary, is left alone for so long: somebody may be
+/// setting it up.
+const STRANGER_AFTER: Duration = Duration::from_secs(10);
+
+impl Driver {
+    /// Begins what repairs are due.
+    pub(super) fn repair(&mut self, now: Instant) {
+        let primary = self.healthy_primary(now);
+        if primary.is_none() {
+            self.primary_since = None;
+        } else {
+            self.primary_since.get_or_insert(now);
+        }
+        if !self.acts() || self.told.is_some() {
+            return;
+        }
+        for index in 0..self.servers.len() {
+            let server = &self.servers[index];
+            let waits = server.repair_after.is_some_and(|after| now < after);
+            if waits || !self.reached(index, now) || self.runs.iter().any(|run| run.old == Some(server.id)) {
+                continue;
+            }
+            let Some(why) = self.needs_repair(now, index, primary) else { continue };
+            let run = self.new_run(Kind::Rejoin, Some(self.servers[index].id));
+            self.servers[index].repair_after = Some(now + PAUSE);
+            self.begin(now, run, why);
+        }
+    }
+
+    fn healthy_primary(&self, now: Instant) -> Option<usize> {
+        let primary = self.view.primary.and_then(|id| self.index(id))?;
+        let server = &self.servers[primary];
+        let well = server.health.health() == Health::Up && server.verified && server.takes_writes();
+        (well && self.reached(primary, now)).then_some(primary)
+    }
+
+    /// Why this server needs something, in words.
+    fn needs_repair(&self, now: Instant, index: usize, primary: Option<usize>) -> Option<String> {
+        if Some(index) == primary {
+            return None;
+        }
+        let server = &self.servers[index];
+        let (name, sources) = (server.name(), self.sources());
+        let alone = sources[index].is_empty();
+        if server.takes_writes() && (alone || server.deposed) && (primary.is_some() || server.deposed) {
+            return Some(format!("{name} takes writes and is not the primary: it is fenced"));
+        }
+        if !alone
+            && server.channels().iter().any(|channel| {
+                channel.receiver == Receiver::Stopped
+                    && channel.applier_running
+                    && channel.receiver_error.is_empty()
+                    && channel.applier_error.is_empty()
+            })
+            && server.history.as_ref().is_some_and(|history| history.is_drained())
+        {
+            return Some(format!("the receiver of {name} was left stopped"));
+        }
+        let primary = primary.filter(|_| self.settings.failover.rejoin)?;
+        if alone {
+            let known = server.deposed
+                || self.primary_since.is_some_and(|since| now.saturating_duration_since(since) >= STRANGER_AFTER);
+            let empty = server.told().is_none_or(|facts| facts.gtid_executed.is_empty());
+            return (server.channels().is_empty() && known && !empty && !server.takes_writes())
+                .then(|| format!("{name} follows nobody"));
+        }
+        if leads_to(&sources, index, primary) {
+            return None;
+        }
+        let source = *sources[index].first()?;
+        let lost = self.servers[source].health.health() == Health::Down
+            || self.servers[source].deposed
+            || (self.servers[source].answers() && sources[source].is_empty());
+        lost.then(|| format!("{name} follows {}, which follows nobody", self.servers[source].name()))
+    }
+
+    /// A stage has ended: begins the next one, or ends the run.
+    pub(super) fn rejoin_stage(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+        let Some(index) = run.old.and_then(|id| self.index(id)) else { return None };
+        let id = self.servers[index].id;
+        if run.stage != Stage::Lease && !self.holds_lease(now, LEASE_MARGIN) {
+            return self.put_off(now, &run, "the lease is lost".into());
+        }
+        if let Some((step, error)) = run.first_error() {
+            let text = match step {
+                Step::TakeLease => format!("the lease is not to be had: {error}"),
+                step => format!("{}: {error}", self.step_words(step)),
+            };
+            return self.put_off(now, &run, text);
+        }
+        match run.stage {
+            Stage::Lease => {
+                run.todo = vec![Step::ReadFacts { server: id }];
+                run.enter(Stage::Look);
+                Some(run)
+            }
+            Stage::Look => {
+                // The primary is read after it, so what the primary lacks then it does not have.
+                if let Some(primary) = self.view.primary.filter(|primary| *primary != id) {
+                    run.todo = vec![Step::ReadFacts { server: primary }];
+                }
+                run.enter(Stage::Recheck);
+                Some(run)
+            }
+            Stage::Recheck => self.after_both(now, run, index),
+            Stage::Fence => {
+                run.todo = vec![Step::ReadFacts { server: id }];
+                run.enter(Stage::Look);
+                Some(run)
+            }
+            Stage::Attach => {
+                let server = &mut self.servers[index];
+                (server.repair_failures, server.ahead) = (0, None);
+                // The probe that shows it is under way.
+                server.repair_after = Some(now + PAUSE);
+                let text = format!("{} is a replica", self.servers[index].name());
+                self.finish(&run, text);
+                self.ask(now, index);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn after_both(&mut self, now: Instant, mut run: Run, index: usize) -> Option<Run> {
+        let server = &self.servers[index];
+        let id = server.id;
+        let primary = self.view.primary.and_then(|id| self.index(id)).filter(|primary| *primary != index);
+        let primary =
+            primary.filter(|primary| self.servers[*primary].takes_writes() && self.servers[*primary].answers());
+        if server.takes_writes() {
+            if primary.is_none() && !server.deposed {
+                return self.put_off(now, &run, "there is no primary beside it any more".into());
+            }
+            run.fenced = true;
+            run.todo = vec![Step::SetReadOnly { server: id, on: true }, Step::EndClients { server: id }];
+            run.enter(Stage::Fence);
+            return Some(run);
+        }
+        let sources = self.sources();
+        let stopped =
+            server.channels().iter().any(|channel| channel.receiver == Receiver::Stopped && channel.applier_running);
+        // A receiver that was stopped goes on with the source it has; whether that is the right one shows afterwards.
+        if let Some(source) = sources[index].first().filter(|_| stopped)
+            && primary.is_none_or(|primary| leads_to(&sources, index, primary))
+        {
+            return Some(attach(run, id, self.servers[*source].id));
+        }
+        let Some(primary) = primary else {
+            return self.put_off(now, &run, "there is no primary to follow".into());
+        };
+        if leads_to(&sources, index, primary) {
+            let text = format!("{} follows the primary already", server.name());
+            self.finish(&run, text);
+            return None;
+        }
+        let (Some(here), Some(base)) = (&server.history, &self.servers[primary].history) else {
+            return self.put_off(now, &run, "a position cannot be read".into());
+        };
+        let extra = here.beyond(base);
+        if !extra.is_empty() {
+            let text = format!(
+                "{} has transactions that the primary {} lacks: {extra}; it is kept out and has to be seeded anew",
+                server.name(),
+                self.servers[primary].name()
+            );
+            self.servers[index].deposed = true;
+            self.servers[index].ahead = Some(extra.to_string().into());
+            return self.put_off(now, &run, text);
+        }
+        let source = self.servers[primary].id;
+        Some(attach(run, id, source))
+    }
+
+    fn put_off(&mut self, now: Instant, run: &Run, text: String) -> Option<Run> {
+        if let Some(index) = run.old.and_then(|id| self.index(id)) {
+            let server = &mut self.servers[index];
+            server.repair_after = Some(now + (PAUSE * 2u32.pow(server.repair_failures.min(6))).min(PAUSE_MAX));
+            server.repair_failures = server.repair_failures.saturating_add(1);
+        }
+        let server = run.old.map(|id| self.name_of(id));
+        self.note(run.id, EntryKind::Aborted, server, text);
+        None
+    }
+}
+
+fn attach(mut run: Run, server: ServerId, source: ServerId) -> Run {
+    run.todo = vec![Step::Follow { server, source }];
+    run.enter(Stage::Attach);
+    run
+}
+
+/// Whether following sources from `start` leads to `end`.
+pub(super) fn leads_to(sources: &[Vec<usize>], start: usize, end: usize) -> bool {
+    let mut visited = vec![false; sources.len()];
+    let mut open = sources[start].clone();
+    while let Some(index) = open.pop() {
+        if index == end {
+            return true;
+        }
+        if !std::mem::replace(&mut visited[index], true) {
+            open.extend(&sources[index]);
+        }
+    }
+    false
+}

@@ -1,0 +1,348 @@
+//! Runs: a failover, a switchover or a repair under way, stage by stage; and the steps that are out.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Driver, Level, Output};
+use crate::journal::{Entry, EntryKind};
+use crate::observation::{Facts, FailureClass};
+use crate::settings::Mode;
+use crate::step::{ErrorKind, Hook, HookCall, Order, Step, StepError, StepId, StepResult};
+use crate::view::ServerId;
+
+/// An outcome may come so much later than the step's time limit.
+const OUTCOME_GRACE: Duration = Duration::from_secs(1);
+/// The lease must hold for so long when a step is ordered.
+pub(super) const LEASE_MARGIN: Duration = Duration::from_millis(200);
+
+/// What a run is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The primary does not answer.
+    Failover,
+    /// The primary answers, and lacks what others have.
+    Replace,
+    /// The primary answers, is read-only, and nobody else takes writes.
+    Restore,
+    Switchover,
+    /// A server that came back, or follows the wrong one.
+    Rejoin,
+}
+
+impl Kind {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Kind::Failover | Kind::Replace => "failover",
+            Kind::Restore => "restore",
+            Kind::Switchover => "switchover",
+            Kind::Rejoin => "rejoin",
+        }
+    }
+}
+
+/// Where a run is. Not every run has every stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The lease is taken.
+    Lease,
+    /// All servers are asked again.
+    Look,
+    HookBefore,
+    /// Switchover: running statements end.
+    Idle,
+    /// The old primary is made read-only, its clients are cut, receivers are stopped.
+    Fence,
+    /// What there is now that nothing moves any more.
+    Recheck,
+    /// The new primary applies what it received.
+    Drain,
+    /// Switchover: whether the old primary has stood still.
+    Still,
+    /// The point of no return.
+    Promote,
+    /// Whether a promotion with an unknown outcome took place.
+    Learn,
+    /// The others follow the new primary.
+    Repoint,
+    HookAfter,
+    /// A switchover is taken back.
+    Undo,
+    /// Rejoin: the server follows the primary.
+    Attach,
+}
+
+/// One run.
+pub(super) struct Run {
+    pub(super) id: u64,
+    pub(super) kind: Kind,
+    pub(super) stage: Stage,
+    /// An operator ordered it.
+    pub(super) ordered: bool,
+    pub(super) force: bool,
+    /// The operator's choice.
+    pub(super) wanted: Option<ServerId>,
+    /// The primary before; of a rejoin, the server.
+    pub(super) old: Option<ServerId>,
+    pub(super) new: Option<ServerId>,
+    /// Steps of this stage that are not out yet, and those that are.
+    pub(super) todo: Vec<Step>,
+    pub(super) out: Vec<StepId>,
+    /// How steps of this stage ended.
+    pub(super) ended: Vec<(Step, Result<StepResult, StepError>)>,
+    /// The view shows no primary, and the old one fenced.
+    pub(super) fenced: bool,
+    /// The view asks to hold new writes.
+    pub(super) holds: bool,
+    /// Servers that took part so far; others count as not reached.
+    pub(super) with: Vec<ServerId>,
+    /// Servers that could not be promoted, and why.
+    pub(super) failed: Vec<(ServerId, String)>,
+    /// How often a stage was repeated.
+    pub(super) again: u32,
+    /// Position of the old primary that the new one must have (switchover).
+    pub(super) position: Arc<str>,
+    /// Why it is being taken back.
+    pub(super) why: String,
+}
+
+impl Run {
+    /// Facts that steps of this stage brought.
+    pub(super) fn facts(&self) -> Vec<(ServerId, Facts)> {
+        let read = self.ended.iter().filter_map(|(step, result)| match (step, result) {
+            (Step::ReadFacts { server } | Step::Promote { server, .. }, Ok(StepResult::Facts(facts))) => {
+                Some((*server, (**facts).clone()))
+            }
+            _ => None,
+        });
+        read.collect()
+    }
+
+    /// How the first step of this stage that ended badly did so.
+    pub(super) fn first_error(&self) -> Option<(&Step, &StepError)> {
+        self.ended.iter().find_map(|(step, result)| result.as_ref().err().map(|error| (step, error)))
+    }
+
+    pub(super) fn is_promoted(&self) -> bool {
+        matches!(self.stage, Stage::Repoint | Stage::HookAfter)
+    }
+}
+
+/// A step that is out.
+pub(super) struct Out {
+    pub(super) id: StepId,
+    pub(super) run: u64,
+    pub(super) step: Step,
+    pub(super) ends: Instant,
+}
+
+impl Driver {
+    pub(super) fn new_run(&mut self, kind: Kind, old: Option<ServerId>) -> Run {
+        self.next_run += 1;
+        Run {
+            id: self.next_run,
+            kind,
+            stage: Stage::Lease,
+            ordered: false,
+            force: false,
+            wanted: None,
+            old,
+            new: None,
+            todo: Vec::new(),
+            out: Vec::new(),
+            ended: Vec::new(),
+            fenced: false,
+            holds: false,
+            with: Vec::new(),
+            failed: Vec::new(),
+            again: 0,
+            position: "".into(),
+            why: String::new(),
+        }
+    }
+
+    /// Enters the first stage.
+    pub(super) fn begin(&mut self, now: Instant, mut run: Run, why: String) -> u64 {
+        let server = run.old.map(|id| self.name_of(id));
+        self.note(run.id, EntryKind::Decision, server, why);
+        if self.settings.failover.lease_required && !self.holds_lease(now, self.settings.failover.step_timeout) {
+            run.todo.push(Step::TakeLease);
+        }
+        let id = run.id;
+        self.runs.push(run);
+        id
+    }
+
+    pub(super) fn main_run(&self) -> Option<&Run> {
+        self.runs.iter().find(|run| run.kind != Kind::Rejoin)
+    }
+
+    /// The lease is held, or none is needed, for this long.
+    pub(super) fn holds_lease(&self, now: Instant, needed: Duration) -> bool {
+        !self.settings.failover.lease_required || self.lease.is_some_and(|until| until >= now + needed)
+    }
+
+    /// Moves every run that waits for nothing.
+    pub(super) fn advance(&mut self, now: Instant) {
+        self.expire(now);
+        // Each stage has fewer than this many successors; a run that goes further is a mistake, and waits for the next tick.
+        for _ in 0..32 {
+            let Some(index) = self.runs.iter().position(|run| run.todo.is_empty() && run.out.is_empty()) else {
+                return;
+            };
+            let run = self.runs.remove(index);
+            let next = match run.kind {
+                Kind::Failover | Kind::Replace | Kind::Restore => self.failover_stage(now, run),
+                Kind::Switchover => self.switchover_stage(now, run),
+                Kind::Rejoin => self.rejoin_stage(now, run),
+            };
+            self.runs.extend(next);
+        }
+    }
+
+    /// Orders steps whose servers are free, in their order.
+    pub(super) fn order_steps(&mut self, now: Instant) {
+        for index in 0..self.runs.len() {
+            let mut later = Vec::new();
+            for step in std::mem::take(&mut self.runs[index].todo) {
+                let server = step.server();
+                let taken = |other: &Step| server.is_some() && other.server() == server;
+                if self.out.iter().any(|out| taken(&out.step)) || later.iter().any(taken) {
+                    later.push(step);
+                    continue;
+                }
+                self.order(now, index, step);
+            }
+            self.runs[index].todo = later;
+        }
+    }
+
+    fn order(&mut self, now: Instant, index: usize, step: Step) {
+        let bounds = &self.settings.failover;
+        let timeout = match &step {
+            Step::ReadFacts { .. } => bounds.look_timeout,
+            Step::WaitApplied { .. } => bounds.drain_max,
+            Step::WaitIdle { .. } => bounds.in_flight_max,
+            Step::RunHook { .. } => bounds.hook_timeout,
+            _ => bounds.step_timeout,
+        };
+        self.next_step += 1;
+        let id = StepId(self.next_step);
+        let not_after = if bounds.lease_required && step.changes() { self.lease } else { None };
+        self.runs[index].out.push(id);
+        let run = self.runs[index].id;
+        if step.changes() && !self.holds_lease(now, LEASE_MARGIN) {
+            let error = StepError { kind: ErrorKind::LeaseLost, text: "it ran out before the step".into() };
+            self.runs[index].out.pop();
+            self.runs[index].ended.push((step, Err(error)));
+            return;
+        }
+        let server = step.server().map(|id| self.name_of(id));
+        let words = self.step_words(&step);
+        self.note(run, EntryKind::Step(id), server, words);
+        self.out.push(Out { id, run, step: step.clone(), ends: now + timeout + OUTCOME_GRACE });
+        self.outputs.push_back(Output::Execute(Order { id, step, timeout, not_after }));
+    }
+
+    /// Takes an outcome in.
+    pub(super) fn end_step(&mut self, now: Instant, id: StepId, outcome: Result<StepResult, StepError>) {
+        let Some(position) = self.out.iter().position(|out| out.id == id) else { return };
+        let out = self.out.remove(position);
+        if let (Step::TakeLease, Ok(StepResult::Lease { held_until })) = (&out.step, &outcome) {
+            self.lease = Some(*held_until);
+        }
+        if let (Some(index), Ok(StepResult::Facts(facts))) = (out.step.server().and_then(|id| self.index(id)), &outcome)
+        {
+            self.learn(now, index, (**facts).clone());
+        }
+        let server = out.step.server().map(|id| self.name_of(id));
+        let words = self.step_words(&out.step);
+        match &outcome {
+            Ok(result) => {
+                let more = match result {
+                    StepResult::Ended(count) => format!(": {count} connections"),
+                    _ => String::new(),
+                };
+                self.note(out.run, EntryKind::Done(id), server, format!("{words}{more}"));
+            }
+            Err(error) => self.note(out.run, EntryKind::Failed(id), server, format!("{words}: {error}")),
+        }
+        if let Some(run) = self.runs.iter_mut().find(|run| run.id == out.run) {
+            run.out.retain(|waiting| *waiting != id);
+            run.ended.push((out.step, outcome));
+        }
+    }
+
+    fn expire(&mut self, now: Instant) {
+        let late: Vec<StepId> = self.out.iter().filter(|out| out.ends <= now).map(|out| out.id).collect();
+        for id in late {
+            let text = "no outcome was told in time".into();
+            self.end_step(now, id, Err(StepError { kind: ErrorKind::Timeout, text }));
+        }
+    }
+
+    /// Ends a run that did what it should.
+    pub(super) fn finish(&mut self, run: &Run, text: String) {
+        let server = run.new.or(run.old).map(|id| self.name_of(id));
+        self.log(Level::Info, server.clone(), text.clone());
+        self.note(run.id, EntryKind::Finished, server, text);
+    }
+
+    /// Gives a run up. `counts`: it failed, rather than having become needless.
+    pub(super) fn give_up(&mut self, now: Instant, run: &Run, counts: bool, text: String) {
+        let server = run.old.map(|id| self.name_of(id));
+        if counts {
+            self.guard.failed(now);
+            self.log(Level::Error, server.clone(), format!("{} given up: {text}", run.kind.word()));
+        } else {
+            self.guard.needless(now);
+        }
+        self.note(run.id, EntryKind::Aborted, server, text);
+    }
+
+    pub(super) fn note(&mut self, run: u64, kind: EntryKind, server: Option<Arc<str>>, text: String) {
+        let epoch = self.view.epoch;
+        self.outputs.push_back(Output::Journal(Entry { run, epoch, kind, server, text }));
+    }
+
+    pub(super) fn hook(&self, run: &Run, hook: Hook) -> Step {
+        let call = HookCall { kind: run.kind.word(), run: run.id, old: run.old, new: run.new };
+        Step::RunHook { hook, call }
+    }
+
+    /// A step in words.
+    pub(super) fn step_words(&self, step: &Step) -> String {
+        let name = |id: &ServerId| self.name_of(*id);
+        match step {
+            Step::TakeLease => "take the lease".into(),
+            Step::ReleaseLease => "give the lease up".into(),
+            Step::ReadFacts { server } => format!("ask {} again", name(server)),
+            Step::SetReadOnly { server, on: true } => format!("make {} read-only", name(server)),
+            Step::SetReadOnly { server, on: false } => format!("make {} writable", name(server)),
+            Step::EndClients { server } => format!("end the clients' connections of {}", name(server)),
+            Step::WaitIdle { server } => format!("wait for running work on {}", name(server)),
+            Step::StopReceiver { server } => format!("stop the receiver of {}", name(server)),
+            Step::WaitApplied { server, position } if position.is_empty() => {
+                format!("wait until {} has applied all that it received", name(server))
+            }
+            Step::WaitApplied { server, position } => format!("wait until {} has applied {position}", name(server)),
+            Step::Promote { server, .. } => format!("promote {}", name(server)),
+            Step::Follow { server, source } => format!("have {} follow {}", name(server), name(source)),
+            Step::RunHook { hook: Hook::Before, .. } => "run the hook that may forbid it".into(),
+            Step::RunHook { hook: Hook::After, .. } => "run the hook that is told of it".into(),
+        }
+    }
+
+    /// Whether Sqluice acts by itself.
+    pub(super) fn acts(&self) -> bool {
+        self.settings.failover.mode == Mode::Auto && !self.settings.standalone
+    }
+}
+
+/// How an error of a look counts as a probe's.
+pub(super) fn class_of(error: &StepError) -> FailureClass {
+    match error.kind {
+        ErrorKind::Unreachable(class) => class,
+        ErrorKind::Timeout => FailureClass::Timeout,
+        ErrorKind::Failed | ErrorKind::LeaseLost => FailureClass::Query,
+    }
+}

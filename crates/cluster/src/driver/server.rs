@@ -1,0 +1,258 @@
+//! What is known of one server, and how that is learned.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Driver;
+use crate::detect::Pulse;
+use crate::health::HealthState;
+use crate::history::History;
+use crate::lag::LagState;
+use crate::observation::{Channel, Facts, Failure, Replication};
+use crate::settings::{Mode, ServerSpec};
+use crate::topology::{self, Node};
+use crate::view::{Health, ServerId};
+
+/// `Uptime` counts whole seconds, and its reading takes time.
+const UPTIME_SLACK: Duration = Duration::from_secs(2);
+/// A server that was started less than this ago, as seen for the first time, may have lost something just now.
+const FRESH_START_S: u64 = 60;
+
+/// What the operator wants of a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Use {
+    #[default]
+    Normal,
+    Draining,
+    Maintenance,
+}
+
+/// One server.
+pub(super) struct Server {
+    pub(super) id: ServerId,
+    pub(super) spec: ServerSpec,
+    pub(super) health: HealthState,
+    pub(super) facts: Option<(Facts, Instant)>,
+    /// Of these facts.
+    pub(super) history: Option<History>,
+    pub(super) failure: Option<Failure>,
+    /// Since when no probe succeeded.
+    pub(super) failing_since: Option<Instant>,
+    /// Signs of life by channel: name, host and port of its source.
+    pub(super) pulses: BTreeMap<(Arc<str>, Arc<str>, u16), Pulse>,
+    pub(super) lag_state: LagState,
+    pub(super) lag: Option<Duration>,
+    /// The last lag that was known while its source answered.
+    pub(super) lag_with_source: Option<Duration>,
+    pub(super) wanted: Use,
+    /// It was the primary, and may not be used until it follows another.
+    pub(super) deposed: bool,
+    /// It has what the others have, as far as they are reached: it may be the primary.
+    pub(super) verified: bool,
+    /// What it lacks, in words, if that was found.
+    pub(super) lacks: Option<Arc<str>>,
+    /// It was started anew and may have lost what was not on disk.
+    pub(super) restarted: bool,
+    /// Repairs of it wait until then.
+    pub(super) repair_after: Option<Instant>,
+    pub(super) repair_failures: u32,
+    /// What keeps it from being attached, in words.
+    pub(super) ahead: Option<Arc<str>>,
+    /// When an urgent probe was asked for last.
+    pub(super) asked: Option<Instant>,
+}
+
+impl Server {
+    pub(super) fn new(id: ServerId, spec: ServerSpec) -> Server {
+        Server {
+            id,
+            spec,
+            health: HealthState::new(),
+            facts: None,
+            history: None,
+            failure: None,
+            failing_since: None,
+            pulses: BTreeMap::new(),
+            lag_state: LagState::default(),
+            lag: None,
+            lag_with_source: None,
+            wanted: Use::Normal,
+            deposed: false,
+            verified: false,
+            lacks: None,
+            restarted: false,
+            repair_after: None,
+            repair_failures: 0,
+            ahead: None,
+            asked: None,
+        }
+    }
+
+    pub(super) fn name(&self) -> &Arc<str> {
+        &self.spec.name
+    }
+
+    pub(super) fn told(&self) -> Option<&Facts> {
+        self.facts.as_ref().map(|(facts, _)| facts)
+    }
+
+    /// It answered its last probe completely.
+    pub(super) fn answers(&self) -> bool {
+        self.facts.is_some() && self.failure.is_none()
+    }
+
+    pub(super) fn takes_writes(&self) -> bool {
+        self.told().is_some_and(|facts| !facts.read_only && !facts.super_read_only)
+    }
+
+    pub(super) fn resting(&self) -> bool {
+        self.wanted == Use::Maintenance
+    }
+
+    pub(super) fn channels(&self) -> &[Channel] {
+        match self.told().map(|facts| &facts.replication) {
+            Some(Replication::Channels(channels)) => channels,
+            Some(Replication::Unreadable(_)) | None => &[],
+        }
+    }
+
+    pub(super) fn pulse(&self, channel: &Channel) -> Pulse {
+        let key = (channel.name.clone(), channel.source_host.clone(), channel.source_port);
+        self.pulses.get(&key).cloned().unwrap_or_default()
+    }
+
+    fn note_restart(&mut self, now: Instant, new: Option<u64>) {
+        let Some(new) = new else { return };
+        let before = self.facts.as_ref().and_then(|(facts, at)| Some((facts.details.uptime_s?, *at)));
+        self.restarted |= match before {
+            None => new < FRESH_START_S,
+            Some((old, at)) => {
+                let expected = Duration::from_secs(old) + now.saturating_duration_since(at);
+                Duration::from_secs(new) + UPTIME_SLACK < expected
+            }
+        };
+    }
+}
+
+impl Driver {
+    pub(super) fn index(&self, id: ServerId) -> Option<usize> {
+        self.servers.iter().position(|server| server.id == id)
+    }
+
+    pub(super) fn name_of(&self, id: ServerId) -> Arc<str> {
+        self.index(id).map_or_else(|| "?".into(), |index| self.servers[index].name().clone())
+    }
+
+    pub(super) fn nodes(&self) -> Vec<Node<'_>> {
+        let node = |server| -> Node<'_> {
+            let server: &Server = server;
+            let facts = server.told();
+            Node { address: &server.spec.address, resolved: facts.and_then(|facts| facts.resolved), facts }
+        };
+        self.servers.iter().map(node).collect()
+    }
+
+    /// The servers that each one follows, by index.
+    pub(super) fn sources(&self) -> Vec<Vec<usize>> {
+        topology::sources(&self.nodes())
+    }
+
+    /// The channel of server `index` that comes from server `source`.
+    pub(super) fn channel_from(&self, index: usize, source: usize) -> Option<&Channel> {
+        let nodes = self.nodes();
+        self.servers[index].channels().iter().find(|channel| topology::source(&nodes, index, channel) == Some(source))
+    }
+
+    /// It answers now, and counts.
+    pub(super) fn reached(&self, index: usize, now: Instant) -> bool {
+        let server = &self.servers[index];
+        let fresh = (self.settings.interval + self.settings.timeout) * 2;
+        let recent = server.facts.as_ref().is_some_and(|(_, at)| now.saturating_duration_since(*at) <= fresh);
+        server.answers() && recent && !server.resting()
+    }
+
+    /// Takes facts in, from a probe or from a step.
+    pub(super) fn learn(&mut self, now: Instant, index: usize, facts: Facts) {
+        let limits = self.limits();
+        let server = &mut self.servers[index];
+        server.note_restart(now, facts.details.uptime_s);
+        if server.restarted {
+            server.verified = false;
+        }
+        server.health.answered(now, &limits);
+        server.failure = None;
+        server.failing_since = None;
+        server.history = History::of(&facts);
+        if let Replication::Channels(channels) = &facts.replication {
+            let key = |channel: &Channel| (channel.name.clone(), channel.source_host.clone(), channel.source_port);
+            server.pulses.retain(|known, _| channels.iter().any(|channel| key(channel) == *known));
+            for channel in channels {
+                server.pulses.entry(key(channel)).or_default().note(now, channel.life);
+            }
+        }
+        server.facts = Some((facts, now));
+        self.verify(index, now);
+    }
+
+    /// Takes a failure in. `counts`: it was a probe.
+    pub(super) fn learn_failure(&mut self, now: Instant, index: usize, failure: Failure, counts: bool) {
+        let limits = self.limits();
+        let server = &mut self.servers[index];
+        if failure.class.proves_life() {
+            server.health.answered(now, &limits);
+            server.failing_since = None;
+        } else {
+            if counts {
+                server.health.failed(&limits);
+            }
+            server.failing_since.get_or_insert(now);
+            if server.health.health() == Health::Down {
+                server.verified = false;
+            }
+        }
+        server.failure = Some(failure);
+    }
+
+    /// A server that takes writes and is to be the primary must have what the others have. It is read after them, so what
+    /// it lacks then it has lost, or never had.
+    fn verify(&mut self, index: usize, now: Instant) {
+        let server = &self.servers[index];
+        if !server.takes_writes() {
+            let server = &mut self.servers[index];
+            (server.verified, server.lacks) = (false, None);
+            return;
+        }
+        if server.verified {
+            return;
+        }
+        let told = self.told.is_some_and(|(told, _)| told == server.id);
+        if self.settings.failover.mode != Mode::Auto || told {
+            let server = &mut self.servers[index];
+            (server.verified, server.lacks) = (true, None);
+            return;
+        }
+        let lacks = self.lacks(index, now);
+        let enough = !server.restarted
+            || !self.settings.failover.semi_sync_required
+            || self
+                .lossless(Some(server.id), &|id| self.index(id).is_some_and(|index| self.reached(index, now)))
+                .is_ok();
+        let server = &mut self.servers[index];
+        server.verified = lacks.is_none() && enough;
+        server.restarted &= !server.verified;
+        server.lacks = lacks.or((!enough).then(|| {
+            "it was started anew, and too few servers are reached to tell whether it lost acknowledged writes".into()
+        }));
+    }
+
+    /// What other servers that are reached have and this one lacks, in words.
+    pub(super) fn lacks(&self, index: usize, now: Instant) -> Option<Arc<str>> {
+        let here = self.servers[index].history.as_ref()?;
+        (0..self.servers.len()).filter(|other| *other != index && self.reached(*other, now)).find_map(|other| {
+            let there = self.servers[other].history.as_ref()?;
+            let (_, foreign) = there.split(there.beyond(here));
+            (!foreign.is_empty()).then(|| format!("{} has {foreign}", self.servers[other].name()).into())
+        })
+    }
+}

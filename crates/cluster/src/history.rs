@@ -1,0 +1,196 @@
+//! All that a server has, applied or only received: what candidates and servers that come back are compared by.
+
+use std::fmt;
+
+use crate::gtid::mariadb::{BinlogState, Gtid, Gtids};
+use crate::gtid::mysql::GtidSet;
+use crate::observation::{Channel, Facts, Replication};
+
+/// What a server has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum History {
+    MariaDb(Lineage),
+    MySql {
+        /// What it has applied.
+        applied: GtidSet,
+        /// That, and what it received.
+        received: GtidSet,
+        /// Its `server_uuid`.
+        origin: Box<str>,
+    },
+}
+
+/// MariaDB tells the last of each domain, and of its binary log the last of each server in each domain. Within a stream the
+/// numbers of a domain follow one another, so the last one that was received stands for those before it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lineage {
+    server: u32,
+    /// What came by replication and is applied; of a server without channels, all that it has.
+    applied: Gtids,
+    /// That, and what was received.
+    received: Gtids,
+    /// What came by replication, be it long ago.
+    replicated: Gtids,
+    /// What it has written itself beyond that.
+    own: Vec<Gtid>,
+    /// What its binary log has; empty when not told.
+    state: BinlogState,
+}
+
+/// What one server has and another lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Extra {
+    MariaDb(Vec<Gtid>),
+    MySql(GtidSet),
+}
+
+impl History {
+    /// Reads it from what a server told; `None` when that is no position.
+    pub(crate) fn of(facts: &Facts) -> Option<History> {
+        let channels: &[Channel] = match &facts.replication {
+            Replication::Channels(channels) => channels,
+            Replication::Unreadable(_) => &[],
+        };
+        if !facts.greeting.mariadb {
+            let applied = GtidSet::parse(&facts.gtid_executed)?;
+            let mut received = applied.clone();
+            for channel in channels {
+                received.add(&GtidSet::parse(&channel.gtid_received)?);
+            }
+            return Some(History::MySql { applied, received, origin: (*facts.details.server_uuid).into() });
+        }
+        let current = Gtids::parse(&facts.gtid_executed)?;
+        let replicated = Gtids::parse(&facts.details.gtid_replicated)?;
+        let mut applied = replicated.clone();
+        let beyond =
+            |applied: &Gtids, gtid: &Gtid| applied.of(gtid.domain).is_none_or(|last| last.sequence < gtid.sequence);
+        let mut own = Vec::new();
+        if channels.is_empty() || applied.is_empty() {
+            applied.advance(&current);
+        } else {
+            own = current
+                .iter()
+                .filter(|gtid| gtid.server == facts.server_id && beyond(&applied, gtid))
+                .copied()
+                .collect();
+        }
+        let mut received = applied.clone();
+        for channel in channels {
+            received.advance(&Gtids::parse(&channel.gtid_received)?);
+        }
+        // A replica that does not log what it applies tells nothing by its log.
+        let logs_all = channels.is_empty() || facts.details.log_replica_updates == Some(true);
+        let state =
+            if logs_all { BinlogState::parse(&facts.details.gtid_binlog_state)? } else { BinlogState::default() };
+        Some(History::MariaDb(Lineage { server: facts.server_id, applied, received, replicated, own, state }))
+    }
+
+    /// What this server has, received included, and `base` lacks.
+    pub(crate) fn beyond(&self, base: &History) -> Extra {
+        match (self, base) {
+            (History::MySql { received, .. }, History::MySql { received: base, .. }) => {
+                Extra::MySql(received.without(base))
+            }
+            (History::MariaDb(here), History::MariaDb(base)) => {
+                let known = here.received.iter().copied().chain(here.own.iter().copied()).chain(here.state.iter());
+                let mut extra: Vec<Gtid> = known.filter(|gtid| !base.has(*gtid)).collect();
+                extra.sort_by_key(|gtid| (gtid.domain, gtid.server, gtid.sequence));
+                extra.dedup();
+                Extra::MariaDb(extra)
+            }
+            // Two families in one cluster: nothing can be compared, so all of it is too much.
+            (History::MySql { received, .. }, _) => Extra::MySql(received.clone()),
+            (History::MariaDb(here), _) => Extra::MariaDb(here.received.iter().copied().collect()),
+        }
+    }
+
+    /// What of `extra` began on this server itself, and what came from elsewhere.
+    pub(crate) fn split(&self, extra: Extra) -> (Extra, Extra) {
+        match (self, extra) {
+            (History::MySql { origin, .. }, Extra::MySql(set)) => {
+                let (own, others) = set.split_by_origin(origin);
+                (Extra::MySql(own), Extra::MySql(others))
+            }
+            (History::MariaDb(here), Extra::MariaDb(gtids)) => {
+                let (own, others) = gtids.into_iter().partition(|gtid| gtid.server == here.server);
+                (Extra::MariaDb(own), Extra::MariaDb(others))
+            }
+            (_, extra @ Extra::MySql(_)) => (Extra::MySql(GtidSet::default()), extra),
+            (_, extra @ Extra::MariaDb(_)) => (Extra::MariaDb(Vec::new()), extra),
+        }
+    }
+
+    /// All that was received is applied.
+    pub(crate) fn is_drained(&self) -> bool {
+        match self {
+            History::MySql { applied, received, .. } => applied.contains(received),
+            History::MariaDb(here) => here.received == here.applied,
+        }
+    }
+
+    /// What was received, as text that the server itself can wait for.
+    pub(crate) fn received(&self) -> String {
+        match self {
+            History::MySql { received, .. } => received.to_string(),
+            History::MariaDb(here) => here.received.to_string(),
+        }
+    }
+}
+
+impl Lineage {
+    fn has(&self, gtid: Gtid) -> bool {
+        let last = |gtids: &Gtids| gtids.of(gtid.domain);
+        let number = |gtids: &Gtids| last(gtids).map_or(0, |last| last.sequence);
+        let is_last = last(&self.received).is_some_and(|last| covers(last, gtid));
+        // The part of the stream that the binary log does not know yet.
+        let in_relay = (number(&self.applied) + 1..number(&self.received)).contains(&gtid.sequence);
+        if is_last || in_relay || self.own.iter().any(|own| covers(*own, gtid)) {
+            return true;
+        }
+        match self.state.last(gtid.domain, gtid.server) {
+            Some(logged) => logged >= gtid.sequence,
+            // It never logged anything of that server: that was before it was made from a copy, or its log is off. Then the
+            // order within the domain has to do.
+            None if self.state.is_empty() => gtid.sequence < number(&self.received),
+            None => gtid.sequence < number(&self.replicated),
+        }
+    }
+}
+
+fn covers(last: Gtid, gtid: Gtid) -> bool {
+    last.domain == gtid.domain && last.server == gtid.server && last.sequence >= gtid.sequence
+}
+
+impl Extra {
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Extra::MariaDb(gtids) => gtids.is_empty(),
+            Extra::MySql(set) => set.is_empty(),
+        }
+    }
+
+    /// What of it `other` lacks too.
+    pub(crate) fn without(self, other: &History) -> Extra {
+        match (self, other) {
+            (Extra::MariaDb(gtids), History::MariaDb(other)) => {
+                Extra::MariaDb(gtids.into_iter().filter(|gtid| !other.has(*gtid)).collect())
+            }
+            (Extra::MySql(set), History::MySql { received, .. }) => Extra::MySql(set.without(received)),
+            (extra, _) => extra,
+        }
+    }
+}
+
+impl fmt::Display for Extra {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Extra::MySql(set) => set.fmt(f),
+            Extra::MariaDb(gtids) => {
+                for (index, gtid) in gtids.iter().enumerate() {
+                    write!(f, "{}up to {gtid}", if index > 0 { ", " } else { "" })?;
+                }
+                Ok(())
+            }
+        }
+    }
+}

@@ -113,14 +113,6 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let started = Instant::now();
     let mut failed = Vec::new();
     for load in loads {
-        match (load.missing(), arguments.what) {
-            (None, _) => {}
-            (Some(reason), What::All) => {
-                progress(&format!("{}: left out: {reason}", load.name()));
-                continue;
-            }
-            (Some(reason), _) => bail!("the load {} cannot be run: {reason}", load.name()),
-        }
         let done = run::run(load, &options, command.trim_end())
             .and_then(|record| keep(&record, load, &arguments.output))
             .with_context(|| format!("the load {}", load.name()));

@@ -41,6 +41,8 @@ pub(crate) enum Kind {
     MaxScale(PathBuf),
     /// MySQL Router, this program.
     Router(PathBuf),
+    /// One of them with so many routing rules beside what it has anyway.
+    Ruled(Box<Kind>, u32),
 }
 
 impl Kind {
@@ -53,23 +55,36 @@ impl Kind {
             Kind::ProxySql(_) => "proxysql".to_owned(),
             Kind::MaxScale(_) => "maxscale".to_owned(),
             Kind::Router(_) => "mysqlrouter".to_owned(),
+            Kind::Ruled(kind, rules) => format!("{} {rules} rules", kind.name()),
         }
     }
 
     /// Many clients can share few connections to a server. MySQL Router does so with MySQL servers only: it asks for
     /// variables that MariaDB does not have.
     pub(crate) fn multiplexes(&self) -> bool {
-        !matches!(self, Kind::Direct | Kind::HaProxy | Kind::Router(_))
+        !matches!(self.without_rules(), Kind::Direct | Kind::HaProxy | Kind::Router(_))
     }
 
     /// It speaks TLS, or passes it on. MySQL Router cannot log in to MariaDB with it.
     pub(crate) fn speaks_tls(&self) -> bool {
-        !matches!(self, Kind::Router(_))
+        !matches!(self.without_rules(), Kind::Router(_))
+    }
+
+    /// The load `rules` can give it rules that route by what a statement is.
+    pub(crate) fn has_rules(&self) -> bool {
+        matches!(self.without_rules(), Kind::Sqluice(_) | Kind::ProxySql(_))
+    }
+
+    fn without_rules(&self) -> &Kind {
+        match self {
+            Kind::Ruled(kind, _) => kind.without_rules(),
+            kind => kind,
+        }
     }
 
     /// Most clients that it can have when each process may have so many open files.
     pub(crate) fn clients_max(&self, files: u64) -> u64 {
-        match self {
+        match self.without_rules() {
             // A connection to the server for each client.
             Kind::HaProxy | Kind::Router(_) => files.saturating_sub(OTHER_FILES) / 2,
             _ => files.saturating_sub(OTHER_FILES),
@@ -79,7 +94,8 @@ impl Kind {
     /// Which version it is, in its own words.
     pub(crate) fn version(&self) -> Option<String> {
         let (program, argument) = match self {
-            Kind::Direct => return None,
+            // It is there without them, too.
+            Kind::Direct | Kind::Ruled(..) => return None,
             Kind::HaProxy => (haproxy::program(), "-v"),
             Kind::Sqluice(build) => (build.program.clone(), "--version"),
             Kind::ProxySql(program) | Kind::MaxScale(program) | Kind::Router(program) => (program.clone(), "--version"),
@@ -100,6 +116,8 @@ pub(crate) struct Setup {
     pub(crate) tls: bool,
     /// Open files that each process may have.
     pub(crate) files: u64,
+    /// Routing rules beside the usual ones, for those that have any.
+    pub(crate) rules: u32,
 }
 
 /// A contender that serves.
@@ -126,6 +144,10 @@ impl Running {
             Kind::ProxySql(program) => on_free_port(|port| proxysql::start(program, world, setup, port)),
             Kind::MaxScale(program) => on_free_port(|port| maxscale::start(program, world, setup, port)),
             Kind::Router(program) => on_free_port(|port| router::start(program, world, setup, port)),
+            Kind::Ruled(kind, rules) => {
+                let ruled = Running::start(kind, world, &Setup { rules: *rules, ..setup.clone() })?;
+                Ok((ruled.address, ruled.daemon))
+            }
         };
         let (address, daemon) = start().with_context(|| format!("{name} does not start"))?;
         Ok(Running { kind: kind.clone(), address, daemon })

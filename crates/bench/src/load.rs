@@ -72,13 +72,10 @@ impl Load {
                  clients without a proxy. HAProxy cannot share connections."
             }
             Load::Idle => "Clients that have asked once and then wait: what each takes of the proxy's memory.",
-            Load::Rules => "Point selects through 0, 10 and 1,000 rules.",
+            Load::Rules => {
+                "One row by its primary key, through 0, 10 and 1,000 routing rules of several kinds, of which only the last fits."
+            }
         }
-    }
-
-    /// Why it cannot be run.
-    pub(crate) fn missing(self) -> Option<&'static str> {
-        (self == Load::Rules).then_some("Sqluice has no query rules yet, so that there is nothing to compare")
     }
 
     /// The columns of its table.

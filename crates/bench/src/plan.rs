@@ -88,6 +88,8 @@ const IDLE_CLIENTS: u32 = 20_000;
 const QUICK_IDLE_CLIENTS: u32 = 4_000;
 /// Connections to the server with idle clients, for proxies that share them.
 const IDLE_CONNECTIONS: u32 = 100;
+/// How many rules contenders have in the load `rules`, beside none.
+const RULES: [u32; 2] = [10, 1_000];
 /// Files that a process needs beside its clients.
 pub(crate) const OTHER_FILES: u64 = 300;
 /// Not measured, before the others.
@@ -118,6 +120,12 @@ pub(crate) fn plan(load: Load, options: &Options) -> anyhow::Result<Plan> {
             let (points, note) = idle(options);
             notes.push(note);
             points
+        }
+        Load::Rules => {
+            contenders.retain(|kind| *kind == Kind::Direct || kind.has_rules());
+            notes.extend(left_out(&options.contenders, &contenders, "has no such rules"));
+            contenders = contenders.into_iter().flat_map(with_rules).collect();
+            sysbench_points(load, options, seconds)
         }
         Load::Mysqlslap => slap_points(options, seconds),
         Load::Latency | Load::Connect | Load::Tls | Load::Large => generated(load, options, seconds),
@@ -300,6 +308,13 @@ fn idle(options: &Options) -> (Vec<Point>, String) {
     (vec![point(false), point(true)], note)
 }
 
+/// A contender without rules, and as others with some.
+fn with_rules(kind: Kind) -> Vec<Kind> {
+    let ruled = |rules: &u32| Kind::Ruled(Box::new(kind.clone()), *rules);
+    let others: Vec<Kind> = if kind.has_rules() { RULES.iter().map(ruled).collect() } else { Vec::new() };
+    std::iter::once(kind).chain(others).collect()
+}
+
 /// Says who does not take part, and why.
 fn left_out(all: &[Kind], part: &[Kind], reason: &str) -> Vec<String> {
     all.iter()
@@ -351,6 +366,18 @@ mod tests {
         let plan = plan(Load::ReadOnly, &given).unwrap();
         assert_eq!((plan.points.len(), plan.rounds), (2, 2));
         assert!(plan.notes.iter().all(|note| note.contains("--skip-trx")), "{:?}", plan.notes);
+    }
+
+    #[test]
+    fn rules_make_more_contenders() {
+        let proxysql = Kind::ProxySql("/proxysql".into());
+        let given = Options { contenders: vec![Kind::Direct, Kind::HaProxy, proxysql], ..options() };
+        let plan = plan(Load::Rules, &given).unwrap();
+        let names: Vec<String> = plan.contenders.iter().map(Kind::name).collect();
+        assert_eq!(names, ["direct", "proxysql", "proxysql 10 rules", "proxysql 1000 rules"]);
+        assert_eq!(plan.points.len(), 2);
+        assert!(plan.notes.iter().any(|note| note.contains("haproxy")), "{:?}", plan.notes);
+        assert!(plan.contenders[3].multiplexes() && plan.contenders[3].speaks_tls());
     }
 
     #[test]

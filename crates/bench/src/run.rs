@@ -28,6 +28,7 @@ pub(crate) fn run(load: Load, options: &Options, command: &str) -> anyhow::Resul
         server_connections: plan.server_connections,
         tls: false,
         files: options.files,
+        rules: 0,
     };
     let cells = Measurement { plan: &plan, world: &world, setup }.run()?;
     Ok(Record {

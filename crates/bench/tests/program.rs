@@ -27,9 +27,9 @@ fn sqluice() -> PathBuf {
     program
 }
 
-fn bench(temporary: &Path, seconds: u32) -> Command {
+fn bench(load: &str, temporary: &Path, seconds: u32) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bench"));
-    command.args(["point", "--rounds", "1", "--connections", "2", "--contenders", "direct,sqluice", "--workers", "1"]);
+    command.args([load, "--rounds", "1", "--connections", "2", "--contenders", "direct,sqluice", "--workers", "1"]);
     command.arg(format!("--seconds={seconds}")).arg("--sqluice").arg(sqluice());
     // Short, for the sake of socket paths; what is left behind is seen there.
     command.env("TMPDIR", temporary).arg("--output").arg(temporary.join("output"));
@@ -54,7 +54,7 @@ fn until(what: &str, mut there: impl FnMut() -> bool) {
 #[test]
 fn a_second_of_point_selects_gives_figures_and_leaves_nothing() {
     let temporary = TempDir::with_prefix("b").unwrap();
-    let output = bench(temporary.path(), 1).output().unwrap();
+    let output = bench("point", temporary.path(), 1).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{out}\n{err}");
     assert!(out.contains("÷ direct") && out.contains("CPU µs/query"), "{out}");
@@ -72,9 +72,25 @@ fn a_second_of_point_selects_gives_figures_and_leaves_nothing() {
 }
 
 #[test]
+fn rules_are_compared_with_none() {
+    let temporary = TempDir::with_prefix("b").unwrap();
+    let output = bench("rules", temporary.path(), 1).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out}\n{err}");
+    assert!(out.contains("÷ sqluice") && out.contains("sqluice 1000 rules"), "{out}");
+    let record: Value =
+        serde_json::from_str(&fs::read_to_string(temporary.path().join("output/rules.json")).unwrap()).unwrap();
+    let queries = |cell: &Value| cell["samples"][0]["queries"].as_u64().is_some_and(|queries| queries > 0);
+    let cells = record["cells"].as_array().unwrap();
+    assert!(cells.len() == 4 && cells.iter().all(queries), "{record:#}");
+    assert!(temporary.path().join("output/rules.svg").exists());
+}
+
+#[test]
 fn a_signal_ends_it_and_all_that_it_has_started() {
     let temporary = TempDir::with_prefix("b").unwrap();
-    let mut child: Child = bench(temporary.path(), 600).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child: Child =
+        bench("point", temporary.path(), 600).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let ready = || {
         left_behind(temporary.path()).iter().any(|name| temporary.path().join(name).join("ready").exists())
             || child.try_wait().unwrap().is_some()
@@ -100,7 +116,6 @@ fn what_is_missing_is_said() {
     };
     let own = sqluice();
     let own = own.to_str().unwrap();
-    assert!(fails(&["rules", "--sqluice", own]).contains("no query rules yet"));
     assert!(fails(&["points"]).contains("point, read_only"));
     assert!(fails(&["--contenders", "nginx"]).contains("no contender 'nginx'"));
     assert!(fails(&["--contenders", "proxysql"]).contains("PROXYSQL_BIN"));

@@ -1,4 +1,5 @@
-//! ProxySQL: reads to one host group, all else to another; digests on, as by default.
+//! ProxySQL: reads to one host group, all else to another; digests on, as by default. More rules, which never fit, come
+//! before these.
 
 use std::path::Path;
 use std::process::Command;
@@ -47,10 +48,22 @@ fn text(folder: &Path, world: &World, setup: &Setup, port: u16) -> String {
          mysql_servers=\n(\n  {servers}\n)\n\
          mysql_users=\n(\n  {{ username=\"{APP_USER}\", password=\"{APP_PASSWORD}\", default_hostgroup=0, \
          default_schema=\"{APP_DATABASE}\", max_connections=30000, active=1 }}\n)\n\
-         mysql_query_rules=\n(\n  \
-         {{ rule_id=1, active=1, match_digest=\"^SELECT.*FOR UPDATE\", destination_hostgroup=0, apply=1 }},\n  \
-         {{ rule_id=2, active=1, match_digest=\"^SELECT\", destination_hostgroup=1, apply=1 }}\n)\n",
+         mysql_query_rules=\n(\n  {rules}\
+         {{ rule_id=1000001, active=1, match_digest=\"^SELECT.*FOR UPDATE\", destination_hostgroup=0, apply=1 }},\n  \
+         {{ rule_id=1000002, active=1, match_digest=\"^SELECT\", destination_hostgroup=1, apply=1 }}\n)\n",
         has_ssl = setup.tls,
+        rules = rules(setup.rules),
         servers = servers.join(",\n  "),
     )
+}
+
+/// So many rules, counted with the one that sends reads to their host group.
+fn rules(count: u32) -> String {
+    let rule = |number: u32| {
+        format!(
+            "{{ rule_id={number}, active=1, match_digest=\"^SELECT .* FROM other_{number} WHERE\", destination_hostgroup=1, \
+             apply=1 }},\n  "
+        )
+    };
+    (1..count).map(rule).collect()
 }

@@ -97,12 +97,36 @@ fn text(build: &Build, world: &World, setup: &Setup) -> String {
             let _ = writeln!(text, "{key} = {value}");
         }
     }
+    text + &rules(setup.rules)
+}
+
+/// So many rules of several kinds, none of which fits the load's statements but the last one.
+fn rules(count: u32) -> String {
+    let mut text = String::new();
+    for number in 1..=count {
+        let _ = writeln!(text, "[[rule]]\nname = \"r{number}\"\nroute = \"replica\"");
+        let _ = match number {
+            number if number == count => writeln!(text, "digest_regex = '^SELECT c FROM sbtest[0-9]+ WHERE id'"),
+            number if number % 10 == 7 => writeln!(text, "user = \"somebody{number}\""),
+            number if number % 10 == 8 => writeln!(text, "digest = \"{number:016x}\""),
+            number if number % 10 == 9 => writeln!(text, "schema = \"schema{number}\"\naccess = \"read\""),
+            number => writeln!(text, "digest_regex = '^SELECT .* FROM other_{number} WHERE'"),
+        };
+    }
     text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_last_rule_fits() {
+        assert_eq!(rules(0), "");
+        let text = rules(1_000);
+        assert_eq!((text.matches("[[rule]]").count(), text.matches("sbtest").count()), (1_000, 1));
+        assert!(text.ends_with("digest_regex = '^SELECT c FROM sbtest[0-9]+ WHERE id'\n"), "{text}");
+    }
 
     #[test]
     fn builds_are_named_and_set() {

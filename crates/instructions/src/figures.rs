@@ -83,7 +83,7 @@ impl Report {
     /// Prints the head of the table.
     pub fn head(&self) {
         println!("Instructions in user space of the worker, for each piece of work:");
-        println!("{:14} {:>9} {:>9} {:>8}  what", "kind", "now", "last", "change");
+        println!("{:24} {:>9} {:>9} {:>8}  what", "kind", "now", "last", "change");
     }
 
     /// Prints a line of the table.
@@ -92,7 +92,7 @@ impl Report {
             Some(last) => (format!("{last:.0}"), format!("{:+.1} %", 100.0 * (count / last - 1.0))),
             None => ("-".to_owned(), "-".to_owned()),
         };
-        println!("{:14} {count:>9.0} {last:>9} {change:>8}  {}", load.name, load.what);
+        println!("{:24} {count:>9.0} {last:>9} {change:>8}  {}", load.name, load.what);
         self.now.instructions.insert(load.name.to_owned(), count);
     }
 

@@ -47,10 +47,12 @@ pub struct Load {
     pub what: &'static str,
     /// How many pieces are counted.
     pub times: u32,
+    /// How many routing rules the program has.
+    pub rules: u32,
 }
 
 /// All kinds.
-pub const LOADS: [Load; 7] = [
+pub const LOADS: [Load; 10] = [
     load(Kind::PointSelect, "point_select", "SELECT of a row by its key, as text, on a replica", 4000),
     load(Kind::Execute, "execute", "the same, prepared", 4000),
     load(Kind::Rows, "rows", "SELECT of 100 rows (13 kB)", 2000),
@@ -58,10 +60,20 @@ pub const LOADS: [Load; 7] = [
     load(Kind::FixUp, "fix_up", "the SELECT of a row, behind a session of another state", 2000),
     load(Kind::Transaction, "transaction", "BEGIN, SELECT, UPDATE, COMMIT", 1000),
     load(Kind::Connect, "connect", "connect, log in, SELECT of a row, leave", 300),
+    ruled(
+        load(Kind::PointSelect, "point_select_10_rules", "point_select with 10 rules, the last of which fits", 4000),
+        10,
+    ),
+    ruled(load(Kind::PointSelect, "point_select_1000_rules", "the same with 1,000 rules", 4000), 1000),
+    ruled(load(Kind::Execute, "execute_1000_rules", "execute with 1,000 rules, the last of which fits", 4000), 1000),
 ];
 
 const fn load(kind: Kind, name: &'static str, what: &'static str, times: u32) -> Load {
-    Load { kind, name, what, times }
+    Load { kind, name, what, times, rules: 0 }
+}
+
+const fn ruled(load: Load, rules: u32) -> Load {
+    Load { rules, ..load }
 }
 
 /// Makes and fills the table: rows as those of sysbench.

@@ -14,6 +14,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use lab::{Family, Replication, ReplicationOptions};
+use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use figures::{Figures, Report};
@@ -73,7 +74,7 @@ fn parse(arguments: Vec<String>) -> anyhow::Result<Option<Plan>> {
                 return Ok(None);
             }
             "--list" => {
-                LOADS.iter().for_each(|load| println!("{:14} {}", load.name, load.what));
+                LOADS.iter().for_each(|load| println!("{:24} {}", load.name, load.what));
                 return Ok(None);
             }
             "--top" => {
@@ -105,13 +106,20 @@ fn run(plan: &Plan) -> anyhow::Result<()> {
         ..ReplicationOptions::new(Family::MariaDb, 1)
     })?;
     std::fs::create_dir_all(&plan.profiles).with_context(|| plan.profiles.display().to_string())?;
-    let folder = tempfile::Builder::new().prefix("sqluice-").tempdir()?;
-    let mut program = Program::start(&plan.program, folder.path(), &servers)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut report = Report::new(last, figures::versions(&servers)?);
     report.head();
+    let mut running: Option<(u32, TempDir, Program)> = None;
     for load in &plan.loads {
-        let profile = measure(&runtime, &mut program, load, &plan.profiles)
+        if running.as_ref().is_none_or(|(rules, ..)| *rules != load.rules) {
+            // The old one ends first.
+            drop(running.take());
+            let folder = tempfile::Builder::new().prefix("sqluice-").tempdir()?;
+            let program = Program::start(&plan.program, folder.path(), &servers, load.rules)?;
+            running = Some((load.rules, folder, program));
+        }
+        let Some((.., program)) = &mut running else { continue };
+        let profile = measure(&runtime, program, load, &plan.profiles)
             .with_context(|| format!("{}; the program's log ends so:\n{}", load.name, program.log()))?;
         report.line(load, profile.total as f64 / f64::from(load.times));
         if plan.top > 0 {
@@ -120,7 +128,7 @@ fn run(plan: &Plan) -> anyhow::Result<()> {
     }
     report.foot();
     println!("profiles, for callgrind_annotate or KCachegrind: {}/KIND.callgrind", plan.profiles.display());
-    drop(program);
+    drop(running);
     if plan.save { report.save(&plan.last) } else { Ok(()) }
 }
 

@@ -36,13 +36,13 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts the program with one worker and one connection to each server; returns when it serves and knows them all.
+    /// Starts the program with one worker, one connection to each server and so many routing rules; returns when it serves and knows them all.
     ///
     /// # Errors
     /// It does not start, or not in time: the error holds the end of its log.
-    pub fn start(program: &Path, folder: &Path, servers: &Replication) -> anyhow::Result<Program> {
+    pub fn start(program: &Path, folder: &Path, servers: &Replication, rules: u32) -> anyhow::Result<Program> {
         let (config, ready) = (folder.join("sqluice.toml"), folder.join("ready"));
-        std::fs::write(&config, configuration(servers)?)?;
+        std::fs::write(&config, configuration(servers, rules)?)?;
         std::fs::set_permissions(&config, Permissions::from_mode(0o600))?;
         let log = std::fs::File::create(folder.join("log"))?;
         let child = Command::new("valgrind")
@@ -179,7 +179,7 @@ impl Drop for Program {
 }
 
 /// Everything on that is on by default. The monitor asks seldom: what it publishes is work for the worker, too.
-fn configuration(servers: &Replication) -> anyhow::Result<String> {
+fn configuration(servers: &Replication, rules: u32) -> anyhow::Result<String> {
     let mut text = format!(
         "[proxy]\nworkers = 1\n[admin]\naddress = \"127.0.0.1:0\"\n\
          [cluster.main]\nkind = \"replication\"\nslow_start_s = 0\n\
@@ -190,6 +190,12 @@ fn configuration(servers: &Replication) -> anyhow::Result<String> {
     for server in servers.servers() {
         let (id, address) = (server.server_id(), server.address());
         writeln!(text, "[cluster.main.servers.db{id}]\naddress = \"{address}\"\nmax_connections = 1")?;
+    }
+    for number in 1..=rules {
+        // The last one fits the point select.
+        let table = if number == rules { "sbtest1".to_owned() } else { format!("other_{number}") };
+        let regex = format!("^SELECT .* FROM {table} WHERE");
+        writeln!(text, "[[rule]]\nname = \"r{number}\"\ndigest_regex = \"{regex}\"\nroute = \"replica\"")?;
     }
     Ok(text)
 }

@@ -288,10 +288,10 @@ impl RulesHere {
     }
 
     /// The rule that decides, which is counted; `None` when none fits. `searches` counts when all are gone through.
-    pub fn find(
+    pub fn find<'a>(
         &self,
         scope: Scope,
-        asker: Asker<'_>,
+        asker: impl FnOnce() -> Asker<'a>,
         asked: Asked<'_>,
         texts: &impl Texts,
         searches: &Counter,
@@ -300,7 +300,7 @@ impl RulesHere {
         let remembered = self.memo.borrow().find(key);
         let outcome = remembered.unwrap_or_else(|| {
             searches.add_one();
-            let (rule, waiting) = self.judge(asker, asked, texts);
+            let (rule, waiting) = self.judge(asker(), asked, texts);
             self.memo.borrow_mut().insert(key, rule, &waiting)
         });
         let index = match outcome.waiting {

@@ -40,7 +40,7 @@ impl Session {
 
     #[inline(never)]
     fn find_rule(&self, rules: &RulesHere, work: &Work, request: &Request) -> Option<Rc<Action>> {
-        let asker = Asker {
+        let asker = || Asker {
             listener: &self.listener.name,
             cluster: &self.cluster.shared.name,
             user: &self.identity.user,
@@ -48,7 +48,7 @@ impl Session {
         };
         let mut scope = self.identity.rule_scope.get();
         if !rules.knows(scope) {
-            scope = rules.scope(asker);
+            scope = rules.scope(asker());
             self.identity.rule_scope.set(scope);
         }
         let asked = Asked {

@@ -102,7 +102,7 @@ impl Case {
             client: ask.client.parse().ok(),
         };
         let asked = Asked { schema: ask.schema, schema_hash: hash_of(ask.schema), digest, reads: ask.reads };
-        let found = rules.find(rules.scope(asker), asker, asked, &Told(self, ask.text), &self.searches);
+        let found = rules.find(rules.scope(asker), || asker, asked, &Told(self, ask.text), &self.searches);
         found.map(|action| action.name.to_string())
     }
 

@@ -3,7 +3,7 @@
 use lab::Family;
 
 use crate::support::has_mysql;
-use crate::{defaults, digests, failures, login, multiplexing, statements, sysbench};
+use crate::{defaults, digests, failures, login, multiplexing, rules, statements, sysbench};
 
 #[tokio::test]
 async fn sysbench_read_write() {
@@ -72,5 +72,12 @@ async fn sessions_begin_with_the_primary_s_defaults_and_keep_them() {
 async fn statements_are_counted_without_their_literals() {
     if has_mysql() {
         digests::check(Family::MySql).await;
+    }
+}
+
+#[tokio::test]
+async fn rules_of_every_kind_route() {
+    if has_mysql() {
+        rules::check_matchers(Family::MySql).await;
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use cluster::catalog::{Catalog, RoutineAccess};
 use cluster::view::{Health, ServerId, View};
-use sql::{FunctionAccess, Functions};
+use sql::{Dialect, FunctionAccess, Functions, Memo, Statement};
 use stats::WorkerStats;
 use stats::digests::DigestTable;
 use tokio::runtime::LocalOptions;
@@ -84,9 +84,16 @@ pub struct ClusterHere {
     keys: RefCell<VecDeque<Weak<Key>>>,
     view: RefCell<CountedHere<View>>,
     catalog: RefCell<CountedHere<Catalog>>,
+    /// Statements that were understood with this catalog.
+    memo: RefCell<Memo>,
 }
 
 impl ClusterHere {
+    /// What a text is, read as this dialect.
+    pub fn classify(&self, text: &[u8], dialect: &Dialect) -> Rc<Statement> {
+        self.memo.borrow_mut().classify(text, dialect, &KnownFunctions(&self.catalog.borrow()))
+    }
+
     /// The view.
     pub fn view(&self) -> CountedHere<View> {
         self.view.borrow().clone()
@@ -153,7 +160,11 @@ impl ClusterHere {
         {
             sessions.abandon(&self.shared.name, server.id);
         }
-        *self.catalog.borrow_mut() = Rc::new(self.shared.published.catalog.load_full());
+        let catalog = self.shared.published.catalog.load_full();
+        if !Arc::ptr_eq(&catalog, &self.catalog.borrow()) {
+            self.memo.borrow_mut().clear();
+        }
+        *self.catalog.borrow_mut() = Rc::new(catalog);
         self.pools.tidy(&self.view.borrow().servers);
         self.changed.notify_waiters();
     }
@@ -161,7 +172,7 @@ impl ClusterHere {
 
 /// Looks stored functions up in a catalog.
 #[derive(Debug)]
-pub struct KnownFunctions<'a>(pub &'a Catalog);
+struct KnownFunctions<'a>(&'a Catalog);
 
 impl Functions for KnownFunctions<'_> {
     fn access(&self, schema: Option<&str>, name: &str) -> FunctionAccess {
@@ -310,6 +321,7 @@ impl Worker {
             keys: RefCell::default(),
             view: RefCell::new(Rc::new(shared.published.view.load_full())),
             catalog: RefCell::new(Rc::new(shared.published.catalog.load_full())),
+            memo: RefCell::default(),
         });
         cluster.refresh(&self.shared.sessions);
         self.clusters.borrow_mut().push(cluster.clone());

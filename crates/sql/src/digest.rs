@@ -25,7 +25,7 @@ use crate::statement::Dialect;
 use shape::Shape;
 use written::Written;
 
-pub(crate) use hash::{HashShape, name_hash, word_hash};
+pub(crate) use hash::{HashShape, SPREAD, fold, name_hash, word_hash};
 
 /// The longest normalised text that is kept, in bytes.
 pub const DIGEST_TEXT_MAX: usize = 2048;

@@ -1,6 +1,6 @@
 //! What a SQL statement is, without building a tree.
 //!
-//! [`classify()`] tells the verb of a text, where it may run and what it does to the session; [`digest()`] removes its
+//! [`classify()`] tells the verb of a text, where it may run and what it does to the session ([`Memo`] remembers it); [`digest()`] removes its
 //! literals; [`rewrite`] changes the little that must not reach a server as it is. All of it stands on [`lexer`].
 //!
 //! What a text does not show is not known here: a SELECT from a view whose definition calls a writing function, and
@@ -11,6 +11,7 @@ mod cursor;
 mod digest;
 mod hint;
 pub mod lexer;
+mod memo;
 pub mod modes;
 pub mod rewrite;
 pub mod statement;
@@ -19,6 +20,7 @@ mod words;
 
 pub use classify::classify;
 pub use digest::{DIGEST_TEXT_MAX, Digest, digest, digest_hash};
+pub use memo::Memo;
 pub use modes::{encoding_of_charset, modes_from_sql_mode};
 pub use statement::{
     Access, Asks, Dialect, Effect, Encoding, Family, FoundRows, FunctionAccess, Functions, Hint, Kind, Modes,

@@ -5,8 +5,8 @@
 use proptest::prelude::{Just, Strategy, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use sqluice_sql::lexer::{Lexer, TokenKind};
 use sqluice_sql::{
-    Access, DIGEST_TEXT_MAX, Dialect, Effect, Encoding, Family, Kind, Modes, NoFunctions, Value, classify, digest,
-    digest_hash, rewrite,
+    Access, DIGEST_TEXT_MAX, Dialect, Effect, Encoding, Family, Kind, Memo, Modes, NoFunctions, Value, classify,
+    digest, digest_hash, rewrite,
 };
 use std::path::Path;
 
@@ -256,4 +256,43 @@ proptest! {
         let dialect = dialects()[0];
         prop_assert_eq!(classify(sql.as_bytes(), &dialect, &NoFunctions).access, Access::Read);
     }
+}
+
+/// The text with other digits, and other letters in its strings.
+fn with_other_literals(text: &str, seed: u64) -> String {
+    let mut state = seed | 1;
+    let mut next = |below: u8| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as u8 % below
+    };
+    let mut quoted = false;
+    let other = text.chars().map(|c| match c {
+        '\'' => {
+            quoted = !quoted;
+            c
+        }
+        '0'..='9' => char::from(b'0' + next(10)),
+        'a'..='z' | 'A'..='Z' if quoted => char::from(b'a' + next(26)),
+        _ => c,
+    });
+    other.collect()
+}
+
+#[test]
+fn what_is_remembered_is_what_would_be_read() {
+    let mut found = 0;
+    for text in texts() {
+        for dialect in dialects() {
+            let mut memo = Memo::default();
+            let mut before = None;
+            for seed in 0..4 {
+                let text = with_other_literals(&text, seed);
+                let statement = memo.classify(text.as_bytes(), &dialect, &NoFunctions);
+                assert_eq!(*statement, classify(text.as_bytes(), &dialect, &NoFunctions), "{text} in {dialect:?}");
+                found += usize::from(before.as_ref().is_some_and(|before| std::rc::Rc::ptr_eq(before, &statement)));
+                before = Some(statement);
+            }
+        }
+    }
+    assert!(found > 1000, "only {found} were remembered at all");
 }

@@ -1,8 +1,10 @@
 //! SQL text in every family, mode and character set.
 
+use std::cell::RefCell;
+
 use sql::lexer::{Lexer, TokenKind};
 use sql::{
-    Access, DIGEST_TEXT_MAX, Dialect, Encoding, Family, Kind, Modes, NoFunctions, classify, digest, digest_hash,
+    Access, DIGEST_TEXT_MAX, Dialect, Encoding, Family, Kind, Memo, Modes, NoFunctions, classify, digest, digest_hash,
     rewrite, text,
 };
 
@@ -12,6 +14,10 @@ const FAMILIES: [(Family, u32); 4] =
     [(Family::MariaDb, 101_119), (Family::MySql, 80_400), (Family::MySql, 50_744), (Family::MariaDb, 110_800)];
 const ENCODINGS: [Encoding; 6] =
     [Encoding::Utf8, Encoding::AsciiSafe, Encoding::Big5, Encoding::Gbk, Encoding::Sjis, Encoding::Gb18030];
+
+thread_local! {
+    static MEMO: RefCell<Memo> = RefCell::default();
+}
 
 /// See the module.
 pub fn run(data: &[u8]) {
@@ -26,6 +32,10 @@ pub fn run(data: &[u8]) {
     if statement.kind == Kind::Unknown {
         assert!(matches!(statement.access, Access::Primary(_)), "what is unknown stays on the primary");
     }
+    MEMO.with_borrow_mut(|memo| {
+        // What texts before had in common with it must not show.
+        assert_eq!(*memo.classify(text, &dialect, &NoFunctions), statement);
+    });
     digests(text, &dialect, is_good);
     rewrites(text, &dialect);
     literals(text, &dialect);

@@ -14,7 +14,6 @@ use super::work::{Body, Understood, Work, plain};
 use super::{Identity, Session};
 use crate::error::{Refusal, SessionEnd};
 use crate::pool::{Key, StatementKey};
-use crate::worker::KnownFunctions;
 
 fn unknown_command() -> Refusal {
     Refusal { code: 1047, sqlstate: *b"08S01", message: "Unknown command".into() }
@@ -118,8 +117,8 @@ impl Session {
     }
 
     /// What the text is, read as the servers would read it in the session's state.
-    fn classify(&self, text: &[u8]) -> Statement {
-        sql::classify(text, &self.facts().dialect, &KnownFunctions(&self.cluster.catalog()))
+    fn classify(&self, text: &[u8]) -> Rc<Statement> {
+        self.cluster.classify(text, &self.facts().dialect)
     }
 
     async fn understand_query(&mut self, request: &Request, arguments: &[u8]) -> Result<Understood, SessionEnd> {
@@ -154,7 +153,7 @@ impl Session {
             Body::Payload(payload)
         });
         let expect = Expect::Results;
-        Ok(Understood::Work(Work::new(Command::Query, Rc::new(statement), body, expect)))
+        Ok(Understood::Work(Work::new(Command::Query, statement, body, expect)))
     }
 
     /// The id in `KILL CONNECTION_ID()` and `KILL @id`.
@@ -209,7 +208,7 @@ impl Session {
             );
             return Ok(self.answer_error(request, &Refusal { code: 1461, sqlstate: *b"42000", message }));
         }
-        let statement = Rc::new(self.classify(text));
+        let statement = self.classify(text);
         let text = self
             .rewritten(text, statement.asks & (Asks::CONNECTION_ID | Asks::SERVER_IDS | Asks::SYSTEM_VARIABLES), 1)
             .map_or(Arc::from(text), Arc::from);

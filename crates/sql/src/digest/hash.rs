@@ -9,7 +9,7 @@ pub(crate) type HashShape = Shape<Hash>;
 
 /// Digits of the golden ratio, of pi and of e.
 const SEED: u64 = 0x243f_6a88_85a3_08d3;
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+pub(crate) const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 const SPREAD_LENGTH: u64 = 0xb7e1_5162_8aed_2a6b;
 
 /// One number for each piece that is always the same.
@@ -42,7 +42,7 @@ impl HashShape {
 
 /// Both halves of a product: each bit of either factor changes half of it.
 #[inline]
-const fn fold(a: u64, b: u64) -> u64 {
+pub(crate) const fn fold(a: u64, b: u64) -> u64 {
     let product = a as u128 * b as u128;
     product as u64 ^ (product >> 64) as u64
 }

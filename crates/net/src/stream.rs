@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
@@ -223,6 +223,17 @@ impl Stream {
         Ok(())
     }
 
+    /// Whether the peer has neither said anything nor closed the connection, as far as the event loop knows. What it said is
+    /// lost by this. Costs no system call while nothing came.
+    pub fn is_quiet(&mut self) -> bool {
+        let mut byte = [0];
+        if let Stream::Plain(tcp) = self {
+            return tcp.try_read(&mut byte).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        }
+        let mut context = Context::from_waker(Waker::noop());
+        Pin::new(self).poll_read(&mut context, &mut ReadBuf::new(&mut byte)).is_pending()
+    }
+
     /// Whether [`Stream::detach`] can take it from its runtime, unless it is in the middle of a compressed packet.
     pub fn can_detach(&self) -> bool {
         match self {
@@ -305,7 +316,11 @@ impl AsyncWrite for Stream {
     #[inline]
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
-            Stream::Plain(tcp) => Pin::new(tcp).poll_write(cx, bytes),
+            // A socket nearly always has room: only one that has none needs to know whom to wake.
+            Stream::Plain(tcp) => match tcp.try_write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Pin::new(tcp).poll_write(cx, bytes),
+                written => Poll::Ready(written),
+            },
             Stream::Unix(unix) => Pin::new(unix).poll_write(cx, bytes),
             Stream::Tls(tls) => Pin::new(tls).poll_write(cx, bytes),
             Stream::Compressed(compressed) => Pin::new(compressed).poll_write(cx, bytes),

@@ -2,9 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Waker};
 use std::time::Instant;
 
 use cluster::view::ServerId;
@@ -12,7 +10,6 @@ use foldhash::fast::RandomState;
 use net::Stream;
 use net::stream::Detached;
 use stats::ServerStats;
-use tokio::io::{AsyncRead, ReadBuf};
 use wire::Capabilities;
 use wire::auth::Credential;
 
@@ -171,10 +168,7 @@ impl Connection {
     /// Whether an idle connection still stands: a server that closed it, or that says something unasked (it was killed,
     /// it was idle for too long), has made the socket readable. Costs no system call while nothing came.
     pub fn is_alive(&mut self) -> bool {
-        let mut byte = [0];
-        let mut context = Context::from_waker(Waker::noop());
-        let mut buffer = ReadBuf::new(&mut byte);
-        self.inbox.is_empty() && Pin::new(&mut self.stream).poll_read(&mut context, &mut buffer).is_pending()
+        self.inbox.is_empty() && self.stream.is_quiet()
     }
 
     /// Whether another worker can have it; a TLS connection stays where it was opened.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use stats::digests::{DigestName, Ran, RanBy};
+use wire::exchange::Expect;
 
 use super::client::Request;
 use super::relay::Outcome;
@@ -22,7 +23,8 @@ impl Session {
     ) -> Instant {
         let (server, stats, now) = (held.lease.server(), held.lease.stats(), Instant::now());
         self.cluster.loads.end(server);
-        if let Some(first_byte) = outcome.first_byte {
+        if work.expect != Expect::Nothing {
+            let first_byte = outcome.first_byte.unwrap_or(now);
             self.cluster.loads.first_byte(server, first_byte.saturating_duration_since(started), now);
         }
         match work.statement.access {

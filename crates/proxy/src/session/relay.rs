@@ -153,6 +153,9 @@ impl Relay<'_> {
             inbox.drain(..taken);
             self.connection.inbox = inbox;
         }
+        if self.outcome.delivered && self.outcome.first_byte.is_none() && !self.pending.is_empty() {
+            self.outcome.first_byte = Some(Instant::now());
+        }
         Poll::Ready(Ok(()))
     }
 
@@ -169,7 +172,6 @@ impl Relay<'_> {
             match expected.exchange.advance(&bytes[taken..])? {
                 Advance::Pass(n) => {
                     if is_client && let Some(renumber) = &mut self.renumber {
-                        self.outcome.first_byte.get_or_insert_with(Instant::now);
                         if !renumber.take(&bytes[taken..taken + n])
                             && let Some(renumber) = self.renumber.take()
                         {
@@ -223,9 +225,6 @@ impl Relay<'_> {
     }
 
     fn pass(&mut self, run: &mut Run, bytes: &[u8], start: usize, end: usize) {
-        if self.outcome.first_byte.is_none() {
-            self.outcome.first_byte = Some(Instant::now());
-        }
         if run.start == run.end {
             *run = Run { start, end };
         } else if run.end == start {

@@ -43,7 +43,7 @@ pub struct Outcome {
     pub prepared: Option<Prepared>,
     /// Bytes of the reply reached the client's socket.
     pub delivered: bool,
-    /// When the first byte of the reply came.
+    /// When the first bytes of the reply came, if more came later.
     pub first_byte: Option<Instant>,
 }
 
@@ -124,7 +124,6 @@ impl From<Malformed> for RelayError {
 impl Outcome {
     /// Takes in what an OK packet says.
     pub(super) fn learn(&mut self, ok: &Ok<'_>) -> Result<(), RelayError> {
-        self.first_byte.get_or_insert_with(Instant::now);
         self.status = Some(ok.status);
         self.ended_by_eof = false;
         self.affected_rows = ok.affected_rows;

@@ -310,6 +310,7 @@ impl Session {
         if route.reason == Reason::ServerState && self.cluster.view().primary.is_none() {
             route.target = Target::Reader;
         }
+        self.judge_named(&mut route);
         self.judge_replicas(&mut route);
         if let Some(count) = self.worker.stats.routes.at(route.reason as usize) {
             count.add_one();

@@ -45,6 +45,24 @@ impl Session {
         }
     }
 
+    /// A server that a rule names must have what a read must find, too: else any replica that has it will do. A hint is the
+    /// client's own wish, and is taken as it is.
+    pub(super) fn judge_named(&mut self, route: &mut Route) {
+        if route.reason != Reason::Rule || !route.consistent {
+            return;
+        }
+        let Target::Named(name) = &route.target else { return };
+        self.settle_writes();
+        let view = self.cluster.view();
+        let Some(server) = view.server_named(name).map(|server| server.id) else { return };
+        let positions = self.cluster.shared.published.positions.load();
+        let needs = Needs { own: self.own_writes.as_deref(), before: self.read_last, positions: &positions };
+        if view.primary != Some(server) && needs.lacking(server).is_some() {
+            route.target = Target::Reader;
+            self.cluster.shared.published.want_positions();
+        }
+    }
+
     /// Finds out whether any replica has what a read must find; if there are replicas, and none has it, that is the
     /// route's reason, and newer positions are asked for.
     pub(super) fn judge_replicas(&mut self, route: &mut Route) {

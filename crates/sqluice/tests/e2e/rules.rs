@@ -277,6 +277,8 @@ async fn a_rule_says_what_a_read_is_sure_to_see() {
     let rules = [
         rule("weak", &["digest_regex = ' AS weak$'", "consistency = \"none\""]),
         rule("strong", &["digest_regex = ' AS strong$'", "consistency = \"session\""]),
+        rule("named", &["digest_regex = ' AS named$'", "route = \"server:db2\""]),
+        rule("named-weak", &["digest_regex = ' AS old$'", "route = \"server:db2\"", "consistency = \"none\""]),
     ]
     .concat();
     let careful = Front::start(servers, |setup| setup.more = rules.clone()).await;
@@ -294,6 +296,8 @@ async fn a_rule_says_what_a_read_is_sure_to_see() {
     assert_eq!(value(&mut careful, "SELECT v FROM (SELECT v FROM ruled WHERE id = 1) AS weak").await, "0");
     assert_eq!(value(&mut careful, "SELECT v FROM (SELECT v FROM ruled WHERE id = 1) AS strong").await, "7");
     assert_eq!(value(&mut careful, "SELECT v FROM ruled WHERE id = 1").await, "7");
+    assert_eq!(value(&mut careful, "SELECT v FROM (SELECT v FROM ruled WHERE id = 1) AS named").await, "7");
+    assert_eq!(value(&mut careful, "SELECT v FROM (SELECT v FROM ruled WHERE id = 1) AS old").await, "0");
     all(&mut careless, "UPDATE ruled SET v = 8 WHERE id = 2").await;
     assert_eq!(value(&mut careless, "SELECT v FROM ruled WHERE id = 2").await, "0");
     assert_eq!(value(&mut careless, "SELECT v FROM (SELECT v FROM ruled WHERE id = 2) AS strong").await, "8");

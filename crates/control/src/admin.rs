@@ -2,9 +2,10 @@
 //!
 //! Requests are small. Metrics and health are open to whoever reaches the address, the API (`/api/v1`) to whoever shows the
 //! key. The HTTP library bounds a request's head (100 lines, about 400 kB), `bounded`
-//! the number of connections and their silence. No request waits for a server, or for a lock that is held for long.
+//! the number of connections and their silence. Only a request that changes a cluster waits for servers, and not for long.
 
 mod bounded;
+mod clusters;
 mod digests;
 mod health;
 mod key;
@@ -18,15 +19,18 @@ use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
-use axum::routing::get;
+use axum::routing::{get, put};
 
 use self::bounded::Bounded;
 use crate::StartError;
 use crate::status::Shared;
+
+/// Largest body of a request; the API's are a handful of words.
+const BODY_BYTES_MAX: usize = 64 << 10;
 
 /// The media type of Prometheus' text format.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -94,11 +98,20 @@ fn bounded<L>(listener: L) -> Bounded<L> {
 fn router(shared: Arc<Shared>) -> Router {
     let api = Router::new()
         .route("/digests", get(digests::list).delete(digests::reset))
+        .route("/clusters", get(clusters::list))
+        .route("/clusters/{cluster}", get(clusters::one))
+        .route("/clusters/{cluster}/journal", get(clusters::journal))
+        .route("/clusters/{cluster}/{action}", put(clusters::act))
+        .route("/clusters/{cluster}/servers/{server}/{action}", put(clusters::act_on_server))
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .route("/rules", get(rules::list))
         .fallback(|| async { StatusCode::NOT_FOUND })
         .layer(from_fn_with_state(shared.clone(), key::must_be_shown));
     Router::new()
-        .route("/", get(|| async { "Sqluice: /metrics /healthz /readyz /api/v1/digests /api/v1/rules\n" }))
+        .route(
+            "/",
+            get(|| async { "Sqluice: /metrics /healthz /readyz /api/v1/clusters /api/v1/digests /api/v1/rules\n" }),
+        )
         .nest("/api/v1", api)
         .route("/metrics", get(metrics_page))
         .route("/healthz", get(|| async { "ok\n" }))

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::task::LocalSet;
 
 use crate::admin::{self, Bound};
-use crate::monitor::{self, ClusterTask};
+use crate::monitor::{self, ClusterTask, OfProcess};
 use crate::status::Shared;
 use crate::{Clusters, StartError};
 
@@ -131,7 +131,9 @@ async fn run(wishes: &Wishes, shared: &Arc<Shared>, bound: Option<Bound>) {
                 match tasks.get(name) {
                     Some(task) if task.watches(&link.published) => task.reconfigure(cluster, link),
                     _ => {
-                        let task = monitor::spawn(name.clone(), cluster, link, shared.add_cluster(name, link));
+                        let (status, heard) = shared.add_cluster(name, link);
+                        let of_process = OfProcess { status, heard, workers: shared.workers.clone() };
+                        let task = monitor::spawn(name.clone(), cluster, link, of_process);
                         tasks.insert(name.clone(), task);
                     }
                 }

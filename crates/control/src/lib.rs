@@ -5,7 +5,10 @@
 //! It never imports the data plane; the binary's wiring connects the two.
 
 mod admin;
+mod executor;
 mod handle;
+mod journal;
+mod lease;
 mod monitor;
 mod status;
 mod steps;

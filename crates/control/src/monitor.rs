@@ -2,6 +2,7 @@
 //! short ones that read accounts and dictionaries.
 
 mod accounts;
+mod act;
 mod catalog;
 mod details;
 pub(crate) mod dialect;
@@ -9,7 +10,7 @@ mod follow;
 mod heartbeat;
 pub(crate) mod link;
 mod load;
-mod probe;
+pub(crate) mod probe;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -25,13 +26,14 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use wire::proxy_header::Version;
 
+use self::act::Acting;
 use self::follow::Follower;
 use self::heartbeat::{Clock, Log, Place, Primary, Writer};
 use self::link::Way;
 use self::load::Loads;
 use self::probe::{Probed, Prober};
 use crate::ClusterLink;
-use crate::status::ClusterStatus;
+use crate::status::{ClusterStatus, Wish};
 
 /// Outcomes that wait for the cluster's task; probers wait when there are more.
 const RESULTS_MAX: usize = 64;
@@ -39,7 +41,7 @@ const RESULTS_MAX: usize = 64;
 const TICK: Duration = Duration::from_millis(200);
 
 /// A task that ends with its owner.
-struct Owned(JoinHandle<()>);
+pub(crate) struct Owned(JoinHandle<()>);
 
 impl Drop for Owned {
     fn drop(&mut self) {
@@ -47,7 +49,7 @@ impl Drop for Owned {
     }
 }
 
-fn own(task: impl Future<Output = ()> + 'static) -> Owned {
+pub(crate) fn own(task: impl Future<Output = ()> + 'static) -> Owned {
     Owned(tokio::task::spawn_local(task))
 }
 
@@ -77,19 +79,28 @@ pub(crate) fn spawn(
     name: Arc<str>,
     cluster: &config::Cluster,
     link: &ClusterLink,
-    status: Arc<ClusterStatus>,
+    of_process: OfProcess,
 ) -> ClusterTask {
     let wake = Arc::new(Notify::new());
     let wish = Rc::new(RefCell::new(None));
     let waker = wake.clone();
     link.published.attach_control(Box::new(move || waker.notify_one()));
-    let watched = Watched::new(name, cluster.clone(), link.clone(), status);
+    let watched = Watched::new(name, cluster.clone(), link.clone(), of_process);
     let task = own(watched.run(wake.clone(), wish.clone()));
     ClusterTask { published: link.published.clone(), wish, wake, _task: task }
 }
 
-/// One server's prober.
+/// What a cluster's task has of the process.
+pub(crate) struct OfProcess {
+    pub(crate) status: Arc<ClusterStatus>,
+    /// Where wishes are heard.
+    pub(crate) heard: mpsc::Receiver<Wish>,
+    pub(crate) workers: stats::Workers,
+}
+
+/// One server's tasks.
 struct Probing {
+    prober: Rc<Prober>,
     urgent: Rc<Notify>,
     _task: Owned,
     /// Has its position read.
@@ -110,10 +121,13 @@ struct Watched {
     primary: watch::Sender<Option<Primary>>,
     writer: Option<Owned>,
     loads: Loads,
+    heard: mpsc::Receiver<Wish>,
+    acting: Acting,
 }
 
 impl Watched {
-    fn new(name: Arc<str>, config: config::Cluster, link: ClusterLink, status: Arc<ClusterStatus>) -> Watched {
+    fn new(name: Arc<str>, config: config::Cluster, link: ClusterLink, of_process: OfProcess) -> Watched {
+        let OfProcess { status, heard, workers } = of_process;
         let driver = Driver::new(settings(&name, &config), specs(&config), Instant::now());
         Watched {
             driver,
@@ -124,6 +138,8 @@ impl Watched {
             primary: watch::Sender::new(None),
             writer: None,
             loads: Loads::new(name.clone(), link.published.clone(), status.clone()),
+            heard,
+            acting: Acting::new(workers),
             name,
             config,
             link,
@@ -153,6 +169,8 @@ impl Watched {
                 }
                 _ = tick.tick() => self.driver.tick(Instant::now()),
                 loaded = self.loads.finished() => self.loads.take(loaded),
+                happened = self.acting.happened() => self.hear(happened),
+                Some(wish) = self.heard.recv() => self.wished(wish),
             }
             self.act();
         }
@@ -168,7 +186,10 @@ impl Watched {
             let figures = figures.servers.entry(name).or_default();
             figures.probes += 1;
             match &probed.seen {
-                Seen::Facts(_) => figures.probe_time = Some(probed.took),
+                Seen::Facts(facts) => {
+                    figures.probe_time = Some(probed.took);
+                    figures.told = Some(act::told(facts));
+                }
                 Seen::Failure(failure) => figures.count_failure(failure.class),
                 Seen::Evidence(_) => {}
             }
@@ -187,8 +208,8 @@ impl Watched {
                     }
                 }
                 Output::Log(event) => self.log(&event),
-                // Nothing is ordered while `failover` is off and no command can be given.
-                Output::Execute(_) | Output::Journal(_) => {}
+                Output::Execute(order) => self.execute(order),
+                Output::Journal(entry) => self.note(entry),
             }
         }
         {
@@ -198,6 +219,7 @@ impl Watched {
                 figures.servers.entry(spec.name.clone()).or_default().lag = self.driver.lag(id);
             }
         }
+        self.show_lease();
         let sources = self.sources();
         self.loads.start_what_is_due(&self.config, &sources, self.driver.view().primary);
     }
@@ -207,6 +229,9 @@ impl Watched {
             let server = view.server(id)?;
             Some(Primary { id, name: server.name.clone(), way: self.way(&server.name)? })
         });
+        if self.link.published.view.load().epoch < view.epoch && view.epoch > 1 {
+            self.status.figures().runs.primary_changes += 1;
+        }
         self.primary.send_if_modified(|current| {
             let changed = current.as_ref().map(|old| old.id) != primary.as_ref().map(|new| new.id);
             if changed {
@@ -254,6 +279,7 @@ impl Watched {
     }
 
     fn reconfigure(&mut self, config: config::Cluster, link: ClusterLink) {
+        let acts_otherwise = act::differs(&self.config, &config);
         let other_questions = config.monitor != self.config.monitor
             || config.tls != self.config.tls
             || config.proxy_protocol != self.config.proxy_protocol;
@@ -262,6 +288,7 @@ impl Watched {
         self.driver.reconfigure(settings(&self.name, &self.config), specs(&self.config), Instant::now());
         if other_questions {
             self.probers.clear();
+            self.acting.forget_connections();
             self.writer = None;
             self.heartbeats = Rc::new(RefCell::new(Log::new(self.config.monitor.interval)));
             // Whoever is the primary is reached in another way.
@@ -269,6 +296,9 @@ impl Watched {
         }
         let names: Vec<Arc<str>> = self.config.servers.keys().cloned().collect();
         self.status.figures().servers.retain(|name, _| names.contains(name));
+        if acts_otherwise || other_questions {
+            self.acting.forget_lease();
+        }
         self.start_tasks();
         let view = self.driver.view().clone();
         if other_questions {
@@ -282,7 +312,7 @@ impl Watched {
         let servers: Vec<(ServerId, Arc<str>)> =
             self.driver.servers().map(|(id, spec)| (id, spec.name.clone())).collect();
         self.probers.retain(|id, _| servers.iter().any(|(known, _)| known == id));
-        let (monitor, place) = (&self.config.monitor, Place::new(&self.config.monitor.heartbeat_schema));
+        let (monitor, place) = (self.config.monitor.clone(), Place::new(&self.config.monitor.heartbeat_schema));
         for (id, name) in servers {
             if self.probers.contains_key(&id) {
                 continue;
@@ -297,7 +327,7 @@ impl Watched {
                 wanted: wanted.clone(),
                 published: self.link.published.clone(),
             };
-            let prober = Prober {
+            let prober = Rc::new(Prober {
                 id,
                 way,
                 interval: monitor.interval,
@@ -305,12 +335,12 @@ impl Watched {
                 place: place.clone(),
                 clock: self.clock,
                 log: self.heartbeats.clone(),
-                urgent: urgent.clone(),
-                results: self.results.0.clone(),
-            };
-            self.probers
-                .insert(id, Probing { urgent, _task: own(prober.run()), wanted, _follower: own(follower.run()) });
+            });
+            let task = own(prober.clone().run(urgent.clone(), self.results.0.clone()));
+            let follower = own(follower.run());
+            self.probers.insert(id, Probing { prober, urgent, _task: task, wanted, _follower: follower });
         }
+        self.prepare_to_act();
         if self.writer.is_none() {
             let writer = Writer {
                 cluster: self.name.clone(),

@@ -5,13 +5,16 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
+use cluster::command::{Accepted, Command, Refused};
 use cluster::diagnosis::Diagnosis;
 use cluster::observation::FailureClass;
 use cluster::published::Published;
 use config::{Rule, Secret};
 use stats::digests::DigestSource;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::ClusterLink;
+use crate::journal::Journal;
 
 /// What the control thread and the admin listener share.
 pub(crate) struct Shared {
@@ -26,9 +29,22 @@ pub(crate) struct Shared {
 
 /// One cluster's snapshots and its monitor's figures.
 pub(crate) struct ClusterStatus {
+    pub(crate) name: Arc<str>,
     pub(crate) published: Arc<Published>,
+    pub(crate) journal: Journal,
+    /// Where wishes go to; the cluster's task answers them.
+    pub(crate) wishes: mpsc::Sender<Wish>,
     figures: Mutex<Figures>,
 }
+
+/// What somebody asks of a cluster's task, and where the answer goes.
+pub(crate) struct Wish {
+    pub(crate) command: Command,
+    pub(crate) answer: oneshot::Sender<Result<Accepted, Refused>>,
+}
+
+/// Wishes that wait for the cluster's task.
+const WISHES_MAX: usize = 16;
 
 /// What a cluster's monitor counts.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +55,23 @@ pub(crate) struct Figures {
     pub(crate) catalog_failures: u64,
     pub(crate) heartbeat_writes: u64,
     pub(crate) heartbeat_failures: u64,
+    /// The mode of failover, as configured.
+    pub(crate) failover: &'static str,
+    /// Who holds the lease, in words; `None` when none is configured.
+    pub(crate) lease: Option<String>,
+    pub(crate) lease_held: bool,
+    pub(crate) runs: RunFigures,
+}
+
+/// What became of failovers and switchovers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RunFigures {
+    pub(crate) finished: u64,
+    pub(crate) aborted: u64,
+    pub(crate) steps: u64,
+    pub(crate) step_failures: u64,
+    /// Changes of primary that were published after the first.
+    pub(crate) primary_changes: u64,
 }
 
 /// What the monitor counts of one server.
@@ -50,6 +83,33 @@ pub(crate) struct ServerFigures {
     pub(crate) failures: [u64; FailureClass::ALL.len()],
     /// How long the last good probe took.
     pub(crate) probe_time: Option<Duration>,
+    /// What it told last, for people.
+    pub(crate) told: Option<Told>,
+}
+
+/// What a server told at its last good probe.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) version: Arc<str>,
+    pub(crate) read_only: bool,
+    pub(crate) gtid_executed: Arc<str>,
+    /// What it received by its channels, and from where.
+    pub(crate) channels: Vec<ChannelTold>,
+    /// Its part in semi-synchronous replication now.
+    pub(crate) semi_sync: &'static str,
+    /// Host and port by its own idea.
+    pub(crate) reached: (Arc<str>, u16),
+}
+
+/// A channel, for people.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ChannelTold {
+    pub(crate) name: Arc<str>,
+    pub(crate) source: String,
+    pub(crate) receiver: &'static str,
+    pub(crate) applier: &'static str,
+    pub(crate) gtid_received: Arc<str>,
+    pub(crate) error: Arc<str>,
 }
 
 impl ServerFigures {
@@ -85,10 +145,22 @@ impl Shared {
         *self.api_key.write().unwrap_or_else(PoisonError::into_inner) = key;
     }
 
-    pub(crate) fn add_cluster(&self, name: &Arc<str>, link: &ClusterLink) -> Arc<ClusterStatus> {
-        let status = Arc::new(ClusterStatus { published: link.published.clone(), figures: Mutex::default() });
+    /// Gives the cluster's place, and where its task hears wishes.
+    pub(crate) fn add_cluster(
+        &self,
+        name: &Arc<str>,
+        link: &ClusterLink,
+    ) -> (Arc<ClusterStatus>, mpsc::Receiver<Wish>) {
+        let (wishes, heard) = mpsc::channel(WISHES_MAX);
+        let status = Arc::new(ClusterStatus {
+            name: name.clone(),
+            published: link.published.clone(),
+            journal: Journal::new(name),
+            wishes,
+            figures: Mutex::default(),
+        });
         self.clusters.write().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), status.clone());
-        status
+        (status, heard)
     }
 
     pub(crate) fn keep_clusters(&self, keep: impl Fn(&Arc<str>) -> bool) {

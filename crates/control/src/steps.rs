@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use crate::monitor::dialect::{self, Dialect};
 use crate::monitor::link::is_denied;
 
-pub(crate) use channel::{Ours, drain, start_receiver, stop_following, stop_receiver, wait_applied};
+pub(crate) use channel::{Ours, stop_receiver, wait_applied};
 pub(crate) use follow::{Account, Source, follow};
 pub(crate) use promote::promote;
 pub(crate) use read_only::set_read_only;
@@ -80,6 +80,10 @@ impl<'a> Hand<'a> {
 
     /// Runs statements; `what` says in words what they are for, since their text may hold a password.
     async fn run(&mut self, what: &str, sql: impl AsRef<[u8]>) -> Result<ResultSet, Failed> {
+        // When the lease has ended, nothing may be sent any more.
+        if self.left().is_zero() {
+            return Err(self.late(what));
+        }
         match tokio::time::timeout_at(self.until, self.client.query_one(sql)).await {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(error)) => Err(failed(what, &error)),

@@ -40,7 +40,7 @@ pub(super) async fn reset(State(shared): State<Arc<Shared>>) -> Response {
     }))
 }
 
-fn json_page(value: &Value) -> Response {
+pub(super) fn json_page(value: &Value) -> Response {
     ([(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")], format!("{value}\n"))
         .into_response()
 }

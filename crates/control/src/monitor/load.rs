@@ -276,7 +276,7 @@ mod tests {
         let published = Arc::new(Published::new("main"));
         let link = ClusterLink { published: published.clone(), tls: net::tls::ClientTls::disabled() };
         let name: Arc<str> = "main".into();
-        let status = Shared::new(Arc::new([]), Arc::new(stats::digests::NoDigests)).add_cluster(&name, &link);
+        let (status, _) = Shared::new(Arc::new([]), Arc::new(stats::digests::NoDigests)).add_cluster(&name, &link);
         let mut loads = Loads::new(name.clone(), published.clone(), status);
         let mut look = || {
             loads.start_what_is_due(&config.clusters[&name], &[], None);

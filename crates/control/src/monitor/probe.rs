@@ -31,8 +31,6 @@ pub(crate) struct Prober {
     pub(crate) place: Place,
     pub(crate) clock: Clock,
     pub(crate) log: Rc<RefCell<Log>>,
-    pub(crate) urgent: Rc<Notify>,
-    pub(crate) results: mpsc::Sender<Probed>,
 }
 
 /// A probe's outcome.
@@ -61,8 +59,20 @@ struct Kept {
 }
 
 impl Prober {
-    /// Runs until the task is aborted or nobody listens any more.
-    pub(crate) async fn run(self) {
+    /// Asks once, over a connection of its own.
+    pub(crate) async fn once(&self, limit: Duration) -> Result<Facts, Failure> {
+        let asked = async {
+            let limits = Limits { reply_bytes_max: REPLY_BYTES_MAX, timeout: limit };
+            // A little less than all of the time, so that how far it came is told.
+            let client = self.way.open(limit * 9 / 10, limits).await?;
+            let mut kept = Kept { client: Some(client), ..Kept::default() };
+            Ok(self.ask(&mut kept).await?.0)
+        };
+        tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err(late(limit)))
+    }
+
+    /// Runs until the task is aborted or nobody listens any more; `urgent` asks for a probe at once.
+    pub(crate) async fn run(self: Rc<Prober>, urgent: Rc<Notify>, results: mpsc::Sender<Probed>) {
         let mut kept = Kept::default();
         let mut dice = u64::from(self.id.0) + 1;
         loop {
@@ -72,8 +82,7 @@ impl Prober {
                 Ok(outcome) => outcome,
                 Err(_) => {
                     kept.client = None;
-                    let text = format!("no answer within {} ms", self.timeout.as_millis()).into();
-                    Err(Failure { class: FailureClass::Timeout, text })
+                    Err(late(self.timeout))
                 }
             };
             let refused = matches!(&outcome, Err(failure) if failure.class == FailureClass::Login);
@@ -81,14 +90,14 @@ impl Prober {
                 Ok((facts, told)) => (Seen::Facts(Box::new(facts)), Some(told)),
                 Err(failure) => (Seen::Failure(failure), None),
             };
-            if self.results.send(Probed { id: self.id, seen, took: started.elapsed(), told }).await.is_err() {
+            if results.send(Probed { id: self.id, seen, took: started.elapsed(), told }).await.is_err() {
                 return;
             }
             let wait = if refused { self.interval.max(LOGIN_RETRY) } else { self.interval };
             let wait = jitter(wait, &mut dice).saturating_sub(started.elapsed()).max(self.interval / 10);
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                () = self.urgent.notified() => {}
+                () = urgent.notified() => {}
             }
         }
     }
@@ -171,6 +180,11 @@ impl Prober {
         }
         Ok((facts, told))
     }
+}
+
+fn late(limit: Duration) -> Failure {
+    let text = format!("no answer within {} ms", limit.as_millis()).into();
+    Failure { class: FailureClass::Timeout, text }
 }
 
 /// A server's refusal leaves out what it refuses; any other failure is the probe's.

@@ -62,15 +62,6 @@ pub(crate) async fn stop_receiver(hand: &mut Hand<'_>, ours: &Ours) -> Result<()
     hand.run("stop receiving", sql).await.map(drop)
 }
 
-/// Receives again from the source that it has.
-pub(crate) async fn start_receiver(hand: &mut Hand<'_>, ours: &Ours) -> Result<(), Failed> {
-    let Some(channel) = read(hand, ours).await? else { return Err(Failed::refused("it follows no server")) };
-    if channel.receiver == Receiver::Stopped || !channel.applier_running {
-        hand.run("start replication", hand.dialect.thread("START", None, &channel.name)).await?;
-    }
-    Ok(())
-}
-
 /// Stops both threads; the channel and its options stay.
 pub(crate) async fn stop_following(hand: &mut Hand<'_>, ours: &Ours) -> Result<(), Failed> {
     let Some(channel) = read(hand, ours).await? else { return Ok(()) };
@@ -80,20 +71,16 @@ pub(crate) async fn stop_following(hand: &mut Hand<'_>, ours: &Ours) -> Result<(
     hand.run("stop replication", hand.dialect.thread("STOP", None, &channel.name)).await.map(drop)
 }
 
-/// Waits until everything that was received is applied. The receiver must be stopped, or there is no end to it.
-///
-/// Gives the position that was waited for, empty when nothing was received.
-pub(crate) async fn drain(hand: &mut Hand<'_>, ours: &Ours) -> Result<String, Failed> {
-    let Some(channel) = read(hand, ours).await? else { return Ok(String::new()) };
-    if channel.receiver != Receiver::Stopped {
-        return Err(Failed::refused("it is still receiving; stop that first"));
+/// Waits until this position is applied, and everything that has been received.
+pub(crate) async fn wait_applied(hand: &mut Hand<'_>, ours: &Ours, gtids: &str) -> Result<(), Failed> {
+    wait(hand, ours, gtids).await?;
+    match read(hand, ours).await? {
+        Some(channel) => wait(hand, ours, &channel.gtid_received).await,
+        None => Ok(()),
     }
-    wait_applied(hand, ours, &channel.gtid_received).await?;
-    Ok(channel.gtid_received.to_string())
 }
 
-/// Waits until this position is applied.
-pub(crate) async fn wait_applied(hand: &mut Hand<'_>, ours: &Ours, gtids: &str) -> Result<(), Failed> {
+async fn wait(hand: &mut Hand<'_>, ours: &Ours, gtids: &str) -> Result<(), Failed> {
     let Some(wanted) = position(hand.dialect, gtids)? else { return Ok(()) };
     let what = "apply what it has received";
     loop {

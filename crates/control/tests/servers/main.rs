@@ -1,6 +1,7 @@
 //! The control plane before real servers: MariaDB, and MySQL where `SQLUICE_MYSQLD` names one.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests stand outside of #[test] functions")]
 
+mod api;
 mod watch;
 
 use stats::digests::NoDigests;

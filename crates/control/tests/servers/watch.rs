@@ -15,6 +15,8 @@ use lab::Replication;
 use net::tls::{ClientTls, ClientTlsOptions};
 use sqluice_control::{self as control, ClusterLink, Clusters, ControlHandle};
 
+/// What opens the API.
+const KEY: &str = "hush hush";
 /// Longest wait for accounts, dictionaries and pages.
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -103,9 +105,26 @@ impl<'a> Watch<'a> {
 
     /// Status and body of a page of the admin listener.
     pub(crate) fn get(&self, path: &str) -> (u16, String) {
+        self.ask("GET", path, "")
+    }
+
+    /// The answer of the API as JSON.
+    pub(crate) fn api(&self, method: &str, path: &str, body: &str) -> (u16, serde_json::Value) {
+        let (status, text) = self.ask(method, &format!("/api/v1{path}"), body);
+        let value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {status} {text}"));
+        (status, value)
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.control.admin_address().unwrap()).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {KEY}\r\nContent-Length: {}\r\n\
+             Connection: close\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -131,7 +150,7 @@ impl<'a> Watch<'a> {
 
 fn config(lab: &Replication, servers: &[usize], password: &str, more: &str) -> config::Config {
     let mut text = format!(
-        "[admin]\naddress = \"127.0.0.1:0\"\n\
+        "[admin]\naddress = \"127.0.0.1:0\"\nkey = \"{KEY}\"\n\
          [listener.app]\naddress = \"127.0.0.1:0\"\ncluster = \"main\"\n\
          [cluster.main]\nkind = \"replication\"\n{more}\n\
          monitor = {{ user = \"{}\", password = \"{password}\", interval_ms = 100, timeout_ms = 1000 }}\n",

@@ -133,7 +133,7 @@ fn shared() -> Shared {
     });
     let applied = Applied::MySql(GtidSet::default());
     link.published.publish_position(ServerId(1), Some((applied, true)), Instant::now());
-    let mut figures = status.figures();
+    let mut figures = status.0.figures();
     figures.diagnoses = vec![Diagnosis::ReplicationBroken("db2".into())];
     let own = figures.servers.entry("db2".into()).or_default();
     (own.lag, own.probes, own.probe_time) = (Some(Duration::from_millis(1500)), 4, Some(Duration::from_millis(2)));

@@ -1,0 +1,311 @@
+//! `/api/v1/clusters`: what is known of each cluster, and what an operator can ask for.
+
+mod wish;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use cluster::command::{Accepted, Command, Refused};
+use cluster::journal::EntryKind;
+use cluster::view::ServerView;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use self::wish::{Action, Asked};
+use super::digests::json_page;
+use crate::journal::Record;
+use crate::status::{ClusterStatus, ServerFigures, Shared, Wish};
+
+/// Lines of the journal that go with a cluster.
+const TAIL: usize = 20;
+/// Lines of the journal that are told without `limit`.
+const JOURNAL_DEFAULT: usize = 100;
+/// Longest wait for the cluster's task to take a wish; it never waits for a server.
+const ANSWER_WAIT: Duration = Duration::from_secs(5);
+
+/// GET: all clusters.
+pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Response {
+    let clusters: Vec<Value> = shared.clusters().values().map(|status| describe(status)).collect();
+    json_page(&json!({ "clusters": clusters }))
+}
+
+/// GET: one cluster.
+pub(super) async fn one(State(shared): State<Arc<Shared>>, Path(cluster): Path<String>) -> Response {
+    match find(&shared, &cluster) {
+        Ok(status) => json_page(&describe(&status)),
+        Err(refusal) => refusal,
+    }
+}
+
+/// GET: the newest lines of a cluster's journal, oldest first; `limit` says how many, `run` of which run.
+pub(super) async fn journal(
+    State(shared): State<Arc<Shared>>,
+    Path(cluster): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let status = match find(&shared, &cluster) {
+        Ok(status) => status,
+        Err(refusal) => return refusal,
+    };
+    let (mut limit, mut run) = (JOURNAL_DEFAULT, None);
+    for pair in query.as_deref().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let Ok(number) = value.parse::<u64>() else {
+            return error(StatusCode::BAD_REQUEST, &format!("{key} is a whole number"), None);
+        };
+        match key {
+            "limit" => limit = usize::try_from(number).unwrap_or(usize::MAX),
+            "run" => run = Some(number),
+            _ => return error(StatusCode::BAD_REQUEST, "there are limit and run only", None),
+        }
+    }
+    let records = status.journal.tail(limit, |record| run.is_none_or(|run| record.entry.run == run));
+    json_page(&json!({ "journal": lines(&status, &records) }))
+}
+
+/// PUT: something that concerns the whole cluster.
+pub(super) async fn act(
+    State(shared): State<Arc<Shared>>,
+    Path((cluster, action)): Path<(String, String)>,
+    body: Bytes,
+) -> Response {
+    let status = match find(&shared, &cluster) {
+        Ok(status) => status,
+        Err(refusal) => return refusal,
+    };
+    match Action::of_cluster(&action) {
+        Some(action) => carry_out(&status, action, None, &body).await,
+        None => no_action(&action, Action::OF_CLUSTERS.iter().map(|(word, _)| *word)),
+    }
+}
+
+/// PUT: something that concerns one server.
+pub(super) async fn act_on_server(
+    State(shared): State<Arc<Shared>>,
+    Path((cluster, server, action)): Path<(String, String, String)>,
+    body: Bytes,
+) -> Response {
+    let status = match find(&shared, &cluster) {
+        Ok(status) => status,
+        Err(refusal) => return refusal,
+    };
+    match Action::of_server(&action) {
+        Some(action) => carry_out(&status, action, Some(&server), &body).await,
+        None => no_action(&action, Action::OF_SERVERS.iter().map(|(word, _)| *word)),
+    }
+}
+
+async fn carry_out(status: &ClusterStatus, action: Action, server: Option<&str>, body: &[u8]) -> Response {
+    let asked = match Asked::read(action, body) {
+        Ok(asked) => asked,
+        Err(words) => return error(StatusCode::BAD_REQUEST, &words, None),
+    };
+    let view = status.published.view.load_full();
+    let named = |name: &str| {
+        view.server_named(name).map(|server| server.id).ok_or_else(|| {
+            let known: Vec<&str> = view.servers.iter().map(|server| &*server.name).collect();
+            let words = format!("cluster {} has no server {name:?}", status.name);
+            error(StatusCode::NOT_FOUND, &words, Some(&known))
+        })
+    };
+    let command = match asked.command(action, server, named) {
+        Ok(command) => command,
+        Err(refusal) => return refusal,
+    };
+    let dry_run = asked.dry_run;
+    let began = Instant::now();
+    match ask(status, command).await {
+        Err(words) => error(StatusCode::SERVICE_UNAVAILABLE, words, None),
+        Ok(Err(refused)) => refusal(&refused),
+        Ok(Ok(accepted)) => {
+            let end = match accepted.run {
+                Some(run) if !dry_run => wait(status, run, began + asked.wait).await,
+                _ => None,
+            };
+            answer(status, &accepted, dry_run, end, began.elapsed())
+        }
+    }
+}
+
+/// Gives the wish to the cluster's task.
+async fn ask(status: &ClusterStatus, command: Command) -> Result<Result<Accepted, Refused>, &'static str> {
+    let (answer, waiting) = oneshot::channel();
+    status.wishes.try_send(Wish { command, answer }).map_err(|_| "too many wishes wait already; try again")?;
+    match tokio::time::timeout(ANSWER_WAIT, waiting).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(_)) => Err("the cluster is no longer watched"),
+        Err(_) => Err("the cluster's task does not answer; look at its journal before you try again"),
+    }
+}
+
+/// The line that ended a run; `None` when it goes on.
+async fn wait(status: &ClusterStatus, run: u64, until: Instant) -> Option<Record> {
+    let mut lines = status.journal.watch();
+    loop {
+        lines.borrow_and_update();
+        let ends = |record: &Record| {
+            record.entry.run == run && matches!(record.entry.kind, EntryKind::Finished | EntryKind::Aborted)
+        };
+        if let Some(end) = status.journal.tail(1, ends).pop() {
+            return Some(end);
+        }
+        match tokio::time::timeout_at(until, lines.changed()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) | Err(_) => return None,
+        }
+    }
+}
+
+fn answer(status: &ClusterStatus, accepted: &Accepted, dry_run: bool, end: Option<Record>, took: Duration) -> Response {
+    let of_run = |record: &Record| accepted.run.is_some_and(|run| record.entry.run == run);
+    let records = if dry_run { Vec::new() } else { status.journal.tail(usize::MAX, of_run) };
+    let (code, result) = match (&end, accepted.run) {
+        _ if dry_run => (StatusCode::OK, "dry_run"),
+        (_, None) => (StatusCode::OK, "done"),
+        (None, Some(_)) => (StatusCode::ACCEPTED, "running"),
+        (Some(end), _) if end.entry.kind == EntryKind::Finished => (StatusCode::OK, "finished"),
+        (Some(_), _) => (StatusCode::CONFLICT, "aborted"),
+    };
+    let mut page = json!({
+        "cluster": &*status.name,
+        "result": result,
+        "run": accepted.run,
+        "steps": accepted.steps,
+        "others": accepted.others,
+        "took_ms": took.as_millis() as u64,
+        "primary": primary(status),
+        "timings": timings(&records),
+        "journal": lines(status, &records),
+    });
+    if let (StatusCode::CONFLICT, Some(end)) = (code, end) {
+        page["error"] = end.entry.text.into();
+    }
+    (code, json_page(&page)).into_response()
+}
+
+/// How long each step took.
+fn timings(records: &[Record]) -> Vec<Value> {
+    let mut begun = BTreeMap::new();
+    let mut out = Vec::new();
+    for record in records {
+        match record.entry.kind {
+            EntryKind::Step(id) => drop(begun.insert(id, record)),
+            EntryKind::Done(id) | EntryKind::Failed(id) => {
+                let Some(start) = begun.remove(&id) else { continue };
+                let took = record.at.duration_since(start.at).unwrap_or_default();
+                out.push(json!({
+                    "step": start.entry.text,
+                    "server": start.entry.server.as_deref(),
+                    "ms": took.as_millis() as u64,
+                    "ok": matches!(record.entry.kind, EntryKind::Done(_)),
+                    "text": record.entry.text,
+                }));
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+fn find(shared: &Shared, name: &str) -> Result<Arc<ClusterStatus>, Response> {
+    let clusters = shared.clusters();
+    clusters.get(name).cloned().ok_or_else(|| {
+        let known: Vec<&str> = clusters.keys().map(|name| &**name).collect();
+        error(StatusCode::NOT_FOUND, &format!("there is no cluster {name:?}"), Some(&known))
+    })
+}
+
+fn no_action(action: &str, known: impl Iterator<Item = &'static str>) -> Response {
+    error(StatusCode::NOT_FOUND, &format!("nothing is called {action:?} here"), Some(&known.collect::<Vec<_>>()))
+}
+
+fn refusal(refused: &Refused) -> Response {
+    let page = json!({ "error": refused.reason, "others": refused.others });
+    (StatusCode::CONFLICT, json_page(&page)).into_response()
+}
+
+fn error(code: StatusCode, words: &str, known: Option<&[&str]>) -> Response {
+    let mut page = json!({ "error": words });
+    if let Some(known) = known {
+        page["known"] = known.into();
+    }
+    (code, json_page(&page)).into_response()
+}
+
+fn lines(status: &ClusterStatus, records: &[Record]) -> Vec<Value> {
+    records.iter().map(|record| record.json(&status.name)).collect()
+}
+
+fn primary(status: &ClusterStatus) -> Option<String> {
+    let view = status.published.view.load();
+    Some(view.server(view.primary?)?.name.to_string())
+}
+
+fn describe(status: &ClusterStatus) -> Value {
+    let view = status.published.view.load_full();
+    let figures = status.figures().clone();
+    let servers: Vec<Value> =
+        view.servers.iter().map(|server| describe_server(server, figures.servers.get(&server.name))).collect();
+    let diagnoses: Vec<Value> = figures
+        .diagnoses
+        .iter()
+        .map(|diagnosis| {
+            json!({ "name": diagnosis.name(), "severe": diagnosis.is_severe(), "text": diagnosis.to_string() })
+        })
+        .collect();
+    let decides = |record: &Record| matches!(record.entry.kind, EntryKind::Decision | EntryKind::Advice);
+    let decision = status.journal.tail(1, decides).pop().map(|record| record.json(&status.name));
+    json!({
+        "name": &*status.name,
+        "view": view.number,
+        "epoch": view.epoch,
+        "primary": primary(status),
+        "hold_writes": view.hold_writes,
+        "failover": figures.failover,
+        "lease": figures.lease.map(|words| json!({ "held": figures.lease_held, "text": words })),
+        "servers": servers,
+        "diagnoses": diagnoses,
+        "last_decision": decision,
+        "journal": lines(status, &status.journal.tail(TAIL, |_| true)),
+    })
+}
+
+fn describe_server(server: &ServerView, figures: Option<&ServerFigures>) -> Value {
+    let lag = figures.and_then(|figures| figures.lag).or(server.lag);
+    let mut page = json!({
+        "name": &*server.name,
+        "address": &*server.address,
+        "role": server.role.word(),
+        "health": server.health.word(),
+        "lag_ms": lag.map(|lag| lag.as_millis() as u64),
+        "serves_reads": server.serves_reads,
+        "fenced": server.fenced,
+        "reason": &*server.reason,
+        "weight": server.weight,
+        "zone": &*server.zone,
+    });
+    if let Some(told) = figures.and_then(|figures| figures.told.as_ref()) {
+        page["version"] = (&*told.version).into();
+        page["read_only"] = told.read_only.into();
+        page["gtid_executed"] = (&*told.gtid_executed).into();
+        page["semi_sync"] = told.semi_sync.into();
+        let channel = |channel: &crate::status::ChannelTold| {
+            json!({
+                "name": &*channel.name,
+                "source": channel.source,
+                "receiver": channel.receiver,
+                "applier": channel.applier,
+                "gtid_received": &*channel.gtid_received,
+                "error": &*channel.error,
+            })
+        };
+        page["channels"] = told.channels.iter().map(channel).collect();
+    }
+    page
+}

@@ -1,0 +1,200 @@
+//! What was decided and done: the last lines in memory, all of them in a file if one is named.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use cluster::journal::{Entry, EntryKind};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+/// Lines that are kept in memory.
+const KEPT_MAX: usize = 1_000;
+/// Lines that wait for the disk.
+const WAITING_MAX: usize = 1_000;
+
+/// A line with its time.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Record {
+    /// Grows by one with each line of this process.
+    pub(crate) number: u64,
+    pub(crate) at: SystemTime,
+    pub(crate) entry: Entry,
+}
+
+impl Record {
+    /// The line as the API and the file have it.
+    pub(crate) fn json(&self, cluster: &str) -> Value {
+        let since = self.at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let step = match self.entry.kind {
+            EntryKind::Step(id) | EntryKind::Done(id) | EntryKind::Failed(id) => Some(id.0),
+            _ => None,
+        };
+        json!({
+            "number": self.number,
+            "at_ms": since.as_millis() as u64,
+            "cluster": cluster,
+            "run": self.entry.run,
+            "epoch": self.entry.epoch,
+            "kind": self.entry.kind.word(),
+            "step": step,
+            "server": self.entry.server.as_deref(),
+            "text": self.entry.text,
+        })
+    }
+}
+
+/// A cluster's journal.
+pub(crate) struct Journal {
+    cluster: Arc<str>,
+    kept: Mutex<VecDeque<Record>>,
+    /// The number of the newest line.
+    newest: watch::Sender<u64>,
+    file: Mutex<Option<Appender>>,
+}
+
+struct Appender {
+    path: PathBuf,
+    lines: SyncSender<String>,
+}
+
+impl Journal {
+    pub(crate) fn new(cluster: &Arc<str>) -> Journal {
+        Journal {
+            cluster: cluster.clone(),
+            kept: Mutex::default(),
+            newest: watch::Sender::new(0),
+            file: Mutex::default(),
+        }
+    }
+
+    /// Appends to this file from now on; `None` to none.
+    pub(crate) fn set_file(&self, path: Option<&Path>) {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if file.as_ref().map(|file| &*file.path) != path {
+            *file = path.and_then(|path| Appender::start(&self.cluster, path));
+        }
+    }
+
+    /// Adds a line.
+    pub(crate) fn add(&self, entry: Entry) {
+        let record = {
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let number = kept.back().map_or(1, |last| last.number + 1);
+            let record = Record { number, at: SystemTime::now(), entry };
+            if kept.len() >= KEPT_MAX {
+                kept.pop_front();
+            }
+            kept.push_back(record.clone());
+            record
+        };
+        if let Some(file) = &*self.file.lock().unwrap_or_else(PoisonError::into_inner) {
+            file.append(&self.cluster, record.json(&self.cluster).to_string());
+        }
+        self.newest.send_replace(record.number);
+    }
+
+    /// The newest lines that fit, oldest first.
+    pub(crate) fn tail(&self, limit: usize, fits: impl Fn(&Record) -> bool) -> Vec<Record> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut newest: Vec<Record> = kept.iter().rev().filter(|record| fits(record)).take(limit).cloned().collect();
+        newest.reverse();
+        newest
+    }
+
+    /// Tells of new lines.
+    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
+        self.newest.subscribe()
+    }
+}
+
+impl Appender {
+    /// Opens the file and starts the thread that waits for the disk in place of the control thread.
+    fn start(cluster: &Arc<str>, path: &Path) -> Option<Appender> {
+        let complain = |error: std::io::Error| {
+            tracing::error!(cluster = &**cluster, "the journal {} cannot be written: {error}", path.display());
+        };
+        let file = OpenOptions::new().create(true).append(true).open(path).map_err(complain).ok()?;
+        let (lines, waiting) = sync_channel::<String>(WAITING_MAX);
+        let (name, cluster) = (path.display().to_string(), cluster.clone());
+        let write = move || {
+            let mut file = file;
+            while let Ok(line) = waiting.recv() {
+                if let Err(error) = append(&mut file, &line) {
+                    tracing::error!(cluster = &*cluster, "the journal {name} cannot be written: {error}");
+                }
+            }
+        };
+        std::thread::Builder::new().name("sqluice-journal".into()).spawn(write).map_err(complain).ok()?;
+        Some(Appender { path: path.to_path_buf(), lines })
+    }
+
+    fn append(&self, cluster: &str, line: String) {
+        if let Err(TrySendError::Full(line) | TrySendError::Disconnected(line)) = self.lines.try_send(line) {
+            tracing::error!(cluster, "the journal {} is too slow, a line is lost: {line}", self.path.display());
+        }
+    }
+}
+
+/// One line, on the disk when this returns.
+fn append(file: &mut File, line: &str) -> std::io::Result<()> {
+    file.write_all(format!("{line}\n").as_bytes())?;
+    file.sync_data()
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster::step::StepId;
+
+    use super::*;
+
+    fn entry(run: u64, kind: EntryKind) -> Entry {
+        Entry { run, epoch: 3, kind, server: Some("db1".into()), text: "because".into() }
+    }
+
+    #[test]
+    fn the_newest_lines_are_kept() {
+        let journal = Journal::new(&"main".into());
+        let watch = journal.watch();
+        (0..1_500).for_each(|run| journal.add(entry(run, EntryKind::Decision)));
+        let tail = journal.tail(usize::MAX, |_| true);
+        assert_eq!((tail.len(), tail[0].number, *watch.borrow()), (KEPT_MAX, 501, 1_500));
+        let of_run = journal.tail(10, |record| record.entry.run == 1_200);
+        assert_eq!(of_run.len(), 1);
+        assert_eq!(journal.tail(2, |_| true).iter().map(|record| record.number).collect::<Vec<_>>(), [1_499, 1_500]);
+    }
+
+    #[test]
+    fn lines_reach_the_file_in_order() {
+        let folder = std::env::temp_dir().join(format!("sqluice-journal-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("journal");
+        let journal = Journal::new(&"main".into());
+        journal.set_file(Some(&path));
+        journal.add(entry(7, EntryKind::Step(StepId(4))));
+        journal.add(entry(7, EntryKind::Finished));
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        let text = loop {
+            let text = std::fs::read_to_string(&path).unwrap();
+            if text.lines().count() == 2 || std::time::Instant::now() > deadline {
+                break text;
+            }
+            std::thread::yield_now();
+        };
+        std::fs::remove_dir_all(&folder).unwrap();
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(
+            (&lines[0]["kind"], &lines[0]["step"], &lines[0]["cluster"]),
+            (&json!("step"), &json!(4), &json!("main"))
+        );
+        assert_eq!(
+            (&lines[1]["kind"], &lines[1]["step"], &lines[1]["run"]),
+            (&json!("finished"), &Value::Null, &json!(7))
+        );
+    }
+}

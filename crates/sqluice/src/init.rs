@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 
-use answers::{Answers, Password};
+use answers::{AdminKey, Answers, Password};
 use grants::{Family, Grantee};
 
 /// Arguments of `sqluice init`.
@@ -43,6 +43,9 @@ pub(crate) struct Args {
     /// The file to write; "-" prints it, and takes the password from SQLUICE_MONITOR_PASSWORD.
     #[arg(long, short, value_name = "FILE", default_value = "sqluice.toml")]
     output: PathBuf,
+    /// Let Sqluice replace a primary that is lost: failover = "auto", with the rights and the API's key that this needs.
+    #[arg(long)]
+    failover: bool,
     /// Overwrite the file.
     #[arg(long)]
     force: bool,
@@ -73,8 +76,9 @@ fn create<I: BufRead>(args: &Args, input: Option<&mut I>, output: &mut impl io::
         None => Answers::from_args(args, |_, default| Ok(default.map(str::to_owned)))?,
     };
     let password = Password::choose(args, to_stdout)?;
-    let text = answers.render(&password);
-    if let Err(errors) = answers::check(&args.output, &text, &password) {
+    let key = args.failover.then(|| AdminKey::choose(args, to_stdout)).transpose()?;
+    let text = answers.render(&password, key.as_ref());
+    if let Err(errors) = answers::check(&args.output, &text, &password, key.as_ref()) {
         eprintln!("{errors}");
         eprintln!("nothing was written");
         return Ok(ExitCode::FAILURE);
@@ -86,6 +90,7 @@ fn create<I: BufRead>(args: &Args, input: Option<&mut I>, output: &mut impl io::
             host: &args.monitor_host,
             password: password.for_sql(),
             heartbeat_schema: "sqluice",
+            failover: answers.failover,
         },
     );
     if to_stdout {
@@ -94,6 +99,7 @@ fn create<I: BufRead>(args: &Args, input: Option<&mut I>, output: &mut impl io::
         return Ok(ExitCode::SUCCESS);
     }
     password.write()?;
+    key.as_ref().map_or(Ok(()), AdminKey::write)?;
     files::write_private(&args.output, text.as_bytes(), args.force)?;
     let name = args.output.display();
     eprintln!("wrote {name}");

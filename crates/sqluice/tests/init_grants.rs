@@ -45,6 +45,65 @@ fn denied(server: &Server, binary: &ServerBinary, statements: &str) {
     assert!(!output.status.success() && error.to_lowercase().contains("denied"), "{statements}: {error}");
 }
 
+fn grantee(failover: bool) -> Grantee<'static> {
+    Grantee { user: USER, host: "%", password: PASSWORD, heartbeat_schema: SCHEMA, failover }
+}
+
+#[test]
+fn with_failover_the_monitor_can_replace_a_primary_and_without_it_cannot() {
+    for family in families() {
+        let binary = Binaries::find().unwrap().server(family).unwrap().clone();
+        let server = Server::start(ServerOptions::new(family)).unwrap();
+        let (grants_family, statements): (_, &[&str]) = match family {
+            Family::MariaDb => (
+                grants::Family::Mariadb,
+                &[
+                    "SET GLOBAL read_only = 1; SET GLOBAL read_only = 0",
+                    "STOP SLAVE ''; SET GLOBAL gtid_slave_pos = @@global.gtid_binlog_pos",
+                    "CHANGE MASTER '' TO MASTER_HOST = 'h', MASTER_PORT = 1, MASTER_USE_GTID = slave_pos",
+                    "RESET SLAVE '' ALL",
+                    "SET GLOBAL rpl_semi_sync_slave_enabled = 1; SET GLOBAL rpl_semi_sync_slave_enabled = 0",
+                    "SET GLOBAL rpl_semi_sync_master_enabled = 1; SET GLOBAL rpl_semi_sync_master_enabled = 0",
+                    "SHOW MASTER STATUS",
+                ],
+            ),
+            Family::MySql => (
+                grants::Family::Mysql,
+                &[
+                    "SET GLOBAL super_read_only = 1; SET GLOBAL read_only = 0",
+                    "STOP REPLICA FOR CHANNEL ''",
+                    "CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'h', SOURCE_PORT = 1, SOURCE_AUTO_POSITION = 1",
+                    "RESET REPLICA ALL FOR CHANNEL ''",
+                    "SELECT COUNT_RECEIVED_HEARTBEATS FROM performance_schema.replication_connection_status",
+                    "SELECT HEARTBEAT_INTERVAL FROM performance_schema.replication_connection_configuration",
+                ],
+            ),
+        };
+        server.sql(&sql(grants_family, &grantee(false))).unwrap();
+        server.sql(&format!("CREATE USER app@'%' IDENTIFIED BY '{}'", PASSWORD.replace('\'', "''"))).unwrap();
+        let watching_may = ["SHOW MASTER STATUS"];
+        for statement in statements.iter().filter(|statement| !watching_may.contains(statement)) {
+            denied(&server, &binary, statement);
+        }
+        server.sql(&sql(grants_family, &grantee(true))).unwrap();
+        for statement in statements {
+            allowed(&server, &binary, statement);
+        }
+        std::thread::scope(|scope| {
+            let client = scope.spawn(|| run_as("app", &server, &binary, "SELECT SLEEP(60)"));
+            while !allowed(&server, &binary, "SHOW PROCESSLIST").contains("\tapp\t") && !client.is_finished() {
+                std::thread::yield_now();
+            }
+            let list = allowed(&server, &binary, "SHOW PROCESSLIST");
+            let id = list.lines().find(|line| line.contains("\tapp\t")).and_then(|line| line.split('\t').next());
+            allowed(&server, &binary, &format!("KILL {}", id.unwrap()));
+            assert!(!client.join().unwrap().status.success());
+        });
+        denied(&server, &binary, "SELECT * FROM mysql.db");
+        denied(&server, &binary, "CREATE USER somebody");
+    }
+}
+
 fn check(family: Family) {
     let binary = Binaries::find().unwrap().server(family).unwrap().clone();
     let server = Server::start(ServerOptions::new(family)).unwrap();
@@ -53,7 +112,7 @@ fn check(family: Family) {
         Family::MySql => grants::Family::Mysql,
     };
     assert!(plain(USER) && plain(PASSWORD) && !plain("a\\b"));
-    let sql = sql(grants_family, &Grantee { user: USER, host: "%", password: PASSWORD, heartbeat_schema: SCHEMA });
+    let sql = sql(grants_family, &grantee(false));
     server.sql(&sql).unwrap();
     server.sql(&sql).unwrap();
     server
@@ -125,8 +184,7 @@ fn the_monitor_can_end_a_statement_of_somebody_else() {
             Family::MariaDb => grants::Family::Mariadb,
             Family::MySql => grants::Family::Mysql,
         };
-        let grantee = Grantee { user: USER, host: "%", password: PASSWORD, heartbeat_schema: SCHEMA };
-        server.sql(&sql(grants_family, &grantee)).unwrap();
+        server.sql(&sql(grants_family, &grantee(false))).unwrap();
         let slow = "SELECT SLEEP(60)";
         server.sql(&format!("CREATE USER app@'%' IDENTIFIED BY '{}'", PASSWORD.replace('\'', "''"))).unwrap();
         std::thread::scope(|scope| {

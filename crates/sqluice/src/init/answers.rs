@@ -22,6 +22,54 @@ pub(super) struct Answers {
     pub(super) monitor_user: String,
     pub(super) admin: Option<String>,
     pub(super) family: Family,
+    pub(super) failover: bool,
+}
+
+/// The environment variable that carries the API's key when no file can.
+const KEY_VARIABLE: &str = "SQLUICE_ADMIN_KEY";
+
+/// The key of the API, which commands like `sqluice switchover` show.
+pub(super) enum AdminKey {
+    /// In a file beside the configuration, made up if it is not there yet.
+    File {
+        /// Where to.
+        path: PathBuf,
+        /// As it stands in the configuration: relative to it.
+        name: PathBuf,
+        /// The key that is to be written.
+        made: Option<String>,
+    },
+    /// In the environment.
+    Variable,
+}
+
+impl AdminKey {
+    pub(super) fn choose(args: &Args, to_stdout: bool) -> anyhow::Result<Self> {
+        if to_stdout {
+            return Ok(Self::Variable);
+        }
+        let stem = args.output.file_stem().context("the output has no file name")?;
+        let name = PathBuf::from(format!("{}-admin.key", stem.to_string_lossy()));
+        let path = args.output.with_file_name(&name);
+        let made = if path.exists() { None } else { Some(files::made_up_password()?) };
+        Ok(Self::File { path, name, made })
+    }
+
+    fn setting(&self) -> (&'static str, String) {
+        match self {
+            Self::File { name, .. } => ("key_file", name.display().to_string()),
+            Self::Variable => ("key_env", KEY_VARIABLE.to_owned()),
+        }
+    }
+
+    /// Writes a key that was made up.
+    pub(super) fn write(&self) -> anyhow::Result<()> {
+        if let Self::File { path, made: Some(key), .. } = self {
+            files::write_private(path, format!("{key}\n").as_bytes(), false)?;
+            eprintln!("wrote {}", path.display());
+        }
+        Ok(())
+    }
 }
 
 /// The monitor user's password.
@@ -85,11 +133,15 @@ impl Answers {
             }
         }
         let admin = Some(admin).filter(|admin| admin != "none");
-        Ok(Self { servers, listen, cluster: args.cluster.clone(), monitor_user, admin, family })
+        let failover = args.failover && servers.len() > 1;
+        if args.failover && !failover {
+            bail!("--failover needs at least two servers");
+        }
+        Ok(Self { servers, listen, cluster: args.cluster.clone(), monitor_user, admin, family, failover })
     }
 
     /// The configuration's text.
-    pub(super) fn render(&self, password: &Password) -> String {
+    pub(super) fn render(&self, password: &Password, admin_key: Option<&AdminKey>) -> String {
         let mut values: Vec<(Vec<String>, String)> = Vec::new();
         let mut set = |path: &[&str], value: &str| {
             values.push((path.iter().map(|&key| key.to_owned()).collect(), literal(value)));
@@ -103,10 +155,18 @@ impl Answers {
         set(&["cluster", cluster, "monitor", "user"], &self.monitor_user);
         let (key, value) = password.setting();
         set(&["cluster", cluster, "monitor", key], &value);
+        if self.failover {
+            set(&["cluster", cluster, "failover"], config::Failover::Auto.word());
+            set(&["cluster", cluster, "replication", "user"], &self.monitor_user);
+            set(&["cluster", cluster, "replication", key], &value);
+        }
         set(&["listener", "app", "address"], &self.listen);
         set(&["listener", "app", "cluster"], cluster);
         if let Some(admin) = &self.admin {
             set(&["admin", "address"], admin);
+            if let Some((key, value)) = admin_key.map(AdminKey::setting) {
+                set(&["admin", key], &value);
+            }
         }
         format!(
             "# Sqluice's configuration. A value behind # is the default, or an example where it says so.\n\
@@ -165,26 +225,36 @@ impl Password {
 }
 
 /// Checks the text as `sqluice check` will when all is written.
-pub(super) fn check(output: &Path, text: &str, password: &Password) -> Result<(), Errors> {
+pub(super) fn check(
+    output: &Path,
+    text: &str,
+    password: &Password,
+    admin_key: Option<&AdminKey>,
+) -> Result<(), Errors> {
     let name = output.display().to_string();
-    config::parse(&name, text, &Written(password)).map(|_| ())
+    config::parse(&name, text, &Written { password, admin_key }).map(|_| ())
 }
 
 /// The machine as it will be: with the password file that is still to be written, and the variable still to be set.
-struct Written<'a>(&'a Password);
+struct Written<'a> {
+    password: &'a Password,
+    admin_key: Option<&'a AdminKey>,
+}
 
 impl Source for Written<'_> {
     fn file(&self, path: &Path) -> io::Result<FileContent> {
-        match self.0 {
-            Password::Made { path: made, password, .. } if made == path => {
-                Ok(FileContent { bytes: password.clone().into_bytes().into(), mode: Some(0o600) })
-            }
+        let content = |text: &str| FileContent { bytes: text.to_owned().into_bytes().into(), mode: Some(0o600) };
+        match (self.password, self.admin_key) {
+            (Password::Made { path: made, password, .. }, _) if made == path => Ok(content(password)),
+            (_, Some(AdminKey::File { path: made, made: Some(key), .. })) if made == path => Ok(content(key)),
             _ => SystemSource.file(path),
         }
     }
 
     fn variable(&self, name: &str) -> Option<String> {
-        SystemSource.variable(name).or_else(|| (name == PASSWORD_VARIABLE).then(|| "to be set".to_owned()))
+        SystemSource
+            .variable(name)
+            .or_else(|| (name == PASSWORD_VARIABLE || name == KEY_VARIABLE).then(|| "to be set".to_owned()))
     }
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct Grantee<'a> {
     pub(crate) password: &'a str,
     /// The schema of the heartbeat table.
     pub(crate) heartbeat_schema: &'a str,
+    /// Whether Sqluice may replace a primary, and not only watch.
+    pub(crate) failover: bool,
 }
 
 /// The statements, each behind the reason for it. They can be run more than once.
@@ -79,7 +81,50 @@ pub(crate) fn sql(family: Family, grantee: &Grantee) -> String {
          -- A heartbeat row, by which lag is measured more exactly than servers tell it. Without it their word is taken.\n\
          GRANT CREATE, SELECT, INSERT, UPDATE ON {schema}.* TO {account};\n"
     ));
+    if grantee.failover {
+        sql.push_str(&failover(family, &account));
+    }
     sql
+}
+
+/// What replacing a primary needs beside watching.
+fn failover(family: Family, account: &str) -> String {
+    match family {
+        Family::Mariadb => format!(
+            "\n\
+             -- Failover and switchover. MariaDB 10.4 has SUPER in place of the first three, and 10.5.1 BINLOG ADMIN.\n\
+             -- Refusing writes on a server that is no primary, and taking them on one that is.\n\
+             GRANT READ_ONLY ADMIN ON *.* TO {account};\n\
+             -- Changing from which server one replicates, and the position it begins at.\n\
+             GRANT REPLICATION SLAVE ADMIN ON *.* TO {account};\n\
+             -- Semi-synchronous replication follows the role: who takes writes waits for acknowledgements.\n\
+             GRANT REPLICATION MASTER ADMIN ON *.* TO {account};\n\
+             -- What the binary log leaves out: such a server is not promoted.\n\
+             GRANT BINLOG MONITOR ON *.* TO {account};\n\
+             -- The list of sessions, to end those of clients on a server that is no primary any more.\n\
+             GRANT PROCESS ON *.* TO {account};\n\
+             -- RESET SLAVE ALL: a new primary forgets whom it followed.\n\
+             GRANT RELOAD ON *.* TO {account};\n\
+             -- An old primary that becomes a replica reads the binary log with this account.\n\
+             GRANT REPLICATION SLAVE ON *.* TO {account};\n"
+        ),
+        Family::Mysql => format!(
+            "\n\
+             -- Failover and switchover: super_read_only, and semi-synchronous replication, which follows the role.\n\
+             GRANT SYSTEM_VARIABLES_ADMIN ON *.* TO {account};\n\
+             -- Changing from which server one replicates.\n\
+             GRANT REPLICATION_SLAVE_ADMIN ON *.* TO {account};\n\
+             -- The list of sessions, to end those of clients on a server that is no primary any more.\n\
+             GRANT PROCESS ON *.* TO {account};\n\
+             -- RESET REPLICA ALL: a new primary forgets whom it followed.\n\
+             GRANT RELOAD ON *.* TO {account};\n\
+             -- Heartbeats of replication: whether the replicas still hear a primary that Sqluice does not reach.\n\
+             GRANT SELECT ON performance_schema.replication_connection_status TO {account};\n\
+             GRANT SELECT ON performance_schema.replication_connection_configuration TO {account};\n\
+             -- An old primary that becomes a replica reads the binary log with this account.\n\
+             GRANT REPLICATION SLAVE ON *.* TO {account};\n"
+        ),
+    }
 }
 
 /// A string literal that reads the same under every sql_mode: quotes are doubled, and a backslash, which

@@ -134,7 +134,8 @@ fn made_up_passwords_differ_and_have_every_kind_of_symbol() {
 
 #[test]
 fn sql_quotes_names_and_escapes_the_schema() {
-    let grantee = Grantee { user: "o'hara", host: "10.%", password: "p'w", heartbeat_schema: "sq_luice" };
+    let grantee =
+        Grantee { user: "o'hara", host: "10.%", password: "p'w", heartbeat_schema: "sq_luice", failover: false };
     for family in [Family::Mariadb, Family::Mysql] {
         let sql = grants::sql(family, &grantee);
         assert!(sql.contains("CREATE USER IF NOT EXISTS 'o''hara'@'10.%' IDENTIFIED BY 'p''w';"), "{sql}");
@@ -145,4 +146,23 @@ fn sql_quotes_names_and_escapes_the_schema() {
             assert!(before.starts_with("-- "), "{line} has no reason");
         }
     }
+}
+
+#[test]
+fn with_failover_the_account_replicates_and_the_api_has_a_key() {
+    let folder = folder();
+    let args = args(folder.path(), &["--server", "10.0.0.1", "--server", "10.0.0.2", "--failover"]);
+    let mut sql = Vec::new();
+    assert_eq!(create(&args, None::<&mut &[u8]>, &mut sql).unwrap(), ExitCode::SUCCESS);
+    assert!(String::from_utf8(sql).unwrap().contains("GRANT REPLICATION SLAVE ON *.*"));
+    let config = config::load(&args.output).unwrap().config;
+    let cluster = &config.clusters["main"];
+    assert_eq!(cluster.failover, config::Failover::Auto);
+    assert_eq!(cluster.replication.user.as_deref(), Some("sqluice"));
+    assert_eq!(cluster.replication.password.as_ref(), Some(&cluster.monitor.password));
+    let key = fs::read_to_string(folder.path().join("sqluice-admin.key")).unwrap();
+    assert_eq!(config.admin.unwrap().key.unwrap().expose(), key.trim_end().as_bytes());
+
+    let one = self::args(folder.path(), &["--server", "10.0.0.1", "--failover", "--force"]);
+    assert!(init(&one).unwrap_err().to_string().contains("at least two servers"));
 }

@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{check, demo, init, run};
+use crate::{change, check, demo, init, run, status};
 
 /// A database traffic manager for MySQL and MariaDB.
 ///
 /// Applications connect to Sqluice as if it were the database. It shares few backend connections among many clients,
-/// sends reads to replicas and all else to the primary, and follows the primary when it moves.
+/// sends reads to replicas and all else to the primary, follows the primary when it moves, and moves it when it must.
 #[derive(Debug, Parser)]
 #[command(name = "sqluice", version, after_help = EXAMPLES, arg_required_else_help = true)]
 struct Cli {
@@ -43,6 +43,24 @@ enum Command {
     /// Start real servers, Sqluice and a load, and show what happens, live.
     #[command(after_help = DEMO_HELP)]
     Demo(demo::Args),
+    /// Show the clusters of the running process: roles, lag, positions, problems, the last decisions.
+    #[command(after_help = STATUS_HELP)]
+    Status(status::Args),
+    /// Move the primary to another server while both live.
+    #[command(after_help = SWITCHOVER_HELP)]
+    Switchover(change::Switchover),
+    /// Replace a primary that is lost.
+    #[command(after_help = FAILOVER_HELP)]
+    Failover(change::Failover),
+    /// Attach a server as a replica of the primary.
+    #[command(after_help = REJOIN_HELP)]
+    Rejoin(change::Rejoin),
+    /// Say that you have seen what happened: automatic failover may act again at once.
+    #[command(after_help = ACKNOWLEDGE_HELP)]
+    Acknowledge(change::Acknowledge),
+    /// Drain a server, leave it alone for maintenance, or use it again.
+    #[command(after_help = SERVER_HELP)]
+    Server(change::Server),
 }
 
 const RUN_HELP: &str = "\
@@ -81,6 +99,55 @@ Examples:
 
 Needs MariaDB's server program; on Debian and Ubuntu: apt-get install mariadb-server-core mariadb-client-core";
 
+const STATUS_HELP: &str = "\
+Examples:
+  sqluice status --config /etc/sqluice/sqluice.toml
+  sqluice status --cluster main --json
+
+Asks the API of the running process; the file tells where it is, and its admin.key.
+
+Exit codes: 0 each cluster has a primary, 1 one has none, or nobody answers.";
+
+const SWITCHOVER_HELP: &str = "\
+Examples:
+  sqluice switchover --cluster main --dry-run
+  sqluice switchover --cluster main --to db2
+
+New writes are held meanwhile; clients notice a pause.
+
+Exit codes: 0 done, 1 refused or given up: the primary is as before.";
+
+const FAILOVER_HELP: &str = "\
+Examples:
+  sqluice failover --cluster main --dry-run
+  sqluice failover --cluster main --to db2
+  sqluice failover --cluster main --force    also when data may be lost
+
+Exit codes: 0 done, 1 refused or given up.";
+
+const REJOIN_HELP: &str = "\
+Examples:
+  sqluice rejoin db1 --cluster main --dry-run
+  sqluice rejoin db1
+
+A server that has what the primary lacks is refused, and the transactions are named.
+
+Exit codes: 0 done, 1 refused or given up.";
+
+const ACKNOWLEDGE_HELP: &str = "\
+Examples:
+  sqluice acknowledge --cluster main
+
+Exit codes: 0 done, 1 refused.";
+
+const SERVER_HELP: &str = "\
+Examples:
+  sqluice server drain db2 --cluster main
+  sqluice server resume db2
+  sqluice server maintenance db3
+
+Exit codes: 0 done, 1 refused.";
+
 /// Does what the command line says.
 pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
@@ -88,6 +155,12 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Switchover(args) => change::switchover(&args),
+        Command::Failover(args) => change::failover(&args),
+        Command::Rejoin(args) => change::rejoin(&args),
+        Command::Acknowledge(args) => change::acknowledge(&args),
+        Command::Server(args) => change::server(&args),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

@@ -3,6 +3,8 @@
 //! The binary is one call of [`cli::main`]. All of it is a library so that end-to-end tests can run Sqluice in their own
 //! process: [`wiring`] is where both planes meet.
 
+mod api;
+mod change;
 mod check;
 pub mod cli;
 mod demo;
@@ -10,4 +12,5 @@ mod init;
 mod limits;
 mod logs;
 mod run;
+mod status;
 pub mod wiring;

@@ -144,7 +144,9 @@ fn help_teaches_every_command() {
     let help = sqluice(&["--help"]);
     assert!(help.status.success());
     let help = text(&help.stdout);
-    for command in ["run", "check", "init", "demo"] {
+    for command in
+        ["run", "check", "init", "demo", "status", "switchover", "failover", "rejoin", "acknowledge", "server"]
+    {
         assert!(help.contains(&format!("\n  {command} ")), "{command} in {help}");
         let of_command = sqluice(&[command, "--help"]);
         assert!(of_command.status.success());

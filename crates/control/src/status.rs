@@ -68,11 +68,28 @@ pub(crate) struct Figures {
 pub(crate) struct RunFigures {
     pub(crate) finished: u64,
     pub(crate) aborted: u64,
-    pub(crate) steps: u64,
-    pub(crate) step_failures: u64,
+    /// By word: those that were done, those that failed.
+    pub(crate) steps: BTreeMap<&'static str, [u64; 2]>,
     /// Changes of primary that were published after the first.
     pub(crate) primary_changes: u64,
 }
+
+/// The words of steps, as metrics list them.
+pub(crate) const STEP_WORDS: [&str; 13] = [
+    "take_lease",
+    "release_lease",
+    "read_facts",
+    "set_read_only",
+    "set_writable",
+    "end_clients",
+    "wait_idle",
+    "stop_receiver",
+    "wait_applied",
+    "promote",
+    "follow",
+    "hook_before",
+    "hook_after",
+];
 
 /// What the monitor counts of one server.
 #[derive(Clone, Debug, Default)]

@@ -1,5 +1,6 @@
 //! The page `/metrics`.
 
+mod failover;
 mod names;
 #[cfg(test)]
 mod tests;
@@ -51,6 +52,7 @@ pub(crate) fn render(shared: &Shared) -> String {
     let clusters = shared.clusters();
     views(&mut page, &clusters);
     monitors(&mut page, &clusters);
+    failover::render(&mut page, &clusters);
     page.finish()
 }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use cluster::journal::{Entry, EntryKind};
 use cluster::observation::{Facts, Receiver, Replication};
-use cluster::step::{Order, Step};
+use cluster::step::{Order, Step, StepId};
 use cluster::view::ServerId;
 use tokio::sync::watch;
 use wire::Capabilities;
@@ -22,6 +22,8 @@ use crate::steps::{Account, Ours, Source};
 pub(super) struct Acting {
     workers: stats::Workers,
     executor: Executor,
+    /// What the running steps are, for metrics.
+    words: BTreeMap<StepId, &'static str>,
     connections: BTreeMap<ServerId, Connection>,
     /// What running and coming steps share; made anew when it is needed and the configuration changed.
     shared: Option<Rc<Shared>>,
@@ -48,6 +50,7 @@ impl Acting {
         Acting {
             workers,
             executor: Executor::new(),
+            words: BTreeMap::new(),
             connections: BTreeMap::new(),
             shared: None,
             lease: None,
@@ -136,11 +139,11 @@ impl Watched {
                 shared
             }
         };
-        self.status.figures().runs.steps += 1;
         let why = match &order.step {
             Step::RunHook { call, .. } => self.why(call.run),
             _ => Called::default(),
         };
+        self.acting.words.insert(order.id, order.step.word());
         self.acting.executor.start(&shared, order, why);
     }
 
@@ -153,8 +156,9 @@ impl Watched {
 
     fn step_ended(&mut self, (id, outcome): Outcome) {
         self.acting.executor.forget(id);
-        if outcome.is_err() {
-            self.status.figures().runs.step_failures += 1;
+        if let Some(word) = self.acting.words.remove(&id) {
+            let failed = usize::from(outcome.is_err());
+            self.status.figures().runs.steps.entry(word).or_default()[failed] += 1;
         }
         self.driver.outcome(Instant::now(), id, outcome);
     }

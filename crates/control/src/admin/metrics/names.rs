@@ -282,6 +282,45 @@ pub(super) const HEARTBEAT_FAILURES: Metric = metric(
     "Heartbeats that could not be written.",
 );
 
+pub(super) const EPOCH: Metric = metric(
+    "sqluice_cluster_epoch",
+    Kind::Gauge,
+    &["cluster"],
+    "Grows by one with each change of primary while the process lives.",
+);
+pub(super) const HOLDS_WRITES: Metric =
+    metric("sqluice_cluster_holds_writes", Kind::Gauge, &["cluster"], "1 while new writes are held for a switchover.");
+pub(super) const FENCED: Metric = metric(
+    "sqluice_server_fenced",
+    Kind::Gauge,
+    &["cluster", "server"],
+    "1 while no session may use the server, since it takes itself for a primary and is none.",
+);
+pub(super) const PRIMARY_CHANGES: Metric = metric(
+    "sqluice_primary_changes_total",
+    Kind::Counter,
+    &["cluster"],
+    "Changes of the primary after the first one known, whoever made them.",
+);
+pub(super) const RUNS: Metric = metric(
+    "sqluice_failover_runs_total",
+    Kind::Counter,
+    &["cluster", "result"],
+    "Failovers, switchovers and repairs that ended, finished or aborted.",
+);
+pub(super) const STEPS: Metric = metric(
+    "sqluice_failover_steps_total",
+    Kind::Counter,
+    &["cluster", "step", "result"],
+    "Steps of them that ended, done or failed.",
+);
+pub(super) const LEASE_HELD: Metric = metric(
+    "sqluice_lease_held",
+    Kind::Gauge,
+    &["cluster"],
+    "1 while this process holds the lease; 0 also when none is configured.",
+);
+
 /// Every metric, in the order of the page.
 pub const METRICS: &[Metric] = &[
     INFO,
@@ -341,4 +380,11 @@ pub const METRICS: &[Metric] = &[
     CATALOG_FAILURES,
     HEARTBEATS,
     HEARTBEAT_FAILURES,
+    EPOCH,
+    HOLDS_WRITES,
+    FENCED,
+    PRIMARY_CHANGES,
+    RUNS,
+    STEPS,
+    LEASE_HELD,
 ];

@@ -1,0 +1,39 @@
+//! Figures of failover, switchover and rejoin.
+
+use std::sync::Arc;
+
+use super::names::{EPOCH, FENCED, HOLDS_WRITES, LEASE_HELD, PRIMARY_CHANGES, RUNS, STEPS};
+use super::{Clusters, family};
+use crate::admin::text::Page;
+use crate::status::{Figures, STEP_WORDS};
+
+pub(super) fn render(page: &mut Page, clusters: &Clusters) {
+    let views: Vec<_> = clusters.iter().map(|(name, status)| (name, status.published.view.load_full())).collect();
+    let figures: Vec<(&Arc<str>, Figures)> =
+        clusters.iter().map(|(name, status)| (name, status.figures().clone())).collect();
+    let mut epoch = family(page, EPOCH);
+    views.iter().for_each(|(name, view)| epoch.sample(&[name], view.epoch));
+    let mut holds = family(page, HOLDS_WRITES);
+    views.iter().for_each(|(name, view)| holds.sample(&[name], u8::from(view.hold_writes)));
+    let mut fenced = family(page, FENCED);
+    for (name, view) in &views {
+        view.servers.iter().for_each(|server| fenced.sample(&[name, &server.name], u8::from(server.fenced)));
+    }
+    let mut changes = family(page, PRIMARY_CHANGES);
+    figures.iter().for_each(|(name, figures)| changes.sample(&[name], figures.runs.primary_changes));
+    let mut runs = family(page, RUNS);
+    for (name, figures) in &figures {
+        runs.sample(&[name, "finished"], figures.runs.finished);
+        runs.sample(&[name, "aborted"], figures.runs.aborted);
+    }
+    let mut steps = family(page, STEPS);
+    for (name, figures) in &figures {
+        for word in STEP_WORDS {
+            let [done, failed] = figures.runs.steps.get(word).copied().unwrap_or_default();
+            steps.sample(&[name, word, "done"], done);
+            steps.sample(&[name, word, "failed"], failed);
+        }
+    }
+    let mut lease = family(page, LEASE_HELD);
+    figures.iter().for_each(|(name, figures)| lease.sample(&[name], u8::from(figures.lease_held)));
+}

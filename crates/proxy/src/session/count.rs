@@ -72,10 +72,10 @@ impl Session {
     /// The text of a statement without its literals, and whose it is.
     #[cold]
     fn digest_name(&self, work: &Work, request: &Request) -> DigestName {
-        let text = self.sent_text(work, request).map(|(text, dialect)| sql::digest(text, &dialect));
+        let text = self.digest_text(work, request);
         DigestName {
             hash: work.statement.digest,
-            text: text.map_or_else(Arc::default, |digest| digest.text.into()),
+            text: text.map_or_else(Arc::default, Arc::from),
             user: self.identity.user.clone(),
             schema: self.state.schema().unwrap_or_default().into(),
         }

@@ -3,7 +3,6 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use sql::Dialect;
 use wire::command::{Command, query_text_at};
 
 use super::Session;
@@ -21,12 +20,11 @@ struct TextsOf<'a> {
 
 impl Texts for TextsOf<'_> {
     fn sent(&self) -> &[u8] {
-        self.session.sent_text(self.work, self.request).map_or(&[], |(text, _)| text)
+        self.session.sent_text(self.work, self.request).unwrap_or_default()
     }
 
     fn digest(&self) -> String {
-        let text = self.session.sent_text(self.work, self.request);
-        text.map_or_else(String::new, |(text, dialect)| sql::digest(text, &dialect).text)
+        self.session.digest_text(self.work, self.request).unwrap_or_default()
     }
 }
 
@@ -61,24 +59,33 @@ impl Session {
         rules.find(scope, asker, asked, &texts, &self.worker.stats.rule_searches)
     }
 
-    /// The text that a command runs or prepares, and how it is read.
-    pub(super) fn sent_text<'a>(&'a self, work: &Work, request: &'a Request) -> Option<(&'a [u8], Dialect)> {
+    /// The text that a command runs or prepares.
+    fn sent_text<'a>(&'a self, work: &Work, request: &'a Request) -> Option<&'a [u8]> {
         let arguments = || request.payload().get(1..).unwrap_or_default();
         match &work.body {
-            Body::Execute(id) | Body::OfStatement(id) => self.statements.find(*id).map(|known| {
-                // As it was read when it was prepared: a literal of then may be an identifier now.
-                let now = self.facts().dialect;
-                let dialect = known.state.facts(&self.seen, now.family, now.version).dialect;
-                (&*known.key.text, dialect)
-            }),
-            Body::Prepare(_) => Some((arguments(), self.facts().dialect)),
+            Body::Execute(id) | Body::OfStatement(id) => self.statements.find(*id).map(|known| &*known.key.text),
+            Body::Prepare(_) => Some(arguments()),
             _ if work.command == Command::Query => {
                 let arguments = arguments();
                 let at = query_text_at(arguments, self.client.capabilities).unwrap_or(arguments.len());
-                Some((&arguments[at..], self.facts().dialect))
+                Some(&arguments[at..])
             }
             _ => None,
         }
+    }
+
+    /// The same without its literals.
+    pub(super) fn digest_text(&self, work: &Work, request: &Request) -> Option<String> {
+        let text = self.sent_text(work, request)?;
+        let now = self.facts().dialect;
+        let dialect = match &work.body {
+            // As it was read when it was prepared: a literal of then may be an identifier now.
+            Body::Execute(id) | Body::OfStatement(id) => {
+                self.statements.find(*id)?.state.facts(&self.seen, now.family, now.version).dialect
+            }
+            _ => now,
+        };
+        Some(sql::digest(text, &dialect).text)
     }
 
     /// What a rule that refuses the command tells the client. Pins and hints are of no matter: nothing is routed.

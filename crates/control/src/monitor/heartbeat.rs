@@ -111,7 +111,20 @@ impl Place {
         format!("SELECT at_us FROM {} WHERE writer = {}", self.table(), self.slot)
     }
 
+    /// Writes the row, or changes nothing on a server that is read-only: failover gives the user rights that see past
+    /// `read_only`, and must not find a transaction that no other server has. A server that becomes read-only waits for
+    /// statements that write, and those that come later look after it has become so.
     fn write(&self, at_us: u64) -> String {
+        format!(
+            "INSERT INTO {} (writer, at_us) SELECT {}, {at_us} FROM DUAL \
+             WHERE CAST(@@global.read_only AS CHAR) IN ('0', 'OFF') ON DUPLICATE KEY UPDATE at_us = {at_us}",
+            self.table(),
+            self.slot
+        )
+    }
+
+    /// The same without looking: replicas that are told the statement itself would look at their own state.
+    fn write_plainly(&self, at_us: u64) -> String {
         format!(
             "INSERT INTO {} (writer, at_us) VALUES ({}, {at_us}) ON DUPLICATE KEY UPDATE at_us = {at_us}",
             self.table(),
@@ -219,9 +232,12 @@ impl Writer {
             // The prober tells what is wrong with the server.
             Err(_) => return Stop::Failed(None),
         };
+        let format = client.query_one("SELECT @@global.binlog_format").await.ok();
+        let by_statement =
+            format.and_then(|row| Some(row.scalar()?.eq_ignore_ascii_case("statement"))).unwrap_or(false);
         loop {
             let at_us = self.clock.now_us();
-            if let Err(error) = self.write(&mut client, at_us).await {
+            if let Err(error) = self.write(&mut client, at_us, by_statement).await {
                 return match error.code() {
                     // Read-only: the server is the primary no longer, and the prober will notice.
                     Some(READ_ONLY | 1836) => Stop::Failed(None),
@@ -247,17 +263,23 @@ impl Writer {
         }
     }
 
-    async fn write(&self, client: &mut Client, at_us: u64) -> Result<(), QueryError> {
-        // A user with rights that see past read_only must not leave a transaction on a server that was demoted.
-        let read_only = client.query_one("SELECT @@global.read_only").await?;
-        if read_only.scalar().is_none_or(|value| is_on(&value)) {
+    async fn write(&self, client: &mut Client, at_us: u64, by_statement: bool) -> Result<(), QueryError> {
+        let refused = || {
             let message = "the server is read-only".to_owned();
-            return Err(QueryError::Server(ServerError { code: READ_ONLY, sqlstate: None, message }));
+            Err(QueryError::Server(ServerError { code: READ_ONLY, sqlstate: None, message }))
+        };
+        if by_statement && is_read_only(client).await? {
+            return refused();
         }
-        match client.query(self.place.write(at_us)).await {
+        let statement = if by_statement { self.place.write_plainly(at_us) } else { self.place.write(at_us) };
+        match client.query_one(&statement).await {
+            Ok(written) if written.affected == 0 => return refused(),
             Ok(_) => return Ok(()),
             // No such schema (which is told as a missing table, too) or table yet.
             Err(error) if matches!(error.code(), Some(1049 | 1146)) => {
+                if is_read_only(client).await? {
+                    return refused();
+                }
                 match client.query(self.place.create_table()).await {
                     Err(error) if error.code() == Some(1049) => {
                         client.query(self.place.create_schema()).await?;
@@ -268,8 +290,13 @@ impl Writer {
             }
             Err(error) => return Err(error),
         }
-        client.query(self.place.write(at_us)).await.map(drop)
+        client.query(statement).await.map(drop)
     }
+}
+
+async fn is_read_only(client: &mut Client) -> Result<bool, QueryError> {
+    let read_only = client.query_one("SELECT @@global.read_only").await?;
+    Ok(read_only.scalar().is_none_or(|value| is_on(&value)))
 }
 
 #[cfg(test)]
@@ -316,6 +343,7 @@ mod tests {
     fn a_schema_name_cannot_break_out_of_its_quotes() {
         let place = Place { schema: "a`b".into(), slot: 3 };
         assert_eq!(place.select(), "SELECT at_us FROM `a``b`.heartbeat WHERE writer = 3");
-        assert!(place.write(9).ends_with("VALUES (3, 9) ON DUPLICATE KEY UPDATE at_us = 9"));
+        assert!(place.write(9).ends_with("ON DUPLICATE KEY UPDATE at_us = 9"));
+        assert!(place.write_plainly(9).contains("VALUES (3, 9)"));
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct Race<'a> {
     pub(crate) force: bool,
     /// Both live: what a candidate lacks it will get.
     pub(crate) planned: bool,
+    /// Whether clients may have been told that what this server has is written.
+    pub(crate) counts: &'a dyn Fn(usize, &Extra) -> bool,
 }
 
 /// The outcome.
@@ -195,10 +197,25 @@ fn lacks(race: &Race<'_>, entry: &(usize, Runner<'_>), all: &[(usize, Runner<'_>
     if race.planned {
         return None;
     }
-    all.iter().filter(|(index, _)| *index != entry.0).find_map(|(_, other)| {
-        let there = other.history?;
+    let reference = race.old.map(|(_, old)| old);
+    all.iter().filter(|(index, _)| *index != entry.0).find_map(|(number, other)| {
         other.facts?;
-        let (_, foreign) = there.split(there.beyond(here));
-        (!foreign.is_empty()).then(|| format!("it lacks what {} has received: {foreign}", other.name))
+        let extra = beyond(other.history?, here, other.channel.is_some(), reference);
+        (!extra.is_empty() && (race.counts)(*number, &extra))
+            .then(|| format!("it lacks what {} has received: {extra}", other.name))
     })
+}
+
+/// What `there` has and `here` lacks. What a replica has written itself, and the primary as known last does not have, was
+/// never part of the data.
+pub(crate) fn beyond(there: &History, here: &History, is_replica: bool, reference: Option<&History>) -> Extra {
+    let extra = there.beyond(here);
+    let (own, _) = there.split(extra.clone());
+    match reference.filter(|_| is_replica && !own.is_empty()) {
+        Some(reference) => {
+            let errant = own.without(reference);
+            extra.except(&errant)
+        }
+        None => extra,
+    }
 }

@@ -6,6 +6,7 @@
 
 mod commands;
 mod failover;
+mod proof;
 mod publish;
 mod repair;
 mod run;
@@ -89,6 +90,8 @@ pub struct Driver {
     advised: Option<String>,
     /// Until when the lease is held.
     lease: Option<Instant>,
+    /// When it was refused last.
+    lease_refused: Option<Instant>,
     runs: Vec<Run>,
     /// Steps that are out, also those of runs that are over: their servers are busy.
     out: Vec<Out>,
@@ -119,6 +122,7 @@ impl Driver {
             findings: Vec::new(),
             advised: None,
             lease: None,
+            lease_refused: None,
             runs: Vec::new(),
             out: Vec::new(),
             next_run: 0,
@@ -163,6 +167,7 @@ impl Driver {
         }
         self.look_closely(now);
         self.settle(now);
+        self.ask_unverified(now);
     }
 
     /// Lets time pass.

@@ -40,7 +40,8 @@ pub(crate) struct Lineage {
 /// What one server has and another lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Extra {
-    MariaDb(Vec<Gtid>),
+    /// The last one of each server and domain, and the number up to which the other has that server's.
+    MariaDb(Vec<(Gtid, u64)>),
     MySql(GtidSet),
 }
 
@@ -94,13 +95,14 @@ impl History {
             (History::MariaDb(here), History::MariaDb(base)) => {
                 let known = here.received.iter().copied().chain(here.own.iter().copied()).chain(here.state.iter());
                 let mut extra: Vec<Gtid> = known.filter(|gtid| !base.has(*gtid)).collect();
-                extra.sort_by_key(|gtid| (gtid.domain, gtid.server, gtid.sequence));
-                extra.dedup();
-                Extra::MariaDb(extra)
+                extra.sort_by_key(|gtid| (gtid.domain, gtid.server, std::cmp::Reverse(gtid.sequence)));
+                extra.dedup_by_key(|gtid| (gtid.domain, gtid.server));
+                let from = |gtid: &Gtid| base.state.last(gtid.domain, gtid.server).unwrap_or(0);
+                Extra::MariaDb(extra.into_iter().map(|gtid| (gtid, from(&gtid))).collect())
             }
             // Two families in one cluster: nothing can be compared, so all of it is too much.
             (History::MySql { received, .. }, _) => Extra::MySql(received.clone()),
-            (History::MariaDb(here), _) => Extra::MariaDb(here.received.iter().copied().collect()),
+            (History::MariaDb(here), _) => Extra::MariaDb(here.received.iter().map(|gtid| (*gtid, 0)).collect()),
         }
     }
 
@@ -112,7 +114,7 @@ impl History {
                 (Extra::MySql(own), Extra::MySql(others))
             }
             (History::MariaDb(here), Extra::MariaDb(gtids)) => {
-                let (own, others) = gtids.into_iter().partition(|gtid| gtid.server == here.server);
+                let (own, others) = gtids.into_iter().partition(|(gtid, _)| gtid.server == here.server);
                 (Extra::MariaDb(own), Extra::MariaDb(others))
             }
             (_, extra @ Extra::MySql(_)) => (Extra::MySql(GtidSet::default()), extra),
@@ -138,6 +140,15 @@ impl History {
 }
 
 impl Lineage {
+    /// Whether it may have anything that this one's server wrote in its domain after that number.
+    fn may_have_after(&self, gtid: Gtid, from: u64) -> bool {
+        let same = |known: &&Gtid| (known.domain, known.server) == (gtid.domain, gtid.server);
+        let known = self.received.iter().chain(&self.own).filter(same).map(|known| known.sequence).max();
+        let logged = self.state.last(gtid.domain, gtid.server);
+        // Of what is not applied yet only the last one is told.
+        self.received != self.applied || known.max(logged).is_some_and(|last| last > from)
+    }
+
     fn has(&self, gtid: Gtid) -> bool {
         let last = |gtids: &Gtids| gtids.of(gtid.domain);
         let number = |gtids: &Gtids| last(gtids).map_or(0, |last| last.sequence);
@@ -162,6 +173,17 @@ fn covers(last: Gtid, gtid: Gtid) -> bool {
 }
 
 impl Extra {
+    /// Whether `other` has any of it.
+    pub(crate) fn is_partly_in(&self, other: &History) -> bool {
+        match (self, other) {
+            (Extra::MariaDb(gtids), History::MariaDb(other)) => {
+                gtids.iter().any(|(gtid, from)| other.may_have_after(*gtid, *from))
+            }
+            (Extra::MySql(set), History::MySql { received, .. }) => set.without(received) != *set,
+            _ => false,
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Extra::MariaDb(gtids) => gtids.is_empty(),
@@ -169,11 +191,22 @@ impl Extra {
         }
     }
 
+    /// It without another part of the same.
+    pub(crate) fn except(self, other: &Extra) -> Extra {
+        match (self, other) {
+            (Extra::MariaDb(gtids), Extra::MariaDb(other)) => {
+                Extra::MariaDb(gtids.into_iter().filter(|gtid| !other.contains(gtid)).collect())
+            }
+            (Extra::MySql(set), Extra::MySql(other)) => Extra::MySql(set.without(other)),
+            (extra, _) => extra,
+        }
+    }
+
     /// What of it `other` lacks too.
     pub(crate) fn without(self, other: &History) -> Extra {
         match (self, other) {
             (Extra::MariaDb(gtids), History::MariaDb(other)) => {
-                Extra::MariaDb(gtids.into_iter().filter(|gtid| !other.has(*gtid)).collect())
+                Extra::MariaDb(gtids.into_iter().filter(|(gtid, _)| !other.has(*gtid)).collect())
             }
             (Extra::MySql(set), History::MySql { received, .. }) => Extra::MySql(set.without(received)),
             (extra, _) => extra,
@@ -186,7 +219,7 @@ impl fmt::Display for Extra {
         match self {
             Extra::MySql(set) => set.fmt(f),
             Extra::MariaDb(gtids) => {
-                for (index, gtid) in gtids.iter().enumerate() {
+                for (index, (gtid, _)) in gtids.iter().enumerate() {
                     write!(f, "{}up to {gtid}", if index > 0 { ", " } else { "" })?;
                 }
                 Ok(())

@@ -71,7 +71,11 @@ impl Driver {
     ) -> Result<Accepted, Refused> {
         self.is_free()?;
         let Some(primary) = self.view.primary.and_then(|id| self.index(id)).or_else(|| self.root(now)) else {
-            return Err(Refused::because("it is not known which server was the primary"));
+            let Some(to) = to.filter(|_| force) else {
+                let words = "it is not known which server was the primary; name the one to be promoted, with force";
+                return Err(Refused::because(words));
+            };
+            return self.make_primary(now, to, dry_run);
         };
         let server = &self.servers[primary];
         let name = server.name().clone();
@@ -92,6 +96,22 @@ impl Driver {
         (run.ordered, run.force, run.wanted) = (true, force, to);
         self.check_wanted(&run)?;
         self.start(now, run, dry_run, false, "an operator ordered a failover")
+    }
+
+    /// Nobody follows anybody, and an operator knows which server is meant.
+    fn make_primary(&mut self, now: Instant, to: ServerId, dry_run: bool) -> Result<Accepted, Refused> {
+        let index = self.known(to)?;
+        if !self.reached(index, now) {
+            return Err(Refused::because(format!("{} does not answer, or is in maintenance", self.name_of(to))));
+        }
+        let mut run = self.new_run(Kind::Restore, Some(to));
+        (run.ordered, run.force, run.new) = (true, true, Some(to));
+        let steps = self.plan_words(&run);
+        if dry_run {
+            return Ok(Accepted { run: None, steps, others: Vec::new() });
+        }
+        let id = self.begin(now, run, "an operator named the primary".into());
+        Ok(Accepted { run: Some(id), steps, others: Vec::new() })
     }
 
     fn check_wanted(&self, run: &Run) -> Result<(), Refused> {

@@ -9,7 +9,7 @@ use super::Driver;
 use super::run::{Kind, LEASE_MARGIN, Run, Stage, class_of};
 use crate::detect::Verdict;
 use crate::journal::EntryKind;
-use crate::observation::{Facts, Failure};
+use crate::observation::{Facts, Failure, Replication};
 use crate::step::{Hook, Step, StepResult};
 use crate::view::{Health, ServerId};
 
@@ -57,8 +57,11 @@ impl Driver {
             self.give_up(now, &run, false, text);
             return None;
         }
+        // Whether one server has all that the others have shows only when it is asked after them.
+        let last = run.old.filter(|_| run.kind != Kind::Failover);
         let asked = self.servers.iter().filter(|server| {
-            !server.resting()
+            Some(server.id) != last
+                && !server.resting()
                 && (Some(server.id) == run.old || server.health.health() != Health::Down || server.answers())
         });
         run.todo = asked.map(|server| Step::ReadFacts { server: server.id }).collect();
@@ -68,7 +71,14 @@ impl Driver {
 
     fn after_look(&mut self, now: Instant, mut run: Run) -> Option<Run> {
         self.learn_errors(now, &run);
-        run.with = run.facts().into_iter().map(|(id, _)| id).collect();
+        run.with.extend(run.facts().into_iter().map(|(id, _)| id));
+        if let Some(last) = run.old.filter(|_| run.kind != Kind::Failover && run.again == 0) {
+            run.again = 1;
+            run.todo = vec![Step::ReadFacts { server: last }];
+            run.enter(Stage::Look);
+            return Some(run);
+        }
+        run.again = 0;
         if let Err((counts, text)) = self.confirm(now, &mut run) {
             self.give_up(now, &run, counts, text);
             return None;
@@ -124,14 +134,15 @@ impl Driver {
                 if !answers || self.servers[old].takes_writes() {
                     return Err(needless(format!("{name} is not read-only, or does not answer")));
                 }
-                if let Some(lacks) = self.lacks(old, now) {
+                if let Some(lacks) = self.lacks(old, now).filter(|_| !run.force) {
                     return Err(needless(format!("{name} lacks something: {lacks}")));
                 }
             }
             Kind::Switchover | Kind::Rejoin => {}
         }
         let taken = self.servers.iter().find(|server| {
-            Some(server.id) != run.old
+            server.channels().is_empty()
+                && Some(server.id) != run.old
                 && run.with.contains(&server.id)
                 && server.takes_writes()
                 && server.verified
@@ -183,7 +194,10 @@ impl Driver {
         let old = run.old.filter(|old| run.with.contains(old));
         run.todo = old
             .into_iter()
-            .flat_map(|server| [Step::SetReadOnly { server, on: true }, Step::EndClients { server }])
+            .flat_map(|server| {
+                let end = Step::EndClients { server };
+                [end.clone(), Step::SetReadOnly { server, on: true }, end]
+            })
             .collect();
         for id in run.with.clone() {
             let Some(index) = self.index(id).filter(|_| Some(id) != run.old) else { continue };
@@ -229,7 +243,7 @@ impl Driver {
             self.give_up(now, &run, true, text);
             return None;
         }
-        let Some(new) = run.new.and_then(|id| self.index(id)) else { return None };
+        let new = run.new.and_then(|id| self.index(id))?;
         if let Some(history) = self.servers[new].history.as_ref().filter(|history| !history.is_drained()) {
             let position = history.received().into();
             run.todo = vec![Step::WaitApplied { server: self.servers[new].id, position }];
@@ -239,7 +253,7 @@ impl Driver {
     }
 
     fn after_drain(&mut self, now: Instant, mut run: Run) -> Option<Run> {
-        let Some(new) = run.new else { return None };
+        let new = run.new?;
         if let Some((_, error)) = run.first_error() {
             run.failed.push((new, format!("it did not apply all that it received: {error}")));
             run.ended.clear();
@@ -252,9 +266,9 @@ impl Driver {
 
     /// What a promotion brought; of a switchover too.
     pub(super) fn after_promote(&mut self, now: Instant, mut run: Run) -> Option<Run> {
-        let Some(new) = run.new else { return None };
+        let new = run.new?;
         let facts = run.facts();
-        if facts.iter().any(|(id, facts)| *id == new && is_writable(facts)) {
+        if facts.iter().any(|(id, facts)| *id == new && is_writable(facts) && follows_nobody(facts)) {
             return Some(self.promoted(now, run));
         }
         let refused =
@@ -312,6 +326,12 @@ impl Driver {
                 follow.push(Step::Follow { server: server.id, source });
             }
         }
+        // The probes that show it are under way.
+        for step in &follow {
+            if let Some(index) = step.server().and_then(|id| self.index(id)) {
+                self.servers[index].repair_after = Some(now + self.settings.failover.step_timeout);
+            }
+        }
         run.todo = follow;
         run.fenced = true;
         run.holds = false;
@@ -351,4 +371,8 @@ impl Run {
 
 pub(super) fn is_writable(facts: &Facts) -> bool {
     !facts.read_only && !facts.super_read_only
+}
+
+fn follows_nobody(facts: &Facts) -> bool {
+    matches!(&facts.replication, Replication::Channels(channels) if channels.is_empty())
 }

@@ -27,7 +27,7 @@ impl Driver {
         } else {
             self.primary_since.get_or_insert(now);
         }
-        if !self.acts() || self.told.is_some() {
+        if !self.acts() || self.told.is_some() || self.lease_was_refused(now) {
             return;
         }
         for index in 0..self.servers.len() {
@@ -92,12 +92,13 @@ impl Driver {
 
     /// A stage has ended: begins the next one, or ends the run.
     pub(super) fn rejoin_stage(&mut self, now: Instant, mut run: Run) -> Option<Run> {
-        let Some(index) = run.old.and_then(|id| self.index(id)) else { return None };
+        let index = run.old.and_then(|id| self.index(id))?;
         let id = self.servers[index].id;
         if run.stage != Stage::Lease && !self.holds_lease(now, LEASE_MARGIN) {
             return self.put_off(now, &run, "the lease is lost".into());
         }
-        if let Some((step, error)) = run.first_error() {
+        let matters = |step: &Step| run.stage != Stage::Look || step.server() == Some(id);
+        if let Some((step, error)) = run.first_error().filter(|(step, _)| matters(step)) {
             let text = match step {
                 Step::TakeLease => format!("the lease is not to be had: {error}"),
                 step => format!("{}: {error}", self.step_words(step)),
@@ -106,7 +107,7 @@ impl Driver {
         }
         match run.stage {
             Stage::Lease => {
-                run.todo = vec![Step::ReadFacts { server: id }];
+                run.todo = self.all_but_the_primary(now, id);
                 run.enter(Stage::Look);
                 Some(run)
             }
@@ -120,7 +121,7 @@ impl Driver {
             }
             Stage::Recheck => self.after_both(now, run, index),
             Stage::Fence => {
-                run.todo = vec![Step::ReadFacts { server: id }];
+                run.todo = self.all_but_the_primary(now, id);
                 run.enter(Stage::Look);
                 Some(run)
             }
@@ -138,6 +139,15 @@ impl Driver {
         }
     }
 
+    /// All servers are asked again before one is put right: who is the primary may have changed unseen.
+    fn all_but_the_primary(&self, now: Instant, id: ServerId) -> Vec<Step> {
+        let primary = self.view.primary;
+        let asked = (0..self.servers.len())
+            .map(|index| (index, self.servers[index].id))
+            .filter(|(index, server)| *server == id || (Some(*server) != primary && self.reached(*index, now)));
+        asked.map(|(_, server)| Step::ReadFacts { server }).collect()
+    }
+
     fn after_both(&mut self, now: Instant, mut run: Run, index: usize) -> Option<Run> {
         let server = &self.servers[index];
         let id = server.id;
@@ -149,7 +159,12 @@ impl Driver {
                 return self.put_off(now, &run, "there is no primary beside it any more".into());
             }
             run.fenced = true;
-            run.todo = vec![Step::SetReadOnly { server: id, on: true }, Step::EndClients { server: id }];
+            // Whoever waits for an acknowledgement that never comes would keep it from becoming read-only.
+            run.todo = vec![
+                Step::EndClients { server: id },
+                Step::SetReadOnly { server: id, on: true },
+                Step::EndClients { server: id },
+            ];
             run.enter(Stage::Fence);
             return Some(run);
         }
@@ -174,6 +189,17 @@ impl Driver {
             return self.put_off(now, &run, "a position cannot be read".into());
         };
         let extra = here.beyond(base);
+        let reached = |id: ServerId| self.index(id).is_some_and(|index| self.reached(index, now));
+        let needs_proof = self.settings.failover.semi_sync_required && !run.ordered;
+        if needs_proof
+            && !extra.is_empty()
+            && self.may_be_acknowledged(Some(self.servers[primary].id), &reached, &extra)
+        {
+            let text = format!("{} has {extra}, of which clients may have been told", server.name());
+            let primary = &mut self.servers[primary];
+            (primary.verified, primary.doubted_since, primary.lacks) = (false, None, Some(text.clone().into()));
+            return self.put_off(now, &run, text);
+        }
         if !extra.is_empty() {
             let text = format!(
                 "{} has transactions that the primary {} lacks: {extra}; it is kept out and has to be seeded anew",

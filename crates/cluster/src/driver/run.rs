@@ -10,6 +10,8 @@ use crate::settings::Mode;
 use crate::step::{ErrorKind, Hook, HookCall, Order, Step, StepError, StepId, StepResult};
 use crate::view::ServerId;
 
+/// How long after a refusal the lease is asked for again.
+const LEASE_RETRY: Duration = Duration::from_millis(500);
 /// An outcome may come so much later than the step's time limit.
 const OUTCOME_GRACE: Duration = Duration::from_secs(1);
 /// The lease must hold for so long when a step is ordered.
@@ -181,6 +183,12 @@ impl Driver {
         !self.settings.failover.lease_required || self.lease.is_some_and(|until| until >= now + needed)
     }
 
+    /// The lease could not be had a moment ago: another instance has it, or too few servers are reached.
+    pub(super) fn lease_was_refused(&self, now: Instant) -> bool {
+        let recently = self.lease_refused.is_some_and(|at| now.saturating_duration_since(at) < LEASE_RETRY);
+        recently && !self.holds_lease(now, LEASE_MARGIN)
+    }
+
     /// Moves every run that waits for nothing.
     pub(super) fn advance(&mut self, now: Instant) {
         self.expire(now);
@@ -249,6 +257,9 @@ impl Driver {
         let out = self.out.remove(position);
         if let (Step::TakeLease, Ok(StepResult::Lease { held_until })) = (&out.step, &outcome) {
             self.lease = Some(*held_until);
+        }
+        if matches!((&out.step, &outcome), (Step::TakeLease, Err(_))) {
+            self.lease_refused = Some(now);
         }
         if let (Some(index), Ok(StepResult::Facts(facts))) = (out.step.server().and_then(|id| self.index(id)), &outcome)
         {

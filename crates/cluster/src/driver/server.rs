@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Driver;
+use crate::candidate;
 use crate::detect::Pulse;
 use crate::health::HealthState;
 use crate::history::History;
@@ -50,6 +51,8 @@ pub(super) struct Server {
     pub(super) deposed: bool,
     /// It has what the others have, as far as they are reached: it may be the primary.
     pub(super) verified: bool,
+    /// Since when it is not: others must be read after this, and it after them.
+    pub(super) doubted_since: Option<Instant>,
     /// What it lacks, in words, if that was found.
     pub(super) lacks: Option<Arc<str>>,
     /// It was started anew and may have lost what was not on disk.
@@ -80,6 +83,7 @@ impl Server {
             wanted: Use::Normal,
             deposed: false,
             verified: false,
+            doubted_since: None,
             lacks: None,
             restarted: false,
             repair_after: None,
@@ -177,8 +181,8 @@ impl Driver {
         let limits = self.limits();
         let server = &mut self.servers[index];
         server.note_restart(now, facts.details.uptime_s);
-        if server.restarted {
-            server.verified = false;
+        if server.restarted && server.verified {
+            (server.verified, server.doubted_since) = (false, None);
         }
         server.health.answered(now, &limits);
         server.failure = None;
@@ -208,7 +212,7 @@ impl Driver {
             }
             server.failing_since.get_or_insert(now);
             if server.health.health() == Health::Down {
-                server.verified = false;
+                (server.verified, server.doubted_since) = (false, None);
             }
         }
         server.failure = Some(failure);
@@ -220,7 +224,7 @@ impl Driver {
         let server = &self.servers[index];
         if !server.takes_writes() {
             let server = &mut self.servers[index];
-            (server.verified, server.lacks) = (false, None);
+            (server.verified, server.doubted_since, server.lacks) = (false, None, None);
             return;
         }
         if server.verified {
@@ -232,6 +236,11 @@ impl Driver {
             (server.verified, server.lacks) = (true, None);
             return;
         }
+        let since = *self.servers[index].doubted_since.get_or_insert(now);
+        if self.waits_for(index, since, now).next().is_some() {
+            return;
+        }
+        let server = &self.servers[index];
         let lacks = self.lacks(index, now);
         let enough = !server.restarted
             || !self.settings.failover.semi_sync_required
@@ -246,13 +255,43 @@ impl Driver {
         }));
     }
 
-    /// What other servers that are reached have and this one lacks, in words.
+    /// The servers that have to tell something before another one can be verified.
+    pub(super) fn waits_for(&self, index: usize, since: Instant, now: Instant) -> impl Iterator<Item = usize> {
+        (0..self.servers.len()).filter(move |other| {
+            let server = &self.servers[*other];
+            let unseen = !server.health.seen() && !server.resting();
+            let read = server.facts.as_ref().is_some_and(|(_, at)| *at > since);
+            *other != index && (unseen || (self.reached(*other, now) && !read))
+        })
+    }
+
+    /// What other servers that are reached have and this one lacks, in words, unless nobody can have been told of it.
     pub(super) fn lacks(&self, index: usize, now: Instant) -> Option<Arc<str>> {
         let here = self.servers[index].history.as_ref()?;
+        let last = self.last_primary.and_then(|id| self.index(id));
+        let reference = last.and_then(|last| self.servers[last].history.as_ref());
+        let sources = self.sources();
+        let reached = |id: ServerId| self.index(id).is_some_and(|index| self.reached(index, now));
+        let followers = sources.iter().filter(|sources| sources.contains(&index)).count();
+        let followed = (followers + 1) * 2 > self.servers.len();
         (0..self.servers.len()).filter(|other| *other != index && self.reached(*other, now)).find_map(|other| {
-            let there = self.servers[other].history.as_ref()?;
-            let (_, foreign) = there.split(there.beyond(here));
-            (!foreign.is_empty()).then(|| format!("{} has {foreign}", self.servers[other].name()).into())
+            let server = &self.servers[other];
+            let there = server.history.as_ref()?;
+            let is_replica = !server.channels().is_empty();
+            let extra = match reference {
+                Some(_) => candidate::beyond(there, here, is_replica, reference),
+                // Nothing is known from before: what its own replica has written itself does not count.
+                None if sources[other].contains(&index) => there.split(there.beyond(here)).1,
+                None => there.beyond(here),
+            };
+            // Without semi-sync the server that most follow is meant, whatever others have beside it.
+            let beside = !self.settings.failover.semi_sync_required
+                && !sources[other].contains(&index)
+                && (followed || last == Some(index) || server.deposed);
+            let counts = !beside
+                && server.ahead.is_none()
+                && self.may_be_acknowledged(Some(self.servers[index].id), &reached, &extra);
+            (!extra.is_empty() && counts).then(|| format!("{} has {extra}", server.name()).into())
         })
     }
 }

@@ -30,7 +30,7 @@ impl Driver {
             self.give_up(now, &run, false, text);
             return None;
         }
-        let Some(old) = run.old else { return None };
+        let old = run.old?;
         match run.stage {
             Stage::Lease => {
                 if let Some((_, error)) = run.first_error() {
@@ -129,7 +129,7 @@ impl Driver {
     }
 
     fn after_planned_fence(&mut self, now: Instant, mut run: Run) -> Option<Run> {
-        let Some(old) = run.old else { return None };
+        let old = run.old?;
         let failed = run.ended.iter().find_map(|(step, result)| match (step, result) {
             (Step::SetReadOnly { .. }, Err(error)) => Some((error.kind, error.to_string())),
             _ => None,
@@ -153,7 +153,7 @@ impl Driver {
     }
 
     fn after_still(&mut self, now: Instant, mut run: Run) -> Option<Run> {
-        let (Some(old), Some(new)) = (run.old, run.new) else { return None };
+        let (old, new) = (run.old?, run.new?);
         let position: Option<Arc<str>> = run
             .facts()
             .iter()
@@ -180,7 +180,7 @@ impl Driver {
 
     /// Takes a switchover back. The error of a switchover does not count against automatic failover.
     pub(super) fn undo(&mut self, _now: Instant, mut run: Run, why: String) -> Option<Run> {
-        let Some(old) = run.old else { return None };
+        let old = run.old?;
         self.note(run.id, EntryKind::Decision, Some(self.name_of(old)), format!("taken back: {why}"));
         run.why = why;
         run.todo = vec![Step::SetReadOnly { server: old, on: false }];

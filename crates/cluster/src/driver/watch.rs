@@ -2,11 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use super::repair::leads_to;
 use super::run::{Kind, Run};
+use super::server::Use;
 use super::{Driver, Level, Output};
 use crate::candidate::{self, Choice, Race, Runner};
 use crate::detect::{self, Verdict, Witness};
 use crate::diagnosis::Diagnosis;
+use crate::history::Extra;
 use crate::journal::EntryKind;
 use crate::observation::{FailureClass, Receiver};
 use crate::settings::Mode;
@@ -14,17 +17,20 @@ use crate::view::{Health, ServerId};
 
 /// Urgent probes of one server are at least so far apart.
 const ASK_EVERY: Duration = Duration::from_millis(40);
+/// A replica that still hears a primary which does not answer here is asked urgently for so long.
+const URGENT_FOR: Duration = Duration::from_secs(5);
 /// A cluster without any primary, whose root lives and is read-only, is left alone for so long: somebody may be moving it.
 const RESTORE_AFTER: Duration = Duration::from_secs(10);
-/// The settings of semi-sync speak for a primary that was never seen only if it would wait at least so long.
-const PATIENT_MS: u64 = 3_600_000;
 
 impl Driver {
     /// The primary that is missing: the one that most servers follow, else the one that was published last.
     pub(super) fn root(&self, now: Instant) -> Option<usize> {
-        let sources = self.sources();
+        let mut sources = self.sources();
+        // What a server that does not answer followed once says nothing: it may have been promoted since.
+        let silent = sources.iter_mut().enumerate().filter(|(index, _)| !self.reached(*index, now));
+        silent.for_each(|(_, followed)| followed.clear());
         let followers = |root: usize| {
-            (0..self.servers.len()).filter(|index| self.reached(*index, now) && sources[*index].contains(&root)).count()
+            (0..self.servers.len()).filter(|index| *index != root && leads_to(&sources, *index, root)).count()
         };
         let last = self.last_primary.and_then(|id| self.index(id));
         let best = (0..self.servers.len())
@@ -127,7 +133,11 @@ impl Driver {
                 Verdict::Frozen => found.push(Diagnosis::PrimaryFrozen(name)),
                 Verdict::Heard(by) => {
                     found.push(Diagnosis::PrimaryUnreachable(name, self.servers[by].name().clone()));
-                    self.ask(now, by);
+                    // At first it may just not have noticed yet.
+                    let since = self.servers[primary].failing_since;
+                    if since.is_some_and(|since| now.saturating_duration_since(since) < URGENT_FOR) {
+                        self.ask(now, by);
+                    }
                     return;
                 }
                 Verdict::AskFirst(unread) => {
@@ -173,7 +183,7 @@ impl Driver {
             }
             return;
         }
-        if self.guard.pauses(now) {
+        if self.guard.pauses(now) || self.lease_was_refused(now) {
             return;
         }
         run.new = None;
@@ -215,79 +225,6 @@ impl Driver {
         })
     }
 
-    /// Whether enough servers are reached: more than half of all, or one of two.
-    pub(super) fn enough(&self, now: Instant, with: Option<&[ServerId]>) -> Result<(), String> {
-        if !self.settings.failover.majority_required {
-            return Ok(());
-        }
-        let all = self.servers.iter().filter(|server| !server.resting()).count();
-        let counts = |index: &usize| match with {
-            Some(with) => with.contains(&self.servers[*index].id),
-            None => self.reached(*index, now),
-        };
-        let reached = (0..self.servers.len()).filter(counts).count();
-        let enough = if all == 2 { reached >= 1 } else { reached * 2 > all };
-        if enough {
-            Ok(())
-        } else {
-            Err(format!("only {reached} of {all} servers are reached; more than half is needed"))
-        }
-    }
-
-    /// Whether no acknowledged write can be missing on all servers that are reached. `old` was the primary.
-    pub(super) fn lossless(&self, old: Option<ServerId>, reached: &dyn Fn(ServerId) -> bool) -> Result<(), String> {
-        let needed = self.acks_needed(old)?;
-        // A write is acknowledged once the primary and so many others have it: it can be missing only if all of these are.
-        let missing = self
-            .servers
-            .iter()
-            .filter(|server| !reached(server.id))
-            .filter(|server| {
-                let replies = server.told().and_then(|facts| facts.details.semi_sync.replica_enabled);
-                Some(server.id) == old || replies != Some(false)
-            })
-            .count();
-        if missing <= needed as usize {
-            return Ok(());
-        }
-        Err(format!(
-            "{missing} servers are not reached, and a write needs only {} to be acknowledged: those may have some that \
-             nobody else has",
-            needed + 1
-        ))
-    }
-
-    fn acks_needed(&self, old: Option<ServerId>) -> Result<u32, String> {
-        let old = old.and_then(|id| self.index(id)).map(|index| &self.servers[index]);
-        if let Some((server, facts)) = old.and_then(|old| Some((old, old.told()?))) {
-            let semi_sync = &facts.details.semi_sync;
-            // A root that is read-only now, or was just started, has nobody to wait for.
-            let idle = !server.takes_writes() || server.restarted;
-            if semi_sync.source_active != Some(true) && !(idle && semi_sync.source_enabled == Some(true)) {
-                return Err(format!("semi-sync was not active on {} when it was last seen", server.name()));
-            }
-            if semi_sync.after_sync != Some(true) {
-                return Err(format!("{} does not wait before others see a write (AFTER_SYNC)", server.name()));
-            }
-            return Ok(semi_sync.acks_needed.unwrap_or(1));
-        }
-        // It was never seen: the settings of the others have to speak for it.
-        let mut least = None;
-        for server in &self.servers {
-            let Some(facts) = server.told() else { continue };
-            let semi_sync = &facts.details.semi_sync;
-            let good = semi_sync.source_enabled == Some(true)
-                && semi_sync.after_sync == Some(true)
-                && semi_sync.timeout_ms.is_some_and(|timeout| timeout >= PATIENT_MS);
-            if !good {
-                return Err("the primary was never seen, and not all others are set up for lossless semi-sync".into());
-            }
-            let acks = semi_sync.acks_needed.unwrap_or(1);
-            least = Some(least.map_or(acks, |least: u32| least.min(acks)));
-        }
-        least.ok_or_else(|| "no server has told anything".to_owned())
-    }
-
     /// Chooses the next primary, among those that take part in the run or, before it has any, all that are reached.
     pub(super) fn choose(&self, now: Instant, run: &Run, planned: bool) -> Choice {
         let old = run.old.and_then(|id| self.index(id));
@@ -306,19 +243,29 @@ impl Driver {
                 name: server.name(),
                 rule: server.spec.promotion,
                 facts: server.told().filter(|_| takes_part),
-                history: server.history.as_ref().filter(|_| takes_part),
+                history: server.history.as_ref().filter(|_| takes_part && server.ahead.is_none()),
                 channel,
                 lag: if planned { server.lag } else { server.lag_with_source },
-                resting: server.wanted != super::server::Use::Normal,
+                resting: server.wanted != Use::Normal,
                 deposed: server.deposed,
                 failed: run.failed.iter().find(|(id, _)| *id == server.id).map(|(_, why)| &**why),
             };
             runners.push((index, runner));
         }
+        let old_index = old;
         let old = old.and_then(|old| Some((self.servers[old].told()?, self.servers[old].history.as_ref()?)));
         let lag_max = if planned { self.settings.max_lag } else { self.settings.failover.lag_max };
         let wanted = run.wanted.and_then(|id| self.index(id));
-        candidate::choose(&Race { old, lag_max, wanted, force: run.force, planned }, &runners)
+        let reached = |id: ServerId| match run.with.is_empty() {
+            true => self.index(id).is_some_and(|index| self.reached(index, now)),
+            false => run.with.contains(&id),
+        };
+        // Without semi-sync what a server has that does not follow the old primary is another story.
+        let counts = |index: usize, extra: &Extra| match self.settings.failover.semi_sync_required {
+            true => self.may_be_acknowledged(run.old, &reached, extra),
+            false => old_index.is_none_or(|old| self.channel_from(index, old).is_some()),
+        };
+        candidate::choose(&Race { old, lag_max, wanted, force: run.force, planned, counts: &counts }, &runners)
     }
 
     pub(super) fn choice_words(&self, choice: &Choice) -> Vec<String> {
@@ -333,6 +280,23 @@ impl Driver {
         }
         server.asked = Some(now);
         self.outputs.push_back(Output::Probe(server.id));
+    }
+
+    /// A server that takes writes is verified by what it tells after all others; while there is no primary it is asked at once.
+    pub(super) fn ask_unverified(&mut self, now: Instant) {
+        if self.view.primary.is_some() || !self.acts() || !self.servers.iter().all(|server| server.health.seen()) {
+            return;
+        }
+        for index in 0..self.servers.len() {
+            let server = &self.servers[index];
+            let unsure = server.answers() && server.takes_writes() && !server.verified && server.lacks.is_none();
+            let Some(since) = server.doubted_since.filter(|_| unsure && !server.deposed) else { continue };
+            let first: Vec<usize> = self.waits_for(index, since, now).collect();
+            match first.is_empty() {
+                true => self.ask(now, index),
+                false => first.into_iter().for_each(|other| self.ask(now, other)),
+            }
+        }
     }
 
     /// The primary stopped answering just now: it and its replicas are asked at once, and again and again until it is clear.

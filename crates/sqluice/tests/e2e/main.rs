@@ -13,6 +13,7 @@ mod digests;
 mod drain;
 mod dribble;
 mod drivers;
+mod failover;
 mod failures;
 mod hostile;
 mod infile;

@@ -229,9 +229,14 @@ impl Front {
         self.child.try_wait().unwrap().is_none()
     }
 
+    /// Where clients connect, on plain TCP.
+    pub fn target(&self) -> Target {
+        Target::plain(self.address.parse().unwrap(), Duration::from_secs(60))
+    }
+
     /// Connects with TLS or without.
     pub async fn connect(&self, login: LoginRequest, tls: ClientTls) -> Result<Client, ConnectError> {
-        let target = Target { tls, ..Target::plain(self.address.parse().unwrap(), Duration::from_secs(60)) };
+        let target = Target { tls, ..self.target() };
         Client::connect(&target, login, Limits { timeout: Duration::from_secs(60), ..Limits::default() }).await
     }
 

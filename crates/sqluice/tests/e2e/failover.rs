@@ -1,0 +1,295 @@
+//! Sqluice replaces a primary: one that was killed, and one that an operator wants elsewhere.
+
+use std::collections::HashSet;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use lab::{Family, Replication, ReplicationOptions, Server};
+use net::query::{Client, Limits};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::support::{Front, Ran, SOON, all, app, blocking, has_mysql, run, until};
+
+/// What opens the API.
+const KEY: &str = "hush hush";
+
+/// Servers of this test's own, with semi-synchronous replication that does not fall back.
+struct Cluster(Option<Arc<Replication>>);
+
+impl Cluster {
+    async fn start(family: Family) -> Cluster {
+        let (config, source): (&[&str], _) = match family {
+            Family::MariaDb => (
+                &[
+                    "rpl_semi_sync_slave_enabled=ON",
+                    "rpl_semi_sync_master_wait_point=AFTER_SYNC",
+                    "rpl_semi_sync_master_timeout=30000",
+                ],
+                "rpl_semi_sync_master_enabled",
+            ),
+            Family::MySql => (
+                &[
+                    "plugin_load_add=semisync_source.so",
+                    "plugin_load_add=semisync_replica.so",
+                    "rpl_semi_sync_replica_enabled=ON",
+                    "rpl_semi_sync_source_timeout=30000",
+                ],
+                "rpl_semi_sync_source_enabled",
+            ),
+        };
+        let options = ReplicationOptions {
+            config: config.iter().map(|line| (*line).to_owned()).collect(),
+            init_sql: "CREATE TABLE app.t (client INT, n INT, PRIMARY KEY (client, n))".into(),
+            ..ReplicationOptions::new(family, 2)
+        };
+        let cluster = blocking(move || {
+            let cluster = Replication::start(options).unwrap();
+            cluster.primary().sql(&format!("SET GLOBAL {source} = ON")).unwrap();
+            cluster
+        })
+        .await;
+        Cluster(Some(Arc::new(cluster)))
+    }
+
+    fn servers(&self) -> &Arc<Replication> {
+        self.0.as_ref().unwrap()
+    }
+
+    async fn on<T: Send + 'static>(&self, index: usize, work: impl FnOnce(&Server) -> T + Send + 'static) -> T {
+        let cluster = self.servers().clone();
+        blocking(move || work(cluster.server(index))).await
+    }
+
+    /// The program in front of it, which may fail over.
+    async fn front(&self) -> Front {
+        Front::start(self.servers(), |setup| {
+            setup.cluster += &format!(
+                "\nfailover = \"auto\"\npromotion = {{ cooldown_s = 0 }}\n\
+                 replication = {{ user = \"{}\", password = \"{}\" }}",
+                lab::REPL_USER,
+                lab::REPL_PASSWORD
+            );
+            setup.admin = format!("key = \"{KEY}\"");
+        })
+        .await
+    }
+}
+
+/// Clients that insert one row after the other.
+struct Writers {
+    stop: Arc<AtomicBool>,
+    written: Arc<AtomicU64>,
+    tasks: Vec<JoinHandle<Wrote>>,
+}
+
+#[derive(Default)]
+struct Wrote {
+    acknowledged: Vec<(i32, i32)>,
+    errors: Vec<String>,
+    longest: Duration,
+}
+
+impl Writers {
+    async fn start(front: &Front, count: i32) -> Writers {
+        let (stop, written) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let mut tasks = Vec::new();
+        for number in 0..count {
+            let mut client = front.client().await;
+            let (stop, written, target) = (stop.clone(), written.clone(), front.target());
+            tasks.push(tokio::spawn(async move {
+                let mut wrote = Wrote::default();
+                for n in 0.. {
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let begun = Instant::now();
+                    match client.query(format!("INSERT INTO app.t VALUES ({number}, {n})")).await {
+                        Ok(_) => {
+                            wrote.acknowledged.push((number, n));
+                            written.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Err(error) => {
+                            // The outcome of a statement that was under way is not known, and its session ends.
+                            wrote.errors.push(error.to_string());
+                            client = Client::connect(&target, app(), Limits::default()).await.unwrap();
+                        }
+                    }
+                    wrote.longest = wrote.longest.max(begun.elapsed());
+                    assert!(wrote.errors.len() < 100, "{:?}", wrote.errors.last());
+                }
+                wrote
+            }));
+        }
+        Writers { stop, written, tasks }
+    }
+
+    async fn more(&self, count: u64) {
+        let goal = self.written.load(Ordering::Relaxed) + count;
+        until("writes to go on", async || (self.written.load(Ordering::Relaxed) >= goal).then_some(())).await;
+    }
+
+    async fn end(self) -> Wrote {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut all = Wrote::default();
+        for task in self.tasks {
+            let mut own = task.await.unwrap();
+            all.acknowledged.append(&mut own.acknowledged);
+            all.errors.append(&mut own.errors);
+            all.longest = all.longest.max(own.longest);
+        }
+        all
+    }
+}
+
+/// Runs the program's own command for operators.
+async fn command(front: &Front, arguments: &[&str]) -> Ran {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sqluice"));
+    command.args(arguments).arg("--config").arg(front.folder().join("sqluice.toml")).args(["--admin", &front.admin]);
+    run(command, "").await
+}
+
+async fn status(front: &Front) -> Value {
+    let ran = command(front, &["status", "--cluster", "main", "--json"]).await;
+    serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {} {}", ran.out, ran.err))
+}
+
+fn index(name: &Value) -> usize {
+    name.as_str().unwrap().strip_prefix("db").unwrap().parse::<usize>().unwrap() - 1
+}
+
+/// Every acknowledged row is on this server.
+async fn nothing_is_lost(cluster: &Cluster, server: usize, wrote: &Wrote) {
+    let rows = cluster.on(server, |server| server.sql("SELECT client, n FROM app.t").unwrap()).await;
+    let row = |line: &str| {
+        let (client, n) = line.split_once('\t').unwrap();
+        (client.parse::<i32>().unwrap(), n.parse::<i32>().unwrap())
+    };
+    let kept: HashSet<(i32, i32)> = rows.lines().map(row).collect();
+    let lost: Vec<_> = wrote.acknowledged.iter().filter(|row| !kept.contains(row)).collect();
+    assert!(lost.is_empty(), "acknowledged, but not on db{}: {lost:?}", server + 1);
+}
+
+async fn check_killed_primary(family: Family) {
+    let cluster = Cluster::start(family).await;
+    let front = cluster.front().await;
+    let writers = Writers::start(&front, 8).await;
+    writers.more(200).await;
+    let begun = Instant::now();
+    cluster.on(0, Server::kill9).await;
+    let page = until("another primary", async || {
+        let page = status(&front).await;
+        (page["primary"].is_string() && page["primary"] != "db1").then_some(page)
+    })
+    .await;
+    let promoted = begun.elapsed();
+    writers.more(200).await;
+    let resumed = begun.elapsed();
+    let new = index(&page["primary"]);
+
+    // The old one comes back, writable as its configuration has it, and is never used as a primary.
+    cluster.on(0, |server| server.restart().unwrap()).await;
+    let page = until("the old primary to be fenced or to follow", async || {
+        let page = status(&front).await;
+        let old = &page["servers"][0];
+        assert_ne!(page["primary"], "db1", "{page}");
+        (old["read_only"] == json!(true) && old["health"] == "up").then_some(page)
+    })
+    .await;
+    writers.more(200).await;
+    let wrote = writers.end().await;
+    eprintln!(
+        "{family:?} kill -9 of the primary: promoted after {promoted:?}, 200 writes more after {resumed:?}; {} writes, {} \
+         errors, the longest took {:?}; first error {:?}",
+        wrote.acknowledged.len(),
+        wrote.errors.len(),
+        wrote.longest,
+        wrote.errors.first()
+    );
+    nothing_is_lost(&cluster, new, &wrote).await;
+    // What was under way when it died has an unknown outcome: at most one statement of each client.
+    assert!(wrote.errors.len() <= 8, "{:?}", wrote.errors);
+    let read_only = cluster.on(0, |server| server.sql("SELECT @@global.read_only").unwrap()).await;
+    assert_eq!(read_only, "1\n", "{page}");
+    if family == Family::MariaDb {
+        // Its configuration has it forget at the start what nobody acknowledged, so it can follow.
+        until("the old primary to follow", async || {
+            let page = status(&front).await;
+            (page["servers"][0]["role"] == "replica" && page["servers"][0]["serves_reads"] == json!(true)).then_some(())
+        })
+        .await;
+    }
+    let journal = crate::support::http_with(&front.admin, "GET", "/api/v1/clusters/main/journal", Some(KEY)).await;
+    assert!(journal.0 == 200 && journal.1.contains("promote"), "{journal:?}");
+}
+
+#[tokio::test]
+async fn a_killed_primary_is_replaced() {
+    check_killed_primary(Family::MariaDb).await;
+}
+
+#[tokio::test]
+async fn a_killed_primary_is_replaced_mysql() {
+    if has_mysql() {
+        check_killed_primary(Family::MySql).await;
+    }
+}
+
+async fn check_switchover(family: Family) {
+    let cluster = Cluster::start(family).await;
+    let front = cluster.front().await;
+    let dry = command(&front, &["switchover", "--to", "db2", "--dry-run"]).await.output();
+    assert!(dry.contains("this would be done:"), "{dry}");
+    let refused = command(&front, &["switchover", "--to", "db9"]).await;
+    assert!(!refused.good && refused.err.contains("there are: db1, db2, db3"), "{} {}", refused.out, refused.err);
+    let writers = Writers::start(&front, 8).await;
+    writers.more(200).await;
+    for to in ["db2", "db3", "db1"] {
+        let told = command(&front, &["switchover", "--to", to]).await.output();
+        eprintln!("{family:?} {told}");
+        assert!(told.contains(&format!("primary is {to}")), "{told}");
+        writers.more(200).await;
+    }
+    let wrote = writers.end().await;
+    eprintln!(
+        "{family:?} three switchovers: {} writes, {} errors, the longest took {:?}",
+        wrote.acknowledged.len(),
+        wrote.errors.len(),
+        wrote.longest
+    );
+    assert_eq!(wrote.errors, [""; 0]);
+    nothing_is_lost(&cluster, 0, &wrote).await;
+    until("all to replicate", async || {
+        let page = status(&front).await;
+        let replicas = page["servers"].as_array().unwrap().iter().filter(|server| server["role"] == "replica");
+        (replicas.filter(|server| server["serves_reads"] == json!(true)).count() == 2).then_some(())
+    })
+    .await;
+    let servers = cluster.servers().clone();
+    let sums = blocking(move || {
+        let position = servers.server(0).sql("SELECT COUNT(*) FROM app.t").unwrap();
+        let deadline = Instant::now() + SOON;
+        while servers.servers().iter().any(|server| server.sql("SELECT COUNT(*) FROM app.t").unwrap() != position) {
+            assert!(Instant::now() < deadline, "the replicas do not catch up");
+        }
+        servers.checksums("app").unwrap()
+    })
+    .await;
+    assert!(sums.iter().all(|sum| *sum == sums[0]), "{sums:?}");
+    let mut client = front.client().await;
+    all(&mut client, "INSERT INTO app.t VALUES (-1, 1)").await;
+}
+
+#[tokio::test]
+async fn switchovers_cost_no_error_and_no_write() {
+    check_switchover(Family::MariaDb).await;
+}
+
+#[tokio::test]
+async fn switchovers_cost_no_error_and_no_write_mysql() {
+    if has_mysql() {
+        check_switchover(Family::MySql).await;
+    }
+}

@@ -28,8 +28,8 @@ pub use error::{Errors, Problem, Warning};
 pub use model::{
     Admin, ClientCert, ClientCompression, Cluster, ClusterKind, Config, Consistency, Credential, Failover, Given,
     Heartbeat, Lease, Listener, ListenerTls, Log, LogFormat, Monitor, Pem, Pool, Promotion, PromotionRule, Proxy,
-    ProxyIn, ProxyOut, ReplicationAccount, ReplicationTls, RuleAccess, Server, ServerCompression, ServerTls,
-    ServerTlsMode, Split, TlsMode, TlsVersion, User,
+    ProxyIn, ProxyOut, Replay, ReplayMode, ReplicationAccount, ReplicationTls, RuleAccess, Server, ServerCompression,
+    ServerTls, ServerTlsMode, Split, TlsMode, TlsVersion, User,
 };
 pub use network::Network;
 pub use parse::{Loaded, load, parse};

@@ -38,8 +38,10 @@ macro_rules! words {
 }
 
 mod failover;
+mod replay;
 
 pub use failover::{Failover, Lease, Promotion, PromotionRule, ReplicationAccount, ReplicationTls};
+pub use replay::{Replay, ReplayMode};
 
 words! {
     /// How the servers of a cluster keep the same data.
@@ -440,6 +442,8 @@ pub struct Listener {
     pub idle_timeout: Duration,
     /// How long a statement waits for a primary.
     pub hold: Duration,
+    /// What becomes of transactions whose server is lost.
+    pub replay: Replay,
     /// Largest packet taken from a client, in bytes.
     pub max_packet: u64,
     /// Whether LOAD DATA LOCAL INFILE is let through.

@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use wire::reply::ServerError;
 
+/// The code of what may or may not have been done: Sqluice's own, which neither servers nor clients use.
+pub const IN_DOUBT: u16 = 8007;
+
 /// An error that a client is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -69,6 +72,25 @@ impl Refusal {
     /// The server was lost in the middle of something that cannot be done again elsewhere.
     pub fn lost(server: &str, during: &str) -> Refusal {
         Refusal::own(2013, b"HY000", format_args!("lost the connection to server '{server}' {during}"))
+    }
+
+    /// A transaction was interrupted by the loss of its server, and could not be run again on another one. Code and SQLSTATE are
+    /// those of a deadlock: it was rolled back, and may be begun anew.
+    pub fn not_replayed(server: &str, why: impl fmt::Display) -> Refusal {
+        let why = format_args!(
+            "server '{server}' was lost within a transaction, which could not be replayed on another one: {why}; it was \
+             rolled back, begin it again"
+        );
+        Refusal::own(1213, b"40001", why)
+    }
+
+    /// A statement that leaves something for good was sent, and its server was lost before it answered.
+    pub fn in_doubt(server: &str, what: &str, why: &str) -> Refusal {
+        let why = format_args!(
+            "in doubt: server '{server}' was lost before it answered {what} ({why}); look whether it was done before doing \
+             it again"
+        );
+        Refusal::own(IN_DOUBT, b"08007", why)
     }
 
     /// A server asked for a file of the client behind a statement that sends none.

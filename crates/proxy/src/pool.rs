@@ -26,7 +26,7 @@ use net::client::ConnectError;
 use stats::WorkerStats;
 use tokio::sync::oneshot;
 
-pub use connection::{Connection, Key, MEANINGFUL, Origin, Parcel, ServerStatements, StatementKey};
+pub use connection::{Connection, Farewell, Key, MEANINGFUL, Origin, Parcel, ServerStatements, StatementKey};
 pub use lease::Lease;
 pub use open::ON_DEMAND;
 pub use quota::Quota;

@@ -3,6 +3,7 @@
 
 mod binlog;
 mod checkout;
+mod checksum;
 mod client;
 mod consistency;
 mod count;
@@ -11,6 +12,7 @@ mod kill;
 mod learn;
 mod literals;
 mod login;
+mod lost;
 mod outgoing;
 mod past;
 mod processes;
@@ -18,6 +20,7 @@ mod prove;
 mod read_back;
 mod recover;
 mod relay;
+mod replay;
 mod request;
 mod reset;
 mod rules;
@@ -26,6 +29,7 @@ mod serve;
 mod settle;
 mod statements;
 mod tracking;
+mod transaction_log;
 mod untold;
 mod variables;
 mod work;
@@ -50,6 +54,7 @@ use crate::shared::ListenerShared;
 use crate::state::{StateFacts, StateMap};
 use crate::worker::{ClusterHere, CountedHere, Worker};
 use checkout::Attempts;
+use checksum::Checksum;
 use client::{Client, Request};
 pub use outgoing::Outgoing;
 use recover::{Failed, Next};
@@ -57,6 +62,7 @@ use relay::{Outcome, Relay, RelayError};
 pub use serve::spawn;
 use statements::ClientStatements;
 use tracking::TrackWish;
+use transaction_log::TransactionLog;
 use work::{Understood, Work};
 
 /// One client's session.
@@ -87,6 +93,8 @@ pub struct Session {
     own_writes: Option<Box<OwnWrites>>,
     /// Something may have been written in the open transaction.
     writes_open: bool,
+    /// The statements of the open transaction, so that it can be run again elsewhere.
+    transaction: Option<Box<TransactionLog>>,
     /// Where it has read last; `None` behind a write whose position is known, which covers what was read before it.
     read_last: Option<ServerId>,
     /// The backend connection that is kept while the session is pinned.
@@ -201,8 +209,8 @@ impl Session {
     /// It is understood; what needs no server is answered. Its route says which server it needs and why. A backend
     /// connection is checked out: the pinned one, or one from the pool, perhaps after a wait. What that connection lacks
     /// of the session's state goes ahead of the statement in the same write. The reply streams back to the client; what
-    /// it says of the session's state is learned; the connection returns to the pool unless the session is pinned. A
-    /// read whose server was lost before the client got a byte is tried again on another one.
+    /// it says of the session's state is learned; the connection returns to the pool unless the session is pinned. When the
+    /// server was lost before the client got a byte, a read is tried again on another one, and a transaction is replayed.
     async fn handle(&mut self, request: &Request) -> Result<(), SessionEnd> {
         self.look_at_catalog();
         let work = match self.understand(request).await? {
@@ -228,6 +236,7 @@ impl Session {
         if work.streams() {
             return Err(Box::pin(self.stream_binlog(request, &route)).await);
         }
+        self.begin_log(&work, &route);
         let mut attempts = Attempts::new();
         loop {
             let mut held = match self.checkout(&route, &mut attempts).await {
@@ -242,6 +251,7 @@ impl Session {
                 Ok(outcome) => {
                     let over = self.count(&held, &work, request, &outcome, started);
                     self.learn(&mut held, request, &work, &route, &outcome, over);
+                    self.log(request, &work, &outcome);
                     return self.settle(held, &work, &outcome).await;
                 }
                 Err((error, outcome)) => {
@@ -331,6 +341,9 @@ impl Session {
     ) -> Result<Outcome, (RelayError, Outcome)> {
         self.handle.begin_statement(held.lease.server(), held.lease.origin.thread_id);
         self.cluster.loads.begin(held.lease.server());
+        if route.target == Target::Pinned {
+            self.look_at_pinned(held).map_err(|error| (error, Outcome::default()))?;
+        }
         let prepare_as = if work.prepares() { self.statements.next_id() } else { 0 };
         let mut sent = self.send(held, work, request).await.map_err(|error| (error, Outcome::default()))?;
         let wish_after = self.wish.after(&work.statement.effects, &self.cluster.catalog());
@@ -338,7 +351,8 @@ impl Session {
         let renumber = (lists_processes && !work.prepares() && work.command != wire::command::Command::StmtExecute)
             .then(|| processes::Renumber::of(&self.worker.shared.sessions, held.lease.server()));
         let warnings = self.own_messages().filter(|_| work.command == wire::command::Command::InitDb);
-        let withhold = Self::withheld(self.status, work, route, held.lease.server(), self.cluster.view().primary);
+        let withhold = self.withheld(work, route, held.lease.server());
+        let checksum = self.transaction.is_some().then(Checksum::default);
         let mut relay = Relay {
             worker: &self.worker,
             handle: &self.handle,
@@ -351,7 +365,7 @@ impl Session {
             file_allowed: work.statement.asks.contains(sql::Asks::LOCAL_FILE),
             prepare_as,
             warnings,
-            outcome: Outcome::default(),
+            outcome: Outcome { sent: sent.sent, checksum, ..Outcome::default() },
         };
         match relay.run().await {
             Ok(()) => {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 use cluster::catalog::{Catalog, RoutineAccess};
-use cluster::view::{Health, ServerId, View};
+use cluster::view::{Health, ServerId, ServerView, View};
 use sql::{Dialect, FunctionAccess, Functions, Memo, Statement};
 use stats::WorkerStats;
 use stats::digests::DigestTable;
@@ -156,8 +156,10 @@ impl ClusterHere {
         let view = self.shared.published.view.load_full();
         self.loads.viewed(&view, Instant::now());
         let before = self.view.replace(Rc::new(view.clone()));
-        let is_down = |view: &View, id| view.server(id).is_none_or(|server| server.health == Health::Down);
-        for server in before.servers.iter().filter(|server| is_down(&view, server.id) && server.health != Health::Down)
+        // Nobody waits for one that is given up, or that takes no sessions any more.
+        let is_lost = |server: &ServerView| server.health == Health::Down || server.fenced;
+        for server in
+            before.servers.iter().filter(|server| !is_lost(server) && view.server(server.id).is_none_or(is_lost))
         {
             sessions.abandon(&self.shared.name, server.id);
         }

@@ -16,6 +16,7 @@ pub mod modes;
 pub mod rewrite;
 pub mod statement;
 pub mod text;
+mod volatile;
 mod words;
 
 pub use classify::classify;
@@ -26,3 +27,4 @@ pub use statement::{
     Access, Asks, Dialect, Effect, Encoding, Family, FoundRows, FunctionAccess, Functions, Hint, Kind, Modes,
     NoFunctions, Statement, TransactionStep, Value, Why,
 };
+pub use volatile::volatile;

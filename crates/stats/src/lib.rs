@@ -38,6 +38,9 @@ pub struct ServerStats {
     pub latency_us: Histogram,
 }
 
+/// What becomes of interrupted transactions: run again; not tried; given up because a reply was another one; tried in vain.
+pub const REPLAY_RESULTS: &[&str] = &["replayed", "refused", "differs", "failed"];
+
 /// What one worker counts.
 #[derive(Debug)]
 pub struct WorkerStats {
@@ -71,6 +74,10 @@ pub struct WorkerStats {
     pub replica_waits: Counter,
     /// Reads that waited for such a replica in vain and went to the primary.
     pub replica_wait_timeouts: Counter,
+    /// Interrupted transactions, by what became of them ([`REPLAY_RESULTS`]).
+    pub replays: Labelled<Counter>,
+    /// Statements of which nobody knows whether they were done.
+    pub in_doubt: Counter,
     /// Statements waiting for a backend connection.
     pub waiting: Gauge,
     /// Statements that waited for a backend connection.
@@ -126,6 +133,8 @@ impl WorkerStats {
             hold_timeouts: Counter::default(),
             replica_waits: Counter::default(),
             replica_wait_timeouts: Counter::default(),
+            replays: Labelled::new(REPLAY_RESULTS),
+            in_doubt: Counter::default(),
             waiting: Gauge::default(),
             waited: Counter::default(),
             wait_timeouts: Counter::default(),

@@ -9,8 +9,8 @@ use crate::checks::Places;
 use crate::read::{Reader, Table};
 use crate::settings::listener as keys;
 use crate::{
-    ClientCert, ClientCompression, Consistency, Credential, Listener, ListenerTls, ProxyIn, Secret, Split, TlsMode,
-    TlsVersion, User,
+    ClientCert, ClientCompression, Consistency, Credential, Listener, ListenerTls, ProxyIn, Replay, ReplayMode, Secret,
+    Split, TlsMode, TlsVersion, User,
 };
 
 pub(super) fn read_all(reader: &mut Reader, root: &Table, places: &mut Places) -> BTreeMap<Arc<str>, Listener> {
@@ -31,6 +31,7 @@ pub(super) fn read_all(reader: &mut Reader, root: &Table, places: &mut Places) -
             login_timeout: reader.duration(&table, &keys::LOGIN_TIMEOUT),
             idle_timeout: reader.duration(&table, &keys::IDLE_TIMEOUT),
             hold: reader.duration(&table, &keys::HOLD),
+            replay: read_replay(reader, &table),
             max_packet: reader.size(&table, &keys::MAX_PACKET),
             local_infile: reader.flag(&table, &keys::LOCAL_INFILE),
             server_version: reader.text(&table, &keys::SERVER_VERSION),
@@ -62,6 +63,16 @@ pub(super) fn read_all(reader: &mut Reader, root: &Table, places: &mut Places) -
         listeners.insert(name, listener);
     }
     listeners
+}
+
+fn read_replay(reader: &mut Reader, table: &Table) -> Replay {
+    Replay {
+        mode: reader.choice(table, &keys::REPLAY, ReplayMode::ALL, ReplayMode::word).unwrap_or(ReplayMode::On),
+        bytes_max: reader.size(table, &keys::REPLAY_BYTES_MAX),
+        statements_max: reader.number(table, &keys::REPLAY_STATEMENTS_MAX),
+        attempts_max: reader.number(table, &keys::REPLAY_ATTEMPTS_MAX),
+        time: Some(reader.duration(table, &keys::REPLAY_TIME)).filter(|time| !time.is_zero()),
+    }
 }
 
 fn read_socket_mode(reader: &mut Reader, table: &Table) -> u32 {

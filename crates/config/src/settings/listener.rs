@@ -1,7 +1,7 @@
 //! `[listener.NAME]` and `[user.NAME]`.
 
 use super::{Form, Kind, Section, Setting, Unit, Word, count, limit, live, millis, seconds, whole};
-use crate::{ClientCert, ClientCompression, Consistency, ProxyIn, Split, TlsMode, TlsVersion};
+use crate::{ClientCert, ClientCompression, Consistency, ProxyIn, ReplayMode, Split, TlsMode, TlsVersion};
 
 /// `[listener.NAME]`
 pub static LISTENER: Section = Section {
@@ -20,6 +20,11 @@ pub static LISTENER: Section = Section {
         &LOGIN_TIMEOUT,
         &IDLE_TIMEOUT,
         &HOLD,
+        &REPLAY,
+        &REPLAY_BYTES_MAX,
+        &REPLAY_STATEMENTS_MAX,
+        &REPLAY_ATTEMPTS_MAX,
+        &REPLAY_TIME,
         &MAX_PACKET,
         &LOCAL_INFILE,
         &SERVER_VERSION,
@@ -125,6 +130,47 @@ pub static HOLD: Setting = millis(
     0,
     600_000,
     "How long a statement waits while the cluster has no primary. After that the client gets an error.",
+);
+/// `replay`
+pub static REPLAY: Setting = live(
+    "replay",
+    Kind::Choice {
+        default: Some(ReplayMode::On.word()),
+        words: &[
+            Word::new(ReplayMode::On.word(), "if its statements give the same each time"),
+            Word::new(ReplayMode::Any.word(), "also if it writes what `NOW()`, `UUID()` and the like give"),
+            Word::new(ReplayMode::Off.word(), "never: the session ends with its server"),
+        ],
+    },
+    "Whether a transaction whose server is lost is run again on the new primary. It goes on there if every statement has \
+     the same reply as before; else it is rolled back, and the client gets an error that says so.",
+);
+/// `replay_bytes_max`
+pub static REPLAY_BYTES_MAX: Setting = live(
+    "replay_bytes_max",
+    Kind::Size { default: 1 << 20, min: 1 << 10, max: 1 << 30 },
+    "A transaction whose statements are longer than this together is not replayed. So much memory may each open transaction take.",
+);
+/// `replay_statements_max`
+pub static REPLAY_STATEMENTS_MAX: Setting =
+    count("replay_statements_max", 1_000, 1, 100_000, "A transaction of more statements than this is not replayed.");
+/// `replay_attempts_max`
+pub static REPLAY_ATTEMPTS_MAX: Setting = count(
+    "replay_attempts_max",
+    3,
+    1,
+    100,
+    "How often a replay is begun anew because of a deadlock, or because the new primary was lost, too.",
+);
+/// `replay_time_ms`
+pub static REPLAY_TIME: Setting = whole(
+    "replay_time_ms",
+    Unit::Millis,
+    0,
+    0,
+    600_000,
+    Some("as long as `hold_ms`"),
+    "How long a replay may take, the wait for a primary included.",
 );
 /// `max_packet`
 pub static MAX_PACKET: Setting = live(

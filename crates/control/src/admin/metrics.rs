@@ -104,6 +104,8 @@ fn sessions(page: &mut Page, workers: &[Arc<WorkerStats>]) {
     counter(page, HOLD_TIMEOUTS, |worker| &worker.hold_timeouts);
     counter(page, REPLICA_WAITS, |worker| &worker.replica_waits);
     counter(page, REPLICA_WAIT_TIMEOUTS, |worker| &worker.replica_wait_timeouts);
+    by_reason(page, REPLAYS, workers, |worker| &worker.replays, |counter| counter.get() as i64);
+    counter(page, IN_DOUBT, |worker| &worker.in_doubt);
     gauge(page, WAITING, |worker| &worker.waiting);
     counter(page, WAITED, |worker| &worker.waited);
     counter(page, WAIT_TIMEOUTS, |worker| &worker.wait_timeouts);

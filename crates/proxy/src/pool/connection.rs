@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Instant;
 
 use cluster::view::ServerId;
@@ -10,9 +12,13 @@ use foldhash::fast::RandomState;
 use net::Stream;
 use net::stream::Detached;
 use stats::ServerStats;
+use tokio::io::{AsyncRead, ReadBuf};
 use wire::Capabilities;
 use wire::auth::Credential;
+use wire::packet::HEADER_BYTES;
+use wire::reply::ServerError;
 
+use crate::error::Refusal;
 use crate::state::StateMap;
 
 /// Capabilities that change what a server answers: connections that differ in them are not exchanged for each other.
@@ -116,6 +122,17 @@ pub struct Origin {
     pub stats: Arc<ServerStats>,
 }
 
+/// What a connection that nobody used for a while has to tell.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Farewell {
+    /// Nothing: it stands.
+    None,
+    /// It ended without a word.
+    Closed,
+    /// It ended with these words.
+    Said(Refusal),
+}
+
 /// A connection on its way to another worker.
 #[derive(Debug)]
 pub struct Parcel {
@@ -169,6 +186,25 @@ impl Connection {
     /// it was idle for too long), has made the socket readable. Costs no system call while nothing came.
     pub fn is_alive(&mut self) -> bool {
         self.inbox.is_empty() && self.stream.is_quiet()
+    }
+
+    /// Whether its server has ended it, and with which words.
+    pub fn farewell(&mut self) -> Farewell {
+        /// Longer words are cut.
+        const WORDS_BYTES_MAX: usize = 1024;
+        if self.is_alive() {
+            return Farewell::None;
+        }
+        let mut bytes = [0; WORDS_BYTES_MAX];
+        let mut context = Context::from_waker(Waker::noop());
+        let mut buffer = ReadBuf::new(&mut bytes);
+        // An error of the socket is its end without words.
+        let _ = Pin::new(&mut self.stream).poll_read(&mut context, &mut buffer);
+        let error = buffer.filled().get(HEADER_BYTES..).and_then(|payload| ServerError::parse(payload).ok());
+        error.map_or(Farewell::Closed, |error| {
+            let message = String::from_utf8_lossy(error.message).into_owned();
+            Farewell::Said(Refusal { code: error.code, sqlstate: error.sqlstate, message })
+        })
     }
 
     /// Whether another worker can have it; a TLS connection stays where it was opened.

@@ -191,11 +191,15 @@ pub fn select(
     preferences: Preferences<'_>,
     now: Instant,
 ) -> Option<ServerId> {
-    let usable = |server: &&ServerView| server.health == Health::Up && !preferences.avoid.contains(&server.id);
-    let primary = || view.primary.filter(|id| !preferences.avoid.contains(id));
+    let is_free =
+        |id: &ServerId| !preferences.avoid.contains(id) && view.server(*id).is_none_or(|server| !server.fenced);
+    let usable = |server: &&ServerView| server.health == Health::Up && is_free(&server.id);
+    let primary = || view.primary.filter(is_free);
+    // While a switchover is under way, what may write waits for the new primary.
+    let may_write = |id: &ServerId| !view.hold_writes || view.primary != Some(*id);
     match target {
-        Target::Primary | Target::Pinned => primary(),
-        Target::Named(name) => view.server_named(name).filter(usable).map(|server| server.id),
+        Target::Primary | Target::Pinned => primary().filter(may_write),
+        Target::Named(name) => view.server_named(name).filter(usable).map(|server| server.id).filter(may_write),
         Target::Reader => {
             let readers = || {
                 let has_all =

@@ -37,6 +37,8 @@ pub struct Attempts {
     refusal: Option<Refusal>,
     /// Since when the statement waits for a server that fits.
     held_since: Option<Instant>,
+    /// How often the open transaction was replayed for it.
+    pub(super) replays: u32,
     /// Since when it waits for a replica that has what its session has written.
     pub(super) lacking_since: Option<Instant>,
 }
@@ -51,6 +53,7 @@ impl Attempts {
             last_error: None,
             refusal: None,
             held_since: None,
+            replays: 0,
             lacking_since: None,
         }
     }
@@ -175,12 +178,15 @@ impl Session {
         if self.cluster.entered.borrow().get(&known).is_some_and(fresh) {
             return Ok(());
         }
-        let target = if self.cluster.view().primary.is_some() { Target::Primary } else { Target::Reader };
+        let view = self.cluster.view();
+        let target = if view.primary.is_some() && !view.hold_writes { Target::Primary } else { Target::Reader };
         let route = Route { target, reason: Reason::SessionChange, consistent: false };
         let mut held = self.checkout(&route, &mut Attempts::new()).await?;
         match self.bring_to_state(&mut held).await {
             Ok(()) => {}
-            Err(RelayError::FixUp(refusal) | RelayError::Withheld(refusal)) => return Err(refusal),
+            Err(RelayError::FixUp(refusal) | RelayError::Withheld(refusal) | RelayError::Ended(refusal)) => {
+                return Err(refusal);
+            }
             Err(RelayError::Server(error)) => return Err(Refusal::lost(held.lease.server_name(), &error)),
             Err(RelayError::Theft { name, .. }) => return Err(Refusal::file_refused(held.lease.server_name(), &name)),
             Err(RelayError::Client(error)) => return Err(Refusal::own(1047, b"08S01", error)),
@@ -304,6 +310,9 @@ impl Drop for Holding<'_> {
 fn reasons(view: &View) -> String {
     if view.servers.is_empty() {
         return "no server has been seen yet".into();
+    }
+    if view.hold_writes {
+        return "a switchover is under way".into();
     }
     let words = view
         .servers

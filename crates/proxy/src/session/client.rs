@@ -50,6 +50,13 @@ pub struct Request {
 }
 
 impl Request {
+    /// A request whose packets were kept, the last one with this sequence number.
+    pub fn again(packets: &[u8], sequence: u8) -> Request {
+        let is_split = packet::Header::read(packets).is_some_and(packet::Header::is_continued);
+        let joined = is_split.then(|| packet::join(packets));
+        Request { packets: packets.to_vec(), joined, sequence }
+    }
+
     /// The payload, command byte included.
     pub fn payload(&self) -> &[u8] {
         match &self.joined {

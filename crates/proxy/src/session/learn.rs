@@ -286,7 +286,7 @@ impl Session {
     }
 
     /// What LAST_INSERT_ID() would say now. An id that stands in the request was given, not made: then nothing changed.
-    fn learn_insert_id(&mut self, held: &mut Held, request: &Request, work: &Work, outcome: &Outcome) {
+    pub(super) fn learn_insert_id(&mut self, held: &mut Held, request: &Request, work: &Work, outcome: &Outcome) {
         let (id, origin) = (outcome.insert_id, &mut held.lease.origin);
         let own = self.past.doubt.is_some() || origin.insert_id == Some(self.past.insert_id);
         if work.statement.insert_id_unsure {

@@ -287,6 +287,7 @@ impl Door {
             past: Past::default(),
             own_writes: None,
             writes_open: false,
+            transaction: None,
             read_last: None,
             held: None,
             speaks_native: login.plugin.as_deref().is_none_or(|name| name == Plugin::Native.name().as_bytes()),

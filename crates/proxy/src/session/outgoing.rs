@@ -26,6 +26,8 @@ pub struct Outgoing {
     pub(super) bytes: Vec<u8>,
     /// Replies that are outstanding, in order.
     pub pending: VecDeque<Expected>,
+    /// All of it was written.
+    pub(super) sent: bool,
 }
 
 impl Outgoing {
@@ -40,6 +42,7 @@ impl Outgoing {
         if kept.len() < KEPT_MAX && self.bytes.capacity() <= KEPT_BYTES_MAX {
             self.bytes.clear();
             self.pending.clear();
+            self.sent = false;
             kept.push(self);
         }
     }

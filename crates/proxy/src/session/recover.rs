@@ -9,6 +9,7 @@ use wire::Status;
 
 use super::checkout::Attempts;
 use super::client::Request;
+use super::lost::Lost;
 use super::relay::{Outcome, RelayError, Withhold};
 use super::reset::ask;
 use super::work::Work;
@@ -37,13 +38,8 @@ pub enum Next {
 
 impl Session {
     /// Which errors of this server another one may not have.
-    pub(super) fn withheld(
-        status: Status,
-        work: &Work,
-        route: &Route,
-        server: ServerId,
-        primary: Option<ServerId>,
-    ) -> Withhold {
+    pub(super) fn withheld(&self, work: &Work, route: &Route, server: ServerId) -> Withhold {
+        let (status, primary) = (self.status, self.cluster.primary());
         match route.target {
             Target::Primary => Withhold::ReadOnly,
             // A READ ONLY transaction is refused its writes as such, wherever it runs.
@@ -53,13 +49,12 @@ impl Session {
                 sql::Kind::Set => Withhold::All,
                 _ => Withhold::NotYetHere,
             },
+            Target::Pinned if self.transaction.is_some() => Withhold::Lost,
             Target::Reader | Target::Pinned | Target::Named(_) => Withhold::Nothing,
         }
     }
 
-    /// Decides what follows. A read whose server was lost before the client got a byte is tried again elsewhere; what was
-    /// pinned to a lost server, or may have been done by it, ends the session with an error, as the server's end would
-    /// have.
+    /// Decides what follows. What a lost server did not do, or may do twice, is tried again elsewhere.
     pub(super) async fn recover(
         &mut self,
         request: &Request,
@@ -84,6 +79,19 @@ impl Session {
                 }
                 self.client.flush().await.map_err(SessionEnd::ClientLost)?;
                 Ok(Next::Answered)
+            }
+            RelayError::Withheld(refusal) if self.withheld(work, route, held.lease.server()) == Withhold::Lost => {
+                let (server, name) = (held.lease.server(), held.lease.server_name().clone());
+                self.close(held).await;
+                let kind = match refusal.code {
+                    1290 | 1836 => EvidenceKind::ReadOnly,
+                    _ => EvidenceKind::ConnectionLost,
+                };
+                self.cluster.shared.published.evidence(Evidence { server, kind });
+                // What was refused has not been done.
+                let was_killed = refusal.code == 1927;
+                let lost = Lost { server, name, why: refusal.message, sent: false, was_killed };
+                self.go_on_without(request, work, route, &lost, attempts).await
             }
             RelayError::Withheld(_) if route.target == Target::Pinned || route.reason == Reason::ReadOnlySession => {
                 let mut held = held;
@@ -120,6 +128,10 @@ impl Session {
                 self.close(held).await;
                 self.end_with(request, refusal)
             }
+            RelayError::Ended(refusal) => {
+                self.close(held).await;
+                self.end_with(request, refusal)
+            }
             RelayError::Server(error) => {
                 let (server, name) = (held.lease.server(), held.lease.server_name().clone());
                 let stats = held.lease.stats().clone();
@@ -130,23 +142,22 @@ impl Session {
                     // Half a reply cannot be taken back: the client's connection breaks as the server's did.
                     return Err(SessionEnd::ServerLost(error));
                 }
-                let is_pinned = route.target == Target::Pinned;
-                if !is_pinned && work.may_run_twice() && attempts.failed_on(server) {
+                let lost = Lost { server, name, why: error, sent: outcome.sent, was_killed: false };
+                let next = self.go_on_without(request, work, route, &lost, attempts).await;
+                if matches!(next, Ok(Next::TryAgain)) {
                     stats.retries.add_one();
-                    return Ok(Next::TryAgain);
                 }
-                let during = if is_pinned { "in a pinned session" } else { "during a statement" };
-                self.end_with(request, Refusal::lost(&name, &format!("{during}: {error}")))
+                next
             }
         }
     }
 
-    async fn close(&mut self, held: Held) {
+    pub(super) async fn close(&mut self, held: Held) {
         drop(held);
         self.handle.end_statement(kill::KILL_WAIT).await;
     }
 
-    fn end_with(&mut self, request: &Request, refusal: Refusal) -> Result<Next, SessionEnd> {
+    pub(super) fn end_with(&mut self, request: &Request, refusal: Refusal) -> Result<Next, SessionEnd> {
         self.lose_pinned_state();
         self.answer_error(request, &refusal);
         Err(SessionEnd::ServerLost(refusal.message))
@@ -196,13 +207,16 @@ impl Session {
     ) {
         let server = held.lease.server();
         held.lease.stats().retries.add_one();
+        // One that shuts down says so, and is of no more use.
+        let is_ending = refusal.code == 1053;
         if route.target == Target::Primary {
-            self.cluster.shared.published.evidence(Evidence { server, kind: EvidenceKind::ReadOnly });
+            let kind = if is_ending { EvidenceKind::ConnectionLost } else { EvidenceKind::ReadOnly };
+            self.cluster.shared.published.evidence(Evidence { server, kind });
             attempts.refused(server, refusal);
         } else {
             route.target = Target::Primary;
         }
-        if work.statement.kind == sql::Kind::Set {
+        if work.statement.kind == sql::Kind::Set || is_ending {
             // A part of it may have been done.
             return self.close(held).await;
         }

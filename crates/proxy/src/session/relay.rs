@@ -39,6 +39,8 @@ pub const GIVEN_UP: &str = "the server does not answer and was given up";
 pub enum Purpose {
     /// It is the client's.
     Client,
+    /// The client had it before: a transaction is run again.
+    Replay,
     /// COM_RESET_CONNECTION ahead of a fix-up.
     Reset,
     /// The schema was changed for the session.
@@ -169,8 +171,12 @@ impl Relay<'_> {
                 continue;
             }
             let is_client = matches!(expected.purpose, Purpose::Client);
+            let is_replay = matches!(expected.purpose, Purpose::Replay);
             match expected.exchange.advance(&bytes[taken..])? {
                 Advance::Pass(n) => {
+                    if let Some(sum) = self.outcome.checksum.as_mut().filter(|_| is_client || is_replay) {
+                        sum.bytes(&bytes[taken..taken + n]);
+                    }
                     if is_client && let Some(renumber) = &mut self.renumber {
                         if !renumber.take(&bytes[taken..taken + n])
                             && let Some(renumber) = self.renumber.take()
@@ -188,6 +194,9 @@ impl Relay<'_> {
                     let rows = expected.exchange.rows();
                     let over = packet.over;
                     let stop = matches!(packet.event, Event::Infile(_));
+                    if let Some(sum) = self.outcome.checksum.as_mut().filter(|_| is_client || is_replay) {
+                        sum.event(&packet.event);
+                    }
                     if is_client && let Some(renumber) = &mut self.renumber {
                         let renumbered = renumber.give();
                         self.put_run(&mut run, bytes);
@@ -198,6 +207,8 @@ impl Relay<'_> {
                         self.client_packet(&packet, rows, &mut run, bytes, taken, end)?;
                     } else if stop {
                         return Err(RelayError::Server("it asked for a file where none is sent".into()));
+                    } else if is_replay {
+                        self.outcome.learn_again(&packet.event)?;
                     } else {
                         self.fix_up_packet(&packet)?;
                     }

@@ -125,6 +125,9 @@ impl Session {
             Ok(held) => {
                 self.clean_up(before).await;
                 self.held = Some(held);
+                if let Some(log) = &mut self.transaction {
+                    log.target = Target::Primary;
+                }
                 Ok(())
             }
             Err(refusal) => {
@@ -151,6 +154,7 @@ impl Session {
 
     /// What was pinned is gone with its connection.
     pub(super) fn lose_pinned_state(&mut self) {
+        self.transaction = None;
         self.pins.clear();
         self.show_pins(0);
         self.status -= Status::IN_TRANSACTION | Status::IN_READ_ONLY_TRANSACTION;

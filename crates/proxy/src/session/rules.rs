@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
+use sql::Dialect;
 use wire::command::{Command, query_text_at};
 
 use super::Session;
@@ -60,7 +61,7 @@ impl Session {
     }
 
     /// The text that a command runs or prepares.
-    fn sent_text<'a>(&'a self, work: &Work, request: &'a Request) -> Option<&'a [u8]> {
+    pub(super) fn sent_text<'a>(&'a self, work: &Work, request: &'a Request) -> Option<&'a [u8]> {
         let arguments = || request.payload().get(1..).unwrap_or_default();
         match &work.body {
             Body::Execute(id) | Body::OfStatement(id) => self.statements.find(*id).map(|known| &*known.key.text),
@@ -77,15 +78,19 @@ impl Session {
     /// The same without its literals.
     pub(super) fn digest_text(&self, work: &Work, request: &Request) -> Option<String> {
         let text = self.sent_text(work, request)?;
+        Some(sql::digest(text, &self.dialect_of(work)?).text)
+    }
+
+    /// How the text is read.
+    pub(super) fn dialect_of(&self, work: &Work) -> Option<Dialect> {
         let now = self.facts().dialect;
-        let dialect = match &work.body {
+        match &work.body {
             // As it was read when it was prepared: a literal of then may be an identifier now.
             Body::Execute(id) | Body::OfStatement(id) => {
-                self.statements.find(*id)?.state.facts(&self.seen, now.family, now.version).dialect
+                Some(self.statements.find(*id)?.state.facts(&self.seen, now.family, now.version).dialect)
             }
-            _ => now,
-        };
-        Some(sql::digest(text, &dialect).text)
+            _ => Some(now),
+        }
     }
 
     /// What a rule that refuses the command tells the client. Pins and hints are of no matter: nothing is routed.

@@ -71,7 +71,10 @@ impl Session {
         match write_while_alive(&self.handle, &mut connection.stream, bytes).await {
             // A server that does not read to the end, such as one to which the statement is too long, may have said why.
             Err(RelayError::Server(_)) if !out.pending.is_empty() => {}
-            written => written?,
+            written => {
+                written?;
+                out.sent = true;
+            }
         }
         Ok(out)
     }
@@ -285,8 +288,11 @@ impl Session {
     /// same text, except where a cursor or long data hangs on it.
     pub(super) async fn close_statement(&mut self, arguments: &[u8]) {
         let Some(id) = super::request::statement_id(arguments) else { return };
-        let key: Option<StatementKey> = self.statements.find(id).map(|known| known.key.clone());
-        self.statements.remove(id);
+        let closed = self.statements.remove(id);
+        let key: Option<StatementKey> = closed.as_ref().map(|known| known.key.clone());
+        if let (Some(log), Some(closed)) = (&mut self.transaction, closed) {
+            log.closes(closed);
+        }
         if !self.pins.has_cursor(id) && !self.pins.has_long_data(id) {
             return;
         }

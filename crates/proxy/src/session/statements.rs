@@ -99,13 +99,18 @@ impl ClientStatements {
     }
 
     /// The client closed a statement.
-    pub fn remove(&mut self, id: u32) {
-        if let Some(known) = &mut self.known {
-            known.remove(&id);
-            if known.is_empty() {
-                self.known = None;
-            }
+    pub fn remove(&mut self, id: u32) -> Option<ClientStatement> {
+        let known = self.known.as_mut()?;
+        let removed = known.remove(&id);
+        if known.is_empty() {
+            self.known = None;
         }
+        removed
+    }
+
+    /// A statement that the client has closed is there again, for what it was executed for before.
+    pub fn bring_back(&mut self, statement: ClientStatement) {
+        self.known.get_or_insert_default().insert(statement.id, statement);
     }
 
     /// All are gone.

@@ -18,7 +18,7 @@ pub enum Understood {
 }
 
 /// A command that needs a server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Work {
     /// The command.
     pub command: Command,
@@ -33,7 +33,7 @@ pub struct Work {
 }
 
 /// What is sent for a command.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Body {
     /// The packets as they came.
     AsCame,

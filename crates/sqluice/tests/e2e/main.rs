@@ -26,6 +26,7 @@ mod plugins;
 mod pool;
 mod proxy_protocol;
 mod reload;
+mod replay;
 mod rules;
 mod sockets;
 mod state;

@@ -81,3 +81,11 @@ async fn rules_of_every_kind_route() {
         rules::check_matchers(Family::MySql).await;
     }
 }
+
+#[tokio::test]
+async fn mysql_transactions_go_on_on_the_new_primary() {
+    if has_mysql() {
+        crate::replay::check_transactions_go_on(Family::MySql).await;
+        crate::replay::check_read_only(Family::MySql).await;
+    }
+}

@@ -89,6 +89,18 @@ pub(super) const REPLICA_WAIT_TIMEOUTS: Metric = metric(
     &[],
     "Reads that waited for such a replica in vain and went to the primary.",
 );
+pub(super) const REPLAYS: Metric = metric(
+    "sqluice_replays_total",
+    Kind::Counter,
+    &["result"],
+    "Transactions interrupted by the loss of their server, by what became of them.",
+);
+pub(super) const IN_DOUBT: Metric = metric(
+    "sqluice_in_doubt_total",
+    Kind::Counter,
+    &[],
+    "Statements whose server was lost before it answered, and that may or may not have been done.",
+);
 pub(super) const WAITING: Metric =
     metric("sqluice_waiting", Kind::Gauge, &[], "Statements that wait for a backend connection.");
 pub(super) const WAITED: Metric =
@@ -342,6 +354,8 @@ pub const METRICS: &[Metric] = &[
     HOLD_TIMEOUTS,
     REPLICA_WAITS,
     REPLICA_WAIT_TIMEOUTS,
+    REPLAYS,
+    IN_DOUBT,
     WAITING,
     WAITED,
     WAIT_TIMEOUTS,

@@ -5,9 +5,11 @@ use std::time::Instant;
 
 use wire::Status;
 use wire::codec::Malformed;
+use wire::exchange::Event;
 use wire::reply::{self, Change, Ok, Prepared};
 
 use crate::error::Refusal;
+use crate::session::checksum::Checksum;
 
 /// Changes of the session that are kept for after one reply. Beyond them it is only known that something changed.
 const CHANGES_MAX: usize = 4096;
@@ -41,6 +43,10 @@ pub struct Outcome {
     pub ended_by_eof: bool,
     /// The head of a prepared statement, with the server's id.
     pub prepared: Option<Prepared>,
+    /// The checksum of the reply, for a transaction that may have to be replayed.
+    pub checksum: Option<Checksum>,
+    /// All of the statement was given to the server's connection.
+    pub sent: bool,
     /// Bytes of the reply reached the client's socket.
     pub delivered: bool,
     /// When the first bytes of the reply came, if more came later.
@@ -79,6 +85,9 @@ pub enum RelayError {
         /// The file.
         name: String,
     },
+    /// The server has ended the connection on purpose, with these words, before the statement was sent: somebody killed it, or
+    /// it was idle for too long.
+    Ended(Refusal),
     /// A fix-up was refused: the statement behind it must not count.
     FixUp(Refusal),
     /// The server refused the statement in a way that another server may not, and the client has not heard of it. The
@@ -94,6 +103,8 @@ pub enum Withhold {
     Nothing,
     /// Those of a server that is read-only: it is the primary no more, and has done nothing.
     ReadOnly,
+    /// Those of a server that is read-only, shuts down or has cut the connection, within a transaction that can be replayed.
+    Lost,
     /// Those of a replica that has not heard of a schema, table, column or routine yet.
     NotYetHere,
     /// All of a replica, which may be set up otherwise than the primary: a SET that it refuses is the primary's to judge.
@@ -102,17 +113,21 @@ pub enum Withhold {
 
 impl Withhold {
     /// Whether this error is one of them.
-    pub(super) fn applies(self, error: &reply::ServerError<'_>) -> bool {
+    pub(in crate::session) fn applies(self, error: &reply::ServerError<'_>) -> bool {
         match self {
             Withhold::Nothing => false,
             Withhold::All => true,
-            // 1290 names the option in the way; only read_only says that this is the wrong server.
-            Withhold::ReadOnly => {
-                error.code == 1836 || error.code == 1290 && memchr::memmem::find(error.message, b"read-only").is_some()
-            }
+            // 1053 tells that it shuts down, 1927 that the connection was killed: the statement failed.
+            Withhold::ReadOnly => error.code == 1053 || is_read_only(error),
+            Withhold::Lost => matches!(error.code, 1053 | 1927) || is_read_only(error),
             Withhold::NotYetHere => matches!(error.code, 1049 | 1054 | 1146 | 1305 | 1370),
         }
     }
+}
+
+/// 1290 names the option in the way; only read_only says that this is the wrong server.
+fn is_read_only(error: &reply::ServerError<'_>) -> bool {
+    error.code == 1836 || error.code == 1290 && memchr::memmem::find(error.message, b"read-only").is_some()
 }
 
 impl From<Malformed> for RelayError {
@@ -122,6 +137,20 @@ impl From<Malformed> for RelayError {
 }
 
 impl Outcome {
+    /// Takes in what a packet says that is not for the client.
+    pub(super) fn learn_again(&mut self, event: &Event<'_>) -> Result<(), RelayError> {
+        match event {
+            Event::Ok(ok) | Event::RowsEnd(ok) => self.learn(ok)?,
+            Event::Eof(eof) => self.status = Some(eof.status),
+            Event::Error(error) => {
+                let message = String::from_utf8_lossy(error.message).into_owned();
+                self.error = Some(Refusal { code: error.code, sqlstate: error.sqlstate, message });
+            }
+            Event::Prepared(_) | Event::Infile(_) | Event::Progress | Event::Text(_) => {}
+        }
+        Ok(())
+    }
+
     /// Takes in what an OK packet says.
     pub(super) fn learn(&mut self, ok: &Ok<'_>) -> Result<(), RelayError> {
         self.status = Some(ok.status);

@@ -1,0 +1,240 @@
+//! A server was lost, or has given its place away, while a statement was on its way or a transaction was open: what goes on
+//! elsewhere, and what nobody may do twice.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use cluster::view::ServerId;
+use sql::{Access, Effect, Kind, TransactionStep, Why};
+use wire::Status;
+
+use super::checkout::Attempts;
+use super::client::Request;
+use super::recover::Next;
+use super::relay::RelayError;
+use super::transaction_log::is_whole_with;
+use super::work::Work;
+use super::{Held, Session};
+use crate::error::{Refusal, SessionEnd};
+use crate::pool::Farewell;
+use crate::route::{Pin, Route, Target};
+
+/// A server's end, as one statement met it.
+#[derive(Debug)]
+pub struct Lost {
+    /// The server.
+    pub server: ServerId,
+    /// Its name.
+    pub name: Arc<str>,
+    /// In what way, in words.
+    pub why: String,
+    /// All of the statement was on its way, and no reply came: it may have been done.
+    pub sent: bool,
+    /// The server says that the connection was killed: perhaps somebody did not want the transaction.
+    pub was_killed: bool,
+}
+
+impl Session {
+    /// A pinned connection may have ended while the client thought, or its server may have been fenced since.
+    pub(super) fn look_at_pinned(&self, held: &mut Held) -> Result<(), RelayError> {
+        let view = self.cluster.view();
+        if view.server(held.lease.server()).is_none_or(|server| server.fenced) {
+            return Err(RelayError::Server("the server takes no sessions any more".into()));
+        }
+        match held.lease.farewell() {
+            Farewell::None => Ok(()),
+            Farewell::Closed => Err(RelayError::Server("the server closed the connection".into())),
+            Farewell::Said(said) if matches!(said.code, 1053 | 1927) && self.transaction.is_some() => {
+                match self.status.contains(Status::IN_READ_ONLY_TRANSACTION) {
+                    true => Err(RelayError::Server(said.message)),
+                    false => Err(RelayError::Withheld(said)),
+                }
+            }
+            Farewell::Said(said) => Err(RelayError::Ended(said)),
+        }
+    }
+
+    /// Decides what follows when a server was lost before the client had a byte of the reply.
+    pub(super) async fn go_on_without(
+        &mut self,
+        request: &Request,
+        work: &Work,
+        route: &mut Route,
+        lost: &Lost,
+        attempts: &mut Attempts,
+    ) -> Result<Next, SessionEnd> {
+        let replays = self.listener.settings.load().replay.mode != config::ReplayMode::Off;
+        let is_open = self.pins.has(Pin::Transaction) || self.pins.has(Pin::NextStatement);
+        if replays && (is_open || !self.facts().autocommit) && is_whole_with(&self.pins) {
+            return Box::pin(self.take_transaction_elsewhere(request, work, route, lost, attempts)).await;
+        }
+        let is_pinned = route.target == Target::Pinned;
+        if lost.sent && work.may_leave_something(None) {
+            let refusal = self.in_doubt(work, lost);
+            if is_pinned {
+                return self.end_with(request, refusal);
+            }
+            return self.tell(request, refusal).await;
+        }
+        if !is_pinned && attempts.failed_on(lost.server) {
+            return Ok(Next::TryAgain);
+        }
+        let during = if is_pinned { "in a pinned session" } else { "during a statement" };
+        self.end_with(request, Refusal::lost(&lost.name, &format!("{during}: {}", lost.why)))
+    }
+
+    /// A transaction was open: it is gone, and is replayed; what ends it may have been done.
+    async fn take_transaction_elsewhere(
+        &mut self,
+        request: &Request,
+        work: &Work,
+        route: &mut Route,
+        lost: &Lost,
+        attempts: &mut Attempts,
+    ) -> Result<Next, SessionEnd> {
+        use TransactionStep::{Commit, Rollback};
+        let wrote = self.transaction.as_ref().is_none_or(|log| log.wrote);
+        if lost.sent && work.may_leave_something(Some(wrote)) {
+            self.lose_pinned_state();
+            let refusal = self.in_doubt(work, lost);
+            return self.tell(request, refusal).await;
+        }
+        let ends = match work.statement.transaction {
+            // The server has rolled it back with its end.
+            Some(Rollback { chain: false, .. }) => true,
+            Some(Commit { chain: false, .. }) => !wrote,
+            _ => false,
+        };
+        let is_empty =
+            self.transaction.as_ref().is_some_and(|log| log.obstacle().is_none() && log.entries().is_empty());
+        if (ends || is_empty) && work.statement.parts == 1 {
+            route.target = self.transaction.as_ref().map_or(Target::Primary, |log| log.target.clone());
+            self.lose_pinned_state();
+            self.begin_log(work, route);
+            if attempts.failed_on(lost.server) {
+                return Ok(Next::TryAgain);
+            }
+            return self.end_with(request, Refusal::lost(&lost.name, &lost.why));
+        }
+        match Box::pin(self.replay(request, lost, attempts)).await {
+            Ok(()) => {
+                route.target = Target::Pinned;
+                Ok(Next::TryAgain)
+            }
+            Err(not_replayed) => {
+                let name = &lost.name;
+                self.worker.stats.replays.at(not_replayed.result()).inspect(|count| count.add_one());
+                tracing::warn!(server = %name, session = self.handle.id, why = %not_replayed, "a transaction was not replayed");
+                let refusal = not_replayed.refusal(lost);
+                // What was computed into variables is gone with the connection.
+                let is_whole = !self.pins.has(Pin::UserVariable) && !not_replayed.ends_session();
+                self.lose_pinned_state();
+                match is_whole {
+                    true => self.tell(request, refusal).await,
+                    false => self.end_with(request, refusal),
+                }
+            }
+        }
+    }
+
+    /// Nobody knows whether the statement was done.
+    fn in_doubt(&mut self, work: &Work, lost: &Lost) -> Refusal {
+        if self.identity.consistency != config::Consistency::None {
+            self.own_writes.get_or_insert_default().wrote_untold(lost.server, Instant::now());
+        }
+        self.worker.stats.in_doubt.add_one();
+        tracing::warn!(server = %lost.name, session = self.handle.id, what = what(work), "a statement is in doubt");
+        Refusal::in_doubt(&lost.name, what(work), &lost.why)
+    }
+
+    /// The client gets an error of Sqluice's own, and the session goes on.
+    async fn tell(&mut self, request: &Request, refusal: Refusal) -> Result<Next, SessionEnd> {
+        self.answer_error(request, &refusal);
+        self.client.flush().await.map_err(SessionEnd::ClientLost)?;
+        Ok(Next::Answered)
+    }
+}
+
+impl Work {
+    /// Whether running it may leave something behind for good: it writes, and nothing takes that back. `transaction` tells
+    /// whether the open transaction may have written; `None` is no transaction.
+    pub fn may_leave_something(&self, transaction: Option<bool>) -> bool {
+        use TransactionStep::{Begin, Commit, ImplicitCommit, Rollback, Savepoint};
+        let statement = &*self.statement;
+        let commits = transaction == Some(true);
+        let is_autocommit = |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if name == "autocommit");
+        if commits && statement.effects.iter().any(is_autocommit) {
+            return true;
+        }
+        if self.may_run_twice() {
+            return false;
+        }
+        if statement.parts > 1 && statement.transaction.is_some() {
+            return true;
+        }
+        match statement.transaction {
+            Some(Begin { .. } | Commit { .. }) => commits,
+            Some(Rollback { .. } | Savepoint) => false,
+            Some(ImplicitCommit) => true,
+            None => match (statement.kind, statement.access) {
+                (Kind::Select | Kind::Do, Access::Primary(Why::LockingRead | Why::Locks)) => false,
+                (Kind::Insert | Kind::Update | Kind::Delete | Kind::Load | Kind::Select | Kind::Do, _) => {
+                    transaction.is_none()
+                }
+                _ => true,
+            },
+        }
+    }
+}
+
+/// What a statement is, for a message.
+fn what(work: &Work) -> &'static str {
+    match (work.statement.transaction, work.statement.kind) {
+        (Some(TransactionStep::Commit { .. }), _) => "a COMMIT",
+        (Some(TransactionStep::Begin { .. }), _) => "the commit of a transaction",
+        (Some(TransactionStep::ImplicitCommit), _) | (_, Kind::Definition) => "a statement that commits by itself",
+        (_, Kind::Insert | Kind::Update | Kind::Delete | Kind::Load) => "a write",
+        _ => "a statement that may write",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use sql::{Dialect, Encoding, Family, Modes, NoFunctions};
+    use wire::command::Command;
+    use wire::exchange::Expect;
+
+    use super::super::work::Body;
+    use super::*;
+
+    fn leaves(text: &str, transaction: Option<bool>) -> bool {
+        let dialect =
+            Dialect { family: Family::MariaDb, version: 101_100, modes: Modes::empty(), encoding: Encoding::Utf8 };
+        let statement = Rc::new(sql::classify(text.as_bytes(), &dialect, &NoFunctions));
+        Work::new(Command::Query, statement, Body::AsCame, Expect::Results).may_leave_something(transaction)
+    }
+
+    #[test]
+    fn what_may_have_been_done_for_good_is_told_from_what_the_server_takes_back() {
+        for (text, alone, in_reading, in_writing) in [
+            ("SELECT 1", false, false, false),
+            ("SELECT * FROM t FOR UPDATE", false, false, false),
+            ("INSERT INTO t VALUES (1)", true, false, false),
+            ("BEGIN", false, false, true),
+            ("COMMIT", false, false, true),
+            ("ROLLBACK", false, false, false),
+            ("SAVEPOINT a", false, false, false),
+            ("SET autocommit = 1", false, false, true),
+            ("SET NAMES utf8mb4", false, false, false),
+            ("CREATE TABLE t (a INT)", true, true, true),
+            ("CALL p()", true, true, true),
+            ("INSERT INTO t VALUES (1); COMMIT", true, true, true),
+            ("gibberish", true, true, true),
+        ] {
+            let found = [None, Some(false), Some(true)].map(|transaction| leaves(text, transaction));
+            assert_eq!(found, [alone, in_reading, in_writing], "{text}");
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! Replaying a transaction: its statements run again on another server, their replies are swallowed and compared with what
+//! the client was told before. Only when all are the same does the session go on, with the statement that was interrupted.
+
+use std::fmt;
+use std::time::Duration;
+
+use sql::{Asks, Kind};
+use wire::command::Command;
+
+use super::checkout::Attempts;
+use super::checksum::Checksum;
+use super::client::Request;
+use super::learn::holds_number;
+use super::lost::Lost;
+use super::relay::{Outcome, Purpose, Relay, RelayError, Withhold};
+use super::reset::ask;
+use super::transaction_log::{Entry, Limits, Obstacle, Said, TransactionLog};
+use super::work::{Body, Work};
+use super::{Held, Past, Session};
+use crate::error::Refusal;
+use crate::route::{Pin, Pins, Reason, Route};
+
+/// The pause before a replay that met a deadlock begins anew, times the number of tries.
+const DEADLOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// Why a transaction was not replayed.
+#[derive(Debug)]
+pub enum NotReplayed {
+    /// It could not even be tried.
+    Obstacle(Obstacle),
+    /// A statement's reply was another one; the first one has number 1.
+    Differs(usize, &'static str),
+    /// It was tried in vain.
+    Failed(String),
+    /// Somebody has killed the connection, and the server lives.
+    Killed,
+}
+
+impl NotReplayed {
+    /// Its place in [`stats::REPLAY_RESULTS`].
+    pub fn result(&self) -> usize {
+        match self {
+            NotReplayed::Obstacle(_) | NotReplayed::Killed => 1,
+            NotReplayed::Differs(..) => 2,
+            NotReplayed::Failed(_) => 3,
+        }
+    }
+
+    /// Who kills a connection wants the session to end.
+    pub fn ends_session(&self) -> bool {
+        matches!(self, NotReplayed::Killed)
+    }
+
+    /// What the client is told.
+    pub fn refusal(&self, lost: &Lost) -> Refusal {
+        match self {
+            NotReplayed::Killed => Refusal { code: 1927, sqlstate: *b"70100", message: lost.why.clone() },
+            why => Refusal::not_replayed(&lost.name, why),
+        }
+    }
+}
+
+impl fmt::Display for NotReplayed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotReplayed::Obstacle(why) => f.write_str(why),
+            NotReplayed::Differs(number, what) => write!(f, "its statement {number} now gives {what}"),
+            NotReplayed::Failed(why) => f.write_str(why),
+            NotReplayed::Killed => f.write_str("the connection was killed"),
+        }
+    }
+}
+
+/// How one try went wrong.
+enum Wrong {
+    /// It makes no sense to try again.
+    Final(NotReplayed),
+    /// A deadlock, or a lock that was not to be had.
+    Conflict(String),
+    /// The server was lost, or is read-only.
+    Lost(String),
+}
+
+impl Session {
+    /// A statement that may begin a transaction is on its way: from now on statements are kept.
+    #[inline]
+    pub(super) fn begin_log(&mut self, work: &Work, route: &Route) {
+        let statement = &*work.statement;
+        let plain = statement.transaction.is_none() && statement.effects.is_empty() && statement.parts <= 1;
+        if self.transaction.is_none() && !(plain && self.facts().autocommit) && work.runs_text() {
+            self.begin_log_of(work, route);
+        }
+    }
+
+    #[inline(never)]
+    fn begin_log_of(&mut self, work: &Work, route: &Route) {
+        use sql::{Effect, TransactionStep};
+        let statement = &*work.statement;
+        let announces = |effect: &Effect| {
+            matches!(effect, Effect::TransactionCharacteristics { session: false, .. })
+                || matches!(effect, Effect::Variable { name, .. } if name == "autocommit" || name == "insert_id")
+        };
+        let begins = match statement.transaction {
+            Some(TransactionStep::Begin { .. }) => true,
+            Some(TransactionStep::Commit { chain, .. } | TransactionStep::Rollback { chain, .. }) => chain,
+            _ => statement.parts > 1 || statement.effects.iter().any(announces) || !self.facts().autocommit,
+        };
+        if begins && self.listener.settings.load().replay.mode != config::ReplayMode::Off {
+            let log = TransactionLog::new(&self.state, self.past.insert_id, &route.target, &self.pins);
+            self.transaction = Some(Box::new(log));
+        }
+    }
+
+    /// A statement had its reply, and what that says has been learned: it is kept while a transaction is open.
+    #[inline]
+    pub(super) fn log(&mut self, request: &Request, work: &Work, outcome: &Outcome) {
+        if self.transaction.is_some() {
+            self.log_statement(request, work, outcome);
+        }
+    }
+
+    #[inline(never)]
+    fn log_statement(&mut self, request: &Request, work: &Work, outcome: &Outcome) {
+        if !self.pins.has(Pin::Transaction) && !self.pins.has(Pin::NextStatement) {
+            self.transaction = None;
+            return;
+        }
+        let types = match &work.body {
+            Body::Execute(id) => self.statements.find(*id).and_then(|known| known.types.clone()),
+            _ => None,
+        };
+        let replay = self.listener.settings.load().replay;
+        let limits = Limits { bytes_max: replay.bytes_max, statements_max: replay.statements_max };
+        if let Some(log) = &mut self.transaction {
+            log.note((request, work, outcome), types, (&self.state, self.past.insert_id), limits);
+        }
+    }
+
+    /// Runs the open transaction again on a server that fits; `interrupted` is what follows then. When it succeeds, the
+    /// session holds the new connection.
+    pub(super) async fn replay(
+        &mut self,
+        interrupted: &Request,
+        lost: &Lost,
+        attempts: &mut Attempts,
+    ) -> Result<(), NotReplayed> {
+        let Some(mut log) = self.transaction.take() else {
+            return Err(NotReplayed::Obstacle("it began where Sqluice could not see it".into()));
+        };
+        if let Some(why) = log.obstacle() {
+            return Err(NotReplayed::Obstacle(why.clone()));
+        }
+        let settings = self.listener.settings.load();
+        let (replay, limit) = (settings.replay, settings.replay.time.unwrap_or(settings.hold));
+        drop(settings);
+        for closed in log.take_closed() {
+            self.statements.bring_back(closed);
+        }
+        if replay.mode != config::ReplayMode::Any
+            && let Some(name) = log.entries().iter().find_map(|entry| self.volatile_in(entry, &log.request(entry)))
+        {
+            return Err(NotReplayed::Obstacle(format!("it wrote what {name} gives").into()));
+        }
+        let kept = (self.state.clone(), std::mem::take(&mut self.past), std::mem::take(&mut self.pins));
+        let tries = self.try_replays(&log, interrupted, lost, replay.attempts_max, attempts);
+        let done = tokio::time::timeout(limit, tries).await;
+        let replayed = std::mem::take(&mut self.past);
+        (self.state, self.past, self.pins) = kept;
+        let mut held =
+            done.unwrap_or_else(|_| Err(NotReplayed::Failed(format!("it took longer than {} ms", limit.as_millis()))))?;
+        (self.past.insert_id, self.past.doubt) = (replayed.insert_id, replayed.doubt);
+        self.past.was_questioned = true;
+        held.lease.origin.state = self.state.clone();
+        held.lease.origin.messages = None;
+        self.worker.stats.replays.at(0).inspect(|count| count.add_one());
+        tracing::info!(
+            session = self.handle.id,
+            from = %lost.name,
+            to = %held.lease.server_name(),
+            statements = log.entries().len(),
+            "a transaction was replayed"
+        );
+        self.held = Some(held);
+        self.transaction = Some(log);
+        Ok(())
+    }
+
+    /// What a statement that writes names that has another value each time.
+    fn volatile_in(&self, entry: &Entry, request: &Request) -> Option<String> {
+        if entry.work.statement.access.only_reads() {
+            return None;
+        }
+        sql::volatile(self.sent_text(&entry.work, request)?, &self.dialect_of(&entry.work)?)
+    }
+
+    async fn try_replays(
+        &mut self,
+        log: &TransactionLog,
+        interrupted: &Request,
+        lost: &Lost,
+        attempts_max: u32,
+        attempts: &mut Attempts,
+    ) -> Result<Held, NotReplayed> {
+        let route = Route { target: log.target.clone(), reason: Reason::Transaction, consistent: true };
+        let mut last = String::new();
+        while attempts.replays < attempts_max {
+            attempts.replays += 1;
+            let mut held = match self.checkout(&route, attempts).await {
+                Ok(held) => held,
+                Err(refusal) => return Err(NotReplayed::Failed(refusal.message)),
+            };
+            if lost.was_killed && held.lease.server() == lost.server {
+                self.clean_up(held).await;
+                return Err(NotReplayed::Killed);
+            }
+            self.state = log.state.clone();
+            self.past = Past { insert_id: log.insert_id, ..Past::default() };
+            self.pins = Pins::default();
+            match self.run_again(&mut held, log, interrupted).await {
+                Ok(()) => return Ok(held),
+                Err(Wrong::Final(why)) => {
+                    self.clean_up(held).await;
+                    return Err(why);
+                }
+                Err(Wrong::Conflict(why)) => {
+                    self.clean_up(held).await;
+                    tokio::time::sleep(DEADLOCK_PAUSE * attempts.replays).await;
+                    last = why;
+                }
+                Err(Wrong::Lost(why)) => {
+                    let server = held.lease.server();
+                    self.close(held).await;
+                    attempts.failed_on(server);
+                    last = why;
+                }
+            }
+        }
+        Err(NotReplayed::Failed(format!(
+            "{attempts_max} attempts (replay_attempts_max) were in vain, the last one: {last}"
+        )))
+    }
+
+    /// Runs all statements on a connection.
+    async fn run_again(&mut self, held: &mut Held, log: &TransactionLog, interrupted: &Request) -> Result<(), Wrong> {
+        for (index, entry) in log.entries().iter().enumerate() {
+            let request = log.request(entry);
+            let differs = |what| Wrong::Final(NotReplayed::Differs(index + 1, what));
+            let id = entry.said.insert_id;
+            let said = self.run_with_id(held, entry, &request).await?;
+            if said.error != entry.said.error {
+                return Err(differs(if said.error == 0 { "no error" } else { "another error" }));
+            }
+            if said.sum != entry.said.sum {
+                return Err(differs("another reply"));
+            }
+            let used = || log.holds_behind(index, id) || holds_number(interrupted.payload(), id);
+            if said.insert_id != id && (said.insert_id == 0 || id == 0 || used()) {
+                return Err(differs(
+                    "another AUTO_INCREMENT value, and the client may have used the one that it was told",
+                ));
+            }
+            if let Some(state) = &entry.state {
+                self.state = state.clone();
+                held.lease.origin.state = state.clone();
+            }
+            // Nothing but the first statement finds the connection free.
+            self.pins.put(Pin::Transaction, true);
+        }
+        Ok(())
+    }
+
+    /// Runs one statement. A row gets the id that the client was told, if nobody else has it.
+    async fn run_with_id(&mut self, held: &mut Held, entry: &Entry, request: &Request) -> Result<Said, Wrong> {
+        let (id, succeeded) = (entry.said.insert_id, entry.said.error == 0);
+        if !succeeded || !was_made(entry) {
+            return self.run_entry(held, entry, request).await;
+        }
+        let force = format!("SET insert_id={id}");
+        if holds_number(request.payload(), id) {
+            // The client may have given the id itself: one that is set for nothing would be the next statement's.
+            self.ask_for_replay(held, "SAVEPOINT sqluice_replay").await?;
+            let said = self.run_entry(held, entry, request).await?;
+            if said.insert_id == id || said.error != 0 {
+                return Ok(said);
+            }
+            self.ask_for_replay(held, "ROLLBACK TO SAVEPOINT sqluice_replay").await?;
+        }
+        self.ask_for_replay(held, &force).await?;
+        let said = self.run_entry(held, entry, request).await?;
+        match said.error {
+            1062 => self.run_entry(held, entry, request).await,
+            _ => Ok(said),
+        }
+    }
+
+    /// Whether it succeeds shows in what follows.
+    async fn ask_for_replay(&mut self, held: &mut Held, text: &str) -> Result<(), Wrong> {
+        ask(&mut held.lease, text, &self.worker).await.map(drop).map_err(wrong)
+    }
+
+    /// Runs one statement; gives what was said to it.
+    async fn run_entry(&mut self, held: &mut Held, entry: &Entry, request: &Request) -> Result<Said, Wrong> {
+        if let Body::Execute(id) = entry.work.body
+            && let Some(known) = self.statements.find_mut(id)
+        {
+            known.types = entry.types.clone();
+        }
+        let outcome = self.swallow(held, &entry.work, request).await.map_err(wrong)?;
+        if let Some(error) = &outcome.error {
+            let why = format!("{} ({})", error.message, error.code);
+            if matches!(error.code, 1205 | 1213) {
+                return Err(Wrong::Conflict(why));
+            }
+            if Withhold::Lost.applies(&error.as_packet()) {
+                return Err(Wrong::Lost(why));
+            }
+        }
+        self.learn_insert_id(held, request, &entry.work, &outcome);
+        Ok(Said::of(&outcome))
+    }
+
+    /// Runs a statement whose reply is for nobody.
+    async fn swallow(&mut self, held: &mut Held, work: &Work, request: &Request) -> Result<Outcome, RelayError> {
+        self.handle.begin_statement(held.lease.server(), held.lease.origin.thread_id);
+        let mut sent = self.send(held, work, request).await?;
+        if let Some(last) = sent.pending.back_mut() {
+            last.purpose = Purpose::Replay;
+        }
+        let mut relay = Relay {
+            worker: &self.worker,
+            handle: &self.handle,
+            client: &mut self.client,
+            connection: &mut held.lease,
+            pending: std::mem::take(&mut sent.pending),
+            wish: &self.wish,
+            withhold: Withhold::Nothing,
+            renumber: None,
+            file_allowed: false,
+            prepare_as: 0,
+            warnings: None,
+            outcome: Outcome { checksum: Some(Checksum::default()), ..Outcome::default() },
+        };
+        relay.run().await?;
+        Ok(relay.outcome)
+    }
+}
+
+/// What becomes of a try whose connection failed.
+fn wrong(error: RelayError) -> Wrong {
+    match error {
+        RelayError::Server(why) => Wrong::Lost(why),
+        RelayError::FixUp(refusal) | RelayError::Withheld(refusal) | RelayError::Ended(refusal) => {
+            Wrong::Final(NotReplayed::Failed(refusal.message))
+        }
+        RelayError::Client(error) => Wrong::Final(NotReplayed::Failed(error.to_string())),
+        RelayError::Theft { name, .. } => {
+            Wrong::Final(NotReplayed::Failed(format!("the server asked for the file '{name}'")))
+        }
+    }
+}
+
+/// Whether the server may have made the id that the client was told, and can be made to make it again.
+fn was_made(entry: &Entry) -> bool {
+    let (work, statement) = (&entry.work, &*entry.work.statement);
+    entry.said.insert_id != 0
+        && statement.kind == Kind::Insert
+        && statement.parts == 1
+        && matches!(work.command, Command::Query | Command::StmtExecute)
+        && !statement.asks.intersects(Asks::ROW_COUNT | Asks::FOUND_ROWS)
+}

@@ -9,6 +9,8 @@ mod failover;
 mod proof;
 mod publish;
 mod repair;
+#[cfg(test)]
+mod replacing;
 mod run;
 #[cfg(test)]
 pub(crate) mod script;
@@ -98,9 +100,9 @@ pub struct Driver {
     next_run: u64,
     next_step: u64,
     guard: Guard,
-    /// The server that was promoted last.
-    promoted: Option<ServerId>,
-    /// The server that an outside manager named, until when it is waited for.
+    /// How many replicas acknowledged the writes of the last primary that was seen to wait for them.
+    acks_seen: Option<u32>,
+    /// The server that an outside manager named, until when its word counts.
     told: Option<(ServerId, Instant)>,
     /// Since when there is no primary although every server was asked.
     headless_since: Option<Instant>,
@@ -128,7 +130,7 @@ impl Driver {
             next_run: 0,
             next_step: 0,
             guard: Guard::default(),
-            promoted: None,
+            acks_seen: None,
             told: None,
             headless_since: None,
             primary_since: None,

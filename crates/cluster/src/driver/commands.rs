@@ -11,7 +11,7 @@ use crate::journal::EntryKind;
 use crate::step::{Hook, Step};
 use crate::view::ServerId;
 
-/// How long an outside manager's word about a new primary is waited for to come true.
+/// How long an outside manager's word about a new primary counts: it has to come true, and the others have to follow.
 const TOLD_MAX: Duration = Duration::from_secs(60);
 
 impl Driver {

@@ -305,7 +305,7 @@ impl Driver {
                 (server.deposed, server.verified) = (true, false);
             }
         }
-        self.promoted = Some(new);
+        self.told = None;
         if run.kind != Kind::Restore && run.kind != Kind::Switchover {
             self.guard.promoted(now);
         }

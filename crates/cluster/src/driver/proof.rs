@@ -72,13 +72,13 @@ impl Driver {
             return true;
         }
         let Ok(needed) = self.acks_needed(old) else { return true };
-        let has = |server: &&Server| {
-            reached(server.id) && server.history.as_ref().is_some_and(|history| extra.is_partly_in(history))
+        // Whoever wrote it had it, also when a crash has taken it away since.
+        let had = |server: &&Server| {
+            let history = server.history.as_ref().filter(|_| reached(server.id));
+            history.is_some_and(|history| extra.is_partly_in(history) || !history.split(extra.clone()).0.is_empty())
         };
-        let holders = self.servers.iter().filter(has).count();
-        let old_history = old.and_then(|id| self.servers[self.index(id)?].history.as_ref());
-        let own = old_history.is_some_and(|old| !old.split(extra.clone()).0.is_empty());
-        holders + self.missing(old, reached, own) > needed as usize
+        let holders = self.servers.iter().filter(had).count();
+        holders + self.missing(old, reached, false) > needed as usize
     }
 
     fn acks_needed(&self, old: Option<ServerId>) -> Result<u32, String> {
@@ -87,6 +87,9 @@ impl Driver {
             let semi_sync = &facts.details.semi_sync;
             // A root that is read-only now, or was just started, has nobody to wait for.
             let idle = !server.takes_writes() || server.restarted;
+            if let Some(acks) = self.acks_seen.filter(|_| idle) {
+                return Ok(acks);
+            }
             if semi_sync.source_active != Some(true) && !(idle && semi_sync.source_enabled == Some(true)) {
                 return Err(format!("semi-sync was not active on {} when it was last seen", server.name()));
             }
@@ -95,12 +98,16 @@ impl Driver {
             }
             return Ok(semi_sync.acks_needed.unwrap_or(1));
         }
+        if let Some(acks) = self.acks_seen {
+            return Ok(acks);
+        }
         // It was never seen: the settings of the others have to speak for it.
         let mut least = None;
         for server in &self.servers {
             let Some(facts) = server.told() else { continue };
             let semi_sync = &facts.details.semi_sync;
-            let good = semi_sync.source_enabled == Some(true)
+            let part = semi_sync.source_enabled == Some(true) || semi_sync.replica_enabled == Some(true);
+            let good = part
                 && semi_sync.after_sync == Some(true)
                 && semi_sync.timeout_ms.is_some_and(|timeout| timeout >= PATIENT_MS);
             if !good {

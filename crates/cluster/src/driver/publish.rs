@@ -127,15 +127,17 @@ impl Driver {
                 let running = |channel: &Channel| channel.receiver == Receiver::Running;
                 self.reached(*other, now) && self.channel_from(*other, index).is_some_and(running)
             });
-            let chosen =
-                !busy && self.servers[index].takes_writes() && (followers.count() + 1) * 2 > self.servers.len();
+            let chosen = !busy
+                && self.told.is_none()
+                && self.servers[index].takes_writes()
+                && (followers.count() + 1) * 2 > self.servers.len();
             let server = &mut self.servers[index];
             if (follows && !server.takes_writes()) || chosen {
                 (server.deposed, server.ahead) = (false, None);
             }
         }
         if let Some((told, until)) = self.told
-            && (self.view.primary == Some(told) || now >= until)
+            && now >= until
         {
             self.told = None;
             if self.view.primary != Some(told) {

@@ -27,7 +27,10 @@ impl Driver {
         } else {
             self.primary_since.get_or_insert(now);
         }
-        if !self.acts() || self.told.is_some() || self.lease_was_refused(now) {
+        if !self.acts()
+            || self.told.is_some_and(|(told, _)| self.view.primary != Some(told))
+            || self.lease_was_refused(now)
+        {
             return;
         }
         for index in 0..self.servers.len() {
@@ -81,7 +84,9 @@ impl Driver {
                 .then(|| format!("{name} follows nobody"));
         }
         if leads_to(&sources, index, primary) {
-            return None;
+            let waits = !sources[index].contains(&primary) && self.lacks_acknowledgers(now, primary, &sources);
+            let words = "its writes wait for acknowledgements that only direct replicas give";
+            return waits.then(|| format!("{name} follows the primary over another server, and {words}"));
         }
         let source = *sources[index].first()?;
         let lost = self.servers[source].health.health() == Health::Down
@@ -139,6 +144,14 @@ impl Driver {
         }
     }
 
+    /// Fewer servers follow the primary directly than have to acknowledge its writes.
+    fn lacks_acknowledgers(&self, now: Instant, primary: usize, sources: &[Vec<usize>]) -> bool {
+        let semi_sync = self.servers[primary].told().map(|facts| facts.details.semi_sync).unwrap_or_default();
+        let needed = if semi_sync.source_enabled == Some(true) { semi_sync.acks_needed.unwrap_or(1) } else { 0 };
+        let direct = (0..sources.len()).filter(|index| self.reached(*index, now) && sources[*index].contains(&primary));
+        direct.count() < needed as usize
+    }
+
     /// All servers are asked again before one is put right: who is the primary may have changed unseen.
     fn all_but_the_primary(&self, now: Instant, id: ServerId) -> Vec<Step> {
         let primary = self.view.primary;
@@ -180,7 +193,8 @@ impl Driver {
         let Some(primary) = primary else {
             return self.put_off(now, &run, "there is no primary to follow".into());
         };
-        if leads_to(&sources, index, primary) {
+        let direct = sources[index].contains(&primary) || !self.lacks_acknowledgers(now, primary, &sources);
+        if direct && leads_to(&sources, index, primary) {
             let text = format!("{} follows the primary already", server.name());
             self.finish(&run, text);
             return None;

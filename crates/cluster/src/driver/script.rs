@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::observation::{Channel, Details, Facts, Failure, FailureClass, Greeting, Receiver, Replication};
+use crate::step::Step;
 use crate::view::ServerView;
 
 /// Where a test's time begins.
@@ -89,6 +90,9 @@ pub(crate) struct Script {
     pub(crate) views: Vec<View>,
     pub(crate) probes: Vec<ServerId>,
     pub(crate) log: Vec<String>,
+    /// Steps that are ordered and not answered.
+    pub(crate) orders: Vec<Order>,
+    pub(crate) journal: Vec<Entry>,
 }
 
 impl Script {
@@ -99,8 +103,15 @@ impl Script {
     pub(crate) fn with(settings: Settings, servers: u32) -> Script {
         let now = start();
         let specs = (1..=servers).map(|number| spec(&format!("s{number}"))).collect();
-        let mut script =
-            Script { driver: Driver::new(settings, specs, now), now, views: vec![], probes: vec![], log: vec![] };
+        let mut script = Script {
+            driver: Driver::new(settings, specs, now),
+            now,
+            views: vec![],
+            probes: vec![],
+            log: vec![],
+            orders: vec![],
+            journal: vec![],
+        };
         script.drain();
         script
     }
@@ -121,8 +132,22 @@ impl Script {
                 Output::Publish(view) => self.views.push(view),
                 Output::Probe(id) => self.probes.push(id),
                 Output::Log(event) => self.log.push(event.text),
-                Output::Execute(_) | Output::Journal(_) => {}
+                Output::Execute(order) => self.orders.push(order),
+                Output::Journal(entry) => self.journal.push(entry),
             }
+        }
+    }
+
+    /// The orders that stand, in words.
+    pub(crate) fn words(&self) -> Vec<String> {
+        self.orders.iter().map(|order| self.driver.step_words(&order.step)).collect()
+    }
+
+    /// Answers all orders that stand.
+    pub(crate) fn answer(&mut self, answer: impl Fn(&Step) -> Result<StepResult, StepError>) {
+        for order in std::mem::take(&mut self.orders) {
+            self.driver.outcome(self.now, order.id, answer(&order.step));
+            self.drain();
         }
     }
 

@@ -195,6 +195,15 @@ impl Driver {
                 server.pulses.entry(key(channel)).or_default().note(now, channel.life);
             }
         }
+        if server.health.health() == Health::Up && !facts.read_only && !facts.super_read_only && !server.deposed {
+            let semi_sync = &facts.details.semi_sync;
+            let lossless = semi_sync.source_active == Some(true) && semi_sync.after_sync == Some(true);
+            if lossless {
+                self.acks_seen = Some(semi_sync.acks_needed.unwrap_or(1));
+            } else if self.view.primary == Some(server.id) && !server.restarted {
+                self.acks_seen = None;
+            }
+        }
         server.facts = Some((facts, now));
         self.verify(index, now);
     }

@@ -117,6 +117,13 @@ impl Driver {
             self.give_up(now, &run, false, text);
             return None;
         };
+        let semi_sync = self.servers[chosen].told().map(|facts| facts.details.semi_sync).unwrap_or_default();
+        let needed = if semi_sync.source_enabled == Some(true) { semi_sync.acks_needed.unwrap_or(1) } else { 0 };
+        if run.with.len() <= needed as usize {
+            let text = format!("the new primary's writes would wait for {needed} replicas, and fewer are reached");
+            self.give_up(now, &run, false, text);
+            return None;
+        }
         run.new = Some(self.servers[chosen].id);
         let name = self.servers[chosen].name().clone();
         self.note(run.id, EntryKind::Decision, Some(name.clone()), format!("{name} is to be promoted"));

@@ -153,7 +153,7 @@ impl Shared {
             }
             Step::Promote { server, old: _ } => {
                 self.with(*server, until, async |hand| steps::promote(hand, ours).await).await?;
-                return self.facts(*server, until).await;
+                return self.facts_at_once(*server, until).await;
             }
             Step::Follow { server, source } => {
                 let source = self.target(*source)?.source.clone();
@@ -204,6 +204,18 @@ impl Shared {
     async fn facts(&self, server: ServerId, until: Instant) -> Result<StepResult, StepError> {
         let limit = until.saturating_duration_since(Instant::now());
         let facts: Result<Facts, Failure> = self.target(server)?.prober.once(limit).await;
+        facts.map(|facts| StepResult::Facts(Box::new(facts))).map_err(unreachable)
+    }
+
+    /// Facts without a login, over the kept connection.
+    async fn facts_at_once(&self, server: ServerId, until: Instant) -> Result<StepResult, StepError> {
+        let target = self.target(server)?;
+        let Taken { client, .. } = target.kept.take(until).await.map_err(unreachable)?;
+        let limit = until.saturating_duration_since(Instant::now());
+        let (facts, client) = target.prober.over(client, limit).await;
+        if let Some(client) = client {
+            target.kept.give_back(client);
+        }
         facts.map(|facts| StepResult::Facts(Box::new(facts))).map_err(unreachable)
     }
 

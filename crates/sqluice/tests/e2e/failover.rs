@@ -65,14 +65,20 @@ impl Cluster {
 
     /// The program in front of it, which may fail over.
     async fn front(&self) -> Front {
+        self.front_with("").await
+    }
+
+    /// The same, with more keys of the table `promotion`.
+    async fn front_with(&self, promotion: &str) -> Front {
         Front::start(self.servers(), |setup| {
             setup.cluster += &format!(
-                "\nfailover = \"auto\"\npromotion = {{ cooldown_s = 0 }}\n\
+                "\nfailover = \"auto\"\npromotion = {{ cooldown_s = 0{promotion} }}\n\
                  replication = {{ user = \"{}\", password = \"{}\" }}",
                 lab::REPL_USER,
                 lab::REPL_PASSWORD
             );
             setup.admin = format!("key = \"{KEY}\"");
+            setup.monitor += "\ntimeout_ms = 500";
         })
         .await
     }
@@ -292,4 +298,89 @@ async fn switchovers_cost_no_error_and_no_write_mysql() {
     if has_mysql() {
         check_switchover(Family::MySql).await;
     }
+}
+
+#[tokio::test]
+async fn a_frozen_primary_is_replaced_and_no_client_reaches_it_when_it_wakes_up() {
+    let cluster = Cluster::start(Family::MariaDb).await;
+    let front = cluster.front().await;
+    let writers = Writers::start(&front, 8).await;
+    writers.more(100).await;
+    let begun = Instant::now();
+    cluster.on(0, |server| server.freeze().unwrap()).await;
+    let page = until("another primary", async || {
+        let page = status(&front).await;
+        (page["primary"].is_string() && page["primary"] != "db1").then_some(page)
+    })
+    .await;
+    let promoted = begun.elapsed();
+    writers.more(100).await;
+    let resumed = begun.elapsed();
+    cluster.on(0, |server| server.thaw().unwrap()).await;
+    until("the old primary to be read-only", async || {
+        let page = status(&front).await;
+        assert_ne!(page["primary"], "db1", "{page}");
+        (page["servers"][0]["read_only"] == json!(true)).then_some(())
+    })
+    .await;
+    writers.more(100).await;
+    let wrote = writers.end().await;
+    eprintln!(
+        "SIGSTOP of the primary: promoted after {promoted:?}, 100 writes more after {resumed:?}, {} errors, the longest took \
+         {:?}",
+        wrote.errors.len(),
+        wrote.longest
+    );
+    nothing_is_lost(&cluster, index(&page["primary"]), &wrote).await;
+}
+
+#[tokio::test]
+async fn hooks_are_asked_and_told_and_all_is_in_the_journal() {
+    let cluster = Cluster::start(Family::MariaDb).await;
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (told, forbidden, journal) = (path("told"), path("forbidden"), path("journal"));
+    let before = format!("test ! -e {forbidden} || {{ echo not today >&2; exit 1; }}");
+    let after = format!("env > {told}");
+    let front = cluster
+        .front_with(&format!(
+            ", hook_before = [\"/bin/sh\", \"-c\", \"{before}\"], hook_after = [\"/bin/sh\", \"-c\", \"{after}\"], \
+             journal = \"{journal}\""
+        ))
+        .await;
+    std::fs::write(&forbidden, "").unwrap();
+    let refused = command(&front, &["switchover", "--to", "db2"]).await;
+    assert!(!refused.good && refused.err.contains("not today"), "{} {}", refused.out, refused.err);
+    assert_eq!(status(&front).await["primary"], "db1");
+    assert_eq!(cluster.on(0, |server| server.sql("SELECT @@global.read_only").unwrap()).await, "0\n");
+
+    std::fs::remove_file(&forbidden).unwrap();
+    let done = command(&front, &["switchover", "--to", "db2"]).await.output();
+    assert!(done.contains("primary is db2"), "{done}");
+    let words =
+        until("the hook behind it", async || std::fs::read_to_string(&told).ok().filter(|t| !t.is_empty())).await;
+    let new = format!("SQLUICE_NEW_PRIMARY_ADDRESS={}", cluster.servers().server(1).address());
+    for line in
+        ["SQLUICE_CLUSTER=main", "SQLUICE_KIND=switchover", "SQLUICE_OLD_PRIMARY=db1", "SQLUICE_NEW_PRIMARY=db2", &new]
+    {
+        assert!(words.lines().any(|told| told == line), "no {line} in {words}");
+    }
+    assert!(!words.contains("CARGO"), "nothing of the program's own environment: {words}");
+    let lines = until("the journal's end", async || {
+        let text = std::fs::read_to_string(&journal).unwrap();
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        lines.iter().any(|line| line["kind"] == "finished").then_some(lines)
+    })
+    .await;
+    assert!(lines.iter().any(|line| line["kind"] == "aborted"), "{lines:?}");
+    assert!(lines.iter().all(|line| line["cluster"] == "main" && line["at_ms"].is_u64()), "{lines:?}");
+
+    command(&front, &["server", "drain", "db3"]).await.output();
+    until("db3 to drain", async || (status(&front).await["servers"][2]["health"] == "draining").then_some(())).await;
+    command(&front, &["server", "resume", "db3"]).await.output();
+    until("db3 to be used", async || (status(&front).await["servers"][2]["health"] == "up").then_some(())).await;
+    let told = command(&front, &["status"]).await.output();
+    assert!(told.contains("cluster main: primary db2, failover auto") && told.contains("db3"), "{told}");
+    let again = command(&front, &["rejoin", "db1"]).await;
+    assert!(again.good || again.err.contains("error"), "{} {}", again.out, again.err);
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use axum::response::Response;
 use cluster::command::Command;
 use cluster::view::ServerId;
 use serde_json::{Map, Value};
+
+use super::Mistake;
 
 /// Longest wait for the end of a run. Silent connections are closed a little later.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -39,12 +40,11 @@ impl Action {
         ("maintenance", Action::Maintenance),
     ];
 
-    pub(super) fn of_cluster(word: &str) -> Option<Action> {
-        Action::OF_CLUSTERS.iter().find(|(known, _)| *known == word).map(|(_, action)| *action)
-    }
-
-    pub(super) fn of_server(word: &str) -> Option<Action> {
-        Action::OF_SERVERS.iter().find(|(known, _)| *known == word).map(|(_, action)| *action)
+    /// The one with this word.
+    pub(super) fn named(word: &str, among: &[(&'static str, Action)]) -> Result<Action, Mistake> {
+        let found = among.iter().find(|(known, _)| *known == word).map(|(_, action)| *action);
+        let known = || among.iter().map(|(known, _)| (*known).to_owned());
+        found.ok_or_else(|| Mistake::unknown(format!("nothing is called {word:?} here"), known()))
     }
 
     /// The keys that its body may have.
@@ -115,8 +115,8 @@ impl Asked {
         &self,
         action: Action,
         server: Option<&str>,
-        named: impl Fn(&str) -> Result<ServerId, Response>,
-    ) -> Result<Command, Response> {
+        named: impl Fn(&str) -> Result<ServerId, Mistake>,
+    ) -> Result<Command, Mistake> {
         let to = self.to.as_deref().map(&named).transpose()?;
         let (dry_run, force) = (self.dry_run, self.force);
         let server = || named(server.unwrap_or_default());
@@ -125,10 +125,7 @@ impl Asked {
             Action::Failover => Command::Failover { to, dry_run, force },
             Action::Primary => match to {
                 Some(server) => Command::SetPrimary { server },
-                None => {
-                    let words = "say which: {\"to\": \"NAME\"}";
-                    return Err(super::error(axum::http::StatusCode::BAD_REQUEST, words, None));
-                }
+                None => return Err(Mistake::request("say which: {\"to\": \"NAME\"}".to_owned())),
             },
             Action::Acknowledge => Command::Acknowledge,
             Action::Rejoin => Command::Rejoin { server: server()?, dry_run },
@@ -173,9 +170,10 @@ mod tests {
         for (_, action) in Action::OF_CLUSTERS.iter().filter(|(word, _)| *word != "primary") {
             assert!(nothing.command(*action, None, named).is_ok());
         }
-        assert_eq!(nothing.command(Action::Primary, None, named).unwrap_err().status(), 400);
+        assert!(nothing.command(Action::Primary, None, named).unwrap_err().words.starts_with("say which"));
         let drain = nothing.command(Action::Drain, Some("db1"), named);
         assert_eq!(drain.ok(), Some(Command::Drain { server: ServerId(7) }));
-        assert_eq!((Action::of_server("rejoin"), Action::of_cluster("rejoin")), (Some(Action::Rejoin), None));
+        assert_eq!(Action::named("rejoin", Action::OF_SERVERS).ok(), Some(Action::Rejoin));
+        assert_eq!(Action::named("rejoin", Action::OF_CLUSTERS).unwrap_err().known.len(), Action::OF_CLUSTERS.len());
     }
 }

@@ -117,11 +117,11 @@ impl Memo {
 
 /// Whether every text of this shape is this statement: no number or string of the text went into it.
 fn has_meaning_of_shape(statement: &Statement, shape: &[u8]) -> bool {
-    let plain = matches!(statement.kind, Kind::Select | Kind::Insert | Kind::Update | Kind::Delete)
+    use Kind::{Delete, Insert, Select, Transaction, Update};
+    let plain = matches!(statement.kind, Select | Insert | Update | Delete | Transaction)
         && statement.parts == 1
         && statement.effects.is_empty()
         && statement.asks.is_empty()
-        && statement.transaction.is_none()
         && statement.hint.is_none();
     // MariaDB's VALUES as a query: what stands in its strings is looked at.
     let is_values =
@@ -238,6 +238,7 @@ mod tests {
         ));
         assert!(finds("UPDATE t SET a = a - 1 WHERE id IN (1, 2)", "UPDATE t SET a = a - 9 WHERE id IN (4, 5)"));
         assert!(finds("DELETE FROM t WHERE a='it''s'", "DELETE FROM t WHERE a='that''s'"));
+        assert!(finds("START TRANSACTION READ ONLY", "START TRANSACTION READ ONLY"));
     }
 
     #[test]
@@ -251,6 +252,7 @@ mod tests {
             ("SELECT t.1 FROM t", "SELECT t.2 FROM t"),
             ("SELECT 1/2", "SELECT 1/*2*/"),
             ("SELECT 1 - -1", "SELECT 1 -- 1"),
+            ("ROLLBACK", "ROLLBACK TO a"),
         ] {
             assert!(!finds(first, second), "{first} | {second}");
         }

@@ -8,6 +8,7 @@ mod client;
 mod consistency;
 mod count;
 mod found_rows;
+mod hold;
 mod kill;
 mod learn;
 mod literals;
@@ -56,6 +57,7 @@ use crate::worker::{ClusterHere, CountedHere, Worker};
 use checkout::Attempts;
 use checksum::Checksum;
 use client::{Client, Request};
+pub use hold::RELEASED_MAX;
 pub use outgoing::Outgoing;
 use recover::{Failed, Next};
 use relay::{Outcome, Relay, RelayError};
@@ -237,7 +239,7 @@ impl Session {
             return Err(Box::pin(self.stream_binlog(request, &route)).await);
         }
         self.begin_log(&work, &route);
-        let mut attempts = Attempts::new();
+        let mut attempts = Attempts::of(request.packets.len());
         loop {
             let mut held = match self.checkout(&route, &mut attempts).await {
                 Ok(held) => held,

@@ -12,8 +12,8 @@ use sql::{Dialect, FunctionAccess, Functions, Memo, Statement};
 use stats::WorkerStats;
 use stats::digests::DigestTable;
 use tokio::runtime::LocalOptions;
-use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::busy_poll::BusyPoll;
 use crate::pool::{Key, Pools};
@@ -79,6 +79,10 @@ pub struct ClusterHere {
     pub loads: Loads,
     /// Wakes statements that wait for another view.
     pub changed: Notify,
+    /// Turns of statements that wait, or have waited, for a primary.
+    pub turns: Arc<Semaphore>,
+    /// Bytes of statements that wait for a view.
+    pub held_bytes: Cell<usize>,
     /// Schemas that users have entered lately, with [`Worker::uptime_s`] of that.
     pub entered: RefCell<HashMap<UserSchema, u32>>,
     /// Keys in use by sessions that came lately: sessions with equal keys share one, which makes comparing cheap.
@@ -320,6 +324,8 @@ impl Worker {
             pools,
             loads: Loads::default(),
             changed: Notify::new(),
+            turns: Arc::new(Semaphore::new(session::RELEASED_MAX)),
+            held_bytes: Cell::new(0),
             entered: RefCell::default(),
             keys: RefCell::default(),
             view: RefCell::new(Rc::new(shared.published.view.load_full())),

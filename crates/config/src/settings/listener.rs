@@ -126,7 +126,7 @@ pub static IDLE_TIMEOUT: Setting = seconds(
 /// `hold_ms`
 pub static HOLD: Setting = millis(
     "hold_ms",
-    10_000,
+    60_000,
     0,
     600_000,
     "How long a statement waits while the cluster has no primary. After that the client gets an error.",

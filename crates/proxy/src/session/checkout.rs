@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use cluster::observation::{Evidence, EvidenceKind};
 use cluster::view::{ServerId, View};
 use net::client::{Cause, ConnectError};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::relay::RelayError;
 use super::{Held, Session};
@@ -15,8 +16,6 @@ use crate::route::{Pin, Preferences, Reason, Route, Target, select};
 
 /// Servers that may fail one statement before the client is told.
 const FAILURES_MAX: usize = 4;
-/// While everything that fits has failed, the choice is made again at this pace, whether or not the view changes.
-const RETRY_PACE: Duration = Duration::from_millis(100);
 /// A read that waits for a replica looks at what they told at this pace.
 const POSITION_PACE: Duration = Duration::from_millis(2);
 
@@ -32,11 +31,15 @@ pub struct Attempts {
     pub(super) at: Instant,
     avoid: Vec<ServerId>,
     failures: usize,
-    last_error: Option<String>,
+    pub(super) last_error: Option<String>,
     /// What the client is told when no other server turns up.
-    refusal: Option<Refusal>,
+    pub(super) refusal: Option<Refusal>,
     /// Since when the statement waits for a server that fits.
-    held_since: Option<Instant>,
+    pub(super) held_since: Option<Instant>,
+    /// It has waited for a primary, and is one of those that go on now.
+    pub(super) turn: Option<OwnedSemaphorePermit>,
+    /// How long the statement is.
+    pub(super) bytes: usize,
     /// How often the open transaction was replayed for it.
     pub(super) replays: u32,
     /// Since when it waits for a replica that has what its session has written.
@@ -53,9 +56,26 @@ impl Attempts {
             last_error: None,
             refusal: None,
             held_since: None,
+            turn: None,
+            bytes: 0,
             replays: 0,
             lacking_since: None,
         }
+    }
+
+    /// What is tried for a statement of so many bytes.
+    pub fn of(bytes: usize) -> Attempts {
+        Attempts { bytes, ..Attempts::new() }
+    }
+
+    /// A server is avoided for now.
+    pub(super) fn has_avoided(&self) -> bool {
+        !self.avoid.is_empty()
+    }
+
+    /// No server is avoided any longer.
+    pub(super) fn forgive(&mut self) {
+        self.avoid.clear();
     }
 
     /// This server refused the statement, which has done nothing; no other may turn up.
@@ -104,7 +124,6 @@ impl Session {
                 let preferences = Preferences { zone, slow_start, avoid: &attempts.avoid, needs };
                 select(&view, &route.target, &self.cluster.loads, preferences, now)
             };
-            let changed = self.cluster.changed.notified();
             if route.lacks_replica() && (chosen.is_none() || chosen == view.primary) {
                 // Newer positions may be told any moment; nobody wakes a statement for them.
                 self.cluster.shared.published.want_positions();
@@ -117,15 +136,7 @@ impl Session {
                 self.named_exists(&view, name)?;
             }
             let Some(server) = chosen.and_then(|id| view.server(id)) else {
-                let limit = self.listener.settings.load().hold;
-                let _waiting = self.hold(limit, route, &view, attempts)?;
-                let left = attempts.held_since.map_or(limit, |since| limit.saturating_sub(since.elapsed()));
-                let looks_again = !attempts.avoid.is_empty() || route.lacks_replica();
-                let pace = if looks_again { left.min(RETRY_PACE) } else { left };
-                // Whether the view has changed or the time is over shows when it is looked at again.
-                let _ = tokio::time::timeout(pace, changed).await;
-                // Another view, or some time: who failed before may be good again.
-                attempts.avoid.clear();
+                Box::pin(self.hold(route, &view, attempts)).await?;
                 continue;
             };
             let (key, state) = (&self.identity.key, &self.state);
@@ -258,65 +269,4 @@ impl Session {
         attempts.avoid.push(server);
         Ok(())
     }
-}
-
-impl Session {
-    /// A statement waits for a view with what it needs, unless its time is over or too many wait.
-    fn hold(
-        &self,
-        limit: Duration,
-        route: &Route,
-        view: &View,
-        attempts: &mut Attempts,
-    ) -> Result<Holding<'_>, Refusal> {
-        let stats = &self.worker.stats;
-        let since = *attempts.held_since.get_or_insert_with(|| {
-            stats.held.add_one();
-            Instant::now()
-        });
-        let waited = since.elapsed();
-        let too_many = stats.holding.get() >= i64::from(self.cluster.shared.settings.load().pool.wait_max);
-        if waited < limit && !too_many {
-            stats.holding.add(1);
-            return Ok(Holding(stats));
-        }
-        stats.hold_timeouts.add_one();
-        if let Some(refusal) = &attempts.refusal {
-            return Err(refusal.clone());
-        }
-        let mut why = attempts.last_error.clone().unwrap_or_else(|| reasons(view));
-        if too_many {
-            why = format!("pool.wait_max statements wait already; {why}");
-        }
-        let needs = match &route.target {
-            Target::Reader => "server that takes reads".to_owned(),
-            Target::Named(name) => format!("server '{name}'"),
-            Target::Primary | Target::Pinned => "primary".to_owned(),
-        };
-        Err(Refusal::no_server(&format!("{needs} of cluster '{}'", view.cluster), waited, &why))
-    }
-}
-
-/// Counts as waiting while it lives.
-struct Holding<'a>(&'a stats::WorkerStats);
-
-impl Drop for Holding<'_> {
-    fn drop(&mut self) {
-        self.0.holding.add(-1);
-    }
-}
-
-/// Why the servers of a view do not fit, in the monitor's words.
-fn reasons(view: &View) -> String {
-    if view.servers.is_empty() {
-        return "no server has been seen yet".into();
-    }
-    if view.hold_writes {
-        return "a switchover is under way".into();
-    }
-    let words = view
-        .servers
-        .iter()
-        .map(|server| format!("{} is {} {}: {}", server.name, server.health.word(), server.role.word(), server.reason));
-    words.collect::<Vec<_>>().join("; ")
 }

@@ -122,7 +122,10 @@ impl Door {
     /// What the cluster's servers are; waited for, since a greeting must fit them. Their dictionaries are read a moment
     /// later, and give the character sets that the session begins with: they are waited for too, but not for long.
     async fn flavour(&mut self) -> Result<Arc<Flavour>, SessionEnd> {
-        let limit = self.listener.settings.load().hold;
+        let limit = {
+            let settings = self.listener.settings.load();
+            settings.hold.min(settings.login_timeout)
+        };
         let begun = tokio::time::Instant::now();
         let deadline = begun + limit;
         loop {

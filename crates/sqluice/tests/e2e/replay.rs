@@ -306,6 +306,34 @@ async fn a_primary_that_shuts_down_hands_its_transactions_over() {
     assert_eq!(value(&mut found, rows).await, "1,3");
 }
 
+#[tokio::test]
+async fn held_writes_are_let_go_one_behind_the_other() {
+    const CLIENTS: usize = 150;
+    let servers = failing(Family::MariaDb).await;
+    table(*servers, "DROP TABLE IF EXISTS app.held; CREATE TABLE app.held (n INT PRIMARY KEY)").await;
+    let front = Front::start(&servers, |_| {}).await;
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        clients.push(front.client().await);
+    }
+    kill_primary(*servers).await;
+    let writers = clients.into_iter().enumerate().map(|(n, mut client)| {
+        tokio::spawn(async move { all(&mut client, &format!("INSERT INTO app.held VALUES ({n})")).await.len() })
+    });
+    let writers: Vec<_> = writers.collect();
+    let holding = async || front.metrics().await.sum("sqluice_holding", &[]) as usize;
+    until("all writes to be held", async || (holding().await == CLIENTS).then_some(())).await;
+    promote(*servers).await;
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    assert_eq!(holding().await, 0);
+    let mut client = front.client().await;
+    let count = value(&mut client, "/* sqluice: primary */ SELECT COUNT(*) FROM app.held").await;
+    assert_eq!(count, CLIENTS.to_string());
+    assert_eq!(front.metrics().await.sum("sqluice_own_errors_total", &[]), 0.0);
+}
+
 /// A server that dies when it has got this text, the first time.
 fn dies_at(text: &'static str) -> Server {
     let died = std::sync::atomic::AtomicBool::new(false);

@@ -93,7 +93,7 @@ pub(super) const REPLAYS: Metric = metric(
     "sqluice_replays_total",
     Kind::Counter,
     &["result"],
-    "Transactions interrupted by the loss of their server, by what became of them.",
+    "Transactions interrupted by the loss of their server, by what became of them: `replayed`, `refused` (could not be tried), `differs` (a reply was another one), `failed` (tried in vain).",
 );
 pub(super) const IN_DOUBT: Metric = metric(
     "sqluice_in_doubt_total",

@@ -69,6 +69,15 @@ impl Driver {
             || self.view.hold_writes != hold_writes
             || self.view.flavour.as_deref() != flavour.as_ref()
             || self.view.servers[..] != views[..];
+        // One that is being compared with the others is no primary yet, and soon will be.
+        let compared = |server: &Server| server.answers() && server.takes_writes() && server.doubted_since.is_some();
+        if self
+            .servers
+            .iter()
+            .any(|server| compared(server) && !server.verified && server.lacks.is_none() && !server.deposed)
+        {
+            analysis.diagnoses.retain(|diagnosis| *diagnosis != Diagnosis::NoPrimary);
+        }
         analysis.diagnoses.extend(self.findings.iter().cloned());
         let diagnoses = std::mem::replace(&mut self.diagnoses, analysis.diagnoses);
         if changed || self.view.number == 0 {

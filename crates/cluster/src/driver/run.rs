@@ -270,10 +270,10 @@ impl Driver {
         match &outcome {
             Ok(result) => {
                 let more = match result {
-                    StepResult::Ended(count) => format!(": {count} connections"),
+                    StepResult::Ended(count) => format!(", {count} connections"),
                     _ => String::new(),
                 };
-                self.note(out.run, EntryKind::Done(id), server, format!("{words}{more}"));
+                self.note(out.run, EntryKind::Done(id), server, format!("{words}: done{more}"));
             }
             Err(error) => self.note(out.run, EntryKind::Failed(id), server, format!("{words}: {error}")),
         }

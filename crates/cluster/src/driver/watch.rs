@@ -299,7 +299,7 @@ impl Driver {
         }
     }
 
-    /// The primary stopped answering just now: it and its replicas are asked at once, and again and again until it is clear.
+    /// The primary stopped answering just now: its replicas are asked at once, and again and again until it is clear.
     pub(super) fn look_closely(&mut self, now: Instant) {
         if self.settings.failover.mode == Mode::Off || self.settings.standalone {
             return;
@@ -320,7 +320,8 @@ impl Driver {
                 .facts
                 .as_ref()
                 .is_some_and(|(_, at)| Some(*at) >= self.servers[primary].failing_since);
-            if index == primary || !heard || slow {
+            // The run's own look is the second one at the primary: urgent probes of it would only make it down sooner.
+            if index != primary && (!heard || slow) {
                 self.ask(now, index);
             }
         }

@@ -31,7 +31,7 @@ use self::follow::Follower;
 use self::heartbeat::{Clock, Log, Place, Primary, Writer};
 use self::link::Way;
 use self::load::Loads;
-use self::probe::{Probed, Prober};
+use self::probe::{Filters, Probed, Prober};
 use crate::ClusterLink;
 use crate::status::{ClusterStatus, Wish};
 
@@ -106,6 +106,7 @@ struct Probing {
     /// Has its position read.
     wanted: Rc<Notify>,
     _follower: Owned,
+    _filters: Owned,
 }
 
 struct Watched {
@@ -335,10 +336,13 @@ impl Watched {
                 place: place.clone(),
                 clock: self.clock,
                 log: self.heartbeats.clone(),
+                filters: Filters::default(),
             });
+            let filters = own(prober.clone().read_filters());
             let task = own(prober.clone().run(urgent.clone(), self.results.0.clone()));
             let follower = own(follower.run());
-            self.probers.insert(id, Probing { prober, urgent, _task: task, wanted, _follower: follower });
+            self.probers
+                .insert(id, Probing { prober, urgent, _task: task, wanted, _follower: follower, _filters: filters });
         }
         self.prepare_to_act();
         if self.writer.is_none() {

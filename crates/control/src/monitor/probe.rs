@@ -21,6 +21,9 @@ const REPLY_BYTES_MAX: usize = 4 << 20;
 /// After a refused login the next attempt waits this long, so that the server's log is not flooded.
 const LOGIN_RETRY: Duration = Duration::from_secs(5);
 
+/// Wait after what the binary log leaves out could not be read.
+const FILTERS_RETRY: Duration = Duration::from_secs(5);
+
 /// What a server's task was made from.
 pub(crate) struct Prober {
     pub(crate) id: ServerId,
@@ -31,6 +34,16 @@ pub(crate) struct Prober {
     pub(crate) place: Place,
     pub(crate) clock: Clock,
     pub(crate) log: Rc<RefCell<Log>>,
+    pub(crate) filters: Filters,
+}
+
+/// What a server's binary log leaves out, which only a restart changes. The question waits for a lock that commits hold while they
+/// wait for an acknowledgement, so no probe asks it.
+#[derive(Default)]
+pub(crate) struct Filters {
+    told: RefCell<Option<Arc<str>>>,
+    /// The server may have been restarted.
+    look: Notify,
 }
 
 /// A probe's outcome.
@@ -54,8 +67,6 @@ struct Kept {
     client: Option<Client>,
     /// The replication status that was read last.
     replication: Option<Replication>,
-    /// What its binary log leaves out, as read on this connection.
-    binlog_filters: Option<Arc<str>>,
 }
 
 impl Prober {
@@ -113,6 +124,26 @@ impl Prober {
         }
     }
 
+    /// Reads what the binary log leaves out, after each new connection of the probes. Runs until the task is aborted.
+    pub(crate) async fn read_filters(self: Rc<Prober>) {
+        loop {
+            self.filters.look.notified().await;
+            while let Err(failure) = self.ask_filters().await {
+                tracing::debug!("what the binary log leaves out cannot be read: {}", failure.text);
+                tokio::time::sleep(FILTERS_RETRY).await;
+            }
+        }
+    }
+
+    async fn ask_filters(&self) -> Result<(), Failure> {
+        let limits = Limits { reply_bytes_max: REPLY_BYTES_MAX, timeout: self.timeout };
+        let mut client = self.way.open(self.timeout, limits).await?;
+        let dialect = Dialect::of(&dialect::greeting(client.greeting()));
+        let answer = client.query_one(dialect.binlog_filters()).await.map_err(|error| query_failure(&error))?;
+        self.filters.told.replace(Some(details::read_binlog_filters(&answer)));
+        Ok(())
+    }
+
     async fn probe(&self, kept: &mut Kept) -> Result<(Facts, Told), Failure> {
         if kept.client.is_some() {
             match self.ask(kept).await {
@@ -131,7 +162,7 @@ impl Prober {
         }
         let limits = Limits { reply_bytes_max: REPLY_BYTES_MAX, timeout: self.timeout };
         kept.client = Some(self.way.open(self.timeout, limits).await?);
-        kept.binlog_filters = None;
+        self.filters.look.notify_one();
         let facts = self.ask(kept).await;
         if facts.as_ref().is_err_and(|failure| !failure.class.proves_life()) {
             kept.client = None;
@@ -178,7 +209,8 @@ impl Prober {
         })?;
         facts.resolved = resolved;
         if usable {
-            facts.details = read_details(client, dialect, &mut kept.binlog_filters).await?;
+            let filters = self.filters.told.borrow().clone();
+            facts.details = read_details(client, dialect, filters).await?;
         }
         if usable && follows && self.log.borrow().is_alive(self.clock.now_us()) {
             // Without the row, or the right to read it, lag is what the server tells.
@@ -202,15 +234,8 @@ fn late(limit: Duration) -> Failure {
 async fn read_details(
     client: &mut Client,
     dialect: Dialect,
-    binlog_filters: &mut Option<Arc<str>>,
+    binlog_filters: Option<Arc<str>>,
 ) -> Result<Details, Failure> {
-    if binlog_filters.is_none() {
-        match client.query_one(dialect.binlog_filters()).await {
-            Ok(answer) => *binlog_filters = Some(details::read_binlog_filters(&answer)),
-            Err(error) if error.server_error().is_some() => {}
-            Err(error) => return Err(query_failure(&error)),
-        }
-    }
     match client.query(details::DETAILS).await {
         Ok(answers) => Ok(details::read(dialect, &answers, binlog_filters.as_ref())),
         Err(error) if error.server_error().is_some() => Ok(Details::default()),

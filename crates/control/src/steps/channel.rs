@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cluster::observation::{Channel, Receiver, Replication};
 
-use super::{Failed, FailedKind, Hand, position, text};
+use super::{Failed, FailedKind, Hand, position, semi_sync, text};
 use crate::monitor::dialect::{self, Dialect};
 
 /// How long one question for a position may wait on the server, so that a stopped applier is noticed meanwhile.
@@ -59,7 +59,7 @@ pub(crate) async fn stop_receiver(hand: &mut Hand<'_>, ours: &Ours) -> Result<()
         return Err(Failed::refused(text));
     }
     let sql = hand.dialect.thread("STOP", Some("IO_THREAD"), &channel.name);
-    hand.run("stop receiving", sql).await.map(drop)
+    semi_sync::stop_quickly(hand, sql).await
 }
 
 /// Stops both threads; the channel and its options stay.
@@ -68,7 +68,7 @@ pub(crate) async fn stop_following(hand: &mut Hand<'_>, ours: &Ours) -> Result<(
     if channel.receiver == Receiver::Stopped && !channel.applier_running {
         return Ok(());
     }
-    hand.run("stop replication", hand.dialect.thread("STOP", None, &channel.name)).await.map(drop)
+    semi_sync::stop_quickly(hand, hand.dialect.thread("STOP", None, &channel.name)).await
 }
 
 /// Waits until this position is applied, and everything that has been received.

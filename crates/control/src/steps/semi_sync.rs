@@ -29,6 +29,28 @@ pub(super) async fn become_replica(hand: &mut Hand<'_>) -> Result<(), Failed> {
     Ok(())
 }
 
+/// Stops replication with this statement. A semi-synchronous replica of MariaDB asks its source over a new connection to end
+/// the old one, and waits for that up to `rpl_semi_sync_slave_kill_conn_timeout`, several seconds: too long when the source is
+/// frozen. One second is the least that it knows; 0 is for ever.
+pub(super) async fn stop_quickly(hand: &mut Hand<'_>, stop: String) -> Result<(), Failed> {
+    let what = "stop replication";
+    if !hand.dialect.mariadb {
+        return hand.run(what, stop).await.map(drop);
+    }
+    let variable = "rpl_semi_sync_slave_kill_conn_timeout";
+    let sql = format!("SHOW GLOBAL VARIABLES WHERE Variable_name = '{variable}' AND Value <> 1");
+    let answer = hand.run(what, sql).await?;
+    let Some(seconds) = answer.text(0, "Value").and_then(|value| value.parse::<u32>().ok()) else {
+        return hand.run(what, stop).await.map(drop);
+    };
+    hand.run(what, format!("SET GLOBAL {variable} = 1")).await?;
+    let stopped = hand.run(what, stop).await.map(drop);
+    if stopped.is_ok() {
+        hand.run(what, format!("SET GLOBAL {variable} = {seconds}")).await?;
+    }
+    stopped
+}
+
 async fn read(hand: &mut Hand<'_>) -> Result<Parts, Failed> {
     let sql = "SHOW GLOBAL VARIABLES LIKE 'rpl\\_semi\\_sync\\_%\\_enabled'";
     let answer = hand.run("look at semi-synchronous replication", sql).await?;

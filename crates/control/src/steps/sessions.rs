@@ -16,7 +16,8 @@ const BATCH: usize = 64;
 const ROUNDS_MAX: usize = 20;
 
 /// Ends all sessions of clients; those of replicas, of the server itself, of this user and of `spare` stay. Gives how many
-/// were ended.
+/// were ended. A heartbeat of this user is ended as well while it is being written: it may wait for the acknowledgement of
+/// replicas that are gone, and until then the server cannot become read-only.
 ///
 /// Without the right PROCESS the list has the own sessions only, and nobody is ended: that is told as a failure when
 /// the user cannot have it.
@@ -76,7 +77,8 @@ fn clients<'a>(list: &'a ResultSet, own: &'a str, spare: &'a [&str]) -> impl Ite
             || command.starts_with("Slave_")
             // MariaDB shows what is ended already until it is gone.
             || command == "Killed";
-        if server || user == own || spare.contains(&&*user) {
+        let heartbeat = text("Info").starts_with("INSERT INTO");
+        if server || (user == own && !heartbeat) || spare.contains(&&*user) {
             return None;
         }
         text("Id").parse().ok()
@@ -101,8 +103,9 @@ mod tests {
              12|sqluice|10.0.0.9:4002|NULL|Query|0||SHOW PROCESSLIST
              13|backup|10.0.0.9:4003|NULL|Query|100||SELECT
              14|app|10.0.0.9:4001|shop|Killed|1||NULL
-             15|unauthenticated user|10.0.0.9|NULL|Connect|0||NULL",
+             15|unauthenticated user|10.0.0.9|NULL|Connect|0||NULL
+             16|sqluice|10.0.0.9:4007|NULL|Query|9|Waiting for semi-sync ACK from slave|INSERT INTO `sqluice`.heartbeat",
         );
-        assert_eq!(clients(&list, "sqluice", &["backup"]).collect::<Vec<_>>(), [10, 11]);
+        assert_eq!(clients(&list, "sqluice", &["backup"]).collect::<Vec<_>>(), [10, 11, 16]);
     }
 }

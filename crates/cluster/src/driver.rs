@@ -33,7 +33,7 @@ use crate::command::{Accepted, Command, Refused};
 use crate::diagnosis::Diagnosis;
 use crate::guard::Guard;
 use crate::health::Limits;
-use crate::journal::Entry;
+use crate::journal::{Entry, EntryKind};
 use crate::lag::Bounds;
 use crate::observation::{EvidenceKind, Observation, Seen};
 pub use crate::settings::{Failover, Mode, PromotionRule, ServerSpec, Settings};
@@ -146,6 +146,15 @@ impl Driver {
     pub fn reconfigure(&mut self, settings: Settings, servers: Vec<ServerSpec>, now: Instant) {
         self.settings = settings;
         self.take_specs(servers);
+        // What nobody ordered is not finished against the operator's will, unless it is past the promotion.
+        let acts = self.acts();
+        let (kept, dropped) =
+            std::mem::take(&mut self.runs).into_iter().partition(|run: &Run| run.ordered || run.is_promoted() || acts);
+        self.runs = kept;
+        for run in dropped {
+            let text = "the configuration does not want it any more; nothing was promoted".to_owned();
+            self.note(run.id, EntryKind::Aborted, run.old.map(|id| self.name_of(id)), text);
+        }
         self.settle(now);
     }
 

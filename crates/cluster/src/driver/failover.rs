@@ -201,7 +201,12 @@ impl Driver {
             .collect();
         for id in run.with.clone() {
             let Some(index) = self.index(id).filter(|_| Some(id) != run.old) else { continue };
-            if !self.servers[index].channels().is_empty() {
+            // Those behind a replica that lives give the old primary no acknowledgement.
+            let sources = &self.sources()[index];
+            let behind = sources
+                .iter()
+                .any(|source| Some(self.servers[*source].id) != run.old && self.servers[*source].answers());
+            if !sources.is_empty() && !behind {
                 run.todo.push(Step::StopReceiver { server: id });
             }
         }

@@ -544,3 +544,69 @@ fn an_outcome_of_a_run_that_is_over_changes_nothing() {
     script.drain();
     assert_eq!((script.views.len(), script.primary()), (views, Some(1)));
 }
+
+#[test]
+fn a_reload_that_switches_it_off_ends_what_nobody_ordered() {
+    let mut script = cluster(AUTO, 3);
+    script.fail(1, FailureClass::Refused);
+    (2..=3).for_each(|number| script.good(number, lost(number, 10)));
+    (0..2).for_each(|_| script.answer(|step| world(step, &[10, 10])));
+    assert!(script.server(1).fenced && !script.orders.is_empty());
+    let specs = ["s1", "s2", "s3"].map(spec).to_vec();
+    script.driver.reconfigure(
+        Settings { failover: Failover { mode: Mode::Off, ..AUTO }, ..settings() },
+        specs,
+        script.now,
+    );
+    script.drain();
+    (0..3).for_each(|_| script.answer(|step| world(step, &[10, 10])));
+    assert!(script.orders.is_empty() && !script.server(1).fenced);
+    assert!(script.journal.iter().any(|entry| entry.text.contains("does not want it any more")));
+}
+
+#[test]
+fn another_process_that_finds_a_promotion_half_done_finishes_it() {
+    let mut script = Script::with(Settings { failover: AUTO, ..settings() }, 3);
+    let alone = Facts { read_only: false, replication: Replication::Channels(vec![]), ..replica(2, 10) };
+    for _ in 0..3 {
+        script.fail(1, FailureClass::Refused);
+        script.good(3, with_receiver(replica(3, 10), Receiver::Stopped));
+        script.good(2, alone.clone());
+        script.now += Duration::from_millis(500);
+    }
+    assert_eq!(script.primary(), Some(2), "{:?}", script.log);
+    let answer = |step: &Step| match step {
+        Step::ReadFacts { .. } if number(step) == 2 => told(alone.clone()),
+        Step::ReadFacts { .. } if number(step) == 3 => told(with_receiver(replica(3, 10), Receiver::Stopped)),
+        _ => world(step, &[10, 10]),
+    };
+    let mut ordered = Vec::new();
+    for _ in 0..6 {
+        ordered.extend(script.words());
+        script.answer(answer);
+    }
+    assert!(ordered.contains(&"have s3 follow s2".to_owned()), "{ordered:?}");
+}
+
+#[test]
+fn another_process_that_finds_only_stopped_receivers_starts_them_to_learn() {
+    let mut script = Script::with(Settings { failover: AUTO, ..settings() }, 3);
+    for _ in 0..2 {
+        script.fail(1, FailureClass::Refused);
+        (2..=3).for_each(|number| script.good(number, with_receiver(replica(number, 10), Receiver::Stopped)));
+    }
+    assert_eq!(script.words(), ["ask s2 again", "ask s3 again", "ask s2 again", "ask s3 again"][..script.orders.len()]);
+    let answer = |step: &Step| match step {
+        Step::ReadFacts { .. } if number(step) > 1 => told(with_receiver(replica(number(step), 10), Receiver::Stopped)),
+        _ => world(step, &[10, 10]),
+    };
+    let mut ordered = Vec::new();
+    for _ in 0..6 {
+        ordered.extend(script.words());
+        script.answer(answer);
+    }
+    for wanted in ["have s2 follow s1", "have s3 follow s1"] {
+        assert!(ordered.contains(&wanted.to_owned()), "{ordered:?}");
+    }
+    assert!(!ordered.iter().any(|words| words.contains("promote")), "{ordered:?}");
+}

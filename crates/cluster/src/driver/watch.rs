@@ -38,9 +38,21 @@ impl Driver {
             .map(|index| (followers(index), Some(index) == last, std::cmp::Reverse(index)))
             .max()?;
         match best {
-            (0, ..) => last,
+            (0, ..) => last.or_else(|| self.complete(now)),
             (_, _, std::cmp::Reverse(index)) => Some(index),
         }
+    }
+
+    /// Nobody follows anybody, and nothing is remembered: with semi-sync a server that has all that clients can have been told
+    /// of is as good as the last primary.
+    fn complete(&self, now: Instant) -> Option<usize> {
+        let known = |index: &usize| {
+            let server = &self.servers[*index];
+            let empty = server.told().is_none_or(|facts| facts.gtid_executed.is_empty());
+            self.reached(*index, now) && server.channels().is_empty() && !server.takes_writes() && !empty
+        };
+        let all = self.settings.failover.semi_sync_required;
+        (0..self.servers.len()).filter(|_| all).filter(known).find(|index| self.lacks(*index, now).is_none())
     }
 
     /// What is so with a server that does not answer.

@@ -302,6 +302,10 @@ impl Manager {
                     there.read_only = true;
                     return Some(Ok(StepResult::Done));
                 }
+                // Commits that wait for an acknowledgement are ended when they are in the way for too long.
+                if now_ms + 1_500 >= ends_ms {
+                    there.waiting.clear();
+                }
                 if late { error(ErrorKind::Timeout, "commits are in the way") } else { None }
             }
             Step::SetReadOnly { .. } => {

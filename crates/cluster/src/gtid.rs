@@ -15,7 +15,7 @@ use mysql::GtidSet;
 pub enum Written {
     /// The last write in each domain.
     MariaDb(Gtids),
-    /// The last writes, at most [`mysql::WRITTEN_MAX`] intervals of each server.
+    /// The last writes, a bounded number of intervals of each server.
     MySql(GtidSet),
 }
 
@@ -31,12 +31,13 @@ impl Written {
     }
 
     /// Takes a later write in. One of the other family, which a cluster cannot have, takes its place.
-    pub fn add(&mut self, later: Written) {
+    /// On MySQL the last `intervals_max` intervals of each server stay.
+    pub fn add(&mut self, later: Written, intervals_max: usize) {
         match (self, later) {
             (Written::MariaDb(gtids), Written::MariaDb(later)) => later.iter().for_each(|gtid| gtids.wrote(*gtid)),
             (Written::MySql(set), Written::MySql(later)) => {
                 set.add(&later);
-                set.keep_newest(mysql::WRITTEN_MAX);
+                set.keep_newest(intervals_max);
             }
             (other, later) => *other = later,
         }
@@ -150,11 +151,11 @@ mod tests {
     #[test]
     fn the_last_write_of_each_domain_counts() {
         let mut written = wrote("0-1-100");
-        written.add(wrote("1-1-7"));
-        written.add(wrote("0-1-102"));
-        written.add(wrote("0-1-101"));
+        written.add(wrote("1-1-7"), 8);
+        written.add(wrote("0-1-102"), 8);
+        written.add(wrote("0-1-101"), 8);
         assert_eq!(written, wrote("0-1-102,1-1-7"), "one that is told late is no step back");
-        written.add(wrote("0-2-50"));
+        written.add(wrote("0-2-50"), 8);
         assert_eq!(written, wrote("0-2-50,1-1-7"), "another primary may have lost some: the newest word counts");
     }
 

@@ -82,6 +82,8 @@ words! {
     Consistency {
         /// What the session has written before it.
         Session = "session",
+        /// What any session has written before it through this process.
+        Cluster = "cluster",
         /// Nothing in particular.
         None = "none",
     }

@@ -1,12 +1,14 @@
 //! The decision for one statement: where, and the reason in words. After a [`Route`] nobody reads SQL again.
 
 pub mod causal_reads;
+pub mod cluster_writes;
 pub mod pin;
 pub mod read_write_split;
 pub mod rules;
 pub mod select_server;
 
 pub use causal_reads::{Needs, OwnWrites};
+pub use cluster_writes::{ClusterWrites, Write};
 pub use pin::{Pin, Pins};
 pub use read_write_split::{Facts, Reason, Route, Target, decide, needs_primary_in_transaction};
 pub use select_server::{Loads, Preferences, select};

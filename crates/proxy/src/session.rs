@@ -315,7 +315,7 @@ impl Session {
             autocommit,
             reads_only,
             will_pin: work.will_pin(),
-            consistent: self.identity.consistency == Consistency::Session,
+            consistency: self.identity.consistency,
         };
         let mut route = route::decide(facts, &work.statement, rule);
         self.judge_schema(&mut route);
@@ -355,6 +355,7 @@ impl Session {
         let warnings = self.own_messages().filter(|_| work.command == wire::command::Command::InitDb);
         let withhold = self.withheld(work, route, held.lease.server());
         let checksum = self.transaction.is_some().then(Checksum::default);
+        let keeps_end = self.notes_first(work);
         let mut relay = Relay {
             worker: &self.worker,
             handle: &self.handle,
@@ -366,6 +367,7 @@ impl Session {
             renumber,
             file_allowed: work.statement.asks.contains(sql::Asks::LOCAL_FILE),
             prepare_as,
+            keeps_end,
             warnings,
             outcome: Outcome { sent: sent.sent, checksum, ..Outcome::default() },
         };

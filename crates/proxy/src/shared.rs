@@ -23,6 +23,7 @@ use wire::proxy_header::Version;
 
 use crate::keyring::Keyring;
 use crate::pool::{Parcel, Quota};
+use crate::route::ClusterWrites;
 use crate::route::rules::RuleSet;
 use crate::sessions::Sessions;
 
@@ -128,6 +129,8 @@ pub struct ClusterShared {
     /// What clients have proved about their passwords.
     pub keyring: Keyring,
     quotas: RwLock<HashMap<ServerId, NamedQuota>>,
+    /// What any session has written, once a read wants to see it.
+    pub writes: ClusterWrites,
     /// Connections in use by each user, for `max_connections_per_user`.
     pub user_leases: crate::pool::UserLeases,
     mailboxes: Mailboxes,
@@ -153,6 +156,7 @@ impl ClusterShared {
             settings: ArcSwap::from_pointee(settings),
             keyring: Keyring::default(),
             quotas: RwLock::default(),
+            writes: ClusterWrites::default(),
             user_leases: crate::pool::UserLeases::default(),
             mailboxes,
             workers,

@@ -1,6 +1,6 @@
 //! Routing comments.
 
-use crate::statement::Hint;
+use crate::statement::{Hint, HintConsistency};
 
 /// The hint in the words after `sqluice:`; the first known word counts, unknown ones are ignored.
 pub(crate) fn parse(words: &[u8]) -> Option<Hint> {
@@ -12,10 +12,16 @@ pub(crate) fn parse(words: &[u8]) -> Option<Hint> {
         if word.eq_ignore_ascii_case("replica") {
             return Some(Hint::Replica);
         }
-        if word.eq_ignore_ascii_case("consistency=none") {
-            return Some(Hint::Inconsistent);
-        }
         let (key, name) = word.split_once('=')?;
+        if key.eq_ignore_ascii_case("consistency") {
+            let is = |word: &str| name.eq_ignore_ascii_case(word);
+            return match () {
+                () if is("none") => Some(Hint::Consistency(HintConsistency::None)),
+                () if is("session") => Some(Hint::Consistency(HintConsistency::Session)),
+                () if is("cluster") => Some(Hint::Consistency(HintConsistency::Cluster)),
+                () => None,
+            };
+        }
         (key.eq_ignore_ascii_case("server") && !name.is_empty()).then(|| Hint::Server(name.to_owned()))
     })
 }

@@ -24,7 +24,7 @@ pub use digest::{DIGEST_TEXT_MAX, Digest, digest, digest_hash};
 pub use memo::Memo;
 pub use modes::{encoding_of_charset, modes_from_sql_mode};
 pub use statement::{
-    Access, Asks, Dialect, Effect, Encoding, Family, FoundRows, FunctionAccess, Functions, Hint, Kind, Modes,
-    NoFunctions, Statement, TransactionStep, Value, Why,
+    Access, Asks, Dialect, Effect, Encoding, Family, FoundRows, FunctionAccess, Functions, Hint, HintConsistency, Kind,
+    Modes, NoFunctions, Statement, TransactionStep, Value, Why,
 };
 pub use volatile::volatile;

@@ -363,8 +363,19 @@ pub enum Hint {
     Replica,
     /// `/* sqluice: server=NAME */`.
     Server(String),
-    /// `/* sqluice: consistency=none */`: the read need not see what its session has written.
-    Inconsistent,
+    /// `/* sqluice: consistency=… */`: what the read must see.
+    Consistency(HintConsistency),
+}
+
+/// What a read must see, as a comment says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HintConsistency {
+    /// Nothing in particular.
+    None,
+    /// What its session has written.
+    Session,
+    /// What all sessions have written.
+    Cluster,
 }
 
 /// Which family and version of server the text is meant for.

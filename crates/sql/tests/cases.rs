@@ -209,7 +209,9 @@ fn statement(statement: &Statement) -> String {
         None => {}
         Some(Hint::Primary) => line.push_str(" hint:primary"),
         Some(Hint::Replica) => line.push_str(" hint:replica"),
-        Some(Hint::Inconsistent) => line.push_str(" hint:inconsistent"),
+        Some(Hint::Consistency(level)) => {
+            write!(line, " hint:consistency={}", format!("{level:?}").to_lowercase()).unwrap()
+        }
         Some(Hint::Server(name)) => {
             let _ = write!(line, " hint:server={name}");
         }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cluster::gtid::mysql::WRITTEN_MAX;
 use cluster::gtid::{Applied, Written};
 use cluster::positions::Positions;
 use cluster::view::{ServerId, View};
@@ -13,7 +14,7 @@ use cluster::view::{ServerId, View};
 use super::read_write_split::Reason;
 
 /// What a session has written, as far as servers told.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct OwnWrites {
     /// Positions that servers told with the replies to writes.
     told: Option<Written>,
@@ -36,7 +37,7 @@ struct Untold {
 }
 
 /// What a session knows to exist although it may have been written by others.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 enum Seen {
     /// Nothing, or no more than what its own writes come behind.
     #[default]
@@ -50,12 +51,17 @@ enum Seen {
 impl OwnWrites {
     /// A server told the position of a write.
     pub fn tell(&mut self, written: Written) {
-        match &mut self.told {
-            Some(told) => told.add(written),
-            None => self.told = Some(written),
-        }
+        self.tell_of_many(written, WRITTEN_MAX);
         // A commit comes behind all that its session could read before it.
         self.seen = Seen::Nothing;
+    }
+
+    /// A server told the position of a write of one of many sessions; of each MySQL server so many intervals are kept.
+    pub fn tell_of_many(&mut self, written: Written, intervals_max: usize) {
+        match &mut self.told {
+            Some(told) => told.add(written, intervals_max),
+            None => self.told = Some(written),
+        }
     }
 
     /// The session has read on the primary, in a transaction or with locks.
@@ -134,6 +140,8 @@ impl OwnWrites {
 pub struct Needs<'a> {
     /// What the session has written.
     pub own: Option<&'a OwnWrites>,
+    /// What all sessions have written, if the read must see that.
+    pub all: Option<&'a OwnWrites>,
     /// Where it has read last.
     pub before: Option<ServerId>,
     /// What servers told last.
@@ -146,6 +154,9 @@ impl Needs<'_> {
         let applied = || self.positions.of(server).map(|position| &*position.applied);
         if self.own.is_some_and(|own| !own.are_on(applied())) {
             return Some(Reason::OwnWrite);
+        }
+        if self.all.is_some_and(|all| !all.are_on(applied())) {
+            return Some(Reason::ClusterWrite);
         }
         if self.own.is_some_and(|own| !own.reads_are_on(applied())) {
             return Some(Reason::EarlierRead);
@@ -232,7 +243,8 @@ mod tests {
         }
 
         fn lacking(&self, server: ServerId) -> Option<Reason> {
-            Needs { own: Some(&self.own), before: self.before, positions: &self.positions }.lacking(server)
+            let (own, positions) = (Some(&self.own), &self.positions);
+            Needs { own, all: None, before: self.before, positions }.lacking(server)
         }
     }
 

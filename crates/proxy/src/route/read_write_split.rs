@@ -5,7 +5,7 @@
 use std::rc::Rc;
 
 use config::{Consistency, Split};
-use sql::{Access, Effect, Hint, Statement, TransactionStep, Value, Why};
+use sql::{Access, Effect, Hint, HintConsistency, Statement, TransactionStep, Value, Why};
 
 use super::rules::{Action, Way};
 
@@ -56,6 +56,8 @@ reasons! {
     Read = "read",
     /// It reads only, and no replica is known to have what its session has written.
     OwnWrite = "own_write",
+    /// It reads only, and no replica is known to have what all sessions have written.
+    ClusterWrite = "cluster_write",
     /// It reads only, and replicas are behind what its session has read.
     EarlierRead = "earlier_read",
     /// It opens a READ ONLY transaction.
@@ -111,14 +113,14 @@ pub struct Route {
     pub target: Target,
     /// Why.
     pub reason: Reason,
-    /// A replica must have what its session has written, and must not be behind what it has read.
-    pub consistent: bool,
+    /// What a replica must have; unless it is nothing, the replica must not be behind what the session has read either.
+    pub consistency: Consistency,
 }
 
 impl Route {
     /// It reads, and no replica was known to have what it must find.
     pub fn lacks_replica(&self) -> bool {
-        matches!(self.reason, Reason::OwnWrite | Reason::EarlierRead)
+        matches!(self.reason, Reason::OwnWrite | Reason::ClusterWrite | Reason::EarlierRead)
     }
 }
 
@@ -135,15 +137,20 @@ pub struct Facts {
     pub reads_only: bool,
     /// The command keeps the connection whatever its statement is: a cursor, long data.
     pub will_pin: bool,
-    /// Reads see what their session has written, as listener and user say.
-    pub consistent: bool,
+    /// What reads see, as listener and user say.
+    pub consistency: Consistency,
 }
 
 /// Decides where a statement goes. A pin beats everything; a hint beats a rule, a rule beats what listener and user say.
 pub fn decide(facts: Facts, statement: &Statement, rule: Option<&Action>) -> Route {
-    let by_rule = rule.and_then(|rule| rule.consistency).map(|consistency| consistency == Consistency::Session);
-    let consistent = statement.hint != Some(Hint::Inconsistent) && by_rule.unwrap_or(facts.consistent);
-    let route = |target, reason| Route { target, reason, consistent };
+    let by_hint = match statement.hint {
+        Some(Hint::Consistency(HintConsistency::None)) => Some(Consistency::None),
+        Some(Hint::Consistency(HintConsistency::Session)) => Some(Consistency::Session),
+        Some(Hint::Consistency(HintConsistency::Cluster)) => Some(Consistency::Cluster),
+        _ => None,
+    };
+    let consistency = by_hint.or_else(|| rule?.consistency).unwrap_or(facts.consistency);
+    let route = |target, reason| Route { target, reason, consistency };
     if facts.pinned {
         return route(Target::Pinned, Reason::Pinned);
     }

@@ -105,7 +105,9 @@ impl RuleSet {
                 access: any(|matchers| matchers.access.is_some()),
             },
             names: rules.iter().map(|rule| rule.name.clone()).collect(),
-            asks_consistency: compiled.iter().any(|rule| rule.rule.consistency == Some(Consistency::Session)),
+            asks_consistency: compiled
+                .iter()
+                .any(|rule| rule.rule.consistency.is_some_and(|asked| asked != Consistency::None)),
             rules: compiled,
         }))
     }

@@ -119,7 +119,8 @@ impl Session {
             let chosen = {
                 let settings = self.cluster.pools.settings();
                 let positions = self.cluster.shared.published.positions.load();
-                let needs = self.needs(route, &positions);
+                let all = self.writes_of_all(route, &positions);
+                let needs = self.needs(route, all.as_deref(), &positions);
                 let (zone, slow_start) = (&*settings.zone, settings.slow_start);
                 let preferences = Preferences { zone, slow_start, avoid: &attempts.avoid, needs };
                 select(&view, &route.target, &self.cluster.loads, preferences, now)
@@ -191,7 +192,7 @@ impl Session {
         }
         let view = self.cluster.view();
         let target = if view.primary.is_some() && !view.hold_writes { Target::Primary } else { Target::Reader };
-        let route = Route { target, reason: Reason::SessionChange, consistent: false };
+        let route = Route { target, reason: Reason::SessionChange, consistency: config::Consistency::None };
         let mut held = self.checkout(&route, &mut Attempts::new()).await?;
         match self.bring_to_state(&mut held).await {
             Ok(()) => {}
@@ -218,7 +219,7 @@ impl Session {
             Arc::make_mut(&mut self.state).set_schema(Some(&String::from_utf8_lossy(schema)));
         }
         let target = if self.cluster.view().primary.is_some() { Target::Primary } else { Target::Reader };
-        let route = Route { target, reason: Reason::SessionChange, consistent: false };
+        let route = Route { target, reason: Reason::SessionChange, consistency: config::Consistency::None };
         self.held = Some(self.checkout(&route, &mut Attempts::new()).await?);
         self.pins.put(Pin::ExpiredPassword, true);
         self.show_pins(self.pins.bits());

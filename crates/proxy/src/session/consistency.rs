@@ -1,11 +1,13 @@
 //! Session consistency: a read never goes to a replica that lacks what its session has written. What was written is
 //! learned from replies; which replicas have it is judged by [`crate::route::causal_reads`].
 
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use cluster::gtid::Written;
 use cluster::positions::Positions;
 use cluster::view::Health;
+use config::Consistency;
 use sql::{Access, Asks, Kind, Why};
 use wire::Status;
 
@@ -13,26 +15,42 @@ use super::checkout::Attempts;
 use super::relay::{Outcome, StateChange};
 use super::work::Work;
 use super::{Held, Session};
-use crate::route::{Needs, Pin, Reason, Route, Target};
+use crate::route::{Needs, OwnWrites, Pin, Reason, Route, Target, Write};
 
 impl Session {
-    /// What a replica must have to take a statement with this route.
-    pub(super) fn needs<'a>(&'a self, route: &Route, positions: &'a Positions) -> Option<Needs<'a>> {
-        let nothing = self.own_writes.is_none() && self.read_last.is_none();
-        if nothing || route.target != Target::Reader || !route.consistent {
+    /// What a replica must have to take a statement with this route; `all` is what [`Session::writes_of_all`] gives.
+    pub(super) fn needs<'a>(
+        &'a self,
+        route: &Route,
+        all: Option<&'a OwnWrites>,
+        positions: &'a Positions,
+    ) -> Option<Needs<'a>> {
+        let nothing = self.own_writes.is_none() && self.read_last.is_none() && all.is_none();
+        if nothing || route.target != Target::Reader || route.consistency == Consistency::None {
             return None;
         }
-        Some(Needs { own: self.own_writes.as_deref(), before: self.read_last, positions })
+        Some(Needs { own: self.own_writes.as_deref(), all, before: self.read_last, positions })
+    }
+
+    /// What all sessions have written, if a read with this route must see it.
+    pub(super) fn writes_of_all(&self, route: &Route, positions: &Positions) -> Option<Arc<OwnWrites>> {
+        (route.consistency == Consistency::Cluster && matches!(route.target, Target::Reader | Target::Named(_)))
+            .then(|| self.cluster.shared.writes.last(&self.cluster.view(), positions, self.window()))
+    }
+
+    /// How long a write counts of which no position will be told.
+    fn window(&self) -> Duration {
+        let window = self.listener.settings.load().consistency_window;
+        window.unwrap_or_else(|| self.cluster.shared.settings.load().max_lag)
     }
 
     /// Looks whether positions that were not told can be known by now.
     pub(super) fn settle_writes(&mut self) {
-        let Some(own) = &mut self.own_writes else { return };
-        if !own.awaits_position() {
+        if !self.own_writes.as_ref().is_some_and(|own| own.awaits_position()) {
             return;
         }
-        let window = self.listener.settings.load().consistency_window;
-        let window = window.unwrap_or_else(|| self.cluster.shared.settings.load().max_lag);
+        let window = self.window();
+        let Some(own) = &mut self.own_writes else { return };
         own.settle(&self.cluster.view(), &self.cluster.shared.published.positions.load(), window, Instant::now());
     }
 
@@ -48,7 +66,7 @@ impl Session {
     /// A server that a rule names must have what a read must find, too: else any replica that has it will do. A hint is the
     /// client's own wish, and is taken as it is.
     pub(super) fn judge_named(&mut self, route: &mut Route) {
-        if route.reason != Reason::Rule || !route.consistent {
+        if route.reason != Reason::Rule || route.consistency == Consistency::None {
             return;
         }
         let Target::Named(name) = &route.target else { return };
@@ -56,7 +74,9 @@ impl Session {
         let view = self.cluster.view();
         let Some(server) = view.server_named(name).map(|server| server.id) else { return };
         let positions = self.cluster.shared.published.positions.load();
-        let needs = Needs { own: self.own_writes.as_deref(), before: self.read_last, positions: &positions };
+        let all = self.writes_of_all(route, &positions);
+        let (own, all) = (self.own_writes.as_deref(), all.as_deref());
+        let needs = Needs { own, all, before: self.read_last, positions: &positions };
         if view.primary != Some(server) && needs.lacking(server).is_some() {
             route.target = Target::Reader;
             self.cluster.shared.published.want_positions();
@@ -66,13 +86,14 @@ impl Session {
     /// Finds out whether any replica has what a read must find; if there are replicas, and none has it, that is the
     /// route's reason, and newer positions are asked for.
     pub(super) fn judge_replicas(&mut self, route: &mut Route) {
-        if route.target != Target::Reader || !route.consistent {
+        if route.target != Target::Reader || route.consistency == Consistency::None {
             return;
         }
         self.settle_writes();
         let view = self.cluster.view();
         let positions = self.cluster.shared.published.positions.load();
-        let Some(needs) = self.needs(route, &positions) else { return };
+        let all = self.writes_of_all(route, &positions);
+        let Some(needs) = self.needs(route, all.as_deref(), &positions) else { return };
         let replicas = view.servers.iter().filter(|server| server.health == Health::Up && server.takes_reads());
         let mut lacking: Option<Reason> = None;
         for replica in replicas {
@@ -130,7 +151,7 @@ impl Session {
             if let StateChange::Committed(text) = change
                 && let Some(written) = Written::parse(held.lease.origin.mariadb, text)
             {
-                self.own_writes.get_or_insert_default().tell(written);
+                self.note_write(Write::Told(written));
                 self.read_last = None;
                 told = true;
             }
@@ -155,8 +176,26 @@ impl Session {
         if !self.state.logs_writes() {
             self.own_writes.get_or_insert_default().wrote_unlogged();
         } else if silent || !tells() {
-            self.own_writes.get_or_insert_default().wrote_untold(server, over);
+            self.note_write(Write::Untold(server, over));
         }
+    }
+
+    /// Notes a write for this session, and for all if anybody wants to see what others write.
+    pub(super) fn note_write(&mut self, write: Write) {
+        let writes = &self.cluster.shared.writes;
+        if writes.are_watched() {
+            writes.note(&write);
+        }
+        let own = self.own_writes.get_or_insert_default();
+        match write {
+            Write::Told(written) => own.tell(written),
+            Write::Untold(server, at) => own.wrote_untold(server, at),
+        }
+    }
+
+    /// Whether the client must not hear the reply before what it says is noted: another session may ask at once.
+    pub(super) fn notes_first(&self, work: &Work) -> bool {
+        !work.statement.access.only_reads() && self.cluster.shared.writes.are_watched()
     }
 }
 

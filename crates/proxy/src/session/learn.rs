@@ -85,7 +85,8 @@ impl Session {
             }
         }
         let asked_by_rule = || self.worker.rules.get().is_some_and(|rules| rules.asks_consistency());
-        if self.identity.consistency != config::Consistency::None || asked_by_rule() {
+        let asked_by_others = || self.cluster.shared.writes.are_watched();
+        if self.identity.consistency != config::Consistency::None || asked_by_rule() || asked_by_others() {
             self.learn_writes(held, work, route, outcome, over);
         }
         self.show_pins(self.pins.bits());

@@ -17,7 +17,7 @@ use super::work::Work;
 use super::{Held, Session};
 use crate::error::{Refusal, SessionEnd};
 use crate::pool::Farewell;
-use crate::route::{Pin, Route, Target};
+use crate::route::{Pin, Route, Target, Write};
 
 /// A server's end, as one statement met it.
 #[derive(Debug)]
@@ -139,8 +139,8 @@ impl Session {
 
     /// Nobody knows whether the statement was done.
     fn in_doubt(&mut self, work: &Work, lost: &Lost) -> Refusal {
-        if self.identity.consistency != config::Consistency::None {
-            self.own_writes.get_or_insert_default().wrote_untold(lost.server, Instant::now());
+        if self.identity.consistency != config::Consistency::None || self.cluster.shared.writes.are_watched() {
+            self.note_write(Write::Untold(lost.server, Instant::now()));
         }
         self.worker.stats.in_doubt.add_one();
         tracing::warn!(server = %lost.name, session = self.handle.id, what = what(work), "a statement is in doubt");

@@ -90,6 +90,8 @@ pub struct Relay<'a> {
     pub warnings: Option<u16>,
     /// The id that a client prepares under.
     pub prepare_as: u32,
+    /// The end of the reply stays in the client's outbox: what it says must be noted before the client hears it.
+    pub keeps_end: bool,
     /// What was learned.
     pub outcome: Outcome,
 }
@@ -223,7 +225,9 @@ impl Relay<'_> {
                 Advance::Needs(_) => break,
             }
         }
-        if run.end > run.start || self.client.has_unsent() {
+        if self.keeps_end && self.pending.is_empty() {
+            self.put_run(&mut run, bytes);
+        } else if run.end > run.start || self.client.has_unsent() {
             self.outcome.delivered |= run.end > run.start;
             if let Poll::Ready(Err(error)) = self.client.poll_send(cx, &bytes[run.start..run.end]) {
                 return Err(RelayError::Client(error));

@@ -201,7 +201,11 @@ impl Session {
         attempts_max: u32,
         attempts: &mut Attempts,
     ) -> Result<Held, NotReplayed> {
-        let route = Route { target: log.target.clone(), reason: Reason::Transaction, consistent: true };
+        let route = Route {
+            target: log.target.clone(),
+            reason: Reason::Transaction,
+            consistency: config::Consistency::Session,
+        };
         let mut last = String::new();
         while attempts.replays < attempts_max {
             attempts.replays += 1;
@@ -337,6 +341,7 @@ impl Session {
             renumber: None,
             file_allowed: false,
             prepare_as: 0,
+            keeps_end: false,
             warnings: None,
             outcome: Outcome { checksum: Some(Checksum::default()), ..Outcome::default() },
         };

@@ -242,6 +242,7 @@ impl Session {
             file_allowed: false,
             renumber: None,
             prepare_as: 0,
+            keeps_end: false,
             warnings: None,
             outcome: Outcome::default(),
         };

@@ -10,7 +10,7 @@ use wire::Capabilities;
 use crate::support::{Front, Metrics, all, app, blocking, failing, has_mysql, value};
 
 /// Clients that write and read at the same time.
-const CLIENTS: usize = 12;
+pub const CLIENTS: usize = 12;
 /// Writes of each client, each followed by reads.
 const CYCLES: usize = 100;
 
@@ -47,16 +47,16 @@ pub async fn table(servers: &'static Replication, name: &'static str) {
     .await;
 }
 
-fn replica_reads(metrics: &Metrics) -> f64 {
+pub fn replica_reads(metrics: &Metrics) -> f64 {
     metrics.reads("db2") + metrics.reads("db3")
 }
 
-fn routed(metrics: &Metrics, reason: &str) -> f64 {
+pub fn routed(metrics: &Metrics, reason: &str) -> f64 {
     metrics.sum("sqluice_routes_total", &[&format!("reason=\"{reason}\"")])
 }
 
 /// Writes in one of many ways, each of which ends with another kind of reply.
-async fn write(client: &mut Client, way: usize, table: &str, id: usize, v: usize) {
+pub async fn write(client: &mut Client, way: usize, table: &str, id: usize, v: usize) {
     let update = format!("UPDATE {table} SET v = {v} WHERE id = {id}");
     match way {
         0 => drop(all(client, &update).await),
@@ -98,7 +98,7 @@ async fn write(client: &mut Client, way: usize, table: &str, id: usize, v: usize
     }
 }
 
-const WAYS: usize = 9;
+pub const WAYS: usize = 9;
 
 /// Writes and reads what was written, again and again.
 async fn cycles(mut client: Client, table: &'static str, id: usize) {
@@ -158,7 +158,7 @@ async fn run_all(front: &Front, table: &'static str, without_tracker_room: bool)
     }
 }
 
-async fn procedure(servers: &'static Replication, table: &'static str) {
+pub async fn procedure(servers: &'static Replication, table: &'static str) {
     let sql = format!(
         "USE app; DROP PROCEDURE IF EXISTS {table}_put;\nDELIMITER //\nCREATE PROCEDURE {table}_put(a INT, b INT) \
          BEGIN SELECT 1; UPDATE {table} SET v = a WHERE id = b; SELECT 2; END//\nDELIMITER ;\n"

@@ -1,8 +1,14 @@
 use super::*;
 use sql::{Dialect, Encoding, Family, Modes, NoFunctions};
 
-const FREE: Facts =
-    Facts { pinned: false, split: Split::Auto, autocommit: true, reads_only: false, will_pin: false, consistent: true };
+const FREE: Facts = Facts {
+    pinned: false,
+    split: Split::Auto,
+    autocommit: true,
+    reads_only: false,
+    will_pin: false,
+    consistency: Consistency::Session,
+};
 
 fn routed(facts: Facts, text: &str) -> (Target, &'static str) {
     let route = ruled(facts, None, text);
@@ -111,14 +117,21 @@ fn a_rule_leads_no_write_away_from_the_primary() {
 
 #[test]
 fn consistency_is_the_hints_then_the_rules_then_the_sessions() {
-    let consistent = |session: bool, rule: Option<&Action>, text: &str| {
-        ruled(Facts { consistent: session, ..FREE }, rule, text).consistent
+    use Consistency::{Cluster, None as Nothing, Session};
+    let seen = |of_session: Consistency, rule: Option<&Action>, text: &str| {
+        ruled(Facts { consistency: of_session, ..FREE }, rule, text).consistency
     };
-    let (all, none) = (rule(None, Some(Consistency::Session)), rule(None, Some(Consistency::None)));
-    assert!(consistent(true, None, "SELECT 1") && !consistent(false, None, "SELECT 1"));
-    assert!(!consistent(true, Some(&none), "SELECT 1") && consistent(false, Some(&all), "SELECT 1"));
-    assert!(!consistent(true, Some(&all), "/* sqluice: consistency=none */ SELECT 1"));
-    assert!(!consistent(true, Some(&none), "/* sqluice: replica */ SELECT 1"));
+    let (own, all, none) = (rule(None, Some(Session)), rule(None, Some(Cluster)), rule(None, Some(Nothing)));
+    for of_session in [Session, Cluster, Nothing] {
+        assert_eq!(seen(of_session, None, "SELECT 1"), of_session);
+        assert_eq!(seen(of_session, Some(&own), "SELECT 1"), Session);
+        assert_eq!(seen(of_session, Some(&all), "SELECT 1"), Cluster);
+        assert_eq!(seen(of_session, Some(&none), "SELECT 1"), Nothing);
+        assert_eq!(seen(of_session, Some(&none), "/* sqluice: replica */ SELECT 1"), Nothing);
+        assert_eq!(seen(of_session, Some(&all), "/* sqluice: consistency=none */ SELECT 1"), Nothing);
+        assert_eq!(seen(of_session, Some(&all), "/* sqluice: consistency=session */ SELECT 1"), Session);
+        assert_eq!(seen(of_session, Some(&none), "/* sqluice: consistency=cluster */ SELECT 1"), Cluster);
+    }
 }
 
 #[test]

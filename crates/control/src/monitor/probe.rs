@@ -162,6 +162,11 @@ impl Prober {
         }
         let limits = Limits { reply_bytes_max: REPLY_BYTES_MAX, timeout: self.timeout };
         kept.client = Some(self.way.open(self.timeout, limits).await?);
+        let unknown = self.filters.told.borrow().is_none();
+        if unknown {
+            // The first facts should be complete; if it takes long, the task of its own goes on with it.
+            let _ = tokio::time::timeout(self.timeout / 2, self.ask_filters()).await;
+        }
         self.filters.look.notify_one();
         let facts = self.ask(kept).await;
         if facts.as_ref().is_err_and(|failure| !failure.class.proves_life()) {

@@ -22,8 +22,8 @@ use crate::steps::{Account, Ours, Source};
 pub(super) struct Acting {
     workers: stats::Workers,
     executor: Executor,
-    /// What the running steps are, for metrics.
-    words: BTreeMap<StepId, &'static str>,
+    /// What the running steps are, for metrics, and which servers they change.
+    running: BTreeMap<StepId, (&'static str, Option<ServerId>)>,
     connections: BTreeMap<ServerId, Connection>,
     /// What running and coming steps share; made anew when it is needed and the configuration changed.
     shared: Option<Rc<Shared>>,
@@ -50,7 +50,7 @@ impl Acting {
         Acting {
             workers,
             executor: Executor::new(),
-            words: BTreeMap::new(),
+            running: BTreeMap::new(),
             connections: BTreeMap::new(),
             shared: None,
             lease: None,
@@ -143,7 +143,8 @@ impl Watched {
             Step::RunHook { call, .. } => self.why(call.run),
             _ => Called::default(),
         };
-        self.acting.words.insert(order.id, order.step.word());
+        let changed = order.step.server().filter(|_| order.step.changes());
+        self.acting.running.insert(order.id, (order.step.word(), changed));
         self.acting.executor.start(&shared, order, why);
     }
 
@@ -156,9 +157,13 @@ impl Watched {
 
     fn step_ended(&mut self, (id, outcome): Outcome) {
         self.acting.executor.forget(id);
-        if let Some(word) = self.acting.words.remove(&id) {
+        if let Some((word, changed)) = self.acting.running.remove(&id) {
             let failed = usize::from(outcome.is_err());
             self.status.figures().runs.steps.entry(word).or_default()[failed] += 1;
+            // What was seen of the server in the middle of the step must not be the last word.
+            if let Some(probing) = changed.and_then(|server| self.probers.get(&server)) {
+                probing.urgent.notify_one();
+            }
         }
         self.driver.outcome(Instant::now(), id, outcome);
     }

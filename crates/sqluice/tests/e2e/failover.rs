@@ -253,6 +253,7 @@ async fn check_switchover(family: Family) {
     let writers = Writers::start(&front, 8).await;
     writers.more(200).await;
     for to in ["db2", "db3", "db1"] {
+        front.knows(2).await;
         let told = command(&front, &["switchover", "--to", to]).await.output();
         eprintln!("{family:?} {told}");
         assert!(told.contains(&format!("primary is {to}")), "{told}");

@@ -208,6 +208,7 @@ impl Play {
                 if self.managers[manager].driver.is_some() {
                     self.world.tell(format!("        m{} dies", manager + 1));
                     self.managers[manager].crash(&mut self.world);
+                    self.world.forgets = !self.semi_sync;
                     self.later.push((now_ms + self.dice.between(100, 4_000), Later::Instance(manager)));
                 }
             }
@@ -325,9 +326,14 @@ impl Play {
             // Without semi-sync it can be that only a human knows which server is meant.
             let stuck = self.world.now_ms / STEP_MS == (healed_ms + 40_000) / STEP_MS;
             if stuck && !self.semi_sync && self.managers[0].view.primary.is_none() {
-                let longest = (0..self.world.servers.len()).max_by_key(|server| self.world.servers[*server].log.len());
-                let to = longest.map(|server| ServerId(server as u16));
-                self.order(0, Command::Failover { to, dry_run: false, force: true });
+                let servers = &self.world.servers;
+                let longest = (0..servers.len()).max_by_key(|server| servers[*server].log.len()).unwrap_or(0);
+                let server = ServerId(longest as u16);
+                let command = match servers[longest].read_only {
+                    true => Command::Failover { to: Some(server), dry_run: false, force: true },
+                    false => Command::SetPrimary { server },
+                };
+                self.order(0, command);
             }
             match self.is_well(self.world.now_ms.saturating_sub(1_500)) {
                 true => _ = well_since.get_or_insert(self.world.now_ms),

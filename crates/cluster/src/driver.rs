@@ -102,6 +102,8 @@ pub struct Driver {
     guard: Guard,
     /// How many replicas acknowledged the writes of the last primary that was seen to wait for them.
     acks_seen: Option<u32>,
+    /// The server that was promoted last: it is the primary although a stray one may take writes too.
+    appointed: Option<ServerId>,
     /// The server that an outside manager named, until when its word counts.
     told: Option<(ServerId, Instant)>,
     /// Since when there is no primary although every server was asked.
@@ -131,6 +133,7 @@ impl Driver {
             next_step: 0,
             guard: Guard::default(),
             acks_seen: None,
+            appointed: None,
             told: None,
             headless_since: None,
             primary_since: None,

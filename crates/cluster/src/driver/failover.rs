@@ -310,7 +310,7 @@ impl Driver {
                 (server.deposed, server.verified) = (true, false);
             }
         }
-        self.told = None;
+        (self.told, self.appointed) = (None, Some(new));
         if run.kind != Kind::Restore && run.kind != Kind::Switchover {
             self.guard.promoted(now);
         }

@@ -18,7 +18,9 @@ use crate::view::{Flavour, Health, Role, ServerView, View};
 impl Driver {
     /// Computes the view anew and publishes it if it differs.
     pub(super) fn decide(&mut self, now: Instant) {
-        let previous = self.last_primary.and_then(|id| self.servers.iter().position(|server| server.id == id));
+        let appointed =
+            self.appointed.and_then(|id| self.index(id)).filter(|index| self.servers[*index].takes_writes());
+        let previous = appointed.or_else(|| self.last_primary.and_then(|id| self.index(id)));
         self.reinstate(now);
         let barred: Vec<Option<&'static str>> = self.servers.iter().map(|server| self.barred(server)).collect();
         let known: Vec<Known<'_>> =
@@ -97,6 +99,7 @@ impl Driver {
             self.outputs.push_back(Output::Publish(view));
             self.tell_changes(&before);
             self.last_primary = primary.or(self.last_primary);
+            self.appointed = self.appointed.filter(|appointed| primary.is_none_or(|primary| primary == *appointed));
         }
         self.tell_diagnoses(&diagnoses);
     }

@@ -1,0 +1,151 @@
+//! The figures of a round, and how they are reckoned.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::check::Checked;
+use crate::journal::Times;
+use crate::load::ledger::Ledger;
+
+/// Acknowledgements that come this long before the harm still begin an outage, milliseconds.
+const BEFORE_MS: f64 = 1_000.0;
+
+/// What was measured in one round. Times are milliseconds since the harm.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Round {
+    pub(crate) scenario: String,
+    pub(crate) round: u32,
+    /// Until it was decided that another primary is needed.
+    pub(crate) detection_ms: Option<f64>,
+    /// From there until the new primary took writes.
+    pub(crate) promotion_ms: Option<f64>,
+    /// Until writes were acknowledged again.
+    pub(crate) first_write_ms: Option<f64>,
+    /// The longest time without an acknowledged write, of all clients together.
+    pub(crate) outage_ms: Option<f64>,
+    /// The longest wait of one client for one statement.
+    pub(crate) stall_ms: f64,
+    /// What that statement belonged to.
+    pub(crate) stall_of: String,
+    /// The slowest statement before the harm.
+    pub(crate) calm_ms: f64,
+    pub(crate) errors: BTreeMap<String, u64>,
+    /// One message of each kind of error.
+    pub(crate) messages: BTreeMap<String, String>,
+    pub(crate) reconnects: u64,
+    /// Writes.
+    pub(crate) acknowledged: u64,
+    pub(crate) acknowledged_per_s: f64,
+    pub(crate) lost: u64,
+    pub(crate) duplicates: u64,
+    /// Writes whose client does not know whether they are done, and how many of them are.
+    pub(crate) unknown: u64,
+    pub(crate) unknown_done: u64,
+    /// AUTO_INCREMENT ids that are not the ones the client was told.
+    pub(crate) other_ids: u64,
+    pub(crate) reads: u64,
+    pub(crate) idle: u64,
+    pub(crate) idle_harmed: u64,
+    /// The oldest answer of a reader that wrote nothing.
+    pub(crate) oldest_read_ms: Option<f64>,
+    /// Who was primary at the end.
+    pub(crate) primary: String,
+    /// Diagnoses that stood at some time.
+    pub(crate) diagnoses: BTreeSet<String>,
+    /// What else is worth knowing.
+    pub(crate) notes: Vec<String>,
+    /// What must not be.
+    pub(crate) violations: Vec<String>,
+}
+
+impl Round {
+    /// Takes what clients wrote down.
+    pub(crate) fn count(&mut self, ledger: Ledger, event_ms: f64) {
+        let times = ledger.acknowledged_ms();
+        self.acknowledged = times.len() as u64;
+        if let (Some(first), Some(last)) = (times.first(), times.last()) {
+            self.acknowledged_per_s = self.acknowledged as f64 * 1e3 / (last - first).max(1.0);
+        }
+        if let Some((gap, end)) = longest_gap(&times, event_ms) {
+            self.outage_ms = Some(gap);
+            self.first_write_ms = Some(end - event_ms);
+        }
+        for slow in &ledger.slow {
+            let took = slow.ended_ms - slow.began_ms;
+            if slow.ended_ms < event_ms {
+                self.calm_ms = self.calm_ms.max(took);
+            } else if took > self.stall_ms {
+                self.stall_ms = took;
+                self.stall_of = slow.work.word().to_owned();
+            }
+        }
+        if ledger.age_reads > 0 {
+            self.oldest_read_ms = Some(ledger.oldest_ms);
+        }
+        if ledger.blind_reads > 0 {
+            self.violations.push(format!("{} reads did not see what their session had written", ledger.blind_reads));
+        }
+        if ledger.idle_harmed > 0 {
+            self.violations.push(format!("{} of {} idle sessions were harmed", ledger.idle_harmed, ledger.idle));
+        }
+        (self.reads, self.reconnects) = (ledger.reads, ledger.reconnects);
+        (self.idle, self.idle_harmed) = (ledger.idle, ledger.idle_harmed);
+        (self.errors, self.messages) = (ledger.errors, ledger.messages);
+    }
+
+    /// Takes what the servers have.
+    pub(crate) fn take(&mut self, checked: Checked) {
+        (self.lost, self.duplicates) = (checked.lost, checked.duplicates);
+        (self.unknown, self.unknown_done) = (checked.unknown, checked.unknown_done);
+        self.other_ids = checked.other_ids;
+        self.notes.extend(checked.notes);
+        self.violations.extend(checked.violations);
+    }
+
+    /// Takes what Sqluice wrote down.
+    pub(crate) fn time(&mut self, times: Times, event_ms: f64) {
+        self.detection_ms = times.decided_ms.map(|decided| decided - event_ms);
+        self.promotion_ms = times.decided_ms.zip(times.promoted_ms).map(|(decided, promoted)| promoted - decided);
+    }
+
+    pub(crate) fn errors_sum(&self) -> u64 {
+        self.errors.values().sum()
+    }
+}
+
+/// The longest time between two acknowledgements that ends behind the harm, and its end.
+fn longest_gap(times: &[f64], event_ms: f64) -> Option<(f64, f64)> {
+    let around = times.windows(2).filter(|pair| pair[1] >= event_ms && pair[0] >= event_ms - BEFORE_MS);
+    around.map(|pair| (pair[1] - pair[0], pair[1])).max_by(|one, other| one.0.total_cmp(&other.0))
+}
+
+/// Middle and largest value; `None` without any.
+pub(crate) fn middle_and_worst(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let worst = *values.last()?;
+    let (low, high) = (values[(values.len() - 1) / 2], values[values.len() / 2]);
+    Some(((low + high) / 2.0, worst))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_ends_behind_the_harm() {
+        let times = [0.0, 900.0, 1_000.0, 1_010.0, 1_700.0, 1_705.0];
+        assert_eq!(longest_gap(&times, 1_005.0), Some((690.0, 1_700.0)));
+        // What was long before is no outage of this harm.
+        assert_eq!(longest_gap(&times, 1_701.0), Some((5.0, 1_705.0)));
+        assert_eq!(longest_gap(&times, 2_000.0), None);
+    }
+
+    #[test]
+    fn the_middle_of_an_even_number_is_between_two() {
+        assert_eq!(middle_and_worst([4.0, 1.0, 2.0].into_iter()), Some((2.0, 4.0)));
+        assert_eq!(middle_and_worst([4.0, 1.0].into_iter()), Some((2.5, 4.0)));
+        assert_eq!(middle_and_worst(std::iter::empty()), None);
+    }
+}

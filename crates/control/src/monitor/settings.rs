@@ -1,0 +1,59 @@
+//! From the configuration to what the driver goes by.
+
+use std::sync::Arc;
+
+use cluster::driver::{Failover, Mode, PromotionRule, ServerSpec, Settings};
+
+pub(super) fn settings(name: &Arc<str>, cluster: &config::Cluster) -> Settings {
+    Settings {
+        cluster: name.clone(),
+        standalone: cluster.kind == config::ClusterKind::Standalone,
+        max_lag: cluster.max_lag,
+        down_after: cluster.down_after,
+        up_after: cluster.up_after,
+        interval: cluster.monitor.interval,
+        timeout: cluster.monitor.timeout,
+        failover: failover(cluster),
+    }
+}
+
+fn failover(cluster: &config::Cluster) -> Failover {
+    let promotion = &cluster.promotion;
+    Failover {
+        mode: match cluster.failover {
+            config::Failover::Off => Mode::Off,
+            config::Failover::Advise => Mode::Advise,
+            config::Failover::Auto => Mode::Auto,
+        },
+        cooldown: promotion.cooldown,
+        attempts_max: promotion.attempts_max,
+        drain_max: promotion.drain,
+        in_flight_max: promotion.in_flight,
+        look_timeout: promotion.look_timeout,
+        step_timeout: promotion.step_timeout,
+        hook_timeout: promotion.hook_timeout,
+        lag_max: promotion.max_lag,
+        semi_sync_required: promotion.semi_sync_required,
+        majority_required: promotion.majority_required,
+        lease_required: promotion.lease == config::Lease::Majority,
+        rejoin: promotion.rejoin,
+        hook_before: !promotion.hook_before.is_empty(),
+        hook_after: !promotion.hook_after.is_empty(),
+    }
+}
+
+pub(super) fn specs(cluster: &config::Cluster) -> Vec<ServerSpec> {
+    let spec = |(name, server): (&Arc<str>, &config::Server)| ServerSpec {
+        name: name.clone(),
+        address: server.address.to_string().into(),
+        weight: server.weight,
+        zone: server.zone.clone(),
+        promotion: match server.promotion {
+            config::PromotionRule::Prefer => PromotionRule::Prefer,
+            config::PromotionRule::Neutral => PromotionRule::Neutral,
+            config::PromotionRule::PreferNot => PromotionRule::PreferNot,
+            config::PromotionRule::MustNot => PromotionRule::MustNot,
+        },
+    };
+    cluster.servers.iter().map(spec).collect()
+}

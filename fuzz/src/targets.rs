@@ -1,5 +1,6 @@
 //! The targets, one in each file.
 
+pub mod binlog;
 pub mod compress;
 pub mod config;
 pub mod exchange;

@@ -265,7 +265,7 @@ impl Client {
         .await
     }
 
-    /// Sends the payload of any command and reads nothing. For tests: what comes back is theirs to read.
+    /// Sends the payload of any command and reads nothing: what comes back is the caller's to read.
     ///
     /// # Errors
     /// The connection broke.

@@ -85,10 +85,18 @@ impl Refusal {
     }
 
     /// A statement that leaves something for good was sent, and its server was lost before it answered.
-    pub fn in_doubt(server: &str, what: &str, why: &str) -> Refusal {
+    pub fn in_doubt(server: &str, what: &str, why: &str, unproven: &str) -> Refusal {
         let why = format_args!(
-            "in doubt: server '{server}' was lost before it answered {what} ({why}); look whether it was done before doing \
-             it again"
+            "in doubt: server '{server}' was lost before it answered {what} ({why}), and there is no proof of what became of \
+             it: {unproven}; look whether it was done before doing it again"
+        );
+        Refusal::own(IN_DOUBT, b"08007", why)
+    }
+
+    /// The same, and the new primary has it. How many rows it changed, and which ids it made, nobody can tell.
+    pub fn done_unanswered(server: &str, what: &str) -> Refusal {
+        let why = format_args!(
+            "done: server '{server}' was lost before it answered {what}, which is on the new primary; do not do it again"
         );
         Refusal::own(IN_DOUBT, b"08007", why)
     }

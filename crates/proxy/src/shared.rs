@@ -1,6 +1,6 @@
 //! What workers share: snapshots, limits, and the mail between them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -25,6 +25,7 @@ use crate::keyring::Keyring;
 use crate::pool::{Parcel, Quota};
 use crate::route::ClusterWrites;
 use crate::route::rules::RuleSet;
+use crate::session::Name;
 use crate::sessions::Sessions;
 
 /// The longest packet announced to servers.
@@ -135,6 +136,8 @@ pub struct ClusterShared {
     pub user_leases: crate::pool::UserLeases,
     mailboxes: Mailboxes,
     workers: usize,
+    /// Transactions that a session was found to have committed on a server that was lost.
+    pub claimed: Mutex<HashSet<Name>>,
 }
 
 /// Where mail to each worker goes in.
@@ -160,6 +163,7 @@ impl ClusterShared {
             user_leases: crate::pool::UserLeases::default(),
             mailboxes,
             workers,
+            claimed: Mutex::default(),
         }
     }
 
@@ -224,6 +228,18 @@ impl ClusterShared {
         }
     }
 
+    /// Asks the other workers which transactions their sessions were told to be theirs.
+    pub fn ask_told(&self, worker: usize, since: Instant) -> Vec<tokio::sync::oneshot::Receiver<Option<Vec<Name>>>> {
+        let others = self.mailboxes.iter().enumerate().filter(|(index, _)| *index != worker);
+        let ask = |(_, mailbox): (usize, &UnboundedSender<Mail>)| {
+            let (answer, answered) = tokio::sync::oneshot::channel();
+            // A worker that has ended has told nobody anything that counts.
+            let _ = mailbox.send(Mail::Told(self.name.clone(), AskTold { since, answer }));
+            answered
+        };
+        others.map(ask).collect()
+    }
+
     /// How many workers there are.
     pub fn workers(&self) -> usize {
         self.workers
@@ -280,8 +296,19 @@ pub enum Mail {
     Drain,
     /// There are other rules.
     Rules,
+    /// Somebody wants to know which transactions sessions were told to be theirs.
+    Told(Arc<str>, AskTold),
     /// Somebody wants to know the digests.
     Digests(AskDigests),
+}
+
+/// A request for the transactions that a worker's sessions were told to be theirs.
+#[derive(Debug)]
+pub struct AskTold {
+    /// All since then are needed.
+    pub since: Instant,
+    /// Takes them; `None` if not all are known any more.
+    pub answer: tokio::sync::oneshot::Sender<Option<Vec<Name>>>,
 }
 
 /// A request for a worker's digests.

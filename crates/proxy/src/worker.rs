@@ -7,6 +7,8 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 use cluster::catalog::{Catalog, RoutineAccess};
+use cluster::gtid::Applied;
+use cluster::positions::Positions;
 use cluster::view::{Health, ServerId, ServerView, View};
 use sql::{Dialect, FunctionAccess, Functions, Memo, Statement};
 use stats::WorkerStats;
@@ -19,7 +21,7 @@ use crate::busy_poll::BusyPoll;
 use crate::pool::{Key, Pools};
 use crate::route::Loads;
 use crate::route::rules::WorkerRules;
-use crate::session::{self, Outgoing};
+use crate::session::{self, Name, Outgoing, Told};
 use crate::sessions::Sessions;
 use crate::shared::{ClusterShared, Mail, Shared};
 
@@ -31,6 +33,11 @@ const TIDY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often a worker that is about to end looks whether its sessions have ended.
 const DRAIN_PACE: Duration = Duration::from_millis(20);
+
+/// How many of the last transactions that sessions were told to be theirs are remembered, for proofs.
+const TOLD_MAX: usize = 16_384;
+/// How many of the last positions of all servers are remembered, one a second: a statement that ran for longer is not looked for.
+const PAST_POSITIONS_MAX: usize = 120;
 
 /// How many keys of sessions are remembered for a cluster.
 const KEYS_MAX: usize = 64;
@@ -81,6 +88,10 @@ pub struct ClusterHere {
     pub changed: Notify,
     /// Turns of statements that wait, or have waited, for a primary.
     pub turns: Arc<Semaphore>,
+    /// Transactions that sessions were told to be theirs, the oldest first.
+    pub told: RefCell<VecDeque<Told>>,
+    /// What the servers told of their positions, the oldest first.
+    past_positions: RefCell<VecDeque<Arc<Positions>>>,
     /// Bytes of statements that wait for a view.
     pub held_bytes: Cell<usize>,
     /// Schemas that users have entered lately, with [`Worker::uptime_s`] of that.
@@ -156,6 +167,7 @@ impl ClusterHere {
     }
 
     fn refresh(&self, sessions: &Sessions) {
+        self.note_positions();
         self.pools.renew_settings();
         let view = self.shared.published.view.load_full();
         self.loads.viewed(&view, Instant::now());
@@ -280,6 +292,11 @@ impl Worker {
                     cluster.pools.serve_waiters();
                 }
             }
+            Mail::Told(name, ask) => {
+                let told = self.known_cluster(&name).map_or(Some(Vec::new()), |cluster| cluster.told_since(ask.since));
+                // Who asked may have gone.
+                let _ = ask.answer.send(told);
+            }
             Mail::Drain => self.draining.set(true),
             Mail::Rules => self.take_rules(),
             Mail::Digests(ask) => {
@@ -325,6 +342,8 @@ impl Worker {
             loads: Loads::default(),
             changed: Notify::new(),
             turns: Arc::new(Semaphore::new(session::RELEASED_MAX)),
+            told: RefCell::default(),
+            past_positions: RefCell::default(),
             held_bytes: Cell::new(0),
             entered: RefCell::default(),
             keys: RefCell::default(),
@@ -339,7 +358,39 @@ impl Worker {
 }
 
 impl ClusterHere {
+    /// A session was told that this transaction is its own.
+    pub fn note_told(&self, name: Name) {
+        let mut told = self.told.borrow_mut();
+        if told.len() >= TOLD_MAX {
+            told.pop_front();
+        }
+        told.push_back((Instant::now(), name));
+    }
+
+    /// All that sessions were told since then; `None` if some of it is forgotten.
+    pub fn told_since(&self, since: Instant) -> Option<Vec<Name>> {
+        let told = self.told.borrow();
+        let reaches = told.len() < TOLD_MAX || told.front().is_some_and(|(at, _)| *at < since);
+        reaches.then(|| told.iter().map(|(_, name)| *name).collect())
+    }
+
+    /// What a server had applied when it was asked last before this moment, and when that was.
+    pub fn position_before(&self, server: ServerId, at: Instant) -> Option<(Arc<Applied>, Instant)> {
+        let past = self.past_positions.borrow();
+        let mut known = past.iter().rev().filter_map(|positions| positions.of(server));
+        known.find(|position| position.asked <= at).map(|position| (position.applied.clone(), position.asked))
+    }
+
+    fn note_positions(&self) {
+        let mut past = self.past_positions.borrow_mut();
+        if past.len() >= PAST_POSITIONS_MAX {
+            past.pop_front();
+        }
+        past.push_back(self.shared.published.positions.load_full());
+    }
+
     fn refresh_pools(&self) {
+        self.note_positions();
         let view = self.view();
         self.pools.tidy(&view.servers);
         self.pools.serve_waiters();

@@ -11,6 +11,7 @@
 //! on it, and a [`proxy_header`] before all else where a proxy in front tells whose connection it is.
 
 pub mod auth;
+pub mod binlog;
 pub mod capability;
 pub mod codec;
 pub mod command;

@@ -109,6 +109,31 @@ impl GtidSet {
         each.fold(0, |sum: u64, (first, last)| sum.saturating_add((last - first).saturating_add(1)))
     }
 
+    /// The last transaction of the last server: the only one, of a set that holds one. `None` if that has a tag.
+    pub fn last(&self) -> Option<(u128, u64)> {
+        let (source, intervals) = self.sources.last()?;
+        let (_, last) = intervals.last()?;
+        source.tag.is_empty().then_some((source.uuid, *last))
+    }
+
+    /// The set as COM_BINLOG_DUMP_GTID takes it; `None` if something in it has a tag.
+    pub fn encode(&self) -> Option<Vec<u8>> {
+        let mut bytes = (self.sources.len() as u64).to_le_bytes().to_vec();
+        for (source, intervals) in &self.sources {
+            if !source.tag.is_empty() {
+                return None;
+            }
+            bytes.extend_from_slice(&source.uuid.to_be_bytes());
+            bytes.extend_from_slice(&(intervals.len() as u64).to_le_bytes());
+            for (first, last) in intervals {
+                bytes.extend_from_slice(&first.to_le_bytes());
+                // The end is the first number behind it.
+                bytes.extend_from_slice(&last.saturating_add(1).to_le_bytes());
+            }
+        }
+        Some(bytes)
+    }
+
     /// Nothing is in it.
     pub fn is_empty(&self) -> bool {
         self.sources.is_empty()
@@ -230,6 +255,17 @@ mod tests {
     fn set(text: &str) -> GtidSet {
         GtidSet::parse(&text.replace("A:", &format!("{A}:")).replace("B:", &format!("{B}:")))
             .unwrap_or_else(|| panic!("{text}"))
+    }
+
+    #[test]
+    fn a_set_is_encoded_for_a_dump() {
+        let set = GtidSet::parse("00000000-0000-0000-0000-000000000001:1-3:7").unwrap();
+        let mut bytes = 1_u64.to_le_bytes().to_vec();
+        bytes.extend_from_slice(&1_u128.to_be_bytes());
+        [2_u64, 1, 4, 7, 8].iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
+        assert_eq!((set.encode(), set.last()), (Some(bytes), Some((1, 7))));
+        let tagged = GtidSet::parse("00000000-0000-0000-0000-000000000001:tag:1-3").unwrap();
+        assert_eq!((tagged.encode(), tagged.last()), (None, None));
     }
 
     #[test]

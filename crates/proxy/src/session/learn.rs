@@ -32,6 +32,11 @@ impl Session {
         let succeeded = outcome.error.is_none();
         let sets_tracking =
             |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if super::tracking::is_wish(name));
+        for change in &outcome.changes {
+            if let StateChange::Committed(text) = change {
+                self.note_committed(held.lease.origin.mariadb, text);
+            }
+        }
         let effects = self.effects_of(work);
         if self.learn_changes(work, outcome) || work.statement.effects.iter().any(sets_tracking) {
             // The client's own tracking took the place of ours: it is set again with the next statement.

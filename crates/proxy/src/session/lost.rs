@@ -10,6 +10,7 @@ use wire::Status;
 
 use super::checkout::Attempts;
 use super::client::Request;
+use super::proof::Proof;
 use super::recover::Next;
 use super::relay::RelayError;
 use super::transaction_log::is_whole_with;
@@ -32,6 +33,8 @@ pub struct Lost {
     pub sent: bool,
     /// The server says that the connection was killed: perhaps somebody did not want the transaction.
     pub was_killed: bool,
+    /// A moment shortly before the statement was sent.
+    pub at: Instant,
 }
 
 impl Session {
@@ -70,11 +73,23 @@ impl Session {
         }
         let is_pinned = route.target == Target::Pinned;
         if lost.sent && work.may_leave_something(None) {
-            let refusal = self.in_doubt(work, lost);
             if is_pinned {
+                let refusal = self.in_doubt(work, lost, "the session was pinned");
                 return self.end_with(request, refusal);
             }
-            return self.tell(request, refusal).await;
+            match Box::pin(self.prove(request, work, lost, attempts)).await {
+                Proof::NotDone if !attempts.failed_on(lost.server) => {}
+                Proof::NotDone => return Ok(Next::TryAgain),
+                Proof::Done => {
+                    self.note_unanswered(lost);
+                    let refusal = Refusal::done_unanswered(&lost.name, what(work));
+                    return self.tell(request, refusal).await;
+                }
+                Proof::Unknown(why) => {
+                    let refusal = self.in_doubt(work, lost, &why);
+                    return self.tell(request, refusal).await;
+                }
+            }
         }
         if !is_pinned && attempts.failed_on(lost.server) {
             return Ok(Next::TryAgain);
@@ -95,9 +110,22 @@ impl Session {
         use TransactionStep::{Commit, Rollback};
         let wrote = self.transaction.as_ref().is_none_or(|log| log.wrote);
         if lost.sent && work.may_leave_something(Some(wrote)) {
-            self.lose_pinned_state();
-            let refusal = self.in_doubt(work, lost);
-            return self.tell(request, refusal).await;
+            match Box::pin(self.prove(request, work, lost, attempts)).await {
+                Proof::NotDone => {}
+                Proof::Done => {
+                    self.note_unanswered(lost);
+                    self.lose_pinned_state();
+                    self.status = self.status_at_rest();
+                    self.answer_ok(request, 0);
+                    self.client.flush().await.map_err(SessionEnd::ClientLost)?;
+                    return Ok(Next::Answered);
+                }
+                Proof::Unknown(why) => {
+                    self.lose_pinned_state();
+                    let refusal = self.in_doubt(work, lost, &why);
+                    return self.tell(request, refusal).await;
+                }
+            }
         }
         let ends = match work.statement.transaction {
             // The server has rolled it back with its end.
@@ -137,14 +165,19 @@ impl Session {
         }
     }
 
-    /// Nobody knows whether the statement was done.
-    fn in_doubt(&mut self, work: &Work, lost: &Lost) -> Refusal {
+    /// Something may have been written of which no position was told.
+    fn note_unanswered(&mut self, lost: &Lost) {
         if self.identity.consistency != config::Consistency::None || self.cluster.shared.writes.are_watched() {
             self.note_write(Write::Untold(lost.server, Instant::now()));
         }
+    }
+
+    /// Nobody knows whether the statement was done.
+    fn in_doubt(&mut self, work: &Work, lost: &Lost, unproven: &str) -> Refusal {
+        self.note_unanswered(lost);
         self.worker.stats.in_doubt.add_one();
-        tracing::warn!(server = %lost.name, session = self.handle.id, what = what(work), "a statement is in doubt");
-        Refusal::in_doubt(&lost.name, what(work), &lost.why)
+        tracing::warn!(server = %lost.name, session = self.handle.id, what = what(work), unproven, "a statement is in doubt");
+        Refusal::in_doubt(&lost.name, what(work), &lost.why, unproven)
     }
 
     /// The client gets an error of Sqluice's own, and the session goes on.

@@ -64,6 +64,7 @@ impl Session {
         attempts: &mut Attempts,
     ) -> Result<Next, SessionEnd> {
         let Failed { held, error, outcome } = failed;
+        let at = attempts.at;
         match error {
             RelayError::Client(error) => Err(SessionEnd::ClientLost(error)),
             RelayError::Theft { sequence, name } => {
@@ -90,7 +91,7 @@ impl Session {
                 self.cluster.shared.published.evidence(Evidence { server, kind });
                 // What was refused has not been done.
                 let was_killed = refusal.code == 1927;
-                let lost = Lost { server, name, why: refusal.message, sent: false, was_killed };
+                let lost = Lost { server, name, why: refusal.message, sent: false, was_killed, at };
                 self.go_on_without(request, work, route, &lost, attempts).await
             }
             RelayError::Withheld(_) if route.target == Target::Pinned || route.reason == Reason::ReadOnlySession => {
@@ -142,7 +143,7 @@ impl Session {
                     // Half a reply cannot be taken back: the client's connection breaks as the server's did.
                     return Err(SessionEnd::ServerLost(error));
                 }
-                let lost = Lost { server, name, why: error, sent: outcome.sent, was_killed: false };
+                let lost = Lost { server, name, why: error, sent: outcome.sent, was_killed: false, at };
                 let next = self.go_on_without(request, work, route, &lost, attempts).await;
                 if matches!(next, Ok(Next::TryAgain)) {
                     stats.retries.add_one();

@@ -17,6 +17,7 @@ mod drivers;
 mod failover;
 mod failures;
 mod hostile;
+mod in_doubt;
 mod infile;
 mod login;
 mod metrics;

@@ -89,3 +89,10 @@ async fn mysql_transactions_go_on_on_the_new_primary() {
         crate::replay::check_read_only(Family::MySql).await;
     }
 }
+
+#[tokio::test]
+async fn mysql_s_binary_log_tells_what_became_of_commits_and_writes() {
+    if has_mysql() {
+        crate::in_doubt::check(Family::MySql).await;
+    }
+}

@@ -1,0 +1,155 @@
+//! Events of the binary log, as far as they tell which transactions there are and whose they were.
+//!
+//! Sources: MySQL's documentation "Binlog Event", MariaDB's "Replication Protocol"; both families, version 4 of the format.
+
+use crate::codec::{Malformed, Reader};
+
+/// Bytes of an event's header.
+const HEADER_BYTES: usize = 19;
+/// Bytes of the checksum behind an event, where there is one.
+pub const CHECKSUM_BYTES: usize = 4;
+
+/// One event, as far as it is understood here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// `server_id` of the server that it began on.
+    pub server: u32,
+    /// What it says.
+    pub kind: Kind<'a>,
+}
+
+/// What an event says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind<'a> {
+    /// A transaction of MySQL begins.
+    MySqlGtid {
+        /// UUID of the server that it began on.
+        source: [u8; 16],
+        /// Its number.
+        number: u64,
+    },
+    /// A transaction of MariaDB begins.
+    MariaDbGtid {
+        /// The domain.
+        domain: u32,
+        /// Its number.
+        sequence: u64,
+    },
+    /// A statement, BEGIN and COMMIT among them.
+    Query {
+        /// The connection's id on the server that it began on.
+        thread: u32,
+        /// The text.
+        text: &'a [u8],
+    },
+    /// The log begins, or the server tells how it is written.
+    Format {
+        /// All other events end with a checksum of [`CHECKSUM_BYTES`], which is to be cut off before they are read.
+        checksummed: bool,
+    },
+    /// The text of the statement whose rows follow (with MySQL only if `binlog_rows_query_log_events` is on).
+    Annotate(&'a [u8]),
+    /// The transaction is committed.
+    Commit,
+    /// It is compressed or of a kind that may hold transactions which are not read here.
+    Opaque,
+    /// Something else.
+    Other,
+}
+
+impl<'a> Event<'a> {
+    /// Reads one event of a server of this family.
+    ///
+    /// # Errors
+    /// It is cut off, or no event.
+    pub fn parse(mariadb: bool, bytes: &'a [u8]) -> Result<Event<'a>, Malformed> {
+        let mut header = Reader::new(bytes);
+        header.u32("time of an event")?;
+        let code = header.u8("type of an event")?;
+        let server = header.u32("server of an event")?;
+        let body = bytes.get(HEADER_BYTES..).ok_or(Malformed("header of an event"))?;
+        let mut body = Reader::new(body);
+        let kind = match (code, mariadb) {
+            (2, _) => {
+                let thread = body.u32("thread of a query event")?;
+                body.u32("time of a query event")?;
+                let schema = usize::from(body.u8("schema of a query event")?);
+                body.u16("error of a query event")?;
+                let status = usize::from(body.u16("status of a query event")?);
+                body.bytes(status + schema + 1, "status and schema of a query event")?;
+                Kind::Query { thread, text: body.rest() }
+            }
+            (15, _) => {
+                // The algorithm stands before the event's own checksum, which it has in any case; 0 is none.
+                let at = body.rest().len().checked_sub(CHECKSUM_BYTES + 1);
+                let algorithm = at.and_then(|at| body.rest().get(at)).ok_or(Malformed("checksum of a format event"))?;
+                Kind::Format { checksummed: *algorithm != 0 }
+            }
+            (16, _) => Kind::Commit,
+            (33, false) => {
+                body.u8("flags of a GTID event")?;
+                let mut source = [0; 16];
+                source.copy_from_slice(body.bytes(16, "UUID of a GTID event")?);
+                Kind::MySqlGtid { source, number: body.u64("number of a GTID event")? }
+            }
+            (160, true) => Kind::Annotate(body.rest()),
+            (29, false) => {
+                // A length that is too short for most texts; servers do not read it either.
+                body.u8("length of a rows query event")?;
+                Kind::Annotate(body.rest())
+            }
+            (162, true) => {
+                let sequence = body.u64("number of a GTID event")?;
+                Kind::MariaDbGtid { domain: body.u32("domain of a GTID event")?, sequence }
+            }
+            // Tagged GTIDs and compressed transactions of MySQL, compressed and encrypted events of MariaDB.
+            (40 | 42, false) | (164..=169, true) => Kind::Opaque,
+            _ => Kind::Other,
+        };
+        Ok(Event { server, kind })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(code: u8, body: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![1, 2, 3, 4, code, 7, 0, 0, 0];
+        bytes.extend_from_slice(&[0; 10]);
+        bytes.extend_from_slice(body);
+        bytes
+    }
+
+    #[test]
+    fn what_tells_whose_a_transaction_was_is_read() {
+        let query = [&[9, 1, 0, 0, 0, 0, 0, 0, 3, 0, 0, 2, 0, 0xaa, 0xbb][..], b"app\0BEGIN"].concat();
+        let read = |mariadb, code, body: &[u8]| {
+            let bytes = event(code, body);
+            let event = Event::parse(mariadb, &bytes).unwrap();
+            assert_eq!(event.server, 7);
+            format!("{:?}", event.kind)
+        };
+        assert_eq!(read(false, 2, &query), format!("{:?}", Kind::Query { thread: 265, text: b"BEGIN" }));
+        let gtid = [&[0][..], &[1; 16], &5_u64.to_le_bytes(), &[0; 20]].concat();
+        assert_eq!(read(false, 33, &gtid), format!("{:?}", Kind::MySqlGtid { source: [1; 16], number: 5 }));
+        assert_eq!(read(true, 33, &gtid), "Other");
+        let gtid = [&9_u64.to_le_bytes()[..], &2_u32.to_le_bytes(), &[0; 7]].concat();
+        assert_eq!(read(true, 162, &gtid), format!("{:?}", Kind::MariaDbGtid { domain: 2, sequence: 9 }));
+        assert_eq!(read(true, 160, b"INSERT"), format!("{:?}", Kind::Annotate(b"INSERT")));
+        assert_eq!(read(false, 29, b"\x06INSERT"), format!("{:?}", Kind::Annotate(b"INSERT")));
+        assert_eq!(read(true, 16, &[0; 8]), "Commit");
+        assert_eq!(read(true, 15, &[4, 0, 1, 9, 9, 9, 9]), "Format { checksummed: true }");
+        assert_eq!(read(false, 15, &[4, 0, 0, 9, 9, 9, 9]), "Format { checksummed: false }");
+        assert_eq!(read(false, 40, b"zstd"), "Opaque");
+    }
+
+    #[test]
+    fn what_is_cut_off_is_an_error() {
+        let query = event(2, &[9, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 2, 0, 0xaa, 0xbb, b'a', b'p', b'p', 0]);
+        for length in 0..query.len() {
+            assert!(Event::parse(true, &query[..length]).is_err(), "{length}");
+        }
+        assert!(Event::parse(true, &query).is_ok());
+    }
+}

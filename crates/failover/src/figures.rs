@@ -22,10 +22,13 @@ pub(crate) struct Round {
     pub(crate) promotion_ms: Option<f64>,
     /// Until writes were acknowledged again.
     pub(crate) first_write_ms: Option<f64>,
-    /// The longest time without an acknowledged write, of all clients together.
+    /// The time without an acknowledged write, of all clients together, that the promotion ended; without a promotion the
+    /// longest one.
     pub(crate) outage_ms: Option<f64>,
     /// The longest wait of one client for one statement.
     pub(crate) stall_ms: f64,
+    /// When that ended.
+    pub(crate) stall_at_ms: f64,
     /// What that statement belonged to.
     pub(crate) stall_of: String,
     /// The slowest statement before the harm.
@@ -60,23 +63,27 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// Takes what clients wrote down.
-    pub(crate) fn count(&mut self, ledger: Ledger, event_ms: f64) {
+    /// Takes what clients wrote down. Harm was done at `event_ms`, and a new primary was made at `promoted_ms`.
+    pub(crate) fn count(&mut self, ledger: Ledger, event_ms: f64, promoted_ms: Option<f64>) {
         let times = ledger.acknowledged_ms();
         self.acknowledged = times.len() as u64;
         if let (Some(first), Some(last)) = (times.first(), times.last()) {
             self.acknowledged_per_s = self.acknowledged as f64 * 1e3 / (last - first).max(1.0);
         }
-        if let Some((gap, end)) = longest_gap(&times, event_ms) {
-            self.outage_ms = Some(gap);
-            self.first_write_ms = Some(end - event_ms);
+        match promoted_ms {
+            Some(promoted) => {
+                if let Some((gap, end)) = gap_around(&times, promoted) {
+                    (self.outage_ms, self.first_write_ms) = (Some(gap), Some(end - event_ms));
+                }
+            }
+            None => self.outage_ms = longest_gap(&times, event_ms),
         }
         for slow in &ledger.slow {
             let took = slow.ended_ms - slow.began_ms;
             if slow.ended_ms < event_ms {
                 self.calm_ms = self.calm_ms.max(took);
             } else if took > self.stall_ms {
-                self.stall_ms = took;
+                (self.stall_ms, self.stall_at_ms) = (took, slow.ended_ms - event_ms);
                 self.stall_of = slow.work.word().to_owned();
             }
         }
@@ -114,10 +121,16 @@ impl Round {
     }
 }
 
-/// The longest time between two acknowledgements that ends behind the harm, and its end.
-fn longest_gap(times: &[f64], event_ms: f64) -> Option<(f64, f64)> {
+/// The time between the last acknowledgement before this moment and the first one behind it, and the latter.
+fn gap_around(times: &[f64], moment_ms: f64) -> Option<(f64, f64)> {
+    let around = times.windows(2).find(|pair| pair[0] < moment_ms && pair[1] >= moment_ms)?;
+    Some((around[1] - around[0], around[1]))
+}
+
+/// The longest time between two acknowledgements that ends behind the harm.
+fn longest_gap(times: &[f64], event_ms: f64) -> Option<f64> {
     let around = times.windows(2).filter(|pair| pair[1] >= event_ms && pair[0] >= event_ms - BEFORE_MS);
-    around.map(|pair| (pair[1] - pair[0], pair[1])).max_by(|one, other| one.0.total_cmp(&other.0))
+    around.map(|pair| pair[1] - pair[0]).max_by(f64::total_cmp)
 }
 
 /// Middle and largest value; `None` without any.
@@ -134,11 +147,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_outage_ends_behind_the_harm() {
+    fn outages_are_found() {
         let times = [0.0, 900.0, 1_000.0, 1_010.0, 1_700.0, 1_705.0];
-        assert_eq!(longest_gap(&times, 1_005.0), Some((690.0, 1_700.0)));
-        // What was long before is no outage of this harm.
-        assert_eq!(longest_gap(&times, 1_701.0), Some((5.0, 1_705.0)));
+        assert_eq!(gap_around(&times, 1_005.0), Some((10.0, 1_010.0)));
+        assert_eq!(gap_around(&times, 1_200.0), Some((690.0, 1_700.0)));
+        assert_eq!(gap_around(&times, 1_706.0), None);
+        assert_eq!(longest_gap(&times, 1_005.0), Some(690.0));
+        // What was over before the harm is no outage of it.
+        assert_eq!(longest_gap(&times, 1_701.0), Some(5.0));
         assert_eq!(longest_gap(&times, 2_000.0), None);
     }
 

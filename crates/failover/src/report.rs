@@ -10,7 +10,7 @@ use crate::targets;
 pub(crate) fn line(round: &Round) -> String {
     let ms = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.0}"));
     let mut text = format!(
-        "{} {}: detection {} ms, promotion {} ms, first write {} ms, longest stall {:.0} ms ({}; {:.0} before), errors {}, \
+        "{} {}: detection {} ms, promotion {} ms, first write {} ms, longest stall {:.0} ms ({} at {:.0}; {:.0} before), errors {}, \
          reconnects {}, acknowledged {} ({:.0}/s), lost {}, duplicates {}, unknown {} ({} done), idle {}/{}",
         round.scenario,
         round.round,
@@ -19,6 +19,7 @@ pub(crate) fn line(round: &Round) -> String {
         ms(round.first_write_ms),
         round.stall_ms,
         round.stall_of,
+        round.stall_at_ms,
         round.calm_ms,
         errors(round),
         round.reconnects,

@@ -187,11 +187,7 @@ impl Scenario {
         figures.primary = format!("db{}", primary + 1);
         figures.take(check::all(&stage.world, primary, &followers_of(&page), &ledger, settled_ms)?);
         figures.time(times, event_ms);
-        figures.count(ledger, event_ms);
-        if !matches!(self.wanted(), Wanted::Another | Wanted::The(1)) {
-            // No primary is replaced, and the longest gap is none.
-            figures.first_write_ms = None;
-        }
+        figures.count(ledger, event_ms, times.promoted_ms);
         let right = match self.wanted() {
             Wanted::The(index) => primary == index,
             Wanted::Another => primary != 0,

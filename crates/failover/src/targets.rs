@@ -30,7 +30,8 @@ pub(crate) fn of(scenario: Scenario) -> Vec<Target> {
     let stall = |limit| ms("longest stall", limit, STALL);
     match scenario {
         Scenario::Kill | Scenario::Back => vec![first_write(1_000.0), stall(1_200.0), NO_ERRORS, NO_RECONNECTS],
-        Scenario::Freeze | Scenario::Cut => vec![first_write(3_000.0), NO_RECONNECTS],
+        Scenario::Freeze => vec![first_write(3_000.0), NO_RECONNECTS],
+        Scenario::Cut => vec![NO_RECONNECTS],
         Scenario::Switchover => vec![ms("outage", 250.0, OUTAGE), NO_ERRORS, NO_RECONNECTS],
         Scenario::Replica => vec![stall(200.0), NO_ERRORS, NO_RECONNECTS],
         Scenario::Lag => {

@@ -10,8 +10,12 @@ const POLL: Duration = Duration::from_millis(1);
 /// Longest wait for the failover to come so far.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Kills the primary, and Sqluice when it has ordered one step more in each round.
+/// Steps of a failover of three servers: three looks, two receivers stopped, two looks, promoted, followed.
+const STEPS: u32 = 9;
+
+/// Kills the primary, and Sqluice when it has ordered two steps more in each round.
 pub(super) fn crash(stage: &mut Stage, round: u32) -> anyhow::Result<f64> {
+    let step = (2 * (round - 1)) % STEPS + 1;
     let holds = stage.fronts[0].status()?["lease"]["held"] == true;
     let (acting, other) = if holds { (0, 1) } else { (1, 0) };
     let event = stage.clock.now_ms();
@@ -26,7 +30,7 @@ pub(super) fn crash(stage: &mut Stage, round: u32) -> anyhow::Result<f64> {
             last = Some(line);
         }
         if let Some(line) = last
-            && (steps >= round || line.kind == "finished" || Instant::now() > deadline)
+            && (steps >= step || line.kind == "finished" || Instant::now() > deadline)
         {
             break format!("{} '{}'", line.kind, line.text);
         }

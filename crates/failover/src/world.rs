@@ -48,6 +48,8 @@ impl World {
                 format!("rpl_semi_sync_master_timeout={wait}"),
             ],
             Family::MySql => vec![
+                // Where replicas tell when they last heard their source; on by default, and off in the lab to save memory.
+                "performance_schema=ON".to_owned(),
                 "plugin_load_add=semisync_source.so".to_owned(),
                 "plugin_load_add=semisync_replica.so".to_owned(),
                 "rpl_semi_sync_replica_enabled=ON".to_owned(),

@@ -1,4 +1,4 @@
-//! Real MariaDB and MySQL servers in temporary folders: the demo, the end-to-end tests and the benchmarks stand on it.
+//! Real MariaDB and MySQL servers in temporary folders, alone, with replicas or as a Galera group: the demo, the end-to-end tests and the benchmarks stand on it.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), sqluice_lab::LabError> {
@@ -20,6 +20,7 @@ mod accounts;
 mod binaries;
 mod client;
 mod error;
+mod galera;
 mod replication;
 mod server;
 mod template;
@@ -30,5 +31,6 @@ pub use accounts::{
 };
 pub use binaries::{Binaries, Family, ServerBinary};
 pub use error::LabError;
+pub use galera::{Galera, GaleraOptions};
 pub use replication::{Replication, ReplicationOptions};
 pub use server::{Server, ServerOptions, TlsFiles};

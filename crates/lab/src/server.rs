@@ -62,6 +62,10 @@ pub struct ServerOptions {
     pub config: Vec<String>,
     /// Statements that root runs once, when the server is ready for the first time.
     pub init_sql: String,
+    /// The datadir to begin with, of a server that was stopped in good order; `None` is a fresh one.
+    pub seed: Option<PathBuf>,
+    /// A folder of programs that the server finds before all others.
+    pub programs: Option<PathBuf>,
 }
 
 impl ServerOptions {
@@ -76,6 +80,8 @@ impl ServerOptions {
             tls: None,
             config: Vec::new(),
             init_sql: String::new(),
+            seed: None,
+            programs: None,
         }
     }
 }
@@ -92,6 +98,8 @@ pub struct Server {
     binary: ServerBinary,
     port: u16,
     read_only: AtomicBool,
+    /// What the next start is given beside the configuration file.
+    arguments: Mutex<Vec<String>>,
 }
 
 impl Server {
@@ -101,18 +109,48 @@ impl Server {
     /// When there is no such server program, no space, or the server does not get ready; the end of its log is in the
     /// error.
     pub fn start(options: ServerOptions) -> Result<Server, LabError> {
+        let mut server = Server::prepare(options)?;
+        server.launch()?;
+        Ok(server)
+    }
+
+    /// Makes the folder and the datadir of a server that does not run yet.
+    pub(crate) fn prepare(options: ServerOptions) -> Result<Server, LabError> {
         let binary = Binaries::find()?.server(options.family)?.clone();
         let folder = new_folder()?;
-        template::copy_to(&binary, &folder.path().join("data"))?;
+        let datadir = folder.path().join("data");
+        match &options.seed {
+            Some(seed) => template::copy_folder(seed, &datadir)?,
+            None => template::copy_to(&binary, &datadir)?,
+        }
         let temporary = folder.path().join("tmp");
         fs::create_dir(&temporary).map_err(LabError::file("make", &temporary))?;
-        let read_only = AtomicBool::new(options.read_only);
-        let mut server = Server { process: Mutex::new(None), folder, options, binary, port: 0, read_only };
-        server.start_on_free_port()?;
-        if !server.options.init_sql.is_empty() {
-            server.sql(&server.options.init_sql)?;
+        let (process, read_only) = (Mutex::new(None), AtomicBool::new(options.read_only));
+        Ok(Server { process, folder, options, binary, port: 0, read_only, arguments: Mutex::default() })
+    }
+
+    /// Starts it for the first time, on a free port.
+    pub(crate) fn launch(&mut self) -> Result<(), LabError> {
+        self.start_on_free_port()?;
+        if !self.options.init_sql.is_empty() {
+            self.sql(&self.options.init_sql)?;
         }
-        Ok(server)
+        Ok(())
+    }
+
+    /// What later starts are given beside the configuration file.
+    pub(crate) fn set_arguments(&self, arguments: &[String]) {
+        *self.arguments.lock().unwrap_or_else(PoisonError::into_inner) = arguments.to_vec();
+    }
+
+    /// Runs the server's program to its end, with its own configuration and one argument more, and gives what it printed.
+    pub(crate) fn run_once(&self, argument: &str, limit: Duration) -> Result<String, LabError> {
+        let mut defaults = std::ffi::OsString::from("--defaults-file=");
+        defaults.push(self.folder.path().join("server.cnf"));
+        let mut command = Command::new(&self.binary.server);
+        command.arg(defaults).arg(argument).current_dir(self.folder.path());
+        let output = client::run(&mut command, b"", limit)?;
+        Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
     }
 
     /// MariaDB or MySQL.
@@ -315,7 +353,9 @@ impl Server {
         fs::write(&path, config::text(&self.options, &place))
             .map_err(LabError::file("write", &path))
             .map_err(StartError::Failed)?;
-        Process::start(&self.binary.server, folder, port)
+        let arguments = self.arguments.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let start = process::Start { folder, port, arguments: &arguments, programs: self.options.programs.as_deref() };
+        Process::start(&self.binary.server, &start)
     }
 
     fn no_port(&self, port: u16) -> LabError {
@@ -344,7 +384,7 @@ fn new_folder() -> Result<TempDir, LabError> {
 }
 
 /// A port nobody listens on now, found from a random start so that processes seldom meet.
-fn free_port() -> Result<u16, LabError> {
+pub(crate) fn free_port() -> Result<u16, LabError> {
     let start = RandomState::new().build_hasher().finish();
     let count = u64::from(PORTS.end - PORTS.start);
     for step in 0..1000 {

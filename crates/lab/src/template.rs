@@ -138,7 +138,8 @@ fn argument(name: &str, path: &Path) -> std::ffi::OsString {
     argument
 }
 
-fn copy_folder(from: &Path, to: &Path) -> Result<(), LabError> {
+/// Copies a folder with all that is in it; `to` must not exist.
+pub(crate) fn copy_folder(from: &Path, to: &Path) -> Result<(), LabError> {
     DirBuilder::new().mode(0o700).create(to).map_err(LabError::file("make", to))?;
     for entry in fs::read_dir(from).map_err(LabError::file("read", from))? {
         let entry = entry.map_err(LabError::file("read", from))?;

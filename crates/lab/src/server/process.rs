@@ -42,9 +42,21 @@ pub(super) struct Process {
     watchdog: Child,
 }
 
+/// How to start a server.
+pub(super) struct Start<'a> {
+    /// Where its configuration is.
+    pub(super) folder: &'a Path,
+    pub(super) port: u16,
+    /// Behind the configuration file.
+    pub(super) arguments: &'a [String],
+    /// Programs that it finds before all others.
+    pub(super) programs: Option<&'a Path>,
+}
+
 impl Process {
-    /// Starts `program` with the configuration in `folder`; returns when it accepts connections.
-    pub(super) fn start(program: &Path, folder: &Path, port: u16) -> Result<Process, StartError> {
+    /// Starts `program` with the configuration in its folder; returns when it accepts connections.
+    pub(super) fn start(program: &Path, start: &Start<'_>) -> Result<Process, StartError> {
+        let Start { folder, port, .. } = *start;
         let log_path = folder.join("server.log");
         let opened = OpenOptions::new().create(true).append(true).open(&log_path).and_then(|log| {
             let second = log.try_clone()?;
@@ -54,8 +66,16 @@ impl Process {
         let mut defaults = std::ffi::OsString::from("--defaults-file=");
         defaults.push(folder.join("server.cnf"));
         // Its own process group: Ctrl-C in a terminal must reach the proxy first, the servers by their owner.
-        let mut server = Command::new(program)
+        let mut command = Command::new(program);
+        if let Some(programs) = start.programs {
+            let mut path = programs.as_os_str().to_owned();
+            path.push(":");
+            path.push(std::env::var_os("PATH").unwrap_or_default());
+            command.env("PATH", path);
+        }
+        let mut server = command
             .arg(defaults)
+            .args(start.arguments)
             .current_dir(folder)
             .stdin(Stdio::null())
             .stdout(log)

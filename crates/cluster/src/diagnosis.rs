@@ -44,11 +44,21 @@ pub enum Diagnosis {
     FailoverBlocked(Arc<str>),
     /// A server has transactions that the primary lacks: which.
     ServerAhead(Arc<str>, Arc<str>),
+    /// No server that answers belongs to the primary component of a Galera group and serves.
+    NoPrimaryComponent,
+    /// A server does not belong to the Galera group, or not fully: why.
+    OutOfGroup(Arc<str>, Arc<str>),
+    /// Servers of one cluster belong to several Galera groups.
+    TwoGroups(Vec<Arc<str>>),
+    /// A member of a Galera group is a donor or desynced.
+    Donor(Arc<str>),
+    /// A member of a Galera group refuses statements on purpose.
+    RejectsQueries(Arc<str>),
 }
 
 impl Diagnosis {
     /// The names of all diagnoses.
-    pub const NAMES: [&'static str; 19] = [
+    pub const NAMES: [&'static str; 24] = [
         "all_down",
         "primary_down",
         "primary_read_only",
@@ -68,6 +78,11 @@ impl Diagnosis {
         "primary_behind",
         "failover_blocked",
         "server_ahead",
+        "no_primary_component",
+        "out_of_group",
+        "two_groups",
+        "donor",
+        "rejects_queries",
     ];
 
     /// The name that metrics and logs use.
@@ -92,6 +107,11 @@ impl Diagnosis {
             Diagnosis::PrimaryBehind(..) => "primary_behind",
             Diagnosis::FailoverBlocked(_) => "failover_blocked",
             Diagnosis::ServerAhead(..) => "server_ahead",
+            Diagnosis::NoPrimaryComponent => "no_primary_component",
+            Diagnosis::OutOfGroup(..) => "out_of_group",
+            Diagnosis::TwoGroups(_) => "two_groups",
+            Diagnosis::Donor(_) => "donor",
+            Diagnosis::RejectsQueries(_) => "rejects_queries",
         }
     }
 
@@ -109,6 +129,8 @@ impl Diagnosis {
                 | Diagnosis::PrimaryUnreachable(..)
                 | Diagnosis::PrimaryBehind(..)
                 | Diagnosis::FailoverBlocked(_)
+                | Diagnosis::NoPrimaryComponent
+                | Diagnosis::TwoGroups(_)
         )
     }
 }
@@ -166,6 +188,19 @@ impl fmt::Display for Diagnosis {
             Diagnosis::FailoverBlocked(why) => write!(f, "the primary is not replaced: {why}"),
             Diagnosis::ServerAhead(name, extra) => {
                 write!(f, "{name} has transactions that the primary lacks ({extra}); it is kept out, seed it anew")
+            }
+            Diagnosis::NoPrimaryComponent => {
+                write!(f, "no server that answers belongs to the group's primary component and serves")
+            }
+            Diagnosis::OutOfGroup(name, why) => write!(f, "{name} serves nobody: {why}"),
+            Diagnosis::TwoGroups(names) => write!(
+                f,
+                "{} belong to several groups (wsrep_cluster_state_uuid); those of another group than the writer's serve nobody",
+                names.join(", ")
+            ),
+            Diagnosis::Donor(name) => write!(f, "{name} is a donor or desynced and may fall behind"),
+            Diagnosis::RejectsQueries(name) => {
+                write!(f, "{name} refuses statements (wsrep_reject_queries) and serves nobody")
             }
         }
     }

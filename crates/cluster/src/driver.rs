@@ -6,6 +6,7 @@
 
 mod commands;
 mod failover;
+mod group;
 mod proof;
 mod publish;
 mod repair;
@@ -47,6 +48,9 @@ pub enum Output {
     Publish(View),
     /// Probe this server at once.
     Probe(ServerId),
+    /// Have this member of a Galera group show that it has all that was written before now, and tell the moment by
+    /// [`Seen::CaughtUp`].
+    CatchUp(ServerId),
     /// Carry this step out and tell the outcome by [`Driver::outcome`].
     Execute(Order),
     /// Write this down; keep the last ones for the API.
@@ -106,6 +110,10 @@ pub struct Driver {
     appointed: Option<ServerId>,
     /// The server that an outside manager named, until when its word counts.
     told: Option<(ServerId, Instant)>,
+    /// The server that an operator wants to take a Galera group's writes.
+    wished: Option<ServerId>,
+    /// Since when the writer of a Galera group is lost, or should be another one.
+    vacated: Option<Instant>,
     /// Since when there is no primary although every server was asked.
     headless_since: Option<Instant>,
     /// Since when the primary is well.
@@ -135,6 +143,8 @@ impl Driver {
             acks_seen: None,
             appointed: None,
             told: None,
+            wished: None,
+            vacated: None,
             headless_since: None,
             primary_since: None,
             outputs: VecDeque::new(),
@@ -172,6 +182,8 @@ impl Driver {
                     self.outputs.push_back(Output::Probe(observation.server));
                 }
             }
+            Seen::CaughtUp(asked) => self.learn_caught_up(index, asked),
+            Seen::Evidence(EvidenceKind::NotInGroup) => self.ask(now, index),
             Seen::Evidence(EvidenceKind::ReadOnly) => {
                 // Worth a look only if the server is thought to be writable; the probe decides.
                 if self.view.primary == Some(observation.server) {

@@ -58,6 +58,9 @@ pub enum Applied {
     },
     /// MySQL: `@@gtid_executed`.
     MySql(GtidSet),
+    /// A member of a Galera group: all that was written anywhere before it was asked. Only the moment tells more, see
+    /// [`crate::positions::Position::asked`].
+    Group,
 }
 
 impl Applied {

@@ -43,6 +43,13 @@ pub(crate) struct Verdict {
     pub(crate) reason: Arc<str>,
 }
 
+impl Verdict {
+    /// Nothing is known of its lag, and it takes no reads.
+    pub(crate) fn nothing(reason: &str) -> Verdict {
+        Verdict { lag: None, serves_reads: false, broken: false, reason: reason.into() }
+    }
+}
+
 impl LagState {
     /// Judges a replica. `channels` are those that count (from servers of the cluster, else all); `source_gone` says
     /// that what it follows is known to be down, so that no replica can be fresher.

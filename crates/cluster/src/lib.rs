@@ -11,6 +11,7 @@ pub mod command;
 mod detect;
 pub mod diagnosis;
 pub mod driver;
+pub mod galera;
 pub mod gtid;
 mod guard;
 mod health;

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::view::ServerId;
 
@@ -24,6 +24,8 @@ pub enum Seen {
     Failure(Failure),
     /// A session met trouble.
     Evidence(EvidenceKind),
+    /// A member of a Galera group has all that was written anywhere before this moment.
+    CaughtUp(Instant),
 }
 
 /// What a session saw of a server in passing.
@@ -52,6 +54,8 @@ pub enum EvidenceKind {
     /// for a read-only transaction. 1290 is also the error of other server options, so this asks for a probe and
     /// proves nothing.
     ReadOnly,
+    /// A statement was refused because the server does not belong to its Galera group, or serves nobody now (error 1047).
+    NotInGroup,
 }
 
 /// Why a probe failed.
@@ -185,6 +189,48 @@ pub struct Details {
     pub semi_sync: SemiSync,
     /// Galera or group replication is active here, in words; such a server is not promoted.
     pub group: Option<Arc<str>>,
+    /// Where it stands in its Galera group.
+    pub galera: Option<Galera>,
+}
+
+/// What a server tells of its Galera group (MariaDB Galera, Percona XtraDB Cluster).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Galera {
+    /// `wsrep_cluster_status` is `Primary`: it belongs to the part of the group that goes on.
+    pub primary_component: bool,
+    /// `wsrep_connected`.
+    pub connected: bool,
+    /// `wsrep_ready`: it takes statements.
+    pub ready: bool,
+    /// `wsrep_local_state`.
+    pub state: LocalState,
+    /// `wsrep_desync`: an operator let it fall behind.
+    pub desync: bool,
+    /// `wsrep_reject_queries` is not `NONE`.
+    pub rejects: bool,
+    /// `wsrep_sst_donor_rejects_queries`.
+    pub donor_rejects: bool,
+    /// `wsrep_cluster_state_uuid`: which group it is.
+    pub cluster: Arc<str>,
+    /// `wsrep_cluster_conf_id`: changes with each change of members.
+    pub conf_id: u64,
+    /// `gmcast.segment`: members of one segment stand near each other.
+    pub segment: u8,
+}
+
+/// `wsrep_local_state`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LocalState {
+    /// 1: it waits for, or takes, the state of another one.
+    Joining,
+    /// 2: it hands its state over, or is desynced.
+    Donor,
+    /// 3: it has a state and catches up.
+    Joined,
+    /// 4: it has what the others have.
+    Synced,
+    /// Anything else.
+    Other,
 }
 
 /// Semi-synchronous replication of a server, in both roles.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::galera::GaleraRules;
+
 /// What decisions depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -10,6 +12,8 @@ pub struct Settings {
     pub cluster: Arc<str>,
     /// A single server takes all traffic, whatever its role.
     pub standalone: bool,
+    /// The servers form a Galera group.
+    pub galera: Option<GaleraRules>,
     /// Replicas further behind take no reads.
     pub max_lag: Duration,
     /// Failed probes in a row until a server is down; at least 1.

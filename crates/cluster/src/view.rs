@@ -31,6 +31,15 @@ impl Role {
     }
 }
 
+/// Which members of a Galera group take writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writers {
+    /// One.
+    One,
+    /// All that may.
+    All,
+}
+
 /// Whether traffic may go to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Health {
@@ -91,13 +100,6 @@ pub struct ServerView {
     pub reason: Arc<str>,
 }
 
-impl ServerView {
-    /// It is a replica that reads are shared among; whether it is up is another question.
-    pub fn takes_reads(&self) -> bool {
-        self.role == Role::Replica && self.serves_reads && self.weight > 0
-    }
-}
-
 /// Family and version of the cluster's servers, which the greeting must fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flavour {
@@ -131,6 +133,9 @@ pub struct View {
     /// A switchover is under way: new writes and new transactions must be held although the primary lives, while running
     /// statements and open transactions may end there.
     pub hold_writes: bool,
+    /// The servers form a Galera group, and so many of them take writes. With [`Writers::All`] each of them has the role
+    /// [`Role::Primary`], and `primary` is one of them.
+    pub group: Option<Writers>,
     /// All servers of the configuration.
     pub servers: Arc<[ServerView]>,
     /// What the servers are; `None` until one has answered.
@@ -146,6 +151,7 @@ impl View {
             cluster: cluster.into(),
             primary: None,
             hold_writes: false,
+            group: None,
             servers: Arc::new([]),
             flavour: None,
         }
@@ -154,6 +160,12 @@ impl View {
     /// The server with this identity.
     pub fn server(&self, id: ServerId) -> Option<&ServerView> {
         self.servers.iter().find(|server| server.id == id)
+    }
+
+    /// Reads are shared among servers like this one; whether it is up is another question.
+    pub fn takes_reads(&self, server: &ServerView) -> bool {
+        let in_writers = self.group == Some(Writers::All) && server.role == Role::Primary;
+        (server.role == Role::Replica || in_writers) && server.serves_reads && server.weight > 0
     }
 
     /// The server with this configured name.

@@ -26,10 +26,10 @@ pub use address::Address;
 pub use diff::{Changes, diff};
 pub use error::{Errors, Problem, Warning};
 pub use model::{
-    Admin, ClientCert, ClientCompression, Cluster, ClusterKind, Config, Consistency, Credential, Failover, Given,
-    Heartbeat, Lease, Listener, ListenerTls, Log, LogFormat, Monitor, Pem, Pool, Promotion, PromotionRule, Proxy,
-    ProxyIn, ProxyOut, Replay, ReplayMode, ReplicationAccount, ReplicationTls, RuleAccess, Server, ServerCompression,
-    ServerTls, ServerTlsMode, Split, TlsMode, TlsVersion, User,
+    Admin, ClientCert, ClientCompression, Cluster, ClusterKind, Config, Consistency, Credential, Donors, Failover,
+    Galera, Given, Heartbeat, Lease, Listener, ListenerTls, Log, LogFormat, Monitor, Pem, Pool, Promotion,
+    PromotionRule, Proxy, ProxyIn, ProxyOut, Replay, ReplayMode, ReplicationAccount, ReplicationTls, RuleAccess,
+    Server, ServerCompression, ServerTls, ServerTlsMode, Split, TlsMode, TlsVersion, User, Writers,
 };
 pub use network::Network;
 pub use parse::{Loaded, load, parse};

@@ -38,9 +38,11 @@ macro_rules! words {
 }
 
 mod failover;
+mod galera;
 mod replay;
 
 pub use failover::{Failover, Lease, Promotion, PromotionRule, ReplicationAccount, ReplicationTls};
+pub use galera::{Donors, Galera, Writers};
 pub use replay::{Replay, ReplayMode};
 
 words! {
@@ -50,6 +52,8 @@ words! {
         Standalone = "standalone",
         /// One primary and its replicas.
         Replication = "replication",
+        /// Members of a Galera group.
+        Galera = "galera",
     }
 }
 
@@ -288,6 +292,8 @@ pub struct Cluster {
     pub failover: Failover,
     /// How a new primary is chosen and made.
     pub promotion: Promotion,
+    /// What is wanted of a Galera group.
+    pub galera: Galera,
     /// How servers log in to their source that have no channel.
     pub replication: ReplicationAccount,
     /// Replicas further behind take no reads.

@@ -5,6 +5,7 @@
 
 pub mod cluster;
 pub mod failover;
+pub mod galera;
 pub mod listener;
 pub mod process;
 pub mod rule;

@@ -187,14 +187,14 @@ impl Watched {
         {
             let mut figures = self.status.figures();
             let figures = figures.servers.entry(name).or_default();
-            figures.probes += 1;
+            figures.probes += u64::from(!matches!(probed.seen, Seen::CaughtUp(_)));
             match &probed.seen {
                 Seen::Facts(facts) => {
                     figures.probe_time = Some(probed.took);
                     figures.told = Some(act::told(facts));
                 }
                 Seen::Failure(failure) => figures.count_failure(failure.class),
-                Seen::Evidence(_) => {}
+                Seen::Evidence(_) | Seen::CaughtUp(_) => {}
             }
         }
         self.driver.observe(Instant::now(), Observation { server: probed.id, seen: probed.seen });
@@ -208,6 +208,11 @@ impl Watched {
                 Output::Probe(id) => {
                     if let Some(probing) = self.probers.get(&id) {
                         probing.urgent.notify_one();
+                    }
+                }
+                Output::CatchUp(id) => {
+                    if let Some(probing) = self.probers.get(&id) {
+                        probing.wanted.notify_one();
                     }
                 }
                 Output::Log(event) => self.log(&event),
@@ -314,6 +319,7 @@ impl Watched {
     fn start_tasks(&mut self) {
         let servers: Vec<(ServerId, Arc<str>)> =
             self.driver.servers().map(|(id, spec)| (id, spec.name.clone())).collect();
+        let in_group = self.config.kind == config::ClusterKind::Galera;
         self.probers.retain(|id, _| servers.iter().any(|(known, _)| known == id));
         let (monitor, place) = (self.config.monitor.clone(), Place::new(&self.config.monitor.heartbeat_schema));
         for (id, name) in servers {
@@ -329,6 +335,7 @@ impl Watched {
                 timeout: monitor.timeout,
                 wanted: wanted.clone(),
                 published: self.link.published.clone(),
+                group: in_group.then(|| self.results.0.clone()),
             };
             let prober = Rc::new(Prober {
                 id,
@@ -339,6 +346,7 @@ impl Watched {
                 clock: self.clock,
                 log: self.heartbeats.clone(),
                 filters: Filters::default(),
+                in_group,
             });
             let filters = own(prober.clone().read_filters());
             let task = own(prober.clone().run(urgent.clone(), self.results.0.clone()));
@@ -350,7 +358,8 @@ impl Watched {
         if self.writer.is_none() {
             let writer = Writer {
                 cluster: self.name.clone(),
-                mode: monitor.heartbeat,
+                // Members of a group do not follow one another with a lag that it could measure.
+                mode: if in_group { config::Heartbeat::Off } else { monitor.heartbeat },
                 place,
                 clock: self.clock,
                 interval: monitor.interval,

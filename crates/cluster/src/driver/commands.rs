@@ -16,6 +16,19 @@ const TOLD_MAX: Duration = Duration::from_secs(60);
 
 impl Driver {
     pub(super) fn obey(&mut self, now: Instant, command: Command) -> Result<Accepted, Refused> {
+        if self.settings.galera.is_some() {
+            match command {
+                Command::Switchover { to, dry_run } => return self.move_writer(to, dry_run),
+                Command::SetPrimary { server } => return self.move_writer(Some(server), false),
+                Command::Failover { .. } | Command::Rejoin { .. } => {
+                    return Err(Refused::because(
+                        "the group itself decides who belongs to it; order a switchover instead",
+                    ));
+                }
+                Command::Drain { .. } | Command::Resume { .. } | Command::Maintenance { .. } | Command::Acknowledge => {
+                }
+            }
+        }
         match command {
             Command::Switchover { to, dry_run } => self.switch_over(now, to, dry_run),
             Command::Failover { to, dry_run, force } => self.fail_over(now, to, dry_run, force),
@@ -209,7 +222,8 @@ impl Driver {
     fn set_use(&mut self, server: ServerId, wanted: Use, words: &str) -> Result<Accepted, Refused> {
         let index = self.known(server)?;
         let name = self.servers[index].name().clone();
-        if wanted != Use::Normal && self.view.primary == Some(server) && !self.settings.standalone {
+        let moves_by_itself = self.settings.standalone || self.settings.galera.is_some();
+        if wanted != Use::Normal && self.view.primary == Some(server) && !moves_by_itself {
             return Err(Refused::because(format!("{name} is the primary; order a switchover first")));
         }
         if wanted == Use::Maintenance && self.runs.iter().any(|run| run.old == Some(server) || run.new == Some(server))

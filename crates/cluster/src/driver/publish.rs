@@ -7,8 +7,9 @@ use super::repair::leads_to;
 use super::run::Kind;
 use super::server::{Server, Use};
 use super::{Driver, Output};
-use crate::analysis::{self, Known};
+use crate::analysis::{self, Analysis, Known};
 use crate::diagnosis::Diagnosis;
+use crate::galera::Group;
 use crate::lag::{Bounds, Verdict};
 use crate::observation::{Channel, Receiver, Replication};
 use crate::settings::Settings;
@@ -22,10 +23,11 @@ impl Driver {
             self.appointed.and_then(|id| self.index(id)).filter(|index| self.servers[*index].takes_writes());
         let previous = appointed.or_else(|| self.last_primary.and_then(|id| self.index(id)));
         self.reinstate(now);
-        let barred: Vec<Option<&'static str>> = self.servers.iter().map(|server| self.barred(server)).collect();
-        let known: Vec<Known<'_>> =
-            self.servers.iter().zip(barred).map(|(server, barred)| known(server, barred)).collect();
-        let mut analysis = analysis::analyse(&known, previous, self.settings.standalone);
+        let group = self.settings.galera.map(|rules| self.look_at_group(now, previous, rules));
+        let (mut analysis, group) = match group {
+            Some(Group { analysis, shut, serves, .. }) => (analysis, Some((shut, serves))),
+            None => (self.look_at_replication(previous), None),
+        };
         let flavour = flavour(&self.servers);
         let primary = analysis.primary.map(|index| self.servers[index].id);
         let bounds = self.bounds();
@@ -35,7 +37,10 @@ impl Driver {
         let mut views = Vec::with_capacity(self.servers.len());
         for index in 0..self.servers.len() {
             let (role, role_reason) = std::mem::replace(&mut analysis.roles[index], (Role::Unknown, String::new()));
-            let verdict = self.judge(now, index, role, &analysis.sources, &bounds);
+            let verdict = match &group {
+                Some((_, serves)) => Verdict { serves_reads: serves[index], ..Verdict::nothing("") },
+                None => self.judge(now, index, role, &analysis.sources, &bounds),
+            };
             let server = &mut self.servers[index];
             if verdict.broken && server.health.health() != Health::Down {
                 analysis.diagnoses.push(Diagnosis::ReplicationBroken(server.spec.name.clone()));
@@ -47,7 +52,10 @@ impl Driver {
             }
             let alone = analysis.sources[index].is_empty();
             let stray = role != Role::Primary && server.takes_writes() && alone && primary.is_some();
-            let fenced = server.deposed || stray || fenced_by_run == Some(server.id);
+            let fenced = match &group {
+                Some((shut, _)) => shut[index],
+                None => server.deposed || stray || fenced_by_run == Some(server.id),
+            };
             let before = self.view.server(server.id);
             views.push(ServerView {
                 id: server.id,
@@ -89,6 +97,7 @@ impl Driver {
                 epoch: self.view.epoch + u64::from(primary.is_some() && primary != self.last_primary),
                 primary,
                 hold_writes,
+                group: self.settings.galera.map(|rules| rules.writers),
                 servers: views.into(),
                 flavour: match &self.view.flavour {
                     Some(before) if Some(&**before) == flavour.as_ref() => Some(before.clone()),
@@ -102,6 +111,11 @@ impl Driver {
             self.appointed = self.appointed.filter(|appointed| primary.is_none_or(|primary| primary == *appointed));
         }
         self.tell_diagnoses(&diagnoses);
+    }
+
+    fn look_at_replication(&self, previous: Option<usize>) -> Analysis {
+        let known: Vec<Known<'_>> = self.servers.iter().map(|server| known(server, self.barred(server))).collect();
+        analysis::analyse(&known, previous, self.settings.standalone)
     }
 
     /// Why a server cannot be the primary, whatever it says of itself.
@@ -159,19 +173,18 @@ impl Driver {
     }
 
     fn judge(&mut self, now: Instant, index: usize, role: Role, sources: &[Vec<usize>], bounds: &Bounds) -> Verdict {
-        let nothing = |reason: &str| Verdict { lag: None, serves_reads: false, broken: false, reason: reason.into() };
         let down = |index: usize| self.servers[index].health.health() == Health::Down;
         if down(index) {
-            return nothing("");
+            return Verdict::nothing("");
         }
         match role {
-            Role::Primary => return Verdict { serves_reads: true, ..nothing("") },
-            Role::Unknown => return nothing(""),
+            Role::Primary => return Verdict { serves_reads: true, ..Verdict::nothing("") },
+            Role::Unknown => return Verdict::nothing(""),
             Role::Replica => {}
         }
         let source_gone = !sources[index].is_empty() && sources[index].iter().all(|source| down(*source));
         let nodes = self.nodes();
-        let Some((facts, facts_at)) = self.servers[index].facts.as_ref() else { return nothing("") };
+        let Some((facts, facts_at)) = self.servers[index].facts.as_ref() else { return Verdict::nothing("") };
         let all: &[Channel] = match &facts.replication {
             Replication::Channels(channels) => channels,
             Replication::Unreadable(_) => &[],

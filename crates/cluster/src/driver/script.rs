@@ -64,6 +64,7 @@ pub(crate) fn settings() -> Settings {
     Settings {
         cluster: "main".into(),
         standalone: false,
+        galera: None,
         max_lag: Duration::from_secs(10),
         down_after: 3,
         up_after: 2,
@@ -89,6 +90,8 @@ pub(crate) struct Script {
     pub(crate) now: Instant,
     pub(crate) views: Vec<View>,
     pub(crate) probes: Vec<ServerId>,
+    /// Members that are to show what they have.
+    pub(crate) catch_ups: Vec<ServerId>,
     pub(crate) log: Vec<String>,
     /// Steps that are ordered and not answered.
     pub(crate) orders: Vec<Order>,
@@ -108,6 +111,7 @@ impl Script {
             now,
             views: vec![],
             probes: vec![],
+            catch_ups: vec![],
             log: vec![],
             orders: vec![],
             journal: vec![],
@@ -132,6 +136,7 @@ impl Script {
                 Output::Publish(view) => self.views.push(view),
                 Output::Probe(id) => self.probes.push(id),
                 Output::Log(event) => self.log.push(event.text),
+                Output::CatchUp(id) => self.catch_ups.push(id),
                 Output::Execute(order) => self.orders.push(order),
                 Output::Journal(entry) => self.journal.push(entry),
             }

@@ -62,6 +62,8 @@ pub(super) struct Server {
     pub(super) repair_failures: u32,
     /// What keeps it from being attached, in words.
     pub(super) ahead: Option<Arc<str>>,
+    /// It has all that was written anywhere before this moment, in a Galera group.
+    pub(super) caught_up: Option<Instant>,
     /// When an urgent probe was asked for last.
     pub(super) asked: Option<Instant>,
 }
@@ -89,6 +91,7 @@ impl Server {
             repair_after: None,
             repair_failures: 0,
             ahead: None,
+            caught_up: None,
             asked: None,
         }
     }

@@ -382,7 +382,12 @@ fn every_diagnosis_has_its_name_in_the_list() {
         Diagnosis::PrimaryUnreachable(name.clone(), name.clone()),
         Diagnosis::PrimaryBehind(name.clone(), name.clone()),
         Diagnosis::FailoverBlocked(name.clone()),
-        Diagnosis::ServerAhead(name.clone(), name),
+        Diagnosis::ServerAhead(name.clone(), name.clone()),
+        Diagnosis::NoPrimaryComponent,
+        Diagnosis::OutOfGroup(name.clone(), name.clone()),
+        Diagnosis::TwoGroups(vec![]),
+        Diagnosis::Donor(name.clone()),
+        Diagnosis::RejectsQueries(name),
     ];
     assert_eq!(all.each_ref().map(Diagnosis::name), Diagnosis::NAMES);
 }

@@ -202,6 +202,7 @@ impl Manager {
         while let Some(output) = self.driver.as_mut().and_then(Driver::poll_output) {
             let me = format!("m{}", self.number + 1);
             match output {
+                Output::CatchUp(_) => unreachable!("no group"),
                 Output::Publish(view) => {
                     for server in view.servers.iter().filter(|server| server.fenced) {
                         world.end_sessions(usize::from(server.id.0), Some(self.number));

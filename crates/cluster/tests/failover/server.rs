@@ -280,6 +280,7 @@ impl Server {
                     replica_active: None,
                 },
                 group: None,
+                galera: None,
             },
         }
     }

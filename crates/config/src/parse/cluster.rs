@@ -8,11 +8,27 @@ use super::secrets::{self, PasswordKeys};
 use super::{name_good, or_empty};
 use crate::checks::Places;
 use crate::read::{Reader, Table};
-use crate::settings::{cluster as keys, failover as failover_keys};
+use crate::settings::{cluster as keys, failover as failover_keys, galera as galera_keys};
 use crate::{
-    Cluster, ClusterKind, Failover, Heartbeat, Monitor, Pool, PromotionRule, ProxyOut, Server, ServerCompression,
-    ServerTls, ServerTlsMode, TlsVersion,
+    Cluster, ClusterKind, Donors, Failover, Galera, Heartbeat, Monitor, Pool, PromotionRule, ProxyOut, Server,
+    ServerCompression, ServerTls, ServerTlsMode, TlsVersion, Writers,
 };
+
+fn read_galera(reader: &mut Reader, parent: &Table, kind: Option<ClusterKind>) -> Galera {
+    let table = reader.table(parent, &galera_keys::GALERA);
+    let writers = reader.choice(&table, &galera_keys::WRITERS, Writers::ALL, Writers::word);
+    let donors = reader.choice(&table, &galera_keys::DONORS, Donors::ALL, Donors::word);
+    if kind.is_some_and(|kind| kind != ClusterKind::Galera) {
+        for setting in [&galera_keys::WRITERS, &galera_keys::DONORS].into_iter().filter(|setting| table.has(setting)) {
+            reader.warn(table.place(setting), table.key(setting), "it has an effect with kind = \"galera\" only");
+        }
+    }
+    if kind == Some(ClusterKind::Galera) && parent.has(&keys::FAILOVER) {
+        let message = "it has no effect with kind = \"galera\": the group decides who belongs to it";
+        reader.warn(parent.place(&keys::FAILOVER), parent.key(&keys::FAILOVER), message);
+    }
+    Galera { writers: writers.unwrap_or(Writers::One), donors: donors.unwrap_or(Donors::Avoid) }
+}
 
 fn read_rule(reader: &mut Reader, table: &Table) -> PromotionRule {
     let rule = reader.choice(table, &failover_keys::RULE, PromotionRule::ALL, PromotionRule::word);
@@ -68,6 +84,7 @@ fn read(reader: &mut Reader, name: &Arc<str>, table: &Table, places: &mut Places
     let monitor = read_monitor(reader, table);
     let promotion = failover::read_promotion(reader, table, servers.len());
     let replication = failover::read_replication(reader, table);
+    let galera = read_galera(reader, table, kind);
     let pool_table = reader.table(table, &keys::POOL);
     let pool = read_pool(reader, &pool_table);
     let tls = read_tls(reader, table);
@@ -77,6 +94,7 @@ fn read(reader: &mut Reader, name: &Arc<str>, table: &Table, places: &mut Places
         monitor,
         failover,
         promotion,
+        galera,
         replication,
         max_lag,
         down_after,

@@ -1,6 +1,7 @@
 //! `[cluster.NAME]` and the tables in it.
 
 use super::failover::{PROMOTION, REPLICATION, RULE};
+use super::galera::GALERA;
 use super::{Form, Kind, Section, Setting, Unit, Word, count, limit, live, millis, seconds, whole};
 use crate::{ClusterKind, Failover, Heartbeat, ProxyOut, ServerCompression, ServerTlsMode, TlsVersion};
 
@@ -21,7 +22,7 @@ pub static CLUSTER: Section = Section {
         &COMPRESSION,
         &PROXY_PROTOCOL,
     ],
-    sections: &[&SERVERS, &MONITOR, &PROMOTION, &REPLICATION, &POOL, &TLS],
+    sections: &[&SERVERS, &MONITOR, &PROMOTION, &REPLICATION, &GALERA, &POOL, &TLS],
 };
 
 const UNSUPPORTED: &str = "not supported yet in this version";
@@ -34,7 +35,7 @@ pub static KIND: Setting = live(
         words: &[
             Word::new(ClusterKind::Standalone.word(), "one server"),
             Word::new(ClusterKind::Replication.word(), "one primary and its replicas"),
-            Word::later("galera", UNSUPPORTED),
+            Word::new(ClusterKind::Galera.word(), "members of a Galera group, or of a Percona XtraDB Cluster"),
             Word::later("group_replication", UNSUPPORTED),
             Word::later("ndb", UNSUPPORTED),
         ],

@@ -103,7 +103,8 @@ impl Watched {
         let servers: Vec<(ServerId, Arc<str>)> =
             self.driver.servers().map(|(id, spec)| (id, spec.name.clone())).collect();
         self.acting.connections.retain(|id, _| servers.iter().any(|(known, _)| known == id));
-        let expected = self.config.failover != config::Failover::Off;
+        let in_group = self.config.kind == config::ClusterKind::Galera;
+        let expected = self.config.failover != config::Failover::Off && !in_group;
         for (id, name) in &servers {
             if self.acting.connections.contains_key(id) {
                 continue;
@@ -113,7 +114,7 @@ impl Watched {
             let keeper = expected.then(|| own(kept.clone().keep()));
             self.acting.connections.insert(*id, Connection { kept, _keeper: keeper });
         }
-        let wants_lease = self.config.promotion.lease == config::Lease::Majority;
+        let wants_lease = self.config.promotion.lease == config::Lease::Majority && !in_group;
         if wants_lease && self.acting.lease.is_none() {
             let ways = servers.iter().filter_map(|(_, name)| Some((name.clone(), self.way(name)?))).collect();
             let promotion = &self.config.promotion;

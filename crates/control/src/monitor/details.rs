@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::observation::{Channel, Details, SemiSync};
+use cluster::observation::{Channel, Details, Galera, LocalState, SemiSync};
 use net::query::ResultSet;
 
 use super::dialect::{Dialect, is_on, without_line_breaks};
@@ -16,8 +16,10 @@ pub(super) const DETAILS: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN (
     'rpl_semi_sync_replica_enabled', 'rpl_semi_sync_master_timeout', 'rpl_semi_sync_source_timeout', \
     'rpl_semi_sync_master_wait_point', 'rpl_semi_sync_source_wait_point', \
     'rpl_semi_sync_master_wait_for_slave_count', 'rpl_semi_sync_source_wait_for_replica_count', \
-    'wsrep_on', 'wsrep_provider', 'group_replication_group_name'); \
-    SHOW GLOBAL STATUS WHERE Variable_name IN ('Uptime', 'Rpl_semi_sync_master_status', \
+    'wsrep_on', 'wsrep_provider', 'wsrep_provider_options', 'wsrep_desync', 'wsrep_reject_queries', \
+    'wsrep_sst_donor_rejects_queries', 'group_replication_group_name'); \
+    SHOW GLOBAL STATUS WHERE Variable_name IN ('Uptime', 'wsrep_ready', 'wsrep_connected', 'wsrep_cluster_status', \
+    'wsrep_local_state', 'wsrep_cluster_state_uuid', 'wsrep_cluster_conf_id', 'Rpl_semi_sync_master_status', \
     'Rpl_semi_sync_source_status', 'Rpl_semi_sync_master_clients', 'Rpl_semi_sync_source_clients', \
     'Rpl_semi_sync_slave_status', 'Rpl_semi_sync_replica_status')";
 
@@ -53,7 +55,28 @@ pub(super) fn read(dialect: Dialect, answers: &[ResultSet], binlog_filters: Opti
     let number = |names: &[&str]| value(names)?.parse::<u64>().ok();
     let source_enabled = flag(&["rpl_semi_sync_master_enabled", "rpl_semi_sync_source_enabled"]);
     let acks = number(&["rpl_semi_sync_master_wait_for_slave_count", "rpl_semi_sync_source_wait_for_replica_count"]);
-    let group = if flag(&["wsrep_on"]) == Some(true) && &*text("wsrep_provider") != "none" {
+    // Percona's servers tell wsrep_on to their own sessions only.
+    let has_provider = !matches!(&*text("wsrep_provider"), "" | "none");
+    let in_galera = has_provider && flag(&["wsrep_on"]) != Some(false);
+    let galera = in_galera.then(|| Galera {
+        primary_component: text("wsrep_cluster_status").eq_ignore_ascii_case("primary"),
+        connected: flag(&["wsrep_connected"]) == Some(true),
+        ready: flag(&["wsrep_ready"]) == Some(true),
+        state: match number(&["wsrep_local_state"]) {
+            Some(1) => LocalState::Joining,
+            Some(2) => LocalState::Donor,
+            Some(3) => LocalState::Joined,
+            Some(4) => LocalState::Synced,
+            _ => LocalState::Other,
+        },
+        desync: flag(&["wsrep_desync"]) == Some(true),
+        rejects: value(&["wsrep_reject_queries"]).is_some_and(|what| !what.eq_ignore_ascii_case("none")),
+        donor_rejects: flag(&["wsrep_sst_donor_rejects_queries"]) == Some(true),
+        cluster: text("wsrep_cluster_state_uuid"),
+        conf_id: number(&["wsrep_cluster_conf_id"]).unwrap_or(0),
+        segment: segment(&text("wsrep_provider_options")),
+    });
+    let group = if in_galera {
         Some("Galera is active here".into())
     } else {
         (!text("group_replication_group_name").is_empty()).then(|| "it belongs to a replication group".into())
@@ -87,7 +110,15 @@ pub(super) fn read(dialect: Dialect, answers: &[ResultSet], binlog_filters: Opti
             replica_active: flag(&["Rpl_semi_sync_slave_status", "Rpl_semi_sync_replica_status"]),
         },
         group,
+        galera,
     }
+}
+
+/// `gmcast.segment` of `wsrep_provider_options`; 0 is the library's own default.
+fn segment(options: &str) -> u8 {
+    let values = options.split(';').filter_map(|option| option.split_once('='));
+    let mut segments = values.filter(|(name, _)| name.trim() == "gmcast.segment").map(|(_, value)| value.trim());
+    segments.next().and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
 /// Reads the answer to [`Dialect::binlog_filters`].

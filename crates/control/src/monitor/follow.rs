@@ -5,13 +5,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cluster::gtid::Applied;
+use cluster::observation::Seen;
 use cluster::published::Published;
 use cluster::view::ServerId;
 use net::query::{Client, Limits};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 
 use super::dialect::{self, Dialect};
 use super::link::Way;
+use super::probe::Probed;
 
 /// Least time between two questions: a hundred a second at most.
 const PACE: Duration = Duration::from_millis(10);
@@ -24,6 +27,12 @@ const RETRY: Duration = Duration::from_secs(1);
 /// The connection is closed when nobody wanted a position for this long.
 const IDLE: Duration = Duration::from_secs(60);
 
+/// A member of a Galera group answers when it has all that the group has. While the group looks for a lost member it
+/// answers late; the server's own limit (`repl.causal_read_timeout`) is as long.
+const GROUP_TIMEOUT: Duration = Duration::from_secs(30);
+/// After a failure of a member of a group: another one may have to take over.
+const GROUP_RETRY: Duration = Duration::from_millis(100);
+
 /// Reads one server's position when it is wanted.
 pub(crate) struct Follower {
     pub(crate) id: ServerId,
@@ -31,12 +40,18 @@ pub(crate) struct Follower {
     pub(crate) timeout: Duration,
     pub(crate) wanted: Rc<Notify>,
     pub(crate) published: Arc<Published>,
+    /// In a Galera group: where to tell that the server has all that was written anywhere before it was asked.
+    pub(crate) group: Option<mpsc::Sender<Probed>>,
 }
 
 impl Follower {
     /// Runs until the task is aborted.
     pub(crate) async fn run(self) {
         let mut client = None;
+        let (limit, retry) = match self.group {
+            Some(_) => (GROUP_TIMEOUT, GROUP_RETRY),
+            None => (self.timeout * 2, RETRY),
+        };
         loop {
             if tokio::time::timeout(IDLE, self.wanted.notified()).await.is_err() {
                 client = None;
@@ -44,12 +59,14 @@ impl Follower {
             }
             let asked = Instant::now();
             self.published.reading_positions();
-            let answer = tokio::time::timeout(self.timeout * 2, self.ask(&mut client)).await;
+            let answer = tokio::time::timeout(limit, self.ask(&mut client)).await;
             let pause = match answer {
+                // A group that stood still for a while is not slow for ever.
+                Ok(Some(())) if self.group.is_some() => PACE,
                 Ok(Some(())) => PACE.max(asked.elapsed() * SHARE),
                 Ok(None) | Err(_) => {
                     client = None;
-                    RETRY
+                    retry
                 }
             };
             tokio::time::sleep(pause.saturating_sub(asked.elapsed())).await;
@@ -61,12 +78,26 @@ impl Follower {
         let client = match kept {
             Some(client) => client,
             None => {
-                let limits = Limits { reply_bytes_max: REPLY_BYTES_MAX, timeout: self.timeout };
-                kept.insert(self.way.open(self.timeout, limits).await.ok()?)
+                let timeout = if self.group.is_some() { GROUP_TIMEOUT } else { self.timeout };
+                let limits = Limits { reply_bytes_max: REPLY_BYTES_MAX, timeout };
+                let mut client = self.way.open(self.timeout, limits).await.ok()?;
+                if self.group.is_some() {
+                    client.query("SET SESSION wsrep_sync_wait = 1").await.ok()?;
+                }
+                kept.insert(client)
             }
         };
         let dialect = Dialect::of(&dialect::greeting(client.greeting()));
         let asked = Instant::now();
+        if let Some(group) = &self.group {
+            // The server opens a transaction when it has applied all that the group had ordered by then.
+            client.query("START TRANSACTION READ ONLY; COMMIT").await.ok()?;
+            self.published.publish_position(self.id, Some((Applied::Group, false)), asked);
+            let probed = Probed { id: self.id, seen: Seen::CaughtUp(asked), took: asked.elapsed(), told: None };
+            // Nobody hears it any more: the watch ends.
+            let _ = group.send(probed).await;
+            return Some(());
+        }
         let answer = client.query_one(dialect.position()).await.ok()?;
         self.published.publish_position(self.id, dialect::read_position(dialect, &answer), asked);
         Some(())

@@ -35,6 +35,8 @@ pub(crate) struct Prober {
     pub(crate) clock: Clock,
     pub(crate) log: Rc<RefCell<Log>>,
     pub(crate) filters: Filters,
+    /// A Galera group's members tell by a read that waits, not by GTIDs, what they have.
+    pub(crate) in_group: bool,
 }
 
 /// What a server's binary log leaves out, which only a restart changes. The question waits for a lock that commits hold while they
@@ -109,7 +111,7 @@ impl Prober {
             };
             let refused = matches!(&outcome, Err(failure) if failure.class == FailureClass::Login);
             let (seen, told) = match outcome {
-                Ok((facts, told)) => (Seen::Facts(Box::new(facts)), Some(told)),
+                Ok((facts, told)) => (Seen::Facts(Box::new(facts)), Some(told).filter(|_| !self.in_group)),
                 Err(failure) => (Seen::Failure(failure), None),
             };
             if results.send(Probed { id: self.id, seen, took: started.elapsed(), told }).await.is_err() {

@@ -26,6 +26,9 @@ pub struct OwnWrites {
     seen: Seen,
     /// Something was written past the binary log (`sql_log_bin = 0`): it stays on its server for good.
     unlogged: bool,
+    /// In a Galera group: where and when it has last written, or read for the statement's own sake. Another member has it
+    /// when it has shown, asked after that, that it has all that was written anywhere.
+    in_group: Option<Untold>,
 }
 
 /// A write of which no position was told.
@@ -72,6 +75,19 @@ impl OwnWrites {
     /// Something may have been written, and no position was told.
     pub fn wrote_untold(&mut self, server: ServerId, at: Instant) {
         self.untold = Some(Untold { server, at });
+    }
+
+    /// Something may have been written, or was read for the statement's own sake, in a Galera group.
+    pub fn was_in_group(&mut self, server: ServerId, at: Instant) {
+        // Of several sessions the last one counts, however late it is noted.
+        if self.in_group.is_none_or(|last| last.at <= at) {
+            self.in_group = Some(Untold { server, at });
+        }
+    }
+
+    /// Where it was last in its Galera group.
+    pub fn member(&self) -> Option<ServerId> {
+        self.in_group.map(|last| last.server)
     }
 
     /// Something was written past the binary log.
@@ -125,7 +141,8 @@ impl OwnWrites {
     }
 
     fn are_on(&self, applied: Option<&Applied>) -> bool {
-        let Some(applied) = applied else {
+        // What is written in a group is told by no position.
+        let Some(applied) = applied.filter(|applied| **applied != Applied::Group) else {
             return self.told.is_none() && self.untold.is_none() && self.since.is_none() && !self.unlogged;
         };
         !self.unlogged
@@ -151,6 +168,17 @@ pub struct Needs<'a> {
 impl Needs<'_> {
     /// Why this replica must not serve the read; `None` if it may.
     pub fn lacking(&self, server: ServerId) -> Option<Reason> {
+        let has_shown = |last: Untold| self.positions.of(server).is_some_and(|position| position.asked > last.at);
+        if let Some(last) = self.own.and_then(|own| own.in_group)
+            && last.server != server
+            && !has_shown(last)
+        {
+            return Some(Reason::OwnWrite);
+        }
+        // Of the writes of all only the last one's member is known, and others may have written elsewhere.
+        if self.all.and_then(|all| all.in_group).is_some_and(|last| !has_shown(last)) {
+            return Some(Reason::ClusterWrite);
+        }
         let applied = || self.positions.of(server).map(|position| &*position.applied);
         if self.own.is_some_and(|own| !own.are_on(applied())) {
             return Some(Reason::OwnWrite);
@@ -350,6 +378,25 @@ mod tests {
         case.own.saw(OTHER, read);
         case.settle(41, &view);
         assert_eq!(case.lacking(REPLICA), None);
+    }
+
+    #[test]
+    fn a_member_of_a_group_has_what_was_written_before_it_was_asked() {
+        let mut case = Case::new();
+        let ask = |case: &mut Case, at_ms: u64, server: ServerId| {
+            let asked = case.at(at_ms);
+            case.positions = case.positions.with(server, Some((Applied::Group, false)), asked);
+        };
+        ask(&mut case, 0, REPLICA);
+        assert_eq!(case.lacking(REPLICA), None, "nothing was written");
+        let written = case.at(10);
+        case.own.was_in_group(PRIMARY, written);
+        assert_eq!((case.lacking(REPLICA), case.lacking(PRIMARY)), (Some(Reason::OwnWrite), None));
+        ask(&mut case, 10, REPLICA);
+        assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite), "it was asked in the same moment");
+        ask(&mut case, 11, REPLICA);
+        assert_eq!(case.lacking(REPLICA), None);
+        assert_eq!(case.lacking(OTHER), Some(Reason::OwnWrite), "it was never asked");
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub enum Write {
     Told(Written),
     /// It was done on this server before this moment.
     Untold(ServerId, Instant),
+    /// It was done on this member of a Galera group before this moment.
+    InGroup(ServerId, Instant),
 }
 
 /// The last writes of all sessions.
@@ -49,6 +51,7 @@ impl ClusterWrites {
             match write {
                 Write::Told(written) => next.tell_of_many(written.clone(), INTERVALS_MAX),
                 Write::Untold(server, at) => next.wrote_untold(*server, *at),
+                Write::InGroup(server, at) => next.was_in_group(*server, *at),
             }
             next
         });
@@ -60,7 +63,11 @@ impl ClusterWrites {
         if !self.armed.load(Ordering::SeqCst) {
             // Whoever wrote without noting it did so before this moment.
             self.watched.store(true, Ordering::SeqCst);
-            self.note(&Write::Untold(view.primary.unwrap_or(ServerId(0)), Instant::now()));
+            let (server, now) = (view.primary.unwrap_or(ServerId(0)), Instant::now());
+            self.note(&match view.group {
+                Some(_) => Write::InGroup(server, now),
+                None => Write::Untold(server, now),
+            });
             self.armed.store(true, Ordering::SeqCst);
         }
         let last = self.last.load();

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
-use cluster::view::{Health, ServerId, ServerView, View};
+use cluster::view::{Health, Role, ServerId, ServerView, View, Writers};
 
 use super::causal_reads::Needs;
 use super::read_write_split::Target;
@@ -179,6 +179,9 @@ pub struct Preferences<'a> {
     pub slow_start: Duration,
     /// Servers that just failed this very statement.
     pub avoid: &'a [ServerId],
+    /// The statement lost against writes on other members of its Galera group, and goes to where the losers gather: there they
+    /// wait for one another's locks.
+    pub gather: bool,
     /// What a replica must have.
     pub needs: Option<Needs<'a>>,
 }
@@ -197,19 +200,33 @@ pub fn select(
     let primary = || view.primary.filter(is_free);
     // While a switchover is under way, what may write waits for the new primary.
     let may_write = |id: &ServerId| !view.hold_writes || view.primary != Some(*id);
+    let has_all = |id: &ServerId| preferences.needs.is_none_or(|needs| needs.lacking(*id).is_none());
     match target {
-        Target::Primary | Target::Pinned => primary().filter(may_write),
+        Target::Primary | Target::Pinned if view.group == Some(Writers::All) => {
+            let takes_writes = |server: &&ServerView| server.role == Role::Primary && has_all(&server.id);
+            let writers = || view.servers.iter().filter(usable).filter(takes_writes);
+            // A session keeps to one member as long as it can: what it changes again and again is then in no conflict.
+            let last = preferences.needs.and_then(|needs| needs.own?.member());
+            let find = |wanted: Option<ServerId>| writers().map(|server| server.id).find(|id| Some(*id) == wanted);
+            let meeting = view.primary.filter(|_| preferences.gather);
+            find(meeting)
+                .or_else(|| find(last))
+                .or_else(|| loads.cheapest(writers(), now, preferences.slow_start))
+                .or_else(|| primary().filter(has_all))
+        }
+        Target::Primary | Target::Pinned => primary().filter(may_write).filter(has_all),
         Target::Named(name) => view.server_named(name).filter(usable).map(|server| server.id).filter(may_write),
         Target::Reader => {
             let readers = || {
-                let has_all =
-                    |server: &&ServerView| preferences.needs.is_none_or(|needs| needs.lacking(server.id).is_none());
-                view.servers.iter().filter(usable).filter(|server| server.takes_reads()).filter(has_all)
+                let fits = |server: &&ServerView| view.takes_reads(server) && has_all(&server.id);
+                view.servers.iter().filter(usable).filter(fits)
             };
             let (zone, slow_start) = (preferences.zone, preferences.slow_start);
             let near = readers().filter(|server| *server.zone == *zone);
             let cheapest_near = if zone.is_empty() { None } else { loads.cheapest(near, now, slow_start) };
-            cheapest_near.or_else(|| loads.cheapest(readers(), now, slow_start)).or_else(primary)
+            // The only writer has all that was written; one of several need not.
+            let last_resort = || primary().filter(|id| view.group != Some(Writers::All) || has_all(id));
+            cheapest_near.or_else(|| loads.cheapest(readers(), now, slow_start)).or_else(last_resort)
         }
     }
 }
@@ -217,8 +234,12 @@ pub fn select(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cluster::view::Role;
     use std::sync::Arc;
+
+    use cluster::gtid::Applied;
+    use cluster::positions::Positions;
+
+    use crate::route::OwnWrites;
 
     fn server(id: u16, role: Role) -> ServerView {
         ServerView {
@@ -247,7 +268,7 @@ mod tests {
     }
 
     const PLAIN: Preferences<'static> =
-        Preferences { zone: "", slow_start: Duration::from_secs(10), avoid: &[], needs: None };
+        Preferences { zone: "", slow_start: Duration::from_secs(10), avoid: &[], gather: false, needs: None };
 
     fn choose(view: &View, loads: &Loads, preferences: Preferences<'_>) -> Option<u16> {
         select(view, &Target::Reader, loads, preferences, Instant::now()).map(|id| id.0)
@@ -344,6 +365,39 @@ mod tests {
         loads.first_byte(ServerId(3), Duration::from_micros(650), Instant::now());
         let chosen = (0..10_000).filter(|_| choose(&view, &loads, PLAIN) == Some(2)).count();
         assert!((4_800..5_600).contains(&chosen), "{chosen}");
+    }
+
+    #[test]
+    fn in_a_group_of_writers_a_session_keeps_to_one_member() {
+        let mut servers = vec![server(1, Role::Primary), server(2, Role::Primary), server(3, Role::Primary)];
+        servers.iter_mut().for_each(|server| server.serves_reads = true);
+        let group = |servers: &[ServerView]| View { group: Some(Writers::All), ..view(servers.to_vec()) };
+        let (loads, positions, now) = (Loads::default(), Positions::default(), Instant::now());
+        let mut own = OwnWrites::default();
+        let writer = |servers: &[ServerView], own: &OwnWrites, positions: &Positions| {
+            let needs = Some(Needs { own: Some(own), all: None, before: None, positions });
+            let preferences = Preferences { needs, ..PLAIN };
+            select(&group(servers), &Target::Primary, &loads, preferences, now).map(|id| id.0)
+        };
+        let chosen: std::collections::BTreeSet<_> = (0..1_000).map(|_| writer(&servers, &own, &positions)).collect();
+        assert_eq!(chosen.into_iter().collect::<Vec<_>>(), [Some(1), Some(2), Some(3)]);
+        own.was_in_group(ServerId(2), now);
+        assert!((0..100).all(|_| writer(&servers, &own, &positions) == Some(2)));
+        let readers = (0..1_000).map(|_| choose(&group(&servers), &loads, PLAIN));
+        assert_eq!(readers.collect::<std::collections::BTreeSet<_>>().len(), 3);
+        // It lost there, and the writer has what it wrote.
+        let positions_now = positions.with(ServerId(1), Some((Applied::Group, false)), now + Duration::from_millis(1));
+        let gather = |positions: &Positions| {
+            let needs = Some(Needs { own: Some(&own), all: None, before: None, positions });
+            let preferences = Preferences { needs, gather: true, ..PLAIN };
+            select(&group(&servers), &Target::Primary, &loads, preferences, now).map(|id| id.0)
+        };
+        assert_eq!((gather(&positions), gather(&positions_now)), (Some(2), Some(1)));
+        // The others have not shown yet that they have what it wrote.
+        servers[1].health = Health::Down;
+        assert_eq!(writer(&servers, &own, &positions), None);
+        let shown = positions.with(ServerId(3), Some((Applied::Group, false)), now + Duration::from_millis(1));
+        assert_eq!(writer(&servers, &own, &shown), Some(3));
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub struct Attempts {
     pub(super) bytes: usize,
     /// How often the open transaction was replayed for it.
     pub(super) replays: u32,
+    /// How often it lost against another one in its Galera group.
+    pub(super) conflicts: u32,
     /// Since when it waits for a replica that has what its session has written.
     pub(super) lacking_since: Option<Instant>,
 }
@@ -59,6 +61,7 @@ impl Attempts {
             turn: None,
             bytes: 0,
             replays: 0,
+            conflicts: 0,
             lacking_since: None,
         }
     }
@@ -107,6 +110,7 @@ impl Session {
             attempts.at = Instant::now();
         }
         let mut first = true;
+        let mut written = None;
         loop {
             if route.lacks_replica() {
                 self.settle_writes();
@@ -119,11 +123,16 @@ impl Session {
             let chosen = {
                 let settings = self.cluster.pools.settings();
                 let positions = self.cluster.shared.published.positions.load();
-                let all = self.writes_of_all(route, &positions);
+                // In a group what was written when the statement came is waited for, not what has been written since.
+                let before = written.take().filter(|_| view.group.is_some());
+                let all = before.or_else(|| self.writes_of_all(route, &positions));
                 let needs = self.needs(route, all.as_deref(), &positions);
                 let (zone, slow_start) = (&*settings.zone, settings.slow_start);
-                let preferences = Preferences { zone, slow_start, avoid: &attempts.avoid, needs };
-                select(&view, &route.target, &self.cluster.loads, preferences, now)
+                let gather = attempts.conflicts > 1;
+                let preferences = Preferences { zone, slow_start, avoid: &attempts.avoid, gather, needs };
+                let chosen = select(&view, &route.target, &self.cluster.loads, preferences, now);
+                written = all;
+                chosen
             };
             if route.lacks_replica() && (chosen.is_none() || chosen == view.primary) {
                 // Newer positions may be told any moment; nobody wakes a statement for them.
@@ -137,6 +146,10 @@ impl Session {
                 self.named_exists(&view, name)?;
             }
             let Some(server) = chosen.and_then(|id| view.server(id)) else {
+                if view.group.is_some() {
+                    // A member has to show that it has what was written on another one.
+                    self.cluster.shared.published.want_positions();
+                }
                 Box::pin(self.hold(route, &view, attempts)).await?;
                 continue;
             };
@@ -257,7 +270,7 @@ impl Session {
                     let words = Refusal::of_server(said.code, said.sqlstate.as_deref(), &said.message);
                     attempts.refusal.get_or_insert(words);
                 }
-                None
+                (said.code == 1047).then_some(EvidenceKind::NotInGroup)
             }
             Cause::Protocol(_) => None,
             Cause::Io(_) | Cause::Timeout(_) | Cause::NoTls => Some(EvidenceKind::ConnectFailed),

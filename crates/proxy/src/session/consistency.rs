@@ -26,7 +26,13 @@ impl Session {
         positions: &'a Positions,
     ) -> Option<Needs<'a>> {
         let nothing = self.own_writes.is_none() && self.read_last.is_none() && all.is_none();
-        if nothing || route.target != Target::Reader || route.consistency == Consistency::None {
+        let counts = match route.target {
+            Target::Reader => true,
+            // A member that has just become the writer need not have all that another one wrote.
+            Target::Primary => self.cluster.view().group.is_some(),
+            Target::Pinned | Target::Named(_) => false,
+        };
+        if nothing || !counts || route.consistency == Consistency::None {
             return None;
         }
         Some(Needs { own: self.own_writes.as_deref(), all, before: self.read_last, positions })
@@ -94,7 +100,7 @@ impl Session {
         let positions = self.cluster.shared.published.positions.load();
         let all = self.writes_of_all(route, &positions);
         let Some(needs) = self.needs(route, all.as_deref(), &positions) else { return };
-        let replicas = view.servers.iter().filter(|server| server.health == Health::Up && server.takes_reads());
+        let replicas = view.servers.iter().filter(|server| server.health == Health::Up && view.takes_reads(server));
         let mut lacking: Option<Reason> = None;
         for replica in replicas {
             match needs.lacking(replica.id) {
@@ -130,6 +136,7 @@ impl Session {
     /// Notes what the statement has written, and where it ran.
     pub(super) fn learn_writes(&mut self, held: &Held, work: &Work, route: &Route, outcome: &Outcome, over: Instant) {
         let server = held.lease.server();
+        let in_group = self.cluster.view().group.is_some();
         let statement = &*work.statement;
         let calls = statement.asks.contains(Asks::STORED_FUNCTIONS);
         match statement.access {
@@ -141,12 +148,24 @@ impl Session {
             _ if work.prepares() => return,
             _ => {
                 self.read_last = Some(server);
-                if reads_on_purpose(route.reason) && self.cluster.view().primary == Some(server) {
+                if reads_on_purpose(route.reason) && in_group {
+                    self.own_writes.get_or_insert_default().was_in_group(server, over);
+                } else if reads_on_purpose(route.reason) && self.cluster.view().primary == Some(server) {
                     self.own_writes.get_or_insert_default().saw(server, over);
                 }
             }
         }
         let mut told = false;
+        if in_group {
+            self.read_last = None;
+            let wrote = may_have_written(work, outcome);
+            if self.pins.has(Pin::Transaction) {
+                self.writes_open |= wrote;
+            } else if std::mem::take(&mut self.writes_open) || wrote {
+                self.note_write(Write::InGroup(server, over));
+            }
+            return;
+        }
         for change in &outcome.changes {
             if let StateChange::Committed(text) = change
                 && let Some(written) = Written::parse(held.lease.origin.mariadb, text)
@@ -182,6 +201,10 @@ impl Session {
 
     /// Notes a write for this session, and for all if anybody wants to see what others write.
     pub(super) fn note_write(&mut self, write: Write) {
+        let write = match write {
+            Write::Untold(server, at) if self.cluster.view().group.is_some() => Write::InGroup(server, at),
+            write => write,
+        };
         let writes = &self.cluster.shared.writes;
         if writes.are_watched() {
             writes.note(&write);
@@ -190,6 +213,7 @@ impl Session {
         match write {
             Write::Told(written) => own.tell(written),
             Write::Untold(server, at) => own.wrote_untold(server, at),
+            Write::InGroup(server, at) => own.was_in_group(server, at),
         }
     }
 

@@ -13,6 +13,8 @@ use crate::worker::ClusterHere;
 
 /// While everything that fits has failed, the choice is made again at this pace, whether or not the view changes.
 const RETRY_PACE: Duration = Duration::from_millis(100);
+/// The same in a Galera group, while there is a writer.
+const GROUP_PACE: Duration = Duration::from_millis(10);
 /// Statements that waited for a primary and run at the same time, on one worker; the others wait for their turn.
 pub const RELEASED_MAX: usize = 32;
 /// Bytes of all statements that wait on one worker.
@@ -38,7 +40,12 @@ impl Session {
             return Ok(());
         }
         let looks_again = attempts.has_avoided() || route.lacks_replica();
-        let pace = if looks_again { left.min(RETRY_PACE) } else { left };
+        let pace = match looks_again {
+            // A member shows any moment that it has what the session wrote; nobody wakes a statement for that.
+            _ if view.group.is_some() && view.primary.is_some() => left.min(GROUP_PACE),
+            true => left.min(RETRY_PACE),
+            false => left,
+        };
         // Whether the view has changed or the time is over shows when it is looked at again.
         let _ = tokio::time::timeout(pace, changed).await;
         // Another view, or some time: who failed before may be good again.

@@ -203,6 +203,7 @@ impl Session {
                 dump.put_u32(u32::try_from(set.len()).unwrap_or_default());
                 dump.extend_from_slice(&set);
             }
+            Applied::Group => return Err("members of a group tell no positions".into()),
         }
         client.send_raw(&dump).await.map_err(said)?;
         let (mut bytes, mut checksum_bytes) = (0, 0);

@@ -1,6 +1,7 @@
 //! A try failed: another one may follow, the client is told, or the session ends.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cluster::observation::{Evidence, EvidenceKind};
 use cluster::view::ServerId;
@@ -10,12 +11,19 @@ use wire::Status;
 use super::checkout::Attempts;
 use super::client::Request;
 use super::lost::Lost;
-use super::relay::{Outcome, RelayError, Withhold};
+use super::relay::{DEADLOCK, NOT_IN_GROUP, Outcome, RelayError, Withhold};
 use super::reset::ask;
 use super::work::Work;
 use super::{Held, Session, kill};
 use crate::error::{Refusal, SessionEnd};
 use crate::route::{Pin, Reason, Route, Target};
+
+/// Tries again of a statement that lost against others in its Galera group.
+const CONFLICTS_MAX: u32 = 16;
+/// The first pause before that is twice as long, and each further one twice the one before, up to thirty-two milliseconds.
+const CONFLICT_PAUSE: Duration = Duration::from_micros(500);
+/// How often the pause is doubled.
+const CONFLICT_DOUBLINGS_MAX: u32 = 6;
 
 /// A try that failed, with what the client has heard of it.
 pub struct Failed {
@@ -40,6 +48,9 @@ impl Session {
     /// Which errors of this server another one may not have.
     pub(super) fn withheld(&self, work: &Work, route: &Route, server: ServerId) -> Withhold {
         let (status, primary) = (self.status, self.cluster.primary());
+        if let Some(withhold) = self.withheld_in_group(work, route, server) {
+            return withhold;
+        }
         match route.target {
             Target::Primary => Withhold::ReadOnly,
             // A READ ONLY transaction is refused its writes as such, wherever it runs.
@@ -52,6 +63,46 @@ impl Session {
             Target::Pinned if self.transaction.is_some() => Withhold::Lost,
             Target::Reader | Target::Pinned | Target::Named(_) => Withhold::Nothing,
         }
+    }
+
+    /// The same in a Galera group, where that is another.
+    fn withheld_in_group(&self, work: &Work, route: &Route, server: ServerId) -> Option<Withhold> {
+        let view = self.cluster.view();
+        view.group?;
+        let group = |read_only, alone| Some(Withhold::Group { read_only, alone });
+        match route.target {
+            Target::Primary => group(true, work.is_one_write() && self.facts().autocommit),
+            Target::Named(_) => group(false, false),
+            Target::Reader if route.reason == Reason::ReadOnlySession || view.primary == Some(server) => {
+                group(false, false)
+            }
+            Target::Pinned if self.transaction.is_some() => Some(Withhold::Lost),
+            Target::Reader | Target::Pinned => None,
+        }
+    }
+
+    /// A statement lost against another one in its group and is as if it had never been: it is tried again, a bounded number
+    /// of times.
+    async fn after_conflict(
+        &mut self,
+        request: &Request,
+        held: Held,
+        refusal: Refusal,
+        attempts: &mut Attempts,
+    ) -> Result<Next, SessionEnd> {
+        attempts.conflicts += 1;
+        if attempts.conflicts > CONFLICTS_MAX {
+            self.release(held).await;
+            self.answer_error(request, &refusal);
+            self.client.flush().await.map_err(SessionEnd::ClientLost)?;
+            return Ok(Next::Answered);
+        }
+        held.lease.stats().retries.add_one();
+        self.release(held).await;
+        // The member where losers gather must have what the session wrote.
+        self.cluster.shared.published.want_positions();
+        tokio::time::sleep(CONFLICT_PAUSE * (1 << attempts.conflicts.min(CONFLICT_DOUBLINGS_MAX))).await;
+        Ok(Next::TryAgain)
     }
 
     /// Decides what follows. What a lost server did not do, or may do twice, is tried again elsewhere.
@@ -86,6 +137,7 @@ impl Session {
                 self.close(held).await;
                 let kind = match refusal.code {
                     1290 | 1836 => EvidenceKind::ReadOnly,
+                    NOT_IN_GROUP => EvidenceKind::NotInGroup,
                     _ => EvidenceKind::ConnectionLost,
                 };
                 self.cluster.shared.published.evidence(Evidence { server, kind });
@@ -93,6 +145,22 @@ impl Session {
                 let was_killed = refusal.code == 1927;
                 let lost = Lost { server, name, why: refusal.message, sent: false, was_killed, at };
                 self.go_on_without(request, work, route, &lost, attempts).await
+            }
+            RelayError::Withheld(refusal) if refusal.code == DEADLOCK => {
+                self.after_conflict(request, held, refusal, attempts).await
+            }
+            RelayError::Withheld(refusal) if refusal.code == NOT_IN_GROUP && route.target != Target::Pinned => {
+                let server = held.lease.server();
+                held.lease.stats().retries.add_one();
+                self.close(held).await;
+                self.avoid_member(server, refusal, attempts);
+                Ok(Next::TryAgain)
+            }
+            RelayError::FixUp(refusal) if refusal.code == NOT_IN_GROUP && route.target != Target::Pinned => {
+                let server = held.lease.server();
+                self.close(held).await;
+                self.avoid_member(server, refusal, attempts);
+                Ok(Next::TryAgain)
             }
             RelayError::Withheld(_) if route.target == Target::Pinned || route.reason == Reason::ReadOnlySession => {
                 let mut held = held;
@@ -151,6 +219,12 @@ impl Session {
                 next
             }
         }
+    }
+
+    /// A member of a Galera group serves nobody: another one does.
+    fn avoid_member(&self, server: ServerId, refusal: Refusal, attempts: &mut Attempts) {
+        self.cluster.shared.published.evidence(Evidence { server, kind: EvidenceKind::NotInGroup });
+        attempts.refused(server, refusal);
     }
 
     pub(super) async fn close(&mut self, held: Held) {

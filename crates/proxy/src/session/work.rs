@@ -103,6 +103,19 @@ impl Work {
             }
     }
 
+    /// It changes rows and nothing else: with autocommit on, a failure leaves nothing of it behind.
+    pub fn is_one_write(&self) -> bool {
+        let statement = &*self.statement;
+        let changes_rows = matches!(statement.kind, Kind::Insert | Kind::Update | Kind::Delete);
+        // Of several rows of parameters each is a write of its own.
+        changes_rows
+            && self.command != Command::StmtBulkExecute
+            && statement.parts == 1
+            && statement.transaction.is_none()
+            && statement.effects.is_empty()
+            && !statement.asks.contains(Asks::STORED_FUNCTIONS)
+    }
+
     /// The server closes the connection behind it.
     pub fn ends_session(&self) -> bool {
         use TransactionStep::{Commit, Rollback};

@@ -149,6 +149,7 @@ async fn publish(published: &Published) {
         number: 1,
         epoch: 1,
         hold_writes: false,
+        group: None,
         cluster: "main".into(),
         primary: Some(ServerId(0)),
         servers: Arc::from([server(0, Role::Primary), server(1, Role::Replica)]),

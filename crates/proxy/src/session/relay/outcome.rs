@@ -14,6 +14,11 @@ use crate::session::checksum::Checksum;
 /// Changes of the session that are kept for after one reply. Beyond them it is only known that something changed.
 const CHANGES_MAX: usize = 4096;
 
+/// `ER_UNKNOWN_COM_ERROR`, with which Galera says that it has not prepared the node.
+pub const NOT_IN_GROUP: u16 = 1047;
+/// `ER_LOCK_DEADLOCK`, with which Galera tells a lost certification, too. The transaction is rolled back.
+pub const DEADLOCK: u16 = 1213;
+
 /// What the client's reply said.
 #[derive(Debug, Default)]
 pub struct Outcome {
@@ -103,6 +108,13 @@ pub enum Withhold {
     Nothing,
     /// Those of a server that is read-only: it is the primary no more, and has done nothing.
     ReadOnly,
+    /// Those of a member of a Galera group that serves nobody, and of a single write that lost against another one there.
+    Group {
+        /// Those of a server that is read-only, too.
+        read_only: bool,
+        /// The statement is a write that is its own transaction.
+        alone: bool,
+    },
     /// Those of a server that is read-only, shuts down or has cut the connection, within a transaction that can be replayed.
     Lost,
     /// Those of a replica that has not heard of a schema, table, column or routine yet.
@@ -117,12 +129,23 @@ impl Withhold {
         match self {
             Withhold::Nothing => false,
             Withhold::All => true,
+            Withhold::Group { read_only, alone } => {
+                is_not_in_group(error)
+                    || alone && error.code == DEADLOCK
+                    || read_only && (error.code == 1053 || is_read_only(error))
+            }
             // 1053 tells that it shuts down, 1927 that the connection was killed: the statement failed.
             Withhold::ReadOnly => error.code == 1053 || is_read_only(error),
-            Withhold::Lost => matches!(error.code, 1053 | 1927) || is_read_only(error),
-            Withhold::NotYetHere => matches!(error.code, 1049 | 1054 | 1146 | 1305 | 1370),
+            Withhold::Lost => matches!(error.code, 1053 | 1927) || is_read_only(error) || is_not_in_group(error),
+            Withhold::NotYetHere => matches!(error.code, 1049 | 1054 | 1146 | 1305 | 1370) || is_not_in_group(error),
         }
     }
+}
+
+/// A member of a Galera group without its group, or one that an operator has told to refuse, says so before it does anything.
+/// The same code is that of commands that a server does not know.
+fn is_not_in_group(error: &reply::ServerError<'_>) -> bool {
+    error.code == NOT_IN_GROUP && memchr::memmem::find(error.message, b"WSREP").is_some()
 }
 
 /// 1290 names the option in the way; only read_only says that this is the wrong server.

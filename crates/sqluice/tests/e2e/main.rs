@@ -16,6 +16,7 @@ mod dribble;
 mod drivers;
 mod failover;
 mod failures;
+mod galera;
 mod hostile;
 mod in_doubt;
 mod infile;

@@ -20,6 +20,7 @@ use super::{Metrics, Ran, SOON, run, signal, until};
 pub struct Setup {
     pub proxy: String,
     pub admin: String,
+    pub kind: &'static str,
     pub cluster: String,
     pub monitor: String,
     pub interval_ms: u32,
@@ -41,6 +42,7 @@ impl Setup {
         Setup {
             proxy: "workers = 2\ndrain_ms = 200".into(),
             admin: String::new(),
+            kind: "replication",
             cluster: "slow_start_s = 0".into(),
             monitor: format!("user = \"{}\"\npassword = \"{}\"", lab::MONITOR_USER, lab::MONITOR_PASSWORD),
             interval_ms: 100,
@@ -56,13 +58,24 @@ impl Setup {
 
     fn text(&self) -> String {
         let Setup {
-            proxy, admin, cluster, monitor, interval_ms, pool, server_tls, listener, listener_tls, more, ..
+            proxy,
+            admin,
+            kind,
+            cluster,
+            monitor,
+            interval_ms,
+            pool,
+            server_tls,
+            listener,
+            listener_tls,
+            more,
+            ..
         } = self;
         let address = &self.listener_address;
         let servers = self.servers.join("\n");
         format!(
             "[proxy]\n{proxy}\n[admin]\naddress = \"127.0.0.1:0\"\n{admin}\n\
-             [cluster.main]\nkind = \"replication\"\n{cluster}\n{servers}\n\
+             [cluster.main]\nkind = \"{kind}\"\n{cluster}\n{servers}\n\
              [cluster.main.monitor]\ninterval_ms = {interval_ms}\n{monitor}\n\
              [cluster.main.pool]\n{pool}\n[cluster.main.tls]\n{server_tls}\n\
              [listener.app]\naddress = \"{address}\"\ncluster = \"main\"\n{listener}\n\

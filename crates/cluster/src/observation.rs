@@ -301,6 +301,8 @@ pub struct Channel {
     pub gtid_received: Arc<str>,
     /// Last error of the receiving thread, empty when none.
     pub receiver_error: Arc<str>,
+    /// That error only says that the source was not there. The receiver tries again then, so somebody stopped one that is stopped.
+    pub receiver_lost_source: bool,
     /// Last error of the applying thread, empty when none.
     pub applier_error: Arc<str>,
     /// Intended delay in seconds (`MASTER_DELAY`).

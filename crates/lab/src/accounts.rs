@@ -57,8 +57,11 @@ pub fn accounts_sql(family: Family) -> String {
          GRANT REPLICATION SLAVE ON *.* TO {REPL_USER}@'%';\n"
     ));
     if family == Family::MySql {
-        let table = "performance_schema.replication_connection_configuration";
-        sql.push_str(&format!("GRANT SELECT ON {table} TO {MONITOR_USER}@'%';\n"));
+        // Where a channel's options are, and when its source was heard.
+        for table in ["configuration", "status"] {
+            let table = format!("performance_schema.replication_connection_{table}");
+            sql.push_str(&format!("GRANT SELECT ON {table} TO {MONITOR_USER}@'%';\n"));
+        }
     }
     sql
 }

@@ -68,7 +68,8 @@ impl Driver {
             && server.channels().iter().any(|channel| {
                 channel.receiver == Receiver::Stopped
                     && channel.applier_running
-                    && channel.receiver_error.is_empty()
+                    // Stopped while its source was dead, it keeps the error of its last try.
+                    && (channel.receiver_error.is_empty() || channel.receiver_lost_source)
                     && channel.applier_error.is_empty()
             })
             && server.history.as_ref().is_some_and(|history| history.is_drained())

@@ -47,6 +47,7 @@ pub(crate) fn channel(source_server_id: u32) -> Channel {
         seconds_behind: Some(0),
         gtid_received: "0-1-1".into(),
         receiver_error: "".into(),
+        receiver_lost_source: false,
         applier_error: "".into(),
         delay_s: 0,
         uses_gtid: Some(true),

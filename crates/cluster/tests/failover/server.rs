@@ -228,7 +228,13 @@ impl Server {
             applier_running: feed.applying && !self.applier_broken,
             seconds_behind: (feed.connected && feed.applying).then_some(0),
             gtid_received: if self.mariadb { gtid(self.last_received()) } else { received.mysql() }.into(),
-            receiver_error: if feed.refused { "1236 the position is not in the log".into() } else { "".into() },
+            receiver_error: match (feed.refused, feed.connected) {
+                (true, _) => "1236 the position is not in the log".into(),
+                (false, true) => "".into(),
+                // It stays when the receiver is stopped then.
+                (false, false) => "error reconnecting to master".into(),
+            },
+            receiver_lost_source: !feed.refused && !feed.connected,
             applier_error: if self.applier_broken { "1062 duplicate key".into() } else { "".into() },
             delay_s: 0,
             uses_gtid: Some(true),

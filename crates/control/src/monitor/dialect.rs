@@ -138,6 +138,12 @@ pub(super) fn without_line_breaks(text: &str) -> Arc<str> {
     if text.contains('\n') { text.replace('\n', "").into() } else { text.into() }
 }
 
+/// Errors after which a receiver tries to connect again (`is_network_error` of both families): those of the client's library that
+/// say that nobody answered, too many connections, and a server that shuts down.
+fn is_no_connection(errno: u16) -> bool {
+    matches!(errno, 2002 | 2003 | 2005 | 2006 | 2013 | 1040 | 1053)
+}
+
 /// Reads the answer to [`Dialect::replication`].
 pub(crate) fn read_replication(answer: &ResultSet) -> Replication {
     let channels = (0..answer.rows.len()).map(|row| {
@@ -160,6 +166,7 @@ pub(crate) fn read_replication(answer: &ResultSet) -> Replication {
             seconds_behind: text(&["Seconds_Behind_Master", "Seconds_Behind_Source"]).parse().ok(),
             gtid_received: without_line_breaks(&text(&["Gtid_IO_Pos", "Retrieved_Gtid_Set"])),
             receiver_error: text(&["Last_IO_Error"]),
+            receiver_lost_source: is_no_connection(text(&["Last_IO_Errno"]).parse().unwrap_or(0)),
             applier_error: text(&["Last_SQL_Error"]),
             delay_s: text(&["SQL_Delay"]).parse().unwrap_or(0),
             uses_gtid: details::uses_gtid(answer, row),
@@ -236,9 +243,9 @@ pub(crate) mod tests {
     fn channels_of_mariadb() {
         let answer = table(
             "Connection_name|Master_Host|Master_Port|Slave_IO_Running|Slave_SQL_Running|Seconds_Behind_Master|\
-             Master_Server_Id|Gtid_IO_Pos|Last_IO_Error|Last_SQL_Error|SQL_Delay
-             |db1|3306|Yes|Yes|0|1|0-1-5|||0
-             dc2|db9|3307|Connecting|No|NULL|0||error connecting|duplicate|3600",
+             Master_Server_Id|Gtid_IO_Pos|Last_IO_Errno|Last_IO_Error|Last_SQL_Error|SQL_Delay
+             |db1|3306|Yes|Yes|0|1|0-1-5|0|||0
+             dc2|db9|3307|Connecting|No|NULL|0||2003|error connecting|duplicate|3600",
         );
         let Replication::Channels(channels) = read_replication(&answer) else { panic!("unreadable") };
         assert!(channels[0].works());
@@ -247,6 +254,7 @@ pub(crate) mod tests {
         assert_eq!((&*other.name, &*other.source_host, other.source_port), ("dc2", "db9", 3307));
         assert_eq!((other.receiver, other.applier_running, other.seconds_behind), (Receiver::Connecting, false, None));
         assert_eq!((&*other.receiver_error, &*other.applier_error), ("error connecting", "duplicate"));
+        assert!(other.receiver_lost_source && !channels[0].receiver_lost_source);
         assert_eq!(other.delay_s, 3600);
     }
 

@@ -274,11 +274,13 @@ async fn a_rule_says_what_a_read_is_sure_to_see() {
     let servers: &'static Replication = &servers;
     delay(servers, Family::MariaDb, &[0, 0]).await;
     table(servers, "ruled").await;
+    let replica = servers.replicas().next().unwrap().server_id().to_string();
+    let route = format!("route = \"server:{}\"", name(servers, &replica));
     let rules = [
         rule("weak", &["digest_regex = ' AS weak$'", "consistency = \"none\""]),
         rule("strong", &["digest_regex = ' AS strong$'", "consistency = \"session\""]),
-        rule("named", &["digest_regex = ' AS named$'", "route = \"server:db2\""]),
-        rule("named-weak", &["digest_regex = ' AS old$'", "route = \"server:db2\"", "consistency = \"none\""]),
+        rule("named", &["digest_regex = ' AS named$'", &route]),
+        rule("named-weak", &["digest_regex = ' AS old$'", &route, "consistency = \"none\""]),
     ]
     .concat();
     let careful = Front::start(servers, |setup| setup.more = rules.clone()).await;

@@ -358,13 +358,13 @@ impl Worker {
 }
 
 impl ClusterHere {
-    /// A session was told that this transaction is its own.
-    pub fn note_told(&self, name: Name) {
+    /// A session was told at this moment that this transaction is its own.
+    pub fn note_told(&self, name: Name, at: Instant) {
         let mut told = self.told.borrow_mut();
         if told.len() >= TOLD_MAX {
             told.pop_front();
         }
-        told.push_back((Instant::now(), name));
+        told.push_back((at, name));
     }
 
     /// All that sessions were told since then; `None` if some of it is forgotten.

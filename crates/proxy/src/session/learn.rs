@@ -34,7 +34,7 @@ impl Session {
             |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if super::tracking::is_wish(name));
         for change in &outcome.changes {
             if let StateChange::Committed(text) = change {
-                self.note_committed(held.lease.origin.mariadb, text);
+                self.note_committed(held.lease.origin.mariadb, text, over);
             }
         }
         let effects = self.effects_of(work);

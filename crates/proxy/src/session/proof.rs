@@ -245,10 +245,10 @@ impl Session {
         Some(told)
     }
 
-    /// A server told a session that this transaction is its own.
-    pub(super) fn note_committed(&self, mariadb: bool, text: &str) {
+    /// A server told a session at this moment that this transaction is its own.
+    pub(super) fn note_committed(&self, mariadb: bool, text: &str, at: Instant) {
         if let Some(name) = name_of(mariadb, text) {
-            self.cluster.note_told(name);
+            self.cluster.note_told(name, at);
         }
     }
 

@@ -21,6 +21,7 @@ use crate::cursor::Cursor;
 use crate::hint;
 use crate::lexer::TokenKind;
 use crate::statement::{Access, Asks, Dialect, Effect, Functions, Hint, Kind, Statement, TransactionStep, Value, Why};
+use crate::tables::NamedTables;
 use crate::text;
 use crate::words::W;
 use counting::Counting;
@@ -122,6 +123,7 @@ impl<'a> Classifier<'a> {
             uses_tables: self.uses_tables || self.kind.is_some_and(always_uses_tables),
             found_rows,
             digest: self.cursor.digest_hash(),
+            named: NamedTables::default(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a SQL statement is, without building a tree.
 //!
 //! [`classify()`] tells the verb of a text, where it may run and what it does to the session ([`Memo`] remembers it); [`digest()`] removes its
-//! literals; [`rewrite`] changes the little that must not reach a server as it is. All of it stands on [`lexer`].
+//! literals; [`tables()`] names the tables that it reads and writes; [`rewrite`] changes the little that must not reach a server as it is. All of it stands on [`lexer`].
 //!
 //! What a text does not show is not known here: a SELECT from a view whose definition calls a writing function, and
 //! what a stored function does beyond the access that [`Functions`] reports.
@@ -15,6 +15,7 @@ mod memo;
 pub mod modes;
 pub mod rewrite;
 pub mod statement;
+mod tables;
 pub mod text;
 mod volatile;
 mod words;
@@ -27,4 +28,5 @@ pub use statement::{
     Access, Asks, Dialect, Effect, Encoding, Family, FoundRows, FunctionAccess, Functions, Hint, HintConsistency, Kind,
     Modes, NoFunctions, Statement, TransactionStep, Value, Why,
 };
+pub use tables::{DEPTH_MAX, FunctionName, NAMES_MAX, NamedTables, TableName, Tables, Unread, UnreadReason, tables};
 pub use volatile::volatile;

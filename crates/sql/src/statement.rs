@@ -2,6 +2,7 @@
 //!
 //! A [`Statement`] is made by [`crate::classify()`] from the text alone; nothing after it reads SQL again.
 
+use crate::tables::NamedTables;
 use bitflags::bitflags;
 
 /// The meaning of one client request, which may hold several statements separated by `;`.
@@ -30,6 +31,8 @@ pub struct Statement {
     pub found_rows: FoundRows,
     /// The hash of the whole text's digest, as [`crate::digest_hash`] gives it; 0 is that of no text.
     pub digest: u64,
+    /// What [`Statement::tables`] has found.
+    pub named: NamedTables,
 }
 
 /// What FOUND_ROWS() is behind a statement, as far as the text tells. Seen with MariaDB 10.11 and MySQL 9.7.

@@ -14,8 +14,8 @@
 
 use sqluice_sql::lexer::Lexer;
 use sqluice_sql::{
-    Access, Dialect, Effect, Encoding, Family, FunctionAccess, Functions, Hint, Modes, Statement, TransactionStep,
-    Value, classify, digest, digest_hash, encoding_of_charset, modes_from_sql_mode,
+    Access, Dialect, Effect, Encoding, Family, FunctionAccess, Functions, Hint, Modes, Statement, TableName,
+    TransactionStep, Value, classify, digest, digest_hash, encoding_of_charset, modes_from_sql_mode, tables,
 };
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -239,6 +239,31 @@ fn tokens(sql: &[u8], dialect: &Dialect) -> String {
     words.join(" | ")
 }
 
+fn named(sql: &[u8], dialect: &Dialect) -> String {
+    let tables = match tables(sql, dialect) {
+        Ok(tables) => tables,
+        Err(unread) => return format!("unread {:?}", unread.reason),
+    };
+    let qualified = |schema: &Option<Box<str>>, name: &str| {
+        schema.as_ref().map_or_else(|| name.to_owned(), |schema| format!("{schema}.{name}"))
+    };
+    let of_tables = |names: &[TableName]| -> Vec<String> {
+        names.iter().map(|table| qualified(&table.schema, &table.name)).collect()
+    };
+    let functions: Vec<String> =
+        tables.functions.iter().map(|function| qualified(&function.schema, &function.name)).collect();
+    let mut line = Vec::new();
+    for (letter, names) in [("r", of_tables(&tables.read)), ("w", of_tables(&tables.written)), ("f", functions)] {
+        if !names.is_empty() {
+            line.push(format!("{letter}:{}", names.join(",")));
+        }
+    }
+    if tables.defines {
+        line.push("defines".to_owned());
+    }
+    line.join(" ")
+}
+
 fn files(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(folder);
     let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
@@ -303,4 +328,9 @@ fn statements_are_normalised() {
 #[test]
 fn texts_are_split_into_tokens() {
     run("lexer", 60, tokens);
+}
+
+#[test]
+fn tables_are_named() {
+    run("tables", 150, named);
 }

@@ -6,7 +6,7 @@ use proptest::prelude::{Just, Strategy, any, prop, prop_assert, prop_assert_eq, 
 use sqluice_sql::lexer::{Lexer, TokenKind};
 use sqluice_sql::{
     Access, DIGEST_TEXT_MAX, Dialect, Effect, Encoding, Family, Kind, Memo, Modes, NoFunctions, Value, classify,
-    digest, digest_hash, rewrite,
+    digest, digest_hash, rewrite, tables,
 };
 use std::path::Path;
 
@@ -33,7 +33,7 @@ fn dialect() -> impl Strategy<Value = Dialect> {
 fn texts() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
     let mut texts = Vec::new();
-    for topic in ["classify", "digest", "lexer"] {
+    for topic in ["classify", "digest", "lexer", "tables"] {
         for entry in std::fs::read_dir(folder.join(topic)).unwrap() {
             let content = std::fs::read_to_string(entry.unwrap().path()).unwrap();
             let sql = content.lines().filter(|line| !["=>", "%%", "@ "].iter().any(|mark| line.starts_with(mark)));
@@ -53,6 +53,7 @@ fn check(text: &[u8], dialect: &Dialect) {
     assert!(normalised.text.len() <= DIGEST_TEXT_MAX);
     assert_eq!(normalised.hash, digest_hash(text, dialect));
     assert_eq!(normalised.hash, statement.digest, "classification finds the hash on its way");
+    let _ = tables(text, dialect);
     let known = [rewrite::Known::ConnectionId(u64::MAX), rewrite::Known::RowCount(-1), rewrite::Known::FoundRows(0)];
     let _ = rewrite::functions(text, dialect, &known);
     let mut end = 0;
@@ -174,6 +175,67 @@ const SHELLS: [(&str, &str); 9] = [
     ("(SELECT 1 FROM u ", ") FROM t"),
     ("/* comment */ 1 FROM t ", "/* ' */"),
 ];
+
+/// A query that reads tables named `tN`, in ever other forms, and how many: all from `t0` on.
+fn query() -> impl Strategy<Value = String> {
+    // `#` is a table; numbers are given at the end.
+    let plain = prop_oneof![
+        Just("SELECT a, b FROM #, # x LEFT JOIN # USING (a, b), #"),
+        Just("SELECT TRIM(a FROM b), f(c, d) FROM db.# AS y, (# JOIN #) WHERE a IN (1, 2) ORDER BY a, b LIMIT 1, 2"),
+        Just("WITH c AS (SELECT 1 FROM #), d (e, f) AS (SELECT * FROM c, #) SELECT * FROM c, # NATURAL JOIN d, #"),
+        Just("SELECT a FROM # USE INDEX FOR ORDER BY (i, j), # PARTITION (p, q) JOIN # ON (a, b) = (c, d), #"),
+        Just("SELECT sum(a) OVER (PARTITION BY b, c) FROM #, # GROUP BY a, b WITH ROLLUP HAVING a > 1"),
+    ]
+    .prop_map(str::to_owned);
+    plain.prop_recursive(5, 40, 2, |inner| {
+        let pair = (inner.clone(), inner);
+        let form = prop_oneof![
+            Just("SELECT (?), a FROM #, (?) AS x (a, b), # JOIN #"),
+            Just("SELECT * FROM ((?) UNION ALL (?)) u, # WHERE EXISTS (?) AND b"),
+            Just("(?) UNION (?) ORDER BY a, b"),
+            Just("SELECT CASE WHEN a IN (?) THEN 1 ELSE f((?), 2) END FROM # WINDOW w AS (ORDER BY (?), a)"),
+            Just("WITH RECURSIVE r AS (? UNION SELECT * FROM r, #), s AS (?) SELECT * FROM r, #, s, #"),
+            Just("SELECT * FROM # JOIN # ON a = (?) AND SUBSTRING((?) FROM 1 FOR 2), # FOR UPDATE"),
+        ];
+        (form, pair).prop_map(|(form, (first, second))| {
+            let mut inner = [first, second].into_iter().cycle();
+            form.chars().map(|c| if c == '?' { inner.next().unwrap() } else { c.to_string() }).collect()
+        })
+    })
+}
+
+/// Gives each mark a table of its own.
+fn numbered(form: &str) -> (String, usize) {
+    let (mut text, mut count) = (String::new(), 0);
+    for part in form.split('#') {
+        if !text.is_empty() {
+            text.push_str(&format!("t{count}"));
+            count += 1;
+        }
+        text.push_str(part);
+    }
+    (text, count)
+}
+
+proptest! {
+    #[test]
+    fn no_table_of_a_query_is_missed(form in query(), write in 0..4usize) {
+        let begin = ["", "INSERT INTO w ", "UPDATE w SET a = 1 WHERE b IN (", "DELETE w FROM w WHERE b IN ("][write];
+        let (text, count) = numbered(&format!("{begin}{form}{}", if write > 1 { ")" } else { "" }));
+        for dialect in dialects() {
+            let Ok(found) = tables(text.as_bytes(), &dialect) else {
+                let modes = dialect.modes.contains(Modes::ORACLE);
+                prop_assert!(modes || count > 100, "{} is not read: {:?}", text, tables(text.as_bytes(), &dialect));
+                continue;
+            };
+            for number in 0..count {
+                let name = format!("t{number}");
+                prop_assert!(found.read.iter().any(|table| *table.name == *name), "{} lacks {}: {:?}", text, name, found);
+            }
+            prop_assert_eq!(found.written.len(), usize::from(write > 0));
+        }
+    }
+}
 
 proptest! {
     #[test]

@@ -1,11 +1,12 @@
 //! SQL text in every family, mode and character set.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 
 use sql::lexer::{Lexer, TokenKind};
 use sql::{
-    Access, DIGEST_TEXT_MAX, Dialect, Encoding, Family, Kind, Memo, Modes, NoFunctions, classify, digest, digest_hash,
-    rewrite, text,
+    Access, DIGEST_TEXT_MAX, Dialect, Encoding, Family, Kind, Memo, Modes, NAMES_MAX, NoFunctions, Statement, classify,
+    digest, digest_hash, rewrite, tables, text,
 };
 
 use crate::Input;
@@ -39,6 +40,7 @@ pub fn run(data: &[u8]) {
     digests(text, &dialect, is_good);
     rewrites(text, &dialect);
     literals(text, &dialect);
+    named(text, &dialect, &statement);
 }
 
 /// Gives whether a server could read the text to its end.
@@ -73,6 +75,28 @@ fn digests(text: &[u8], dialect: &Dialect, is_good: bool) {
         let ahead = [b"\n\t /* x */", text].concat();
         let again = digest(&ahead, dialect);
         assert_eq!((again.text, again.hash), (once.text, once.hash));
+    }
+}
+
+/// Names of tables stand in the text, are not too many, and are found again in a query around it.
+fn named(text: &[u8], dialect: &Dialect, statement: &Statement) {
+    let Ok(found) = tables(text, dialect) else { return };
+    assert!(found.read.len() + found.written.len() <= NAMES_MAX && found.functions.len() <= NAMES_MAX);
+    let words: HashSet<String> = Lexer::new(text, dialect)
+        .take_while(|token| token.kind != TokenKind::End)
+        .map(|token| text::identifier(token, text).into_owned())
+        .collect();
+    for table in found.read.iter().chain(&found.written) {
+        let parts = table.schema.iter().chain([&table.name]);
+        assert!(parts.into_iter().all(|part| words.contains(&**part)), "{table:?} stands nowhere");
+    }
+    if statement.kind != Kind::Select || statement.parts != 1 || !found.written.is_empty() {
+        return;
+    }
+    let around = [b"SELECT 1 FROM `around`, (", text, b"\n) AS x WHERE 1 IN (", text, b"\n)"].concat();
+    if let Ok(wider) = tables(&around, dialect) {
+        assert!(wider.written.is_empty());
+        assert!(found.read.iter().all(|table| wider.read.contains(table)), "{found:?} {wider:?}");
     }
 }
 

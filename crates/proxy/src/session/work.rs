@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use sql::{Access, Asks, Effect, FoundRows, Kind, Statement, TransactionStep, Why};
+use sql::{Access, Asks, Effect, FoundRows, Kind, NamedTables, Statement, TransactionStep, Why};
 use wire::command::Command;
 use wire::exchange::Expect;
 
@@ -136,6 +136,7 @@ pub(super) fn plain(kind: Kind, access: Access) -> Rc<Statement> {
         uses_tables: false,
         found_rows: FoundRows::Left,
         digest: 0,
+        named: NamedTables::default(),
     };
     Rc::new(statement)
 }

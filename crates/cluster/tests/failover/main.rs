@@ -1,11 +1,12 @@
 //! Whole clusters that fail at random, from a seed: replication, networks, several instances of Sqluice.
 //!
-//! `SQLUICE_SEEDS=10000` tries that many seeds, `SQLUICE_SEED=17` one, and tells its story.
+//! `seeds.rs` has the test, and the variables that say which seeds it tries.
 
 extern crate sqluice_cluster as cluster;
 
 mod dice;
 mod manager;
+mod seeds;
 mod server;
 mod world;
 
@@ -22,8 +23,6 @@ use crate::manager::Manager;
 use crate::server::{Feed, Server};
 use crate::world::{STEP_MS, World};
 
-/// Seeds that are tried when nothing is said.
-const SEEDS: u64 = 60;
 /// How long faults happen.
 const STORM_MS: u64 = 25_000;
 /// How long the cluster may take afterwards until all is well.
@@ -377,34 +376,4 @@ impl Play {
         }
         Ok(())
     }
-}
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
-#[test]
-fn random_faults_never_lose_or_split_and_always_end() {
-    let seeds = match number("SQLUICE_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("SQLUICE_SEEDS").unwrap_or(SEEDS),
-    };
-    let tell = number("SQLUICE_SEED").is_some();
-    let mut failed = Vec::new();
-    for seed in seeds {
-        let mut play = Play::new(seed);
-        let Err(what) = play.run() else {
-            if tell {
-                println!("{}", play.world.story.join("\n"));
-            }
-            continue;
-        };
-        if failed.is_empty() {
-            let from = play.world.story.len().saturating_sub(400);
-            println!("{}\n{what}", play.world.story[from..].join("\n"));
-        }
-        println!("seed {seed}: {}", what.lines().next().unwrap_or_default());
-        failed.push(seed);
-    }
-    assert!(failed.is_empty(), "{} seeds failed: {failed:?}", failed.len());
 }

@@ -142,6 +142,13 @@ pub struct View {
     pub flavour: Option<Arc<Flavour>>,
 }
 
+impl ServerView {
+    /// It is given up, or takes no sessions any more: nobody waits for it.
+    pub fn is_lost(&self) -> bool {
+        self.health == Health::Down || self.fenced
+    }
+}
+
 impl View {
     /// The view before anything is known: nothing can be routed.
     pub fn empty(cluster: &str) -> View {

@@ -22,7 +22,6 @@ use crate::pool::{Key, Pools};
 use crate::route::Loads;
 use crate::route::rules::WorkerRules;
 use crate::session::{self, Name, Outgoing, Told};
-use crate::sessions::Sessions;
 use crate::shared::{ClusterShared, Mail, Shared};
 
 /// Bytes read from a socket at a time: as many as stay in a core's first cache between being read and being written. With
@@ -34,6 +33,8 @@ const TIDY_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a worker that is about to end looks whether its sessions have ended.
 const DRAIN_PACE: Duration = Duration::from_millis(20);
 
+/// How long the answers of a member are waited for that has left its group.
+const LAST_ANSWER_WAIT: Duration = Duration::from_millis(200);
 /// How many of the last transactions that sessions were told to be theirs are remembered, for proofs.
 const TOLD_MAX: usize = 16_384;
 /// How many of the last positions of all servers are remembered, one a second: a statement that ran for longer is not looked for.
@@ -166,18 +167,39 @@ impl ClusterHere {
         }
     }
 
-    fn refresh(&self, sessions: &Sessions) {
+    /// A member that left its group answers in a moment what it was doing, and only it knows what became of that.
+    fn abandon_later(self: &Rc<Self>, server: ServerId, shared: &Arc<Shared>) {
+        let (cluster, shared) = (Rc::downgrade(self), shared.clone());
+        tokio::task::spawn_local(async move {
+            tokio::time::sleep(LAST_ANSWER_WAIT).await;
+            let Some(cluster) = cluster.upgrade() else { return };
+            if cluster.view().server(server).is_none_or(ServerView::is_lost) {
+                shared.sessions.abandon(&cluster.shared.name, server);
+            }
+        });
+    }
+
+    fn refresh(self: &Rc<Self>, shared: &Arc<Shared>) {
         self.note_positions();
         self.pools.renew_settings();
         let view = self.shared.published.view.load_full();
         self.loads.viewed(&view, Instant::now());
         let before = self.view.replace(Rc::new(view.clone()));
         // Nobody waits for one that is given up, or that takes no sessions any more.
-        let is_lost = |server: &ServerView| server.health == Health::Down || server.fenced;
-        for server in
-            before.servers.iter().filter(|server| !is_lost(server) && view.server(server.id).is_none_or(is_lost))
-        {
-            sessions.abandon(&self.shared.name, server.id);
+        let is_lost = |id: ServerId| view.server(id).is_none_or(ServerView::is_lost);
+        for server in before.servers.iter().filter(|server| !server.is_lost() && is_lost(server.id)) {
+            match view.server(server.id) {
+                Some(now) if view.group.is_some() && now.health != Health::Down => {
+                    self.abandon_later(server.id, shared)
+                }
+                _ => shared.sessions.abandon(&self.shared.name, server.id),
+            }
+        }
+        // One that left its group may have died since.
+        for server in before.servers.iter().filter(|server| server.is_lost() && server.health != Health::Down) {
+            if view.server(server.id).is_some_and(|now| now.health == Health::Down) {
+                shared.sessions.abandon(&self.shared.name, server.id);
+            }
         }
         let catalog = self.shared.published.catalog.load_full();
         if !Arc::ptr_eq(&catalog, &self.catalog.borrow()) {
@@ -269,7 +291,7 @@ impl Worker {
             Mail::Client(client) => session::spawn(self.clone(), *client),
             Mail::Published(name) => {
                 if let Some(cluster) = self.known_cluster(&name) {
-                    cluster.refresh(&self.shared.sessions);
+                    cluster.refresh(&self.shared);
                 }
             }
             Mail::Connection(name, parcel) => {
@@ -351,7 +373,7 @@ impl Worker {
             catalog: RefCell::new(Rc::new(shared.published.catalog.load_full())),
             memo: RefCell::default(),
         });
-        cluster.refresh(&self.shared.sessions);
+        cluster.refresh(&self.shared);
         self.clusters.borrow_mut().push(cluster.clone());
         cluster
     }

@@ -22,7 +22,9 @@ impl Driver {
                 health: server.health.health(),
                 seen: server.health.seen(),
                 failure: server.failure.as_ref(),
-                failing: server.failing_since.is_some(),
+                // A probe of a server that shuts down may hang; what sessions met there is enough to look for another
+                // one, and the group itself says whether it has gone on.
+                failing: server.failing_since.is_some() || server.health.doubted(),
                 barred: (server.wanted != Use::Normal).then_some("it is drained or in maintenance"),
                 promotion: server.spec.promotion,
                 caught_up: vacated.is_some_and(|vacated| server.caught_up.is_some_and(|at| at > vacated)),
@@ -35,9 +37,10 @@ impl Driver {
             self.vacated = None;
         } else {
             let lost = previous.and_then(|index| self.servers[index].failing_since);
-            let vacated = *self.vacated.get_or_insert(lost.unwrap_or(now));
-            let late = |index: &&usize| self.servers[**index].caught_up.is_none_or(|at| at <= vacated);
-            let asked: Vec<ServerId> = group.heirs.iter().filter(late).map(|index| self.servers[*index].id).collect();
+            self.vacated.get_or_insert(lost.unwrap_or(now));
+            // Also those that have shown it before the group went on: each answer has their place in it looked at again, at
+            // the pace of these questions.
+            let asked: Vec<ServerId> = group.heirs.iter().map(|index| self.servers[*index].id).collect();
             self.outputs.extend(asked.into_iter().map(Output::CatchUp));
         }
         if group.analysis.primary.is_some() && group.analysis.primary == wished {

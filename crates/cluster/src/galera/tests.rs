@@ -117,6 +117,36 @@ fn a_writer_that_only_the_monitor_does_not_reach_keeps_its_office_until_it_is_gi
 }
 
 #[test]
+fn a_writer_that_sessions_lose_is_replaced_as_soon_as_the_group_has_gone_on() {
+    let mut script = group(RULES, 3);
+    later(&mut script);
+    script.see(1, Seen::Evidence(EvidenceKind::ConnectionLost));
+    assert!(script.catch_ups.contains(&ServerId(1)), "no probe has to fail for that");
+    later(&mut script);
+    caught_up(&mut script, 2);
+    assert_eq!(script.primary(), Some(1), "the group has not dropped it");
+    // The one that has shown all is asked on, so that its place in the group is looked at.
+    script.catch_ups.clear();
+    script.probes.clear();
+    caught_up(&mut script, 2);
+    assert!(script.catch_ups.contains(&ServerId(1)) && script.probes.contains(&ServerId(1)));
+    go_on(&mut script, &[2]);
+    assert_eq!(script.primary(), Some(2));
+}
+
+#[test]
+fn a_writer_that_answers_a_probe_after_a_lost_connection_stays() {
+    let mut script = group(RULES, 3);
+    later(&mut script);
+    script.see(1, Seen::Evidence(EvidenceKind::ConnectionLost));
+    later(&mut script);
+    script.good(1, well(1));
+    caught_up(&mut script, 2);
+    go_on(&mut script, &[1, 2, 3]);
+    assert_eq!(script.primary(), Some(1), "a connection may be killed without a reason");
+}
+
+#[test]
 fn a_writer_without_its_group_is_shut_at_once() {
     let mut script = group(RULES, 3);
     later(&mut script);

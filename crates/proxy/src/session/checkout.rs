@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster::observation::{Evidence, EvidenceKind};
-use cluster::view::{ServerId, View};
+use cluster::view::{Health, ServerId, View, Writers};
 use net::client::{Cause, ConnectError};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -163,7 +163,15 @@ impl Session {
                 collation: self.identity.collation,
             };
             let wait = self.cluster.pools.settings().pool.wait;
-            match self.cluster.pools.lease(server, &wanted, wait).await {
+            let leased = tokio::select! {
+                biased;
+                leased = self.cluster.pools.lease(server, &wanted, wait) => leased,
+                () = self.unfit(server.id, &route.target, &view) => {
+                    attempts.avoid.push(server.id);
+                    continue;
+                }
+            };
+            match leased {
                 Ok(lease) => {
                     attempts.at = Instant::now();
                     return Ok(Held { lease, _user: user });
@@ -178,6 +186,27 @@ impl Session {
                 Err(LeaseError::QueueFull { waiting }) => return Err(Refusal::pool_queue_full(&server.name, waiting)),
                 Err(LeaseError::Open(error)) => self.open_failed(server.id, *error, attempts)?,
             }
+        }
+    }
+
+    /// Ends when a later view would not have this server chosen any more. One that hangs accepts connections and says nothing:
+    /// who wants one waits no longer than that.
+    async fn unfit(&self, server: ServerId, target: &Target, view: &View) {
+        let is_fit = |view: &View| {
+            let known = view.server(server).filter(|known| !known.is_lost());
+            let for_writes = matches!(target, Target::Primary | Target::Pinned) && view.group != Some(Writers::All);
+            known.is_some_and(|known| view.primary == Some(server) || !for_writes && known.health == Health::Up)
+        };
+        if !is_fit(view) {
+            // It was the last resort already.
+            return std::future::pending().await;
+        }
+        loop {
+            let changed = self.cluster.changed.notified();
+            if !is_fit(&self.cluster.view()) {
+                return;
+            }
+            changed.await;
         }
     }
 

@@ -11,7 +11,7 @@ use wire::Status;
 use super::checkout::Attempts;
 use super::client::Request;
 use super::lost::Lost;
-use super::relay::{DEADLOCK, NOT_IN_GROUP, Outcome, RelayError, Withhold};
+use super::relay::{DEADLOCK, GROUP_LOST, NOT_IN_GROUP, Outcome, RelayError, Withhold};
 use super::reset::ask;
 use super::work::Work;
 use super::{Held, Session, kill};
@@ -73,7 +73,9 @@ impl Session {
         match route.target {
             Target::Primary => group(true, work.is_one_write() && self.facts().autocommit),
             Target::Named(_) => group(false, false),
-            Target::Reader if route.reason == Reason::ReadOnlySession || view.primary == Some(server) => {
+            Target::Reader
+                if route.reason == Reason::ReadOnlySession || view.primary.is_none_or(|primary| primary == server) =>
+            {
                 group(false, false)
             }
             Target::Pinned if self.transaction.is_some() => Some(Withhold::Lost),
@@ -132,18 +134,20 @@ impl Session {
                 self.client.flush().await.map_err(SessionEnd::ClientLost)?;
                 Ok(Next::Answered)
             }
-            RelayError::Withheld(refusal) if self.withheld(work, route, held.lease.server()) == Withhold::Lost => {
+            RelayError::Withheld(refusal)
+                if refusal.code == GROUP_LOST || self.withheld(work, route, held.lease.server()) == Withhold::Lost =>
+            {
                 let (server, name) = (held.lease.server(), held.lease.server_name().clone());
                 self.close(held).await;
                 let kind = match refusal.code {
                     1290 | 1836 => EvidenceKind::ReadOnly,
-                    NOT_IN_GROUP => EvidenceKind::NotInGroup,
+                    NOT_IN_GROUP | GROUP_LOST => EvidenceKind::NotInGroup,
                     _ => EvidenceKind::ConnectionLost,
                 };
                 self.cluster.shared.published.evidence(Evidence { server, kind });
-                // What was refused has not been done.
-                let was_killed = refusal.code == 1927;
-                let lost = Lost { server, name, why: refusal.message, sent: false, was_killed, at };
+                // What was refused has not been done, but other members may have what this one could not commit.
+                let (sent, was_killed) = (refusal.code == GROUP_LOST, refusal.code == 1927);
+                let lost = Lost { server, name, why: refusal.message, sent, was_killed, at };
                 self.go_on_without(request, work, route, &lost, attempts).await
             }
             RelayError::Withheld(refusal) if refusal.code == DEADLOCK => {

@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 pub(super) use outcome::changes_of;
-pub use outcome::{DEADLOCK, NOT_IN_GROUP, Outcome, RelayError, StateChange, Withhold};
+pub use outcome::{DEADLOCK, GROUP_LOST, NOT_IN_GROUP, Outcome, RelayError, StateChange, Withhold};
 use tokio::io::{AsyncRead, ReadBuf};
 use wire::exchange::{Advance, Event, Exchange, Packet};
 use wire::packet::HEADER_BYTES;

@@ -16,6 +16,8 @@ const CHANGES_MAX: usize = 4096;
 
 /// `ER_UNKNOWN_COM_ERROR`, with which Galera says that it has not prepared the node.
 pub const NOT_IN_GROUP: u16 = 1047;
+/// `ER_ERROR_DURING_COMMIT`, with which Galera tells that a member lost its group while it committed.
+pub const GROUP_LOST: u16 = 1180;
 /// `ER_LOCK_DEADLOCK`, with which Galera tells a lost certification, too. The transaction is rolled back.
 pub const DEADLOCK: u16 = 1213;
 
@@ -108,7 +110,8 @@ pub enum Withhold {
     Nothing,
     /// Those of a server that is read-only: it is the primary no more, and has done nothing.
     ReadOnly,
-    /// Those of a member of a Galera group that serves nobody, and of a single write that lost against another one there.
+    /// Those of a member of a Galera group that serves nobody or lost its group in a commit, and of a single write that lost
+    /// against another one there.
     Group {
         /// Those of a server that is read-only, too.
         read_only: bool,
@@ -131,12 +134,18 @@ impl Withhold {
             Withhold::All => true,
             Withhold::Group { read_only, alone } => {
                 is_not_in_group(error)
+                    || is_group_lost(error)
                     || alone && error.code == DEADLOCK
                     || read_only && (error.code == 1053 || is_read_only(error))
             }
             // 1053 tells that it shuts down, 1927 that the connection was killed: the statement failed.
             Withhold::ReadOnly => error.code == 1053 || is_read_only(error),
-            Withhold::Lost => matches!(error.code, 1053 | 1927) || is_read_only(error) || is_not_in_group(error),
+            Withhold::Lost => {
+                matches!(error.code, 1053 | 1927)
+                    || is_read_only(error)
+                    || is_not_in_group(error)
+                    || is_group_lost(error)
+            }
             Withhold::NotYetHere => matches!(error.code, 1049 | 1054 | 1146 | 1305 | 1370) || is_not_in_group(error),
         }
     }
@@ -146,6 +155,12 @@ impl Withhold {
 /// The same code is that of commands that a server does not know.
 fn is_not_in_group(error: &reply::ServerError<'_>) -> bool {
     error.code == NOT_IN_GROUP && memchr::memmem::find(error.message, b"WSREP").is_some()
+}
+
+/// The member has taken back what it was to commit. Other members have it if it reached them before the group broke: most often it was
+/// never sent, but the words are the same in both cases.
+fn is_group_lost(error: &reply::ServerError<'_>) -> bool {
+    error.code == GROUP_LOST && memchr::memmem::find(error.message, b"Not connected to Primary Component").is_some()
 }
 
 /// 1290 names the option in the way; only read_only says that this is the wrong server.
@@ -221,4 +236,26 @@ pub(in crate::session) fn changes_of(ok: &Ok<'_>, changes: &mut Vec<StateChange>
         });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_that_lost_its_group_is_kept_from_the_client_and_other_errors_of_commits_are_not() {
+        let applies = |withhold: Withhold, code, message: &str| {
+            withhold.applies(&reply::ServerError { code, sqlstate: *b"HY000", message: message.as_bytes() })
+        };
+        let lost =
+            "Error while appending streaming replication fragment(provider status: Not connected to Primary Component)";
+        let full = "Got error 28 \"No space left on device\" during COMMIT";
+        for withhold in [Withhold::Group { read_only: true, alone: false }, Withhold::Lost] {
+            assert!(applies(withhold, GROUP_LOST, lost) && !applies(withhold, GROUP_LOST, full), "{withhold:?}");
+            assert!(applies(withhold, NOT_IN_GROUP, "WSREP has not yet prepared node for application use"));
+        }
+        for withhold in [Withhold::Nothing, Withhold::ReadOnly, Withhold::NotYetHere] {
+            assert!(!applies(withhold, GROUP_LOST, lost), "{withhold:?}");
+        }
+    }
 }

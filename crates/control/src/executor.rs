@@ -146,7 +146,7 @@ impl Shared {
                 return Ok(StepResult::Ended(u32::try_from(ended).unwrap_or(u32::MAX)));
             }
             Step::StopReceiver { server } => {
-                self.with(*server, until, async |hand| steps::stop_receiver(hand, ours).await).await?;
+                self.with(*server, until, async |hand| steps::stop_receiver(hand, ours, true).await).await?;
             }
             Step::WaitApplied { server, position } => {
                 self.with(*server, until, async |hand| steps::wait_applied(hand, ours, position).await).await?;

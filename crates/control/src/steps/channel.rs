@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use cluster::observation::{Channel, Receiver, Replication};
 
-use super::{Failed, FailedKind, Hand, position, semi_sync, text};
+use super::semi_sync::{self, SourceIs};
+use super::{Failed, FailedKind, Hand, position, text};
 use crate::monitor::dialect::{self, Dialect};
 
 /// How long one question for a position may wait on the server, so that a stopped applier is noticed meanwhile.
@@ -49,7 +50,8 @@ pub(super) async fn read(hand: &mut Hand<'_>, ours: &Ours) -> Result<Option<Chan
 ///
 /// Refuses on MariaDB when the applying thread does not run: there the first thread that starts when both stand still
 /// throws away what was received and asks the source for it once more, which may be dead.
-pub(crate) async fn stop_receiver(hand: &mut Hand<'_>, ours: &Ours) -> Result<(), Failed> {
+/// `lost`: the source is taken for dead.
+pub(crate) async fn stop_receiver(hand: &mut Hand<'_>, ours: &Ours, lost: bool) -> Result<(), Failed> {
     let Some(channel) = read(hand, ours).await? else { return Ok(()) };
     if channel.receiver == Receiver::Stopped {
         return Ok(());
@@ -59,7 +61,7 @@ pub(crate) async fn stop_receiver(hand: &mut Hand<'_>, ours: &Ours) -> Result<()
         return Err(Failed::refused(text));
     }
     let sql = hand.dialect.thread("STOP", Some("IO_THREAD"), &channel.name);
-    semi_sync::stop_quickly(hand, sql).await
+    semi_sync::stop_quickly(hand, sql, source_is(&channel, lost)).await
 }
 
 /// Stops both threads; the channel and its options stay.
@@ -68,7 +70,14 @@ pub(crate) async fn stop_following(hand: &mut Hand<'_>, ours: &Ours) -> Result<(
     if channel.receiver == Receiver::Stopped && !channel.applier_running {
         return Ok(());
     }
-    semi_sync::stop_quickly(hand, hand.dialect.thread("STOP", None, &channel.name)).await
+    semi_sync::stop_quickly(hand, hand.dialect.thread("STOP", None, &channel.name), SourceIs::Well).await
+}
+
+fn source_is(channel: &Channel, lost: bool) -> SourceIs {
+    match lost && channel.receiver == Receiver::Running {
+        true => SourceIs::PerhapsFrozen,
+        false => SourceIs::Well,
+    }
 }
 
 /// Waits until this position is applied, and everything that has been received.

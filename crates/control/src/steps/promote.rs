@@ -9,7 +9,7 @@ use crate::monitor::dialect;
 /// Refuses when something that was received is not applied: forgetting the channel would destroy it.
 pub(crate) async fn promote(hand: &mut Hand<'_>, ours: &Ours) -> Result<(), Failed> {
     if channel::read(hand, ours).await?.is_some() {
-        channel::stop_receiver(hand, ours).await?;
+        channel::stop_receiver(hand, ours, false).await?;
         // The applying thread still runs while this looks: see `stop_receiver`.
         if let Some(channel) = channel::read(hand, ours).await? {
             is_drained(hand, &channel.gtid_received).await?;

@@ -1,7 +1,14 @@
 //! Semi-synchronous replication: a server's part in it follows its role.
 
-use super::{Failed, Hand};
+use std::time::Duration;
+
+use super::{Failed, FailedKind, Hand};
 use crate::monitor::dialect::is_on;
+
+/// Looks whether a receiver that was ended is gone, and the time between them. One that is not gone by then waits for its source;
+/// it gets there within a few milliseconds.
+const RECEIVER_LOOKS: u32 = 6;
+const RECEIVER_LOOK: Duration = Duration::from_millis(5);
 
 /// The variables under their old and new names; `None` where the server does not have that part.
 struct Parts {
@@ -29,26 +36,72 @@ pub(super) async fn become_replica(hand: &mut Hand<'_>) -> Result<(), Failed> {
     Ok(())
 }
 
+/// What is known of a source whose replica is to stop receiving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SourceIs {
+    /// It answers, or its connection is gone already.
+    Well,
+    /// The replica takes it for connected, and it may hear nobody any more.
+    PerhapsFrozen,
+}
+
 /// Stops replication with this statement. A semi-synchronous replica of MariaDB asks its source over a new connection to end
 /// the old one, and waits for that up to `rpl_semi_sync_slave_kill_conn_timeout`, several seconds: too long when the source is
-/// frozen. One second is the least that it knows; 0 is for ever.
-pub(super) async fn stop_quickly(hand: &mut Hand<'_>, stop: String) -> Result<(), Failed> {
+/// frozen. One second is the least that it knows; 0 is for ever. STOP SLAVE interrupts this wait when it finds the receiver in
+/// it, so the receiver of a source that may be frozen is ended first, by KILL, which leads it there. The variable
+/// `rpl_semi_sync_slave_enabled` is no help: the receiver goes by its value when it was started.
+pub(super) async fn stop_quickly(hand: &mut Hand<'_>, stop: String, source: SourceIs) -> Result<(), Failed> {
     let what = "stop replication";
     if !hand.dialect.mariadb {
         return hand.run(what, stop).await.map(drop);
     }
-    let variable = "rpl_semi_sync_slave_kill_conn_timeout";
-    let sql = format!("SHOW GLOBAL VARIABLES WHERE Variable_name = '{variable}' AND Value <> 1");
+    let (enabled, limit) = ("rpl_semi_sync_slave_enabled", "rpl_semi_sync_slave_kill_conn_timeout");
+    let sql = format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('{enabled}', '{limit}')");
     let answer = hand.run(what, sql).await?;
-    let Some(seconds) = answer.text(0, "Value").and_then(|value| value.parse::<u32>().ok()) else {
-        return hand.run(what, stop).await.map(drop);
+    let value = |name: &str| {
+        let row = (0..answer.rows.len()).find(|row| answer.text(*row, "Variable_name").is_some_and(|n| n == name))?;
+        answer.text(row, "Value")
     };
-    hand.run(what, format!("SET GLOBAL {variable} = 1")).await?;
+    let acknowledges = value(enabled).is_some_and(|value| is_on(&value));
+    let seconds = value(limit).and_then(|value| value.parse::<u32>().ok()).filter(|seconds| *seconds != 1);
+    if seconds.is_some() {
+        hand.run(what, format!("SET GLOBAL {limit} = 1")).await?;
+    }
+    if acknowledges && source == SourceIs::PerhapsFrozen {
+        end_receiver(hand).await?;
+    }
     let stopped = hand.run(what, stop).await.map(drop);
-    if stopped.is_ok() {
-        hand.run(what, format!("SET GLOBAL {variable} = {seconds}")).await?;
+    if let Some(seconds) = seconds.filter(|_| stopped.is_ok()) {
+        hand.run(what, format!("SET GLOBAL {limit} = {seconds}")).await?;
     }
     stopped
+}
+
+/// Ends the receiving thread, and gives it the time that it needs to begin to wait for its source. With several channels nothing
+/// tells which thread is whose, and they are left alone.
+async fn end_receiver(hand: &mut Hand<'_>) -> Result<(), Failed> {
+    let what = "end the receiving thread";
+    let list = "SELECT ID FROM information_schema.PROCESSLIST WHERE COMMAND = 'Slave_IO'";
+    let answer = hand.run(what, list).await?;
+    let [row] = &answer.rows[..] else { return Ok(()) };
+    let id = row.first().and_then(|cell| String::from_utf8_lossy(cell.as_deref()?).parse::<u64>().ok());
+    let Some(id) = id else { return Ok(()) };
+    match hand.run(what, format!("KILL {id}")).await {
+        Ok(_) => {}
+        Err(failed) if matches!(failed.kind, FailedKind::Denied | FailedKind::Refused) => {
+            tracing::warn!("{failed}; without it stopping takes a second when the source is frozen");
+            return Ok(());
+        }
+        Err(failed) => return Err(failed),
+    }
+    let still = format!("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = {id}");
+    for _ in 0..RECEIVER_LOOKS {
+        hand.pause(what, RECEIVER_LOOK).await?;
+        if hand.run(what, &still).await?.scalar().is_some_and(|count| count == "0") {
+            break;
+        }
+    }
+    Ok(())
 }
 
 async fn read(hand: &mut Hand<'_>) -> Result<Parts, Failed> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use cluster::observation::Receiver;
 use lab::{Binaries, Family, Replication, ReplicationOptions, Server};
 use net::query::{Client, Limits};
 use net::tls::ClientTls;
@@ -148,7 +149,7 @@ async fn moves(cluster: &Replication) {
 
     // The second server takes over, and doing it twice is doing it once.
     for _ in 0..2 {
-        stop_receiver(&mut hand(&mut on_new), &ours).await.unwrap();
+        stop_receiver(&mut hand(&mut on_new), &ours, false).await.unwrap();
         wait_applied(&mut hand(&mut on_new), &ours, "").await.unwrap();
     }
     for _ in 0..2 {
@@ -223,7 +224,7 @@ async fn received(cluster: &Replication) {
         assert!(Instant::now() < deadline, "nothing was received");
         tokio::task::yield_now().await;
     }
-    let stopped = stop_receiver(&mut hand(&mut client), &ours).await;
+    let stopped = stop_receiver(&mut hand(&mut client), &ours, true).await;
     match replica.family() {
         // With both threads stopped, MariaDB throws away what it has received as soon as one of them starts.
         Family::MariaDb => assert!(stopped.unwrap_err().text.contains("throw away"), "refuses for another reason"),
@@ -241,7 +242,7 @@ async fn received(cluster: &Replication) {
     let mut lock = monitor(replica).await;
     lock.query("FLUSH TABLES WITH READ LOCK").await.unwrap();
     replica.sql(start).unwrap();
-    stop_receiver(&mut hand(&mut client), &ours).await.unwrap();
+    stop_receiver(&mut hand(&mut client), &ours, true).await.unwrap();
     let failed = promote(&mut hand(&mut client), &ours).await.unwrap_err();
     assert!(failed.kind == FailedKind::Refused && failed.text.contains("has not applied"), "{failed}");
     let soon = Instant::now() + Duration::from_millis(400);
@@ -252,6 +253,48 @@ async fn received(cluster: &Replication) {
     wait_applied(&mut hand(&mut client), &ours, "").await.unwrap();
     promote(&mut hand(&mut client), &ours).await.unwrap();
     assert_eq!(replica.sql("SELECT COUNT(*) FROM app.t").unwrap(), "1\n");
+}
+
+#[test]
+fn a_receiver_is_stopped_at_once_although_its_source_is_frozen_and_what_it_received_stays() {
+    let cluster = cluster(Family::MariaDb);
+    run(frozen(&cluster));
+}
+
+async fn frozen(cluster: &Replication) {
+    let (primary, replica) = (cluster.server(0), cluster.server(1));
+    let ours = ours(cluster);
+    let mut client = monitor(replica).await;
+    let running = async |client: &mut Client| {
+        while channel::read(&mut hand(client), &ours).await.unwrap().unwrap().receiver != Receiver::Running {
+            tokio::task::yield_now().await;
+        }
+    };
+    let mut quickest = Duration::MAX;
+    for row in 1..=3 {
+        running(&mut client).await;
+        let mut lock = monitor(replica).await;
+        lock.query("FLUSH TABLES WITH READ LOCK").await.unwrap();
+        let before = status(replica, ["Gtid_IO_Pos", ""]);
+        primary.sql(&format!("INSERT INTO app.t VALUES ({row})")).unwrap();
+        while status(replica, ["Gtid_IO_Pos", ""]) == before {
+            tokio::task::yield_now().await;
+        }
+        primary.freeze().unwrap();
+        let began = Instant::now();
+        stop_receiver(&mut hand(&mut client), &ours, true).await.unwrap();
+        quickest = quickest.min(began.elapsed());
+        assert_eq!(status(replica, ["Slave_IO_Running", ""]), "No");
+        assert_eq!(replica.sql("SELECT @@global.rpl_semi_sync_slave_kill_conn_timeout").unwrap(), "5\n");
+        drop(lock);
+        let mut another = monitor(replica).await;
+        wait_applied(&mut hand(&mut another), &ours, "").await.unwrap();
+        assert_eq!(replica.sql("SELECT COUNT(*) FROM app.t").unwrap(), format!("{row}\n"));
+        primary.thaw().unwrap();
+        client.query("START SLAVE IO_THREAD").await.unwrap();
+    }
+    // On a machine that has much else to do the right moment can be missed, which costs a second.
+    assert!(quickest < Duration::from_millis(900), "{quickest:?}");
 }
 
 fn forget(family: Family) -> &'static str {

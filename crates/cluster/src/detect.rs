@@ -83,7 +83,8 @@ impl Witness<'_> {
         let Some(heard) = self.pulse.heard() else { return Testimony::Hears };
         let silent = self.read.saturating_duration_since(heard);
         let by_period = self.channel.heartbeat_period.filter(|period| !period.is_zero());
-        if by_period.is_some_and(|period| silent > period * 3 / 2 + interval) {
+        // A sign of life is noticed late, never early: the true silence is at least as long.
+        if by_period.is_some_and(|period| silent > period * 3 / 2) {
             return Testimony::Lost;
         }
         let long = silent >= SILENCE_MIN.max(interval * 2);

@@ -44,6 +44,9 @@ pub enum Diagnosis {
     FailoverBlocked(Arc<str>),
     /// A server has transactions that the primary lacks: which.
     ServerAhead(Arc<str>, Arc<str>),
+    /// A replica hears from an idle source so seldom that a host which vanishes is noticed late: how often, in seconds; 0 is
+    /// never.
+    SlowHeartbeat(Arc<str>, u64),
     /// No server that answers belongs to the primary component of a Galera group and serves.
     NoPrimaryComponent,
     /// A server does not belong to the Galera group, or not fully: why.
@@ -58,7 +61,7 @@ pub enum Diagnosis {
 
 impl Diagnosis {
     /// The names of all diagnoses.
-    pub const NAMES: [&'static str; 24] = [
+    pub const NAMES: [&'static str; 25] = [
         "all_down",
         "primary_down",
         "primary_read_only",
@@ -78,6 +81,7 @@ impl Diagnosis {
         "primary_behind",
         "failover_blocked",
         "server_ahead",
+        "slow_heartbeat",
         "no_primary_component",
         "out_of_group",
         "two_groups",
@@ -107,6 +111,7 @@ impl Diagnosis {
             Diagnosis::PrimaryBehind(..) => "primary_behind",
             Diagnosis::FailoverBlocked(_) => "failover_blocked",
             Diagnosis::ServerAhead(..) => "server_ahead",
+            Diagnosis::SlowHeartbeat(..) => "slow_heartbeat",
             Diagnosis::NoPrimaryComponent => "no_primary_component",
             Diagnosis::OutOfGroup(..) => "out_of_group",
             Diagnosis::TwoGroups(_) => "two_groups",
@@ -189,6 +194,14 @@ impl fmt::Display for Diagnosis {
             Diagnosis::ServerAhead(name, extra) => {
                 write!(f, "{name} has transactions that the primary lacks ({extra}); it is kept out, seed it anew")
             }
+            Diagnosis::SlowHeartbeat(name, 0) => {
+                write!(f, "{name} hears nothing from an idle primary: set its heartbeat period to one second")
+            }
+            Diagnosis::SlowHeartbeat(name, seconds) => write!(
+                f,
+                "{name} hears from an idle primary only each {seconds} s, so one whose host vanishes is replaced late: set its \
+                 heartbeat period to one second"
+            ),
             Diagnosis::NoPrimaryComponent => {
                 write!(f, "no server that answers belongs to the group's primary component and serves")
             }

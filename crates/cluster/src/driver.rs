@@ -177,6 +177,10 @@ impl Driver {
         match observation.seen {
             Seen::Facts(facts) => self.learn(now, index, *facts),
             Seen::Failure(failure) => self.learn_failure(now, index, failure, true),
+            Seen::FailedTwice(failure) => {
+                self.learn_failure(now, index, failure, true);
+                self.servers[index].confirmed = self.servers[index].failing_since.is_some();
+            }
             Seen::Evidence(EvidenceKind::ConnectFailed | EvidenceKind::ConnectionLost) => {
                 if self.servers[index].health.doubt(now) {
                     self.outputs.push_back(Output::Probe(observation.server));

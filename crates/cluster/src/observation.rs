@@ -22,6 +22,8 @@ pub enum Seen {
     Facts(Box<Facts>),
     /// A probe failed.
     Failure(Failure),
+    /// A probe was not answered over the open connection, nor the same question over a new one; this tells how the new one failed.
+    FailedTwice(Failure),
     /// A session met trouble.
     Evidence(EvidenceKind),
     /// A member of a Galera group has all that was written anywhere before this moment.

@@ -193,7 +193,7 @@ impl Watched {
                     figures.probe_time = Some(probed.took);
                     figures.told = Some(act::told(facts));
                 }
-                Seen::Failure(failure) => figures.count_failure(failure.class),
+                Seen::Failure(failure) | Seen::FailedTwice(failure) => figures.count_failure(failure.class),
                 Seen::Evidence(_) | Seen::CaughtUp(_) => {}
             }
         }
@@ -346,6 +346,7 @@ impl Watched {
                 clock: self.clock,
                 log: self.heartbeats.clone(),
                 filters: Filters::default(),
+                asks_twice: self.config.failover != config::Failover::Off,
                 in_group,
             });
             let filters = own(prober.clone().read_filters());

@@ -227,6 +227,10 @@ impl Driver {
     fn order(&mut self, now: Instant, index: usize, step: Step) {
         let bounds = &self.settings.failover;
         let timeout = match &step {
+            // One that was silent for long is not waited for as long again.
+            Step::ReadFacts { server } if self.index(*server).is_some_and(|index| self.servers[index].is_silent()) => {
+                bounds.look_timeout / 2
+            }
             Step::ReadFacts { .. } => bounds.look_timeout,
             Step::WaitApplied { .. } => bounds.drain_max,
             Step::WaitIdle { .. } => bounds.in_flight_max,

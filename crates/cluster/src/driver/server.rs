@@ -10,7 +10,7 @@ use crate::detect::Pulse;
 use crate::health::HealthState;
 use crate::history::History;
 use crate::lag::LagState;
-use crate::observation::{Channel, Facts, Failure, Replication};
+use crate::observation::{Channel, Facts, Failure, FailureClass, Replication};
 use crate::settings::{Mode, ServerSpec};
 use crate::topology::{self, Node};
 use crate::view::{Health, ServerId};
@@ -40,6 +40,8 @@ pub(super) struct Server {
     pub(super) failure: Option<Failure>,
     /// Since when no probe succeeded.
     pub(super) failing_since: Option<Instant>,
+    /// Two questions in a row, over different connections, were not answered.
+    pub(super) confirmed: bool,
     /// Signs of life by channel: name, host and port of its source.
     pub(super) pulses: BTreeMap<(Arc<str>, Arc<str>, u16), Pulse>,
     pub(super) lag_state: LagState,
@@ -78,6 +80,7 @@ impl Server {
             history: None,
             failure: None,
             failing_since: None,
+            confirmed: false,
             pulses: BTreeMap::new(),
             lag_state: LagState::default(),
             lag: None,
@@ -102,6 +105,12 @@ impl Server {
 
     pub(super) fn told(&self) -> Option<&Facts> {
         self.facts.as_ref().map(|(facts, _)| facts)
+    }
+
+    /// It has been silent on two connections already.
+    pub(super) fn is_silent(&self) -> bool {
+        let silent = |failure: &Failure| matches!(failure.class, FailureClass::Silent | FailureClass::Timeout);
+        self.confirmed && self.failure.as_ref().is_some_and(silent)
     }
 
     /// It answered its last probe completely.
@@ -190,6 +199,7 @@ impl Driver {
         server.health.answered(now, &limits);
         server.failure = None;
         server.failing_since = None;
+        server.confirmed = false;
         server.history = History::of(&facts);
         if let Replication::Channels(channels) = &facts.replication {
             let key = |channel: &Channel| (channel.name.clone(), channel.source_host.clone(), channel.source_port);
@@ -217,10 +227,11 @@ impl Driver {
         let server = &mut self.servers[index];
         if failure.class.proves_life() {
             server.health.answered(now, &limits);
-            server.failing_since = None;
+            (server.failing_since, server.confirmed) = (None, false);
         } else {
             if counts {
                 server.health.failed(&limits);
+                server.confirmed |= server.failing_since.is_some();
             }
             server.failing_since.get_or_insert(now);
             if server.health.health() == Health::Down {

@@ -383,6 +383,7 @@ fn every_diagnosis_has_its_name_in_the_list() {
         Diagnosis::PrimaryBehind(name.clone(), name.clone()),
         Diagnosis::FailoverBlocked(name.clone()),
         Diagnosis::ServerAhead(name.clone(), name.clone()),
+        Diagnosis::SlowHeartbeat(name.clone(), 30),
         Diagnosis::NoPrimaryComponent,
         Diagnosis::OutOfGroup(name.clone(), name.clone()),
         Diagnosis::TwoGroups(vec![]),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::repair::leads_to;
 use super::run::{Kind, Run};
-use super::server::Use;
+use super::server::{Server, Use};
 use super::{Driver, Level, Output};
 use crate::candidate::{self, Choice, Race, Runner};
 use crate::detect::{self, Verdict, Witness};
@@ -19,8 +19,17 @@ use crate::view::{Health, ServerId};
 const ASK_EVERY: Duration = Duration::from_millis(40);
 /// A replica that still hears a primary which does not answer here is asked urgently for so long.
 const URGENT_FOR: Duration = Duration::from_secs(5);
+/// A replica should hear from its source at least this often.
+const HEARTBEAT_MAX: Duration = Duration::from_secs(2);
 /// A cluster without any primary, whose root lives and is read-only, is left alone for so long: somebody may be moving it.
 const RESTORE_AFTER: Duration = Duration::from_secs(10);
+
+/// The period in which a replica hears from an idle source, when it is too long to find a vanished host soon.
+fn slow_heartbeat(server: &Server) -> Option<u64> {
+    let periods = server.channels().iter().filter_map(|channel| channel.heartbeat_period);
+    let slow = |period: &Duration| period.is_zero() || *period > HEARTBEAT_MAX;
+    periods.filter(slow).map(|period| period.as_secs()).max_by_key(|seconds| (*seconds == 0, *seconds))
+}
 
 impl Driver {
     /// The primary that is missing: the one that most servers follow, else the one that was published last.
@@ -120,6 +129,9 @@ impl Driver {
         for server in &self.servers {
             if let Some(ahead) = &server.ahead {
                 found.push(Diagnosis::ServerAhead(server.name().clone(), ahead.clone()));
+            }
+            if let Some(seconds) = slow_heartbeat(server).filter(|_| self.settings.failover.mode != Mode::Off) {
+                found.push(Diagnosis::SlowHeartbeat(server.name().clone(), seconds));
             }
             if let Some(lacks) = server.lacks.as_ref().filter(|_| server.answers()) {
                 found.push(Diagnosis::PrimaryBehind(server.name().clone(), lacks.clone()));

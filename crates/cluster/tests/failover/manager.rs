@@ -145,11 +145,13 @@ impl Manager {
             }
             probe.ends_ms = None;
             let there = &world.servers[server];
-            let fails = |class: FailureClass| Seen::Failure(Failure { class, text: class.word().into() });
+            let failure = |class: FailureClass| Failure { class, text: class.word().into() };
+            let fails = |class| Seen::Failure(failure(class));
             let seen = match (reaches, there.up, there.frozen) {
+                (false, ..) if probe.had_connection => Seen::FailedTwice(failure(FailureClass::Timeout)),
                 (false, ..) => fails(FailureClass::Timeout),
                 (true, false, _) => fails(FailureClass::Refused),
-                (true, true, true) if probe.had_connection => fails(FailureClass::Timeout),
+                (true, true, true) if probe.had_connection => Seen::FailedTwice(failure(FailureClass::Silent)),
                 (true, true, true) => fails(FailureClass::Silent),
                 (true, true, false) => Seen::Facts(Box::new(there.facts(now_ms))),
             };

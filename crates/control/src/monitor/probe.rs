@@ -1,6 +1,7 @@
 //! One server's probes: a connection that stays, asked each interval.
 
 use std::cell::RefCell;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,6 +36,8 @@ pub(crate) struct Prober {
     pub(crate) clock: Clock,
     pub(crate) log: Rc<RefCell<Log>>,
     pub(crate) filters: Filters,
+    /// A question that is not answered soon is asked over a new connection too, so that a lost server is found sooner.
+    pub(crate) asks_twice: bool,
     /// A Galera group's members tell by a read that waits, not by GTIDs, what they have.
     pub(crate) in_group: bool,
 }
@@ -74,12 +77,16 @@ struct Kept {
 impl Prober {
     /// Asks once, over a connection of its own.
     pub(crate) async fn once(&self, limit: Duration) -> Result<Facts, Failure> {
+        self.anew(limit).await.map(|(facts, _)| facts)
+    }
+
+    async fn anew(&self, limit: Duration) -> Result<(Facts, Told), Failure> {
         let asked = async {
             let limits = Limits { reply_bytes_max: REPLY_BYTES_MAX, timeout: limit };
             // A little less than all of the time, so that how far it came is told.
             let client = self.way.open(limit * 9 / 10, limits).await?;
             let mut kept = Kept { client: Some(client), ..Kept::default() };
-            Ok(self.ask(&mut kept).await?.0)
+            self.ask(&mut kept).await
         };
         tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err(late(limit)))
     }
@@ -101,17 +108,11 @@ impl Prober {
         let mut dice = u64::from(self.id.0) + 1;
         loop {
             let started = Instant::now();
-            // Two limits of the probe's time: each step has its own, and all of them together have this one.
-            let outcome = match tokio::time::timeout(self.timeout * 2, self.probe(&mut kept)).await {
-                Ok(outcome) => outcome,
-                Err(_) => {
-                    kept.client = None;
-                    Err(late(self.timeout))
-                }
-            };
+            let (outcome, twice) = self.probe_twice(&mut kept).await;
             let refused = matches!(&outcome, Err(failure) if failure.class == FailureClass::Login);
             let (seen, told) = match outcome {
                 Ok((facts, told)) => (Seen::Facts(Box::new(facts)), Some(told).filter(|_| !self.in_group)),
+                Err(failure) if twice => (Seen::FailedTwice(failure), None),
                 Err(failure) => (Seen::Failure(failure), None),
             };
             if results.send(Probed { id: self.id, seen, took: started.elapsed(), told }).await.is_err() {
@@ -144,6 +145,54 @@ impl Prober {
         let answer = client.query_one(dialect.binlog_filters()).await.map_err(|error| query_failure(&error))?;
         self.filters.told.replace(Some(details::read_binlog_filters(&answer)));
         Ok(())
+    }
+
+    /// Probes. When the open connection says nothing for a while, a new one is tried beside it: its answer counts as well, and when
+    /// neither brings one, how the new one failed tells more. Says whether that was so.
+    async fn probe_twice(self: &Rc<Prober>, kept: &mut Kept) -> (Result<(Facts, Told), Failure>, bool) {
+        if kept.client.is_none() || !self.asks_twice {
+            return (self.probe_in_time(kept).await, false);
+        }
+        let outcome = {
+            let mut open = pin!(self.probe_in_time(kept));
+            tokio::select! {
+                biased;
+                ended = &mut open => return (ended, false),
+                () = tokio::time::sleep(self.timeout / 4) => {}
+            }
+            // It goes on by itself when the open one answers: servers count logins that are broken off, and block a host at last.
+            let (me, limit) = (self.clone(), self.timeout / 2);
+            let new = tokio::task::spawn_local(async move { me.anew(limit).await });
+            tokio::select! {
+                biased;
+                ended = &mut open => return (ended, false),
+                new = new => match new.unwrap_or_else(|_| Err(late(limit))) {
+                    Ok(answer) => Ok(answer),
+                    Err(new) => match open.await {
+                        Err(failure) if failure.class == FailureClass::Timeout => {
+                            let text = format!("{}; over a new connection: {}", failure.text, new.text).into();
+                            Err(Failure { class: new.class, text })
+                        }
+                        ended => return (ended, false),
+                    },
+                },
+            }
+        };
+        // What it still says is the answer to a question that nobody waits for any more.
+        kept.client = None;
+        let twice = outcome.is_err();
+        (outcome, twice)
+    }
+
+    async fn probe_in_time(&self, kept: &mut Kept) -> Result<(Facts, Told), Failure> {
+        // Two limits of the probe's time: each step has its own, and all of them together have this one.
+        match tokio::time::timeout(self.timeout * 2, self.probe(kept)).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                kept.client = None;
+                Err(late(self.timeout))
+            }
+        }
     }
 
     async fn probe(&self, kept: &mut Kept) -> Result<(Facts, Told), Failure> {

@@ -23,5 +23,6 @@ pub mod positions;
 pub mod published;
 pub mod settings;
 pub mod step;
+pub mod tables;
 mod topology;
 pub mod view;

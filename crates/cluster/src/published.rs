@@ -13,6 +13,7 @@ use crate::catalog::Catalog;
 use crate::gtid::Applied;
 use crate::observation::Evidence;
 use crate::positions::Positions;
+use crate::tables::PublishedTables;
 use crate::view::{ServerId, View};
 
 /// Evidence beyond this many entries is dropped: by then the servers it speaks of have been probed anyway.
@@ -28,6 +29,8 @@ pub struct Published {
     pub accounts: ArcSwap<Accounts>,
     /// The servers' dictionaries.
     pub catalog: ArcSwap<Catalog>,
+    /// The primary's tables, if anybody wants them.
+    pub tables: PublishedTables,
     /// What each server has applied.
     pub positions: ArcSwap<Positions>,
     subscribers: RwLock<Vec<Callback>>,
@@ -46,6 +49,17 @@ impl fmt::Debug for Published {
     }
 }
 
+/// A definition that is being run, until this is dropped.
+#[derive(Debug)]
+pub struct Defining(Arc<Published>);
+
+impl Drop for Defining {
+    fn drop(&mut self) {
+        self.0.tables.definition_ends();
+        self.0.wake_control();
+    }
+}
+
 impl Published {
     /// A cluster of which nothing is known yet.
     pub fn new(cluster: &str) -> Published {
@@ -53,6 +67,7 @@ impl Published {
             view: ArcSwap::from_pointee(View::empty(cluster)),
             accounts: ArcSwap::default(),
             catalog: ArcSwap::default(),
+            tables: PublishedTables::default(),
             positions: ArcSwap::default(),
             subscribers: RwLock::default(),
             evidence: Mutex::default(),
@@ -103,6 +118,20 @@ impl Published {
     /// Whether the catalog was read, or could not be read, after the last request for it.
     pub fn catalog_is_fresh(&self) -> bool {
         self.catalog_read.load(Ordering::Acquire) >= self.catalog_wanted.load(Ordering::Acquire)
+    }
+
+    /// Has the catalogue of tables read, and kept from then on. Calling it again costs nothing.
+    pub fn watch_tables(&self) {
+        if self.tables.watch() {
+            self.wake_control();
+        }
+    }
+
+    /// A statement that may define tables, views, triggers and the like is about to be sent to a server: what is known of
+    /// tables is not believed until a reading that begins after the answer's drop.
+    pub fn defining(self: &Arc<Self>) -> Defining {
+        self.tables.definition_begins();
+        Defining(self.clone())
     }
 
     /// Asks for the servers' positions to be read at once: a read found no replica that is known to have what it needs.

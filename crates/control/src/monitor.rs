@@ -12,6 +12,7 @@ pub(crate) mod link;
 mod load;
 pub(crate) mod probe;
 mod settings;
+mod tables;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -37,15 +37,15 @@ pub fn accounts_sql(family: Family) -> String {
         };
         sql.push_str(&format!("CREATE USER {user}@'%' IDENTIFIED {identified};\n"));
     }
-    // What the monitor reads: replication status, accounts, and how stored functions use data. It also ends statements.
+    // What the monitor reads: replication status, accounts, and how stored functions use data, and what views and triggers do. It also ends statements.
     // Behind that, what failover needs: to see and end sessions, to refuse writes, and to change replication.
     let monitor = match family {
         Family::MariaDb => {
-            "REPLICA MONITOR, BINLOG MONITOR, CONNECTION ADMIN, \
+            "REPLICA MONITOR, BINLOG MONITOR, CONNECTION ADMIN, TRIGGER, SHOW VIEW, \
              PROCESS, READ_ONLY ADMIN, REPLICATION SLAVE ADMIN, REPLICATION MASTER ADMIN, RELOAD"
         }
         Family::MySql => {
-            "REPLICATION CLIENT, CONNECTION_ADMIN, SHOW_ROUTINE, \
+            "REPLICATION CLIENT, CONNECTION_ADMIN, SHOW_ROUTINE, TRIGGER, SHOW VIEW, \
              PROCESS, SYSTEM_VARIABLES_ADMIN, REPLICATION_SLAVE_ADMIN, RELOAD"
         }
     };

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::dialect::{self, Dialect};
 use super::link::{Way, query_failure};
-use super::{Owned, accounts, catalog, own};
+use super::{Owned, accounts, catalog, own, tables};
 use crate::status::ClusterStatus;
 
 /// Time between two readings that logins asked for: a storm of wrong passwords becomes one reading a second.
@@ -32,6 +32,7 @@ const CATALOG_THROTTLE: Duration = Duration::from_millis(50);
 pub(crate) enum Done {
     Accounts(Result<accounts::Loaded, String>),
     Catalog(Result<catalog::Loaded, String>),
+    Tables(Result<tables::Loaded, String>),
 }
 
 /// One kind of reading.
@@ -58,6 +59,7 @@ pub(crate) struct Loads {
     status: Arc<ClusterStatus>,
     accounts: Job,
     catalog: Job,
+    tables: Job,
     /// A login waits for accounts that are read after it asked.
     wanted: bool,
     accounts_every: Duration,
@@ -66,6 +68,8 @@ pub(crate) struct Loads {
     catalog_request: u64,
     /// Whose dictionaries were read last.
     catalog_of: Option<ServerId>,
+    /// The request for the tables that the reading under way answers.
+    tables_request: u64,
     done: (mpsc::Sender<Done>, mpsc::Receiver<Done>),
 }
 
@@ -77,18 +81,20 @@ impl Loads {
             status,
             accounts: Job::default(),
             catalog: Job::default(),
+            tables: Job::default(),
             wanted: false,
             accounts_every: Duration::ZERO,
             catalog_every: Duration::ZERO,
             catalog_request: 0,
             catalog_of: None,
-            done: mpsc::channel(2),
+            tables_request: 0,
+            done: mpsc::channel(3),
         }
     }
 
     /// Has everything read anew.
     pub(crate) fn all_is_due(&mut self) {
-        (self.accounts.due, self.catalog.due) = (None, None);
+        (self.accounts.due, self.catalog.due, self.tables.due) = (None, None, None);
     }
 
     /// The next outcome.
@@ -121,7 +127,10 @@ impl Loads {
         if primary.is_some() && primary != self.catalog_of {
             self.catalog_of = primary;
             self.catalog.due = None;
+            // What another server had defined last may be lost.
+            self.published.tables.forget();
         }
+        self.start_tables(sources.first().filter(|_| primary.is_some()), now);
         let wanted = !self.published.catalog_is_fresh() && self.catalog.task.is_none();
         let rested = self.catalog.started.is_none_or(|started| now >= started + CATALOG_THROTTLE);
         if (self.catalog.is_due(now) || wanted && rested) && !sources.is_empty() {
@@ -137,11 +146,28 @@ impl Loads {
         }
     }
 
+    /// Starts reading the tables of the primary, if anybody wants them.
+    fn start_tables(&mut self, primary: Option<&Way>, now: Instant) {
+        let published = &self.published.tables;
+        let rested = self.tables.started.is_none_or(|started| now >= started + CATALOG_THROTTLE);
+        let wanted = published.is_wanted() && self.tables.task.is_none() && rested;
+        let Some(primary) = primary.filter(|_| published.is_watched() && (wanted || self.tables.is_due(now))) else {
+            return;
+        };
+        self.tables_request = published.request();
+        self.tables.started = Some(now);
+        let (source, done) = (primary.clone(), self.done.0.clone());
+        self.tables.task = Some(own(async move {
+            let _ = done.send(Done::Tables(read_tables(&source).await)).await;
+        }));
+    }
+
     /// Publishes an outcome.
     pub(crate) fn take(&mut self, done: Option<Done>) {
         match done {
             Some(Done::Accounts(result)) => self.take_accounts(result),
             Some(Done::Catalog(result)) => self.take_catalog(result),
+            Some(Done::Tables(result)) => self.take_tables(result),
             // The sender lives as long as this does.
             None => {}
         }
@@ -200,6 +226,28 @@ impl Loads {
     }
 }
 
+impl Loads {
+    /// A reading that failed leaves what is known as it is, and what is not believed unbelieved.
+    fn take_tables(&mut self, result: Result<tables::Loaded, String>) {
+        self.tables.task = None;
+        let (every, told) = (self.catalog_every, &mut self.tables.told);
+        match result {
+            Ok(loaded) => {
+                self.tables.due = Some(Instant::now() + every);
+                tell(&self.cluster, told, "what statements do to tables is not known in full", &loaded.incomplete);
+                self.published.tables.publish(loaded.catalog, self.tables_request);
+            }
+            Err(why) => {
+                self.tables.due = Some(Instant::now() + RETRY.min(every));
+                // Not at once again, though it is still wanted.
+                self.tables.started = Some(Instant::now() + RETRY.min(every));
+                self.status.figures().catalog_failures += 1;
+                tell(&self.cluster, told, "the tables could not be read", &why);
+            }
+        }
+    }
+}
+
 /// Tells a complaint once until it changes.
 fn tell(cluster: &str, told: &mut String, what: &str, why: &str) {
     if told != why {
@@ -222,6 +270,11 @@ async fn read_accounts(sources: &[Way], number: u64) -> Result<accounts::Loaded,
         }
     }
     Err(problem)
+}
+
+async fn read_tables(primary: &Way) -> Result<tables::Loaded, String> {
+    let (mut client, dialect) = connect(primary).await?;
+    tables::load(&mut client, dialect).await.map_err(|error| query_failure(&error).text.to_string())
 }
 
 async fn read_catalog(sources: &[Way], before: &Catalog) -> Result<catalog::Loaded, String> {

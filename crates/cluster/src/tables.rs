@@ -1,0 +1,149 @@
+//! The catalogue of tables: what a statement touches beyond the names in its text.
+//!
+//! A text names tables and views ([`sql::tables()`]). A [`TableCatalog`] tells which tables hold the rows: views are followed to
+//! the tables that they read, and a write counts for all that triggers and foreign keys may make of it. What is not known
+//! touches anything: [`Scope::Any`]. So whoever keeps something by table, such as the last write of each or results that
+//! were read from them, asks [`TableCatalog::read_by`] for what a statement reads and [`TableCatalog::written_by`] for what
+//! it writes; if two statements share a key, or one of them has `Any`, the one may change what the other sees.
+//!
+//! The catalogue is that of the primary. It is read while somebody wants it ([`crate::published::Published::watch_tables`]),
+//! every `catalog_refresh_s` and after each definition that went through Sqluice; between such a definition's beginning and
+//! the reading after its end [`PublishedTables::current`] gives nothing, which stands for `Any`. Definitions that
+//! Sqluice does not see (made on the server itself, or by a procedure) are known with the next reading.
+
+mod build;
+mod published;
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use sql::{TableName, Tables, Unread};
+
+pub use build::{Cascade, QualifiedName, TableKind, TableRow, TableRows};
+pub use published::PublishedTables;
+
+/// Stands for one table, in every catalogue of this process. Two tables may share a key, if hardly ever: each then counts
+/// for the other, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableKey(pub u64);
+
+/// What a statement touches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Any table: it is not known.
+    Any,
+    /// These tables, sorted, none twice.
+    Tables(Arc<[TableKey]>),
+}
+
+/// More tables than this are as good as any.
+pub const SCOPE_TABLES_MAX: usize = 64;
+
+impl Scope {
+    /// No table.
+    pub fn nothing() -> Scope {
+        Scope::Tables(Arc::new([]))
+    }
+
+    /// These tables.
+    pub fn of(mut keys: Vec<TableKey>) -> Scope {
+        keys.sort_unstable();
+        keys.dedup();
+        if keys.len() > SCOPE_TABLES_MAX { Scope::Any } else { Scope::Tables(keys.into()) }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(&self, other: &Scope) -> Scope {
+        match (self, other) {
+            (Scope::Any, _) | (_, Scope::Any) => Scope::Any,
+            (Scope::Tables(one), Scope::Tables(two)) if one == two || two.is_empty() => Scope::Tables(one.clone()),
+            (Scope::Tables(one), Scope::Tables(two)) => Scope::of(one.iter().chain(&**two).copied().collect()),
+        }
+    }
+}
+
+/// What is known of a table or view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    /// What a read of it reads.
+    reads: Scope,
+    /// What a write to it may write.
+    writes: Scope,
+}
+
+/// A snapshot of the primary's tables and views.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableCatalog {
+    /// Names differ in more than case (`lower_case_table_names` is 1 or 2).
+    folds_case: bool,
+    /// By [`TableCatalog::place`].
+    entries: HashMap<Box<str>, Entry>,
+}
+
+impl TableCatalog {
+    /// What a statement with these names reads, what it writes only to itself left out. `schema` is the session's, in which
+    /// unqualified names are.
+    pub fn read_by(&self, named: &Result<Tables, Unread>, schema: Option<&str>) -> Scope {
+        match named {
+            Ok(named) if named.functions.is_empty() => self.all_of(&named.read, schema, |entry| &entry.reads),
+            _ => Scope::Any,
+        }
+    }
+
+    /// What a statement with these names may write. What makes, changes or drops tables writes anything: it may be that a
+    /// view or a foreign key means something else from then on.
+    pub fn written_by(&self, named: &Result<Tables, Unread>, schema: Option<&str>) -> Scope {
+        match named {
+            Ok(named) if named.functions.is_empty() && !named.defines => {
+                self.all_of(&named.written, schema, |entry| &entry.writes)
+            }
+            _ => Scope::Any,
+        }
+    }
+
+    fn all_of(&self, names: &[TableName], schema: Option<&str>, part: fn(&Entry) -> &Scope) -> Scope {
+        let mut all = Scope::nothing();
+        for name in names {
+            let entry = name.schema.as_deref().or(schema).and_then(|schema| self.entry(schema, &name.name));
+            all = match entry {
+                Some(entry) => part(entry).and(&all),
+                None => Scope::Any,
+            };
+            if all == Scope::Any {
+                break;
+            }
+        }
+        all
+    }
+
+    fn entry(&self, schema: &str, name: &str) -> Option<&Entry> {
+        self.entries.get(&*place(self.folds_case, schema, name))
+    }
+
+    /// How many tables and views are known.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+/// Where a table stands: no name holds a NUL byte.
+fn place(folds_case: bool, schema: &str, name: &str) -> Box<str> {
+    let place = format!("{schema}\0{name}");
+    if folds_case { place.to_lowercase().into() } else { place.into() }
+}
+
+fn key(place: &str) -> TableKey {
+    let mut hasher = DefaultHasher::new();
+    place.hash(&mut hasher);
+    TableKey(hasher.finish())
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,16 +16,13 @@ use crate::stop;
 
 /// How often waits look for signals.
 pub(crate) const POLL: Duration = Duration::from_millis(20);
-/// Kills a proxy and removes its folder when the bench is gone, however that came.
-const WATCHDOG: &str = "read -r _; kill -9 \"$1\" 2>/dev/null; rm -rf -- \"$2\"";
 /// The end of a log that errors show, in bytes.
 const LOG_BYTES_MAX: usize = 3000;
 
 /// A proxy that runs until this is dropped; its folder goes as well.
 #[derive(Debug)]
 pub(crate) struct Daemon {
-    child: Child,
-    watchdog: Child,
+    process: lab::Daemon,
     folder: TempDir,
 }
 
@@ -33,30 +30,12 @@ impl Daemon {
     /// Starts a program whose files are in a folder of its own; its output goes to `log` there.
     pub(crate) fn start(mut command: Command, folder: TempDir) -> anyhow::Result<Daemon> {
         let log = File::create(folder.path().join("log")).context("cannot write a log")?;
-        let name = command.get_program().to_string_lossy().into_owned();
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).current_dir(folder.path());
-        // Its own process group: Ctrl-C in a terminal reaches the bench, which ends it.
-        let mut child = command.process_group(0).spawn().with_context(|| format!("cannot run {name}"))?;
-        let watchdog = Command::new("/bin/sh")
-            .args(["-c", WATCHDOG, "sqluice-bench-watchdog", &child.id().to_string()])
-            .arg(folder.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn();
-        match watchdog {
-            Ok(watchdog) => Ok(Daemon { child, watchdog, folder }),
-            Err(error) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                Err(error).context("cannot run /bin/sh")
-            }
-        }
+        command.stdout(log.try_clone()?).stderr(log);
+        Ok(Daemon { process: lab::Daemon::start(command, folder.path())?, folder })
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        self.process.pid()
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
@@ -70,7 +49,7 @@ impl Daemon {
 
     /// An error when it has ended.
     pub(crate) fn check(&mut self) -> anyhow::Result<()> {
-        if let Some(status) = self.child.try_wait()? {
+        if let Some(status) = self.process.ended()? {
             bail!("it ended by itself ({status}):\n{}", self.log());
         }
         Ok(())
@@ -94,16 +73,6 @@ impl Daemon {
             }
             thread::sleep(POLL);
         }
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        // Before its input closes, or it would kill whatever has the process id by then.
-        let _ = self.watchdog.kill();
-        let _ = self.watchdog.wait();
     }
 }
 

@@ -3,9 +3,8 @@
 use std::fs::{File, Permissions};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,8 +20,6 @@ use crate::world::World;
 /// Longest that it may take to serve and to know all servers.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
-/// Kills it and removes its folder when this process is gone, however that came.
-const WATCHDOG: &str = "read -r _; kill -9 \"$1\" 2>/dev/null; rm -rf -- \"$2\"";
 /// Time between two probes, milliseconds: the default.
 pub(crate) const INTERVAL_MS: u32 = 500;
 /// How far behind a replica may be that takes reads, milliseconds.
@@ -38,8 +35,7 @@ pub(crate) struct Setup {
 /// The process. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Front {
-    child: Child,
-    watchdog: Child,
+    process: lab::Daemon,
     folder: TempDir,
     /// Where clients connect.
     pub(crate) address: SocketAddr,
@@ -60,26 +56,10 @@ impl Front {
         let log = File::create(folder.path().join("log"))?;
         let mut command = Command::new(program);
         command.args(["run", "--config"]).arg(&config).arg("--ready-file").arg(&ready);
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
-        let mut child = command.spawn().with_context(|| format!("cannot run {}", program.display()))?;
-        let watchdog = Command::new("/bin/sh")
-            .args(["-c", WATCHDOG, "sqluice-failover-watchdog", &child.id().to_string()])
-            .arg(folder.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn();
-        let watchdog = match watchdog {
-            Ok(watchdog) => watchdog,
-            Err(error) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(error).context("cannot run /bin/sh");
-            }
-        };
+        command.stdout(log.try_clone()?).stderr(log);
+        let process = lab::Daemon::start(command, folder.path())?;
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut front = Front { child, watchdog, folder, address: nowhere, admin: nowhere };
+        let mut front = Front { process, folder, address: nowhere, admin: nowhere };
         let told = front.wait(|_| std::fs::read_to_string(&ready).ok())?;
         front.address = address_in(&told, "app")?;
         front.admin = address_in(&told, "admin")?;
@@ -98,8 +78,7 @@ impl Front {
 
     /// SIGKILL.
     pub(crate) fn kill9(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.process.kill();
     }
 
     /// What it decided and did.
@@ -127,7 +106,7 @@ impl Front {
             if let Some(found) = ready(self) {
                 return Ok(found);
             }
-            let ended = self.child.try_wait()?;
+            let ended = self.process.ended()?;
             if ended.is_some() || Instant::now() > deadline {
                 let log = std::fs::read_to_string(self.file("log")).unwrap_or_default();
                 let tail: Vec<&str> = log.lines().rev().take(20).collect();
@@ -136,15 +115,6 @@ impl Front {
             }
             thread::sleep(POLL);
         }
-    }
-}
-
-impl Drop for Front {
-    fn drop(&mut self) {
-        self.kill9();
-        // Before its input closes, or it would kill whatever has the process id by then.
-        let _ = self.watchdog.kill();
-        let _ = self.watchdog.wait();
     }
 }
 

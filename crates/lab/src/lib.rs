@@ -19,6 +19,7 @@
 mod accounts;
 mod binaries;
 mod client;
+mod daemon;
 mod error;
 mod galera;
 mod replication;
@@ -30,6 +31,7 @@ pub use accounts::{
     accounts_sql,
 };
 pub use binaries::{Binaries, Family, ServerBinary};
+pub use daemon::Daemon;
 pub use error::LabError;
 pub use galera::{Galera, GaleraOptions};
 pub use replication::{Replication, ReplicationOptions};

@@ -3,14 +3,13 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::LabError;
 use crate::client;
+use crate::{Daemon, LabError};
 
 /// Longest that a start may take on a slow and busy machine; crash recovery is part of it.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -23,10 +22,6 @@ const READY: &str = "ready for connections";
 /// What the families write when another process has the port.
 const PORT_TAKEN: [&str; 2] = ["Address already in use", "already have another"];
 
-/// Kills the server and removes its folder when its standard input closes, which happens when this process ends, even
-/// by SIGKILL. (A parent-death signal would come when the starting *thread* ends.)
-const WATCHDOG: &str = "read -r _; kill -9 \"$1\" 2>/dev/null; rm -rf -- \"$2\"";
-
 /// Why a start did not work.
 pub(super) enum StartError {
     /// Another process has the port: worth another try.
@@ -35,12 +30,9 @@ pub(super) enum StartError {
     Failed(LabError),
 }
 
-/// A running server and the watchdog that ends it with us.
+/// A running server.
 #[derive(Debug)]
-pub(super) struct Process {
-    server: Child,
-    watchdog: Child,
-}
+pub(super) struct Process(Daemon);
 
 /// How to start a server.
 pub(super) struct Start<'a> {
@@ -65,7 +57,6 @@ impl Process {
         let (log_start, log, second) = opened.map_err(LabError::file("open", &log_path)).map_err(StartError::Failed)?;
         let mut defaults = std::ffi::OsString::from("--defaults-file=");
         defaults.push(folder.join("server.cnf"));
-        // Its own process group: Ctrl-C in a terminal must reach the proxy first, the servers by their owner.
         let mut command = Command::new(program);
         if let Some(programs) = start.programs {
             let mut path = programs.as_os_str().to_owned();
@@ -73,49 +64,23 @@ impl Process {
             path.push(std::env::var_os("PATH").unwrap_or_default());
             command.env("PATH", path);
         }
-        let mut server = command
-            .arg(defaults)
-            .args(start.arguments)
-            .current_dir(folder)
-            .stdin(Stdio::null())
-            .stdout(log)
-            .stderr(second)
-            .process_group(0)
-            .spawn()
-            .map_err(LabError::file("run", program))
-            .map_err(StartError::Failed)?;
-        match spawn_watchdog(server.id(), folder) {
-            Ok(watchdog) => {
-                let mut process = Process { server, watchdog };
-                match process.wait_ready(&log_path, log_start, port) {
-                    Ok(()) => Ok(process),
-                    Err(error) => {
-                        process.kill();
-                        Err(error)
-                    }
-                }
-            }
-            Err(error) => {
-                let _ = server.kill();
-                let _ = server.wait();
-                Err(StartError::Failed(error))
-            }
-        }
+        command.arg(defaults).args(start.arguments).stdout(log).stderr(second);
+        let mut process = Process(Daemon::start(command, folder).map_err(StartError::Failed)?);
+        process.wait_ready(&log_path, log_start, port)?;
+        Ok(process)
     }
 
     pub(super) fn pid(&self) -> u32 {
-        self.server.id()
+        self.0.pid()
     }
 
     pub(super) fn is_running(&mut self) -> bool {
-        matches!(self.server.try_wait(), Ok(None))
+        matches!(self.0.ended(), Ok(None))
     }
 
     /// SIGKILL, and waits until the process is gone.
-    pub(super) fn kill(mut self) {
-        let _ = self.server.kill();
-        let _ = self.server.wait();
-        self.dismiss_watchdog();
+    pub(super) fn kill(self) {
+        drop(self.0);
     }
 
     /// SIGTERM, and waits; SIGKILL after `limit`. False when it came to that.
@@ -123,24 +88,12 @@ impl Process {
         if self.is_running() {
             self.signal("TERM")?;
         }
-        let ended = client::wait(&mut self.server, limit).map_err(LabError::io("wait for a server"))?;
-        self.kill();
-        Ok(ended.is_some())
+        Ok(self.0.wait(limit)?.is_some())
     }
 
-    /// Sends a signal by its short name. A shell does it: the standard library has no other signal than SIGKILL.
+    /// Sends a signal by its short name.
     pub(super) fn signal(&self, name: &str) -> Result<(), LabError> {
-        let pid = self.pid().to_string();
-        let status = Command::new("/bin/sh")
-            .args(["-c", "kill -s \"$1\" \"$2\"", "sh", name, &pid])
-            .stdin(Stdio::null())
-            .status()
-            .map_err(LabError::io(format!("send SIG{name} to process {pid}")))?;
-        if status.success() {
-            return Ok(());
-        }
-        let source = std::io::Error::other(status.to_string());
-        Err(LabError::Io { doing: format!("send SIG{name} to process {pid}"), source })
+        self.0.signal(name)
     }
 
     /// SIGSTOP, and waits until no thread runs any more: the signal itself is only a request.
@@ -159,19 +112,12 @@ impl Process {
         Ok(())
     }
 
-    fn dismiss_watchdog(&mut self) {
-        // Before its input closes, or it would kill whatever has the server's process id by then.
-        let _ = self.watchdog.kill();
-        let _ = self.watchdog.wait();
-    }
-
     fn wait_ready(&mut self, log: &Path, log_start: u64, port: u16) -> Result<(), StartError> {
         let deadline = Instant::now() + START_LIMIT;
         let mut ready = false;
         let failed = |what: String| StartError::Failed(LabError::Start { port, what, log: log_end(log, log_start) });
         loop {
-            let ended =
-                self.server.try_wait().map_err(LabError::io("wait for a server")).map_err(StartError::Failed)?;
+            let ended = self.0.ended().map_err(StartError::Failed)?;
             let text = log_end(log, log_start);
             if let Some(status) = ended {
                 let taken = PORT_TAKEN.iter().any(|words| text.contains(words));
@@ -220,18 +166,6 @@ pub(super) fn log_end(path: &Path, start: u64) -> String {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) => format!("(cannot read {}: {error})", path.display()),
     }
-}
-
-fn spawn_watchdog(pid: u32, folder: &Path) -> Result<Child, LabError> {
-    Command::new("/bin/sh")
-        .args(["-c", WATCHDOG, "sqluice-lab-watchdog", &pid.to_string()])
-        .arg(folder)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()
-        .map_err(LabError::io("run /bin/sh"))
 }
 
 /// Whether the server sends a packet: its greeting, or the error that it knows no account for this host.

@@ -152,7 +152,7 @@ fn variable(name: &str) -> Result<Option<PathBuf>, LabError> {
     })
 }
 
-fn in_path(name: &str) -> Option<PathBuf> {
+pub(crate) fn in_path(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = env::split_paths(&path).chain(SYSTEM_FOLDERS.iter().map(PathBuf::from));
     folders.map(|folder| folder.join(name)).find(|candidate| candidate.is_file())

@@ -21,6 +21,7 @@ mod binaries;
 mod client;
 mod daemon;
 mod error;
+mod etcd;
 mod galera;
 mod replication;
 mod server;
@@ -33,6 +34,7 @@ pub use accounts::{
 pub use binaries::{Binaries, Family, ServerBinary};
 pub use daemon::Daemon;
 pub use error::LabError;
+pub use etcd::{Etcd, EtcdOptions};
 pub use galera::{Galera, GaleraOptions};
 pub use replication::{Replication, ReplicationOptions};
 pub use server::{Server, ServerOptions, TlsFiles};

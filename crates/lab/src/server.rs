@@ -19,6 +19,7 @@ use tempfile::TempDir;
 use crate::client;
 use crate::template;
 use crate::{Binaries, Family, LabError, ServerBinary};
+pub(crate) use process::log_end;
 use process::{Process, StartError};
 
 /// Longest that [`Server::sql`] may take.

@@ -152,7 +152,7 @@ fn is_stopped(pid: u32) -> std::io::Result<bool> {
 }
 
 /// The end of a log (at most 8 KiB), but nothing from before `start`.
-pub(super) fn log_end(path: &Path, start: u64) -> String {
+pub(crate) fn log_end(path: &Path, start: u64) -> String {
     const LENGTH: u64 = 8192;
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = File::open(path)?;

@@ -50,7 +50,7 @@ pub struct ClusterParts {
     pub servers: Names,
     /// How servers are watched: the `monitor` table.
     pub monitor: bool,
-    /// How a primary is replaced: the `promotion` and `replication` tables.
+    /// How a primary is replaced: the `promotion`, `replication` and `etcd` tables.
     pub promotion: bool,
     /// What the cluster does with what it sees: lag, probes, slow start, refresh times, failover.
     pub rules: bool,
@@ -181,7 +181,7 @@ fn parts(old: &Cluster, new: &Cluster) -> ClusterParts {
     ClusterParts {
         servers: names(&old.servers, &new.servers),
         monitor: old.monitor != new.monitor,
-        promotion: (&old.promotion, &old.replication) != (&new.promotion, &new.replication),
+        promotion: (&old.promotion, &old.replication, &old.etcd) != (&new.promotion, &new.replication, &new.etcd),
         rules: rules(old) != rules(new),
         pool: old.pool != new.pool,
         transport: (old.compression, old.proxy_protocol) != (new.compression, new.proxy_protocol),

@@ -109,6 +109,7 @@ fn value_text(setting: &Setting) -> String {
         }
         Kind::Text { max, .. } => format!("text, at most {max} bytes"),
         Kind::Address { .. } => "address".into(),
+        Kind::Addresses => "list of addresses".into(),
         Kind::Networks => "list of networks".into(),
         Kind::Command => "list: program and arguments".into(),
         Kind::Secret => "text".into(),
@@ -137,7 +138,7 @@ pub fn default_text(setting: &Setting) -> Option<String> {
         Kind::Size { default, .. } => Some(quote(&size_text(default))),
         Kind::Flag { default } => Some(default.to_string()),
         Kind::Choice { default, .. } | Kind::Text { default, .. } => default.map(quote),
-        Kind::Networks | Kind::Command => Some("[]".into()),
+        Kind::Addresses | Kind::Networks | Kind::Command => Some("[]".into()),
         Kind::Address { .. } | Kind::Secret | Kind::Path | Kind::Variable => None,
     }
 }

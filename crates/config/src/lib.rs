@@ -26,8 +26,8 @@ pub use address::Address;
 pub use diff::{Changes, diff};
 pub use error::{Errors, Problem, Warning};
 pub use model::{
-    Admin, ClientCert, ClientCompression, Cluster, ClusterKind, Config, Consistency, Credential, Donors, Failover,
-    Galera, Given, Heartbeat, Lease, Listener, ListenerTls, Log, LogFormat, Monitor, Pem, Pool, Promotion,
+    Admin, ClientCert, ClientCompression, Cluster, ClusterKind, Config, Consistency, Credential, Donors, Etcd,
+    Failover, Galera, Given, Heartbeat, Lease, Listener, ListenerTls, Log, LogFormat, Monitor, Pem, Pool, Promotion,
     PromotionRule, Proxy, ProxyIn, ProxyOut, Replay, ReplayMode, ReplicationAccount, ReplicationTls, RuleAccess,
     Server, ServerCompression, ServerTls, ServerTlsMode, Split, TlsMode, TlsVersion, User, Writers,
 };

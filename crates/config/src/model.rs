@@ -37,10 +37,12 @@ macro_rules! words {
     };
 }
 
+mod etcd;
 mod failover;
 mod galera;
 mod replay;
 
+pub use etcd::Etcd;
 pub use failover::{Failover, Lease, Promotion, PromotionRule, ReplicationAccount, ReplicationTls};
 pub use galera::{Donors, Galera, Writers};
 pub use replay::{Replay, ReplayMode};
@@ -292,6 +294,8 @@ pub struct Cluster {
     pub failover: Failover,
     /// How a new primary is chosen and made.
     pub promotion: Promotion,
+    /// Where the lease is, when it is in etcd.
+    pub etcd: Etcd,
     /// What is wanted of a Galera group.
     pub galera: Galera,
     /// How servers log in to their source that have no channel.

@@ -1,6 +1,7 @@
 //! From the document to the [`Config`].
 
 mod cluster;
+mod etcd;
 mod failover;
 mod listener;
 mod rule;

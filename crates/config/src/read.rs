@@ -431,19 +431,38 @@ impl<'a> Reader<'a> {
         address
     }
 
+    /// A list of addresses to connect to.
+    pub(crate) fn addresses(&mut self, table: &Table, setting: &'static Setting) -> Vec<Address> {
+        self.parsed_list(table, setting, |text| match Address::parse(text)? {
+            Address::Unix(_) => Err("a host and a port stand here".into()),
+            Address::Tcp { port: 0, .. } => Err("port 0 is nowhere to connect to".into()),
+            address => Ok(address),
+        })
+    }
+
     /// A list of networks.
     pub(crate) fn networks(&mut self, table: &Table, setting: &'static Setting) -> Vec<Network> {
-        let mut networks = Vec::new();
+        self.parsed_list(table, setting, str::parse)
+    }
+
+    /// A list of texts that each mean something.
+    fn parsed_list<T: std::fmt::Display>(
+        &mut self,
+        table: &Table,
+        setting: &'static Setting,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Vec<T> {
+        let mut list = Vec::new();
         match self.find(table, setting).map(Spanned::get_ref) {
             None => {}
             Some(DeValue::Array(entries)) => {
                 for entry in entries {
                     let read = match entry.get_ref() {
-                        DeValue::String(text) => text.parse::<Network>(),
+                        DeValue::String(text) => parse(text),
                         other => Err(format!("text in quotes stands here, not {}", kind_of(other))),
                     };
                     match read {
-                        Ok(network) => networks.push(network),
+                        Ok(value) => list.push(value),
                         Err(message) => {
                             self.problem_with(entry.span(), table.key(setting), message, allowed(setting), None);
                         }
@@ -452,9 +471,9 @@ impl<'a> Reader<'a> {
             }
             Some(other) => self.wrong(table, setting, format!("a list stands here, not {}", kind_of(other)), None),
         }
-        let shown: Vec<String> = networks.iter().map(|network| quote(&network.to_string())).collect();
+        let shown: Vec<String> = list.iter().map(|value| quote(&value.to_string())).collect();
         self.note(table, setting, format!("[{}]", shown.join(", ")));
-        networks
+        list
     }
 
     /// A program with its arguments; empty when there is none.

@@ -4,6 +4,7 @@
 //! and the sample that `sqluice init` writes are generated from here.
 
 pub mod cluster;
+pub mod etcd;
 pub mod failover;
 pub mod galera;
 pub mod listener;
@@ -102,6 +103,8 @@ pub enum Kind {
     },
     /// A list of networks: `"10.0.0.0/8"`, `"::1"`. Empty when the key is absent.
     Networks,
+    /// A list of `host:port` or `[ipv6]:port`. Empty when the key is absent.
+    Addresses,
     /// A program and its arguments, as a list of texts. Empty when the key is absent.
     Command,
     /// A password, hash or the like: never shown.

@@ -48,6 +48,8 @@ fn base() -> Values {
         values.push(value(&["cluster", cluster, "monitor", "password"], "\"hush\""));
         values.push(value(&["cluster", cluster, "replication", "user"], "\"r\""));
         values.push(value(&["cluster", cluster, "replication", "password"], "\"hush\""));
+        values.push(value(&["cluster", cluster, "etcd", "user"], "\"e\""));
+        values.push(value(&["cluster", cluster, "etcd", "password"], "\"hush\""));
         let address = format!("\"10.0.0.{}:3306\"", cluster.len());
         values.push(value(&["cluster", cluster, "servers", "NAME", "address"], &address));
     }
@@ -129,6 +131,7 @@ fn another(setting: &Setting) -> String {
         Kind::Text { .. } if setting.key == "route" => "\"server:NAME\"".into(),
         Kind::Text { .. } => "\"other\"".into(),
         Kind::Address { .. } => "\"10.0.0.99:3309\"".into(),
+        Kind::Addresses => "[\"10.0.0.99:2379\"]".into(),
         Kind::Networks => "[\"10.0.0.0/8\"]".into(),
         Kind::Command => "[\"/bin/true\", \"x\"]".into(),
         Kind::Secret if setting.key == "native_hash" => "\"*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19\"".into(),

@@ -32,6 +32,8 @@ pub struct ClusterLink {
     pub published: Arc<Published>,
     /// TLS towards its servers, as made from the cluster's `tls` table.
     pub tls: ClientTls,
+    /// TLS towards its etcd.
+    pub etcd_tls: ClientTls,
 }
 
 /// The control plane could not start.

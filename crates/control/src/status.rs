@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::ClusterLink;
 use crate::journal::Journal;
+use crate::lease::Confirmations;
 
 /// What the control thread and the admin listener share.
 pub(crate) struct Shared {
@@ -60,6 +61,8 @@ pub(crate) struct Figures {
     /// Who holds the lease, in words; `None` when none is configured.
     pub(crate) lease: Option<String>,
     pub(crate) lease_held: bool,
+    /// How often it was asked for, by result.
+    pub(crate) lease_confirmations: Confirmations,
     pub(crate) runs: RunFigures,
 }
 

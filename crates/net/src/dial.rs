@@ -10,13 +10,30 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
+
+use crate::tls::ClientTls;
+use crate::{Address, Stream};
 
 /// How long an attempt is alone before the next begins, as RFC 8305 recommends.
 const HEAD_START: Duration = Duration::from_millis(250);
 /// Addresses of a name that are tried.
 const ADDRESSES_MAX: usize = 16;
+
+/// Opens a connection to something that speaks TLS from the first byte, or not at all. Has no time limit of its own.
+///
+/// # Errors
+/// The name is unknown, nobody answers, or the certificate does not please.
+pub async fn open(address: &Address, tls: &ClientTls) -> io::Result<Stream> {
+    let (host, port) = match address {
+        Address::Tcp { host, port } => (host.as_str(), *port),
+        Address::Unix(path) => return Ok(UnixStream::connect(path).await?.into()),
+    };
+    let tcp = connect(tokio::net::lookup_host((host, port)).await?).await?;
+    tcp.set_nodelay(true)?;
+    if tls.is_wanted() { tls.connect(tcp, host).await } else { Ok(tcp.into()) }
+}
 
 type Attempt = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>>;
 

@@ -15,4 +15,5 @@ pub mod stream;
 pub mod tls;
 
 pub use address::Address;
+pub use dial::open;
 pub use stream::Stream;

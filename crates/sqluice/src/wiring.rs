@@ -131,7 +131,12 @@ fn links(config: &Config, published: &PublishedClusters) -> anyhow::Result<contr
         let Some(cluster) = config.clusters.get(name) else { continue };
         let key = || format!("cluster.{name}.tls");
         let tls = ClientTls::new(&tls_options(&cluster.tls, &key())).with_context(key)?;
-        links.insert(name.clone(), ClusterLink { published: published.clone(), tls });
+        let key = || format!("cluster.{name}.etcd.tls");
+        let etcd_tls = match cluster.promotion.lease {
+            config::Lease::Etcd => ClientTls::new(&tls_options(&cluster.etcd.tls, &key())).with_context(key)?,
+            config::Lease::Off | config::Lease::Majority => ClientTls::disabled(),
+        };
+        links.insert(name.clone(), ClusterLink { published: published.clone(), tls, etcd_tls });
     }
     Ok(links)
 }

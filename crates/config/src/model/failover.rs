@@ -39,6 +39,8 @@ words! {
         Off = "off",
         /// By locks on more than half of the servers.
         Majority = "majority",
+        /// By a key in etcd.
+        Etcd = "etcd",
     }
 }
 

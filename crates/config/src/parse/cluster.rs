@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::failover;
 use super::secrets::{self, PasswordKeys};
+use super::{etcd, failover};
 use super::{name_good, or_empty};
 use crate::checks::Places;
 use crate::read::{Reader, Table};
-use crate::settings::{cluster as keys, failover as failover_keys, galera as galera_keys};
+use crate::settings::{Setting, cluster as keys, failover as failover_keys, galera as galera_keys};
 use crate::{
     Cluster, ClusterKind, Donors, Failover, Galera, Heartbeat, Monitor, Pool, PromotionRule, ProxyOut, Server,
     ServerCompression, ServerTls, ServerTlsMode, TlsVersion, Writers,
@@ -83,6 +83,7 @@ fn read(reader: &mut Reader, name: &Arc<str>, table: &Table, places: &mut Places
     }
     let monitor = read_monitor(reader, table);
     let promotion = failover::read_promotion(reader, table, servers.len());
+    let etcd = etcd::read(reader, table, &promotion);
     let replication = failover::read_replication(reader, table);
     let galera = read_galera(reader, table, kind);
     let pool_table = reader.table(table, &keys::POOL);
@@ -94,6 +95,7 @@ fn read(reader: &mut Reader, name: &Arc<str>, table: &Table, places: &mut Places
         monitor,
         failover,
         promotion,
+        etcd,
         galera,
         replication,
         max_lag,
@@ -169,17 +171,27 @@ fn read_pool(reader: &mut Reader, table: &Table) -> Pool {
 
 fn read_tls(reader: &mut Reader, parent: &Table) -> ServerTls {
     let table = reader.table(parent, &keys::TLS);
-    let mode = reader.choice(&table, &keys::TLS_MODE, ServerTlsMode::ALL, ServerTlsMode::word);
-    let mode = mode.unwrap_or(ServerTlsMode::Preferred);
-    secrets::paired(reader, &table, &keys::CERT_FILE, &keys::KEY_FILE);
+    read_tls_with(reader, &table, &keys::TLS_MODE, ServerTlsMode::ALL, ServerTlsMode::Preferred)
+}
+
+/// A table `tls` with one of these modes.
+pub(super) fn read_tls_with(
+    reader: &mut Reader,
+    table: &Table,
+    mode: &'static Setting,
+    modes: &[ServerTlsMode],
+    default: ServerTlsMode,
+) -> ServerTls {
+    let mode = reader.choice(table, mode, modes, ServerTlsMode::word).unwrap_or(default);
+    secrets::paired(reader, table, &keys::CERT_FILE, &keys::KEY_FILE);
     let tls = ServerTls {
         mode,
         min_version: reader
-            .choice(&table, &keys::TLS_MIN_VERSION, TlsVersion::ALL, TlsVersion::word)
+            .choice(table, &keys::TLS_MIN_VERSION, TlsVersion::ALL, TlsVersion::word)
             .unwrap_or(TlsVersion::V12),
-        ca: secrets::certificate(reader, &table, &keys::CA_FILE),
-        cert: secrets::certificate(reader, &table, &keys::CERT_FILE),
-        key: secrets::private_key(reader, &table, &keys::KEY_FILE),
+        ca: secrets::certificate(reader, table, &keys::CA_FILE),
+        cert: secrets::certificate(reader, table, &keys::CERT_FILE),
+        key: secrets::private_key(reader, table, &keys::KEY_FILE),
     };
     let checks_nothing = matches!(mode, ServerTlsMode::Disabled | ServerTlsMode::Preferred | ServerTlsMode::Required);
     if tls.ca.is_some() && checks_nothing {

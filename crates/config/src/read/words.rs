@@ -21,6 +21,7 @@ pub(super) fn allowed(setting: &Setting) -> Option<String> {
             Some(now.map(|word| format!("\"{}\"", word.word)).collect::<Vec<_>>().join(", "))
         }
         Kind::Address { .. } => Some("\"host:port\", \"[ipv6]:port\", \"unix:/path\"".into()),
+        Kind::Addresses => Some("a list, as in [\"10.0.0.1:2379\", \"[::1]:2379\"]".into()),
         Kind::Networks => Some("addresses and networks, as in [\"10.0.0.0/8\", \"::1\"]".into()),
         Kind::Command => Some("a program and its arguments, as in [\"/usr/local/bin/hook\", \"--now\"]".into()),
         Kind::Text { .. } | Kind::Secret | Kind::Path | Kind::Variable => None,

@@ -1,5 +1,6 @@
 //! `[cluster.NAME]` and the tables in it.
 
+use super::etcd::ETCD;
 use super::failover::{PROMOTION, REPLICATION, RULE};
 use super::galera::GALERA;
 use super::{Form, Kind, Section, Setting, Unit, Word, count, limit, live, millis, seconds, whole};
@@ -22,7 +23,7 @@ pub static CLUSTER: Section = Section {
         &COMPRESSION,
         &PROXY_PROTOCOL,
     ],
-    sections: &[&SERVERS, &MONITOR, &PROMOTION, &REPLICATION, &GALERA, &POOL, &TLS],
+    sections: &[&SERVERS, &MONITOR, &PROMOTION, &REPLICATION, &ETCD, &GALERA, &POOL, &TLS],
 };
 
 const UNSUPPORTED: &str = "not supported yet in this version";

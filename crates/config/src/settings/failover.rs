@@ -111,6 +111,7 @@ pub static LEASE: Setting = live(
                 Lease::Majority.word(),
                 "only the one acts that holds locks on more than half of all servers; of two servers that is both",
             ),
+            Word::new(Lease::Etcd.word(), "only the one acts that holds a key in etcd"),
         ],
     },
     "How several Sqluice processes that watch the same servers agree on which of them acts.",
@@ -121,7 +122,8 @@ pub static LEASE_TIME: Setting = seconds(
     5,
     1,
     600,
-    "How long the lease lasts after its last renewal. The holder renews it with every probe interval.",
+    "How long the lease lasts after its last renewal. The holder renews it with every probe interval. etcd takes no less than \
+     one and a half of its election timeouts: two seconds by default.",
 );
 /// `hook_before`
 pub static HOOK_BEFORE: Setting = live(

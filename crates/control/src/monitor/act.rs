@@ -14,7 +14,7 @@ use wire::Capabilities;
 
 use super::{Owned, Watched, own};
 use crate::executor::{Called, Executor, Kept, Outcome, Shared, Target};
-use crate::lease::Lease;
+use crate::lease::{Lease, Means};
 use crate::status::{ChannelTold, Told, Wish};
 use crate::steps::{Account, Ours, Source};
 
@@ -92,7 +92,8 @@ impl Acting {
 /// Whether steps are done in another way with the new configuration.
 pub(super) fn differs(old: &config::Cluster, new: &config::Cluster) -> bool {
     let parts = |cluster: &config::Cluster| {
-        (cluster.failover, cluster.promotion.lease, cluster.promotion.lease_time, cluster.servers.clone())
+        let lease = (cluster.promotion.lease, cluster.promotion.lease_time, cluster.etcd.clone());
+        (cluster.failover, lease, cluster.servers.clone())
     };
     parts(old) != parts(new)
 }
@@ -114,11 +115,11 @@ impl Watched {
             let keeper = expected.then(|| own(kept.clone().keep()));
             self.acting.connections.insert(*id, Connection { kept, _keeper: keeper });
         }
-        let wants_lease = self.config.promotion.lease == config::Lease::Majority && !in_group;
-        if wants_lease && self.acting.lease.is_none() {
-            let ways = servers.iter().filter_map(|(_, name)| Some((name.clone(), self.way(name)?))).collect();
-            let promotion = &self.config.promotion;
-            let lease = Lease::start(&self.name, ways, promotion.lease_time, self.config.monitor.interval);
+        if self.acting.lease.is_none()
+            && !in_group
+            && let Some(means) = self.means_of_lease(&servers)
+        {
+            let lease = Lease::start(&self.name, self.config.promotion.lease_time, means);
             self.acting.lease_watch = Some(lease.watch());
             self.acting.lease = Some(lease);
         }
@@ -128,6 +129,21 @@ impl Watched {
         self.acting.shared = None;
         self.status.journal.set_file(self.config.promotion.journal.as_deref());
         self.status.figures().failover = self.config.failover.word();
+    }
+
+    /// How several processes agree on which of them acts, if they do.
+    fn means_of_lease(&self, servers: &[(ServerId, Arc<str>)]) -> Option<Means> {
+        let interval = self.config.monitor.interval;
+        match self.config.promotion.lease {
+            config::Lease::Off => None,
+            config::Lease::Majority => {
+                let servers = servers.iter().filter_map(|(_, name)| Some((name.clone(), self.way(name)?))).collect();
+                Some(Means::Majority { servers, interval })
+            }
+            config::Lease::Etcd => {
+                Some(Means::Etcd { etcd: self.config.etcd.clone(), tls: self.link.etcd_tls.clone(), interval })
+            }
+        }
     }
 
     /// Starts a step.
@@ -193,13 +209,11 @@ impl Watched {
 
     /// Keeps what the API tells of the lease up to date.
     pub(super) fn show_lease(&self) {
-        let (words, held) = match &self.acting.lease {
-            Some(lease) => (Some(lease.words()), lease.watch().borrow().is_some_and(|end| end > Instant::now())),
-            None => (None, false),
-        };
+        let lease = self.acting.lease.as_ref();
         let mut figures = self.status.figures();
-        figures.lease = words;
-        figures.lease_held = held;
+        figures.lease = lease.map(Lease::words);
+        figures.lease_held = lease.is_some_and(|lease| lease.watch().borrow().is_some_and(|end| end > Instant::now()));
+        figures.lease_confirmations = lease.map(Lease::confirmations).unwrap_or(figures.lease_confirmations);
     }
 
     /// The decision that began a run.

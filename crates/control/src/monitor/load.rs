@@ -327,7 +327,8 @@ mod tests {
                     [listener.app]\naddress = \"127.0.0.1:0\"\ncluster = \"main\"\n";
         let config = config::parse("test.toml", text, &config::MemorySource::default()).unwrap().config;
         let published = Arc::new(Published::new("main"));
-        let link = ClusterLink { published: published.clone(), tls: net::tls::ClientTls::disabled() };
+        let tls = net::tls::ClientTls::disabled();
+        let link = ClusterLink { published: published.clone(), tls: tls.clone(), etcd_tls: tls };
         let name: Arc<str> = "main".into();
         let (status, _) = Shared::new(Arc::new([]), Arc::new(stats::digests::NoDigests)).add_cluster(&name, &link);
         let mut loads = Loads::new(name.clone(), published.clone(), status);

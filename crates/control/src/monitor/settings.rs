@@ -49,7 +49,7 @@ fn failover(cluster: &config::Cluster) -> Failover {
         lag_max: promotion.max_lag,
         semi_sync_required: promotion.semi_sync_required,
         majority_required: promotion.majority_required,
-        lease_required: promotion.lease == config::Lease::Majority,
+        lease_required: promotion.lease != config::Lease::Off,
         rejoin: promotion.rejoin,
         hook_before: !promotion.hook_before.is_empty(),
         hook_after: !promotion.hook_after.is_empty(),

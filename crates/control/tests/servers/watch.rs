@@ -48,7 +48,7 @@ impl<'a> Watch<'a> {
     /// Watches all servers, under the names `s1`, `s2`, …; `more` are lines for the cluster's table.
     pub(crate) fn start(lab: &'a Replication, more: &str) -> Watch<'a> {
         let tls = ClientTls::new(&ClientTlsOptions::default()).unwrap();
-        let link = ClusterLink { published: Arc::new(Published::new("main")), tls };
+        let link = ClusterLink { published: Arc::new(Published::new("main")), tls, etcd_tls: ClientTls::disabled() };
         let (sender, published) = channel();
         link.published.subscribe(Box::new(move || {
             let _ = sender.send(());

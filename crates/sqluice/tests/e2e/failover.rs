@@ -1,5 +1,7 @@
 //! Sqluice replaces a primary: one that was killed, and one that an operator wants elsewhere.
 
+mod etcd;
+
 use std::collections::HashSet;
 use std::process::Command;
 use std::sync::Arc;
@@ -11,7 +13,7 @@ use net::query::{Client, Limits};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::support::{Front, Ran, SOON, all, app, blocking, has_mysql, run, until};
+use crate::support::{Front, Ran, SOON, Setup, all, app, blocking, has_mysql, run, until};
 
 /// What opens the API.
 const KEY: &str = "hush hush";
@@ -70,6 +72,11 @@ impl Cluster {
 
     /// The same, with more keys of the table `promotion`.
     async fn front_with(&self, promotion: &str) -> Front {
+        self.front_changed(promotion, |_| ()).await
+    }
+
+    /// The same, with more changes.
+    async fn front_changed(&self, promotion: &str, change: impl FnOnce(&mut Setup)) -> Front {
         Front::start(self.servers(), |setup| {
             setup.cluster += &format!(
                 "\nfailover = \"auto\"\npromotion = {{ cooldown_s = 0{promotion} }}\n\
@@ -79,6 +86,7 @@ impl Cluster {
             );
             setup.admin = format!("key = \"{KEY}\"");
             setup.monitor += "\ntimeout_ms = 500";
+            change(setup);
         })
         .await
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use net::query::{Client, QueryError, ResultSet};
 
 pub use authority::Authority;
-pub use front::{Front, any_certificate, app};
+pub use front::{Front, Setup, any_certificate, app};
 pub use scrape::{Metrics, http, http_with};
 pub use servers::{authority, calm, failing, has_mysql};
 pub use tools::{Ran, blocking, client_program, run, signal};

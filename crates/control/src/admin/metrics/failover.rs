@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::names::{EPOCH, FENCED, HOLDS_WRITES, LEASE_HELD, PRIMARY_CHANGES, RUNS, STEPS};
+use super::names::{EPOCH, FENCED, HOLDS_WRITES, LEASE_ASKED, LEASE_HELD, PRIMARY_CHANGES, RUNS, STEPS};
 use super::{Clusters, family};
 use crate::admin::text::Page;
 use crate::status::{Figures, STEP_WORDS};
@@ -36,4 +36,11 @@ pub(super) fn render(page: &mut Page, clusters: &Clusters) {
     }
     let mut lease = family(page, LEASE_HELD);
     figures.iter().for_each(|(name, figures)| lease.sample(&[name], u8::from(figures.lease_held)));
+    let mut asked = family(page, LEASE_ASKED);
+    for (name, figures) in &figures {
+        let counts = figures.lease_confirmations;
+        asked.sample(&[name, "held"], counts.held);
+        asked.sample(&[name, "elsewhere"], counts.elsewhere);
+        asked.sample(&[name, "failed"], counts.failed);
+    }
 }

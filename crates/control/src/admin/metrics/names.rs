@@ -333,6 +333,14 @@ pub(super) const LEASE_HELD: Metric = metric(
     "1 while this process holds the lease; 0 also when none is configured.",
 );
 
+pub(super) const LEASE_ASKED: Metric = metric(
+    "sqluice_lease_asked_total",
+    Kind::Counter,
+    &["cluster", "result"],
+    "Times the lease was asked for or renewed, by what came of it: held, elsewhere, failed. With locks on servers each lock \
+     counts.",
+);
+
 /// Every metric, in the order of the page.
 pub const METRICS: &[Metric] = &[
     INFO,
@@ -401,4 +409,5 @@ pub const METRICS: &[Metric] = &[
     RUNS,
     STEPS,
     LEASE_HELD,
+    LEASE_ASKED,
 ];

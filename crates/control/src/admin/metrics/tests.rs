@@ -122,7 +122,11 @@ fn shared() -> Shared {
     for worker in shared.workers.iter() {
         worker.rules.renew(&["first".into(), "off".into()])[0].add(5);
     }
-    let link = ClusterLink { published: Arc::new(Published::new("main")), tls: ClientTls::disabled() };
+    let link = ClusterLink {
+        published: Arc::new(Published::new("main")),
+        tls: ClientTls::disabled(),
+        etcd_tls: ClientTls::disabled(),
+    };
     let status = shared.add_cluster(&"main".into(), &link);
     let servers = [server(0, "db1", Role::Primary, Health::Up), server(1, "db2", Role::Replica, Health::Down)];
     link.published.publish_view(View {

@@ -1,0 +1,494 @@
+//! What may be kept: a statement that answers the same until one of its tables is written. What is not known to do so is refused.
+
+use sql::lexer::{Lexer, Token, TokenKind};
+use sql::{Access, Dialect, Kind, Statement, Why};
+
+macro_rules! refusals {
+    ($($(#[$doc:meta])* $name:ident = $word:literal,)*) => {
+        /// Why an answer does not come from the cache, or is not kept.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Refusal {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Refusal {
+            /// All of them, in the order of their numbers.
+            pub const ALL: &[Refusal] = &[$(Refusal::$name,)*];
+            /// Their words.
+            pub const WORDS: &[&str] = &[$($word,)*];
+        }
+    };
+}
+
+refusals! {
+    /// It is no query that only reads.
+    NotARead = "not_a_read",
+    /// It comes with other statements in one text.
+    SeveralStatements = "several_statements",
+    /// It locks what it reads, or writes it somewhere.
+    Locks = "locks",
+    /// It changes the session, or asks what the statement before it has left.
+    Session = "session",
+    /// It reads `@name`.
+    UserVariable = "user_variable",
+    /// It reads `@@name`.
+    SystemVariable = "system_variable",
+    /// It calls a function that answers something else each time or for each session.
+    Volatile = "volatile_function",
+    /// It calls a function that is not known to answer the same each time.
+    Function = "unknown_function",
+    /// It reads tables or variables that tell of one server.
+    ServerTables = "server_tables",
+    /// It reads no table.
+    NoTable = "no_table",
+    /// A comment or SQL_NO_CACHE asks for the database's own answer.
+    Asked = "asked",
+    /// A routing comment names a server.
+    Hint = "hint",
+    /// The command is no text.
+    Command = "command",
+    /// The session keeps a connection: it is in a transaction, has temporary tables or locks.
+    Pinned = "pinned",
+    /// Autocommit is off: a read opens a transaction.
+    AutocommitOff = "autocommit_off",
+    /// The text is changed on its way to the server.
+    Rewritten = "rewritten",
+    /// The reply is larger than `entry_max`.
+    TooLarge = "too_large",
+    /// The statement failed.
+    Failed = "failed",
+    /// The reply came with warnings.
+    Warnings = "warnings",
+    /// The reply told of a change of the session.
+    Changes = "changes",
+    /// The server that answered may have lacked what somebody has written.
+    Behind = "behind",
+    /// Something was written while the database answered.
+    Raced = "raced",
+}
+
+impl Refusal {
+    /// The word that metrics have for it.
+    pub fn word(self) -> &'static str {
+        Refusal::WORDS.get(self as usize).copied().unwrap_or_default()
+    }
+}
+
+/// Functions that answer the same for the same arguments and the same session variables.
+const KNOWN_FUNCTIONS: &[&str] = &[
+    "abs",
+    "acos",
+    "adddate",
+    "ascii",
+    "asin",
+    "atan",
+    "atan2",
+    "avg",
+    "bin",
+    "bit_and",
+    "bit_count",
+    "bit_length",
+    "bit_or",
+    "bit_xor",
+    "cast",
+    "ceil",
+    "ceiling",
+    "char",
+    "char_length",
+    "character_length",
+    "coalesce",
+    "concat",
+    "concat_ws",
+    "conv",
+    "convert",
+    "cos",
+    "cot",
+    "count",
+    "crc32",
+    "cume_dist",
+    "date",
+    "date_add",
+    "date_format",
+    "date_sub",
+    "datediff",
+    "day",
+    "dayname",
+    "dayofmonth",
+    "dayofweek",
+    "dayofyear",
+    "degrees",
+    "dense_rank",
+    "elt",
+    "exp",
+    "extract",
+    "field",
+    "find_in_set",
+    "first_value",
+    "floor",
+    "format",
+    "from_base64",
+    "from_days",
+    "from_unixtime",
+    "greatest",
+    "group_concat",
+    "hex",
+    "hour",
+    "if",
+    "ifnull",
+    "inet6_aton",
+    "inet6_ntoa",
+    "inet_aton",
+    "inet_ntoa",
+    "insert",
+    "instr",
+    "isnull",
+    "json_array",
+    "json_arrayagg",
+    "json_contains",
+    "json_contains_path",
+    "json_depth",
+    "json_extract",
+    "json_keys",
+    "json_length",
+    "json_object",
+    "json_objectagg",
+    "json_quote",
+    "json_search",
+    "json_type",
+    "json_unquote",
+    "json_valid",
+    "json_value",
+    "lag",
+    "last_day",
+    "last_value",
+    "lcase",
+    "lead",
+    "least",
+    "left",
+    "length",
+    "ln",
+    "locate",
+    "log",
+    "log10",
+    "log2",
+    "lower",
+    "lpad",
+    "ltrim",
+    "match",
+    "max",
+    "md5",
+    "microsecond",
+    "mid",
+    "min",
+    "minute",
+    "mod",
+    "month",
+    "monthname",
+    "nth_value",
+    "ntile",
+    "nullif",
+    "octet_length",
+    "ord",
+    "percent_rank",
+    "pi",
+    "position",
+    "pow",
+    "power",
+    "quarter",
+    "quote",
+    "radians",
+    "rank",
+    "regexp_instr",
+    "regexp_replace",
+    "regexp_substr",
+    "repeat",
+    "replace",
+    "reverse",
+    "right",
+    "round",
+    "row_number",
+    "rpad",
+    "rtrim",
+    "sec_to_time",
+    "second",
+    "sha",
+    "sha1",
+    "sha2",
+    "sign",
+    "sin",
+    "soundex",
+    "space",
+    "sqrt",
+    "std",
+    "stddev",
+    "stddev_pop",
+    "stddev_samp",
+    "str_to_date",
+    "strcmp",
+    "subdate",
+    "substr",
+    "substring",
+    "substring_index",
+    "sum",
+    "tan",
+    "time_format",
+    "time_to_sec",
+    "timestampadd",
+    "timestampdiff",
+    "to_base64",
+    "to_days",
+    "to_seconds",
+    "trim",
+    "truncate",
+    "ucase",
+    "unhex",
+    "upper",
+    "var_pop",
+    "var_samp",
+    "variance",
+    "week",
+    "weekday",
+    "weekofyear",
+    "year",
+    "yearweek",
+];
+
+/// Words that may stand before `(` and are no functions; among them types that CAST names.
+const BEFORE_PARENTHESIS: &[&str] = &[
+    "all",
+    "and",
+    "any",
+    "as",
+    "between",
+    "binary",
+    "by",
+    "case",
+    "decimal",
+    "distinct",
+    "div",
+    "else",
+    "escape",
+    "except",
+    "exists",
+    "for",
+    "from",
+    "group",
+    "having",
+    "in",
+    "index",
+    "intersect",
+    "interval",
+    "is",
+    "join",
+    "key",
+    "like",
+    "limit",
+    "not",
+    "numeric",
+    "offset",
+    "on",
+    "or",
+    "order",
+    "over",
+    "partition",
+    "primary",
+    "range",
+    "regexp",
+    "rlike",
+    "row",
+    "rows",
+    "select",
+    "set",
+    "some",
+    "then",
+    "union",
+    "using",
+    "values",
+    "varchar",
+    "when",
+    "where",
+    "with",
+    "xor",
+    "against",
+    "nchar",
+];
+
+/// Words that give something else each time, or for each session, without any parentheses.
+const VOLATILE_WORDS: &[&str] =
+    &["current_user", "current_role", "session_user", "system_user", "rownum", "sql_no_cache", "procedure"];
+
+/// Functions that answer something else for each session or connection, besides those that [`sql::volatile`] knows.
+const OF_SESSION: &[&str] = &[
+    "user",
+    "current_user",
+    "session_user",
+    "system_user",
+    "database",
+    "schema",
+    "last_insert_id",
+    "found_rows",
+    "row_count",
+    "current_role",
+    "ps_current_thread_id",
+];
+
+/// Whether the answer to this statement may be kept. The text is what the statement was made from.
+///
+/// What only the servers' dictionaries tell is not seen here: what a view's definition calls.
+///
+/// # Errors
+/// Why not.
+pub fn judge(statement: &Statement, text: &[u8], dialect: &Dialect) -> Result<(), Refusal> {
+    if statement.parts != 1 {
+        return Err(Refusal::SeveralStatements);
+    }
+    match statement.access {
+        Access::Read if statement.kind == Kind::Select => {}
+        Access::Primary(Why::ServerState) => return Err(Refusal::ServerTables),
+        Access::Primary(Why::LockingRead | Why::Into | Why::Locks) => return Err(Refusal::Locks),
+        Access::Primary(Why::UnknownFunction | Why::WritingFunction) => return Err(Refusal::Function),
+        Access::Primary(Why::SessionState | Why::SideEffect | Why::AssignsVariable) => return Err(Refusal::Session),
+        _ => return Err(Refusal::NotARead),
+    }
+    if statement.hint.is_some() {
+        return Err(Refusal::Hint);
+    }
+    let asks = statement.asks;
+    match () {
+        () if asks.contains(sql::Asks::USER_VARIABLES) => return Err(Refusal::UserVariable),
+        () if asks.contains(sql::Asks::SYSTEM_VARIABLES) => return Err(Refusal::SystemVariable),
+        () if asks.contains(sql::Asks::STORED_FUNCTIONS) => return Err(Refusal::Function),
+        () if !asks.is_empty() || !statement.effects.is_empty() || statement.transaction.is_some() => {
+            return Err(Refusal::Session);
+        }
+        () if !statement.uses_tables => return Err(Refusal::NoTable),
+        () => {}
+    }
+    if sql::volatile(text, dialect).is_some() {
+        return Err(Refusal::Volatile);
+    }
+    judge_tokens(text, dialect)
+}
+
+fn judge_tokens(text: &[u8], dialect: &Dialect) -> Result<(), Refusal> {
+    let mut lexer = Lexer::new(text, dialect);
+    let mut before = TokenKind::End;
+    let mut token = lexer.next_token();
+    while !matches!(token.kind, TokenKind::End) {
+        let next = lexer.next_token();
+        match token.kind {
+            TokenKind::Bad => return Err(Refusal::NotARead),
+            TokenKind::UserVariable => return Err(Refusal::UserVariable),
+            TokenKind::SystemVariable => return Err(Refusal::SystemVariable),
+            // Of a schema, or in quotes: no function that is built in.
+            TokenKind::QuotedIdentifier if next.kind == TokenKind::Open => return Err(Refusal::Function),
+            TokenKind::Word if next.kind == TokenKind::Open && before == TokenKind::Dot => {
+                return Err(Refusal::Function);
+            }
+            TokenKind::Word if before != TokenKind::Dot && next.kind != TokenKind::Dot => {
+                judge_word(&token, &next, text, lexer)?;
+            }
+            _ => {}
+        }
+        (before, token) = (token.kind, next);
+    }
+    Ok(())
+}
+
+fn judge_word(token: &Token, next: &Token, text: &[u8], mut lexer: Lexer<'_>) -> Result<(), Refusal> {
+    let bytes = token.bytes(text);
+    let is = |words: &[&str]| words.iter().any(|word| bytes.eq_ignore_ascii_case(word.as_bytes()));
+    if bytes.eq_ignore_ascii_case(b"sql_no_cache") {
+        return Err(Refusal::Asked);
+    }
+    if next.kind != TokenKind::Open {
+        return if is(VOLATILE_WORDS) { Err(Refusal::Volatile) } else { Ok(()) };
+    }
+    let has_argument = lexer.next_token().kind != TokenKind::Close;
+    match () {
+        () if is(KNOWN_FUNCTIONS) || is(BEFORE_PARENTHESIS) => Ok(()),
+        // Without an argument it is the time of day.
+        () if is(&["unix_timestamp"]) && has_argument => Ok(()),
+        () if is(OF_SESSION) => Err(Refusal::Volatile),
+        () => Err(Refusal::Function),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sql::{Encoding, Family, Modes, NoFunctions};
+
+    fn judged(text: &str) -> Result<(), Refusal> {
+        let dialect =
+            Dialect { family: Family::MariaDb, version: 101_100, modes: Modes::empty(), encoding: Encoding::Utf8 };
+        judge(&sql::classify(text.as_bytes(), &dialect, &NoFunctions), text.as_bytes(), &dialect)
+    }
+
+    #[test]
+    fn reads_that_answer_the_same_may_be_kept() {
+        for text in [
+            "SELECT c FROM sbtest1 WHERE id = 5",
+            "select distinct c from t where id between 5 and 7 order by c",
+            "SELECT COUNT(*), SUM(a.n) FROM a JOIN b USING (id) WHERE a.t IN (1, 2) AND (b.x OR b.y)",
+            "SELECT * FROM (SELECT a FROM t) AS d WHERE EXISTS (SELECT 1 FROM u)",
+            "SELECT DATE_FORMAT(d, '%Y'), UNIX_TIMESTAMP(d), CAST(a AS DECIMAL(10,2)) FROM t USE INDEX (i) GROUP BY 1",
+            "SELECT 'now()', `rand` FROM t /* uuid() */ WHERE t.current_user = 1",
+            "(SELECT a FROM t) UNION ALL (SELECT a FROM u) LIMIT 5",
+            "SELECT ROW_NUMBER() OVER (PARTITION BY a ORDER BY b) FROM t",
+            "SELECT a FROM t WHERE b LIKE '%x%' AND d > DATE_SUB('2020-01-01', INTERVAL (5) DAY)",
+        ] {
+            assert_eq!(judged(text), Ok(()), "{text}");
+        }
+    }
+
+    #[test]
+    fn all_else_is_refused_with_its_reason() {
+        use Refusal::*;
+        for (text, refusal) in [
+            ("UPDATE t SET a = 1", NotARead),
+            ("SHOW TABLES", NotARead),
+            ("SELECT a FROM t; SELECT b FROM t", SeveralStatements),
+            ("SELECT a FROM t FOR UPDATE", Locks),
+            ("SELECT a FROM t LOCK IN SHARE MODE", Locks),
+            ("SELECT a FROM t WHERE GET_LOCK('x', 1)", Locks),
+            ("SELECT a INTO OUTFILE '/x' FROM t", Locks),
+            ("SELECT SQL_CALC_FOUND_ROWS a FROM t", Session),
+            ("SELECT a FROM t WHERE id = @a", UserVariable),
+            ("SELECT a FROM t WHERE id = @@sql_mode", ServerTables),
+            ("SELECT a FROM t WHERE d < NOW()", Volatile),
+            ("SELECT a FROM t WHERE d < current_timestamp", Volatile),
+            ("SELECT a, /*!50000 RAND() */ FROM t", Volatile),
+            ("SELECT a FROM t ORDER BY rand()", Volatile),
+            ("SELECT UNIX_TIMESTAMP() FROM t", Volatile),
+            ("SELECT a FROM t WHERE u = USER()", Volatile),
+            ("SELECT a FROM t WHERE u = current_user", Volatile),
+            ("SELECT DATABASE(), a FROM t", Volatile),
+            ("SELECT mine(a) FROM t", Function),
+            ("SELECT shop.mine(a) FROM t", Function),
+            ("SELECT `mine`(a) FROM t", Function),
+            ("SELECT AES_ENCRYPT(a, 'k') FROM t", Function),
+            ("SELECT table_name FROM information_schema.tables", ServerTables),
+            ("SELECT 1", NoTable),
+            ("SELECT SQL_NO_CACHE a FROM t", Asked),
+            ("SELECT /* sqluice: primary */ a FROM t", Hint),
+        ] {
+            assert_eq!(judged(text), Err(refusal), "{text}");
+        }
+    }
+
+    #[test]
+    fn sessions_functions_are_refused_whatever_the_classifier_says_of_them() {
+        for text in ["SELECT LAST_INSERT_ID(), a FROM t", "SELECT CONNECTION_ID() FROM t", "SELECT FOUND_ROWS() FROM t"]
+        {
+            assert!(judged(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_refusal_has_a_word_of_its_own() {
+        let words: std::collections::HashSet<_> = Refusal::ALL.iter().map(|refusal| refusal.word()).collect();
+        assert_eq!(words.len(), Refusal::ALL.len());
+        assert_eq!(Refusal::Raced.word(), "raced");
+    }
+}

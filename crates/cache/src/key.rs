@@ -1,0 +1,121 @@
+//! What an answer is found by: the question, byte for byte, and all of its session that changes the answer.
+
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+
+use foldhash::quality::{FixedState, RandomState};
+
+/// All of a session that changes what the same text is answered: who asks, in which schema, with which variables, in which form. It is
+/// made when one of them changes, and shared by the session's questions and the answers that they left.
+#[derive(Clone, Debug)]
+pub struct Context {
+    bytes: Arc<[u8]>,
+    hash: u64,
+}
+
+impl Context {
+    /// A context of these parts. Parts that are put together otherwise make another context.
+    pub fn new<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Context {
+        let mut bytes = Vec::new();
+        for part in parts {
+            bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(part);
+        }
+        Context { hash: FixedState::default().hash_one(&bytes), bytes: bytes.into() }
+    }
+
+    /// Bytes that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+impl PartialEq for Context {
+    fn eq(&self, other: &Context) -> bool {
+        Arc::ptr_eq(&self.bytes, &other.bytes) || self.bytes == other.bytes
+    }
+}
+
+impl Eq for Context {}
+
+/// A question that the cache is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// Of whom.
+    pub context: &'a Context,
+    /// The text.
+    pub text: &'a [u8],
+    /// Parameters of a prepared statement with their types, as they came; `None` for a text.
+    pub parameters: Option<&'a [u8]>,
+}
+
+/// The same, kept.
+#[derive(Debug)]
+pub(crate) struct Key {
+    context: Context,
+    text: Box<[u8]>,
+    parameters: Option<Box<[u8]>>,
+}
+
+impl Question<'_> {
+    /// Finds its place; another question there takes the place, but never the answer. Nobody outside can tell it beforehand.
+    pub(crate) fn hash(&self, state: &RandomState) -> u64 {
+        let mut hasher = state.build_hasher();
+        hasher.write_u64(self.context.hash);
+        hasher.write(self.text);
+        hasher.write_usize(self.text.len());
+        if let Some(parameters) = self.parameters {
+            hasher.write(parameters);
+            hasher.write_u8(1);
+        }
+        hasher.finish()
+    }
+
+    pub(crate) fn keep(&self) -> Key {
+        Key { context: self.context.clone(), text: self.text.into(), parameters: self.parameters.map(Box::from) }
+    }
+}
+
+impl Key {
+    pub(crate) fn is(&self, question: &Question<'_>) -> bool {
+        *self.text == *question.text
+            && self.parameters.as_deref() == question.parameters
+            && self.context == *question.context
+    }
+
+    /// Bytes that it takes. Contexts are shared, but nobody can tell by how many: each counts in full.
+    pub(crate) fn bytes(&self) -> usize {
+        self.text.len() + self.parameters.as_ref().map_or(0, |parameters| parameters.len()) + self.context.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_differs_makes_another_question() {
+        let state = RandomState::default();
+        let contexts =
+            [Context::new([&b"ab"[..], b"c"]), Context::new([&b"a"[..], b"bc"]), Context::new([&b"abc"[..]])];
+        let mut questions = Vec::new();
+        for context in &contexts {
+            for (text, parameters) in [
+                (&b"SELECT 1"[..], None),
+                (b"SELECT  1", None),
+                (b"SELECT 1", Some(&b""[..])),
+                (b"SELECT ", Some(b"1")),
+            ] {
+                questions.push(Question { context, text, parameters });
+            }
+        }
+        for (i, one) in questions.iter().enumerate() {
+            for (j, other) in questions.iter().enumerate() {
+                assert_eq!(one.keep().is(other), i == j, "{one:?} {other:?}");
+                assert_eq!(one.hash(&state) == other.hash(&state), i == j, "{one:?} {other:?}");
+            }
+        }
+        let again = Context::new([&b"ab"[..], b"c"]);
+        assert!(questions[0].keep().is(&Question { context: &again, ..questions[0] }), "made anew it is the same");
+    }
+}

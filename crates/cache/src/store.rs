@@ -1,0 +1,330 @@
+//! Answers in memory, never more than a bound, found by their questions.
+//!
+//! The store is split by the question's hash, so that workers seldom meet. What was not asked for since the queue last came by it
+//! is given up first (a queue with a second chance); an answer that is used pays a flag for that, no change of any order.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use foldhash::fast::FixedState;
+use foldhash::quality::RandomState;
+
+use crate::epochs::{Epochs, Stamp, TableId};
+use crate::fill::{Filling, Ticket};
+use crate::judge::Refusal;
+use crate::key::{Key, Question};
+
+/// Most parts.
+const SHARDS_MAX: usize = 16;
+/// So many of the largest answers fit into a part at least.
+const LARGEST_IN_SHARD: usize = 4;
+/// What an answer takes besides its key and its bytes: itself, its place in the map, of which up to half is empty, and in the queue.
+const OVERHEAD_BYTES: usize = size_of::<Answer>() + 2 * size_of::<(u64, Slot)>() + 2 * size_of::<u64>() + 32;
+
+/// How much may be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Bytes of all answers, with their keys and all that keeping them takes.
+    pub memory_max: usize,
+    /// Bytes of one reply.
+    pub entry_max: usize,
+}
+
+/// How old an answer may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Freshness {
+    /// Up to this age it is given out.
+    pub ttl: Duration,
+    /// For so much longer it is given out while somebody else asks the database anew.
+    pub stale: Duration,
+}
+
+/// What the database answered.
+#[derive(Debug)]
+pub struct Known {
+    /// The reply's packets as they go to the client, or why they are not kept: then all ask the database for as long.
+    pub reply: Result<Box<[u8]>, Refusal>,
+    /// Rows of the result.
+    pub rows: u64,
+    /// The status flags at its end.
+    pub status: u16,
+    /// The server that answered, by its number.
+    pub server: u16,
+    /// How long that took.
+    pub took: Duration,
+    /// Before it was asked.
+    pub asked: Instant,
+    /// The rule that let it be kept.
+    pub rule: Arc<str>,
+    /// The hash of the statement's digest.
+    pub digest: u64,
+    /// Of which cluster.
+    pub cluster: Arc<str>,
+}
+
+/// A kept answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// What the database answered.
+    pub known: Known,
+    key: Key,
+    stamp: Stamp,
+}
+
+impl Answer {
+    fn bytes(&self) -> usize {
+        let stamp = match &self.stamp {
+            Stamp::Any(_) => 0,
+            Stamp::Tables { tables, .. } => size_of_val(&**tables),
+        };
+        OVERHEAD_BYTES + self.key.bytes() + stamp + self.known.reply.as_ref().map_or(0, |reply| reply.len())
+    }
+
+    /// Whether it was read from this table; if it is not known what was read, it may have been.
+    pub fn may_have_read(&self, table: TableId) -> bool {
+        match &self.stamp {
+            Stamp::Any(_) => true,
+            Stamp::Tables { tables, .. } => tables.iter().any(|(read, _)| *read == table),
+        }
+    }
+}
+
+/// What the cache says to a question.
+#[derive(Debug)]
+pub enum Found {
+    /// The answer.
+    Hit(Arc<Answer>),
+    /// The answer, older than wished, while somebody asks the database anew.
+    Stale(Arc<Answer>),
+    /// Nobody knows it: the asker asks the database, and keeps what it answers.
+    Fill(Ticket),
+    /// Somebody is asking the database.
+    Wait(Arc<Filling>),
+    /// What the database answers cannot be kept.
+    Pass(Refusal),
+}
+
+/// What was removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// Answers.
+    pub entries: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    answer: Arc<Answer>,
+    /// It was asked for since the queue came by.
+    used: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    answers: HashMap<u64, Slot, FixedState>,
+    /// The hashes of answers, the next to go first; some may be gone already.
+    queue: VecDeque<u64>,
+    bytes: usize,
+    fills: HashMap<u64, Arc<Filling>, FixedState>,
+}
+
+/// The answers of all clusters.
+#[derive(Debug)]
+pub struct Store {
+    shards: Box<[Mutex<Shard>]>,
+    bounds: Bounds,
+    shard_max: usize,
+    state: RandomState,
+    /// How often something was wiped: what was asked before that is not kept.
+    wipes: AtomicU64,
+    evicted: AtomicU64,
+}
+
+impl Store {
+    /// An empty one.
+    pub fn new(bounds: Bounds) -> Store {
+        let fits = bounds.memory_max / bounds.entry_max.max(1).saturating_mul(LARGEST_IN_SHARD);
+        let shards = 1 << fits.clamp(1, SHARDS_MAX).ilog2();
+        Store {
+            shards: (0..shards).map(|_| Mutex::default()).collect(),
+            bounds,
+            shard_max: bounds.memory_max / shards,
+            state: RandomState::default(),
+            wipes: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
+        }
+    }
+
+    /// The bounds.
+    pub fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
+    /// Looks for the answer. `epochs` are the cluster's. With `anew` a known answer is no good.
+    pub fn ask(
+        self: &Arc<Store>,
+        question: &Question<'_>,
+        epochs: &Epochs,
+        freshness: Freshness,
+        now: Instant,
+        anew: bool,
+    ) -> Found {
+        let hash = question.hash(&self.state);
+        let mut shard = self.shard(hash);
+        let Shard { answers, fills, .. } = &mut *shard;
+        if let Some(slot) = answers.get_mut(&hash).filter(|slot| slot.answer.key.is(question)) {
+            let age = now.saturating_duration_since(slot.answer.known.asked);
+            let is_good = !anew && epochs.is_current(&slot.answer.stamp);
+            if is_good && age <= freshness.ttl {
+                slot.used = true;
+                return match slot.answer.known.reply {
+                    Ok(_) => Found::Hit(slot.answer.clone()),
+                    Err(refusal) => Found::Pass(refusal),
+                };
+            }
+            if is_good && age <= freshness.ttl.saturating_add(freshness.stale) && slot.answer.known.reply.is_ok() {
+                if fills.contains_key(&hash) {
+                    slot.used = true;
+                    return Found::Stale(slot.answer.clone());
+                }
+            } else {
+                shard.remove(hash);
+            }
+        }
+        if let Some(filling) = shard.fills.get(&hash).filter(|_| !anew) {
+            return Found::Wait(filling.clone());
+        }
+        let filling = Arc::new(Filling::default());
+        shard.fills.insert(hash, filling.clone());
+        drop(shard);
+        Found::Fill(Ticket { hash, filling, store: self.clone(), wipes: self.wipes.load(Ordering::SeqCst) })
+    }
+
+    /// Removes the answers for which this holds.
+    pub fn wipe(&self, which: impl Fn(&Answer) -> bool) -> Removed {
+        self.wipes.fetch_add(1, Ordering::SeqCst);
+        let mut removed = Removed::default();
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            let hashes: Vec<u64> =
+                shard.answers.iter().filter(|(_, slot)| which(&slot.answer)).map(|(hash, _)| *hash).collect();
+            let before = shard.bytes;
+            removed.entries += hashes.len() as u64;
+            hashes.into_iter().for_each(|hash| shard.remove(hash));
+            removed.bytes += (before - shard.bytes) as u64;
+        }
+        removed
+    }
+
+    /// How many answers there are, and their bytes with all that keeping them takes.
+    pub fn size(&self) -> Removed {
+        self.shards.iter().map(lock).fold(Removed::default(), |sum, shard| Removed {
+            entries: sum.entries + shard.answers.len() as u64,
+            bytes: sum.bytes + shard.bytes as u64,
+        })
+    }
+
+    /// How many answers were given up for want of room.
+    pub fn evicted(&self) -> u64 {
+        self.evicted.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn end_fill(&self, hash: u64, filling: &Arc<Filling>) {
+        let mut shard = self.shard(hash);
+        if shard.fills.get(&hash).is_some_and(|known| Arc::ptr_eq(known, filling)) {
+            shard.fills.remove(&hash);
+        }
+    }
+
+    fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
+        // The map uses the bits at both ends.
+        lock(&self.shards[(hash >> 32) as usize % self.shards.len()])
+    }
+
+    fn insert(&self, ticket: &Ticket, answer: Answer) -> Result<(), Refusal> {
+        let (hash, bytes) = (ticket.hash, answer.bytes());
+        if bytes > self.shard_max {
+            return Err(Refusal::TooLarge);
+        }
+        let mut shard = self.shard(hash);
+        // Who wipes counts first and looks at the parts then: either it is seen here, or it sees what is put here.
+        let is_mine = shard.fills.get(&hash).is_some_and(|known| Arc::ptr_eq(known, &ticket.filling));
+        if !is_mine || self.wipes.load(Ordering::SeqCst) != ticket.wipes {
+            return Err(Refusal::Raced);
+        }
+        shard.remove(hash);
+        let evicted = shard.make_room(self.shard_max - bytes);
+        shard.bytes += bytes;
+        shard.answers.insert(hash, Slot { answer: Arc::new(answer), used: false });
+        shard.enqueue(hash);
+        drop(shard);
+        self.evicted.fetch_add(evicted, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Ticket {
+    /// Keeps what the database answered; the stamp was taken before it was asked. Others may ask for it at once, and the fill is over.
+    ///
+    /// # Errors
+    /// It is stale already, or was wiped meanwhile, or does not fit.
+    pub fn keep(self, question: &Question<'_>, stamp: Stamp, known: Known, epochs: &Epochs) -> Result<(), Refusal> {
+        let answer = Answer { key: question.keep(), stamp, known };
+        if !epochs.is_current(&answer.stamp) {
+            return Err(Refusal::Raced);
+        }
+        if answer.known.reply.as_ref().is_ok_and(|reply| reply.len() > self.store.bounds.entry_max) {
+            return Err(Refusal::TooLarge);
+        }
+        self.store.insert(&self, answer)
+    }
+}
+
+impl Shard {
+    fn remove(&mut self, hash: u64) {
+        if let Some(slot) = self.answers.remove(&hash) {
+            self.bytes -= slot.answer.bytes();
+        }
+    }
+
+    /// Gives up answers until they take no more than this; gives how many.
+    fn make_room(&mut self, bytes_max: usize) -> u64 {
+        let mut evicted = 0;
+        while self.bytes > bytes_max
+            && let Some(hash) = self.queue.pop_front()
+        {
+            match self.answers.get_mut(&hash) {
+                Some(slot) if slot.used => {
+                    slot.used = false;
+                    self.queue.push_back(hash);
+                }
+                Some(_) => {
+                    self.remove(hash);
+                    evicted += 1;
+                }
+                None => {}
+            }
+        }
+        evicted
+    }
+
+    fn enqueue(&mut self, hash: u64) {
+        self.queue.push_back(hash);
+        // What is gone stands in the queue until it comes by. Without pressure nothing ever does.
+        if self.queue.len() > 2 * self.answers.len() + 16 {
+            let mut seen = std::collections::HashSet::new();
+            let answers = &self.answers;
+            self.queue.retain(|hash| answers.contains_key(hash) && seen.insert(*hash));
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -26,13 +26,13 @@ pub use address::Address;
 pub use diff::{Changes, diff};
 pub use error::{Errors, Problem, Warning};
 pub use model::{
-    Admin, ClientCert, ClientCompression, Cluster, ClusterKind, Config, Consistency, Credential, Donors, Etcd,
-    Failover, Galera, Given, Heartbeat, Lease, Listener, ListenerTls, Log, LogFormat, Monitor, Pem, Pool, Promotion,
-    PromotionRule, Proxy, ProxyIn, ProxyOut, Replay, ReplayMode, ReplicationAccount, ReplicationTls, RuleAccess,
-    Server, ServerCompression, ServerTls, ServerTlsMode, Split, TlsMode, TlsVersion, User, Writers,
+    Admin, Cache, CacheMode, ClientCert, ClientCompression, Cluster, ClusterKind, Config, Consistency, Credential,
+    Donors, Etcd, Failover, Galera, Given, Heartbeat, Lease, Listener, ListenerTls, Log, LogFormat, Monitor, Pem, Pool,
+    Promotion, PromotionRule, Proxy, ProxyIn, ProxyOut, Replay, ReplayMode, ReplicationAccount, ReplicationTls,
+    RuleAccess, Server, ServerCompression, ServerTls, ServerTlsMode, Split, TlsMode, TlsVersion, User, Writers,
 };
 pub use network::Network;
 pub use parse::{Loaded, load, parse};
-pub use rule::{Matchers, Rule, RuleRoute};
+pub use rule::{Matchers, Rule, RuleCache, RuleRoute};
 pub use secret::Secret;
 pub use source::{FileContent, MemorySource, Source, SystemSource};

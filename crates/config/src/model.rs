@@ -106,6 +106,18 @@ words! {
 }
 
 words! {
+    /// Whether the result cache answers.
+    CacheMode {
+        /// It does.
+        On = "on",
+        /// It only counts what it would have saved.
+        Advise = "advise",
+        /// It does not.
+        Off = "off",
+    }
+}
+
+words! {
     /// TLS towards servers, with the meanings of the MySQL client's `--ssl-mode`.
     ServerTlsMode {
         /// Never.
@@ -222,6 +234,8 @@ pub struct Config {
     pub log: Log,
     /// The admin listener, when wanted.
     pub admin: Option<Admin>,
+    /// The result cache.
+    pub cache: Cache,
     /// Clusters by name, at least one.
     pub clusters: BTreeMap<Arc<str>, Cluster>,
     /// Listeners by name, at least one.
@@ -279,6 +293,17 @@ pub struct Admin {
     pub address: Address,
     /// What requests to the API must show; without it the API is closed.
     pub key: Option<Secret>,
+}
+
+/// `[cache]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// Bytes of all answers that are kept.
+    pub memory_max: u64,
+    /// Bytes of one reply.
+    pub entry_max: u64,
+    /// How long one session waits for the answer that another one is asking for.
+    pub fill_wait: Duration,
 }
 
 /// `[cluster.NAME]`

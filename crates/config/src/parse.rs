@@ -14,8 +14,10 @@ use std::time::Duration;
 use toml::de::DeTable;
 
 use crate::read::{Reader, Table};
-use crate::settings::{self, process};
-use crate::{Admin, Config, Errors, Log, LogFormat, Problem, Proxy, Secret, Source, SystemSource, Warning, checks};
+use crate::settings::{self, cache as cache_keys, process};
+use crate::{
+    Admin, Cache, Config, Errors, Log, LogFormat, Problem, Proxy, Secret, Source, SystemSource, Warning, checks,
+};
 
 /// A configuration without mistakes.
 #[derive(Clone, Debug)]
@@ -99,12 +101,18 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
         }
     }
     let key = read_admin_key(reader, &admin);
+    let cache = reader.table(root, &cache_keys::CACHE);
+    let cache = Cache {
+        memory_max: reader.size(&cache, &cache_keys::MEMORY_MAX),
+        entry_max: reader.size(&cache, &cache_keys::ENTRY_MAX),
+        fill_wait: reader.duration(&cache, &cache_keys::FILL_WAIT),
+    };
     let clusters = cluster::read_all(reader, root, &mut places);
     let listeners = listener::read_all(reader, root, &mut places);
     let users = listener::read_users(reader, root, &mut places);
     let rules = rule::read_all(reader, root, &mut places);
     let admin = admin_address.map(|address| Admin { address, key });
-    let config = Config { proxy, log, admin, clusters, listeners, users, rules, given: Vec::new() };
+    let config = Config { proxy, log, admin, cache, clusters, listeners, users, rules, given: Vec::new() };
     checks::check(reader, &config, &places);
     config
 }

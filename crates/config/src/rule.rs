@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::{Consistency, Network, RuleAccess};
+use crate::{CacheMode, Consistency, Network, RuleAccess};
 
 /// `[[rule]]`
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,8 +19,23 @@ pub struct Rule {
     pub route: Option<RuleRoute>,
     /// What a read is sure to see.
     pub consistency: Option<Consistency>,
+    /// What the result cache does.
+    pub cache: Option<RuleCache>,
     /// The statement is refused with this text.
     pub refuse: Option<Arc<str>>,
+}
+
+/// `cache` of a rule, and what belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuleCache {
+    /// Whether it answers.
+    pub mode: CacheMode,
+    /// How old an answer may be.
+    pub ttl: Duration,
+    /// How much older while a server is asked anew.
+    pub stale: Duration,
+    /// Users share answers.
+    pub shared: bool,
 }
 
 /// What must hold for a rule; `None` is anything.
@@ -154,8 +170,17 @@ impl Rule {
     pub fn action_in_words(&self) -> String {
         let route = self.route.as_ref().map(|route| format!("route {route}"));
         let consistency = self.consistency.map(|consistency| format!("consistency {consistency}"));
+        let cache = self.cache.map(|cache| {
+            let shared = if cache.shared { ", shared" } else { "" };
+            let stale = if cache.stale.is_zero() {
+                String::new()
+            } else {
+                format!(" and {} ms stale", cache.stale.as_millis())
+            };
+            format!("cache {} for {} ms{stale}{shared}", cache.mode, cache.ttl.as_millis())
+        });
         let refuse = self.refuse.as_ref().map(|text| format!("refuse: {text}"));
-        [route, consistency, refuse].into_iter().flatten().collect::<Vec<_>>().join(", ")
+        [route, consistency, cache, refuse].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -190,9 +215,18 @@ mod tests {
             matchers,
             route: RuleRoute::parse("server:db2"),
             consistency: Some(Consistency::None),
+            cache: Some(RuleCache {
+                mode: CacheMode::On,
+                ttl: Duration::from_secs(2),
+                stale: Duration::from_millis(5),
+                shared: true,
+            }),
             refuse: None,
         };
-        assert_eq!(rule.action_in_words(), "route server:db2, consistency none");
+        assert_eq!(
+            rule.action_in_words(),
+            "route server:db2, consistency none, cache on for 2000 ms and 5 ms stale, shared"
+        );
         assert_eq!((RuleRoute::parse("server:"), RuleRoute::parse("Primary")), (None, None));
     }
 }

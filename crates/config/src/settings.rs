@@ -3,6 +3,7 @@
 //! [`ROOT`] is the tree of the file's tables. The reader takes defaults and bounds from here, `docs/configuration.md`
 //! and the sample that `sqluice init` writes are generated from here.
 
+pub mod cache;
 pub mod cluster;
 pub mod etcd;
 pub mod failover;
@@ -168,6 +169,7 @@ pub static ROOT: Section = Section {
         &process::PROXY,
         &process::LOG,
         &process::ADMIN,
+        &cache::CACHE,
         &cluster::CLUSTER,
         &listener::LISTENER,
         &listener::USER,

@@ -60,6 +60,7 @@ fn base() -> Values {
     values.push(value(&["rule", "NAME", "name"], "\"NAME\""));
     values.push(value(&["rule", "NAME", "user"], "\"bob\""));
     values.push(value(&["rule", "NAME", "route"], "\"primary\""));
+    values.push(value(&["rule", "NAME", "cache"], "\"advise\""));
     values.push(value(&["user", "NAME", "max_sessions"], "5"));
     values.push(value(&["admin", "address"], "\"127.0.0.1:9104\""));
     values
@@ -158,7 +159,9 @@ fn every_setting_does_something() {
             "key_file" => set("cert_file", "\"/pem\""),
             "client_cert" => set("client_ca_file", "\"/pem\""),
             // What is refused goes nowhere.
-            "refuse" => values.retain(|(other, _)| *other != ["rule", "NAME", "route"]),
+            "refuse" => {
+                values.retain(|(other, _)| !["route", "cache"].iter().any(|key| *other == ["rule", "NAME", key]))
+            }
             "proxy_protocol" if path[0] == "listener" => set("proxy_protocol_from", "[\"10.0.0.0/8\"]"),
             _ => {}
         }

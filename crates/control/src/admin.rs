@@ -5,6 +5,7 @@
 //! the number of connections and their silence. Only a request that changes a cluster waits for servers, and not for long.
 
 mod bounded;
+mod cache;
 mod clusters;
 mod digests;
 mod health;
@@ -105,12 +106,15 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/clusters/{cluster}/servers/{server}/{action}", put(clusters::act_on_server))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .route("/rules", get(rules::list))
+        .route("/cache", get(cache::show).delete(cache::wipe))
         .fallback(|| async { StatusCode::NOT_FOUND })
         .layer(from_fn_with_state(shared.clone(), key::must_be_shown));
     Router::new()
         .route(
             "/",
-            get(|| async { "Sqluice: /metrics /healthz /readyz /api/v1/clusters /api/v1/digests /api/v1/rules\n" }),
+            get(|| async {
+                "Sqluice: /metrics /healthz /readyz /api/v1/clusters /api/v1/digests /api/v1/rules /api/v1/cache\n"
+            }),
         )
         .nest("/api/v1", api)
         .route("/metrics", get(metrics_page))

@@ -74,6 +74,11 @@ impl ControlHandle {
         self.admin_address
     }
 
+    /// Says where the answers are that the data plane keeps, for the API and metrics.
+    pub fn show_cache(&self, store: Arc<cache::Store>) {
+        self.shared.set_cache(store);
+    }
+
     /// Takes a new configuration: servers, intervals, bounds, the monitor's user, clusters added and removed. The admin
     /// address stays as it was, the key of the API is taken at once.
     pub fn reload(&self, config: &config::Config, clusters: &Clusters) {

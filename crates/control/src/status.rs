@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
+use cache::Store;
 use cluster::command::{Accepted, Command, Refused};
 use cluster::diagnosis::Diagnosis;
 use cluster::observation::FailureClass;
@@ -26,6 +27,7 @@ pub(crate) struct Shared {
     clusters: RwLock<BTreeMap<Arc<str>, Arc<ClusterStatus>>>,
     api_key: RwLock<Option<Secret>>,
     rules: RwLock<Arc<[Rule]>>,
+    cache: OnceLock<Arc<Store>>,
 }
 
 /// One cluster's snapshots and its monitor's figures.
@@ -144,7 +146,17 @@ impl Shared {
     pub(crate) fn new(workers: stats::Workers, digests: Arc<dyn DigestSource>) -> Shared {
         let (draining, started) = (AtomicBool::new(false), SystemTime::now());
         let (clusters, api_key, rules) = (RwLock::default(), RwLock::default(), RwLock::default());
-        Shared { workers, digests, draining, started, clusters, api_key, rules }
+        Shared { workers, digests, draining, started, clusters, api_key, rules, cache: OnceLock::new() }
+    }
+
+    /// The answers that the data plane keeps; `None` when it was not told of.
+    pub(crate) fn cache(&self) -> Option<&Arc<Store>> {
+        self.cache.get()
+    }
+
+    pub(crate) fn set_cache(&self, store: Arc<Store>) {
+        // It is told once, at the start.
+        let _ = self.cache.set(store);
     }
 
     /// The routing rules that are in effect.

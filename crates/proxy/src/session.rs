@@ -2,6 +2,7 @@
 //! of a query.
 
 mod binlog;
+mod cache;
 mod checkout;
 mod checksum;
 mod client;
@@ -55,6 +56,7 @@ use crate::sessions::SessionHandle;
 use crate::shared::ListenerShared;
 use crate::state::{StateFacts, StateMap};
 use crate::worker::{ClusterHere, CountedHere, Worker};
+use cache::{Asked, Fill};
 use checkout::Attempts;
 use checksum::Checksum;
 use client::{Client, Request};
@@ -103,6 +105,10 @@ pub struct Session {
     read_last: Option<ServerId>,
     /// The backend connection that is kept while the session is pinned.
     held: Option<Held>,
+    /// What of the session tells answers of the result cache apart, when it was asked for last.
+    cache_context: Option<Box<cache::ContextHere>>,
+    /// Something was written that the result cache was not told of yet.
+    wrote_for_cache: bool,
     /// The client named the native plugin at its login; COM_CHANGE_USER names what it likes best instead.
     speaks_native: bool,
     /// COM_CHANGE_USERs that were refused.
@@ -222,8 +228,18 @@ impl Session {
             Understood::Answered => return self.client.flush().await.map_err(SessionEnd::ClientLost),
         };
         let rule = self.rule(&work, request);
-        if let Some(refusal) = Self::refused_by(rule.as_deref(), &work) {
-            return Box::pin(self.refuse_by_rule(request, &work, refusal)).await;
+        let mut fill = None;
+        if let Some(rule) = rule.as_deref() {
+            if let Some(refusal) = Self::refused_by(rule, &work) {
+                return Box::pin(self.refuse_by_rule(request, &work, refusal)).await;
+            }
+            if let Some(wanted) = rule.cache.as_ref().filter(|_| cache::is_for_cache(&work)) {
+                match self.ask_cache(&work, request, rule, wanted).await? {
+                    Asked::Answered => return Ok(()),
+                    Asked::Fill(asked) => fill = Some(asked),
+                    Asked::No => {}
+                }
+            }
         }
         if work.statement.asks.contains(sql::Asks::CONNECT_ATTRIBUTES) {
             self.identity.show_attributes();
@@ -237,6 +253,9 @@ impl Session {
             return self.refuse(request, &refusal).await;
         }
         let mut route = self.route(&work, rule.as_deref());
+        if fill.is_some() {
+            self.route_fill(&mut route);
+        }
         if work.streams() {
             return Err(Box::pin(self.stream_binlog(request, &route)).await);
         }
@@ -251,19 +270,25 @@ impl Session {
                 }
             };
             let started = attempts.at;
-            match self.exchange(&mut held, &work, &route, request).await {
-                Ok(outcome) => {
+            match self.exchange(&mut held, &work, &route, request, fill.as_deref()).await {
+                Ok(mut outcome) => {
                     let over = self.count(&held, &work, request, &outcome, started);
                     self.learn(&mut held, request, &work, &route, &outcome, over);
+                    if let Some(fill) = fill {
+                        let took = over.saturating_duration_since(started);
+                        self.keep_answer(*fill, &work, request, &held, &mut outcome, took);
+                    }
                     self.log(request, &work, &outcome);
                     return self.settle(held, &work, &outcome).await;
                 }
                 Err((error, outcome)) => {
                     self.cluster.loads.end(held.lease.server());
+                    self.end_all_answers(&work);
                     let failed = Failed { held, error, outcome };
                     let next = Box::pin(self.recover(request, &work, &mut route, failed, &mut attempts)).await;
                     if !matches!(next, Ok(Next::TryAgain)) {
                         self.count_refused(&work, request, attempts.at);
+                        self.end_all_answers(&work);
                     }
                     if next? == Next::Answered {
                         return Ok(());
@@ -342,6 +367,7 @@ impl Session {
         work: &Work,
         route: &Route,
         request: &Request,
+        fill: Option<&Fill>,
     ) -> Result<Outcome, (RelayError, Outcome)> {
         self.handle.begin_statement(held.lease.server(), held.lease.origin.thread_id);
         self.cluster.loads.begin(held.lease.server());
@@ -358,6 +384,7 @@ impl Session {
         let withhold = self.withheld(work, route, held.lease.server());
         let checksum = self.transaction.is_some().then(Checksum::default);
         let keeps_end = self.notes_first(work);
+        let copied = self.copy_for(fill, held.lease.server());
         let mut relay = Relay {
             worker: &self.worker,
             handle: &self.handle,
@@ -371,7 +398,7 @@ impl Session {
             prepare_as,
             keeps_end,
             warnings,
-            outcome: Outcome { sent: sent.sent, checksum, ..Outcome::default() },
+            outcome: Outcome { sent: sent.sent, checksum, copied, ..Outcome::default() },
         };
         match relay.run().await {
             Ok(()) => {

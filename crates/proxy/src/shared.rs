@@ -3,10 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use cache::{Epochs, Store};
 use cluster::published::Published;
 use cluster::view::{ServerId, ServerView};
 use net::client::{Announce, Target};
@@ -50,6 +51,8 @@ pub struct Shared {
     pub rsa: OnceLock<Option<Arc<RsaKey>>>,
     /// When the process started.
     pub started: Instant,
+    /// Answers that are kept.
+    pub cache: Arc<Store>,
     /// Sessions of each user, over all listeners.
     pub user_sessions: Mutex<HashMap<Arc<str>, u32>>,
 }
@@ -130,6 +133,8 @@ pub struct ClusterShared {
     /// What clients have proved about their passwords.
     pub keyring: Keyring,
     quotas: RwLock<HashMap<ServerId, NamedQuota>>,
+    /// When its tables were written, for answers that are kept.
+    pub epochs: LazyLock<Epochs>,
     /// What any session has written, once a read wants to see it.
     pub writes: ClusterWrites,
     /// Connections in use by each user, for `max_connections_per_user`.
@@ -159,6 +164,7 @@ impl ClusterShared {
             settings: ArcSwap::from_pointee(settings),
             keyring: Keyring::default(),
             quotas: RwLock::default(),
+            epochs: LazyLock::new(Epochs::default),
             writes: ClusterWrites::default(),
             user_leases: crate::pool::UserLeases::default(),
             mailboxes,

@@ -173,7 +173,13 @@ impl Proxy {
             }));
         }
         let rules = RuleSet::new(&config.rules).map_err(StartError::Rules)?.map(Arc::new);
+        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let bounds = cache::Bounds {
+            memory_max: size(config.cache.memory_max),
+            entry_max: size(config.cache.entry_max.min(config.cache.memory_max / 4)),
+        };
         let shared = Arc::new(Shared {
+            cache: Arc::new(cache::Store::new(bounds)),
             clusters: RwLock::new(clusters),
             rules: ArcSwapOption::new(rules),
             config: ArcSwap::from_pointee(config),
@@ -245,6 +251,11 @@ impl Proxy {
     /// Where all workers are asked for their digests.
     pub fn digests(&self) -> Arc<dyn DigestSource> {
         Arc::new(Digests(self.mailboxes.clone()))
+    }
+
+    /// The answers that are kept.
+    pub fn cache(&self) -> Arc<cache::Store> {
+        self.shared.cache.clone()
     }
 
     /// All sessions.

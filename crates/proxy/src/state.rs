@@ -47,6 +47,19 @@ pub fn has_default(name: &str) -> bool {
 /// Variables that choosing a schema sets; of the state only when the client has set one itself.
 pub const OF_SCHEMA: [&str; 2] = ["character_set_database", "collation_database"];
 
+/// Variables that change no answer of a statement that only reads, with autocommit.
+const WITHOUT_ANSWER: [&str; 9] = [
+    "autocommit",
+    "foreign_key_checks",
+    "interactive_timeout",
+    "lock_wait_timeout",
+    "net_read_timeout",
+    "net_write_timeout",
+    "sql_log_bin",
+    "unique_checks",
+    "wait_timeout",
+];
+
 /// What, besides the schema, makes the same text prepare to another statement.
 const PREPARE_CONTEXT: [&str; 3] = ["character_set_client", CONNECTION_COLLATION, "sql_mode"];
 
@@ -252,6 +265,13 @@ impl StateMap {
             }
         }
         hash
+    }
+
+    /// The assignments that may change what a statement without variables of its own answers: all but those that are known not
+    /// to.
+    pub fn answer_context(&self) -> impl Iterator<Item = &[u8]> {
+        let counts = |entry: &&Entry| !entry.key.starts_with('@') && !WITHOUT_ANSWER.contains(&&*entry.key);
+        self.entries.iter().filter(counts).map(|entry| entry.assignment.as_bytes())
     }
 
     /// This state with what shapes a prepared statement as in `context`.

@@ -185,6 +185,10 @@ impl ClusterHere {
         let view = self.shared.published.view.load_full();
         self.loads.viewed(&view, Instant::now());
         let before = self.view.replace(Rc::new(view.clone()));
+        // What was read by the old view may be from a server that has missed what others wrote elsewhere.
+        if before.primary != view.primary && self.shared.writes.are_watched() {
+            self.shared.epochs.written(None);
+        }
         // Nobody waits for one that is given up, or that takes no sessions any more.
         let is_lost = |id: ServerId| view.server(id).is_none_or(ServerView::is_lost);
         for server in before.servers.iter().filter(|server| !server.is_lost() && is_lost(server.id)) {
@@ -336,7 +340,8 @@ impl Worker {
         let set = self.shared.rules.load_full();
         let names = set.as_ref().map(|set| set.names()).unwrap_or_default();
         let hits = self.stats.rules.renew(names);
-        self.rules.take(set, hits);
+        self.stats.caches.retain(|rule| names.iter().any(|name| **name == *rule));
+        self.rules.take(set.clone(), hits, &self.stats.caches);
     }
 
     /// Changes which digests have entries, and tells the counts.

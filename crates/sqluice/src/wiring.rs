@@ -45,7 +45,10 @@ impl Running {
         let links = links(&config, &published)?;
         let proxy = Arc::new(Proxy::start(config.clone(), &published).await?);
         match control::start(&config, &links, proxy.stats(), proxy.digests()) {
-            Ok(control) => Ok(Running { config, published, proxy, control }),
+            Ok(control) => {
+                control.show_cache(proxy.cache());
+                Ok(Running { config, published, proxy, control })
+            }
             Err(error) => {
                 end(&proxy).await;
                 Err(error.into())

@@ -3,6 +3,7 @@
 //! Each worker owns one [`WorkerStats`], so that a count is a plain load and store in the worker's own cache line; a
 //! reader adds up what all workers wrote. Nothing here takes a lock after a server's statistics were first asked for.
 
+pub mod cache;
 pub mod digests;
 mod histogram;
 mod number;
@@ -98,6 +99,8 @@ pub struct WorkerStats {
     pub digests_lost: Counter,
     /// How often each routing rule decided.
     pub rules: rules::RuleHits,
+    /// What the result cache did for each rule.
+    pub caches: cache::RuleCaches,
     /// Statements for which the rules were gone through, because no outcome was remembered.
     pub rule_searches: Counter,
     servers: Mutex<Vec<ServerEntry>>,
@@ -145,6 +148,7 @@ impl WorkerStats {
             digests: Gauge::default(),
             digests_lost: Counter::default(),
             rules: rules::RuleHits::default(),
+            caches: cache::RuleCaches::default(),
             rule_searches: Counter::default(),
             servers: Mutex::new(Vec::new()),
         }

@@ -7,7 +7,7 @@ use super::{name_good, or_empty};
 use crate::checks::Places;
 use crate::read::{Reader, Table, quote};
 use crate::settings::{Setting, rule as keys};
-use crate::{Consistency, Matchers, Network, Rule, RuleAccess, RuleRoute, patterns};
+use crate::{CacheMode, Consistency, Matchers, Network, Rule, RuleAccess, RuleCache, RuleRoute, patterns};
 
 pub(super) fn read_all(reader: &mut Reader, root: &Table, places: &mut Places) -> Arc<[Rule]> {
     let mut rules: Vec<Rule> = Vec::new();
@@ -56,6 +56,16 @@ fn read(reader: &mut Reader, table: &Table, bytes: &mut usize) -> Rule {
     };
     let route = read_route(reader, table);
     let consistency = reader.choice(table, &keys::CONSISTENCY, Consistency::ALL, Consistency::word);
+    let mode = reader.choice(table, &keys::CACHE, CacheMode::ALL, CacheMode::word);
+    let (ttl, stale) = (reader.duration(table, &keys::CACHE_TTL), reader.duration(table, &keys::CACHE_STALE));
+    let shared = reader.flag(table, &keys::CACHE_SHARED);
+    let of_cache = [&keys::CACHE_TTL, &keys::CACHE_STALE, &keys::CACHE_SHARED];
+    if let Some(setting) = of_cache.into_iter().find(|setting| table.has(setting)).filter(|_| !table.has(&keys::CACHE))
+    {
+        let message = "it has no effect without `cache`, as in cache = \"on\"";
+        reader.problem(table.place(setting), table.key(setting), message);
+    }
+    let cache = mode.map(|mode| RuleCache { mode, ttl, stale, shared });
     let refuse = reader.text(table, &keys::REFUSE);
     let has_any = |keys: &[&Setting]| keys.iter().any(|key| table.has(key));
     let matching = [
@@ -75,14 +85,14 @@ fn read(reader: &mut Reader, table: &Table, bytes: &mut usize) -> Rule {
         let message = "the rule has no matcher, so that it would hold for every statement";
         reader.problem_with(place.clone(), table.path(), message, Some(listed(&matching)), None);
     }
-    let acting = [&keys::ROUTE, &keys::CONSISTENCY, &keys::REFUSE];
+    let acting = [&keys::ROUTE, &keys::CONSISTENCY, &keys::CACHE, &keys::REFUSE];
     if !has_any(&acting) {
         reader.problem_with(place, table.path(), "the rule has no action", Some(listed(&acting)), None);
-    } else if table.has(&keys::REFUSE) && has_any(&acting[..2]) {
-        let message = "a statement that is refused goes nowhere: `refuse` excludes `route` and `consistency`";
+    } else if table.has(&keys::REFUSE) && has_any(&acting[..3]) {
+        let message = "a statement that is refused goes nowhere: `refuse` excludes `route`, `consistency` and `cache`";
         reader.problem(table.place(&keys::REFUSE), table.key(&keys::REFUSE), message);
     }
-    Rule { name, enabled, matchers, route, consistency, refuse }
+    Rule { name, enabled, matchers, route, consistency, cache, refuse }
 }
 
 fn read_client(reader: &mut Reader, table: &Table) -> Option<Network> {

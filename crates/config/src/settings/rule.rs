@@ -1,7 +1,7 @@
 //! `[[rule]]`
 
-use super::{Form, Kind, Section, Setting, Word, live};
-use crate::{Consistency, RuleAccess};
+use super::{Form, Kind, Section, Setting, Word, live, millis};
+use crate::{CacheMode, Consistency, RuleAccess};
 
 /// Most rules of a file.
 pub const RULES_MAX: usize = 10_000;
@@ -15,7 +15,7 @@ pub static RULE: Section = Section {
     form: Form::List,
     doc: "A routing rule (docs/rules.md): statements for which all of its matchers hold get its actions. The first rule that fits a \
           statement decides, in the order of the file. A rule needs at least one matcher (`listener` to `access`) and one action \
-          (`route`, `consistency`, `refuse`). There may be 10,000 rules; the regular expressions of all of them may take 64 MiB, a \
+          (`route`, `consistency`, `cache`, `refuse`). There may be 10,000 rules; the regular expressions of all of them may take 64 MiB, a \
           single one 1 MiB.",
     settings: &[
         &NAME,
@@ -31,6 +31,10 @@ pub static RULE: Section = Section {
         &ACCESS,
         &ROUTE,
         &CONSISTENCY,
+        &CACHE,
+        &CACHE_TTL,
+        &CACHE_STALE,
+        &CACHE_SHARED,
         &REFUSE,
     ],
     sections: &[],
@@ -127,6 +131,45 @@ pub static CONSISTENCY: Setting = live(
     "Action: what a read is sure to see, whatever listener and user say.",
 )
 .example("\"none\"");
+
+const CACHE_WORDS: &[Word] = &[
+    Word::new(CacheMode::On.word(), "the cache answers, if it may (docs/cache.md)"),
+    Word::new(CacheMode::Advise.word(), "servers answer; what the cache would have saved is counted"),
+    Word::new(CacheMode::Off.word(), "servers answer, whatever a comment says"),
+];
+
+/// `cache`
+pub static CACHE: Setting = live(
+    "cache",
+    Kind::Choice { default: None, words: CACHE_WORDS },
+    "Action: whether reads are answered from the result cache. Statements that it cannot answer go to a server as ever, and the reason is \
+     counted.",
+)
+.example("\"on\"");
+/// `cache_ttl_ms`
+pub static CACHE_TTL: Setting = millis(
+    "cache_ttl_ms",
+    1_000,
+    1,
+    86_400_000,
+    "With `cache`: how old an answer may be. Writes through Sqluice end its life at once; this is for those that come to the servers in \
+     other ways.",
+);
+/// `cache_stale_ms`
+pub static CACHE_STALE: Setting = millis(
+    "cache_stale_ms",
+    0,
+    0,
+    86_400_000,
+    "With `cache`: for so much longer an answer is given while one session asks a server anew.",
+);
+/// `cache_shared`
+pub static CACHE_SHARED: Setting = live(
+    "cache_shared",
+    Kind::Flag { default: false },
+    "With `cache`: all users share answers. Without it each user has answers of its own. Share only what all users for whom the rule holds may \
+     read: the servers are not asked for their rights.",
+);
 /// `refuse`
 pub static REFUSE: Setting = text(
     "refuse",

@@ -1,5 +1,6 @@
 //! The page `/metrics`.
 
+mod cache;
 mod failover;
 mod names;
 #[cfg(test)]
@@ -48,6 +49,7 @@ pub(crate) fn render(shared: &Shared) -> String {
     process(&mut page, shared);
     sessions(&mut page, &shared.workers);
     rules(&mut page, shared);
+    cache::render(&mut page, shared);
     servers(&mut page, &shared.workers);
     let clusters = shared.clusters();
     views(&mut page, &clusters);

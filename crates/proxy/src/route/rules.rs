@@ -14,8 +14,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use config::patterns::{PatternMatches, Patterns};
-use config::{Consistency, Matchers, Network, Rule, RuleAccess, RuleRoute};
+use config::{CacheMode, Consistency, Matchers, Network, Rule, RuleAccess, RuleCache, RuleRoute};
 use stats::Counter;
+use stats::cache::{CacheCounts, RuleCaches};
 
 use memo::{Memo, Waiting};
 
@@ -119,7 +120,7 @@ impl RuleSet {
 }
 
 /// What a rule does, as one worker keeps it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Action {
     /// The rule's name.
     pub name: Arc<str>,
@@ -127,8 +128,19 @@ pub struct Action {
     pub route: Option<Way>,
     /// What a read is sure to see.
     pub consistency: Option<Consistency>,
+    /// What the result cache does.
+    pub cache: Option<CacheRule>,
     /// What the client is told instead.
     pub refuse: Option<Arc<str>>,
+}
+
+/// What a rule wants of the result cache, as one worker keeps it.
+#[derive(Clone, Debug)]
+pub struct CacheRule {
+    /// What it says.
+    pub wanted: RuleCache,
+    /// What came of it.
+    pub counts: Arc<CacheCounts>,
 }
 
 /// Where a rule sends a statement.
@@ -145,7 +157,7 @@ pub enum Way {
 }
 
 impl Action {
-    fn of(rule: &Rule) -> Action {
+    fn of(rule: &Rule, caches: &RuleCaches) -> Action {
         Action {
             name: rule.name.clone(),
             route: rule.route.as_ref().map(|route| match route {
@@ -155,6 +167,10 @@ impl Action {
                 RuleRoute::Server(name) => Way::Server(Rc::from(&**name)),
             }),
             consistency: rule.consistency,
+            cache: rule
+                .cache
+                .filter(|cache| cache.mode != CacheMode::Off)
+                .map(|wanted| CacheRule { wanted, counts: caches.of(&rule.name, cache::Refusal::ALL.len()) }),
             refuse: rule.refuse.clone(),
         }
     }
@@ -219,9 +235,9 @@ impl WorkerRules {
     }
 
     /// Takes other rules, with their counters in the order of [`RuleSet::names`]; what was remembered is forgotten.
-    pub fn take(&self, set: Option<Arc<RuleSet>>, hits: Arc<[Counter]>) {
+    pub fn take(&self, set: Option<Arc<RuleSet>>, hits: Arc<[Counter]>, caches: &RuleCaches) {
         self.number.set(self.number.get() + 1);
-        let here = set.map(|set| Rc::new(RulesHere::new(set, hits, self.number.get())));
+        let here = set.map(|set| Rc::new(RulesHere::new(set, hits, caches, self.number.get())));
         self.are_there.set(here.is_some());
         *self.here.borrow_mut() = here;
     }
@@ -251,10 +267,10 @@ const READS: u64 = 0x9e37_79b9_7f4a_7c15;
 const WRITES: u64 = 0xb7e1_5162_8aed_2a6b;
 
 impl RulesHere {
-    fn new(set: Arc<RuleSet>, hits: Arc<[Counter]>, number: u64) -> RulesHere {
+    fn new(set: Arc<RuleSet>, hits: Arc<[Counter]>, caches: &RuleCaches, number: u64) -> RulesHere {
         RulesHere {
             number,
-            actions: set.rules.iter().map(|rule| Rc::new(Action::of(&rule.rule))).collect(),
+            actions: set.rules.iter().map(|rule| Rc::new(Action::of(&rule.rule, caches))).collect(),
             hits,
             memo: RefCell::default(),
             digest_matches: RefCell::new(set.digests.as_ref().map(Patterns::matches)),

@@ -44,6 +44,12 @@ impl Session {
             .then(|| self.cluster.shared.writes.last(&self.cluster.view(), positions, self.window()))
     }
 
+    /// What all sessions have written.
+    pub(super) fn all_writes(&self) -> Arc<OwnWrites> {
+        let positions = self.cluster.shared.published.positions.load();
+        self.cluster.shared.writes.last(&self.cluster.view(), &positions, self.window())
+    }
+
     /// How long a write counts of which no position will be told.
     fn window(&self) -> Duration {
         let window = self.listener.settings.load().consistency_window;
@@ -62,11 +68,16 @@ impl Session {
 
     /// A read in a schema whose tables tell of one server is the primary's, although its text does not name the schema.
     pub(super) fn judge_schema(&self, route: &mut Route) {
-        const SCHEMAS: [&str; 4] = ["information_schema", "performance_schema", "mysql", "sys"];
-        let is_system = |schema: &str| SCHEMAS.iter().any(|name| name.eq_ignore_ascii_case(schema));
-        if route.reason == Reason::Read && self.state.schema().is_some_and(is_system) {
+        if route.reason == Reason::Read && self.is_in_system_schema() {
             *route = Route { target: Target::Primary, reason: Reason::ServerState, ..*route };
         }
+    }
+
+    /// Whether the session's schema is one whose tables tell of one server.
+    pub(super) fn is_in_system_schema(&self) -> bool {
+        const SCHEMAS: [&str; 4] = ["information_schema", "performance_schema", "mysql", "sys"];
+        let is_system = |schema: &str| SCHEMAS.iter().any(|name| name.eq_ignore_ascii_case(schema));
+        self.state.schema().is_some_and(is_system)
     }
 
     /// A server that a rule names must have what a read must find, too: else any replica that has it will do. A hint is the
@@ -247,9 +258,26 @@ fn reads_on_purpose(reason: Reason) -> bool {
 
 /// Whether a statement may have left something in the database.
 fn may_have_written(work: &Work, outcome: &Outcome) -> bool {
+    let statement = &*work.statement;
+    may_write(work)
+        && match statement.access {
+            _ if outcome.error.is_some() => true,
+            // They say how many rows they have written.
+            Access::Primary(Why::Writes)
+                if matches!(statement.kind, Kind::Insert | Kind::Update | Kind::Delete | Kind::Load) =>
+            {
+                statement.parts > 1 || outcome.rows.is_some() || outcome.affected_rows > 0
+            }
+            _ => true,
+        }
+}
+
+/// Whether a statement is one that may leave something in the database.
+pub(super) fn may_write(work: &Work) -> bool {
     let Access::Primary(why) = work.statement.access else { return false };
     let statement = &*work.statement;
     match why {
+        _ if work.prepares() => false,
         // These write only by a stored function.
         Why::SessionChange
         | Why::ServerState
@@ -263,11 +291,6 @@ fn may_have_written(work: &Work, outcome: &Outcome) -> bool {
         }
         // What was written in the transaction is known from its statements; XA may end another connection's.
         Why::Transaction => statement.kind == Kind::Xa,
-        _ if outcome.error.is_some() => true,
-        // They say how many rows they have written.
-        Why::Writes if matches!(statement.kind, Kind::Insert | Kind::Update | Kind::Delete | Kind::Load) => {
-            statement.parts > 1 || outcome.rows.is_some() || outcome.affected_rows > 0
-        }
         _ => true,
     }
 }

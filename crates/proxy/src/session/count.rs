@@ -57,7 +57,7 @@ impl Session {
         self.count_digest(work, request, &ran);
     }
 
-    fn count_digest(&self, work: &Work, request: &Request, ran: &Ran) {
+    pub(super) fn count_digest(&self, work: &Work, request: &Request, ran: &Ran) {
         let digest = work.statement.digest;
         if digest == 0 || !work.runs_text() {
             return;

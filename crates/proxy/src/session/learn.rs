@@ -94,6 +94,10 @@ impl Session {
         if self.identity.consistency != config::Consistency::None || asked_by_rule() || asked_by_others() {
             self.learn_writes(held, work, route, outcome, over);
         }
+        // Behind the note of what was written: a fill that finds the new epochs finds that, too.
+        if !work.statement.access.only_reads() && self.cluster.shared.writes.are_watched() {
+            self.end_answers(work);
+        }
         self.show_pins(self.pins.bits());
         if !Arc::ptr_eq(&held.lease.origin.state, &self.state) {
             held.lease.origin.state = self.state.clone();
@@ -245,7 +249,7 @@ impl Session {
     }
 
     /// What ROW_COUNT() and FOUND_ROWS() would say now.
-    fn learn_past(&mut self, work: &Work, outcome: &Outcome) {
+    pub(super) fn learn_past(&mut self, work: &Work, outcome: &Outcome) {
         let past = &mut self.past;
         past.was_questioned = false;
         past.row_count = match (outcome.rows, &outcome.error) {

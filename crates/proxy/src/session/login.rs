@@ -293,6 +293,8 @@ impl Door {
             transaction: None,
             read_last: None,
             held: None,
+            cache_context: None,
+            wrote_for_cache: false,
             speaks_native: login.plugin.as_deref().is_none_or(|name| name == Plugin::Native.name().as_bytes()),
             refused_changes: 0,
         })

@@ -3,6 +3,7 @@
 //! Several replies may be outstanding: those of fix-ups, which are swallowed, and then the client's. A slow client stops
 //! its server: nothing is read while something waits to be sent.
 
+mod copied;
 mod outcome;
 
 use std::collections::VecDeque;
@@ -13,6 +14,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+pub use copied::Copied;
 pub(super) use outcome::changes_of;
 pub use outcome::{DEADLOCK, GROUP_LOST, NOT_IN_GROUP, Outcome, RelayError, StateChange, Withhold};
 use tokio::io::{AsyncRead, ReadBuf};
@@ -229,6 +231,7 @@ impl Relay<'_> {
             self.put_run(&mut run, bytes);
         } else if run.end > run.start || self.client.has_unsent() {
             self.outcome.delivered |= run.end > run.start;
+            self.copy(&bytes[run.start..run.end]);
             if let Poll::Ready(Err(error)) = self.client.poll_send(cx, &bytes[run.start..run.end]) {
                 return Err(RelayError::Client(error));
             }
@@ -250,9 +253,17 @@ impl Relay<'_> {
         }
     }
 
+    /// Keeps what goes to the client, for the result cache.
+    fn copy(&mut self, bytes: &[u8]) {
+        if let Some(copied) = &mut self.outcome.copied {
+            copied.take(bytes);
+        }
+    }
+
     fn put_run(&mut self, run: &mut Run, bytes: &[u8]) {
         if run.end > run.start {
             self.client.put(&bytes[run.start..run.end]);
+            self.copy(&bytes[run.start..run.end]);
             self.outcome.delivered = true;
         }
         *run = Run::default();
@@ -278,6 +289,9 @@ impl Relay<'_> {
                 }
                 if !ok.session_state.is_empty() || self.warnings.is_some_and(|warnings| warnings != ok.warnings) {
                     self.put_run(run, bytes);
+                    if let Some(copied) = &mut self.outcome.copied {
+                        copied.give_up(cache::Refusal::Changes);
+                    }
                     let header = if is_rows_end { reply::EOF } else { reply::OK };
                     // What it tells of the session is for us; the client hears what it asked for itself.
                     let told = self.wish.filter(&ok);

@@ -94,8 +94,7 @@ impl Session {
     }
 
     /// What a rule that refuses the command tells the client. Pins and hints are of no matter: nothing is routed.
-    pub(super) fn refused_by(rule: Option<&Action>, work: &Work) -> Option<Refusal> {
-        let rule = rule?;
+    pub(super) fn refused_by(rule: &Action, work: &Work) -> Option<Refusal> {
         let text = rule.refuse.as_ref()?;
         // These have no reply of their own, belong to a statement that runs, or have taken effect already.
         let goes_on = matches!(

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // The helpers of a test fail like the test.
 
 mod binlog;
+mod cache;
 mod cluster_consistency;
 mod compression;
 mod consistency;

@@ -116,11 +116,15 @@ fn shared() -> Shared {
         matchers: config::Matchers::default(),
         route: None,
         consistency: None,
+        cache: None,
         refuse: None,
     };
     shared.set_rules(&[rule("first", true), rule("off", false)].into());
     for worker in shared.workers.iter() {
         worker.rules.renew(&["first".into(), "off".into()])[0].add(5);
+        let counts = worker.caches.of(&"first".into(), ::cache::Refusal::ALL.len());
+        counts.saved_us.add(750_000);
+        counts.refused[::cache::Refusal::TooLarge as usize].add(2);
     }
     let link = ClusterLink {
         published: Arc::new(Published::new("main")),
@@ -175,6 +179,8 @@ fn values() {
         ("sqluice_sessions".to_owned(), 6.0),
         (r#"sqluice_pinned_total{reason="temporary_table"}"#.into(), 4.0),
         (r#"sqluice_rule_hits_total{rule="first"}"#.into(), 10.0),
+        (r#"sqluice_cache_saved_seconds_total{rule="first"}"#.into(), 1.5),
+        (r#"sqluice_cache_refused_total{rule="first",reason="too_large"}"#.into(), 4.0),
         (format!("sqluice_server_reads_total{{{odd}}}"), 21.0),
         (format!(r#"sqluice_server_connections{{{odd},state="idle"}}"#), 4.0),
         (format!(r#"sqluice_server_latency_seconds_bucket{{{odd},le="0.0001"}}"#), 2.0),

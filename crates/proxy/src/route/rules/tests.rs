@@ -88,7 +88,7 @@ impl Case {
     fn take(&self, text: &str) {
         let set = RuleSet::new(&rules(text)).unwrap().map(Arc::new);
         let hits = self.stats.renew(set.as_ref().map(|set| set.names()).unwrap_or_default());
-        self.worker.take(set, hits);
+        self.worker.take(set, hits, &stats::cache::RuleCaches::default());
     }
 
     /// The rule that decides.

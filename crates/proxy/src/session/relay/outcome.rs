@@ -8,6 +8,7 @@ use wire::codec::Malformed;
 use wire::exchange::Event;
 use wire::reply::{self, Change, Ok, Prepared};
 
+use super::Copied;
 use crate::error::Refusal;
 use crate::session::checksum::Checksum;
 
@@ -52,6 +53,8 @@ pub struct Outcome {
     pub prepared: Option<Prepared>,
     /// The checksum of the reply, for a transaction that may have to be replayed.
     pub checksum: Option<Checksum>,
+    /// The reply's packets, for the result cache.
+    pub copied: Option<Box<Copied>>,
     /// All of the statement was given to the server's connection.
     pub sent: bool,
     /// Bytes of the reply reached the client's socket.

@@ -1,0 +1,140 @@
+//! `/api/v1/cache`: what the result cache keeps and what came of it, and wiping it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::{RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use cache::{Answer, Refusal};
+use serde_json::{Map, Value, json};
+use stats::WorkerStats;
+use stats::cache::CacheCounts;
+
+use super::digests::json_page;
+use crate::status::Shared;
+
+/// GET: its size, and the counts of each rule.
+pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Response {
+    json_page(&page(&shared))
+}
+
+/// DELETE: wipes all, or what `cluster`, `rule` and `digest` together name.
+pub(super) async fn wipe(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery) -> Response {
+    let wanted = match Wanted::parse(query.as_deref().unwrap_or_default()) {
+        Ok(wanted) => wanted,
+        Err(words) => return (StatusCode::BAD_REQUEST, words).into_response(),
+    };
+    let removed = shared.cache().map(|store| store.wipe(|answer| wanted.names(answer))).unwrap_or_default();
+    json_page(&json!({ "answers": removed.entries, "bytes": removed.bytes }))
+}
+
+/// Which answers are to be wiped.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Wanted {
+    cluster: Option<String>,
+    rule: Option<String>,
+    digest: Option<u64>,
+}
+
+impl Wanted {
+    fn parse(query: &str) -> Result<Wanted, String> {
+        let mut wanted = Wanted::default();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=').unwrap_or((pair, "")) {
+                ("cluster", name) => wanted.cluster = Some(name.to_owned()),
+                ("rule", name) => wanted.rule = Some(name.to_owned()),
+                ("digest", hash) if hash.len() == 16 => {
+                    let hash = u64::from_str_radix(hash, 16).map_err(|_| "digest is 16 hexadecimal digits\n")?;
+                    wanted.digest = Some(hash);
+                }
+                ("digest", _) => return Err("digest is 16 hexadecimal digits\n".to_owned()),
+                _ => return Err("there are cluster, rule and digest only\n".to_owned()),
+            }
+        }
+        Ok(wanted)
+    }
+
+    fn names(&self, answer: &Answer) -> bool {
+        let known = &answer.known;
+        self.cluster.as_ref().is_none_or(|name| **name == *known.cluster)
+            && self.rule.as_ref().is_none_or(|name| **name == *known.rule)
+            && self.digest.is_none_or(|digest| digest == known.digest)
+    }
+}
+
+fn page(shared: &Shared) -> Value {
+    let store = shared.cache();
+    let size = store.map(|store| store.size()).unwrap_or_default();
+    let bounds = store.map(|store| store.bounds());
+    let rules: Vec<Value> = counts(&shared.workers).iter().map(|(rule, counts)| of_rule(rule, counts)).collect();
+    json!({
+        "answers": size.entries,
+        "bytes": size.bytes,
+        "memory_max": bounds.map(|bounds| bounds.memory_max),
+        "entry_max": bounds.map(|bounds| bounds.entry_max),
+        "evicted": store.map_or(0, |store| store.evicted()),
+        "rules": rules,
+    })
+}
+
+fn of_rule(rule: &str, counts: &CacheCounts) -> Value {
+    let refused: Map<String, Value> = Refusal::WORDS
+        .iter()
+        .zip(&counts.refused)
+        .filter(|(_, count)| count.get() > 0)
+        .map(|(word, count)| ((*word).to_owned(), count.get().into()))
+        .collect();
+    json!({
+        "rule": rule,
+        "hits": counts.hits.get(),
+        "stale": counts.stale.get(),
+        "misses": counts.misses.get(),
+        "waits": counts.waits.get(),
+        "kept": counts.kept.get(),
+        "bytes": counts.bytes.get(),
+        "saved_us": counts.saved_us.get(),
+        "refused": refused,
+    })
+}
+
+/// The counts of each rule that uses the cache, of all workers together.
+pub(super) fn counts(workers: &[Arc<WorkerStats>]) -> BTreeMap<Arc<str>, CacheCounts> {
+    let mut sums: BTreeMap<Arc<str>, CacheCounts> = BTreeMap::new();
+    for (rule, counts) in workers.iter().flat_map(|worker| worker.caches.get()) {
+        sums.entry(rule).or_insert_with(|| counts.empty()).add(&counts);
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_told_with_the_counts_of_all_workers() {
+        let workers: stats::Workers = (0..2).map(|_| Arc::new(WorkerStats::new(&[], &[]))).collect();
+        for worker in workers.iter() {
+            let counts = worker.caches.of(&"r".into(), Refusal::ALL.len());
+            counts.hits.add(3);
+            counts.refused[Refusal::Pinned as usize].add_one();
+        }
+        let shared = Shared::new(workers, Arc::new(stats::digests::NoDigests));
+        let bounds = cache::Bounds { memory_max: 1 << 20, entry_max: 1 << 10 };
+        shared.set_cache(Arc::new(cache::Store::new(bounds)));
+        let page = page(&shared);
+        assert_eq!((page["answers"].as_u64(), page["memory_max"].as_u64()), (Some(0), Some(1 << 20)));
+        assert_eq!(page["rules"][0]["hits"], 6);
+        assert_eq!(page["rules"][0]["refused"], json!({"pinned": 2}));
+    }
+
+    #[test]
+    fn what_is_to_be_wiped_is_said_by_name() {
+        let wanted = Wanted::parse("rule=r&digest=00000000000000ff").unwrap();
+        assert_eq!(wanted, Wanted { cluster: None, rule: Some("r".into()), digest: Some(255) });
+        assert_eq!(Wanted::parse(""), Ok(Wanted::default()));
+        for bad in ["table=t", "digest=ff", "digest=zzzzzzzzzzzzzzzz", "x"] {
+            assert!(Wanted::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

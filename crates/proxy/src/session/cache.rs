@@ -1,0 +1,345 @@
+//! The result cache: asked before a server is, filled by what a server answers, and told of what was written.
+//!
+//! Only a session that could run the statement on any connection asks: one that keeps none, with autocommit. What the cache promises is
+//! said in [`cache`]; here it is seen to that a fill runs where all is that was written before ([`Session::has_all_writes`]), and that the
+//! epochs move before a writer hears of its write ([`Session::end_answers`]).
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cache::{Answer, Context, Found, Freshness, Known, Question, Refusal, Stamp, Ticket};
+use cluster::view::ServerId;
+use config::{CacheMode, Consistency, Split};
+use sql::{FoundRows, Kind};
+use stats::digests::{Ran, RanBy};
+use wire::command::{Command, query_text_at};
+use wire::{Capabilities, Status};
+
+use super::client::Request;
+use super::relay::{Copied, Outcome};
+use super::work::{Body, Work};
+use super::{Held, Session};
+use crate::error::SessionEnd;
+use crate::pool::Key;
+use crate::route::rules::{Action, CacheRule};
+use crate::route::{Needs, Pin, Route, Target};
+use crate::state::StateMap;
+
+/// Capabilities that say how the connection came to be, and nothing of its replies.
+const OF_CONNECTION: Capabilities = Capabilities::COMPRESS
+    .union(Capabilities::ZSTD_COMPRESSION)
+    .union(Capabilities::TLS)
+    .union(Capabilities::CONNECT_WITH_DB)
+    .union(Capabilities::CONNECT_ATTRS)
+    .union(Capabilities::INTERACTIVE)
+    .union(Capabilities::LOCAL_FILES)
+    .union(Capabilities::PLUGIN_AUTH)
+    .union(Capabilities::PLUGIN_AUTH_LENENC_DATA)
+    .union(Capabilities::SSL_VERIFY_SERVER_CERT)
+    .union(Capabilities::REMEMBER_OPTIONS);
+
+/// What the cache says to a statement.
+#[derive(Debug)]
+pub(super) enum Asked {
+    /// The client has its answer.
+    Answered,
+    /// A server answers, and that is kept.
+    Fill(Box<Fill>),
+    /// A server answers.
+    No,
+}
+
+/// A statement whose answer is to be kept.
+#[derive(Debug)]
+pub(super) struct Fill {
+    ticket: Ticket,
+    stamp: Stamp,
+    context: Context,
+    asked: Instant,
+    rule: Arc<str>,
+    cache: CacheRule,
+}
+
+/// What of the session tells answers apart, made when it was last asked for.
+#[derive(Debug)]
+pub(super) struct ContextHere {
+    state: Arc<StateMap>,
+    key: Arc<Key>,
+    wanted: (bool, CacheMode),
+    context: Context,
+}
+
+impl Session {
+    /// Asks the cache for a statement of which a rule says so.
+    pub(super) async fn ask_cache(
+        &mut self,
+        work: &Work,
+        request: &Request,
+        rule: &Action,
+        cache: &CacheRule,
+    ) -> Result<Asked, SessionEnd> {
+        let refuse = |refusal: Refusal| {
+            if let Some(count) = cache.counts.refused.get(refusal as usize) {
+                count.add_one();
+            }
+            Ok(Asked::No)
+        };
+        if let Err(refusal) = self.may_ask(work, request) {
+            return refuse(refusal);
+        }
+        let text = text_of(request, self.client.capabilities);
+        let advises = cache.wanted.mode == CacheMode::Advise;
+        let context = self.context(cache);
+        let question = Question { context: &context, text, parameters: None };
+        let freshness = Freshness { ttl: cache.wanted.ttl, stale: cache.wanted.stale };
+        let store = self.worker.shared.cache.clone();
+        let mut asked = Instant::now();
+        let mut has_waited = false;
+        loop {
+            let found = store.ask(&question, &self.cluster.shared.epochs, freshness, asked, false);
+            let (answer, is_stale) = match found {
+                Found::Hit(answer) => (answer, false),
+                Found::Stale(answer) => (answer, true),
+                Found::Pass(refusal) => return refuse(refusal),
+                Found::Wait(filling) if !has_waited && !advises => {
+                    has_waited = true;
+                    cache.counts.waits.add_one();
+                    let limit = self.worker.shared.config.load().cache.fill_wait;
+                    // Whatever became of it, the cache is asked again.
+                    let _ = tokio::time::timeout(limit, poll_fn(|cx| filling.poll_over(cx))).await;
+                    asked = Instant::now();
+                    continue;
+                }
+                Found::Wait(_) => return Ok(Asked::No),
+                Found::Fill(ticket) => {
+                    if let Err(refusal) = cache::judge(&work.statement, text, &self.facts().dialect) {
+                        return refuse(refusal);
+                    }
+                    cache.counts.misses.add_one();
+                    // From now on all that is written is noted.
+                    self.all_writes();
+                    let stamp = self.cluster.shared.epochs.stamp(None);
+                    let (rule, cache) = (rule.name.clone(), cache.clone());
+                    return Ok(Asked::Fill(Box::new(Fill { ticket, stamp, context, asked, rule, cache })));
+                }
+            };
+            cache.counts.hits.add_one();
+            cache.counts.stale.add(u64::from(is_stale));
+            cache.counts.saved_us.add(micros(answer.known.took));
+            if advises {
+                return Ok(Asked::No);
+            }
+            self.give_answer(work, request, &answer, asked).await?;
+            cache.counts.bytes.add(answer.known.reply.as_ref().map_or(0, |reply| reply.len() as u64));
+            return Ok(Asked::Answered);
+        }
+    }
+
+    /// Whether a session may have this command answered by the cache at all.
+    fn may_ask(&self, work: &Work, request: &Request) -> Result<(), Refusal> {
+        let statement = &*work.statement;
+        match () {
+            () if work.command != Command::Query || request.sequence != 0 => Err(Refusal::Command),
+            () if self.held.is_some() || !self.pins.is_empty() => Err(Refusal::Pinned),
+            () if !self.facts().autocommit => Err(Refusal::AutocommitOff),
+            () if !matches!(work.body, Body::AsCame) => Err(Refusal::Rewritten),
+            () if self.is_in_system_schema() => Err(Refusal::ServerTables),
+            // Only the server knows what FOUND_ROWS() is behind it.
+            () if !matches!(statement.found_rows, FoundRows::Rows { .. } | FoundRows::Uncut) => Err(Refusal::Session),
+            () => Ok(()),
+        }
+    }
+
+    /// What of the session tells answers apart.
+    fn context(&mut self, cache: &CacheRule) -> Context {
+        let wanted = (cache.wanted.shared, cache.wanted.mode);
+        if let Some(here) = &self.cache_context
+            && Arc::ptr_eq(&here.state, &self.state)
+            && Arc::ptr_eq(&here.key, &self.identity.key)
+            && here.wanted == wanted
+        {
+            return here.context.clone();
+        }
+        let key = &self.identity.key;
+        let capabilities = (self.client.capabilities - OF_CONNECTION).bits().to_le_bytes();
+        let client = key.client.map(|client| client.ip().to_string()).unwrap_or_default();
+        let (user, client) = if wanted.0 { ("", "") } else { (&*self.identity.user, &*client) };
+        let fixed = [
+            wanted.1.word().as_bytes(),
+            self.cluster.shared.name.as_bytes(),
+            &[u8::from(wanted.0)],
+            user.as_bytes(),
+            client.as_bytes(),
+            &capabilities,
+            &[u8::from(self.state.schema().is_some())],
+            self.state.schema().unwrap_or_default().as_bytes(),
+        ];
+        let context = Context::new(fixed.into_iter().chain(self.state.answer_context()));
+        let (state, key) = (self.state.clone(), key.clone());
+        self.cache_context = Some(Box::new(ContextHere { state, key, wanted, context: context.clone() }));
+        context
+    }
+
+    /// Gives the client a kept answer. The session is as it would be behind a server's.
+    async fn give_answer(
+        &mut self,
+        work: &Work,
+        request: &Request,
+        answer: &Answer,
+        at: Instant,
+    ) -> Result<(), SessionEnd> {
+        let known = &answer.known;
+        self.learn_answer(work, known);
+        self.worker.stats.local_answers.add_one();
+        let ran = Ran { failed: false, rows_sent: known.rows, rows_affected: 0, by: RanBy::Nobody, time_us: 0, at };
+        self.count_digest(work, request, &ran);
+        let reply = known.reply.as_deref().unwrap_or_default();
+        poll_fn(|cx| self.client.poll_send(cx, reply)).await.map_err(SessionEnd::ClientLost)?;
+        if self.client.has_unsent() {
+            self.client.flush().await.map_err(SessionEnd::ClientLost)?;
+        }
+        Ok(())
+    }
+
+    /// What a server's reply would have taught.
+    fn learn_answer(&mut self, work: &Work, known: &Known) {
+        self.status = Status::from_bits_retain(known.status) & Status::OF_SESSION;
+        self.learn_past(work, &Outcome { rows: Some(known.rows), ..Outcome::default() });
+        self.past.messages_unsure = false;
+        self.past.error = None;
+        (self.past.warnings, self.past.warning_count, self.past.own_messages) = (None, 0, 0);
+        self.past.messages_unread = false;
+        self.past.messages = self.past.messages.wrapping_add(1);
+        self.read_last = Some(ServerId(known.server));
+    }
+
+    /// A fill reads where all is that anybody has written; for want of a replica that has it, on the primary.
+    pub(super) fn route_fill(&mut self, route: &mut Route) {
+        if self.identity.split != Split::Replica
+            && self.cluster.primary().is_some()
+            && matches!(route.target, Target::Reader | Target::Named(_))
+        {
+            route.consistency = Consistency::Cluster;
+            self.judge_named(route);
+            self.judge_replicas(route);
+        }
+    }
+
+    /// Where the answer of this server goes to, if it may be kept.
+    pub(super) fn copy_for(&self, fill: Option<&Fill>, server: ServerId) -> Option<Box<Copied>> {
+        let fill = fill?;
+        let bytes_max = match fill.cache.wanted.mode {
+            // Only its size counts.
+            CacheMode::Advise => 0,
+            _ => self.worker.shared.cache.bounds().entry_max,
+        };
+        self.has_all_writes(server).then(|| Box::new(Copied::new(bytes_max)))
+    }
+
+    /// Whether a server has all that any session of this process has written and was told of.
+    fn has_all_writes(&self, server: ServerId) -> bool {
+        let view = self.cluster.view();
+        if view.primary == Some(server) && view.group.is_none() {
+            return true;
+        }
+        let positions = self.cluster.shared.published.positions.load();
+        let all = self.all_writes();
+        let needs = Needs { own: None, all: Some(&all), before: None, positions: &positions };
+        needs.lacking(server).is_none()
+    }
+
+    /// Keeps what a server answered. Behind [`Session::learn`]: what that could not learn from the reply, a kept one would not
+    /// tell either.
+    pub(super) fn keep_answer(
+        &self,
+        fill: Fill,
+        work: &Work,
+        request: &Request,
+        held: &Held,
+        outcome: &mut Outcome,
+        took: Duration,
+    ) {
+        let Fill { ticket, stamp, context, asked, rule, cache } = fill;
+        let refuse = |refusal: Refusal| {
+            if let Some(count) = cache.counts.refused.get(refusal as usize) {
+                count.add_one();
+            }
+        };
+        let advises = cache.wanted.mode == CacheMode::Advise;
+        let Some(copied) = outcome.copied.take() else { return refuse(Refusal::Behind) };
+        let status = outcome.status.unwrap_or_default();
+        let plain = Status::OF_SESSION | Status::NO_INDEX | Status::NO_GOOD_INDEX | Status::QUERY_WAS_SLOW;
+        let reply = match () {
+            () if outcome.error.is_some() => return refuse(Refusal::Failed),
+            () if outcome.warnings > 0 || outcome.warned_before => Err(Refusal::Warnings),
+            () if self.held.is_some() || !self.pins.is_empty() => return refuse(Refusal::Pinned),
+            () if !outcome.changes.is_empty() || !(status - plain).is_empty() => Err(Refusal::Changes),
+            () if self.past.found_rows_unsure => Err(Refusal::Session),
+            () if outcome.rows.is_none() => Err(Refusal::NotARead),
+            () if advises => copied.fits(self.worker.shared.cache.bounds().entry_max).map(|()| Box::default()),
+            () => copied.into_reply(),
+        };
+        if let Err(refusal) = reply {
+            refuse(refusal);
+        }
+        let is_kept = reply.is_ok();
+        let known = Known {
+            reply,
+            rows: outcome.rows.unwrap_or(0),
+            status: status.bits(),
+            server: held.lease.server().0,
+            took,
+            asked,
+            rule,
+            digest: work.statement.digest,
+            cluster: self.cluster.shared.name.clone(),
+        };
+        let text = text_of(request, self.client.capabilities);
+        let question = Question { context: &context, text, parameters: None };
+        match ticket.keep(&question, stamp, known, &self.cluster.shared.epochs) {
+            Ok(()) if is_kept => cache.counts.kept.add_one(),
+            Ok(()) => {}
+            Err(refusal) => refuse(refusal),
+        }
+    }
+
+    /// What was written ends the life of what was read before it: at the end of the transaction, before the client hears of that.
+    pub(super) fn end_answers(&mut self, work: &Work) {
+        self.wrote_for_cache |= super::consistency::may_write(work);
+        if !self.wrote_for_cache {
+            return;
+        }
+        let in_transaction = self.pins.has(Pin::Transaction);
+        // These commit nothing by themselves; of all else that is not sure.
+        let goes_on = matches!(work.statement.kind, Kind::Insert | Kind::Update | Kind::Delete | Kind::Select)
+            && work.statement.parts == 1;
+        if in_transaction && goes_on {
+            return;
+        }
+        self.cluster.shared.epochs.written(None);
+        self.wrote_for_cache = in_transaction;
+    }
+
+    /// A statement went wrong of which nobody knows what it has done.
+    pub(super) fn end_all_answers(&self, work: &Work) {
+        if !work.statement.access.only_reads() && self.cluster.shared.writes.are_watched() {
+            self.cluster.shared.epochs.written(None);
+        }
+    }
+}
+
+/// Whether a command is one that the cache is asked for: a query that is run.
+pub(super) fn is_for_cache(work: &Work) -> bool {
+    work.runs_text() && work.statement.kind == Kind::Select
+}
+
+/// The text of COM_QUERY.
+fn text_of(request: &Request, capabilities: Capabilities) -> &[u8] {
+    let arguments = request.payload().get(1..).unwrap_or_default();
+    &arguments[query_text_at(arguments, capabilities).unwrap_or(arguments.len())..]
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

@@ -9,12 +9,14 @@
 //! That needs two things of the caller: the read runs on a server that has all that was written when the stamp was taken, and a write
 //! whose end is not known counts as one.
 
+mod comment;
 mod epochs;
 mod fill;
 mod judge;
 mod key;
 mod store;
 
+pub use comment::{Comment, comment};
 pub use epochs::{Epochs, Stamp, TableId};
 pub use fill::{Filling, Ticket};
 pub use judge::{Refusal, judge};

@@ -8,12 +8,12 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cache::{Answer, Context, Found, Freshness, Known, Question, Refusal, Stamp, Ticket};
+use cache::{Answer, Comment, Context, Found, Freshness, Known, Question, Refusal, Stamp, Ticket};
 use cluster::view::ServerId;
 use config::{CacheMode, Consistency, Split};
 use sql::{FoundRows, Kind};
 use stats::digests::{Ran, RanBy};
-use wire::command::{Command, query_text_at};
+use wire::command::{Command, Execute, query_text_at};
 use wire::{Capabilities, Status};
 
 use super::client::Request;
@@ -55,16 +55,37 @@ pub(super) enum Asked {
 pub(super) struct Fill {
     ticket: Ticket,
     stamp: Stamp,
-    context: Context,
-    asked: Instant,
+    asked: AskedFor,
+    at: Instant,
     rule: Arc<str>,
     cache: CacheRule,
+}
+
+/// What the cache is asked for; a text is that of the request.
+#[derive(Debug)]
+struct AskedFor {
+    context: Context,
+    /// The text of a prepared statement, and its parameters with their types.
+    prepared: Option<(Arc<[u8]>, Vec<u8>)>,
+}
+
+impl AskedFor {
+    fn question<'a>(&'a self, request: &'a Request, capabilities: Capabilities) -> (Question<'a>, Comment<'a>) {
+        let (text, parameters) = match &self.prepared {
+            Some((text, parameters)) => (&**text, Some(&**parameters)),
+            None => (text_of(request, capabilities), None),
+        };
+        let comment = cache::comment(text);
+        (Question { context: &self.context, text: comment.rest, parameters }, comment)
+    }
 }
 
 /// What of the session tells answers apart, made when it was last asked for.
 #[derive(Debug)]
 pub(super) struct ContextHere {
     state: Arc<StateMap>,
+    /// That of the preparation; of a text the same as `state`.
+    prepared_in: Arc<StateMap>,
     key: Arc<Key>,
     wanted: (bool, CacheMode),
     context: Context,
@@ -88,16 +109,24 @@ impl Session {
         if let Err(refusal) = self.may_ask(work, request) {
             return refuse(refusal);
         }
-        let text = text_of(request, self.client.capabilities);
+        let asked = match self.asked(work, request, cache) {
+            Ok(asked) => asked,
+            Err(refusal) => return refuse(refusal),
+        };
+        let (question, comment) = asked.question(request, self.client.capabilities);
+        if comment.off {
+            return refuse(Refusal::Asked);
+        }
         let advises = cache.wanted.mode == CacheMode::Advise;
-        let context = self.context(cache);
-        let question = Question { context: &context, text, parameters: None };
-        let freshness = Freshness { ttl: cache.wanted.ttl, stale: cache.wanted.stale };
+        let ttl = comment.ttl.map_or(cache.wanted.ttl, |asked| asked.min(cache.wanted.ttl));
+        // Who says how old an answer may be means it.
+        let stale = if comment.ttl.is_some() { Duration::ZERO } else { cache.wanted.stale };
+        let freshness = Freshness { ttl, stale };
         let store = self.worker.shared.cache.clone();
-        let mut asked = Instant::now();
+        let mut at = Instant::now();
         let mut has_waited = false;
         loop {
-            let found = store.ask(&question, &self.cluster.shared.epochs, freshness, asked, false);
+            let found = store.ask(&question, &self.cluster.shared.epochs, freshness, at, comment.anew);
             let (answer, is_stale) = match found {
                 Found::Hit(answer) => (answer, false),
                 Found::Stale(answer) => (answer, true),
@@ -108,12 +137,13 @@ impl Session {
                     let limit = self.worker.shared.config.load().cache.fill_wait;
                     // Whatever became of it, the cache is asked again.
                     let _ = tokio::time::timeout(limit, poll_fn(|cx| filling.poll_over(cx))).await;
-                    asked = Instant::now();
+                    at = Instant::now();
                     continue;
                 }
                 Found::Wait(_) => return Ok(Asked::No),
                 Found::Fill(ticket) => {
-                    if let Err(refusal) = cache::judge(&work.statement, text, &self.facts().dialect) {
+                    let Some(dialect) = self.dialect_of(work) else { return refuse(Refusal::Command) };
+                    if let Err(refusal) = cache::judge(&work.statement, question.text, &dialect) {
                         return refuse(refusal);
                     }
                     cache.counts.misses.add_one();
@@ -121,7 +151,7 @@ impl Session {
                     self.all_writes();
                     let stamp = self.cluster.shared.epochs.stamp(None);
                     let (rule, cache) = (rule.name.clone(), cache.clone());
-                    return Ok(Asked::Fill(Box::new(Fill { ticket, stamp, context, asked, rule, cache })));
+                    return Ok(Asked::Fill(Box::new(Fill { ticket, stamp, asked, at, rule, cache })));
                 }
             };
             cache.counts.hits.add_one();
@@ -130,7 +160,7 @@ impl Session {
             if advises {
                 return Ok(Asked::No);
             }
-            self.give_answer(work, request, &answer, asked).await?;
+            self.give_answer(work, request, &answer, at).await?;
             cache.counts.bytes.add(answer.known.reply.as_ref().map_or(0, |reply| reply.len() as u64));
             return Ok(Asked::Answered);
         }
@@ -140,10 +170,14 @@ impl Session {
     fn may_ask(&self, work: &Work, request: &Request) -> Result<(), Refusal> {
         let statement = &*work.statement;
         match () {
-            () if work.command != Command::Query || request.sequence != 0 => Err(Refusal::Command),
+            () if !matches!(work.command, Command::Query | Command::StmtExecute) || request.sequence != 0 => {
+                Err(Refusal::Command)
+            }
+            () if work.opens_cursor => Err(Refusal::Command),
+            () if statement.hint.is_some() => Err(Refusal::Hint),
             () if self.held.is_some() || !self.pins.is_empty() => Err(Refusal::Pinned),
             () if !self.facts().autocommit => Err(Refusal::AutocommitOff),
-            () if !matches!(work.body, Body::AsCame) => Err(Refusal::Rewritten),
+            () if !matches!(work.body, Body::AsCame | Body::Execute(_)) => Err(Refusal::Rewritten),
             () if self.is_in_system_schema() => Err(Refusal::ServerTables),
             // Only the server knows what FOUND_ROWS() is behind it.
             () if !matches!(statement.found_rows, FoundRows::Rows { .. } | FoundRows::Uncut) => Err(Refusal::Session),
@@ -151,11 +185,38 @@ impl Session {
         }
     }
 
-    /// What of the session tells answers apart.
-    fn context(&mut self, cache: &CacheRule) -> Context {
+    /// What the cache is asked for.
+    fn asked(&mut self, work: &Work, request: &Request, cache: &CacheRule) -> Result<AskedFor, Refusal> {
+        let Body::Execute(id) = work.body else {
+            return Ok(AskedFor { context: self.context(cache, None), prepared: None });
+        };
+        let capabilities = self.client.capabilities;
+        // Whether columns are described in a reply depends on what its connection has sent before.
+        if capabilities.contains(Capabilities::CACHE_METADATA) {
+            return Err(Refusal::Command);
+        }
+        let known = self.statements.find_mut(id).ok_or(Refusal::Command)?;
+        let arguments = request.payload().get(1..).unwrap_or_default();
+        let execute = Execute::parse(arguments, known.parameters, capabilities).map_err(|_| Refusal::Command)?;
+        let count = execute.count.unwrap_or(u64::from(known.parameters));
+        let types = known.types_of(count, execute.types).unwrap_or_default();
+        let mut parameters = Vec::with_capacity(16 + types.len() + execute.null_bitmap.len() + execute.values.len());
+        parameters.extend_from_slice(&count.to_le_bytes());
+        parameters.extend_from_slice(&(types.len() as u64).to_le_bytes());
+        for part in [types, execute.null_bitmap, execute.values] {
+            parameters.extend_from_slice(part);
+        }
+        let (text, prepared_in) = (known.key.text.clone(), known.state.clone());
+        Ok(AskedFor { context: self.context(cache, Some(prepared_in)), prepared: Some((text, parameters)) })
+    }
+
+    /// What of the session, and of it when the statement was prepared, tells answers apart.
+    fn context(&mut self, cache: &CacheRule, prepared_in: Option<Arc<StateMap>>) -> Context {
         let wanted = (cache.wanted.shared, cache.wanted.mode);
+        let prepared_in = prepared_in.unwrap_or_else(|| self.state.clone());
         if let Some(here) = &self.cache_context
             && Arc::ptr_eq(&here.state, &self.state)
+            && Arc::ptr_eq(&here.prepared_in, &prepared_in)
             && Arc::ptr_eq(&here.key, &self.identity.key)
             && here.wanted == wanted
         {
@@ -165,6 +226,7 @@ impl Session {
         let capabilities = (self.client.capabilities - OF_CONNECTION).bits().to_le_bytes();
         let client = key.client.map(|client| client.ip().to_string()).unwrap_or_default();
         let (user, client) = if wanted.0 { ("", "") } else { (&*self.identity.user, &*client) };
+        let elsewhere = *prepared_in != *self.state;
         let fixed = [
             wanted.1.word().as_bytes(),
             self.cluster.shared.name.as_bytes(),
@@ -172,12 +234,16 @@ impl Session {
             user.as_bytes(),
             client.as_bytes(),
             &capabilities,
-            &[u8::from(self.state.schema().is_some())],
+            &[u8::from(self.state.schema().is_some()), u8::from(elsewhere), u8::from(prepared_in.schema().is_some())],
             self.state.schema().unwrap_or_default().as_bytes(),
+            prepared_in.schema().unwrap_or_default().as_bytes(),
         ];
-        let context = Context::new(fixed.into_iter().chain(self.state.answer_context()));
+        let before = prepared_in.answer_context().filter(|_| elsewhere);
+        // No assignment is empty.
+        let parts = self.state.answer_context().chain([&b""[..]]).chain(before);
+        let context = Context::new(fixed.into_iter().chain(parts));
         let (state, key) = (self.state.clone(), key.clone());
-        self.cache_context = Some(Box::new(ContextHere { state, key, wanted, context: context.clone() }));
+        self.cache_context = Some(Box::new(ContextHere { state, prepared_in, key, wanted, context: context.clone() }));
         context
     }
 
@@ -260,7 +326,7 @@ impl Session {
         outcome: &mut Outcome,
         took: Duration,
     ) {
-        let Fill { ticket, stamp, context, asked, rule, cache } = fill;
+        let Fill { ticket, stamp, asked, at, rule, cache } = fill;
         let refuse = |refusal: Refusal| {
             if let Some(count) = cache.counts.refused.get(refusal as usize) {
                 count.add_one();
@@ -290,13 +356,12 @@ impl Session {
             status: status.bits(),
             server: held.lease.server().0,
             took,
-            asked,
+            asked: at,
             rule,
             digest: work.statement.digest,
             cluster: self.cluster.shared.name.clone(),
         };
-        let text = text_of(request, self.client.capabilities);
-        let question = Question { context: &context, text, parameters: None };
+        let (question, _) = asked.question(request, self.client.capabilities);
         match ticket.keep(&question, stamp, known, &self.cluster.shared.epochs) {
             Ok(()) if is_kept => cache.counts.kept.add_one(),
             Ok(()) => {}

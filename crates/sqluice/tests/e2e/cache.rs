@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use lab::Family;
-use net::query::Client;
+use net::query::{Client, Parameter};
 use serde_json::Value;
 
 use crate::login::accounts;
@@ -202,6 +202,64 @@ async fn what_may_not_be_kept_is_answered_by_servers_and_counted() {
     value(&mut client, &format!("SELECT n FROM {table} WHERE id = 1")).await;
     let counts = of_rule(&front, "all").await["refused"].clone();
     assert!(counts["autocommit_off"].as_u64() > Some(0) || counts["pinned"].as_u64() > Some(0), "{counts}");
+}
+
+#[tokio::test]
+async fn prepared_statements_are_answered_by_their_parameters() {
+    let table = "cache_prepared";
+    let front =
+        start(Family::MariaDb, table, &rule("all", "cluster = \"main\"\ncache = \"on\"\ncache_ttl_ms = 600000")).await;
+    let (mut one, mut two) = (front.client().await, front.client().await);
+    let text = format!("SELECT n FROM {table} WHERE id = ?");
+    let number = |number: i64| Parameter::Int(number);
+    let (first, second) = (one.prepare(&text).await.unwrap(), two.prepare(&text).await.unwrap());
+    for (id, n) in [(1, "10"), (2, "20")] {
+        assert_eq!(one.execute(&first, &[number(id)]).await.unwrap()[0].scalar().unwrap(), n);
+    }
+    let before = hits(&front, "all").await;
+    for (id, n) in [(2, "20"), (1, "10"), (2, "20")] {
+        assert_eq!(one.execute(&first, &[number(id)]).await.unwrap()[0].scalar().unwrap(), n);
+        assert_eq!(two.execute(&second, &[number(id)]).await.unwrap()[0].scalar().unwrap(), n);
+    }
+    assert_eq!(hits(&front, "all").await - before, 6, "{}", of_rule(&front, "all").await);
+    // A parameter of another type is another question, and the text alone is one of its own.
+    let text_parameter = Parameter::Bytes(b"2".to_vec());
+    assert_eq!(two.execute(&second, &[text_parameter]).await.unwrap()[0].scalar().unwrap(), "20");
+    assert_eq!(value(&mut two, &format!("SELECT n FROM {table} WHERE id = 2")).await, "20");
+    assert_eq!(hits(&front, "all").await - before, 6);
+    all(&mut two, &format!("UPDATE {table} SET n = 21 WHERE id = 2")).await;
+    assert_eq!(one.execute(&first, &[number(2)]).await.unwrap()[0].scalar().unwrap(), "21");
+    // What was prepared in another state is another question.
+    all(&mut one, "SET sql_mode = 'ANSI'").await;
+    let before = hits(&front, "all").await;
+    assert_eq!(one.execute(&first, &[number(1)]).await.unwrap()[0].scalar().unwrap(), "10");
+    assert_eq!(hits(&front, "all").await, before);
+    assert_eq!(one.execute(&first, &[number(1)]).await.unwrap()[0].scalar().unwrap(), "10");
+    assert_eq!(hits(&front, "all").await, before + 1);
+}
+
+#[tokio::test]
+async fn comments_say_what_the_cache_shall_do() {
+    let table = "cache_comments";
+    let front =
+        start(Family::MariaDb, table, &rule("all", "cluster = \"main\"\ncache = \"on\"\ncache_ttl_ms = 600000")).await;
+    let mut client = front.client().await;
+    let read = format!("SELECT n FROM {table} WHERE id = 1");
+    all(&mut client, &read).await;
+    assert!(is_hit(&front, &mut client, &read).await);
+    // Past the proxy, so that nothing ends the answer.
+    accounts(calm(Family::MariaDb).await, &format!("UPDATE app.{table} SET n = 77 WHERE id = 1")).await;
+    assert_eq!(value(&mut client, &read).await, "10");
+    assert_eq!(value(&mut client, &format!("/*nocache*/ {read}")).await, "77");
+    assert_eq!(value(&mut client, &read).await, "10");
+    assert_eq!(value(&mut client, &format!("/* sqluice: primary cache=on */ {read}")).await, "77");
+    assert_eq!(value(&mut client, &format!("/* sqluice: ttl=600000 */ {read}")).await, "10");
+    assert_eq!(value(&mut client, &format!("/* sqluice: ttl=0 */ {read}")).await, "77");
+    assert_eq!(value(&mut client, &read).await, "77", "it was kept");
+    accounts(calm(Family::MariaDb).await, &format!("UPDATE app.{table} SET n = 78 WHERE id = 1")).await;
+    assert_eq!(value(&mut client, &format!("/*wipe*/{read}")).await, "78");
+    assert!(is_hit(&front, &mut client, &read).await);
+    assert_eq!(value(&mut client, &read).await, "78");
 }
 
 #[tokio::test]

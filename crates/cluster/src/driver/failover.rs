@@ -196,7 +196,7 @@ impl Driver {
             .into_iter()
             .flat_map(|server| {
                 let end = Step::EndClients { server };
-                [end.clone(), Step::SetReadOnly { server, on: true }, end]
+                [end.clone(), Step::SetReadOnly { server, on: true, cut: true }, end]
             })
             .collect();
         for id in run.with.clone() {

@@ -14,7 +14,7 @@ pub(crate) mod probe;
 mod settings;
 mod tables;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -340,6 +340,8 @@ impl Watched {
             };
             let prober = Rc::new(Prober {
                 id,
+                cluster: self.name.clone(),
+                name: name.clone(),
                 way,
                 interval: monitor.interval,
                 timeout: monitor.timeout,
@@ -349,6 +351,7 @@ impl Watched {
                 filters: Filters::default(),
                 asks_twice: self.config.failover != config::Failover::Off,
                 in_group,
+                told_of_heartbeats: Cell::new(false),
             });
             let filters = own(prober.clone().read_filters());
             let task = own(prober.clone().run(urgent.clone(), self.results.0.clone()));

@@ -13,6 +13,7 @@ mod load;
 pub(crate) mod probe;
 mod settings;
 mod tables;
+mod unwritten;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -188,14 +189,15 @@ impl Watched {
         {
             let mut figures = self.status.figures();
             let figures = figures.servers.entry(name).or_default();
-            figures.probes += u64::from(!matches!(probed.seen, Seen::CaughtUp(_)));
+            figures.probes +=
+                u64::from(matches!(probed.seen, Seen::Facts(_) | Seen::Failure(_) | Seen::FailedTwice(_)));
             match &probed.seen {
                 Seen::Facts(facts) => {
                     figures.probe_time = Some(probed.took);
                     figures.told = Some(act::told(facts));
                 }
                 Seen::Failure(failure) | Seen::FailedTwice(failure) => figures.count_failure(failure.class),
-                Seen::Evidence(_) | Seen::CaughtUp(_) => {}
+                Seen::Evidence(_) | Seen::CaughtUp(_) | Seen::Written | Seen::NotWritten(_) => {}
             }
         }
         self.driver.observe(Instant::now(), Observation { server: probed.id, seen: probed.seen });
@@ -372,6 +374,8 @@ impl Watched {
                 log: self.heartbeats.clone(),
                 status: self.status.clone(),
                 primary: self.primary.subscribe(),
+                results: self.results.0.clone(),
+                told_not_written: false,
             };
             self.writer = Some(own(writer.run()));
         }

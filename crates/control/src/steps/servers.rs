@@ -216,7 +216,7 @@ async fn waits(cluster: &Replication) {
     })
     .unwrap();
     for replica in [new, cluster.server(2)] {
-        stop_receiver(&mut hand(&mut monitor(replica).await), &ours).await.unwrap();
+        stop_receiver(&mut hand(&mut monitor(replica).await), &ours, false).await.unwrap();
     }
     let mut commits = Vec::new();
     for number in 1..=4 {

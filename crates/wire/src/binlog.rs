@@ -1,8 +1,11 @@
-//! Events of the binary log, as far as they tell which transactions there are and whose they were.
+//! Events of the binary log, as far as they tell which transactions there are, whose they were, and how many rows they changed.
 //!
 //! Sources: MySQL's documentation "Binlog Event", MariaDB's "Replication Protocol"; both families, version 4 of the format.
 
+pub mod rows;
+
 use crate::codec::{Malformed, Reader};
+use rows::{Rows, TableMap};
 
 /// Bytes of an event's header.
 const HEADER_BYTES: usize = 19;
@@ -37,11 +40,19 @@ pub enum Kind<'a> {
     },
     /// A statement, BEGIN and COMMIT among them.
     Query {
-        /// The connection's id on the server that it began on.
-        thread: u32,
+        /// The error that it ended with on the server that it began on; 0 is none.
+        error: u16,
+        /// The schema that it ran in.
+        schema: &'a [u8],
         /// The text.
         text: &'a [u8],
     },
+    /// The first AUTO_INCREMENT value that the statement behind it makes.
+    InsertId(u64),
+    /// The table of rows that follow.
+    Table(TableMap<'a>),
+    /// Rows.
+    Rows(Rows<'a>),
     /// The log begins, or the server tells how it is written.
     Format {
         /// All other events end with a checksum of [`CHECKSUM_BYTES`], which is to be cut off before they are read.
@@ -51,6 +62,8 @@ pub enum Kind<'a> {
     Annotate(&'a [u8]),
     /// The transaction is committed.
     Commit,
+    /// Rows that are not read here.
+    OpaqueRows,
     /// It is compressed or of a kind that may hold transactions which are not read here.
     Opaque,
     /// Something else.
@@ -71,13 +84,15 @@ impl<'a> Event<'a> {
         let mut body = Reader::new(body);
         let kind = match (code, mariadb) {
             (2, _) => {
-                let thread = body.u32("thread of a query event")?;
+                body.u32("thread of a query event")?;
                 body.u32("time of a query event")?;
-                let schema = usize::from(body.u8("schema of a query event")?);
-                body.u16("error of a query event")?;
+                let length = usize::from(body.u8("schema of a query event")?);
+                let error = body.u16("error of a query event")?;
                 let status = usize::from(body.u16("status of a query event")?);
-                body.bytes(status + schema + 1, "status and schema of a query event")?;
-                Kind::Query { thread, text: body.rest() }
+                body.bytes(status, "status of a query event")?;
+                let schema = body.bytes(length, "schema of a query event")?;
+                body.u8("schema of a query event")?;
+                Kind::Query { error, schema, text: body.rest() }
             }
             (15, _) => {
                 // The algorithm stands before the event's own checksum, which it has in any case; 0 is none.
@@ -86,6 +101,17 @@ impl<'a> Event<'a> {
                 Kind::Format { checksummed: *algorithm != 0 }
             }
             (16, _) => Kind::Commit,
+            (5, _) => match body.u8("kind of a number event")? {
+                2 => Kind::InsertId(body.u64("number of a number event")?),
+                _ => Kind::Other,
+            },
+            (19, _) => TableMap::parse(body.rest()).map_or(Kind::OpaqueRows, Kind::Table),
+            (23..=25 | 30..=32, _) => match Rows::parse(code, body.rest()) {
+                Ok(Some(rows)) => Kind::Rows(rows),
+                _ => Kind::OpaqueRows,
+            },
+            // Changes within JSON values.
+            (39, false) => Kind::OpaqueRows,
             (33, false) => {
                 body.u8("flags of a GTID event")?;
                 let mut source = [0; 16];
@@ -103,7 +129,7 @@ impl<'a> Event<'a> {
                 Kind::MariaDbGtid { domain: body.u32("domain of a GTID event")?, sequence }
             }
             // Tagged GTIDs and compressed transactions of MySQL, compressed and encrypted events of MariaDB.
-            (40 | 42, false) | (164..=169, true) => Kind::Opaque,
+            (40 | 42, false) | (164..=171, true) => Kind::Opaque,
             _ => Kind::Other,
         };
         Ok(Event { server, kind })
@@ -130,7 +156,7 @@ mod tests {
             assert_eq!(event.server, 7);
             format!("{:?}", event.kind)
         };
-        assert_eq!(read(false, 2, &query), format!("{:?}", Kind::Query { thread: 265, text: b"BEGIN" }));
+        assert_eq!(read(false, 2, &query), format!("{:?}", Kind::Query { error: 0, schema: b"app", text: b"BEGIN" }));
         let gtid = [&[0][..], &[1; 16], &5_u64.to_le_bytes(), &[0; 20]].concat();
         assert_eq!(read(false, 33, &gtid), format!("{:?}", Kind::MySqlGtid { source: [1; 16], number: 5 }));
         assert_eq!(read(true, 33, &gtid), "Other");
@@ -142,6 +168,9 @@ mod tests {
         assert_eq!(read(true, 15, &[4, 0, 1, 9, 9, 9, 9]), "Format { checksummed: true }");
         assert_eq!(read(false, 15, &[4, 0, 0, 9, 9, 9, 9]), "Format { checksummed: false }");
         assert_eq!(read(false, 40, b"zstd"), "Opaque");
+        assert_eq!(read(true, 5, b"\x02\x07\0\0\0\0\0\0\0"), "InsertId(7)");
+        assert_eq!(read(true, 5, b"\x01\x07\0\0\0\0\0\0\0"), "Other", "what LAST_INSERT_ID() gives");
+        assert_eq!(read(false, 39, b""), "OpaqueRows");
     }
 
     #[test]

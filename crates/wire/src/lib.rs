@@ -20,6 +20,7 @@ pub mod exchange;
 pub mod greeting;
 pub mod handshake;
 pub mod packet;
+pub mod parameters;
 pub mod proxy_header;
 pub mod reply;
 pub mod status;

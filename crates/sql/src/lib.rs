@@ -14,6 +14,7 @@ pub mod lexer;
 mod memo;
 pub mod modes;
 pub mod rewrite;
+mod row_change;
 pub mod statement;
 mod tables;
 pub mod text;
@@ -24,6 +25,7 @@ pub use classify::classify;
 pub use digest::{DIGEST_TEXT_MAX, Digest, digest, digest_hash};
 pub use memo::Memo;
 pub use modes::{encoding_of_charset, modes_from_sql_mode};
+pub use row_change::{Given, RowChange, Verb, row_change};
 pub use statement::{
     Access, Asks, Dialect, Effect, Encoding, Family, FoundRows, FunctionAccess, Functions, Hint, HintConsistency, Kind,
     Modes, NoFunctions, Statement, TransactionStep, Value, Why,

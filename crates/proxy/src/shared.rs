@@ -104,6 +104,8 @@ pub struct ClusterSettings {
     pub slow_start: Duration,
     /// Replicas further behind take no reads.
     pub max_lag: Duration,
+    /// The servers' logs tell what became of a commit that was never answered.
+    pub logs_tell: bool,
     /// Where this proxy stands.
     pub zone: Arc<str>,
     /// Limits of servers that have one of their own, by name.

@@ -244,6 +244,12 @@ impl Client {
         self.put_packet(sequence, |out| Ok { status, warnings, ..Ok::default() }.write(out, reply::OK, capabilities));
     }
 
+    /// An OK packet of Sqluice's own that says more.
+    pub fn put_whole_ok(&mut self, sequence: u8, ok: &Ok<'_>) {
+        let capabilities = self.capabilities;
+        self.put_packet(sequence, |out| ok.write(out, reply::OK, capabilities));
+    }
+
     /// An EOF packet of Sqluice's own, in the form that the client wants.
     pub fn put_eof(&mut self, sequence: u8, status: Status, warnings: u16) {
         let capabilities = self.capabilities;

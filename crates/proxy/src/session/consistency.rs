@@ -144,8 +144,44 @@ impl Session {
         waits
     }
 
-    /// Notes what the statement has written, and where it ran.
-    pub(super) fn learn_writes(&mut self, held: &Held, work: &Work, route: &Route, outcome: &Outcome, over: Instant) {
+    /// Whether it matters what the session has written, and where.
+    pub(super) fn watches_writes(&self) -> bool {
+        let asked_by_rule = || self.worker.rules.get().is_some_and(|rules| rules.asks_consistency());
+        let asked_by_others = || self.cluster.shared.writes.are_watched();
+        self.identity.consistency != config::Consistency::None || asked_by_rule() || asked_by_others()
+    }
+
+    /// The positions that a reply told, noted for proofs; none where nobody needs them.
+    pub(super) fn learn_commits(&self, held: &Held, outcome: &Outcome, over: Instant) -> Vec<Written> {
+        let texts = outcome.changes.iter().filter_map(|change| match change {
+            StateChange::Committed(text) => Some(text),
+            _ => None,
+        });
+        let mut texts = texts.peekable();
+        if texts.peek().is_none() {
+            return Vec::new();
+        }
+        let proves = self.cluster.shared.settings.load().logs_tell;
+        if !proves && !self.watches_writes() {
+            return Vec::new();
+        }
+        let written: Vec<_> = texts.filter_map(|text| Written::parse(held.lease.origin.mariadb, text)).collect();
+        if proves {
+            written.iter().for_each(|written| self.note_committed(written, over));
+        }
+        written
+    }
+
+    /// Notes what the statement has written, by the positions that were told, and where it ran.
+    pub(super) fn learn_writes(
+        &mut self,
+        held: &Held,
+        work: &Work,
+        route: &Route,
+        outcome: &Outcome,
+        written: Vec<Written>,
+        over: Instant,
+    ) {
         let server = held.lease.server();
         let in_group = self.cluster.view().group.is_some();
         let statement = &*work.statement;
@@ -177,14 +213,10 @@ impl Session {
             }
             return;
         }
-        for change in &outcome.changes {
-            if let StateChange::Committed(text) = change
-                && let Some(written) = Written::parse(held.lease.origin.mariadb, text)
-            {
-                self.note_write(Write::Told(written));
-                self.read_last = None;
-                told = true;
-            }
+        for written in written {
+            self.note_write(Write::Told(written));
+            self.read_last = None;
+            told = true;
         }
         let wrote = may_have_written(work, outcome);
         if self.pins.has(Pin::Transaction) {

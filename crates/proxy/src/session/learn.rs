@@ -32,11 +32,7 @@ impl Session {
         let succeeded = outcome.error.is_none();
         let sets_tracking =
             |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if super::tracking::is_wish(name));
-        for change in &outcome.changes {
-            if let StateChange::Committed(text) = change {
-                self.note_committed(held.lease.origin.mariadb, text, over);
-            }
-        }
+        let written = self.learn_commits(held, outcome, over);
         let effects = self.effects_of(work);
         if self.learn_changes(work, outcome) || work.statement.effects.iter().any(sets_tracking) {
             // The client's own tracking took the place of ours: it is set again with the next statement.
@@ -89,10 +85,8 @@ impl Session {
                 self.pins.put(Pin::Transaction, true);
             }
         }
-        let asked_by_rule = || self.worker.rules.get().is_some_and(|rules| rules.asks_consistency());
-        let asked_by_others = || self.cluster.shared.writes.are_watched();
-        if self.identity.consistency != config::Consistency::None || asked_by_rule() || asked_by_others() {
-            self.learn_writes(held, work, route, outcome, over);
+        if self.watches_writes() {
+            self.learn_writes(held, work, route, outcome, written, over);
         }
         // Behind the note of what was written: a fill that finds the new epochs finds that, too.
         if !work.statement.access.only_reads() && self.cluster.shared.writes.are_watched() {
@@ -246,6 +240,19 @@ impl Session {
                 _ => {}
             }
         }
+    }
+
+    /// The same of a write outside a transaction that a lost server has done, and Sqluice has answered.
+    pub(super) fn learn_answered(&mut self, work: &Work, outcome: &Outcome) {
+        self.pins.put(Pin::NextStatement, false);
+        self.pins.put(Pin::FoundRows, false);
+        self.learn_past(work, outcome);
+        // There is no server to be asked.
+        self.past.found_rows_unsure = false;
+        (self.past.error, self.past.warnings, self.past.warning_count) = (None, None, 0);
+        (self.past.own_messages, self.past.messages_unread, self.past.messages_unsure) = (0, false, false);
+        self.past.messages = self.past.messages.wrapping_add(1);
+        self.show_pins(self.pins.bits());
     }
 
     /// What ROW_COUNT() and FOUND_ROWS() would say now.

@@ -4,15 +4,16 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use cluster::gtid::Written;
 use cluster::view::ServerId;
 use sql::{Access, Effect, Kind, TransactionStep, Why};
 use wire::Status;
 
 use super::checkout::Attempts;
 use super::client::Request;
-use super::proof::Proof;
+use super::proof::{Answer, Proof};
 use super::recover::Next;
-use super::relay::RelayError;
+use super::relay::{Outcome, RelayError};
 use super::transaction_log::is_whole_with;
 use super::work::Work;
 use super::{Held, Session};
@@ -80,8 +81,13 @@ impl Session {
             match Box::pin(self.prove(request, work, lost, attempts)).await {
                 Proof::NotDone if !attempts.failed_on(lost.server) => {}
                 Proof::NotDone => return Ok(Next::TryAgain),
-                Proof::Done => {
-                    self.note_unanswered(lost);
+                Proof::Done { position, answer } => {
+                    self.note_done(lost, position);
+                    if let Some(answer) = answer {
+                        self.answer_write(request, work, &answer);
+                        self.client.flush().await.map_err(SessionEnd::ClientLost)?;
+                        return Ok(Next::Answered);
+                    }
                     let refusal = Refusal::done_unanswered(&lost.name, what(work));
                     return self.tell(request, refusal).await;
                 }
@@ -112,8 +118,8 @@ impl Session {
         if lost.sent && work.may_leave_something(Some(wrote)) {
             match Box::pin(self.prove(request, work, lost, attempts)).await {
                 Proof::NotDone => {}
-                Proof::Done => {
-                    self.note_unanswered(lost);
+                Proof::Done { position, .. } => {
+                    self.note_done(lost, position);
                     self.lose_pinned_state();
                     self.status = self.status_at_rest();
                     self.answer_ok(request, 0);
@@ -167,8 +173,36 @@ impl Session {
 
     /// Something may have been written of which no position was told.
     fn note_unanswered(&mut self, lost: &Lost) {
-        if self.identity.consistency != config::Consistency::None || self.cluster.shared.writes.are_watched() {
-            self.note_write(Write::Untold(lost.server, Instant::now()));
+        self.note_done(lost, None);
+    }
+
+    /// Something was written, at this position if it is known.
+    fn note_done(&mut self, lost: &Lost, position: Option<Written>) {
+        if self.watches_writes() {
+            self.note_write(position.map_or_else(|| Write::Untold(lost.server, Instant::now()), Write::Told));
+        }
+    }
+
+    /// The client gets the OK that the lost server would have sent. Warnings are in no log: it hears of none.
+    fn answer_write(&mut self, request: &Request, work: &Work, answer: &Answer) {
+        self.status = self.status_at_rest();
+        let ok = wire::reply::Ok {
+            affected_rows: answer.affected,
+            insert_id: answer.insert_id,
+            status: self.status,
+            info: answer.info.as_bytes(),
+            ..wire::reply::Ok::default()
+        };
+        self.client.put_whole_ok(request.sequence.wrapping_add(1), &ok);
+        let outcome = Outcome {
+            status: Some(self.status),
+            affected_rows: answer.affected,
+            matched: answer.matched.or(Some(answer.affected)),
+            ..Outcome::default()
+        };
+        self.learn_answered(work, &outcome);
+        if answer.made_id {
+            (self.past.insert_id, self.past.doubt) = (answer.insert_id, None);
         }
     }
 

@@ -1,6 +1,10 @@
 //! The proof of what became of a statement that was sent and never answered: the new primary's binary log has everything that it
 //! received of the old one, so the tail written since the statement was sent holds its transaction, or it was never committed.
 
+mod answer;
+mod changed;
+mod logged;
+mod sought;
 mod tail;
 
 use std::collections::HashSet;
@@ -8,28 +12,35 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use cluster::gtid::{Applied, Written};
+use cluster::observation::{Evidence, EvidenceKind};
 use cluster::view::{ServerId, ServerView};
 use net::query::{self, Client, Limits, QueryError};
-use sql::{Access, Asks, Kind, TransactionStep, Why};
 use wire::auth::Credential;
 use wire::binlog::{CHECKSUM_BYTES, Event, Kind as EventKind};
 use wire::codec::{Malformed, Write};
 use wire::command::Command;
 
-use super::Session;
 use super::checkout::Attempts;
 use super::client::Request;
 use super::lost::Lost;
-use super::work::{Body, Work};
+use super::reset::ask;
+use super::work::Work;
+use super::{Held, Session};
 use crate::route::{Reason, Route, Target};
+pub use answer::Answer;
+use answer::Columns;
 pub use tail::Name;
-use tail::{Found, Sought, Tail, Text};
+use tail::{Found, Sought, Tail};
 
-/// How long the new primary's log is read.
+/// How long the new primary's log is read, and how long it is asked of a table.
 const READ_WAIT: Duration = Duration::from_secs(5);
+/// How long a server that was lost is asked whether it is still there, at which pace, and for how long in all.
+const ALIVE_WAIT: Duration = Duration::from_secs(1);
+const ALIVE_PACE: Duration = Duration::from_millis(2);
+const PRIMARY_WAIT: Duration = Duration::from_secs(10);
 /// How often, and at which pace, a session looks whether others have found what is theirs.
-const CLAIM_TRIES: u32 = 20;
-const CLAIM_PACE: Duration = Duration::from_millis(50);
+const CLAIM_TRIES: u32 = 100;
+const CLAIM_PACE: Duration = Duration::from_millis(10);
 /// Transactions that are remembered to be somebody's; one failover has no more statements in doubt than there are sessions.
 const CLAIMED_MAX: usize = 100_000;
 /// Longest tail that is read.
@@ -39,14 +50,18 @@ const NON_BLOCKING: u16 = 1;
 /// MariaDB sends the texts of the statements whose rows follow, too.
 const ANNOTATIONS: u16 = 2;
 const EVENT: u8 = 0;
-const WRITES: Access = Access::Primary(Why::Writes);
 const END: u8 = 0xfe;
 
 /// What is known of a statement that was in doubt.
 #[derive(Debug)]
 pub enum Proof {
     /// It was done.
-    Done,
+    Done {
+        /// The position that the server would have told.
+        position: Option<Written>,
+        /// What the server would have said to a write, where that is certain.
+        answer: Option<Answer>,
+    },
     /// It was not, and never will be.
     NotDone,
     /// Nobody can tell, for this reason.
@@ -68,24 +83,26 @@ impl Session {
     }
 
     async fn look_for_proof(&mut self, request: &Request, work: &Work, lost: &Lost, attempts: &mut Attempts) -> Proof {
-        let texts = match self.texts_sought(request, work) {
-            Ok(texts) => texts,
+        let mut wanted = match self.wanted(request, work) {
+            Ok(wanted) => wanted,
             Err(why) => return Proof::Unknown(why.into()),
         };
-        let route =
-            Route { target: Target::Primary, reason: Reason::Transaction, consistency: config::Consistency::Session };
-        let on = match self.checkout(&route, attempts).await {
-            Ok(held) => {
-                let on = held.lease.server();
-                self.release(held).await;
-                on
-            }
-            Err(refusal) => return Proof::Unknown(refusal.message),
+        let mut held = match self.checkout_after(lost, attempts).await {
+            Ok(held) => held,
+            Err(why) => return Proof::Unknown(why),
         };
-        if on == lost.server {
-            return Proof::Unknown("the server is still the primary".into());
+        let on = held.lease.server();
+        let columns = match &wanted.change {
+            Some((change, schema)) => self.ask_columns(&mut held, change, schema).await,
+            None => Some(Columns::default()),
+        };
+        match columns.is_some() {
+            true => self.release(held).await,
+            false => self.close(held).await,
         }
-        let read = tokio::time::timeout(READ_WAIT, self.read_tail(on, lost, texts));
+        let columns = columns.unwrap_or_default();
+        let sought = wanted.sought(&columns);
+        let read = tokio::time::timeout(READ_WAIT, self.read_tail(on, lost, sought));
         let tail = match read.await {
             Ok(Ok(tail)) => tail,
             Ok(Err(why)) => return Proof::Unknown(format!("the new primary's binary log does not tell: {why}")),
@@ -95,18 +112,54 @@ impl Session {
         let Some(told) = self.told_to_sessions(since).await else {
             return Proof::Unknown("too much was written since".into());
         };
+        let mut unclear = "";
         for _ in 0..CLAIM_TRIES {
             match self.claim(&tail, &told) {
                 Found::Nothing => return Proof::NotDone,
-                Found::These(_) => return Proof::Done,
+                Found::These(names) => {
+                    let Some(name) = names.first() else { continue };
+                    let changed = tail.changed(*name);
+                    let position = changed.and_then(|changed| self.position_of(*name, changed.server));
+                    let answer = changed.and_then(|changed| self.answer_of(request, work, &wanted, &columns, changed));
+                    return Proof::Done { position, answer };
+                }
                 Found::Unclear(why) => {
                     return Proof::Unknown(format!("the new primary's binary log does not tell: {why}"));
                 }
                 // Other sessions look for theirs, too.
-                Found::Others => tokio::time::sleep(CLAIM_PACE).await,
+                Found::Similar => unclear = "some of the same form, whose values cannot be compared for certain",
+                Found::Others => unclear = "transactions of which nobody knows whose they are",
             }
+            tokio::time::sleep(CLAIM_PACE).await;
         }
-        Proof::Unknown("the new primary's binary log holds transactions of which nobody knows whose they are".into())
+        Proof::Unknown(format!("the new primary's binary log holds {unclear}"))
+    }
+
+    /// A connection to the primary that takes the lost one's place. Of a server that was killed some connections end a little
+    /// later than others: one that is still there for the moment proves nothing, unless the server answers.
+    async fn checkout_after(&mut self, lost: &Lost, attempts: &mut Attempts) -> Result<Held, String> {
+        const STILL: &str = "the server is still the primary";
+        let route =
+            Route { target: Target::Primary, reason: Reason::Transaction, consistency: config::Consistency::Session };
+        let until = Instant::now() + PRIMARY_WAIT;
+        loop {
+            let mut held = self.checkout(&route, attempts).await.map_err(|refusal| refusal.message)?;
+            if held.lease.server() != lost.server {
+                return Ok(held);
+            }
+            let asked = tokio::time::timeout(ALIVE_WAIT, ask(&mut held.lease, "DO 0", &self.worker)).await;
+            if matches!(asked, Ok(Ok(_))) {
+                self.release(held).await;
+                return Err(STILL.into());
+            }
+            self.close(held).await;
+            let evidence = Evidence { server: lost.server, kind: EvidenceKind::ConnectionLost };
+            self.cluster.shared.published.evidence(evidence);
+            if Instant::now() > until {
+                return Err(STILL.into());
+            }
+            tokio::time::sleep(ALIVE_PACE).await;
+        }
     }
 
     /// Looks what is left once all know what is theirs. Of several that are alike, each stands for one of the sessions that ask.
@@ -122,53 +175,8 @@ impl Session {
         found
     }
 
-    /// The statements whose transaction is sought.
-    fn texts_sought(&self, request: &Request, work: &Work) -> Result<Vec<Text>, &'static str> {
-        let statement = &*work.statement;
-        if statement.parts != 1 {
-            return Err("it is a text of several statements");
-        }
-        let kind = {
-            let config = self.worker.shared.config.load();
-            config.clusters.get(&*self.cluster.shared.name).map(|cluster| cluster.kind)
-        };
-        if kind != Some(config::ClusterKind::Replication) {
-            return Err("only servers that replicate have it in their logs");
-        }
-        // Where the log may have another text, no text is a proof.
-        let is_plain = |work: &Work| {
-            let asks = Asks::ROW_COUNT | Asks::FOUND_ROWS | Asks::CONNECTION_ID | Asks::SYSTEM_VARIABLES;
-            matches!(work.body, Body::AsCame | Body::Execute(_))
-                && work.command != Command::StmtBulkExecute
-                && work.statement.parts == 1
-                && work.statement.effects.is_empty()
-                && !work.statement.asks.intersects(asks)
-        };
-        let text = |work: &Work, request: &Request| {
-            let text = self.sent_text(work, request)?.to_vec();
-            Some(Text { text, has_parameters: matches!(work.body, Body::Execute(_)) })
-        };
-        match (statement.transaction, statement.kind) {
-            (Some(TransactionStep::Commit { chain: false, release: false }), _) => {
-                let Some(log) = self.transaction.as_ref().filter(|log| log.obstacle().is_none()) else {
-                    return Err("its transaction was not kept");
-                };
-                let written = || log.entries().iter().filter(|entry| entry.work.statement.access == WRITES);
-                if !written().all(|entry| is_plain(&entry.work)) {
-                    return Err("the log has other texts than were sent");
-                }
-                let written = written();
-                Ok(written.filter_map(|entry| text(&entry.work, &log.request(entry))).collect())
-            }
-            (None, Kind::Insert | Kind::Update | Kind::Delete) if is_plain(work) => {
-                Ok(text(work, request).into_iter().collect())
-            }
-            _ => Err("only commits and single writes are looked for"),
-        }
-    }
-
     /// Reads the part of a server's binary log in which the transaction must be.
-    async fn read_tail(&self, on: ServerId, lost: &Lost, texts: Vec<Text>) -> Result<(Tail, Instant), String> {
+    async fn read_tail(&self, on: ServerId, lost: &Lost, sought: Sought) -> Result<(Tail, Instant), String> {
         let view = self.cluster.view();
         let server = view.server(on).ok_or("it is gone")?;
         let (from, since) =
@@ -178,7 +186,7 @@ impl Session {
         let own = client.query_one("SELECT @@server_id").await.map_err(said)?;
         let logged_on = own.scalar().and_then(|text| text.parse().ok()).ok_or("it has no server_id")?;
         let mariadb = self.is_mariadb();
-        let mut tail = Tail::new(Sought { logged_on, texts });
+        let mut tail = Tail::new(Sought { logged_on, ..sought });
         // It says that checksums are known here; whether there are any, the log tells.
         for variable in ["master_binlog_checksum", "source_binlog_checksum"] {
             client.query(format!("SET @{variable} = @@GLOBAL.binlog_checksum")).await.map_err(said)?;
@@ -246,8 +254,8 @@ impl Session {
     }
 
     /// A server told a session at this moment that this transaction is its own.
-    pub(super) fn note_committed(&self, mariadb: bool, text: &str, at: Instant) {
-        if let Some(name) = name_of(mariadb, text) {
+    pub(super) fn note_committed(&self, written: &Written, at: Instant) {
+        if let Some(name) = name_of(written) {
             self.cluster.note_told(name, at);
         }
     }
@@ -276,8 +284,8 @@ fn refused(packet: &[u8]) -> String {
 }
 
 /// The transaction that a server told of a commit.
-fn name_of(mariadb: bool, text: &str) -> Option<Name> {
-    match Written::parse(mariadb, text)? {
+fn name_of(written: &Written) -> Option<Name> {
+    match written {
         Written::MariaDb(gtids) => gtids.iter().last().map(|gtid| (u128::from(gtid.domain), gtid.sequence)),
         Written::MySql(set) => set.last(),
     }

@@ -220,7 +220,7 @@ impl Session {
     }
 
     /// The types that an execution gives its parameters, with it or with an earlier one.
-    fn types_executed(&self, known: &super::statements::ClientStatement, request: &Request) -> Box<[u8]> {
+    pub(super) fn types_executed(&self, known: &super::statements::ClientStatement, request: &Request) -> Box<[u8]> {
         let arguments = request.payload().get(1..).unwrap_or_default();
         let execute = Execute::parse(arguments, known.parameters, self.client.capabilities).ok();
         let came = execute.and_then(|execute| execute.types);

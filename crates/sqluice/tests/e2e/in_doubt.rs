@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lab::Family;
-use net::query::Parameter;
+use net::query::{Client, Parameter, QueryError, ResultSet, Statement};
+use net::tls::ClientTls;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use wire::{Capabilities, Status};
 
-use crate::support::{Front, SOON, all, blocking, failing, said, until, value};
+use crate::support::{Front, SOON, all, app, blocking, failing, said, until, value};
 
 /// A way to a server on which nothing comes back any more once it is told so.
 struct Mute {
@@ -49,6 +51,71 @@ impl Mute {
     }
 }
 
+/// A write that is done, and whose reply is lost.
+struct Write {
+    sql: &'static str,
+    parameters: Vec<Parameter>,
+    /// The client asks for the rows that an UPDATE finds.
+    counts_found: bool,
+    /// What it shall hear: rows and words; `None` if nobody can know that.
+    said: Option<(u64, &'static str)>,
+    /// The number beside the AUTO_INCREMENT value.
+    made: Option<i64>,
+}
+
+type Waiting = tokio::task::JoinHandle<(Write, Client, Result<ResultSet, QueryError>)>;
+
+/// Sends writes that wait for their tables.
+async fn send_writes(front: &Front) -> Vec<Waiting> {
+    const ONE: &str = "Rows matched: 1  Changed: 1  Warnings: 0";
+    let write = |sql, said| Write { sql, parameters: Vec::new(), counts_found: false, said, made: None };
+    let int = Parameter::Int;
+    let insert = "INSERT INTO counted (n, at, text, price, size) VALUES (?, ?, ?, ?, ?)";
+    let values = ["2026-11-22 10:11:12.5", "it's \\ ä\0?", "12.50"].map(Parameter::from);
+    let [at, text, price] = values;
+    let writes = [
+        Write {
+            made: Some(11),
+            ..write("INSERT INTO counted (n) VALUES (11), (12)", Some((2, "Records: 2  Duplicates: 0  Warnings: 0")))
+        },
+        Write {
+            parameters: vec![int(21), at, text, price, Parameter::Double(0.1)],
+            made: Some(21),
+            ..write(insert, Some((1, "")))
+        },
+        write("UPDATE kept SET n = n + 1 WHERE id = 1", Some((1, ONE))),
+        Write {
+            parameters: vec![int(1), int(6)],
+            counts_found: true,
+            ..write("UPDATE kept SET n = n + ? WHERE id = ?", Some((1, ONE)))
+        },
+        Write { counts_found: true, ..write("UPDATE kept SET n = n + 1 WHERE n = 7 AND id = 7", None) },
+        write("DELETE FROM kept WHERE id IN (2, 3)", Some((2, ""))),
+        write("REPLACE INTO kept (id, n) VALUES (4, 40), (5, 50)", Some((3, "Records: 2  Duplicates: 1  Warnings: 0"))),
+    ];
+    let mut waiting = Vec::new();
+    for write in writes {
+        let mut login = app();
+        login.capabilities.set(Capabilities::FOUND_ROWS, write.counts_found);
+        let mut client = front.connect(login, ClientTls::disabled()).await.unwrap();
+        let prepared = match write.parameters.is_empty() {
+            true => None,
+            false => Some(client.prepare(write.sql).await.unwrap()),
+        };
+        waiting.push((write, client, prepared));
+    }
+    let send = |(write, mut client, prepared): (Write, Client, Option<Statement>)| {
+        tokio::spawn(async move {
+            let result = match prepared {
+                Some(statement) => client.execute(&statement, &write.parameters).await.map(|mut all| all.remove(0)),
+                None => client.query_one(write.sql).await,
+            };
+            (write, client, result)
+        })
+    };
+    waiting.into_iter().map(send).collect()
+}
+
 /// Sessions of which some have committed and some have not when the primary dies.
 pub async fn check(family: Family) {
     let servers = failing(family).await;
@@ -56,7 +123,12 @@ pub async fn check(family: Family) {
     blocking(move || {
         let sql = "DROP TABLE IF EXISTS app.doubtful, app.locked; \
                    CREATE TABLE app.doubtful (who VARCHAR(20), n INT); \
-                   CREATE TABLE app.locked (id INT PRIMARY KEY, n INT); INSERT INTO app.locked VALUES (1, 1), (2, 2), (3, 3)";
+                   CREATE TABLE app.locked (id INT PRIMARY KEY, n INT); INSERT INTO app.locked VALUES (1, 1), (2, 2), (3, 3); \
+                   DROP TABLE IF EXISTS app.counted, app.kept; \
+                   CREATE TABLE app.counted (at DATETIME(3) NULL, id BIGINT AUTO_INCREMENT PRIMARY KEY, n INT, \
+                     text TEXT, price DECIMAL(10, 2), size DOUBLE) AUTO_INCREMENT = 100; \
+                   CREATE TABLE app.kept (id INT PRIMARY KEY, n INT); \
+                   INSERT INTO app.kept VALUES (1, 1), (2, 2), (3, 3), (4, 4), (6, 6), (7, 7)";
         if family == Family::MySql {
             for server in cluster.servers() {
                 server.sql("SET GLOBAL binlog_rows_query_log_events = ON").unwrap();
@@ -103,6 +175,15 @@ pub async fn check(family: Family) {
     all(&mut commits, "BEGIN").await;
     all(&mut commits, "INSERT INTO app.doubtful VALUES ('commits', 1)").await;
     all(&mut commits, "INSERT INTO app.doubtful VALUES ('commits', 2)").await;
+    let mut tables = front.client().await;
+    all(&mut tables, "LOCK TABLES app.counted WRITE, app.kept WRITE").await;
+    let answered = send_writes(&front).await;
+    until("the writes to wait for their tables", async || {
+        let list = blocking(move || cluster.primary().sql("SHOW PROCESSLIST").unwrap()).await;
+        (list.matches("Waiting for table metadata lock").count() == 7).then_some(())
+    })
+    .await;
+    // It leaves a connection behind for the next one: none is made any more when nothing comes back.
     let mut writes = front.client().await;
     all(&mut writes, "INSERT INTO app.doubtful VALUES ('writes', 1)").await;
     until("two statements to wait for locks", async || {
@@ -111,18 +192,21 @@ pub async fn check(family: Family) {
     })
     .await;
     mute.on.store(true, Ordering::SeqCst);
+    let unlocking = tokio::spawn(async move { tables.query("UNLOCK TABLES").await.map(drop) });
     let committing = tokio::spawn(async move {
         all(&mut commits, "COMMIT").await;
         commits
     });
     let writing = tokio::spawn(async move {
-        let failed = writes.query("INSERT INTO app.doubtful VALUES ('writes', 1)").await.unwrap_err();
-        (writes, said(&failed))
+        let result = writes.query_one("INSERT INTO app.doubtful VALUES ('writes', 1)").await.unwrap();
+        (writes, result.affected)
     });
     let replica = (0..3).find(|index| *index != cluster.primary_index()).unwrap();
     until("what was committed to be on the next primary", async || {
-        let count = blocking(move || cluster.server(replica).sql("SELECT COUNT(*) FROM app.doubtful").unwrap()).await;
-        (count.trim() == "4").then_some(())
+        let sql = "SELECT (SELECT COUNT(*) FROM app.doubtful), (SELECT COUNT(*) FROM app.counted), \
+                   (SELECT GROUP_CONCAT(id, ':', n ORDER BY id) FROM app.kept)";
+        let there = blocking(move || cluster.server(replica).sql(sql).unwrap()).await;
+        (there.trim() == "4\t3\t1:2,4:40,5:50,6:7,7:8").then_some(())
     })
     .await;
     blocking(move || {
@@ -130,10 +214,33 @@ pub async fn check(family: Family) {
         cluster.promote(replica).unwrap();
     })
     .await;
+    unlocking.await.unwrap().unwrap_err();
     let mut commits = committing.await.unwrap();
-    let (mut writes, (code, message)) = writing.await.unwrap();
-    assert_eq!(code, 8007, "{message}");
-    assert!(message.contains("done: ") && message.contains("do not do it again"), "{message}");
+    let (mut writes, affected) = writing.await.unwrap();
+    assert_eq!(affected, 1);
+    assert_eq!(value(&mut writes, "SELECT ROW_COUNT()").await, "1");
+    for waiting in answered {
+        let (write, mut client, result) = waiting.await.unwrap();
+        let sql = write.sql;
+        let Some((affected, info)) = write.said else {
+            let (code, message) = said(&result.unwrap_err());
+            assert_eq!(code, 8007, "{sql}: {message}");
+            assert!(message.contains("done: ") && message.contains("do not do it again"), "{sql}: {message}");
+            continue;
+        };
+        let result = result.unwrap_or_else(|error| panic!("{sql}: {error}"));
+        assert_eq!((result.affected, &*result.info), (affected, info), "{sql}");
+        assert!(result.status.contains(Status::AUTOCOMMIT) && !result.status.contains(Status::IN_TRANSACTION), "{sql}");
+        let made = match write.made {
+            Some(n) => {
+                let first = format!("/* sqluice: primary */ SELECT MIN(id) FROM app.counted WHERE n = {n}");
+                value(&mut client, &first).await
+            }
+            None => "0".into(),
+        };
+        assert_eq!(result.last_insert_id.to_string(), made, "{sql}");
+        assert_eq!(value(&mut client, "SELECT LAST_INSERT_ID()").await, made, "{sql}");
+    }
     waiting.await.unwrap();
     // All go on; nothing was done twice, and nothing is missing.
     let rows = "/* sqluice: primary */ SELECT GROUP_CONCAT(who, n ORDER BY who, n) FROM app.doubtful";

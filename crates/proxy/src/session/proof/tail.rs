@@ -6,7 +6,12 @@
 //! families log the trigger's text instead of the client's. So nothing is absent while a transaction is there of which nobody
 //! knows whose it is.
 
+use std::collections::HashMap;
+
 use wire::binlog::{Event, Kind};
+
+use super::changed::{Changed, Target};
+use super::logged::{Likeness, Text};
 
 /// A transaction by its GTID: the server's UUID (MySQL) or the domain (MariaDB), and the number.
 pub type Name = (u128, u64);
@@ -21,15 +26,8 @@ pub struct Sought {
     pub logged_on: u32,
     /// The statements that may have written, in order.
     pub texts: Vec<Text>,
-}
-
-/// A statement's text.
-#[derive(Debug)]
-pub struct Text {
-    /// As it was sent.
-    pub text: Vec<u8>,
-    /// It has parameters, whose values stand in the log instead of the question marks.
-    pub has_parameters: bool,
+    /// The table whose rows count, if there is one statement that changes one table.
+    pub target: Option<Target>,
 }
 
 /// What was found.
@@ -41,6 +39,8 @@ pub enum Found {
     These(Vec<Name>),
     /// There are transactions of others of which nobody knows yet whose they are.
     Others,
+    /// The same, and some of them look as if they were it.
+    Similar,
     /// What is there cannot be told from it.
     Unclear(&'static str),
 }
@@ -56,6 +56,9 @@ struct Current {
     is_other: bool,
     /// The monitor wrote it, and is told nothing.
     is_heartbeat: bool,
+    /// The last text's tables are all in other schemas than its own, so far.
+    is_elsewhere: bool,
+    changed: Changed,
 }
 
 /// The search.
@@ -64,6 +67,8 @@ pub struct Tail {
     sought: Sought,
     current: Option<Current>,
     names: Vec<Name>,
+    /// What those did to the target.
+    changed: HashMap<Name, Changed>,
     guesses: Vec<Name>,
     textless: Vec<Name>,
     others: Vec<Name>,
@@ -77,6 +82,7 @@ impl Tail {
             sought,
             current: None,
             names: Vec::new(),
+            changed: HashMap::new(),
             guesses: Vec::new(),
             textless: Vec::new(),
             others: Vec::new(),
@@ -88,19 +94,52 @@ impl Tail {
     pub fn take(&mut self, event: &Event<'_>) {
         let foreign = event.server != self.sought.logged_on;
         match event.kind {
-            Kind::MySqlGtid { source, number } if foreign => self.begin((u128::from_be_bytes(source), number)),
-            Kind::MariaDbGtid { domain, sequence } if foreign => self.begin((u128::from(domain), sequence)),
+            Kind::MySqlGtid { source, number } if foreign => {
+                self.begin((u128::from_be_bytes(source), number), event.server);
+            }
+            Kind::MariaDbGtid { domain, sequence } if foreign => {
+                self.begin((u128::from(domain), sequence), event.server);
+            }
             Kind::MySqlGtid { .. } | Kind::MariaDbGtid { .. } => {
                 self.end();
                 self.current = None;
             }
             Kind::Query { text: b"BEGIN" | b"COMMIT", .. } => {}
             // A statement that was logged as such.
-            Kind::Query { text, .. } => self.annotate(text),
+            Kind::Query { error, schema, text } => self.statement(error, schema, text),
             Kind::Annotate(text) => self.annotate(text),
             Kind::Opaque if foreign => self.unclear = Some("transactions in it are compressed, encrypted or tagged"),
-            Kind::Commit | Kind::Opaque | Kind::Format { .. } | Kind::Other => {}
+            _ => self.count(event),
         }
+    }
+
+    /// Takes in what tells how many rows there were.
+    fn count(&mut self, event: &Event<'_>) {
+        let Some(current) = &mut self.current else { return };
+        let (changed, target) = (&mut current.changed, &self.sought.target);
+        match event.kind {
+            Kind::Table(map) => {
+                let text = self.sought.texts.get(current.next);
+                let own = text.and_then(|text| text.table_schema.as_deref());
+                current.is_elsewhere &= own.is_none_or(|own| !map.schema.eq_ignore_ascii_case(own.as_bytes()));
+                target.iter().for_each(|target| changed.table(&map, target));
+            }
+            Kind::Rows(rows) => target.iter().for_each(|target| changed.rows(&rows, target)),
+            Kind::InsertId(id) => changed.made_id = Some(id),
+            Kind::OpaqueRows => changed.is_unclear = true,
+            Kind::Commit => changed.committed = true,
+            _ => {}
+        }
+    }
+
+    /// A statement instead of its rows.
+    fn statement(&mut self, error: u16, schema: &[u8], text: &[u8]) {
+        self.annotate(text);
+        let Some(current) = &mut self.current else { return };
+        let own = self.sought.texts.get(current.next).and_then(|text| text.schema.as_deref()).unwrap_or_default();
+        current.is_elsewhere = !schema.eq_ignore_ascii_case(own.as_bytes());
+        current.changed.is_unclear |= error != 0 || current.changed.is_statement;
+        current.changed.is_statement = true;
     }
 
     /// What was found, but for transactions that somebody knows to be his own. The log must have been read to its end.
@@ -113,18 +152,29 @@ impl Tail {
                 "it holds rows without their statements (binlog_annotate_row_events, binlog_rows_query_log_events)",
             ),
             None if !names.is_empty() => Found::These(names),
-            None if !unknown(&self.guesses).is_empty() => {
-                Found::Unclear("it holds statements of the same form, whose parameters are not compared")
-            }
+            None if !unknown(&self.guesses).is_empty() => Found::Similar,
             None if !unknown(&self.others).is_empty() => Found::Others,
             None => Found::Nothing,
         }
     }
 
-    fn begin(&mut self, name: Name) {
+    /// What one of those that were found did to the target.
+    pub fn changed(&self, name: Name) -> Option<&Changed> {
+        self.changed.get(&name)
+    }
+
+    fn begin(&mut self, name: Name, server: u32) {
         self.end();
-        self.current =
-            Some(Current { name, next: 0, annotated: false, guessed: false, is_other: false, is_heartbeat: false });
+        self.current = Some(Current {
+            name,
+            next: 0,
+            annotated: false,
+            guessed: false,
+            is_other: false,
+            is_heartbeat: false,
+            is_elsewhere: false,
+            changed: Changed { server, ..Changed::default() },
+        });
     }
 
     fn annotate(&mut self, text: &[u8]) {
@@ -133,12 +183,16 @@ impl Tail {
             current.is_heartbeat = true;
         }
         current.annotated = true;
-        let mut later = self.sought.texts.iter().enumerate().skip(current.next);
-        match later.find(|(_, sought)| sought.may_be(text)) {
-            Some((index, sought)) => {
-                current.guessed |= trim(text) != trim(&sought.text);
+        current.guessed |= std::mem::take(&mut current.is_elsewhere);
+        let later = self.sought.texts.iter().enumerate().skip(current.next);
+        let mut like = later.map(|(index, sought)| (index, sought.is_like(text)));
+        let found = like.clone().find(|(_, like)| *like == Likeness::Same);
+        match found.or_else(|| like.find(|(_, like)| *like == Likeness::Similar)) {
+            Some((index, likeness)) => {
+                current.guessed |= likeness == Likeness::Similar;
                 // The same text may stand for several annotations, as behind a trigger.
                 current.next = index;
+                current.is_elsewhere = self.sought.texts.get(index).is_some_and(|text| text.table_schema.is_some());
             }
             None => current.is_other = true,
         }
@@ -151,48 +205,31 @@ impl Tail {
             Current { is_heartbeat: true, .. } => {}
             Current { is_other: true, name, .. } => self.others.push(name),
             Current { annotated: false, name, .. } => self.textless.push(name),
-            Current { guessed: true, name, .. } => self.guesses.push(name),
-            Current { name, .. } => self.names.push(name),
+            Current { guessed: true, name, .. } | Current { is_elsewhere: true, name, .. } => self.guesses.push(name),
+            Current { name, changed, .. } => {
+                self.names.push(name);
+                self.changed.insert(name, changed);
+            }
         }
     }
-}
-
-impl Text {
-    /// Whether the log's text may be this one's.
-    fn may_be(&self, logged: &[u8]) -> bool {
-        let (mut logged, own) = (trim(logged), trim(&self.text));
-        if !self.has_parameters {
-            // What goes on behind it is not understood, and no proof of anything.
-            return logged.starts_with(own);
-        }
-        // What stands between question marks stands there too; a question mark within a string makes it only more likely.
-        let mut parts = own.split(|byte| *byte == b'?');
-        let Some(rest) = parts.next().and_then(|first| logged.strip_prefix(first)) else { return false };
-        logged = rest;
-        for part in parts {
-            let Some(at) = memchr::memmem::find(logged, part) else { return false };
-            logged = &logged[at + part.len()..];
-        }
-        true
-    }
-}
-
-/// Servers drop white space and semicolons at the ends of a text.
-fn trim(text: &[u8]) -> &[u8] {
-    let is_edge = |byte: &u8| byte.is_ascii_whitespace() || *byte == b';' || *byte == 0;
-    let start = text.iter().position(|byte| !is_edge(byte)).unwrap_or(text.len());
-    let end = text.iter().rposition(|byte| !is_edge(byte)).map_or(start, |last| last + 1);
-    &text[start..end]
 }
 
 #[cfg(test)]
 mod tests {
+    use wire::binlog::rows::{Rows, TableMap};
+
+    use super::super::logged::tests::{DIALECT, prepared};
     use super::*;
 
     fn sought(texts: &[&str]) -> Tail {
-        let texts =
-            texts.iter().map(|text| Text { text: text.as_bytes().to_vec(), has_parameters: text.contains('?') });
-        Tail::new(Sought { logged_on: 2, texts: texts.collect() })
+        let texts = texts.iter().map(|text| Text {
+            text: text.as_bytes().to_vec(),
+            execution: None,
+            dialect: DIALECT,
+            schema: Some("app".into()),
+            table_schema: None,
+        });
+        Tail::new(Sought { logged_on: 2, texts: texts.collect(), target: None })
     }
 
     fn mariadb(tail: &mut Tail, sequence: u64, texts: &[&str]) {
@@ -201,20 +238,28 @@ mod tests {
         tail.take(&Event { server: 1, kind: Kind::Commit });
     }
 
+    /// The body of a map of a table with one column, a BIGINT.
+    fn map(schema: &str) -> Vec<u8> {
+        let head = [9, 0, 0, 0, 0, 0, 1, 0, u8::try_from(schema.len()).unwrap()];
+        [&head[..], schema.as_bytes(), b"\0\x01t\0\x01\x08\0\0"].concat()
+    }
+
     #[test]
     fn mysql_tells_by_the_texts_too() {
         let source = 9_u128.to_be_bytes();
         let found = |server, kinds: &[Kind<'_>]| {
             let mut tail = sought(&["UPDATE t SET a = 1"]);
             tail.take(&Event { server, kind: Kind::MySqlGtid { source, number: 4 } });
-            tail.take(&Event { server, kind: Kind::Query { thread: 21, text: b"BEGIN" } });
+            tail.take(&Event { server, kind: Kind::Query { error: 0, schema: b"", text: b"BEGIN" } });
             kinds.iter().for_each(|kind| tail.take(&Event { server, kind: *kind }));
             tail.end();
             tail.found(|_| false)
         };
         let (ours, other) = (b"UPDATE t SET a = 1", b"UPDATE t SET a = 2");
         assert_eq!(found(1, &[Kind::Annotate(ours)]), Found::These(vec![(9, 4)]));
-        assert_eq!(found(1, &[Kind::Query { thread: 21, text: ours }]), Found::These(vec![(9, 4)]));
+        let statement = |schema| Kind::Query { error: 0, schema, text: ours };
+        assert_eq!(found(1, &[statement(b"app")]), Found::These(vec![(9, 4)]));
+        assert_eq!(found(1, &[statement(b"other")]), Found::Similar);
         assert_eq!(found(1, &[Kind::Annotate(other)]), Found::Others);
         assert!(matches!(found(1, &[Kind::Other, Kind::Commit]), Found::Unclear(_)), "no texts");
         assert_eq!(found(2, &[Kind::Annotate(ours)]), Found::Nothing, "it began on the server that has the log");
@@ -242,10 +287,35 @@ mod tests {
         let both = ["UPDATE a", "UPDATE b"];
         assert_eq!(found(&both, &[(1, &both), (2, &["UPDATE b", "UPDATE a"])], &[]), Found::These(vec![(0, 1)]));
         assert_eq!(found(&both, &[(1, &["UPDATE b"])], &[]), Found::These(vec![(0, 1)]), "the first changed nothing");
-        let prepared = "INSERT INTO t VALUES (?, '?')";
-        assert!(matches!(found(&[prepared], &[(1, &["INSERT INTO t VALUES (5, '?')"])], &[]), Found::Unclear(_)));
-        assert_eq!(found(&[prepared], &[(1, &["INSERT INTO u VALUES (5, '?')"])], &[]), Found::Others);
         assert!(matches!(found(&[insert], &[(1, &[])], &[]), Found::Unclear(_)), "no texts at all");
-        assert!(matches!(found(&[insert], &[(1, &["INSERT INTO t VALUES (7)\x01\x02"])], &[]), Found::Unclear(_)));
+        assert!(matches!(found(&[insert], &[(1, &["INSERT INTO t VALUES (7)\x01\x02"])], &[]), Found::Similar));
+    }
+
+    #[test]
+    fn parameters_and_schemas_tell_statements_apart() {
+        let found = |number: i64, schemas: &[&str], logged: &str| {
+            let sought = prepared("INSERT INTO t VALUES (?)", &[(8, 0, Some(&number.to_le_bytes()))]);
+            let target = Target { schema: "app".into(), table: "t".into(), columns: 1, counter: Some(0) };
+            let mut tail = Tail::new(Sought { logged_on: 2, texts: vec![sought], target: Some(target) });
+            let maps: Vec<_> = schemas.iter().map(|schema| map(schema)).collect();
+            let rows =
+                [&[9, 0, 0, 0, 0, 0, 1, 0, 1, 1, 0][..], &41_u64.to_le_bytes(), &[0], &42_u64.to_le_bytes()].concat();
+            let mut take = |kind| tail.take(&Event { server: 1, kind });
+            take(Kind::MariaDbGtid { domain: 0, sequence: 5 });
+            take(Kind::Annotate(logged.as_bytes()));
+            maps.iter().for_each(|map| take(Kind::Table(TableMap::parse(map).unwrap())));
+            take(Kind::Rows(Rows::parse(23, &rows).unwrap().unwrap()));
+            take(Kind::Commit);
+            tail.end();
+            (tail.found(|_| false), tail.changed((0, 5)).cloned())
+        };
+        let (what, changed) = found(7, &["other", "app"], "INSERT INTO t VALUES (7)");
+        let changed = changed.unwrap();
+        assert_eq!(what, Found::These(vec![(0, 5)]));
+        assert_eq!((changed.inserted, changed.first_id, changed.committed, changed.server), (2, Some(41), true, 1));
+        assert!(!changed.is_unclear && !changed.is_statement);
+        assert_eq!(found(7, &["other"], "INSERT INTO t VALUES (7)").0, Found::Similar, "another table of that name");
+        assert_eq!(found(8, &["app"], "INSERT INTO t VALUES (7)").0, Found::Others);
+        assert_eq!(found(8, &["app"], "INSERT INTO t VALUES ('8')").0, Found::Similar);
     }
 }

@@ -1,0 +1,392 @@
+//! Compares a statement with the text that a server has put into its log for it.
+//!
+//! Both families write a prepared statement's values where the question marks stood, and leave the rest as it was (seen with
+//! MariaDB 10.11 and MySQL 9.7). What differs between them, quoting, escapes, prefixes, digits, does not matter here: values are
+//! read and compared. What cannot be compared for certain is no proof.
+
+use sql::Dialect;
+use sql::lexer::{Lexer, TokenKind};
+use sql::text::string;
+use wire::Capabilities;
+use wire::command::Execute;
+use wire::parameters::{Date, Time, Value};
+
+/// A statement that may have been written into a log.
+#[derive(Debug)]
+pub struct Text {
+    /// As it was sent, or prepared.
+    pub text: Vec<u8>,
+    /// The execution of a prepared statement.
+    pub execution: Option<Execution>,
+    /// How the text is read.
+    pub dialect: Dialect,
+    /// The session's schema.
+    pub schema: Option<String>,
+    /// The schema of the one table that it changes, if it is known.
+    pub table_schema: Option<String>,
+}
+
+/// The execution of a prepared statement.
+#[derive(Debug)]
+pub struct Execution {
+    /// The command behind its first byte.
+    pub payload: Vec<u8>,
+    /// The types of its parameters.
+    pub types: Box<[u8]>,
+    /// How many it has.
+    pub count: u16,
+    /// What the client and Sqluice agreed on.
+    pub capabilities: Capabilities,
+}
+
+/// Whether a text of the log is the statement's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Likeness {
+    /// It is.
+    Same,
+    /// It may be.
+    Similar,
+    /// It is not.
+    Other,
+}
+
+impl Execution {
+    /// The values of the parameters; `None` if they are of types that are not understood.
+    pub fn values(&self) -> Option<Vec<Value<'_>>> {
+        let execute = Execute::parse(&self.payload, self.count, self.capabilities).ok()?;
+        execute.parameters(&self.types, self.count, self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES)).ok()
+    }
+}
+
+impl Text {
+    /// The values of its parameters; `None` if they are not understood.
+    pub fn values(&self) -> Option<Vec<Value<'_>>> {
+        self.execution.as_ref().map_or(Some(Vec::new()), Execution::values)
+    }
+
+    /// Whether the log's text is this one's.
+    pub fn is_like(&self, logged: &[u8]) -> Likeness {
+        let (own, logged) = (trim(&self.text), trim(logged));
+        let Some(execution) = &self.execution else {
+            return match logged.strip_prefix(own) {
+                Some([]) => Likeness::Same,
+                // What goes on behind it is not understood, and no proof of anything.
+                Some(_) => Likeness::Similar,
+                None => Likeness::Other,
+            };
+        };
+        let parts = self.parts(own);
+        let Some(values) = execution.values().filter(|values| values.len() + 1 == parts.len()) else {
+            return Likeness::Similar;
+        };
+        let Some((first, others)) = parts.split_first() else { return Likeness::Similar };
+        let Some(mut rest) = logged.strip_prefix(*first) else { return Likeness::Other };
+        let mut likeness = Likeness::Same;
+        for (part, value) in others.iter().zip(&values) {
+            let Some((literal, end)) = Literal::read(rest, &self.dialect) else { return Likeness::Similar };
+            let Some(behind) = rest.get(end..).and_then(|rest| rest.strip_prefix(*part)) else {
+                return Likeness::Other;
+            };
+            match literal.is_like(value) {
+                Likeness::Other => return Likeness::Other,
+                Likeness::Similar => likeness = Likeness::Similar,
+                Likeness::Same => {}
+            }
+            rest = behind;
+        }
+        if rest.is_empty() { likeness } else { Likeness::Similar }
+    }
+
+    /// What stands before, between and behind the question marks.
+    fn parts<'a>(&self, text: &'a [u8]) -> Vec<&'a [u8]> {
+        let mut lexer = Lexer::new(text, &self.dialect);
+        let (mut parts, mut start) = (Vec::new(), 0);
+        loop {
+            let token = lexer.next_token();
+            match token.kind {
+                TokenKind::Placeholder => {
+                    parts.push(text.get(start..token.start).unwrap_or_default());
+                    start = token.end;
+                }
+                TokenKind::End | TokenKind::Bad => break,
+                _ => {}
+            }
+        }
+        parts.push(text.get(start..).unwrap_or_default());
+        parts
+    }
+}
+
+/// A value as it stands in a log.
+#[derive(Debug, PartialEq)]
+enum Literal<'a> {
+    Null,
+    Number(&'a str),
+    /// A string in quotes or digits; also that of a date or time.
+    String(Vec<u8>),
+}
+
+impl Literal<'_> {
+    /// The value that the text begins with, and where it ends.
+    fn read<'a>(text: &'a [u8], dialect: &Dialect) -> Option<(Literal<'a>, usize)> {
+        let mut lexer = Lexer::new(text, dialect);
+        let mut token = lexer.next_token();
+        if token.start != 0 {
+            return None;
+        }
+        let is = |word: &[u8], bytes: &[u8]| bytes.eq_ignore_ascii_case(word);
+        let bytes = token.bytes(text);
+        let is_prefix = match token.kind {
+            TokenKind::Word if is(b"NULL", bytes) => return Some((Literal::Null, token.end)),
+            TokenKind::Word => [&b"DATE"[..], b"TIME", b"TIMESTAMP"].into_iter().any(|word| is(word, bytes)),
+            TokenKind::Introducer => true,
+            TokenKind::Operator => bytes == b"-",
+            _ => false,
+        };
+        let is_negative = token.kind == TokenKind::Operator;
+        if is_prefix {
+            let end = token.end;
+            token = lexer.next_token();
+            if is_negative && (token.kind != TokenKind::Number || token.start != end) {
+                return None;
+            }
+        }
+        let bytes = token.bytes(text);
+        let literal = match (token.kind, bytes) {
+            (TokenKind::String, [b'\'', ..]) => Literal::String(string(token, text, dialect)),
+            (TokenKind::BitString, [b'X' | b'x', b'\'', digits @ .., b'\'']) => Literal::String(hexadecimal(digits)?),
+            (TokenKind::Number, [b'0', b'x' | b'X', digits @ ..]) => Literal::String(hexadecimal(digits)?),
+            (TokenKind::Number, _) if token.start == usize::from(is_negative) => {
+                Literal::Number(std::str::from_utf8(text.get(..token.end)?).ok()?)
+            }
+            _ => return None,
+        };
+        Some((literal, token.end))
+    }
+
+    fn is_like(&self, value: &Value<'_>) -> Likeness {
+        let certain = |same: bool| if same { Likeness::Same } else { Likeness::Other };
+        // Another form of the same value may be meant.
+        let perhaps = |same: bool| if same { Likeness::Same } else { Likeness::Similar };
+        match (self, value) {
+            (Literal::Null, Value::Null) => Likeness::Same,
+            (_, Value::Null) => Likeness::Other,
+            (Literal::Number(text), Value::Int(number)) => {
+                text.parse::<i128>().map_or(Likeness::Similar, |read| certain(read == *number))
+            }
+            (Literal::Number(text), Value::Double(number)) => perhaps(text.parse() == Ok(*number)),
+            (Literal::Number(text), Value::Decimal(number)) => {
+                let number = std::str::from_utf8(number).ok().and_then(decimal);
+                perhaps(number.is_some() && number == decimal(text))
+            }
+            (Literal::String(text), Value::Bytes(bytes)) => certain(text == bytes),
+            (Literal::String(text), Value::Date(date)) => perhaps(*text == date_text(*date).into_bytes()),
+            (Literal::String(text), Value::DateTime(date, time)) => {
+                let clock = clock_text(*time);
+                perhaps(without_zeros(text) == without_zeros(format!("{} {clock}", date_text(*date)).as_bytes()))
+            }
+            (Literal::String(text), Value::Time(negative, time)) => {
+                let sign = if *negative { "-" } else { "" };
+                perhaps(without_zeros(text) == without_zeros(format!("{sign}{}", clock_text(*time)).as_bytes()))
+            }
+            _ => Likeness::Similar,
+        }
+    }
+}
+
+fn date_text(date: Date) -> String {
+    format!("{:04}-{:02}-{:02}", date.year, date.month, date.day)
+}
+
+fn clock_text(time: Time) -> String {
+    format!("{:02}:{:02}:{:02}.{:06}", time.hours, time.minutes, time.seconds, time.micros)
+}
+
+/// MySQL writes six digits of a second in any case, MariaDB only if there are any.
+fn without_zeros(text: &[u8]) -> &[u8] {
+    if !text.contains(&b'.') {
+        return text;
+    }
+    let end = text.iter().rposition(|byte| *byte != b'0').map_or(0, |last| last + 1);
+    text.get(..end).map_or(text, |text| text.strip_suffix(b".").unwrap_or(text))
+}
+
+/// Sign, digits without zeros around them, and the exponent of the last one.
+fn decimal(text: &str) -> Option<(bool, String, i64)> {
+    let (mantissa, exponent) = match text.find(['e', 'E']) {
+        Some(at) => (&text[..at], text[at + 1..].parse::<i64>().ok()?),
+        None => (text, 0),
+    };
+    let (negative, mantissa) = match mantissa.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, mantissa.strip_prefix('+').unwrap_or(mantissa)),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{fraction}");
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let kept = digits.trim_end_matches('0');
+    let exponent = exponent.checked_sub(i64::try_from(fraction.len()).ok()?)?;
+    let exponent = exponent.checked_add(i64::try_from(digits.len() - kept.len()).ok()?)?;
+    let kept = kept.trim_start_matches('0');
+    Some(if kept.is_empty() { (false, String::new(), 0) } else { (negative, kept.to_owned(), exponent) })
+}
+
+fn hexadecimal(digits: &[u8]) -> Option<Vec<u8>> {
+    let nibble = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
+    let (pairs, rest) = digits.as_chunks::<2>();
+    let bytes = pairs.iter().map(|[high, low]| Some(nibble(*high)? << 4 | nibble(*low)?));
+    rest.is_empty().then(|| bytes.collect::<Option<Vec<u8>>>()).flatten()
+}
+
+/// Servers drop white space and semicolons at the ends of a text.
+fn trim(text: &[u8]) -> &[u8] {
+    let is_edge = |byte: &u8| byte.is_ascii_whitespace() || *byte == b';' || *byte == 0;
+    let start = text.iter().position(|byte| !is_edge(byte)).unwrap_or(text.len());
+    let end = text.iter().rposition(|byte| !is_edge(byte)).map_or(start, |last| last + 1);
+    &text[start..end]
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use sql::{Encoding, Family, Modes};
+
+    use super::*;
+
+    pub(in super::super) const DIALECT: Dialect =
+        Dialect { family: Family::MariaDb, version: 101_100, modes: Modes::empty(), encoding: Encoding::Utf8 };
+
+    /// A statement with these parameters: type, the flag for numbers without a sign, value.
+    pub(in super::super) fn prepared(text: &str, parameters: &[(u8, u8, Option<&[u8]>)]) -> Text {
+        let mut payload = vec![1, 0, 0, 0, 0, 1, 0, 0, 0];
+        let mut nulls = vec![0_u8; parameters.len().div_ceil(8)];
+        for (at, _) in parameters.iter().enumerate().filter(|(_, parameter)| parameter.2.is_none()) {
+            nulls[at / 8] |= 1 << (at % 8);
+        }
+        if !parameters.is_empty() {
+            payload.extend(nulls);
+            payload.push(0);
+        }
+        parameters.iter().for_each(|parameter| payload.extend(parameter.2.unwrap_or_default()));
+        let types = parameters.iter().flat_map(|(kind, flag, _)| [*kind, *flag]).collect();
+        let count = u16::try_from(parameters.len()).unwrap();
+        let execution = Some(Execution { payload, types, count, capabilities: Capabilities::empty() });
+        Text {
+            text: text.into(),
+            execution,
+            dialect: DIALECT,
+            schema: Some("app".into()),
+            table_schema: Some("app".into()),
+        }
+    }
+
+    fn likeness(kind: u8, flag: u8, value: &[u8], logged: &str) -> Likeness {
+        let text = prepared("INSERT INTO t (a) VALUES (?)", &[(kind, flag, Some(value))]);
+        text.is_like(format!("INSERT INTO t (a) VALUES ({logged})").as_bytes())
+    }
+
+    fn counted(bytes: &[u8]) -> Vec<u8> {
+        [&[u8::try_from(bytes.len()).unwrap()][..], bytes].concat()
+    }
+
+    #[test]
+    fn numbers_are_compared_as_both_families_write_them() {
+        use Likeness::{Other, Same, Similar};
+        assert_eq!(likeness(1, 0, &[0xfb], "-5"), Same);
+        assert_eq!(likeness(1, 0x80, &[0xfb], "251"), Same);
+        assert_eq!(likeness(8, 0, &7_i64.to_le_bytes(), "8"), Other);
+        assert_eq!(likeness(8, 0, &7_i64.to_le_bytes(), "7.0"), Similar);
+        assert_eq!(likeness(8, 0, &i64::MIN.to_le_bytes(), "-9223372036854775808"), Same);
+        assert_eq!(likeness(8, 0x80, &u64::MAX.to_le_bytes(), "18446744073709551615"), Same);
+        for (number, logged) in [
+            (0.1, "0.1"),
+            (1e300, "1e300"),
+            (1e-10, "0.0000000001"),
+            (123_456_789.123, "123456789.123"),
+            (-0.0, "-0"),
+            (-0.0, "0"),
+            (1.0 / 3.0, "0.3333333333333333"),
+        ] {
+            assert_eq!(likeness(5, 0, &f64::to_le_bytes(number), logged), Same, "{logged}");
+        }
+        assert_eq!(likeness(4, 0, &1e30_f32.to_le_bytes(), "1.0000000150474662e30"), Same);
+        assert_eq!(likeness(5, 0, &0.1_f64.to_le_bytes(), "0.2"), Similar, "digits may be lost");
+        for (number, logged, found) in [
+            ("12.340", "12.340", Same),
+            ("-0012.5", "-12.5", Same),
+            ("1e3", "1000", Same),
+            (".50", "0.50", Same),
+            ("0.0", "0", Same),
+            ("1.5", "1.6", Similar),
+            ("gibberish", "0", Similar),
+        ] {
+            assert_eq!(likeness(246, 0, &counted(number.as_bytes()), logged), found, "{number}");
+        }
+        // MariaDB writes NULL for types that it does not know.
+        assert_eq!(likeness(13, 0, &2020_u16.to_le_bytes(), "NULL"), Similar);
+        assert_eq!(likeness(8, 0, &0_i64.to_le_bytes(), "NULL"), Similar);
+    }
+
+    #[test]
+    fn strings_are_compared_whatever_their_quoting() {
+        use Likeness::{Other, Same, Similar};
+        let of = |value: &[u8], logged: &str| likeness(253, 0, &counted(value), logged);
+        assert_eq!(of(b"it's", r"'it\'s'"), Same);
+        assert_eq!(of(b"it's", "'it''s'"), Same);
+        assert_eq!(of(b"a\0b\nc\rd\x1ae\tf\"g", "'a\\0b\\nc\\rd\\Ze\tf\\\"g'"), Same);
+        assert_eq!(of("é☃".as_bytes(), "'é☃'"), Same);
+        assert_eq!(of(b"it's", "X'69742773'"), Same);
+        assert_eq!(of(b"it's", "0x69742773"), Same);
+        assert_eq!(of(b"abc", "_binary'abc'"), Same);
+        assert_eq!(of(b"", "''"), Same);
+        assert_eq!(of(b"abc", "'abd'"), Other);
+        assert_eq!(of(b"5", "5"), Similar);
+        assert_eq!(of(b"abc", "CONCAT('a')"), Similar);
+        // MariaDB puts a backslash before bytes that are no characters.
+        let text = prepared("INSERT INTO t VALUES (?)", &[(252, 0, Some(&[2, 0, 0xff]))]);
+        assert_eq!(text.is_like(b"INSERT INTO t VALUES ('\\0\\\xff')"), Same);
+        let plain = Dialect { modes: Modes::NO_BACKSLASH_ESCAPES, ..DIALECT };
+        let text = prepared("INSERT INTO t VALUES (?)", &[(252, 0, Some(b"\x03a\\b"))]);
+        assert_eq!(Text { dialect: plain, ..text }.is_like(b"INSERT INTO t VALUES ('a\\b')"), Same);
+    }
+
+    #[test]
+    fn dates_and_times_are_compared_as_both_families_write_them() {
+        use Likeness::{Same, Similar};
+        let (date, short) = ([4, 0xe4, 7, 1, 2], [7, 0xe4, 7, 1, 2, 3, 4, 5]);
+        let long = [11, 0xe4, 7, 1, 2, 3, 4, 5, 0xa0, 0x58, 0x0a, 0];
+        assert_eq!(likeness(10, 0, &date, "DATE'2020-01-02'"), Same);
+        assert_eq!(likeness(10, 0, &date, "'2020-01-02'"), Same);
+        assert_eq!(likeness(12, 0, &short, "TIMESTAMP'2020-01-02 03:04:05'"), Same);
+        assert_eq!(likeness(12, 0, &short, "'2020-01-02 03:04:05.000000'"), Same);
+        assert_eq!(likeness(7, 0, &long, "'2020-01-02 03:04:05.678048'"), Same);
+        assert_eq!(likeness(12, 0, &date, "TIMESTAMP'2020-01-02 00:00:00'"), Same);
+        assert_eq!(likeness(12, 0, &short, "'2020-01-02 03:04:06'"), Similar);
+        let span = [8, 1, 1, 0, 0, 0, 1, 2, 3];
+        assert_eq!(likeness(11, 0, &span, "TIME'-25:02:03'"), Same);
+        assert_eq!(likeness(11, 0, &span, "'-25:02:03.000000'"), Same);
+        assert_eq!(likeness(11, 0, &[0], "'00:00:00.000000'"), Same);
+    }
+
+    #[test]
+    fn what_stands_around_values_must_be_the_same() {
+        use Likeness::{Other, Same, Similar};
+        let int = |number: i64| number.to_le_bytes();
+        let (five, minus) = (int(5), int(-5));
+        let of = |text: &str, values: &[&[u8]], logged: &str| {
+            let parameters: Vec<_> = values.iter().map(|value| (8, 0, Some(*value))).collect();
+            prepared(text, &parameters).is_like(logged.as_bytes())
+        };
+        let text = " INSERT INTO t VALUES ('?', ?,?) /* why? */ -- what?\n;";
+        assert_eq!(of(text, &[&five, &minus], "INSERT INTO t VALUES ('?', 5,-5) /* why? */ -- what?"), Same);
+        assert_eq!(of(text, &[&five, &minus], "INSERT INTO t VALUES ('?', 5,-6) /* why? */ -- what?"), Other);
+        assert_eq!(of(text, &[&five, &minus], "INSERT INTO u VALUES ('?', 5,-5) /* why? */ -- what?"), Other);
+        assert_eq!(of(text, &[&five], "INSERT INTO t VALUES ('?', 5,-5) /* why? */ -- what?"), Similar);
+        assert_eq!(of("SET a=-?", &[&minus], "SET a=--5"), Same);
+        assert_eq!(of("UPDATE t SET a=?", &[&five], "UPDATE t SET a=5 and more"), Similar);
+        assert_eq!(of("DELETE FROM t", &[], "DELETE FROM t"), Same);
+        let null = prepared("UPDATE t SET a=?", &[(8, 0, None)]);
+        assert_eq!((null.is_like(b"UPDATE t SET a=NULL"), null.is_like(b"UPDATE t SET a=5")), (Same, Other));
+    }
+}

@@ -40,6 +40,10 @@ pub enum Diagnosis {
     PrimaryUnreachable(Arc<str>, Arc<str>),
     /// A server that takes writes lacks what another one has, in words.
     PrimaryBehind(Arc<str>, Arc<str>),
+    /// The primary says that its disk is full: its words.
+    DiskFull(Arc<str>, Arc<str>),
+    /// The primary answers and writes nothing: why, as far as is known.
+    CannotWrite(Arc<str>, Arc<str>),
     /// A failover is due and not allowed or not possible, in words.
     FailoverBlocked(Arc<str>),
     /// A server has transactions that the primary lacks: which.
@@ -61,7 +65,7 @@ pub enum Diagnosis {
 
 impl Diagnosis {
     /// The names of all diagnoses.
-    pub const NAMES: [&'static str; 25] = [
+    pub const NAMES: [&'static str; 27] = [
         "all_down",
         "primary_down",
         "primary_read_only",
@@ -79,6 +83,8 @@ impl Diagnosis {
         "primary_frozen",
         "primary_unreachable",
         "primary_behind",
+        "disk_full",
+        "cannot_write",
         "failover_blocked",
         "server_ahead",
         "slow_heartbeat",
@@ -109,6 +115,8 @@ impl Diagnosis {
             Diagnosis::PrimaryFrozen(_) => "primary_frozen",
             Diagnosis::PrimaryUnreachable(..) => "primary_unreachable",
             Diagnosis::PrimaryBehind(..) => "primary_behind",
+            Diagnosis::DiskFull(..) => "disk_full",
+            Diagnosis::CannotWrite(..) => "cannot_write",
             Diagnosis::FailoverBlocked(_) => "failover_blocked",
             Diagnosis::ServerAhead(..) => "server_ahead",
             Diagnosis::SlowHeartbeat(..) => "slow_heartbeat",
@@ -133,6 +141,8 @@ impl Diagnosis {
                 | Diagnosis::PrimaryFrozen(_)
                 | Diagnosis::PrimaryUnreachable(..)
                 | Diagnosis::PrimaryBehind(..)
+                | Diagnosis::DiskFull(..)
+                | Diagnosis::CannotWrite(..)
                 | Diagnosis::FailoverBlocked(_)
                 | Diagnosis::NoPrimaryComponent
                 | Diagnosis::TwoGroups(_)
@@ -190,6 +200,8 @@ impl fmt::Display for Diagnosis {
             Diagnosis::PrimaryBehind(name, what) => {
                 write!(f, "{name} takes writes and lacks what others have: {what}; it gets no traffic")
             }
+            Diagnosis::DiskFull(name, what) => write!(f, "the disk of primary {name} is full: {what}"),
+            Diagnosis::CannotWrite(name, why) => write!(f, "primary {name} answers and writes nothing: {why}"),
             Diagnosis::FailoverBlocked(why) => write!(f, "the primary is not replaced: {why}"),
             Diagnosis::ServerAhead(name, extra) => {
                 write!(f, "{name} has transactions that the primary lacks ({extra}); it is kept out, seed it anew")

@@ -23,6 +23,7 @@ mod switchover;
 mod tests;
 mod watch;
 mod words;
+mod writes;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -187,6 +188,8 @@ impl Driver {
                 }
             }
             Seen::CaughtUp(asked) => self.learn_caught_up(index, asked),
+            Seen::Written => self.servers[index].unwritable = None,
+            Seen::NotWritten(seen) => self.learn_not_written(now, index, seen),
             Seen::Evidence(EvidenceKind::NotInGroup) => self.ask(now, index),
             Seen::Evidence(EvidenceKind::ReadOnly) => {
                 // Worth a look only if the server is thought to be writable; the probe decides.

@@ -28,6 +28,32 @@ pub enum Seen {
     Evidence(EvidenceKind),
     /// A member of a Galera group has all that was written anywhere before this moment.
     CaughtUp(Instant),
+    /// The heartbeat was written to it.
+    Written,
+    /// The heartbeat could not be written to it, although it answers.
+    NotWritten(NotWritten),
+}
+
+/// Why a heartbeat is not written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotWritten {
+    /// What it means.
+    pub trouble: WriteTrouble,
+    /// In words.
+    pub text: Arc<str>,
+}
+
+/// What keeps a server that answers from writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WriteTrouble {
+    /// It says that its disk is full.
+    DiskFull,
+    /// The write does not end, and neither a lock nor a missing acknowledgement explains it.
+    Stuck,
+    /// The write waits for somebody's lock: a backup, FLUSH TABLES WITH READ LOCK.
+    Locked,
+    /// The write waits for replicas to acknowledge it.
+    Unacknowledged,
 }
 
 /// What a session saw of a server in passing.

@@ -103,6 +103,8 @@ pub struct Failover {
     /// Without proof that no acknowledged write can be lost (lossless semi-sync, and enough of its replicas reached) nobody
     /// is promoted automatically.
     pub semi_sync_required: bool,
+    /// A primary that answers and cannot write (a full disk) is replaced in mode `auto`, given the proof of semi-sync.
+    pub replace_unwritable: bool,
     /// Automatic failover needs more than half of all servers to be reached. With two servers in all, one is enough.
     pub majority_required: bool,
     /// Steps are taken only while the lease is held: several Sqluice instances watch this cluster.
@@ -130,6 +132,7 @@ impl Default for Failover {
             hook_timeout: Duration::from_secs(10),
             lag_max: Duration::from_secs(30),
             semi_sync_required: false,
+            replace_unwritable: false,
             majority_required: true,
             lease_required: false,
             rejoin: true,

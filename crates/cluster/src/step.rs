@@ -49,6 +49,9 @@ pub enum Step {
         server: ServerId,
         /// On or off.
         on: bool,
+        /// Nothing there may be waited for: locks are taken from sessions, and commits that wait for an acknowledgement are let
+        /// go when nobody can be told of them any more. For a server that is the primary no longer.
+        cut: bool,
     },
     /// End the connections of clients: all but replication, the server's own threads and the monitor's. Ends with
     /// [`StepResult::Ended`].

@@ -43,7 +43,7 @@ mod galera;
 mod replay;
 
 pub use etcd::Etcd;
-pub use failover::{Failover, Lease, Promotion, PromotionRule, ReplicationAccount, ReplicationTls};
+pub use failover::{Failover, Lease, Promotion, PromotionRule, ReplicationAccount, ReplicationTls, Unwritable};
 pub use galera::{Donors, Galera, Writers};
 pub use replay::{Replay, ReplayMode};
 

@@ -138,7 +138,8 @@ impl Shared {
             Step::ReadFacts { server } => return self.facts(*server, until).await,
             Step::WaitIdle { server } => self.wait_idle(*server, until).await?,
             Step::RunHook { hook, call } => self.hook(*hook, call, until, why).await?,
-            Step::SetReadOnly { server, on } => {
+            Step::SetReadOnly { server, on: true, cut: true } => self.fence(*server, until).await?,
+            Step::SetReadOnly { server, on, .. } => {
                 self.with(*server, until, async |hand| steps::set_read_only(hand, *on, false).await).await?;
             }
             Step::EndClients { server } => {
@@ -199,6 +200,16 @@ impl Shared {
                 }
             }
         }
+    }
+
+    async fn fence(&self, server: ServerId, until: Instant) -> Result<(), StepError> {
+        let kept = &self.target(server)?.kept;
+        // The kept connection is in use then, so this opens one.
+        let open = async || match kept.take(until).await {
+            Ok(taken) => Ok(taken.client),
+            Err(failure) => Err(Failed::new(FailedKind::TimedOut, failure.text.to_string())),
+        };
+        self.with(server, until, async |hand| steps::fence(hand, open).await).await
     }
 
     async fn facts(&self, server: ServerId, until: Instant) -> Result<StepResult, StepError> {

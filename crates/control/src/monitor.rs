@@ -13,8 +13,9 @@ mod load;
 pub(crate) mod probe;
 mod settings;
 mod tables;
+mod unwritten;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -188,14 +189,15 @@ impl Watched {
         {
             let mut figures = self.status.figures();
             let figures = figures.servers.entry(name).or_default();
-            figures.probes += u64::from(!matches!(probed.seen, Seen::CaughtUp(_)));
+            figures.probes +=
+                u64::from(matches!(probed.seen, Seen::Facts(_) | Seen::Failure(_) | Seen::FailedTwice(_)));
             match &probed.seen {
                 Seen::Facts(facts) => {
                     figures.probe_time = Some(probed.took);
                     figures.told = Some(act::told(facts));
                 }
                 Seen::Failure(failure) | Seen::FailedTwice(failure) => figures.count_failure(failure.class),
-                Seen::Evidence(_) | Seen::CaughtUp(_) => {}
+                Seen::Evidence(_) | Seen::CaughtUp(_) | Seen::Written | Seen::NotWritten(_) => {}
             }
         }
         self.driver.observe(Instant::now(), Observation { server: probed.id, seen: probed.seen });
@@ -340,6 +342,8 @@ impl Watched {
             };
             let prober = Rc::new(Prober {
                 id,
+                cluster: self.name.clone(),
+                name: name.clone(),
                 way,
                 interval: monitor.interval,
                 timeout: monitor.timeout,
@@ -349,6 +353,7 @@ impl Watched {
                 filters: Filters::default(),
                 asks_twice: self.config.failover != config::Failover::Off,
                 in_group,
+                told_of_heartbeats: Cell::new(false),
             });
             let filters = own(prober.clone().read_filters());
             let task = own(prober.clone().run(urgent.clone(), self.results.0.clone()));
@@ -369,6 +374,8 @@ impl Watched {
                 log: self.heartbeats.clone(),
                 status: self.status.clone(),
                 primary: self.primary.subscribe(),
+                results: self.results.0.clone(),
+                told_not_written: false,
             };
             self.writer = Some(own(writer.run()));
         }

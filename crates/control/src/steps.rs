@@ -25,7 +25,7 @@ use crate::monitor::link::is_denied;
 pub(crate) use channel::{Ours, stop_receiver, wait_applied};
 pub(crate) use follow::{Account, Source, follow};
 pub(crate) use promote::promote;
-pub(crate) use read_only::set_read_only;
+pub(crate) use read_only::{fence, set_read_only};
 pub(crate) use sessions::end_sessions;
 
 /// A connection that acts, what is at its other end, and until when the step must be done.

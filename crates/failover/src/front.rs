@@ -30,6 +30,8 @@ pub(crate) const LAG_MAX_MS: u32 = 1_000;
 pub(crate) struct Setup {
     /// Several processes agree by a lease.
     pub(crate) lease: bool,
+    /// A primary that cannot write is replaced.
+    pub(crate) unwritable: bool,
 }
 
 /// The process. It ends when this is dropped.
@@ -132,6 +134,7 @@ fn address_in(ready: &str, name: &str) -> anyhow::Result<SocketAddr> {
 fn text(world: &World, setup: Setup, folder: &Path) -> String {
     let journal = folder.join("journal").display().to_string();
     let lease = if setup.lease { "majority" } else { "off" };
+    let unwritable = if setup.unwritable { ", semi_sync_required = true, unwritable = \"failover\"" } else { "" };
     let servers: String = (0..world.all().len())
         .map(|index| format!("servers.db{} = {{ address = \"{}\" }}\n", index + 1, world.address(index)))
         .collect();
@@ -139,7 +142,7 @@ fn text(world: &World, setup: Setup, folder: &Path) -> String {
         "[proxy]\nworkers = 2\n[log]\nformat = \"json\"\n[admin]\naddress = \"127.0.0.1:0\"\nkey = \"{}\"\n\
          [cluster.main]\nkind = \"replication\"\nfailover = \"auto\"\nslow_start_s = 0\nmax_lag_ms = {LAG_MAX_MS}\n{servers}\
          replication = {{ user = \"{}\", password = \"{}\" }}\n\
-         promotion = {{ journal = \"{journal}\", lease = \"{lease}\" }}\n\
+         promotion = {{ journal = \"{journal}\", lease = \"{lease}\"{unwritable} }}\n\
          [cluster.main.monitor]\nuser = \"{}\"\npassword = \"{}\"\ninterval_ms = {INTERVAL_MS}\n\
          [cluster.main.tls]\nmode = \"disabled\"\n\
          [listener.app]\naddress = \"127.0.0.1:0\"\ncluster = \"main\"\n",

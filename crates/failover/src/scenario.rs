@@ -44,6 +44,8 @@ pub(crate) enum Scenario {
     Cut,
     /// The primary's disk is full for a while.
     Full,
+    /// The primary's disk is full for so long that it is replaced.
+    Disk,
     /// The primary has no connection left.
     Connections,
     /// kill -9 of Sqluice in the middle of a failover; a second one is there.
@@ -80,7 +82,7 @@ impl Scenario {
 
     /// Why it cannot be played on this machine.
     pub(crate) fn obstacle(self) -> Option<&'static str> {
-        let needs = self == Scenario::Cut || self == Scenario::Full;
+        let needs = matches!(self, Scenario::Cut | Scenario::Full | Scenario::Disk);
         (needs && !room::is_inside()).then_some("this machine allows no namespaces for network and mounts (unshare)")
     }
 
@@ -89,6 +91,7 @@ impl Scenario {
         match self {
             Scenario::Cut => "in a network namespace, the primary's address is taken away: packets vanish",
             Scenario::Full => "the primary's data on a small tmpfs, filled to the last byte for 5 s",
+            Scenario::Disk => "the same with promotion.unwritable = \"failover\", until another server is the primary",
             Scenario::Connections => "max_connections of the primary, all taken by others, for 5 s",
             Scenario::Lag => "one applier stopped, the other one behind FLUSH TABLES WITH READ LOCK, for 5 s",
             Scenario::Freeze => "SIGSTOP, and SIGCONT after 5 s",
@@ -98,7 +101,9 @@ impl Scenario {
 
     fn wanted(self) -> Wanted {
         match self {
-            Scenario::Kill | Scenario::Freeze | Scenario::Cut | Scenario::Crash | Scenario::Back => Wanted::Another,
+            Scenario::Kill | Scenario::Freeze | Scenario::Cut | Scenario::Disk | Scenario::Crash | Scenario::Back => {
+                Wanted::Another
+            }
             Scenario::Switchover => Wanted::The(1),
             Scenario::Replica | Scenario::Lag | Scenario::Connections => Wanted::The(0),
             Scenario::Full => Wanted::Any,
@@ -115,6 +120,7 @@ impl Scenario {
             Scenario::Lag => faults::lag(stage),
             Scenario::Cut => faults::cut(stage),
             Scenario::Full => faults::full(stage),
+            Scenario::Disk => faults::disk(stage),
             Scenario::Connections => crowd::connections(stage),
             Scenario::Crash => middle::crash(stage, round),
             Scenario::Back => faults::back(stage),
@@ -126,10 +132,16 @@ impl Scenario {
     /// # Errors
     /// Something does not start, or never comes to rest.
     pub(crate) fn play(self, round: u32, options: &Options<'_>) -> anyhow::Result<Round> {
-        let terrain = Terrain { own_addresses: self == Scenario::Cut, small_disk: self == Scenario::Full };
+        let terrain = Terrain {
+            own_addresses: self == Scenario::Cut,
+            small_disk: matches!(self, Scenario::Full | Scenario::Disk),
+        };
         let world = World::start(options.family, terrain, options.clients)?;
         let clock = Clock::start();
-        let (setup, instances) = (Setup { lease: self == Scenario::Crash }, 1 + usize::from(self == Scenario::Crash));
+        let (setup, instances) = (
+            Setup { lease: self == Scenario::Crash, unwritable: self == Scenario::Disk },
+            1 + usize::from(self == Scenario::Crash),
+        );
         let mut fronts = Vec::new();
         for _ in 0..instances {
             fronts.push(Front::start(options.program, &world, setup)?);

@@ -59,7 +59,20 @@ impl Stage {
     /// # Errors
     /// It never does.
     pub(crate) fn wait_until(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
-        let deadline = Instant::now() + SETTLE_LIMIT;
+        self.wait_long_until(SETTLE_LIMIT, what, wanted)
+    }
+
+    /// The same with a limit of its own.
+    ///
+    /// # Errors
+    /// As [`Stage::wait_until`].
+    pub(crate) fn wait_long_until(
+        &mut self,
+        limit: Duration,
+        what: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> anyhow::Result<Value> {
+        let deadline = Instant::now() + limit;
         loop {
             let page = self.status();
             if let Ok(page) = &page

@@ -40,6 +40,6 @@ pub(crate) fn of(scenario: Scenario) -> Vec<Target> {
             vec![ms("oldest read", limit, |round| round.oldest_read_ms), NO_ERRORS, NO_RECONNECTS]
         }
         Scenario::Connections => vec![NO_ERRORS, NO_RECONNECTS],
-        Scenario::Full | Scenario::Crash => Vec::new(),
+        Scenario::Full | Scenario::Disk | Scenario::Crash => Vec::new(),
     }
 }

@@ -52,10 +52,10 @@ impl World {
                 "performance_schema=ON".to_owned(),
                 "plugin_load_add=semisync_source.so".to_owned(),
                 "plugin_load_add=semisync_replica.so".to_owned(),
-                // MariaDB logs the texts of statements by default.
-                "binlog_rows_query_log_events=ON".to_owned(),
                 "rpl_semi_sync_replica_enabled=ON".to_owned(),
                 format!("rpl_semi_sync_source_timeout={wait}"),
+                // Commits in doubt are proven by the statements in the binary log, which MariaDB writes by default.
+                "binlog_rows_query_log_events=ON".to_owned(),
             ],
         };
         if terrain.own_addresses {

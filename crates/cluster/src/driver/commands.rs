@@ -179,7 +179,7 @@ impl Driver {
         let steps = [
             Step::ReadFacts { server },
             Step::ReadFacts { server: source },
-            Step::SetReadOnly { server, on: true },
+            Step::SetReadOnly { server, on: true, cut: true },
             Step::EndClients { server },
             Step::Follow { server, source },
         ];
@@ -256,7 +256,8 @@ impl Driver {
             steps.push(Step::WaitIdle { server: old });
         }
         if matches!(run.kind, Kind::Switchover | Kind::Replace) || run.force {
-            steps.extend([Step::SetReadOnly { server: old, on: true }, Step::EndClients { server: old }]);
+            let read_only = Step::SetReadOnly { server: old, on: true, cut: run.kind != Kind::Switchover };
+            steps.extend([read_only, Step::EndClients { server: old }]);
         }
         if matches!(run.kind, Kind::Failover | Kind::Replace) {
             steps.extend(followers.iter().map(|server| Step::StopReceiver { server: *server }));

@@ -113,7 +113,14 @@ impl Driver {
         let answers = run.old.is_some_and(|id| run.with.contains(&id));
         match run.kind {
             Kind::Failover if run.force => {}
-            Kind::Failover if answers => return Err(needless(format!("{name} answers after all"))),
+            Kind::Failover if answers => {
+                let Some(words) = self.must_be_replaced(now, old) else {
+                    return Err(needless(format!("{name} answers after all")));
+                };
+                self.note(run.id, EntryKind::Decision, Some(name), words);
+                // What it is asked to do would wait for its disk. Without the receivers it acknowledges nothing.
+                run.with.retain(|id| Some(*id) != run.old);
+            }
             Kind::Failover => {
                 let verdict = self.verdict(old, now);
                 if !matches!(verdict, Verdict::Dead | Verdict::Frozen) {
@@ -196,7 +203,7 @@ impl Driver {
             .into_iter()
             .flat_map(|server| {
                 let end = Step::EndClients { server };
-                [end.clone(), Step::SetReadOnly { server, on: true }, end]
+                [end.clone(), Step::SetReadOnly { server, on: true, cut: true }, end]
             })
             .collect();
         for id in run.with.clone() {

@@ -176,7 +176,7 @@ impl Driver {
             // Whoever waits for an acknowledgement that never comes would keep it from becoming read-only.
             run.todo = vec![
                 Step::EndClients { server: id },
-                Step::SetReadOnly { server: id, on: true },
+                Step::SetReadOnly { server: id, on: true, cut: true },
                 Step::EndClients { server: id },
             ];
             run.enter(Stage::Fence);

@@ -17,6 +17,7 @@ const AUTO: Failover = Failover {
     hook_timeout: Duration::from_secs(10),
     lag_max: Duration::from_secs(30),
     semi_sync_required: false,
+    replace_unwritable: false,
     majority_required: true,
     lease_required: false,
     rejoin: true,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Driver;
+use super::writes::Unwritable;
 use crate::candidate;
 use crate::detect::Pulse;
 use crate::health::HealthState;
@@ -66,6 +67,8 @@ pub(super) struct Server {
     pub(super) ahead: Option<Arc<str>>,
     /// It has all that was written anywhere before this moment, in a Galera group.
     pub(super) caught_up: Option<Instant>,
+    /// Writes to it fail or hang.
+    pub(super) unwritable: Option<Unwritable>,
     /// When an urgent probe was asked for last.
     pub(super) asked: Option<Instant>,
 }
@@ -95,6 +98,7 @@ impl Server {
             repair_failures: 0,
             ahead: None,
             caught_up: None,
+            unwritable: None,
             asked: None,
         }
     }

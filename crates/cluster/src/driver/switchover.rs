@@ -10,6 +10,7 @@ use super::Driver;
 use super::run::{LEASE_MARGIN, Run, Stage};
 use crate::journal::EntryKind;
 use crate::step::{ErrorKind, Hook, Step};
+use crate::view::ServerId;
 
 /// How often the new primary waits for what the old one still wrote, and how often cutting clients is repeated.
 const AGAIN_MAX: u32 = 3;
@@ -55,7 +56,7 @@ impl Driver {
             Stage::Idle => {
                 // Whatever still runs after the bound is cut.
                 run.fenced = true;
-                run.todo = vec![Step::SetReadOnly { server: old, on: true }, Step::EndClients { server: old }];
+                run.todo = read_only(old);
                 run.enter(Stage::Fence);
                 Some(run)
             }
@@ -145,7 +146,7 @@ impl Driver {
             // Somebody's write was in its way; the clients have been cut by now.
             Some((ErrorKind::Timeout, _)) if run.again < AGAIN_MAX => {
                 run.again += 1;
-                run.todo = vec![Step::SetReadOnly { server: old, on: true }, Step::EndClients { server: old }];
+                run.todo = read_only(old);
                 run.enter(Stage::Fence);
                 Some(run)
             }
@@ -190,10 +191,15 @@ impl Driver {
         let old = run.old?;
         self.note(run.id, EntryKind::Decision, Some(self.name_of(old)), format!("taken back: {why}"));
         run.why = why;
-        run.todo = vec![Step::SetReadOnly { server: old, on: false }];
+        run.todo = vec![Step::SetReadOnly { server: old, on: false, cut: false }];
         run.enter(Stage::Undo);
         Some(run)
     }
+}
+
+/// The old primary becomes read-only when what it has begun is acknowledged, and then its clients are ended.
+fn read_only(server: ServerId) -> Vec<Step> {
+    vec![Step::SetReadOnly { server, on: true, cut: false }, Step::EndClients { server }]
 }
 
 /// New writes are held from here on, while what runs may end.

@@ -381,6 +381,8 @@ fn every_diagnosis_has_its_name_in_the_list() {
         Diagnosis::PrimaryFrozen(name.clone()),
         Diagnosis::PrimaryUnreachable(name.clone(), name.clone()),
         Diagnosis::PrimaryBehind(name.clone(), name.clone()),
+        Diagnosis::DiskFull(name.clone(), name.clone()),
+        Diagnosis::CannotWrite(name.clone(), name.clone()),
         Diagnosis::FailoverBlocked(name.clone()),
         Diagnosis::ServerAhead(name.clone(), name.clone()),
         Diagnosis::SlowHeartbeat(name.clone(), 30),

@@ -123,7 +123,7 @@ impl Driver {
             if !busy {
                 self.watch_lost(now, primary, &mut found);
             }
-        } else {
+        } else if !elected.is_some_and(|primary| self.watch_writes(now, primary, busy, &mut found)) {
             self.advised = None;
         }
         for server in &self.servers {
@@ -191,7 +191,14 @@ impl Driver {
         self.act_on(now, primary, kind, words, found);
     }
 
-    fn act_on(&mut self, now: Instant, primary: usize, kind: Kind, words: String, found: &mut Vec<Diagnosis>) {
+    pub(super) fn act_on(
+        &mut self,
+        now: Instant,
+        primary: usize,
+        kind: Kind,
+        words: String,
+        found: &mut Vec<Diagnosis>,
+    ) {
         let mut run = self.new_run(kind, Some(self.servers[primary].id));
         if let Err(why) = self.precheck(now, &mut run) {
             found.push(Diagnosis::FailoverBlocked(why.into()));

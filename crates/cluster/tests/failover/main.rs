@@ -41,6 +41,7 @@ struct Play {
 enum Later {
     Start(usize),
     Wake(usize),
+    Empty(usize),
     Join(usize, usize),
     Mend(usize),
     Instance(usize),
@@ -77,6 +78,7 @@ impl Play {
                 cooldown: Duration::ZERO,
                 drain_max: Duration::from_secs(3),
                 semi_sync_required: semi_sync,
+                replace_unwritable: true,
                 lease_required: managers > 1,
                 ..Failover::default()
             },
@@ -123,6 +125,10 @@ impl Play {
                 self.world.tell(format!("        s{} wakes up", server + 1));
                 self.world.wake(server);
             }
+            Later::Empty(server) if self.world.servers[server].full => {
+                self.world.tell(format!("        s{} has room again", server + 1));
+                self.world.make_room(server);
+            }
             Later::Join(one, other) => {
                 self.world.tell(format!("        {} and {} reach each other", self.node(one), self.node(other)));
                 self.world.cut(one, other, false);
@@ -157,7 +163,7 @@ impl Play {
         // Primaries fail more often than they would by chance.
         let server = if self.dice.percent(60) { self.primary() } else { self.dice.below(count) };
         let soon = now_ms + [self.dice.between(50, 900), self.dice.between(900, 9_000)][self.dice.below(2)];
-        match self.dice.below(10) {
+        match self.dice.below(11) {
             0..=2 if self.world.servers[server].up => {
                 let lost = if self.dice.percent(50) { self.dice.below(4) } else { 0 };
                 self.world.tell(format!("        s{} dies, and loses {lost} transactions at most", server + 1));
@@ -211,6 +217,12 @@ impl Play {
                     self.world.forgets = !self.semi_sync;
                     self.later.push((now_ms + self.dice.between(100, 4_000), Later::Instance(manager)));
                 }
+            }
+            10 => {
+                let server = self.primary();
+                self.world.tell(format!("        the disk of s{} is full", server + 1));
+                self.world.servers[server].full = true;
+                self.later.push((soon + self.dice.between(0, 15_000), Later::Empty(server)));
             }
             9 => {
                 let manager = self.dice.below(self.managers.len());
@@ -268,6 +280,7 @@ impl Play {
         for server in 0..self.world.servers.len() {
             self.end(Later::Start(server));
             self.end(Later::Wake(server));
+            self.end(Later::Empty(server));
             self.end(Later::Mend(server));
         }
         for manager in 0..self.managers.len() {

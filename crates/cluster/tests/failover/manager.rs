@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use cluster::driver::{Driver, Output, ServerSpec, Settings};
-use cluster::observation::{Evidence, EvidenceKind, Failure, FailureClass, Observation, Seen};
+use cluster::observation::{
+    Evidence, EvidenceKind, Failure, FailureClass, NotWritten, Observation, Seen, WriteTrouble,
+};
 use cluster::step::{ErrorKind, Order, Step, StepError, StepResult};
 use cluster::view::{ServerId, View};
 
@@ -114,6 +116,7 @@ impl Manager {
         if world.now_ms >= self.heartbeat_ms {
             self.heartbeat_ms = world.now_ms + INTERVAL_MS;
             world.write(self.number, primary, false);
+            self.tell_of_heartbeat(world, primary);
         }
         if world.now_ms < self.client_ms || self.view.hold_writes {
             return;
@@ -126,6 +129,23 @@ impl Manager {
             driver.observe(self.origin + Duration::from_millis(world.now_ms), evidence.into());
             self.act(world);
         }
+    }
+
+    /// A heartbeat that hangs is told; that one was written is told as well.
+    fn tell_of_heartbeat(&mut self, world: &mut World, primary: usize) {
+        let there = &world.servers[primary];
+        if !self.reaches(world, primary) || !there.works() || there.read_only {
+            return;
+        }
+        let seen = match there.full {
+            true => Seen::NotWritten(NotWritten { trouble: WriteTrouble::Stuck, text: "it hangs".into() }),
+            false => Seen::Written,
+        };
+        let now = self.at(world.now_ms);
+        if let Some(driver) = &mut self.driver {
+            driver.observe(now, Observation { server: ServerId(primary as u16), seen });
+        }
+        self.act(world);
     }
 
     fn probe(&mut self, world: &mut World, dice: &mut Dice) {
@@ -301,6 +321,10 @@ impl Manager {
         match &order.step {
             Step::ReadFacts { .. } => Some(Ok(StepResult::Facts(Box::new(there.facts(now_ms))))),
             Step::SetReadOnly { on: true, .. } => {
+                // Nothing helps but room.
+                if there.full && !there.read_only {
+                    return if late { error(ErrorKind::Timeout, "its disk is full") } else { None };
+                }
                 if there.waiting.is_empty() || there.read_only {
                     there.read_only = true;
                     return Some(Ok(StepResult::Done));
@@ -333,7 +357,7 @@ impl Manager {
                 Some(Ok(StepResult::Done))
             }
             Step::WaitApplied { position, .. } => {
-                if there.is_drained() && has_position(there, position) {
+                if there.is_drained() && there.has_position(position) {
                     return Some(Ok(StepResult::Done));
                 }
                 if late { error(ErrorKind::Timeout, "not applied") } else { None }
@@ -360,19 +384,5 @@ impl Manager {
             }
             Step::TakeLease | Step::ReleaseLease | Step::RunHook { .. } => None,
         }
-    }
-}
-
-fn has_position(server: &crate::server::Server, position: &str) -> bool {
-    use cluster::gtid::mariadb::Gtids;
-    use cluster::gtid::mysql::GtidSet;
-    let here = server.facts(0).gtid_executed;
-    if server.mariadb {
-        let (Some(here), Some(there)) = (Gtids::parse(&here), Gtids::parse(position)) else { return false };
-        return there.iter().all(|gtid| here.of(gtid.domain).is_some_and(|last| last.sequence >= gtid.sequence));
-    }
-    match (GtidSet::parse(&here), GtidSet::parse(position)) {
-        (Some(here), Some(there)) => here.contains(&there),
-        _ => false,
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use cluster::gtid::mariadb::Gtids;
+use cluster::gtid::mysql::GtidSet;
 use cluster::observation::{Channel, Details, Facts, Greeting, Receiver, Replication, SemiSync};
 
 /// A transaction. The same name with another `id` is another transaction: a server that lost its tail numbers anew.
@@ -90,6 +92,8 @@ pub struct Server {
     pub mariadb: bool,
     pub up: bool,
     pub frozen: bool,
+    /// Its disk is full: reads are answered, writes wait.
+    pub full: bool,
     pub started_ms: u64,
     pub read_only: bool,
     pub read_only_at_start: bool,
@@ -126,6 +130,7 @@ impl Server {
             mariadb,
             up: true,
             frozen: false,
+            full: false,
             started_ms: 0,
             read_only: number > 0,
             read_only_at_start,
@@ -288,6 +293,19 @@ impl Server {
                 group: None,
                 galera: None,
             },
+        }
+    }
+
+    /// It has applied this position.
+    pub fn has_position(&self, position: &str) -> bool {
+        let here = self.facts(0).gtid_executed;
+        if self.mariadb {
+            let (Some(here), Some(there)) = (Gtids::parse(&here), Gtids::parse(position)) else { return false };
+            return there.iter().all(|gtid| here.of(gtid.domain).is_some_and(|last| last.sequence >= gtid.sequence));
+        }
+        match (GtidSet::parse(&here), GtidSet::parse(position)) {
+            (Some(here), Some(there)) => here.contains(&there),
+            _ => false,
         }
     }
 

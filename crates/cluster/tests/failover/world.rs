@@ -74,7 +74,7 @@ impl World {
         if !self.connected(node, server) || !self.servers[server].up {
             return;
         }
-        if self.servers[server].frozen {
+        if self.servers[server].frozen || (self.servers[server].full && !self.servers[server].read_only) {
             self.servers[server].queued.push((manager, counts));
             return;
         }
@@ -109,6 +109,19 @@ impl World {
 
     pub fn wake(&mut self, server: usize) {
         self.servers[server].frozen = false;
+        self.run_queued(server);
+    }
+
+    /// There is room again on its disk.
+    pub fn make_room(&mut self, server: usize) {
+        self.servers[server].full = false;
+        self.run_queued(server);
+    }
+
+    fn run_queued(&mut self, server: usize) {
+        if self.servers[server].frozen || self.servers[server].full {
+            return;
+        }
         for (manager, counts) in std::mem::take(&mut self.servers[server].queued) {
             self.commit((manager != usize::MAX).then_some(manager), server, counts);
         }
@@ -117,7 +130,8 @@ impl World {
     pub fn step(&mut self, dice: &mut Dice) {
         self.now_ms += STEP_MS;
         for index in 0..self.servers.len() {
-            if self.servers[index].works() {
+            // Neither a relay log nor a binary log can be written on a full disk.
+            if self.servers[index].works() && !self.servers[index].full {
                 self.receive(index);
                 self.apply(index, dice);
             }

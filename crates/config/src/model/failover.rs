@@ -45,6 +45,16 @@ words! {
 }
 
 words! {
+    /// What becomes of a primary that answers and cannot write.
+    Unwritable {
+        /// It is told what is wrong with it.
+        Advise = "advise",
+        /// It is replaced.
+        Failover = "failover",
+    }
+}
+
+words! {
     /// TLS from a replica to its source.
     ReplicationTls {
         /// When the servers offer it.
@@ -75,6 +85,8 @@ pub struct Promotion {
     pub max_lag: Duration,
     /// Nobody is promoted automatically without proof that no acknowledged write is lost.
     pub semi_sync_required: bool,
+    /// What becomes of a primary whose disk is full.
+    pub unwritable: Unwritable,
     /// More than half of the servers must be reached.
     pub majority_required: bool,
     /// Servers that come back are attached.

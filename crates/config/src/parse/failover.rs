@@ -3,7 +3,7 @@
 use super::secrets::{self, PasswordKeys};
 use crate::read::{Reader, Table};
 use crate::settings::{cluster, failover as keys};
-use crate::{Lease, Promotion, ReplicationAccount, ReplicationTls};
+use crate::{Lease, Promotion, ReplicationAccount, ReplicationTls, Unwritable};
 
 pub(super) fn read_promotion(reader: &mut Reader, parent: &Table, servers: usize) -> Promotion {
     let table = reader.table(parent, &keys::PROMOTION);
@@ -16,6 +16,9 @@ pub(super) fn read_promotion(reader: &mut Reader, parent: &Table, servers: usize
         step_timeout: reader.duration(&table, &keys::STEP_TIMEOUT),
         max_lag: reader.duration(&table, &keys::PROMOTION_MAX_LAG),
         semi_sync_required: reader.flag(&table, &keys::SEMI_SYNC_REQUIRED),
+        unwritable: reader
+            .choice(&table, &keys::UNWRITABLE, Unwritable::ALL, Unwritable::word)
+            .unwrap_or(Unwritable::Advise),
         majority_required: reader.flag(&table, &keys::MAJORITY_REQUIRED),
         rejoin: reader.flag(&table, &keys::REJOIN),
         lease: reader.choice(&table, &keys::LEASE, Lease::ALL, Lease::word).unwrap_or(Lease::Off),
@@ -29,6 +32,10 @@ pub(super) fn read_promotion(reader: &mut Reader, parent: &Table, servers: usize
         let message = "with fewer than three servers there is no majority without one of them, so nothing is promoted when it \
                        is lost";
         reader.warn(table.place(&keys::LEASE), table.key(&keys::LEASE), message);
+    }
+    if promotion.unwritable == Unwritable::Failover && !promotion.semi_sync_required {
+        let message = "without `semi_sync_required = true` nothing proves that no write is lost, so such a primary is not replaced";
+        reader.warn(table.place(&keys::UNWRITABLE), table.key(&keys::UNWRITABLE), message);
     }
     promotion
 }

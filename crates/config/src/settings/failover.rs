@@ -2,7 +2,7 @@
 
 use super::cluster::{PASSWORD_ENV, PASSWORD_FILE};
 use super::{Form, Kind, Section, Setting, Word, count, live, millis, seconds};
-use crate::{Lease, PromotionRule, ReplicationTls};
+use crate::{Lease, PromotionRule, ReplicationTls, Unwritable};
 
 /// `promotion` of a cluster
 pub static PROMOTION: Section = Section {
@@ -18,6 +18,7 @@ pub static PROMOTION: Section = Section {
         &STEP_TIMEOUT,
         &PROMOTION_MAX_LAG,
         &SEMI_SYNC_REQUIRED,
+        &UNWRITABLE,
         &MAJORITY_REQUIRED,
         &REJOIN,
         &LEASE,
@@ -87,6 +88,22 @@ pub static SEMI_SYNC_REQUIRED: Setting = live(
     Kind::Flag { default: false },
     "Promote automatically only with proof that no acknowledged write is lost: semi-synchronous replication was on, without \
      a fallback, and enough of the replicas that acknowledge are reached.",
+);
+/// `unwritable`
+pub static UNWRITABLE: Setting = live(
+    "unwritable",
+    Kind::Choice {
+        default: Some(Unwritable::Advise.word()),
+        words: &[
+            Word::new(Unwritable::Advise.word(), "it stays the primary, and the diagnosis tells what is wrong"),
+            Word::new(
+                Unwritable::Failover.word(),
+                "with failover = \"auto\" and semi_sync_required it is replaced when nothing was written for ten seconds",
+            ),
+        ],
+    },
+    "What becomes of a primary that answers and cannot write, since its disk is full or hangs. An overloaded one, a lock and a missing \
+     acknowledgement never count as that.",
 );
 /// `majority_required`
 pub static MAJORITY_REQUIRED: Setting = live(

@@ -3,31 +3,34 @@
 //! Both times come from this process's clock, so servers' clocks need not agree. Each machine that runs Sqluice writes a
 //! row of its own, chosen by its name, so that rows never pile up.
 
+mod place;
+
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use cluster::observation::{NotWritten, Seen};
 use cluster::view::ServerId;
 use config::Heartbeat as Mode;
 use net::query::{Client, Limits, QueryError};
-use tokio::sync::watch;
-use wire::handshake::ServerError;
+use tokio::sync::{mpsc, watch};
 
-use super::dialect::is_on;
+pub(crate) use self::place::Place;
 use super::link::{Way, is_denied};
+use super::probe::Probed;
+use super::unwritten;
 use crate::status::ClusterStatus;
 
 /// Writes that are remembered; older rows are judged by their own time.
 const WRITES_MAX: usize = 4096;
-/// How many machines' rows there are at most.
-const SLOTS: u64 = 1024;
 /// `ER_OPTION_PREVENTS_STATEMENT`, of which `read_only` is the likeliest here.
 const READ_ONLY: u16 = 1290;
 /// Wait before another attempt when the monitor user lacks rights.
 const DENIED_RETRY: Duration = Duration::from_secs(60);
+/// A write that hangs for longer is begun anew. Until then there is one, for another would hang beside it.
+const HANGS_MAX: Duration = Duration::from_secs(120);
 /// Without a write for so long (or four intervals) a heartbeat says nothing.
 const SILENT_AFTER_MIN: Duration = Duration::from_secs(2);
 
@@ -88,64 +91,6 @@ impl Log {
     }
 }
 
-/// Where the row is.
-#[derive(Clone, Debug)]
-pub(crate) struct Place {
-    schema: Arc<str>,
-    slot: u64,
-}
-
-impl Place {
-    pub(crate) fn new(schema: &Arc<str>) -> Place {
-        let mut hasher = DefaultHasher::new();
-        std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().hash(&mut hasher);
-        Place { schema: schema.clone(), slot: hasher.finish() % SLOTS }
-    }
-
-    fn table(&self) -> String {
-        format!("`{}`.heartbeat", self.schema.replace('`', "``"))
-    }
-
-    /// Reads the row's time.
-    pub(crate) fn select(&self) -> String {
-        format!("SELECT at_us FROM {} WHERE writer = {}", self.table(), self.slot)
-    }
-
-    /// Writes the row, or changes nothing on a server that is read-only: failover gives the user rights that see past
-    /// `read_only`, and must not find a transaction that no other server has. A server that becomes read-only waits for
-    /// statements that write, and those that come later look after it has become so.
-    fn write(&self, at_us: u64) -> String {
-        format!(
-            "INSERT INTO {} (writer, at_us) SELECT {}, {at_us} FROM DUAL \
-             WHERE CAST(@@global.read_only AS CHAR) IN ('0', 'OFF') ON DUPLICATE KEY UPDATE at_us = {at_us}",
-            self.table(),
-            self.slot
-        )
-    }
-
-    /// The same without looking: replicas that are told the statement itself would look at their own state.
-    fn write_plainly(&self, at_us: u64) -> String {
-        format!(
-            "INSERT INTO {} (writer, at_us) VALUES ({}, {at_us}) ON DUPLICATE KEY UPDATE at_us = {at_us}",
-            self.table(),
-            self.slot
-        )
-    }
-
-    fn create_schema(&self) -> String {
-        format!("CREATE DATABASE IF NOT EXISTS `{}`", self.schema.replace('`', "``"))
-    }
-
-    fn create_table(&self) -> String {
-        format!(
-            "CREATE TABLE IF NOT EXISTS {} (writer SMALLINT UNSIGNED NOT NULL PRIMARY KEY, \
-             at_us BIGINT UNSIGNED NOT NULL) ENGINE = InnoDB \
-             COMMENT 'Sqluice measures replication lag with it; one row per machine'",
-            self.table()
-        )
-    }
-}
-
 /// The primary to write to.
 #[derive(Clone)]
 pub(crate) struct Primary {
@@ -165,6 +110,10 @@ pub(crate) struct Writer {
     pub(crate) log: Rc<RefCell<Log>>,
     pub(crate) status: Arc<ClusterStatus>,
     pub(crate) primary: watch::Receiver<Option<Primary>>,
+    /// Where it is told that writes fail, and that they are done again.
+    pub(crate) results: mpsc::Sender<Probed>,
+    /// That they fail was told.
+    pub(crate) told_not_written: bool,
 }
 
 /// Why writing stopped.
@@ -226,7 +175,7 @@ impl Writer {
     }
 
     async fn serve(&mut self, primary: &Primary, told: &mut String) -> Stop {
-        let limits = Limits { reply_bytes_max: 1 << 20, timeout: self.timeout };
+        let limits = Limits { reply_bytes_max: 1 << 20, timeout: HANGS_MAX };
         let mut client = match primary.way.open(self.timeout, limits).await {
             Ok(client) => client,
             // The prober tells what is wrong with the server.
@@ -237,7 +186,13 @@ impl Writer {
             format.and_then(|row| Some(row.scalar()?.eq_ignore_ascii_case("statement"))).unwrap_or(false);
         loop {
             let at_us = self.clock.now_us();
-            if let Err(error) = self.write(&mut client, at_us, by_statement).await {
+            let Some(written) = self.write_patiently(primary, &mut client, (at_us, by_statement), told).await else {
+                return Stop::Moved;
+            };
+            if let Err(error) = written {
+                if let Some(seen) = unwritten::of_error(&error) {
+                    self.tell(primary.id, Some(seen)).await;
+                }
                 return match error.code() {
                     // Read-only: the server is the primary no longer, and the prober will notice.
                     Some(READ_ONLY | 1836) => Stop::Failed(None),
@@ -249,54 +204,68 @@ impl Writer {
                 tracing::info!(cluster = &*self.cluster, server = &*primary.name, "the heartbeat is written again");
                 told.clear();
             }
+            self.tell(primary.id, None).await;
             self.log.borrow_mut().wrote(at_us);
             self.status.figures().heartbeat_writes += 1;
             tokio::select! {
                 () = tokio::time::sleep(self.interval) => {}
+                changed = self.primary.changed() => if changed.is_err() || self.has_moved(primary) {
+                    return Stop::Moved;
+                },
+            }
+        }
+    }
+
+    /// Writes, and tells meanwhile why it takes so long. `None`: there is another primary, or none.
+    async fn write_patiently(
+        &mut self,
+        primary: &Primary,
+        client: &mut Client,
+        (at_us, by_statement): (u64, bool),
+        told: &mut String,
+    ) -> Option<Result<(), QueryError>> {
+        let (id, place) = (client.greeting().connection_id, self.place.clone());
+        let mut write = std::pin::pin!(place.write_to(client, at_us, by_statement));
+        let mut wait = self.timeout;
+        loop {
+            tokio::select! {
+                done = &mut write => return Some(done),
+                () = tokio::time::sleep(wait) => {}
                 changed = self.primary.changed() => {
-                    let same = self.primary.borrow().as_ref().is_some_and(|new| new.id == primary.id);
-                    if changed.is_err() || !same {
-                        return Stop::Moved;
+                    if changed.is_err() || self.has_moved(primary) {
+                        return None;
                     }
+                    continue;
                 }
             }
+            // A server that does not answer either is the prober's matter.
+            let Some(seen) = unwritten::look(&primary.way, self.timeout, id).await else {
+                return Some(Err(QueryError::Timeout(self.timeout)));
+            };
+            self.status.figures().heartbeat_failures += 1;
+            if *told != *seen.text {
+                self.complain(&primary.name, &seen.text);
+                *told = seen.text.to_string();
+            }
+            self.tell(primary.id, Some(seen)).await;
+            wait = self.interval;
         }
     }
 
-    async fn write(&self, client: &mut Client, at_us: u64, by_statement: bool) -> Result<(), QueryError> {
-        let refused = || {
-            let message = "the server is read-only".to_owned();
-            Err(QueryError::Server(ServerError { code: READ_ONLY, sqlstate: None, message }))
-        };
-        if by_statement && is_read_only(client).await? {
-            return refused();
-        }
-        let statement = if by_statement { self.place.write_plainly(at_us) } else { self.place.write(at_us) };
-        match client.query_one(&statement).await {
-            Ok(written) if written.affected == 0 => return refused(),
-            Ok(_) => return Ok(()),
-            // No such schema (which is told as a missing table, too) or table yet.
-            Err(error) if matches!(error.code(), Some(1049 | 1146)) => {
-                if is_read_only(client).await? {
-                    return refused();
-                }
-                match client.query(self.place.create_table()).await {
-                    Err(error) if error.code() == Some(1049) => {
-                        client.query(self.place.create_schema()).await?;
-                        client.query(self.place.create_table()).await?;
-                    }
-                    created => drop(created?),
-                }
-            }
-            Err(error) => return Err(error),
-        }
-        client.query(statement).await.map(drop)
+    fn has_moved(&self, primary: &Primary) -> bool {
+        self.primary.borrow().as_ref().is_none_or(|new| new.id != primary.id)
     }
-}
 
-async fn is_read_only(client: &mut Client) -> Result<bool, QueryError> {
-    let read_only = client.query_one("SELECT @@global.read_only").await?;
-    Ok(read_only.scalar().is_none_or(|value| is_on(&value)))
+    /// Tells that a write failed, and once that they are done again.
+    async fn tell(&mut self, id: ServerId, failed: Option<NotWritten>) {
+        if failed.is_none() && !self.told_not_written {
+            return;
+        }
+        self.told_not_written = failed.is_some();
+        let seen = failed.map_or(Seen::Written, Seen::NotWritten);
+        // Nobody listens when the cluster is watched no more.
+        let _ = self.results.send(Probed { id, seen, took: Duration::ZERO, told: None }).await;
+    }
 }
 
 #[cfg(test)]
@@ -337,13 +306,5 @@ mod tests {
         (0..10_000).for_each(|at| log.wrote(at));
         assert_eq!(log.writes.len(), WRITES_MAX);
         assert_eq!(log.writes.back(), Some(&9_999));
-    }
-
-    #[test]
-    fn a_schema_name_cannot_break_out_of_its_quotes() {
-        let place = Place { schema: "a`b".into(), slot: 3 };
-        assert_eq!(place.select(), "SELECT at_us FROM `a``b`.heartbeat WHERE writer = 3");
-        assert!(place.write(9).ends_with("ON DUPLICATE KEY UPDATE at_us = 9"));
-        assert!(place.write_plainly(9).contains("VALUES (3, 9)"));
     }
 }

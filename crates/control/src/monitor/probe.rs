@@ -1,6 +1,6 @@
 //! One server's probes: a connection that stays, asked each interval.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use cluster::gtid::Applied;
 use cluster::observation::{Details, Facts, Failure, FailureClass, Replication, Seen};
 use cluster::view::ServerId;
-use net::query::{Client, Limits};
+use net::query::{Client, Limits, QueryError};
 use tokio::sync::{Notify, mpsc};
 
 use super::details;
@@ -28,6 +28,8 @@ const FILTERS_RETRY: Duration = Duration::from_secs(5);
 /// What a server's task was made from.
 pub(crate) struct Prober {
     pub(crate) id: ServerId,
+    pub(crate) cluster: Arc<str>,
+    pub(crate) name: Arc<str>,
     pub(crate) way: Way,
     pub(crate) interval: Duration,
     pub(crate) timeout: Duration,
@@ -36,10 +38,13 @@ pub(crate) struct Prober {
     pub(crate) clock: Clock,
     pub(crate) log: Rc<RefCell<Log>>,
     pub(crate) filters: Filters,
-    /// A question that is not answered soon is asked over a new connection too, so that a lost server is found sooner.
+    /// A lost primary may be replaced. A question that is not answered soon is asked over a new connection too, so that a lost server is
+    /// found sooner.
     pub(crate) asks_twice: bool,
     /// A Galera group's members tell by a read that waits, not by GTIDs, what they have.
     pub(crate) in_group: bool,
+    /// That a replica cannot tell it was logged.
+    pub(crate) told_of_heartbeats: Cell<bool>,
 }
 
 /// What a server's binary log leaves out, which only a restart changes. The question waits for a lock that commits hold while they
@@ -195,6 +200,23 @@ impl Prober {
         }
     }
 
+    /// A replica of MySQL does not tell whether it still hears its source.
+    fn miss_heartbeats(&self, error: Option<&QueryError>) {
+        if self.told_of_heartbeats.get() || !self.asks_twice {
+            return;
+        }
+        self.told_of_heartbeats.set(true);
+        let why = error.map_or_else(|| "performance_schema is off there".to_owned(), ToString::to_string);
+        tracing::warn!(
+            cluster = &*self.cluster,
+            server = &*self.name,
+            "it does not tell when it last heard the primary: a primary that vanishes from the network is noticed only after \
+             replica_net_timeout, and a frozen one only by the heartbeat that is written; GRANT SELECT ON \
+             performance_schema.replication_connection_status and performance_schema.replication_connection_configuration \
+             to the monitor user: {why}"
+        );
+    }
+
     async fn probe(&self, kept: &mut Kept) -> Result<(Facts, Told), Failure> {
         if kept.client.is_some() {
             match self.ask(kept).await {
@@ -242,10 +264,16 @@ impl Prober {
                 if let Replication::Channels(channels) = &mut replication
                     && !dialect.mariadb
                     && !channels.is_empty()
-                    // Without the right to read it, nothing tells that an idle source lives.
-                    && let Ok(told) = client.query_one(details::LIFE).await
                 {
-                    details::add_life(channels, &status, &told);
+                    let told = client.query_one(details::LIFE).await;
+                    if let Err(error) = &told
+                        && error.server_error().is_none()
+                    {
+                        return Err(query_failure(error));
+                    }
+                    if !details::add_life(channels, &status, told.as_ref().ok()) {
+                        self.miss_heartbeats(told.err().as_ref());
+                    }
                 }
                 (replication, true)
             }

@@ -200,6 +200,61 @@ async fn moves(cluster: &Replication) {
 }
 
 #[test]
+fn commits_that_wait_for_ever_do_not_keep_a_server_writable() {
+    for family in families() {
+        let cluster = cluster(family);
+        run(waits(&cluster));
+    }
+}
+
+async fn waits(cluster: &Replication) {
+    let (old, new) = (cluster.server(0), cluster.server(1));
+    let ours = ours(cluster);
+    old.sql(match old.family() {
+        Family::MariaDb => "SET GLOBAL rpl_semi_sync_master_timeout = 4294967295",
+        Family::MySql => "SET GLOBAL rpl_semi_sync_source_timeout = 4294967295",
+    })
+    .unwrap();
+    for replica in [new, cluster.server(2)] {
+        stop_receiver(&mut hand(&mut monitor(replica).await), &ours, false).await.unwrap();
+    }
+    let mut commits = Vec::new();
+    for number in 1..=4 {
+        let mut client = open(old, lab::APP_USER, lab::APP_PASSWORD).await;
+        let work = match number % 2 {
+            0 => format!("INSERT INTO app.t VALUES ({number})"),
+            _ => format!("BEGIN; INSERT INTO app.t VALUES ({number}); COMMIT"),
+        };
+        commits.push(tokio::spawn(async move { client.query(work).await.map(drop) }));
+    }
+    let mut on_old = monitor(old).await;
+    let waiting = "SELECT COUNT(*) FROM information_schema.processlist WHERE State LIKE 'Waiting for semi-sync ACK%'";
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while on_old.query_one(waiting).await.unwrap().scalar().is_none_or(|count| count == "0") {
+        assert!(Instant::now() < deadline, "no commit waits");
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..2 {
+        let until = Instant::now() + Duration::from_secs(2);
+        let second = async || Ok(monitor(old).await);
+        fence(&mut Hand::new(&mut on_old, until), second).await.unwrap();
+        assert!(is_read_only(old));
+    }
+    for commit in commits {
+        assert!(commit.await.unwrap().is_err(), "a client was told of a commit that nobody acknowledged");
+    }
+    // It gives acknowledgements when it follows, and waits for them when it is the primary again.
+    match old.family() {
+        Family::MariaDb => set_read_only(&mut hand(&mut on_old), false, false).await.unwrap(),
+        Family::MySql => {
+            assert!(!semi_sync_source(old));
+            promote(&mut hand(&mut on_old), &ours).await.unwrap();
+        }
+    }
+    assert!(semi_sync_source(old) && !is_read_only(old));
+}
+
+#[test]
 fn what_was_received_is_never_thrown_away() {
     for family in families() {
         let cluster = cluster(family);

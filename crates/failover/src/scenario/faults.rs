@@ -13,6 +13,8 @@ use crate::stage::{Stage, primary_of};
 
 /// How long a harm lasts that is taken back.
 pub(super) const LASTS: Duration = Duration::from_secs(5);
+/// A server that waits for room on its disk looks once a minute.
+const DISK_LIMIT: Duration = Duration::from_secs(120);
 /// From the new primary to the return of the old one.
 const AWAY: Duration = Duration::from_secs(1);
 
@@ -112,6 +114,29 @@ pub(super) fn lag(stage: &mut Stage) -> anyhow::Result<f64> {
     stage.wait_until("both replicas to serve again", |page| {
         page["servers"].as_array().is_some_and(|all| all.iter().filter(|server| follows(server)).count() == 2)
     })?;
+    Ok(event)
+}
+
+/// Nothing that the old primary is asked can be done before it has room again, so it must not be needed.
+pub(super) fn disk(stage: &mut Stage) -> anyhow::Result<f64> {
+    let event = stage.clock.now_ms();
+    stage.world.fill_disk()?;
+    stage.wait_until("another primary", |page| primary_of(page).is_some_and(|index| index != 0))?;
+    if !stage.diagnoses.iter().any(|name| name == "cannot_write" || name == "disk_full") {
+        stage.violations.push("nobody says that the primary cannot write".into());
+    }
+    stage.watch(AWAY);
+    stage.world.empty_disk()?;
+    if !stage.world.server(0).is_running() {
+        // MySQL ends itself when sessions that wait for room are ended (binlog_error_action).
+        stage.notes.push("the old primary ended itself".into());
+        stage.world.server(0).restart()?;
+    }
+    // It looks for room once a minute.
+    stage.wait_long_until(DISK_LIMIT, "the old primary to refuse writes", |page| {
+        page["servers"][0]["read_only"] == true
+    })?;
+    comes_back_tame(stage)?;
     Ok(event)
 }
 

@@ -90,6 +90,8 @@ words! {
         Session = "session",
         /// What any session has written before it through this process.
         Cluster = "cluster",
+        /// What any session has written to the tables that the read names, before it, through this process.
+        Table = "table",
         /// Nothing in particular.
         None = "none",
     }

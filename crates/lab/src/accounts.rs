@@ -37,7 +37,8 @@ pub fn accounts_sql(family: Family) -> String {
         };
         sql.push_str(&format!("CREATE USER {user}@'%' IDENTIFIED {identified};\n"));
     }
-    // What the monitor reads: replication status, accounts, and how stored functions use data, and what views and triggers do. It also ends statements.
+    // What the monitor reads: replication status, accounts, how stored functions use data, what triggers and views do (these
+    // are shown to who may read them). It also ends statements.
     // Behind that, what failover needs: to see and end sessions, to refuse writes, and to change replication.
     let monitor = match family {
         Family::MariaDb => {
@@ -53,6 +54,7 @@ pub fn accounts_sql(family: Family) -> String {
         "GRANT {APP_PRIVILEGES} ON *.* TO {APP_USER}@'%';\n\
          GRANT {monitor} ON *.* TO {MONITOR_USER}@'%';\n\
          GRANT SELECT ON mysql.* TO {MONITOR_USER}@'%';\n\
+         GRANT SELECT ON {APP_DATABASE}.* TO {MONITOR_USER}@'%';\n\
          GRANT CREATE, INSERT, UPDATE, SELECT ON {MONITOR_DATABASE}.* TO {MONITOR_USER}@'%';\n\
          GRANT REPLICATION SLAVE ON *.* TO {REPL_USER}@'%';\n"
     ));

@@ -7,8 +7,8 @@ pub mod read_write_split;
 pub mod rules;
 pub mod select_server;
 
-pub use causal_reads::{Needs, OwnWrites};
-pub use cluster_writes::{ClusterWrites, Write};
+pub use causal_reads::{Needs, OwnWrites, SharedWrites};
+pub use cluster_writes::{ClusterWrites, Moment, Write};
 pub use pin::{Pin, Pins};
 pub use read_write_split::{Facts, Reason, Route, Target, decide, needs_primary_in_transaction};
 pub use select_server::{Loads, Preferences, select};

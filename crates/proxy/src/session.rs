@@ -101,6 +101,10 @@ pub struct Session {
     writes_open: bool,
     /// The statements of the open transaction, so that it can be run again elsewhere.
     transaction: Option<Box<TransactionLog>>,
+    /// What the statement reads, if it must find the last writes of that.
+    reads: cluster::tables::Scope,
+    /// What the open transaction may have written, or the statement that has just ended.
+    written: Option<cluster::tables::Scope>,
     /// Where it has read last; `None` behind a write whose position is known, which covers what was read before it.
     read_last: Option<ServerId>,
     /// The backend connection that is kept while the session is pinned.
@@ -126,7 +130,10 @@ struct Identity {
     attributes: Option<Arc<[u8]>>,
     collation: u16,
     split: Split,
+    /// What reads see: as configured, or as the client has said since.
     consistency: Consistency,
+    /// The same as listener and user say.
+    configured: Consistency,
     /// What rules see of the session.
     rule_scope: Cell<Scope>,
     /// Backend connections that the user may use at a time; 0 is no limit.
@@ -252,7 +259,13 @@ impl Session {
         {
             return self.refuse(request, &refusal).await;
         }
-        let mut route = self.route(&work, rule.as_deref());
+        if !work.statement.effects.is_empty()
+            && let Some(refusal) = self.take_consistency(&work)
+        {
+            return self.refuse(request, &refusal).await;
+        }
+        let _defining = self.defining(&work, request);
+        let mut route = self.route(&work, request, rule.as_deref());
         if fill.is_some() {
             self.route_fill(&mut route);
         }
@@ -326,6 +339,7 @@ impl Session {
 
     /// The session begins anew, with the servers' defaults of today.
     async fn begin_anew(&mut self, collation: u16, schema: Option<&str>) {
+        self.identity.consistency = self.identity.configured;
         let catalog = self.cluster.fresh_catalog(login::FRESH_CATALOG_WAIT).await;
         self.wish = TrackWish::of_servers(&catalog);
         self.state = Arc::new(StateMap::of_session(&catalog, collation, schema));
@@ -334,7 +348,7 @@ impl Session {
         self.renew_facts();
     }
 
-    fn route(&mut self, work: &Work, rule: Option<&Action>) -> Route {
+    fn route(&mut self, work: &Work, request: &Request, rule: Option<&Action>) -> Route {
         let StateFacts { autocommit, reads_only, .. } = self.facts();
         let facts = Facts {
             pinned: self.held.is_some(),
@@ -349,6 +363,7 @@ impl Session {
         if route.reason == Reason::ServerState && self.cluster.view().primary.is_none() {
             route.target = Target::Reader;
         }
+        self.note_scope(work, request, &route);
         self.judge_named(&mut route);
         self.judge_replicas(&mut route);
         if let Some(count) = self.worker.stats.routes.at(route.reason as usize) {

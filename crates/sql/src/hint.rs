@@ -19,6 +19,7 @@ pub(crate) fn parse(words: &[u8]) -> Option<Hint> {
                 () if is("none") => Some(Hint::Consistency(HintConsistency::None)),
                 () if is("session") => Some(Hint::Consistency(HintConsistency::Session)),
                 () if is("cluster") => Some(Hint::Consistency(HintConsistency::Cluster)),
+                () if is("table") => Some(Hint::Consistency(HintConsistency::Table)),
                 () => None,
             };
         }

@@ -379,6 +379,8 @@ pub enum HintConsistency {
     Session,
     /// What all sessions have written.
     Cluster,
+    /// What all sessions have written to the tables that the read names.
+    Table,
 }
 
 /// Which family and version of server the text is meant for.

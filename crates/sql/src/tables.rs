@@ -70,6 +70,8 @@ pub enum UnreadReason {
     Sequence,
     /// The text is written for `sql_mode = ORACLE`.
     Oracle,
+    /// The schema changes between the statements of one text.
+    Schema,
     /// A name outside ASCII in a character set that is not UTF-8.
     Encoding,
     /// The server could not read the text to its end.

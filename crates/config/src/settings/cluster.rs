@@ -98,7 +98,8 @@ pub static CATALOG_REFRESH: Setting = seconds(
     60,
     1,
     86_400,
-    "How often the servers are asked which stored functions only read, so that a SELECT with them may go to a replica.",
+    "How often the servers are asked which stored functions only read, so that a SELECT with them may go to a replica; and, for \
+     `consistency = \"table\"`, what views, triggers and foreign keys there are.",
 );
 
 /// `compression` of a cluster

@@ -77,6 +77,10 @@ const CONSISTENCY_WORDS: &[Word] = &[
         Consistency::Cluster.word(),
         "what any session of this process has written: on a replica that has it, else on the primary",
     ),
+    Word::new(
+        Consistency::Table.word(),
+        "what any session of this process has written to the tables that the read names: on a replica that has it, else on the primary",
+    ),
     Word::new(Consistency::None.word(), "nothing in particular: a replica may be as far behind as `max_lag_ms` allows"),
 ];
 

@@ -121,6 +121,7 @@ pub static ROUTE: Setting = text(
 const CONSISTENCY_WORDS: &[Word] = &[
     Word::new(Consistency::Session.word(), "what its session has written"),
     Word::new(Consistency::Cluster.word(), "what any session of this process has written"),
+    Word::new(Consistency::Table.word(), "what any session of this process has written to the tables that it names"),
     Word::new(Consistency::None.word(), "nothing in particular"),
 ];
 

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arc_swap::Guard;
 use cluster::gtid::mysql::WRITTEN_MAX;
 use cluster::gtid::{Applied, Written};
 use cluster::positions::Positions;
@@ -95,6 +96,11 @@ impl OwnWrites {
         self.unlogged = true;
     }
 
+    /// Something was written past the binary log: only its server will ever have it.
+    pub fn is_unlogged(&self) -> bool {
+        self.unlogged
+    }
+
     /// There is a write, or a read, whose position is not known yet.
     pub fn awaits_position(&self) -> bool {
         self.untold.is_some() || matches!(self.seen, Seen::At(..))
@@ -152,13 +158,16 @@ impl OwnWrites {
     }
 }
 
+/// Writes that workers share. Reading them counts nothing that other workers count, too.
+pub type SharedWrites = Guard<Arc<OwnWrites>>;
+
 /// What a session's next read must find.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs<'a> {
     /// What the session has written.
     pub own: Option<&'a OwnWrites>,
-    /// What all sessions have written, if the read must see that.
-    pub all: Option<&'a OwnWrites>,
+    /// What all sessions have written, as far as the read must see that.
+    pub all: &'a [SharedWrites],
     /// Where it has read last.
     pub before: Option<ServerId>,
     /// What servers told last.
@@ -176,14 +185,14 @@ impl Needs<'_> {
             return Some(Reason::OwnWrite);
         }
         // Of the writes of all only the last one's member is known, and others may have written elsewhere.
-        if self.all.and_then(|all| all.in_group).is_some_and(|last| !has_shown(last)) {
+        if self.all.iter().filter_map(|all| all.in_group).any(|last| !has_shown(last)) {
             return Some(Reason::ClusterWrite);
         }
         let applied = || self.positions.of(server).map(|position| &*position.applied);
         if self.own.is_some_and(|own| !own.are_on(applied())) {
             return Some(Reason::OwnWrite);
         }
-        if self.all.is_some_and(|all| !all.are_on(applied())) {
+        if self.all.iter().any(|all| !all.are_on(applied())) {
             return Some(Reason::ClusterWrite);
         }
         if self.own.is_some_and(|own| !own.reads_are_on(applied())) {
@@ -272,7 +281,7 @@ mod tests {
 
         fn lacking(&self, server: ServerId) -> Option<Reason> {
             let (own, positions) = (Some(&self.own), &self.positions);
-            Needs { own, all: None, before: self.before, positions }.lacking(server)
+            Needs { own, all: &[], before: self.before, positions }.lacking(server)
         }
     }
 

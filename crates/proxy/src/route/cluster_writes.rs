@@ -1,21 +1,26 @@
-//! What any session of this process has written to a cluster, for reads that must see it (`consistency = "cluster"`).
+//! What any session of this process has written to a cluster, for reads that must see it (`consistency = "cluster"` and
+//! `"table"`).
 //!
 //! Workers share it, so it is kept only once a read has asked for it: before, writes cost nothing more.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use cluster::gtid::Written;
 use cluster::positions::Positions;
+use cluster::tables::{Scope, TableKey};
 use cluster::view::{ServerId, View};
 
-use super::causal_reads::OwnWrites;
+use super::causal_reads::{OwnWrites, SharedWrites};
 
 /// Intervals of each MySQL server that are kept of what all sessions wrote: those of transactions that are under way at the
 /// same time may overtake one another.
 const INTERVALS_MAX: usize = 64;
+
+/// Places for the last writes of tables. Tables whose keys lead to the same place count for one another.
+const PLACES: usize = 4096;
 
 /// A write, as far as its reply told.
 #[derive(Clone, Debug)]
@@ -28,6 +33,17 @@ pub enum Write {
     InGroup(ServerId, Instant),
 }
 
+/// When and where a read is routed.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment<'a> {
+    /// The view.
+    pub view: &'a View,
+    /// What servers told last.
+    pub positions: &'a Positions,
+    /// How long a write counts of which no position will be told.
+    pub window: Duration,
+}
+
 /// The last writes of all sessions.
 #[derive(Debug, Default)]
 pub struct ClusterWrites {
@@ -36,6 +52,28 @@ pub struct ClusterWrites {
     /// Writes from before that are covered, too.
     armed: AtomicBool,
     last: ArcSwap<OwnWrites>,
+    /// The same by tables, once somebody asks for that.
+    by_table: OnceLock<ByTable>,
+    by_table_armed: AtomicBool,
+}
+
+#[derive(Debug)]
+struct ByTable {
+    /// Writes that may have been to any table.
+    any: ArcSwap<OwnWrites>,
+    /// Writes to known tables, in the places that their keys lead to.
+    places: Box<[ArcSwap<OwnWrites>]>,
+}
+
+impl ByTable {
+    fn new() -> ByTable {
+        let nothing = Arc::new(OwnWrites::default());
+        ByTable { any: ArcSwap::default(), places: (0..PLACES).map(|_| ArcSwap::new(nothing.clone())).collect() }
+    }
+
+    fn place(&self, key: TableKey) -> &ArcSwap<OwnWrites> {
+        &self.places[key.0 as usize % PLACES]
+    }
 }
 
 impl ClusterWrites {
@@ -44,45 +82,87 @@ impl ClusterWrites {
         self.watched.load(Ordering::SeqCst)
     }
 
-    /// Notes a write.
-    pub fn note(&self, write: &Write) {
-        self.last.rcu(|last| {
-            let mut next = OwnWrites::clone(last);
-            match write {
-                Write::Told(written) => next.tell_of_many(written.clone(), INTERVALS_MAX),
-                Write::Untold(server, at) => next.wrote_untold(*server, *at),
-                Write::InGroup(server, at) => next.was_in_group(*server, *at),
-            }
-            next
-        });
+    /// Whether it matters which tables a write is to.
+    pub fn are_watched_by_table(&self) -> bool {
+        self.by_table.get().is_some()
+    }
+
+    /// Notes a write to these tables.
+    pub fn note(&self, write: &Write, scope: &Scope) {
+        add(&self.last, write);
+        let Some(by_table) = self.by_table.get() else { return };
+        match scope {
+            Scope::Any => add(&by_table.any, write),
+            Scope::Tables(keys) => keys.iter().for_each(|key| add(by_table.place(*key), write)),
+        }
     }
 
     /// What a read must find that is routed now. The first call begins to watch: what was written before it counts as written on the
     /// primary at that moment.
-    pub fn last(&self, view: &View, positions: &Positions, window: Duration) -> Arc<OwnWrites> {
+    pub fn last(&self, moment: Moment<'_>) -> SharedWrites {
         if !self.armed.load(Ordering::SeqCst) {
             // Whoever wrote without noting it did so before this moment.
             self.watched.store(true, Ordering::SeqCst);
-            let (server, now) = (view.primary.unwrap_or(ServerId(0)), Instant::now());
-            self.note(&match view.group {
-                Some(_) => Write::InGroup(server, now),
-                None => Write::Untold(server, now),
-            });
+            add(&self.last, &anything(moment));
             self.armed.store(true, Ordering::SeqCst);
         }
-        let last = self.last.load();
-        if !last.awaits_position() {
-            return last.clone();
-        }
-        drop(last);
-        let now = Instant::now();
-        self.last.rcu(|last| {
-            let mut next = OwnWrites::clone(last);
-            next.settle(view, positions, window, now);
-            next
-        });
-        self.last.load_full()
+        settled(&self.last, moment)
     }
+
+    /// What a read of these tables must find that is routed now. The first call begins to watch, as with [`ClusterWrites::last`].
+    pub fn last_of(&self, scope: &Scope, moment: Moment<'_>) -> Vec<SharedWrites> {
+        let by_table = self.by_table.get_or_init(ByTable::new);
+        if !self.by_table_armed.load(Ordering::SeqCst) {
+            self.watched.store(true, Ordering::SeqCst);
+            add(&by_table.any, &anything(moment));
+            self.by_table_armed.store(true, Ordering::SeqCst);
+        }
+        match scope {
+            // Members of a group tell no positions that could be compared.
+            Scope::Tables(keys) if moment.view.group.is_none() => {
+                let of_tables = keys.iter().map(|key| settled(by_table.place(*key), moment));
+                [settled(&by_table.any, moment)].into_iter().chain(of_tables).collect()
+            }
+            _ => vec![self.last(moment)],
+        }
+    }
+}
+
+/// Whatever was written until now.
+fn anything(moment: Moment<'_>) -> Write {
+    let (server, now) = (moment.view.primary.unwrap_or(ServerId(0)), Instant::now());
+    match moment.view.group {
+        Some(_) => Write::InGroup(server, now),
+        None => Write::Untold(server, now),
+    }
+}
+
+fn add(last: &ArcSwap<OwnWrites>, write: &Write) {
+    last.rcu(|last| {
+        let mut next = OwnWrites::clone(last);
+        match write {
+            Write::Told(written) => next.tell_of_many(written.clone(), INTERVALS_MAX),
+            Write::Untold(server, at) => next.wrote_untold(*server, *at),
+            Write::InGroup(server, at) => next.was_in_group(*server, *at),
+        }
+        next
+    });
+}
+
+/// The writes, positions of untold ones looked for.
+fn settled(writes: &ArcSwap<OwnWrites>, moment: Moment<'_>) -> SharedWrites {
+    let last = writes.load();
+    if !last.awaits_position() {
+        return last;
+    }
+    drop(last);
+    let now = Instant::now();
+    writes.rcu(|last| {
+        let mut next = OwnWrites::clone(last);
+        next.settle(moment.view, moment.positions, moment.window, now);
+        next
+    });
+    writes.load()
 }
 
 #[cfg(test)]
@@ -103,8 +183,23 @@ mod tests {
 
     fn lacking(writes: &ClusterWrites, positions: &Positions) -> Option<Reason> {
         let view = View { primary: Some(PRIMARY), ..View::empty("main") };
-        let all = writes.last(&view, positions, Duration::from_secs(5));
-        Needs { own: None, all: Some(&all), before: None, positions }.lacking(REPLICA)
+        let all = [writes.last(Moment { view: &view, positions, window: Duration::from_secs(5) })];
+        Needs { own: None, all: &all, before: None, positions }.lacking(REPLICA)
+    }
+
+    fn lacking_of(writes: &ClusterWrites, tables: &[u64], positions: &Positions) -> Option<Reason> {
+        let view = View { primary: Some(PRIMARY), ..View::empty("main") };
+        let moment = Moment { view: &view, positions, window: Duration::from_secs(5) };
+        let all = writes.last_of(&scope(tables), moment);
+        Needs { own: None, all: &all, before: None, positions }.lacking(REPLICA)
+    }
+
+    fn scope(tables: &[u64]) -> Scope {
+        Scope::of(tables.iter().map(|table| TableKey(*table)).collect())
+    }
+
+    fn told_write(sequence: u64) -> Write {
+        Write::Told(Written::parse(true, &format!("0-1-{sequence}")).unwrap())
     }
 
     #[test]
@@ -129,11 +224,57 @@ mod tests {
         let positions = positions.with(PRIMARY, told(PRIMARY, 10), Instant::now());
         assert_eq!(lacking(&writes, &positions), None);
         for sequence in [12, 11] {
-            writes.note(&Write::Told(Written::parse(true, &format!("0-1-{sequence}")).unwrap()));
+            writes.note(&told_write(sequence), &Scope::Any);
         }
         let positions = positions.with(REPLICA, told(REPLICA, 11), Instant::now());
         assert_eq!(lacking(&writes, &positions), Some(Reason::ClusterWrite));
         let positions = positions.with(REPLICA, told(REPLICA, 12), Instant::now());
         assert_eq!(lacking(&writes, &positions), None);
+    }
+
+    #[test]
+    fn a_read_waits_for_its_own_tables_only() {
+        let writes = ClusterWrites::default();
+        let positions = Positions::default().with(REPLICA, told(REPLICA, 10), Instant::now());
+        assert_eq!(
+            lacking_of(&writes, &[1], &positions),
+            Some(Reason::ClusterWrite),
+            "who knows what was written before"
+        );
+        let positions = positions.with(PRIMARY, told(PRIMARY, 10), Instant::now());
+        assert_eq!(lacking_of(&writes, &[1], &positions), None);
+        writes.note(&told_write(11), &scope(&[1, 2]));
+        assert_eq!(lacking_of(&writes, &[1], &positions), Some(Reason::ClusterWrite));
+        assert_eq!(lacking_of(&writes, &[3, 2], &positions), Some(Reason::ClusterWrite));
+        assert_eq!(lacking_of(&writes, &[3], &positions), None, "nobody has written that");
+        assert_eq!(lacking_of(&writes, &[], &positions), None);
+        assert_eq!(lacking(&writes, &positions), Some(Reason::ClusterWrite), "what was written anywhere counts there");
+        let positions = positions.with(REPLICA, told(REPLICA, 11), Instant::now());
+        assert_eq!(lacking_of(&writes, &[1, 2, 3], &positions), None);
+        writes.note(&told_write(12), &Scope::Any);
+        assert_eq!(lacking_of(&writes, &[3], &positions), Some(Reason::ClusterWrite), "it may have been to any table");
+        assert_eq!(
+            lacking_of(&writes, &[], &positions),
+            Some(Reason::ClusterWrite),
+            "and have made one that is none here"
+        );
+        let positions = positions.with(REPLICA, told(REPLICA, 12), Instant::now());
+        assert_eq!(lacking_of(&writes, &[3], &positions), None);
+    }
+
+    #[test]
+    fn a_write_without_a_position_counts_for_its_tables() {
+        let writes = ClusterWrites::default();
+        let positions = Positions::default().with(REPLICA, told(REPLICA, 10), Instant::now());
+        lacking_of(&writes, &[1], &positions);
+        let positions = positions.with(PRIMARY, told(PRIMARY, 10), Instant::now());
+        assert_eq!(lacking_of(&writes, &[1], &positions), None);
+        writes.note(&Write::Untold(PRIMARY, Instant::now()), &scope(&[1]));
+        assert_eq!(lacking_of(&writes, &[1], &positions), Some(Reason::ClusterWrite));
+        assert_eq!(lacking_of(&writes, &[2], &positions), None);
+        let positions = positions.with(PRIMARY, told(PRIMARY, 11), Instant::now());
+        assert_eq!(lacking_of(&writes, &[1], &positions), Some(Reason::ClusterWrite));
+        let positions = positions.with(REPLICA, told(REPLICA, 11), Instant::now());
+        assert_eq!(lacking_of(&writes, &[1], &positions), None);
     }
 }

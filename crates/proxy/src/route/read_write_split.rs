@@ -147,6 +147,7 @@ pub fn decide(facts: Facts, statement: &Statement, rule: Option<&Action>) -> Rou
         Some(Hint::Consistency(HintConsistency::None)) => Some(Consistency::None),
         Some(Hint::Consistency(HintConsistency::Session)) => Some(Consistency::Session),
         Some(Hint::Consistency(HintConsistency::Cluster)) => Some(Consistency::Cluster),
+        Some(Hint::Consistency(HintConsistency::Table)) => Some(Consistency::Table),
         _ => None,
     };
     let consistency = by_hint.or_else(|| rule?.consistency).unwrap_or(facts.consistency);
@@ -199,7 +200,9 @@ pub fn decide(facts: Facts, statement: &Statement, rule: Option<&Action>) -> Rou
         // A USE must see the schema that this client may have created a moment ago: the primary has it.
         // A value that the server works out, perhaps from its global ones, is the primary's.
         Access::Primary(Why::SessionChange)
-            if statement.kind == sql::Kind::Set && !statement.effects.iter().any(is_worked_out) =>
+            if statement.kind == sql::Kind::Set
+                && statement.parts == 1
+                && !statement.effects.iter().any(is_worked_out) =>
         {
             route(Target::Reader, Reason::SessionChange)
         }

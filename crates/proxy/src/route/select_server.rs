@@ -375,7 +375,7 @@ mod tests {
         let (loads, positions, now) = (Loads::default(), Positions::default(), Instant::now());
         let mut own = OwnWrites::default();
         let writer = |servers: &[ServerView], own: &OwnWrites, positions: &Positions| {
-            let needs = Some(Needs { own: Some(own), all: None, before: None, positions });
+            let needs = Some(Needs { own: Some(own), all: &[], before: None, positions });
             let preferences = Preferences { needs, ..PLAIN };
             select(&group(servers), &Target::Primary, &loads, preferences, now).map(|id| id.0)
         };
@@ -388,7 +388,7 @@ mod tests {
         // It lost there, and the writer has what it wrote.
         let positions_now = positions.with(ServerId(1), Some((Applied::Group, false)), now + Duration::from_millis(1));
         let gather = |positions: &Positions| {
-            let needs = Some(Needs { own: Some(&own), all: None, before: None, positions });
+            let needs = Some(Needs { own: Some(&own), all: &[], before: None, positions });
             let preferences = Preferences { needs, gather: true, ..PLAIN };
             select(&group(&servers), &Target::Primary, &loads, preferences, now).map(|id| id.0)
         };

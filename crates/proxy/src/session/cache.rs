@@ -311,7 +311,7 @@ impl Session {
         }
         let positions = self.cluster.shared.published.positions.load();
         let all = self.all_writes();
-        let needs = Needs { own: None, all: Some(&all), before: None, positions: &positions };
+        let needs = Needs { own: None, all: std::slice::from_ref(&all), before: None, positions: &positions };
         needs.lacking(server).is_none()
     }
 

@@ -12,7 +12,7 @@ use super::relay::RelayError;
 use super::{Held, Session};
 use crate::error::Refusal;
 use crate::pool::{LeaseError, UserLease, Wanted};
-use crate::route::{Pin, Preferences, Reason, Route, Target, select};
+use crate::route::{Pin, Preferences, Reason, Route, SharedWrites, Target, select};
 
 /// Servers that may fail one statement before the client is told.
 const FAILURES_MAX: usize = 4;
@@ -110,7 +110,7 @@ impl Session {
             attempts.at = Instant::now();
         }
         let mut first = true;
-        let mut written = None;
+        let mut written: Option<Vec<SharedWrites>> = None;
         loop {
             if route.lacks_replica() {
                 self.settle_writes();
@@ -124,14 +124,13 @@ impl Session {
                 let settings = self.cluster.pools.settings();
                 let positions = self.cluster.shared.published.positions.load();
                 // In a group what was written when the statement came is waited for, not what has been written since.
-                let before = written.take().filter(|_| view.group.is_some());
-                let all = before.or_else(|| self.writes_of_all(route, &positions));
-                let needs = self.needs(route, all.as_deref(), &positions);
+                let all = written.take().unwrap_or_else(|| self.writes_of_all(route, &positions));
+                let needs = self.needs(route, &all, &positions);
                 let (zone, slow_start) = (&*settings.zone, settings.slow_start);
                 let gather = attempts.conflicts > 1;
                 let preferences = Preferences { zone, slow_start, avoid: &attempts.avoid, gather, needs };
                 let chosen = select(&view, &route.target, &self.cluster.loads, preferences, now);
-                written = all;
+                written = view.group.is_some().then_some(all);
                 chosen
             };
             if route.lacks_replica() && (chosen.is_none() || chosen == view.primary) {

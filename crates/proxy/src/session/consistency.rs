@@ -1,12 +1,14 @@
 //! Session consistency: a read never goes to a replica that lacks what its session has written. What was written is
 //! learned from replies; which replicas have it is judged by [`crate::route::causal_reads`].
 
-use std::sync::Arc;
+mod tables;
+
 use std::time::{Duration, Instant};
 
 use cluster::gtid::Written;
 use cluster::positions::Positions;
-use cluster::view::Health;
+use cluster::tables::Scope;
+use cluster::view::{Health, ServerId};
 use config::Consistency;
 use sql::{Access, Asks, Kind, Why};
 use wire::Status;
@@ -15,17 +17,19 @@ use super::checkout::Attempts;
 use super::relay::{Outcome, StateChange};
 use super::work::Work;
 use super::{Held, Session};
-use crate::route::{Needs, OwnWrites, Pin, Reason, Route, Target, Write};
+use crate::route::{Moment, Needs, OwnWrites, Pin, Reason, Route, SharedWrites, Target, Write};
 
 impl Session {
     /// What a replica must have to take a statement with this route; `all` is what [`Session::writes_of_all`] gives.
     pub(super) fn needs<'a>(
         &'a self,
         route: &Route,
-        all: Option<&'a OwnWrites>,
+        all: &'a [SharedWrites],
         positions: &'a Positions,
     ) -> Option<Needs<'a>> {
-        let nothing = self.own_writes.is_none() && self.read_last.is_none() && all.is_none();
+        let own = self.own_for(route);
+        let before = self.before(route);
+        let nothing = own.is_none() && before.is_none() && all.is_empty();
         let counts = match route.target {
             Target::Reader => true,
             // A member that has just become the writer need not have all that another one wrote.
@@ -35,19 +39,41 @@ impl Session {
         if nothing || !counts || route.consistency == Consistency::None {
             return None;
         }
-        Some(Needs { own: self.own_writes.as_deref(), all, before: self.read_last, positions })
+        Some(Needs { own, all, before, positions })
     }
 
-    /// What all sessions have written, if a read with this route must see it.
-    pub(super) fn writes_of_all(&self, route: &Route, positions: &Positions) -> Option<Arc<OwnWrites>> {
-        (route.consistency == Consistency::Cluster && matches!(route.target, Target::Reader | Target::Named(_)))
-            .then(|| self.cluster.shared.writes.last(&self.cluster.view(), positions, self.window()))
+    /// What the session has written, as far as a read with this route must find it: of tables that it does not name, only
+    /// what no replica will ever have.
+    fn own_for(&self, route: &Route) -> Option<&OwnWrites> {
+        let all_counts = route.consistency != Consistency::Table || self.cluster.view().group.is_some();
+        self.own_writes.as_deref().filter(|own| all_counts || own.is_unlogged())
+    }
+
+    /// Where the session has read last, if a read with this route must not go back behind that. One that finds the last writes
+    /// of its tables does not, whatever was read of others.
+    fn before(&self, route: &Route) -> Option<ServerId> {
+        self.read_last.filter(|_| route.consistency != Consistency::Table)
+    }
+
+    /// What all sessions have written, as far as a read with this route must see it.
+    pub(super) fn writes_of_all(&self, route: &Route, positions: &Positions) -> Vec<SharedWrites> {
+        let wanted = matches!(route.consistency, Consistency::Cluster | Consistency::Table);
+        if !wanted || !matches!(route.target, Target::Reader | Target::Named(_)) {
+            return Vec::new();
+        }
+        let (view, writes) = (self.cluster.view(), &self.cluster.shared.writes);
+        let moment = Moment { view: &view, positions, window: self.window() };
+        match route.consistency {
+            Consistency::Table => writes.last_of(&self.reads, moment),
+            _ => vec![writes.last(moment)],
+        }
     }
 
     /// What all sessions have written.
-    pub(super) fn all_writes(&self) -> Arc<OwnWrites> {
-        let positions = self.cluster.shared.published.positions.load();
-        self.cluster.shared.writes.last(&self.cluster.view(), &positions, self.window())
+    pub(super) fn all_writes(&self) -> SharedWrites {
+        let (view, positions) = (self.cluster.view(), self.cluster.shared.published.positions.load());
+        let moment = Moment { view: &view, positions: &positions, window: self.window() };
+        self.cluster.shared.writes.last(moment)
     }
 
     /// How long a write counts of which no position will be told.
@@ -92,8 +118,7 @@ impl Session {
         let Some(server) = view.server_named(name).map(|server| server.id) else { return };
         let positions = self.cluster.shared.published.positions.load();
         let all = self.writes_of_all(route, &positions);
-        let (own, all) = (self.own_writes.as_deref(), all.as_deref());
-        let needs = Needs { own, all, before: self.read_last, positions: &positions };
+        let needs = Needs { own: self.own_for(route), all: &all, before: self.before(route), positions: &positions };
         if view.primary != Some(server) && needs.lacking(server).is_some() {
             route.target = Target::Reader;
             self.cluster.shared.published.want_positions();
@@ -110,7 +135,7 @@ impl Session {
         let view = self.cluster.view();
         let positions = self.cluster.shared.published.positions.load();
         let all = self.writes_of_all(route, &positions);
-        let Some(needs) = self.needs(route, all.as_deref(), &positions) else { return };
+        let Some(needs) = self.needs(route, &all, &positions) else { return };
         let replicas = view.servers.iter().filter(|server| server.health == Health::Up && view.takes_reads(server));
         let mut lacking: Option<Reason> = None;
         for replica in replicas {
@@ -189,7 +214,7 @@ impl Session {
         match statement.access {
             // What a SET tells was committed by whoever had the connection before it, and told late; unless it commits
             // what is open here, as SET autocommit = 1 does.
-            Access::Primary(Why::SessionChange) if !calls && !self.writes_open => return,
+            Access::Primary(Why::SessionChange) if !calls && !self.writes_open && statement.parts == 1 => return,
             Access::Primary(Why::SessionChange) => {}
             Access::Primary(Why::Transaction) => {}
             _ if work.prepares() => return,
@@ -202,10 +227,10 @@ impl Session {
                 }
             }
         }
+        let wrote = may_have_written(work, outcome);
         let mut told = false;
         if in_group {
             self.read_last = None;
-            let wrote = may_have_written(work, outcome);
             if self.pins.has(Pin::Transaction) {
                 self.writes_open |= wrote;
             } else if std::mem::take(&mut self.writes_open) || wrote {
@@ -218,7 +243,6 @@ impl Session {
             self.read_last = None;
             told = true;
         }
-        let wrote = may_have_written(work, outcome);
         if self.pins.has(Pin::Transaction) {
             self.writes_open |= wrote;
             return;
@@ -250,7 +274,7 @@ impl Session {
         };
         let writes = &self.cluster.shared.writes;
         if writes.are_watched() {
-            writes.note(&write);
+            writes.note(&write, self.written.as_ref().unwrap_or(&Scope::Any));
         }
         let own = self.own_writes.get_or_insert_default();
         match write {
@@ -310,6 +334,7 @@ pub(super) fn may_write(work: &Work) -> bool {
     let statement = &*work.statement;
     match why {
         _ if work.prepares() => false,
+        _ if statement.parts > 1 && !statement.access.only_reads() => true,
         // These write only by a stored function.
         Why::SessionChange
         | Why::ServerState

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use cluster::tables::Scope;
 use sql::{Access, Effect, Kind, Value, Why};
 use wire::command::Command;
 use wire::{Capabilities, Status};
@@ -86,7 +87,14 @@ impl Session {
             }
         }
         if self.watches_writes() {
+            self.add_written(work, request, outcome);
             self.learn_writes(held, work, route, outcome, written, over);
+            if !self.pins.has(Pin::Transaction) {
+                self.written = None;
+            }
+        } else {
+            // Somebody may begin to ask before a transaction ends.
+            self.written = Some(Scope::Any);
         }
         // Behind the note of what was written: a fill that finds the new epochs finds that, too.
         if !work.statement.access.only_reads() && self.cluster.shared.writes.are_watched() {

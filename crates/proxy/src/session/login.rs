@@ -291,6 +291,8 @@ impl Door {
             own_writes: None,
             writes_open: false,
             transaction: None,
+            reads: cluster::tables::Scope::Any,
+            written: None,
             read_last: None,
             held: None,
             cache_context: None,

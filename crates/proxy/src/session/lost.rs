@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use cluster::gtid::Written;
+use cluster::tables::Scope;
 use cluster::view::ServerId;
 use sql::{Access, Effect, Kind, TransactionStep, Why};
 use wire::Status;
@@ -179,6 +180,7 @@ impl Session {
     /// Something was written, at this position if it is known.
     fn note_done(&mut self, lost: &Lost, position: Option<Written>) {
         if self.watches_writes() {
+            self.written = Some(Scope::Any);
             self.note_write(position.map_or_else(|| Write::Untold(lost.server, Instant::now()), Write::Told));
         }
     }

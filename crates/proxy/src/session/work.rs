@@ -98,7 +98,10 @@ impl Work {
         self.prepares()
             || match self.statement.access {
                 access if access.only_reads() => true,
-                Access::Primary(Why::SessionChange) => matches!(self.statement.kind, Kind::Set | Kind::Use),
+                // Behind a SET or USE other statements may follow in the same text.
+                Access::Primary(Why::SessionChange) => {
+                    matches!(self.statement.kind, Kind::Set | Kind::Use) && self.statement.parts == 1
+                }
                 _ => false,
             }
     }

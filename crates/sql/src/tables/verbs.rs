@@ -29,7 +29,9 @@ impl Walk<'_> {
             // BEGIN NOT ATOMIC; START REPLICA.
             "begin" if self.next_word() == "not" => unread(UnreadReason::Statement),
             "start" if self.next_word() != "transaction" => unread(UnreadReason::Statement),
-            "begin" | "start" | "commit" | "rollback" | "savepoint" | "release" | "use" | "kill" => {
+            "begin" | "start" | "commit" | "rollback" | "savepoint" | "release" | "kill" => self.without_tables(),
+            "use" => {
+                self.uses = true;
                 self.without_tables()
             }
             "create" => self.create(),

@@ -54,6 +54,8 @@ pub(super) struct Walk<'a> {
     pub(super) found: Tables,
     /// In a DELETE whose tables to be deleted from stood before this: USING names the tables, until the first join.
     pub(super) may_use: bool,
+    /// A USE was among the statements: unqualified names are not all in the same schema.
+    pub(super) uses: bool,
     /// How many written names there were before the statement.
     pub(super) written_before: usize,
 }
@@ -75,9 +77,13 @@ pub(super) fn walk(text: &[u8], dialect: &Dialect) -> Step<Tables> {
         common: 0,
         found: Tables::default(),
         may_use: false,
+        uses: false,
         written_before: 0,
     };
     walk.text()?;
+    if walk.uses && !(walk.found.read.is_empty() && walk.found.written.is_empty()) {
+        return unread(UnreadReason::Schema);
+    }
     Ok(walk.found)
 }
 

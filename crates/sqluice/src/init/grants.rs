@@ -81,6 +81,12 @@ pub(crate) fn sql(family: Family, grantee: &Grantee) -> String {
          -- A heartbeat row, by which lag is measured more exactly than servers tell it. Without it their word is taken.\n\
          GRANT CREATE, SELECT, INSERT, UPDATE ON {schema}.* TO {account};\n"
     ));
+    sql.push_str(&format!(
+        "\n\
+         -- Only for consistency = \"table\": seeing triggers and views. The user could make triggers with it, too.\n\
+         -- GRANT TRIGGER, SHOW VIEW ON *.* TO {account};\n\
+         -- Views are shown only to who may read them, too: GRANT SELECT ON the schemas that have views.\n"
+    ));
     if grantee.failover {
         sql.push_str(&failover(family, &account));
     }

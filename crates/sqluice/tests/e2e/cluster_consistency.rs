@@ -11,14 +11,14 @@ use crate::support::{Front, all, blocking, failing, has_mysql, until, value};
 const CYCLES: usize = 60;
 
 /// Many writers, and for each a reader that asks as soon as the writer has its answer.
-async fn check_pairs(family: Family) {
+pub async fn check_pairs(family: Family, consistency: &str) {
     let servers = failing(family).await;
     let servers: &'static Replication = &servers;
     delay(servers, family, &[0, 0]).await;
     table(servers, "pairs").await;
     procedure(servers, "pairs").await;
     blocking(|| servers.wait_in_sync(Duration::from_secs(30)).unwrap()).await;
-    let front = Front::start(servers, |setup| setup.listener = "consistency = \"cluster\"".into()).await;
+    let front = Front::start(servers, |setup| setup.listener = format!("consistency = \"{consistency}\"")).await;
     delay(servers, family, &[1, 1]).await;
     front.knows(2).await;
     let mut running = tokio::task::JoinSet::new();
@@ -50,13 +50,13 @@ async fn check_pairs(family: Family) {
 
 #[tokio::test]
 async fn a_read_finds_what_another_session_has_written_mariadb() {
-    check_pairs(Family::MariaDb).await;
+    check_pairs(Family::MariaDb, "cluster").await;
 }
 
 #[tokio::test]
 async fn a_read_finds_what_another_session_has_written_mysql() {
     if has_mysql() {
-        check_pairs(Family::MySql).await;
+        check_pairs(Family::MySql, "cluster").await;
     }
 }
 

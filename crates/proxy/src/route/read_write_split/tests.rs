@@ -22,6 +22,12 @@ fn ruled(facts: Facts, rule: Option<&Action>, text: &str) -> Route {
 }
 
 #[test]
+fn what_follows_a_set_in_its_text_keeps_it_on_the_primary() {
+    assert_eq!(routed(FREE, "SET @a = 1").0, Target::Reader);
+    assert_eq!(routed(FREE, "SET @a = 1; UPDATE t SET a = 1").0, Target::Primary);
+}
+
+#[test]
 fn reads_go_to_readers_and_all_else_to_the_primary() {
     assert_eq!(routed(FREE, "SELECT 1"), (Target::Reader, "read"));
     assert_eq!(routed(FREE, "SELECT * FROM t FOR UPDATE"), (Target::Primary, "locking_read"));

@@ -101,6 +101,7 @@ pub(super) fn identify(
         collation,
         split,
         consistency,
+        configured: consistency,
         rule_scope: Cell::default(),
         connections_max,
         _session: session,

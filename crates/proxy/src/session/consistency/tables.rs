@@ -1,0 +1,138 @@
+//! Which tables the session's statements read and write, for reads that must find the last writes of their tables
+//! (`consistency = "table"`).
+
+use cluster::published::Defining;
+use cluster::tables::{Scope, TableCatalog};
+use config::Consistency;
+use sql::{Effect, Kind, Tables, Unread, Value};
+
+use super::super::Session;
+use super::super::client::Request;
+use super::super::relay::Outcome;
+use super::super::work::{Body, Work};
+use super::may_have_written;
+use crate::error::Refusal;
+use crate::route::Route;
+
+/// A client sets this user variable to say what its session's reads must see.
+const VARIABLE: &str = "sqluice_consistency";
+
+impl Session {
+    /// Notes what a read reads whose route says that it must find the last writes of that.
+    #[inline]
+    pub(in crate::session) fn note_scope(&mut self, work: &Work, request: &Request, route: &Route) {
+        if route.consistency == Consistency::Table {
+            self.reads = self.read_scope(work, request);
+        }
+    }
+
+    fn read_scope(&self, work: &Work, request: &Request) -> Scope {
+        self.cluster.shared.published.watch_tables();
+        let statement = &*work.statement;
+        // What opens a transaction, or stays on its connection, may be followed by reads of other tables there.
+        let alone = statement.transaction.is_none() && self.facts().autocommit && !work.will_pin();
+        if !alone || !statement.access.only_reads() {
+            return Scope::Any;
+        }
+        self.scope_of(work, request, TableCatalog::read_by)
+    }
+
+    /// Notes what a statement may have written; nothing of it counts before it is committed.
+    pub(in crate::session) fn add_written(&mut self, work: &Work, request: &Request, outcome: &Outcome) {
+        // Triggers may have written although no row was changed.
+        let changes = matches!(work.statement.kind, Kind::Insert | Kind::Update | Kind::Delete | Kind::Load);
+        if !changes && !may_have_written(work, outcome) {
+            return;
+        }
+        let scope = match self.cluster.shared.writes.are_watched_by_table() {
+            true => self.scope_of(work, request, TableCatalog::written_by),
+            false => Scope::Any,
+        };
+        self.written = Some(match &self.written {
+            Some(before) => before.and(&scope),
+            None => scope,
+        });
+    }
+
+    fn scope_of(
+        &self,
+        work: &Work,
+        request: &Request,
+        part: fn(&TableCatalog, &Result<Tables, Unread>, Option<&str>) -> Scope,
+    ) -> Scope {
+        let Some(catalog) = self.cluster.shared.published.tables.current() else { return Scope::Any };
+        let (Some(text), Some(dialect)) = (self.sent_text(work, request), self.dialect_of(work)) else {
+            return Scope::Any;
+        };
+        part(&catalog, work.statement.tables(text, &dialect), self.schema_of(work))
+    }
+
+    /// The schema in which a statement's unqualified names are.
+    fn schema_of(&self, work: &Work) -> Option<&str> {
+        match &work.body {
+            Body::Execute(id) | Body::OfStatement(id) => self.statements.find(*id)?.state.schema(),
+            _ => self.state.schema(),
+        }
+    }
+
+    /// For as long as a statement runs that may define tables, views, triggers and the like, and until the catalogue was
+    /// read after it, the catalogue is not believed.
+    #[inline]
+    pub(in crate::session) fn defining(&self, work: &Work, request: &Request) -> Option<Defining> {
+        let statement = &*work.statement;
+        if matches!(statement.kind, Kind::Select | Kind::Insert | Kind::Update | Kind::Delete) && statement.parts == 1 {
+            return None;
+        }
+        let published = &self.cluster.shared.published;
+        (published.tables.is_watched() && self.may_define(work, request)).then(|| published.defining())
+    }
+
+    fn may_define(&self, work: &Work, request: &Request) -> bool {
+        let statement = &*work.statement;
+        if work.prepares() || statement.access.only_reads() {
+            return false;
+        }
+        let is_temporary = |effect: &Effect| {
+            matches!(effect, Effect::CreateTemporaryTable(_) | Effect::DropTable { temporary: true, .. })
+        };
+        match statement.kind {
+            Kind::Definition if statement.parts == 1 => !statement.effects.iter().any(is_temporary),
+            Kind::Definition | Kind::PreparedText | Kind::Compound | Kind::Unknown => true,
+            _ if statement.parts == 1 => false,
+            _ => match (self.sent_text(work, request), self.dialect_of(work)) {
+                (Some(text), Some(dialect)) => {
+                    statement.tables(text, &dialect).as_ref().map_or(true, |named| named.defines)
+                }
+                _ => true,
+            },
+        }
+    }
+
+    /// Takes `SET @sqluice_consistency = '…'`; gives the error of a value that means nothing.
+    pub(in crate::session) fn take_consistency(&mut self, work: &Work) -> Option<Refusal> {
+        if work.prepares() {
+            return None;
+        }
+        for effect in &work.statement.effects {
+            let Effect::UserVariable { name, value } = effect else { continue };
+            if name != VARIABLE {
+                continue;
+            }
+            let word = match value {
+                Value::Literal(literal) => literal.trim_matches('\''),
+                Value::Default | Value::Unknown => "",
+            };
+            let asked = Consistency::ALL.iter().find(|known| known.word().eq_ignore_ascii_case(word));
+            self.identity.consistency = match asked {
+                Some(asked) => *asked,
+                None if word.eq_ignore_ascii_case("null") => self.identity.configured,
+                None => {
+                    let words: Vec<&str> = Consistency::ALL.iter().map(|known| known.word()).collect();
+                    let why = format_args!("@{VARIABLE} must be NULL or one of '{}', as a literal", words.join("', '"));
+                    return Some(Refusal::own(1231, b"42000", why));
+                }
+            };
+        }
+        None
+    }
+}

@@ -20,7 +20,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     Target { name: "packet", run: targets::packet::run },
     Target { name: "compress", run: targets::compress::run },
     Target { name: "login_client", run: targets::login_client::run },
@@ -32,6 +32,7 @@ pub const TARGETS: [Target; 11] = [
     Target { name: "execute", run: targets::execute::run },
     Target { name: "track", run: targets::track::run },
     Target { name: "binlog", run: targets::binlog::run },
+    Target { name: "changes", run: targets::changes::run },
 ];
 
 /// The target of this name.

@@ -1,6 +1,7 @@
 //! The targets, one in each file.
 
 pub mod binlog;
+pub mod changes;
 pub mod compress;
 pub mod config;
 pub mod exchange;

@@ -42,7 +42,7 @@ macro_rules! replays {
     };
 }
 
-replays! { packet compress login_client login_server exchange sql config proxy_header execute track binlog }
+replays! { packet compress login_client login_server exchange sql config proxy_header execute track binlog changes }
 
 /// Bytes that no fuzzer chose: all inputs of up to two bytes, and the kept inputs of all targets for each of them.
 #[test]

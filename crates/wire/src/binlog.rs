@@ -2,9 +2,15 @@
 //!
 //! Sources: MySQL's documentation "Binlog Event", MariaDB's "Replication Protocol"; both families, version 4 of the format.
 
+pub mod changes;
+mod compressed;
+mod image;
 pub mod rows;
+mod table;
 
 use crate::codec::{Malformed, Reader};
+pub use compressed::INFLATED_BYTES_MAX;
+pub use image::{Key, KeyPart};
 use rows::{Rows, TableMap};
 
 /// Bytes of an event's header.

@@ -7,6 +7,7 @@ pub mod accounts;
 mod analysis;
 mod candidate;
 pub mod catalog;
+pub mod changes;
 pub mod command;
 mod detect;
 pub mod diagnosis;

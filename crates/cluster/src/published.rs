@@ -10,6 +10,7 @@ use arc_swap::ArcSwap;
 
 use crate::accounts::Accounts;
 use crate::catalog::Catalog;
+use crate::changes::ChangeListener;
 use crate::gtid::Applied;
 use crate::observation::Evidence;
 use crate::positions::Positions;
@@ -41,6 +42,7 @@ pub struct Published {
     catalog_read: AtomicU64,
     positions_wanted: AtomicBool,
     control: RwLock<Option<Callback>>,
+    listener: RwLock<Option<Arc<dyn ChangeListener>>>,
 }
 
 impl fmt::Debug for Published {
@@ -76,6 +78,7 @@ impl Published {
             catalog_read: AtomicU64::new(0),
             positions_wanted: AtomicBool::new(false),
             control: RwLock::default(),
+            listener: RwLock::default(),
         }
     }
 
@@ -143,7 +146,19 @@ impl Published {
         }
     }
 
+    /// Has what changes in the primary's data told to `listener`, from soon on; it replaces the one before it. Nothing is
+    /// followed until somebody listens.
+    pub fn follow_changes(&self, listener: Arc<dyn ChangeListener>) {
+        *self.listener.write().unwrap_or_else(PoisonError::into_inner) = Some(listener);
+        self.wake_control();
+    }
+
     // Control plane's side.
+
+    /// Who wants to hear of changes.
+    pub fn change_listener(&self) -> Option<Arc<dyn ChangeListener>> {
+        self.listener.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 
     /// Publishes what a server told when it was asked for its position; see [`Positions::with`]. Only one thread may do
     /// so. Nobody is woken: who needs positions reads them when it routes.

@@ -5,6 +5,7 @@
 //! It never imports the data plane; the binary's wiring connects the two.
 
 mod admin;
+mod changes;
 mod executor;
 mod handle;
 mod journal;

@@ -7,7 +7,7 @@ mod catalog;
 mod details;
 pub(crate) mod dialect;
 mod follow;
-mod heartbeat;
+pub(crate) mod heartbeat;
 pub(crate) mod link;
 mod load;
 pub(crate) mod probe;
@@ -21,6 +21,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cluster::changes::ChangeListener;
 use cluster::driver::{Driver, Event, Level, Output};
 use cluster::observation::{Observation, Seen};
 use cluster::published::Published;
@@ -37,6 +38,7 @@ use self::load::Loads;
 use self::probe::{Filters, Probed, Prober};
 use self::settings::{settings, specs};
 use crate::ClusterLink;
+use crate::changes::ChangeFollower;
 use crate::status::{ClusterStatus, Wish};
 
 /// Outcomes that wait for the cluster's task; probers wait when there are more.
@@ -125,6 +127,8 @@ struct Watched {
     results: (mpsc::Sender<Probed>, mpsc::Receiver<Probed>),
     primary: watch::Sender<Option<Primary>>,
     writer: Option<Owned>,
+    /// Follows the log, while somebody listens.
+    changes: Option<(Arc<dyn ChangeListener>, Owned)>,
     loads: Loads,
     heard: mpsc::Receiver<Wish>,
     acting: Acting,
@@ -142,6 +146,7 @@ impl Watched {
             results: mpsc::channel(RESULTS_MAX),
             primary: watch::Sender::new(None),
             writer: None,
+            changes: None,
             loads: Loads::new(name.clone(), link.published.clone(), status.clone()),
             heard,
             acting: Acting::new(workers),
@@ -165,6 +170,7 @@ impl Watched {
                     if let Some((config, link)) = new {
                         self.reconfigure(config, link);
                     }
+                    self.follow_changes();
                     if self.link.published.positions_wanted() {
                         self.probers.values().for_each(|probing| probing.wanted.notify_one());
                     }
@@ -291,6 +297,9 @@ impl Watched {
 
     fn reconfigure(&mut self, config: config::Cluster, link: ClusterLink) {
         let acts_otherwise = act::differs(&self.config, &config);
+        if self.config.replication != config.replication || !Arc::ptr_eq(&self.link.published, &link.published) {
+            self.changes = None;
+        }
         let other_questions = config.monitor != self.config.monitor
             || config.tls != self.config.tls
             || config.proxy_protocol != self.config.proxy_protocol;
@@ -301,6 +310,7 @@ impl Watched {
             self.probers.clear();
             self.acting.forget_connections();
             self.writer = None;
+            self.changes = None;
             self.heartbeats = Rc::new(RefCell::new(Log::new(self.config.monitor.interval)));
             // Whoever is the primary is reached in another way.
             self.primary = watch::Sender::new(None);
@@ -316,6 +326,25 @@ impl Watched {
             self.publish(view);
         }
         self.loads.all_is_due();
+    }
+
+    /// Has the log followed for whoever listens now.
+    fn follow_changes(&mut self) {
+        let Some(listener) = self.link.published.change_listener() else { return };
+        if self.changes.as_ref().is_some_and(|(known, _)| Arc::ptr_eq(known, &listener)) {
+            return;
+        }
+        let replication = &self.config.replication;
+        let follower = ChangeFollower {
+            cluster: self.name.clone(),
+            listener: listener.clone(),
+            primary: self.primary.subscribe(),
+            account: replication.user.clone().zip(replication.password.clone()),
+            interval: self.config.monitor.interval,
+            timeout: self.config.monitor.timeout,
+            status: self.status.clone(),
+        };
+        self.changes = Some((listener, own(follower.run())));
     }
 
     /// Starts what does not run and ends what is no longer configured.
@@ -362,6 +391,7 @@ impl Watched {
                 .insert(id, Probing { prober, urgent, _task: task, wanted, _follower: follower, _filters: filters });
         }
         self.prepare_to_act();
+        self.follow_changes();
         if self.writer.is_none() {
             let writer = Writer {
                 cluster: self.name.clone(),

@@ -15,6 +15,7 @@ use stats::digests::DigestSource;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::ClusterLink;
+use crate::changes::ChangeFigures;
 use crate::journal::Journal;
 use crate::lease::Confirmations;
 
@@ -66,6 +67,8 @@ pub(crate) struct Figures {
     /// How often it was asked for, by result.
     pub(crate) lease_confirmations: Confirmations,
     pub(crate) runs: RunFigures,
+    /// The stream of changes; `None` when nobody listens.
+    pub(crate) changes: Option<ChangeFigures>,
 }
 
 /// What became of failovers and switchovers.

@@ -74,6 +74,11 @@ impl Gtids {
         }
     }
 
+    /// A log was read up to this one, whatever its number.
+    pub fn passed(&mut self, gtid: Gtid) {
+        self.put(gtid);
+    }
+
     fn put(&mut self, gtid: Gtid) {
         match self.0.binary_search_by_key(&gtid.domain, |known| known.domain) {
             Ok(index) => self.0[index] = gtid,

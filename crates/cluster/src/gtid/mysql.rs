@@ -134,6 +134,16 @@ impl GtidSet {
         Some(bytes)
     }
 
+    /// Takes one transaction in, without a tag.
+    pub fn add_one(&mut self, uuid: u128, number: u64) {
+        self.put(Source { uuid, tag: "".into() }, vec![(number, number)]);
+    }
+
+    /// All that have no tag.
+    pub fn untagged(&self) -> GtidSet {
+        GtidSet { sources: self.sources.iter().filter(|(source, _)| source.tag.is_empty()).cloned().collect() }
+    }
+
     /// Nothing is in it.
     pub fn is_empty(&self) -> bool {
         self.sources.is_empty()

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use self::wish::{Action, Asked};
 use super::digests::json_page;
+use crate::changes::ChangeFigures;
 use crate::journal::Record;
 use crate::status::{ClusterStatus, ServerFigures, Shared, Wish};
 
@@ -268,10 +269,20 @@ fn describe(status: &ClusterStatus) -> Value {
         "hold_writes": view.hold_writes,
         "failover": figures.failover,
         "lease": figures.lease.map(|words| json!({ "held": figures.lease_held, "text": words })),
+        "changes": figures.changes.map(describe_changes),
         "servers": servers,
         "diagnoses": diagnoses,
         "last_decision": decision,
         "journal": lines(status, &status.journal.tail(TAIL, |_| true)),
+    })
+}
+
+fn describe_changes(figures: ChangeFigures) -> Value {
+    json!({
+        "age_ms": figures.as_of.map(|as_of| as_of.elapsed().as_millis() as u64),
+        "tables": figures.tables,
+        "everything": figures.everything,
+        "losses": figures.losses,
     })
 }
 

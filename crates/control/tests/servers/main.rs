@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests stand outside of #[test] functions")]
 
 mod api;
+mod changes;
 mod watch;
 
 use stats::digests::NoDigests;

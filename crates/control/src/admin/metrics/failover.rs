@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::names::{EPOCH, FENCED, HOLDS_WRITES, LEASE_ASKED, LEASE_HELD, PRIMARY_CHANGES, RUNS, STEPS};
+use super::names::{
+    CHANGES, CHANGES_AGE, CHANGES_LOSSES, EPOCH, FENCED, HOLDS_WRITES, LEASE_ASKED, LEASE_HELD, PRIMARY_CHANGES, RUNS,
+    STEPS,
+};
 use super::{Clusters, family};
 use crate::admin::text::Page;
 use crate::status::{Figures, STEP_WORDS};
@@ -43,4 +46,23 @@ pub(super) fn render(page: &mut Page, clusters: &Clusters) {
         asked.sample(&[name, "elsewhere"], counts.elsewhere);
         asked.sample(&[name, "failed"], counts.failed);
     }
+    stream_of_changes(page, &figures);
+}
+
+/// The stream of changes, where somebody listens to it.
+fn stream_of_changes(page: &mut Page, figures: &[(&Arc<str>, Figures)]) {
+    let followed = || figures.iter().filter_map(|(name, figures)| Some((*name, figures.changes?)));
+    let mut age = family(page, CHANGES_AGE);
+    for (name, figures) in followed() {
+        if let Some(as_of) = figures.as_of {
+            age.sample(&[name], as_of.elapsed().as_secs_f64());
+        }
+    }
+    let mut told = family(page, CHANGES);
+    for (name, figures) in followed() {
+        told.sample(&[name, "tables"], figures.tables);
+        told.sample(&[name, "everything"], figures.everything);
+    }
+    let mut losses = family(page, CHANGES_LOSSES);
+    followed().for_each(|(name, figures)| losses.sample(&[name], figures.losses));
 }

@@ -387,6 +387,22 @@ pub(super) const LEASE_ASKED: Metric = metric(
      counts.",
 );
 
+pub(super) const CHANGES_AGE: Metric = metric(
+    "sqluice_changes_age_seconds",
+    Kind::Gauge,
+    &["cluster"],
+    "How long ago the moment is up to which all changes of the primary have been told to whoever listens; missing while the \
+     stream is lost, and when nobody listens.",
+);
+pub(super) const CHANGES: Metric = metric(
+    "sqluice_changes_total",
+    Kind::Counter,
+    &["cluster", "scope"],
+    "Transactions of the primary that were told: of tables that are known, or of everything.",
+);
+pub(super) const CHANGES_LOSSES: Metric =
+    metric("sqluice_changes_losses_total", Kind::Counter, &["cluster"], "Times that the stream of changes was lost.");
+
 /// Every metric, in the order of the page.
 pub const METRICS: &[Metric] = &[
     INFO,
@@ -467,4 +483,7 @@ pub const METRICS: &[Metric] = &[
     STEPS,
     LEASE_HELD,
     LEASE_ASKED,
+    CHANGES_AGE,
+    CHANGES,
+    CHANGES_LOSSES,
 ];

@@ -9,6 +9,7 @@ use net::tls::ClientTls;
 
 use super::*;
 use crate::ClusterLink;
+use crate::changes::ChangeFigures;
 
 /// What a strict reader of the text format finds in a page: families in order, and series with their values.
 struct Parsed {
@@ -142,6 +143,7 @@ fn shared() -> Shared {
     let applied = Applied::MySql(GtidSet::default());
     link.published.publish_position(ServerId(1), Some((applied, true)), Instant::now());
     let mut figures = status.0.figures();
+    figures.changes = Some(ChangeFigures { as_of: Some(Instant::now()), ..ChangeFigures::default() });
     figures.diagnoses = vec![Diagnosis::ReplicationBroken("db2".into())];
     let own = figures.servers.entry("db2".into()).or_default();
     (own.lag, own.probes, own.probe_time) = (Some(Duration::from_millis(1500)), 4, Some(Duration::from_millis(2)));

@@ -1,0 +1,67 @@
+//! What changed in the servers' data, told in the order of their commits to who keeps results of reads.
+//!
+//! The control plane follows the primary's binary log as long as somebody listens
+//! ([`crate::published::Published::follow_changes`]).
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+pub use wire::binlog::changes::Gtid;
+pub use wire::binlog::{Key, KeyPart};
+
+/// A transaction's change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Its name.
+    pub gtid: Gtid,
+    /// What it changed.
+    pub what: What,
+}
+
+/// What a transaction changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// These tables. What a log does not hold is not here: rows that foreign keys change in other tables (`ON DELETE CASCADE`),
+    /// and of a statement that was logged as text what its triggers do. [`crate::tables::TableCatalog::written_by`] knows that.
+    Tables(Vec<TableChange>),
+    /// Nobody knows, so anything; and why, for logs.
+    Everything(&'static str),
+}
+
+/// A table that was changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableChange {
+    /// Its schema, as the server writes it.
+    pub schema: Box<str>,
+    /// Its name, as the server writes it.
+    pub table: Box<str>,
+    /// The primary keys of all rows that were changed, as they were and as they are; `None`: any row.
+    pub keys: Option<BTreeSet<Key>>,
+    /// It was made, altered, renamed or dropped: what was known of it is no longer so, nor of views that read it.
+    pub defined: bool,
+}
+
+/// What a listener hears.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// A transaction was committed. It may be told a moment before sessions see it (the log is written before the engine commits), so a
+    /// result that was asked for before a later [`Told::CaughtUp`] may be from before the change.
+    Change(Change),
+    /// All that was committed before this moment has been told.
+    CaughtUp {
+        /// The moment, by this process's clock; it never goes back but behind [`Told::Lost`].
+        as_of: Instant,
+    },
+    /// The stream is lost: changes may be missing until the next [`Told::CaughtUp`]. Where the stream cannot go on from where it
+    /// was, [`What::Everything`] stands in between.
+    Lost {
+        /// Why, for logs.
+        why: String,
+    },
+}
+
+/// Hears what changes. It is called on the control plane's thread and must not wait.
+pub trait ChangeListener: Send + Sync {
+    /// Hears the next thing, in order.
+    fn told(&self, told: Told);
+}

@@ -1,0 +1,227 @@
+//! One stream: from its first question to its end.
+
+use std::collections::VecDeque;
+use std::collections::hash_map::RandomState;
+use std::convert::Infallible;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::time::{Duration, Instant};
+
+use cluster::changes::{Gtid, What};
+use net::query::{Client, Limits, QueryError};
+use sql::Family;
+use tokio::sync::mpsc;
+use wire::binlog::changes::{Changes, Said};
+use wire::codec::Write as _;
+use wire::command::Command;
+use wire::reply::ServerError;
+
+use super::named;
+use super::position::Position;
+use super::{ChangeFollower, End};
+use crate::monitor::dialect;
+use crate::monitor::heartbeat::Primary;
+use crate::monitor::own;
+
+/// How often the primary is asked how far it is, and says that it has nothing to send.
+const PERIOD_MIN: Duration = Duration::from_millis(50);
+/// See [`PERIOD_MIN`].
+const PERIOD_MAX: Duration = Duration::from_secs(5);
+/// COM_BINLOG_DUMP_GTID goes by the set.
+const THROUGH_GTID: u16 = 4;
+/// Largest event that is taken; servers write rows in events of some kilobytes, but for rows that are larger.
+const EVENT_BYTES_MAX: usize = 64 << 20;
+/// Largest answer to the question how far a server is.
+const POSITION_BYTES_MAX: usize = 4 << 20;
+/// Answers to it that wait for the stream to come there.
+const GOALS_MAX: usize = 16;
+/// The first byte of a packet with an event, and of one that ends the stream.
+const EVENT: u8 = 0x00;
+const END: u8 = 0xfe;
+/// `ER_MASTER_FATAL_ERROR_READING_BINLOG`: what must come next is not there. `ER_GTID_POSITION_NOT_FOUND_IN_BINLOG` and its like of MariaDB.
+const GAPS: [u16; 4] = [1236, 1945, 1947, 1955];
+/// A server that says nothing for so many periods is lost.
+const SILENT_PERIODS: u32 = 4;
+
+/// Events that were read and wait to be understood; the reader waits when there are more.
+const EVENTS_WAITING_MAX: usize = 16;
+
+/// What a server had logged when it was asked.
+struct Goal {
+    asked: Instant,
+    position: Position,
+    /// Transactions with tags are in it, which have no place in a position.
+    tagged: bool,
+    /// How often the log had been at its end by then.
+    idle: u64,
+}
+
+impl Goal {
+    /// Everything of it has been told. A server says that it has nothing to send only then, and what it says twice it has said
+    /// once since it was asked.
+    fn is_reached(&self, position: &Position, idle: u64) -> bool {
+        position.covers(&self.position) && (!self.tagged || idle >= self.idle + 2)
+    }
+}
+
+impl ChangeFollower {
+    /// Follows one primary until that does not work any more.
+    pub(super) async fn follow(&self, primary: &Primary, position: &mut Option<Position>) -> End {
+        match self.stream(primary, position).await {
+            Ok(never) => match never {},
+            Err(end) => end,
+        }
+    }
+
+    async fn stream(&self, primary: &Primary, place: &mut Option<Position>) -> Result<Infallible, End> {
+        let period = self.interval.clamp(PERIOD_MIN, PERIOD_MAX);
+        let mut asker = self.open(primary, POSITION_BYTES_MAX, self.timeout).await?;
+        let greeting = dialect::greeting(asker.greeting());
+        let (mariadb, number) = (greeting.mariadb, greeting.number);
+        let family = if mariadb { Family::MariaDb } else { Family::MySql };
+        let begun = ask(&mut asker, mariadb).await?;
+        let position = match place {
+            Some(position) => position,
+            None => {
+                self.tell(Gtid::Unknown, What::Everything("the stream begins anew"));
+                place.insert(begun.position.clone())
+            }
+        };
+        let mut log = self.open(primary, EVENT_BYTES_MAX, (period * SILENT_PERIODS).max(self.timeout)).await?;
+        dump(&mut log, position, period).await?;
+        let (packets, mut read) = mpsc::channel(EVENTS_WAITING_MAX);
+        // Reading is not given up in the middle of a packet, so it has a task of its own.
+        let _reader = own(async move {
+            loop {
+                let packet = log.read_raw().await;
+                let failed = packet.is_err();
+                if packets.send(packet).await.is_err() || failed {
+                    return;
+                }
+            }
+        });
+        let (answers, mut answered) = mpsc::channel(1);
+        let _asker = own(async move {
+            loop {
+                tokio::time::sleep(period).await;
+                let answer = ask(&mut asker, mariadb).await;
+                let failed = answer.is_err();
+                if answers.send(answer).await.is_err() || failed {
+                    return;
+                }
+            }
+        });
+        let mut changes = Changes::new(mariadb);
+        let (mut goals, mut idle) = (VecDeque::from([begun]), 0);
+        loop {
+            let reached = goals.iter().take_while(|goal| goal.is_reached(position, idle)).count();
+            if let Some(goal) = goals.drain(..reached).next_back() {
+                self.caught_up(goal.asked);
+            }
+            tokio::select! {
+                packet = read.recv() => {
+                    let gone = || End::Lost("the connection is gone".into());
+                    let (_, packet) = packet.ok_or_else(gone)?.map_err(|error| failed(&error))?;
+                    match said(&mut changes, &packet)? {
+                        Said::Nothing => {}
+                        Said::Idle => idle += 1,
+                        Said::Committed(transaction) => {
+                            let gtid = transaction.gtid;
+                            self.tell(gtid, named::what(family, number, transaction.what));
+                            position.add(gtid);
+                        }
+                    }
+                }
+                answer = answered.recv() => {
+                    let gone = || End::Lost("the connection is gone".into());
+                    let goal = answer.ok_or_else(gone)??;
+                    // When the stream is that far behind, it comes to the older goals first.
+                    if goals.len() < GOALS_MAX {
+                        goals.push_back(Goal { idle, ..goal });
+                    }
+                }
+            }
+        }
+    }
+
+    async fn open(&self, primary: &Primary, reply_bytes_max: usize, timeout: Duration) -> Result<Client, End> {
+        let mut way = primary.way.clone();
+        if let Some((user, password)) = &self.account {
+            (way.user, way.password) = (user.clone(), password.clone());
+        }
+        let limits = Limits { reply_bytes_max, timeout };
+        way.open(self.timeout, limits).await.map_err(|failure| End::Lost(failure.text.to_string()))
+    }
+}
+
+/// Asks how far the server is.
+async fn ask(client: &mut Client, mariadb: bool) -> Result<Goal, End> {
+    let asked = Instant::now();
+    let sql = match mariadb {
+        true => "SELECT @@global.gtid_binlog_pos AS position, @@log_bin AS log_bin, 'ON' AS gtid_mode",
+        false => "SELECT @@global.gtid_executed AS position, @@log_bin AS log_bin, @@global.gtid_mode AS gtid_mode",
+    };
+    let answer = client.query_one(sql).await.map_err(|error| failed(&error))?;
+    let text = |column: &str| answer.text(0, column).unwrap_or_default();
+    if !dialect::is_on(&text("log_bin")) || !text("gtid_mode").eq_ignore_ascii_case("on") {
+        return Err(End::Gap("the server writes no binary log, or not with GTIDs".into()));
+    }
+    let position = Position::parse(mariadb, &text("position"));
+    let (position, tagged) = position.ok_or_else(|| End::Gap("the server's position is none".into()))?;
+    Ok(Goal { asked, position, tagged, idle: 0 })
+}
+
+/// Asks for the log from there on.
+async fn dump(client: &mut Client, from: &Position, period: Duration) -> Result<(), End> {
+    // A server ends the stream of an older replica with the same number.
+    let number = RandomState::new().build_hasher().finish() as u32 | 1 << 31;
+    let nanoseconds = period.as_nanos();
+    // It says that checksums are known here; whether there are any, the log tells.
+    let mut settings = vec![
+        "SET @master_binlog_checksum = @@global.binlog_checksum, @source_binlog_checksum = @@global.binlog_checksum"
+            .into(),
+        format!("SET @master_heartbeat_period = {nanoseconds}, @source_heartbeat_period = {nanoseconds}"),
+    ];
+    let mut dump = Vec::new();
+    match from {
+        Position::MariaDb(gtids) => {
+            settings.push(format!("SET @mariadb_slave_capability = 4, @slave_connect_state = '{gtids}'"));
+            dump.push(Command::BinlogDump.byte());
+            dump.put_u32(4);
+            dump.put_u16(0);
+            dump.put_u32(number);
+        }
+        Position::MySql(executed) => {
+            let set = executed.encode().ok_or_else(|| End::Gap("the position has tags".into()))?;
+            dump.push(Command::BinlogDumpGtid.byte());
+            dump.put_u16(THROUGH_GTID);
+            dump.put_u32(number);
+            dump.put_u32(0);
+            dump.put_u64(4);
+            dump.put_u32(u32::try_from(set.len()).unwrap_or_default());
+            dump.extend_from_slice(&set);
+        }
+    }
+    for sql in settings {
+        client.query(sql).await.map_err(|error| failed(&error))?;
+    }
+    client.send_raw(&dump).await.map_err(|error| failed(&error))
+}
+
+/// What a packet of the stream says.
+fn said(changes: &mut Changes, packet: &[u8]) -> Result<Said, End> {
+    match packet.split_first() {
+        Some((&EVENT, event)) => changes.take(event).map_err(|error| End::Gap(error.to_string())),
+        Some((&END, _)) => Err(End::Lost("the server ended the stream".into())),
+        _ => {
+            let Ok(error) = ServerError::parse(packet) else {
+                return Err(End::Gap("what the server sent is no event".into()));
+            };
+            let text = format!("{} ({})", String::from_utf8_lossy(error.message), error.code);
+            Err(if GAPS.contains(&error.code) { End::Gap(text) } else { End::Lost(text) })
+        }
+    }
+}
+
+fn failed(error: &QueryError) -> End {
+    End::Lost(error.to_string())
+}

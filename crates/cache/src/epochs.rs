@@ -11,18 +11,9 @@ const SLOTS: usize = 4096;
 pub struct TableId(u16);
 
 impl TableId {
-    /// The table of this name. Whether servers fold names is their affair: names that differ in case alone are one table here.
-    pub fn new(schema: &str, table: &str) -> TableId {
-        // FNV-1a: the same in each process, and nobody gains by a collision.
-        let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-        let mut take = |byte: u8| hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        schema
-            .chars()
-            .flat_map(char::to_lowercase)
-            .for_each(|c| c.encode_utf8(&mut [0; 4]).bytes().for_each(&mut take));
-        take(0);
-        table.chars().flat_map(char::to_lowercase).for_each(|c| c.encode_utf8(&mut [0; 4]).bytes().for_each(&mut take));
-        TableId(((hash ^ hash >> 32) % SLOTS as u64) as u16)
+    /// The table with this key: all bits of it count.
+    pub fn of(key: u64) -> TableId {
+        TableId(((key ^ key >> 32) % SLOTS as u64) as u16)
     }
 }
 
@@ -61,14 +52,15 @@ pub enum Stamp {
 }
 
 impl Epochs {
-    /// The epochs of these tables now; `None` if it is not known what is read.
-    pub fn stamp(&self, tables: Option<&[TableId]>) -> Stamp {
-        match tables {
-            None => Stamp::Any(self.any.load(Ordering::SeqCst)),
-            Some(tables) => Stamp::Tables {
-                all: self.all.load(Ordering::SeqCst),
-                tables: tables.iter().map(|table| (*table, self.of(*table))).collect(),
-            },
+    /// The epochs now of the tables that `tables` finds; `None` if it is not known what is read. Whoever looks that up may do so in what
+    /// a definition has just made out of date: the definition's own epoch is taken before.
+    pub fn stamp(&self, tables: impl FnOnce() -> Option<Vec<TableId>>) -> Stamp {
+        let (any, all) = (self.any.load(Ordering::SeqCst), self.all.load(Ordering::SeqCst));
+        match tables() {
+            None => Stamp::Any(any),
+            Some(tables) => {
+                Stamp::Tables { all, tables: tables.into_iter().map(|table| (table, self.at(table))).collect() }
+            }
         }
     }
 
@@ -77,7 +69,7 @@ impl Epochs {
         match stamp {
             Stamp::Any(any) => self.any.load(Ordering::SeqCst) == *any,
             Stamp::Tables { all, tables } => {
-                self.all.load(Ordering::SeqCst) == *all && tables.iter().all(|(table, epoch)| self.of(*table) == *epoch)
+                self.all.load(Ordering::SeqCst) == *all && tables.iter().all(|(table, epoch)| self.at(*table) == *epoch)
             }
         }
     }
@@ -97,7 +89,7 @@ impl Epochs {
         self.any.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn of(&self, table: TableId) -> u64 {
+    fn at(&self, table: TableId) -> u64 {
         self.tables.get(usize::from(table.0)).map_or(0, |epoch| epoch.load(Ordering::SeqCst))
     }
 }
@@ -107,7 +99,7 @@ mod tests {
     use super::*;
 
     fn ids() -> [TableId; 2] {
-        [TableId::new("shop", "orders"), TableId::new("shop", "users")]
+        [TableId::of(0x1234_5678_9abc_def0), TableId::of(7)]
     }
 
     #[test]
@@ -115,29 +107,33 @@ mod tests {
         let epochs = Epochs::default();
         let [orders, users] = ids();
         assert_ne!(orders, users);
-        let (of_orders, of_users) = (epochs.stamp(Some(&[orders])), epochs.stamp(Some(&[users])));
-        let (of_both, of_any) = (epochs.stamp(Some(&[orders, users])), epochs.stamp(None));
+        let (of_orders, of_users) = (epochs.stamp(|| Some(vec![orders])), epochs.stamp(|| Some(vec![users])));
+        let (of_both, of_any) = (epochs.stamp(|| Some(vec![orders, users])), epochs.stamp(|| None));
         epochs.written(Some(&[users]));
         assert!(epochs.is_current(&of_orders));
         for stale in [&of_users, &of_both, &of_any] {
             assert!(!epochs.is_current(stale), "{stale:?}");
         }
-        assert!(epochs.is_current(&epochs.stamp(Some(&[users]))));
+        assert!(epochs.is_current(&epochs.stamp(|| Some(vec![users]))));
     }
 
     #[test]
     fn a_write_to_nobody_knows_what_makes_all_stale() {
         let epochs = Epochs::default();
         let [orders, _] = ids();
-        let (of_orders, of_any) = (epochs.stamp(Some(&[orders])), epochs.stamp(None));
+        let (of_orders, of_any) = (epochs.stamp(|| Some(vec![orders])), epochs.stamp(|| None));
         epochs.written(None);
         assert!(!epochs.is_current(&of_orders) && !epochs.is_current(&of_any));
     }
 
     #[test]
-    fn names_that_differ_in_case_alone_are_one_table() {
-        assert_eq!(TableId::new("Shop", "Orders"), TableId::new("shop", "ORDERS"));
-        assert_eq!(TableId::new("läden", "ÄPFEL"), TableId::new("LÄDEN", "äpfel"));
-        assert_ne!(TableId::new("a", "bc"), TableId::new("ab", "c"), "the dot counts");
+    fn a_definition_while_tables_are_looked_up_makes_stale_what_they_were_looked_up_for() {
+        let epochs = Epochs::default();
+        let [orders, _] = ids();
+        let stamp = epochs.stamp(|| {
+            epochs.written(None);
+            Some(vec![orders])
+        });
+        assert!(!epochs.is_current(&stamp));
     }
 }

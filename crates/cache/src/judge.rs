@@ -61,6 +61,8 @@ refusals! {
     Warnings = "warnings",
     /// The reply told of a change of the session.
     Changes = "changes",
+    /// It is not known which tables it reads.
+    UnknownTables = "unknown_tables",
     /// The server that answered may have lacked what somebody has written.
     Behind = "behind",
     /// Something was written while the database answered.

@@ -3,6 +3,8 @@
 //!
 //! `SEED=n cargo test -p sqluice-cache --test model` plays one order again.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // The helpers of a test fail like the test.
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -72,7 +74,7 @@ struct World {
 }
 
 fn id(table: usize) -> TableId {
-    TableId::new("s", &format!("t{table}"))
+    TableId::of(table as u64)
 }
 
 impl World {
@@ -105,8 +107,7 @@ impl World {
                 At::Idle
             }
             Found::Fill(ticket) => {
-                let of = [id(table)];
-                let stamp = self.epochs.stamp(knows_tables.then_some(&of[..]));
+                let stamp = self.epochs.stamp(|| knows_tables.then(|| vec![id(table)]));
                 At::Fills { table, ticket, stamp, asked: self.now, must_see, read: None }
             }
             Found::Wait(_) if may_wait => At::Waits { table },

@@ -58,6 +58,10 @@ pub fn accounts_sql(family: Family) -> String {
          GRANT CREATE, INSERT, UPDATE, SELECT ON {MONITOR_DATABASE}.* TO {MONITOR_USER}@'%';\n\
          GRANT REPLICATION SLAVE ON *.* TO {REPL_USER}@'%';\n"
     ));
+    if family == Family::MariaDb {
+        // MariaDB shows the query of a view only to who may read the view.
+        sql.push_str(&format!("GRANT SELECT ON {APP_DATABASE}.* TO {MONITOR_USER}@'%';\n"));
+    }
     if family == Family::MySql {
         // Where a channel's options are, and when its source was heard.
         for table in ["configuration", "status"] {

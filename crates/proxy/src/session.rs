@@ -111,8 +111,8 @@ pub struct Session {
     held: Option<Held>,
     /// What of the session tells answers of the result cache apart, when it was asked for last.
     cache_context: Option<Box<cache::ContextHere>>,
-    /// Something was written that the result cache was not told of yet.
-    wrote_for_cache: bool,
+    /// What was written that the result cache was not told of yet.
+    written_for_cache: Option<cluster::tables::Scope>,
     /// The client named the native plugin at its login; COM_CHANGE_USER names what it likes best instead.
     speaks_native: bool,
     /// COM_CHANGE_USERs that were refused.

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -135,8 +135,8 @@ pub struct ClusterShared {
     /// What clients have proved about their passwords.
     pub keyring: Keyring,
     quotas: RwLock<HashMap<ServerId, NamedQuota>>,
-    /// When its tables were written, for answers that are kept.
-    pub epochs: LazyLock<Epochs>,
+    /// When its tables were written, once an answer is to be kept.
+    pub epochs: OnceLock<Epochs>,
     /// What any session has written, once a read wants to see it.
     pub writes: ClusterWrites,
     /// Connections in use by each user, for `max_connections_per_user`.
@@ -166,7 +166,7 @@ impl ClusterShared {
             settings: ArcSwap::from_pointee(settings),
             keyring: Keyring::default(),
             quotas: RwLock::default(),
-            epochs: LazyLock::new(Epochs::default),
+            epochs: OnceLock::new(),
             writes: ClusterWrites::default(),
             user_leases: crate::pool::UserLeases::default(),
             mailboxes,

@@ -174,6 +174,9 @@ impl Proxy {
             }));
         }
         let rules = RuleSet::new(&config.rules).map_err(StartError::Rules)?.map(Arc::new);
+        if caches(&config.rules) {
+            published.values().for_each(|published| published.watch_tables());
+        }
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let bounds = cache::Bounds {
             memory_max: size(config.cache.memory_max),
@@ -312,6 +315,10 @@ impl Proxy {
                 listener.tls.store(Arc::new(tls));
             }
         }
+        if caches(&config.rules) {
+            let clusters = self.shared.clusters.read().unwrap_or_else(PoisonError::into_inner);
+            clusters.values().for_each(|cluster| cluster.published.watch_tables());
+        }
         self.shared.config.store(Arc::new(config));
         if let Some(rules) = new_rules {
             self.shared.rules.store(rules.map(Arc::new));
@@ -355,4 +362,9 @@ impl Proxy {
             }
         }
     }
+}
+
+/// Whether the result cache is used: it must know what statements touch.
+fn caches(rules: &[config::Rule]) -> bool {
+    rules.iter().any(|rule| rule.enabled && rule.cache.is_some_and(|cache| cache.mode != config::CacheMode::Off))
 }

@@ -186,8 +186,8 @@ impl ClusterHere {
         self.loads.viewed(&view, Instant::now());
         let before = self.view.replace(Rc::new(view.clone()));
         // What was read by the old view may be from a server that has missed what others wrote elsewhere.
-        if before.primary != view.primary && self.shared.writes.are_watched() {
-            self.shared.epochs.written(None);
+        if let Some(epochs) = self.shared.epochs.get().filter(|_| before.primary != view.primary) {
+            epochs.written(None);
         }
         // Nobody waits for one that is given up, or that takes no sessions any more.
         let is_lost = |id: ServerId| view.server(id).is_none_or(ServerView::is_lost);

@@ -47,7 +47,7 @@ impl Case {
 
     fn fill(&self, text: &str, reply: &[u8], at: u32) -> Result<(), Refusal> {
         let Found::Fill(ticket) = self.ask(text, at) else { panic!("{text} is known") };
-        ticket.keep(&self.question(text), self.epochs.stamp(None), self.known(Ok(reply), at), &self.epochs)
+        ticket.keep(&self.question(text), self.epochs.stamp(|| None), self.known(Ok(reply), at), &self.epochs)
     }
 
     fn reply(&self, text: &str, at: u32) -> Option<Vec<u8>> {
@@ -75,8 +75,8 @@ fn an_answer_is_given_until_it_is_too_old_or_something_was_written() {
 fn a_fill_that_raced_with_a_write_is_not_kept() {
     let case = Case::new(1 << 20, 1 << 10);
     let Found::Fill(ticket) = case.ask("a", 0) else { panic!() };
-    let stamp = case.epochs.stamp(None);
-    case.epochs.written(Some(&[TableId::new("s", "t")]));
+    let stamp = case.epochs.stamp(|| None);
+    case.epochs.written(Some(&[TableId::of(1)]));
     assert_eq!(ticket.keep(&case.question("a"), stamp, case.known(Ok(b"old"), 0), &case.epochs), Err(Refusal::Raced));
     assert!(matches!(case.ask("a", 1), Found::Fill(_)));
 }
@@ -88,7 +88,7 @@ fn who_comes_meanwhile_waits_and_finds_the_answer_or_may_ask_itself() {
     let Found::Fill(ticket) = case.ask("a", 0) else { panic!() };
     let Found::Wait(filling) = case.ask("a", 1) else { panic!() };
     assert_eq!(filling.poll_over(&mut cx), Poll::Pending);
-    ticket.keep(&case.question("a"), case.epochs.stamp(None), case.known(Ok(b"one"), 0), &case.epochs).unwrap();
+    ticket.keep(&case.question("a"), case.epochs.stamp(|| None), case.known(Ok(b"one"), 0), &case.epochs).unwrap();
     assert_eq!(filling.poll_over(&mut cx), Poll::Ready(()));
     assert_eq!(case.reply("a", 2).unwrap(), b"one");
 
@@ -118,7 +118,7 @@ fn what_cannot_be_kept_is_remembered_so_that_nobody_waits_for_it() {
     let case = Case::new(1 << 20, 1 << 10);
     let Found::Fill(ticket) = case.ask("a", 0) else { panic!() };
     let known = case.known(Err(Refusal::Warnings), 0);
-    ticket.keep(&case.question("a"), case.epochs.stamp(None), known, &case.epochs).unwrap();
+    ticket.keep(&case.question("a"), case.epochs.stamp(|| None), known, &case.epochs).unwrap();
     assert!(matches!(case.ask("a", 1), Found::Pass(Refusal::Warnings)));
     assert!(matches!(case.ask("a", 120), Found::Fill(_)), "it is tried again");
 }
@@ -133,15 +133,16 @@ fn what_was_wiped_is_gone_and_what_was_asked_before_is_not_kept() {
     assert_eq!(removed.entries, 1);
     assert!(removed.bytes > 0);
     assert!(case.reply("a", 1).is_none() && case.reply("b", 1).is_some());
-    let kept = ticket.keep(&case.question("c"), case.epochs.stamp(None), case.known(Ok(b"x"), 0), &case.epochs);
+    let kept = ticket.keep(&case.question("c"), case.epochs.stamp(|| None), case.known(Ok(b"x"), 0), &case.epochs);
     assert_eq!(kept, Err(Refusal::Raced));
 
     // Asked anew, the older fill counts no more.
     let Found::Fill(older) = case.ask("d", 0) else { panic!() };
     let question = case.question("d");
     let Found::Fill(newer) = case.store.ask(&question, &case.epochs, FRESH, case.start, true) else { panic!() };
-    let keep =
-        |ticket: Ticket, reply| ticket.keep(&question, case.epochs.stamp(None), case.known(Ok(reply), 0), &case.epochs);
+    let keep = |ticket: Ticket, reply| {
+        ticket.keep(&question, case.epochs.stamp(|| None), case.known(Ok(reply), 0), &case.epochs)
+    };
     assert_eq!(keep(older, b"old"), Err(Refusal::Raced));
     assert_eq!(keep(newer, b"new"), Ok(()));
     assert_eq!(case.reply("d", 1).unwrap(), b"new");
@@ -156,7 +157,8 @@ fn memory_stays_under_its_bound_whatever_is_asked() {
         let text = format!("{n}{}", "k".repeat((random >> 33) as usize % 9_000));
         let reply = vec![0; (random >> 20) as usize % 6_000];
         let Found::Fill(ticket) = case.ask(&text, 0) else { continue };
-        let kept = ticket.keep(&case.question(&text), case.epochs.stamp(None), case.known(Ok(&reply), 0), &case.epochs);
+        let kept =
+            ticket.keep(&case.question(&text), case.epochs.stamp(|| None), case.known(Ok(&reply), 0), &case.epochs);
         assert_eq!(kept.is_err(), reply.len() > 4 * 1024, "{kept:?}");
         assert!(case.store.size().bytes <= 256 * 1024);
         if n % 1_000 == 0 {

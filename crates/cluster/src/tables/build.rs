@@ -127,7 +127,9 @@ impl Builder<'_> {
     fn view(&mut self, place: &str, definition: &str, depth: u8) -> Entry {
         let unknown = Entry { reads: Scope::Any, writes: Scope::Any };
         let Ok(named) = sql::tables(definition.as_bytes(), &self.rows.dialect) else { return unknown };
-        if !named.functions.is_empty() || !named.written.is_empty() {
+        // What tells something else each time may be told by no table at all.
+        let is_volatile = sql::volatile(definition.as_bytes(), &self.rows.dialect).is_some();
+        if !named.functions.is_empty() || !named.written.is_empty() || is_volatile {
             return unknown;
         }
         // Servers write the schema of every table. A view that names itself in a circle is broken.

@@ -6,27 +6,52 @@ use std::sync::Arc;
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use cache::{Answer, Refusal};
+use cache::{Answer, Refusal, TableId};
+use cluster::tables::Scope;
 use serde_json::{Map, Value, json};
+use sql::{TableName, Tables};
 use stats::WorkerStats;
 use stats::cache::CacheCounts;
 
 use super::digests::json_page;
-use crate::status::Shared;
+use crate::status::{ClusterStatus, Shared};
 
 /// GET: its size, and the counts of each rule.
 pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Response {
     json_page(&page(&shared))
 }
 
-/// DELETE: wipes all, or what `cluster`, `rule` and `digest` together name.
+/// DELETE: wipes all, or what `cluster`, `rule`, `digest` and `table` together name.
 pub(super) async fn wipe(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery) -> Response {
     let wanted = match Wanted::parse(query.as_deref().unwrap_or_default()) {
         Ok(wanted) => wanted,
         Err(words) => return (StatusCode::BAD_REQUEST, words).into_response(),
     };
-    let removed = shared.cache().map(|store| store.wipe(|answer| wanted.names(answer))).unwrap_or_default();
+    let tables: BTreeMap<Arc<str>, Option<Vec<TableId>>> = match &wanted.table {
+        Some((schema, name)) => {
+            shared.clusters().iter().map(|(cluster, status)| (cluster.clone(), ids(status, schema, name))).collect()
+        }
+        None => BTreeMap::new(),
+    };
+    let has_read = |answer: &Answer| match tables.get(&answer.known.cluster) {
+        Some(Some(ids)) => ids.iter().any(|id| answer.may_have_read(*id)),
+        // It is not known what the table is, or none is named.
+        _ => true,
+    };
+    let removed =
+        shared.cache().map(|store| store.wipe(|answer| wanted.names(answer) && has_read(answer))).unwrap_or_default();
     json_page(&json!({ "answers": removed.entries, "bytes": removed.bytes }))
+}
+
+/// What answers carry of a table or view; `None` while nothing is known of tables. One that is not there was read by nobody.
+fn ids(status: &ClusterStatus, schema: &str, name: &str) -> Option<Vec<TableId>> {
+    let catalog = status.published.tables.current()?;
+    let name = TableName { schema: Some(schema.into()), name: name.into() };
+    let named = Ok(Tables { read: vec![name], ..Tables::default() });
+    match catalog.read_by(&named, None) {
+        Scope::Tables(keys) => Some(keys.iter().map(|key| TableId::of(key.0)).collect()),
+        Scope::Any => Some(Vec::new()),
+    }
 }
 
 /// Which answers are to be wiped.
@@ -35,6 +60,8 @@ struct Wanted {
     cluster: Option<String>,
     rule: Option<String>,
     digest: Option<u64>,
+    /// Schema and name.
+    table: Option<(String, String)>,
 }
 
 impl Wanted {
@@ -48,8 +75,12 @@ impl Wanted {
                     let hash = u64::from_str_radix(hash, 16).map_err(|_| "digest is 16 hexadecimal digits\n")?;
                     wanted.digest = Some(hash);
                 }
+                ("table", table) => {
+                    let (schema, name) = table.split_once('.').ok_or("table is SCHEMA.NAME\n")?;
+                    wanted.table = Some((schema.to_owned(), name.to_owned()));
+                }
                 ("digest", _) => return Err("digest is 16 hexadecimal digits\n".to_owned()),
-                _ => return Err("there are cluster, rule and digest only\n".to_owned()),
+                _ => return Err("there are cluster, rule, digest and table only\n".to_owned()),
             }
         }
         Ok(wanted)
@@ -131,9 +162,10 @@ mod tests {
     #[test]
     fn what_is_to_be_wiped_is_said_by_name() {
         let wanted = Wanted::parse("rule=r&digest=00000000000000ff").unwrap();
-        assert_eq!(wanted, Wanted { cluster: None, rule: Some("r".into()), digest: Some(255) });
+        assert_eq!(wanted, Wanted { rule: Some("r".into()), digest: Some(255), ..Wanted::default() });
+        assert_eq!(Wanted::parse("table=a.b").unwrap().table, Some(("a".into(), "b".into())));
         assert_eq!(Wanted::parse(""), Ok(Wanted::default()));
-        for bad in ["table=t", "digest=ff", "digest=zzzzzzzzzzzzzzzz", "x"] {
+        for bad in ["table=t", "colour=red", "digest=ff", "digest=zzzzzzzzzzzzzzzz", "x"] {
             assert!(Wanted::parse(bad).is_err(), "{bad}");
         }
     }

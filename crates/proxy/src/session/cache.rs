@@ -8,7 +8,8 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cache::{Answer, Comment, Context, Found, Freshness, Known, Question, Refusal, Stamp, Ticket};
+use cache::{Answer, Comment, Context, Epochs, Found, Freshness, Known, Question, Refusal, Stamp, TableId, Ticket};
+use cluster::tables::{Scope, TableCatalog};
 use cluster::view::ServerId;
 use config::{CacheMode, Consistency, Split};
 use sql::{FoundRows, Kind};
@@ -122,11 +123,12 @@ impl Session {
         // Who says how old an answer may be means it.
         let stale = if comment.ttl.is_some() { Duration::ZERO } else { cache.wanted.stale };
         let freshness = Freshness { ttl, stale };
-        let store = self.worker.shared.cache.clone();
+        let (store, shared) = (self.worker.shared.cache.clone(), self.cluster.shared.clone());
+        let epochs = shared.epochs.get_or_init(Epochs::default);
         let mut at = Instant::now();
         let mut has_waited = false;
         loop {
-            let found = store.ask(&question, &self.cluster.shared.epochs, freshness, at, comment.anew);
+            let found = store.ask(&question, epochs, freshness, at, comment.anew);
             let (answer, is_stale) = match found {
                 Found::Hit(answer) => (answer, false),
                 Found::Stale(answer) => (answer, true),
@@ -146,10 +148,14 @@ impl Session {
                     if let Err(refusal) = cache::judge(&work.statement, question.text, &dialect) {
                         return refuse(refusal);
                     }
-                    cache.counts.misses.add_one();
                     // From now on all that is written is noted.
                     self.all_writes();
-                    let stamp = self.cluster.shared.epochs.stamp(None);
+                    self.cluster.shared.published.watch_tables();
+                    let stamp = epochs.stamp(|| ids(&self.scope_of(work, request, TableCatalog::read_by)));
+                    if matches!(stamp, Stamp::Any(_)) {
+                        return refuse(Refusal::UnknownTables);
+                    }
+                    cache.counts.misses.add_one();
                     let (rule, cache) = (rule.name.clone(), cache.clone());
                     return Ok(Asked::Fill(Box::new(Fill { ticket, stamp, asked, at, rule, cache })));
                 }
@@ -362,7 +368,8 @@ impl Session {
             cluster: self.cluster.shared.name.clone(),
         };
         let (question, _) = asked.question(request, self.client.capabilities);
-        match ticket.keep(&question, stamp, known, &self.cluster.shared.epochs) {
+        let Some(epochs) = self.cluster.shared.epochs.get() else { return };
+        match ticket.keep(&question, stamp, known, epochs) {
             Ok(()) if is_kept => cache.counts.kept.add_one(),
             Ok(()) => {}
             Err(refusal) => refuse(refusal),
@@ -370,11 +377,22 @@ impl Session {
     }
 
     /// What was written ends the life of what was read before it: at the end of the transaction, before the client hears of that.
-    pub(super) fn end_answers(&mut self, work: &Work) {
-        self.wrote_for_cache |= super::consistency::may_write(work);
-        if !self.wrote_for_cache {
+    pub(super) fn end_answers(&mut self, work: &Work, request: &Request) {
+        if self.cluster.shared.epochs.get().is_none() {
+            // Nobody has ever kept an answer, and who keeps the first one reads what is written by now; what is open may be
+            // committed behind that.
+            self.written_for_cache = self.pins.has(Pin::Transaction).then_some(Scope::Any);
             return;
         }
+        if super::consistency::may_write(work) {
+            // Behind the reply: what a definition has changed while the statement ran is known, or known to be unknown.
+            let scope = self.scope_of(work, request, TableCatalog::written_by);
+            self.written_for_cache = Some(match &self.written_for_cache {
+                Some(before) => before.and(&scope),
+                None => scope,
+            });
+        }
+        let Some(written) = &self.written_for_cache else { return };
         let in_transaction = self.pins.has(Pin::Transaction);
         // These commit nothing by themselves; of all else that is not sure.
         let goes_on = matches!(work.statement.kind, Kind::Insert | Kind::Update | Kind::Delete | Kind::Select)
@@ -382,14 +400,18 @@ impl Session {
         if in_transaction && goes_on {
             return;
         }
-        self.cluster.shared.epochs.written(None);
-        self.wrote_for_cache = in_transaction;
+        if let Some(epochs) = self.cluster.shared.epochs.get() {
+            epochs.written(ids(written).as_deref());
+        }
+        if !in_transaction {
+            self.written_for_cache = None;
+        }
     }
 
     /// A statement went wrong of which nobody knows what it has done.
     pub(super) fn end_all_answers(&self, work: &Work) {
-        if !work.statement.access.only_reads() && self.cluster.shared.writes.are_watched() {
-            self.cluster.shared.epochs.written(None);
+        if let Some(epochs) = self.cluster.shared.epochs.get().filter(|_| !work.statement.access.only_reads()) {
+            epochs.written(None);
         }
     }
 }
@@ -403,6 +425,14 @@ pub(super) fn is_for_cache(work: &Work) -> bool {
 fn text_of(request: &Request, capabilities: Capabilities) -> &[u8] {
     let arguments = request.payload().get(1..).unwrap_or_default();
     &arguments[query_text_at(arguments, capabilities).unwrap_or(arguments.len())..]
+}
+
+/// The epochs' names of what is touched; `None` is anything.
+fn ids(scope: &Scope) -> Option<Vec<TableId>> {
+    match scope {
+        Scope::Any => None,
+        Scope::Tables(keys) => Some(keys.iter().map(|key| TableId::of(key.0)).collect()),
+    }
 }
 
 fn micros(duration: Duration) -> u64 {

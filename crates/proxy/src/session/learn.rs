@@ -97,8 +97,8 @@ impl Session {
             self.written = Some(Scope::Any);
         }
         // Behind the note of what was written: a fill that finds the new epochs finds that, too.
-        if !work.statement.access.only_reads() && self.cluster.shared.writes.are_watched() {
-            self.end_answers(work);
+        if !work.statement.access.only_reads() {
+            self.end_answers(work, request);
         }
         self.show_pins(self.pins.bits());
         if !Arc::ptr_eq(&held.lease.origin.state, &self.state) {

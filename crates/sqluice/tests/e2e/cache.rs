@@ -9,7 +9,7 @@ use net::query::{Client, Parameter};
 use serde_json::Value;
 
 use crate::login::accounts;
-use crate::support::{Front, all, calm, has_mysql, http_with, value};
+use crate::support::{Front, all, calm, has_mysql, http_with, until, value};
 
 const KEY: &str = "open sesame";
 
@@ -28,11 +28,24 @@ async fn start(family: Family, table: &str, rules: &str) -> Front {
         ),
     )
     .await;
-    Front::start(servers, |setup| {
+    let front = Front::start(servers, |setup| {
         setup.admin = format!("key = \"{KEY}\"");
         setup.more = rules.to_owned();
     })
-    .await
+    .await;
+    let mut client = front.client().await;
+    knows_tables(&front, &mut client, &format!("SELECT COUNT(*) AS known FROM {table}")).await;
+    assert_eq!(wipe(&front, "").await.0, 200);
+    front
+}
+
+/// Waits until the tables' catalogue was read: before, nothing is kept.
+async fn knows_tables(front: &Front, client: &mut Client, read: &str) {
+    until("an answer from the cache", async || is_hit(front, client, read).await.then_some(())).await;
+}
+
+async fn wipe(front: &Front, query: &str) -> (u16, String) {
+    http_with(&front.admin, "DELETE", &format!("/api/v1/cache{query}"), Some(KEY)).await
 }
 
 async fn page(front: &Front) -> Value {
@@ -87,10 +100,11 @@ async fn check_answers(family: Family, table: &str) {
     assert!(refused(&front, "all", "pinned").await > 0);
 
     // A definition, too.
-    assert!(is_hit(&front, &mut one, &read).await);
+    knows_tables(&front, &mut one, &read).await;
     all(&mut two, &format!("ALTER TABLE {table} ADD COLUMN more INT DEFAULT 5")).await;
     assert!(!is_hit(&front, &mut one, &read).await);
     assert_eq!(value(&mut one, &format!("SELECT more FROM {table} WHERE id = 1")).await, "5");
+    knows_tables(&front, &mut one, &read).await;
 
     // What is left for the next statement is as behind a server's answer.
     let rows = format!("SELECT id FROM {table} ORDER BY id LIMIT 2");
@@ -122,6 +136,12 @@ async fn answers_are_given_until_something_is_written_with_mysql() {
 #[tokio::test]
 async fn what_changes_the_answer_is_part_of_the_question() {
     let table = "cache_keys";
+    accounts(
+        calm(Family::MariaDb).await,
+        "CREATE OR REPLACE USER e2e_cache@'%' IDENTIFIED BY 'x'; GRANT SELECT ON app.* TO e2e_cache@'%'; \
+         CREATE OR REPLACE TABLE app.cache_times (t TIMESTAMP); INSERT INTO app.cache_times VALUES ('2020-01-01 00:00:00')",
+    )
+    .await;
     let front = start(
         Family::MariaDb,
         table,
@@ -130,12 +150,6 @@ async fn what_changes_the_answer_is_part_of_the_question() {
             rule("all", "cluster = \"main\"\ncache = \"on\"\ncache_ttl_ms = 600000\ncache_shared = true"),
         ]
         .concat(),
-    )
-    .await;
-    accounts(
-        calm(Family::MariaDb).await,
-        "CREATE OR REPLACE USER e2e_cache@'%' IDENTIFIED BY 'x'; GRANT SELECT ON app.* TO e2e_cache@'%'; \
-         CREATE OR REPLACE TABLE app.cache_times (t TIMESTAMP); INSERT INTO app.cache_times VALUES ('2020-01-01 00:00:00')",
     )
     .await;
     let mut client = front.client().await;
@@ -178,6 +192,7 @@ async fn what_may_not_be_kept_is_answered_by_servers_and_counted() {
     let front =
         start(Family::MariaDb, table, &rule("all", "cluster = \"main\"\ncache = \"on\"\ncache_ttl_ms = 600000")).await;
     let mut client = front.client().await;
+    let known = hits(&front, "all").await;
     for (sql, reason) in [
         (format!("SELECT NOW(6), n FROM {table}"), "volatile_function"),
         (format!("SELECT RAND() FROM {table}"), "volatile_function"),
@@ -196,7 +211,7 @@ async fn what_may_not_be_kept_is_answered_by_servers_and_counted() {
         }
         assert!(refused(&front, "all", reason).await >= before + 2, "{sql}: {}", of_rule(&front, "all").await);
     }
-    assert_eq!(hits(&front, "all").await, 0);
+    assert_eq!(hits(&front, "all").await, known);
     // A session with a user variable asks, one with autocommit off does not.
     all(&mut client, "SET autocommit = 0").await;
     value(&mut client, &format!("SELECT n FROM {table} WHERE id = 1")).await;
@@ -293,13 +308,13 @@ async fn advice_counts_and_answers_nothing() {
     let mut client = front.client().await;
     let read = format!("SELECT n FROM {table} WHERE id = 1");
     let reads = async || front.metrics().await.sum("sqluice_server_reads_total", &[]);
-    let before = reads().await;
+    let (before, known) = (reads().await, hits(&front, "all").await);
     for _ in 0..5 {
         assert_eq!(value(&mut client, &read).await, "10");
     }
     assert_eq!(reads().await - before, 5.0, "servers answered");
-    assert_eq!(hits(&front, "all").await, 4);
-    assert_eq!(front.metrics().await.sum("sqluice_cache_hits_total", &["rule=\"all\""]), 4.0);
+    assert_eq!(hits(&front, "all").await - known, 4);
+    assert_eq!(front.metrics().await.sum("sqluice_cache_hits_total", &["rule=\"all\""]), known as f64 + 4.0);
     assert_eq!(of_rule(&front, "all").await["bytes"], 0);
 }
 
@@ -310,11 +325,10 @@ async fn what_is_wiped_is_asked_anew() {
         start(Family::MariaDb, table, &rule("all", "cluster = \"main\"\ncache = \"on\"\ncache_ttl_ms = 600000")).await;
     let mut client = front.client().await;
     let read = format!("SELECT n FROM {table} WHERE id = 1");
-    let wipe = async |query: &str| http_with(&front.admin, "DELETE", &format!("/api/v1/cache{query}"), Some(KEY)).await;
-    for query in ["", "?rule=all", "?cluster=main"] {
+    for query in ["", "?rule=all", "?cluster=main", &format!("?table=app.{table}&cluster=main")] {
         all(&mut client, &read).await;
         assert!(is_hit(&front, &mut client, &read).await);
-        let (status, body) = wipe(query).await;
+        let (status, body) = wipe(&front, query).await;
         assert_eq!(
             (status, serde_json::from_str::<Value>(&body).unwrap()["answers"].as_u64()),
             (200, Some(1)),
@@ -322,10 +336,79 @@ async fn what_is_wiped_is_asked_anew() {
         );
         assert!(!is_hit(&front, &mut client, &read).await);
     }
-    assert!(wipe("?rule=other").await.1.contains("\"answers\":0"));
+    for query in ["?rule=other", "?table=app.other", "?cluster=other"] {
+        assert!(wipe(&front, query).await.1.contains("\"answers\":0"), "{query}");
+    }
     assert!(is_hit(&front, &mut client, &read).await);
-    assert_eq!(wipe("?table=x").await.0, 400);
+    assert_eq!(wipe(&front, "?table=x").await.0, 400);
     assert_eq!(http_with(&front.admin, "DELETE", "/api/v1/cache", None).await.0, 401);
+}
+
+#[tokio::test]
+async fn a_write_ends_what_was_read_from_its_tables_and_no_more() {
+    accounts(
+        calm(Family::MariaDb).await,
+        "DROP VIEW IF EXISTS app.cache_view; DROP VIEW IF EXISTS app.cache_clock; DROP TABLE IF EXISTS app.cache_child; \
+         CREATE OR REPLACE TABLE app.cache_parent (id INT PRIMARY KEY) ENGINE=InnoDB; INSERT INTO app.cache_parent VALUES (1), (2); \
+         CREATE TABLE app.cache_child (id INT, FOREIGN KEY (id) REFERENCES app.cache_parent (id) ON DELETE CASCADE) ENGINE=InnoDB; \
+         INSERT INTO app.cache_child VALUES (1), (2); \
+         CREATE OR REPLACE TABLE app.cache_counted (n INT); CREATE OR REPLACE TABLE app.cache_log (n INT); \
+         CREATE TRIGGER app.cache_counts AFTER INSERT ON app.cache_counted FOR EACH ROW INSERT INTO app.cache_log VALUES (1); \
+         CREATE VIEW app.cache_view AS SELECT id FROM app.cache_child; \
+         CREATE VIEW app.cache_clock AS SELECT id, NOW(6) AS t FROM app.cache_child",
+    )
+    .await;
+    let rules = rule("all", "cluster = \"main\"\ncache = \"on\"\ncache_ttl_ms = 600000");
+    let front = start(Family::MariaDb, "cache_other", &rules).await;
+    let mut client = front.client().await;
+    let (child, view) = ("SELECT COUNT(*) FROM cache_child", "SELECT COUNT(*) FROM cache_view");
+    let (log, other) = ("SELECT COUNT(*) FROM cache_log", "SELECT n FROM cache_other WHERE id = 1");
+    for read in [child, view, log, other] {
+        all(&mut client, read).await;
+        assert!(is_hit(&front, &mut client, read).await, "{read}: {}", of_rule(&front, "all").await);
+    }
+    all(&mut client, "DELETE FROM cache_parent WHERE id = 1").await;
+    assert!(is_hit(&front, &mut client, other).await, "another table was written");
+    assert!(is_hit(&front, &mut client, log).await);
+    assert_eq!(value(&mut client, child).await, "1", "a foreign key has written it");
+    assert_eq!(value(&mut client, view).await, "1", "a view is what it reads");
+    all(&mut client, "INSERT INTO cache_counted VALUES (5)").await;
+    assert_eq!(value(&mut client, log).await, "1", "a trigger has written it");
+    // A transaction ends what it has written, all of it.
+    for read in [child, log, other] {
+        all(&mut client, read).await;
+    }
+    all(&mut client, "BEGIN").await;
+    all(&mut client, "DELETE FROM cache_child").await;
+    all(&mut client, "UPDATE cache_log SET n = 2").await;
+    all(&mut client, "COMMIT").await;
+    assert!(is_hit(&front, &mut client, other).await);
+    assert!(!is_hit(&front, &mut client, log).await);
+    assert_eq!(value(&mut client, child).await, "0");
+    // What a view tells of the clock is no answer to keep.
+    let before = refused(&front, "all", "unknown_tables").await;
+    all(&mut client, "SELECT t FROM cache_clock").await;
+    assert_eq!(refused(&front, "all", "unknown_tables").await, before + 1);
+}
+
+#[tokio::test]
+async fn a_transaction_that_is_older_than_the_first_answer_ends_it() {
+    let servers = calm(Family::MariaDb).await;
+    accounts(servers, "CREATE OR REPLACE TABLE app.cache_older (n INT); INSERT INTO app.cache_older VALUES (1)").await;
+    let front = Front::start(servers, |setup| {
+        setup.admin = format!("key = \"{KEY}\"");
+        setup.listener = "consistency = \"none\"\nsplit = \"primary\"".into();
+        setup.more = rule("all", "cluster = \"main\"\ncache = \"on\"\ncache_ttl_ms = 600000");
+    })
+    .await;
+    let (mut writer, mut reader) = (front.client().await, front.client().await);
+    all(&mut writer, "BEGIN").await;
+    all(&mut writer, "UPDATE cache_older SET n = 2").await;
+    let read = "SELECT n FROM cache_older";
+    knows_tables(&front, &mut reader, read).await;
+    assert_eq!(value(&mut reader, read).await, "1");
+    all(&mut writer, "COMMIT").await;
+    assert_eq!(value(&mut reader, read).await, "2");
 }
 
 /// Sessions write rows and read them. None reads older than its own write; where reads must find what any session has written, none
@@ -350,6 +433,7 @@ async fn check_writes(family: Family, consistency: &str) {
     let next = Arc::new(AtomicU64::new(1_000));
     let mut setup = front.client().await;
     all(&mut setup, &format!("INSERT INTO {table} VALUES (0, 0), (1, 0), (2, 0), (3, 0)")).await;
+    knows_tables(&front, &mut setup, &format!("SELECT COUNT(*) FROM {table}")).await;
     let end = Instant::now() + PLAYED;
     let mut tasks = Vec::new();
     for session in 0..SESSIONS {

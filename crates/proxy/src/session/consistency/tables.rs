@@ -54,7 +54,8 @@ impl Session {
         });
     }
 
-    fn scope_of(
+    /// What a statement touches, by the catalogue of tables as it is now.
+    pub(in crate::session) fn scope_of(
         &self,
         work: &Work,
         request: &Request,

@@ -37,6 +37,7 @@ use crate::guard::Guard;
 use crate::health::Limits;
 use crate::journal::{Entry, EntryKind};
 use crate::lag::Bounds;
+use crate::memory::Memory;
 use crate::observation::{EvidenceKind, Observation, Seen};
 pub use crate::settings::{Failover, Mode, PromotionRule, ServerSpec, Settings};
 use crate::step::{Order, StepError, StepId, StepResult};
@@ -56,6 +57,8 @@ pub enum Output {
     Execute(Order),
     /// Write this down; keep the last ones for the API.
     Journal(Entry),
+    /// Keep this for the next process, in place of what was kept before.
+    Remember(Memory),
     /// Tell the operator.
     Log(Event),
 }
@@ -119,6 +122,8 @@ pub struct Driver {
     headless_since: Option<Instant>,
     /// Since when the primary is well.
     primary_since: Option<Instant>,
+    /// What was given out to be kept.
+    remembered: Memory,
     outputs: VecDeque<Output>,
 }
 
@@ -148,11 +153,26 @@ impl Driver {
             vacated: None,
             headless_since: None,
             primary_since: None,
+            remembered: Memory::default(),
             outputs: VecDeque::new(),
         };
         driver.take_specs(servers);
         driver.decide(now);
         driver
+    }
+
+    /// Goes on from what an earlier process kept: a cool-down is not over, and epochs and numbers of runs are not given again. To
+    /// be called before anything is observed.
+    pub fn recall(&mut self, memory: Memory) {
+        self.view.epoch = memory.epoch;
+        self.next_run = memory.runs;
+        self.guard.recall(memory.promoted, memory.failures);
+        self.remembered = memory;
+        for output in &mut self.outputs {
+            if let Output::Publish(view) = output {
+                view.epoch = memory.epoch;
+            }
+        }
     }
 
     /// Takes a new configuration. A server that keeps name and address keeps its identity and what is known of it; one
@@ -167,7 +187,7 @@ impl Driver {
         self.runs = kept;
         for run in dropped {
             let text = "the configuration does not want it any more; nothing was promoted".to_owned();
-            self.note(run.id, EntryKind::Aborted, run.old.map(|id| self.name_of(id)), text);
+            self.note(run.id, EntryKind::Aborted(run.kind.word()), run.old.map(|id| self.name_of(id)), text);
         }
         self.settle(now);
     }
@@ -282,6 +302,12 @@ impl Driver {
             }
         }
         self.decide(now);
+        let (promoted, failures) = self.guard.memory();
+        let memory = Memory { epoch: self.view.epoch, runs: self.next_run, promoted, failures };
+        if self.remembered != memory {
+            self.remembered = memory;
+            self.outputs.push_back(Output::Remember(memory));
+        }
     }
 
     fn take_specs(&mut self, specs: Vec<ServerSpec>) {

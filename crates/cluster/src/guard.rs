@@ -35,6 +35,16 @@ impl Guard {
         })
     }
 
+    /// When a server was promoted, and how many attempts have failed since, for the next process.
+    pub(crate) fn memory(&self) -> (Option<Instant>, u32) {
+        (self.promoted, self.failures)
+    }
+
+    /// Goes on from what an earlier process knew.
+    pub(crate) fn recall(&mut self, promoted: Option<Instant>, failures: u32) {
+        (self.promoted, self.failures) = (promoted, failures);
+    }
+
     /// A pause between attempts is not over.
     pub(crate) fn pauses(&self, now: Instant) -> bool {
         self.not_before.is_some_and(|at| now < at)

@@ -19,6 +19,9 @@ pub struct Entry {
     pub text: String,
 }
 
+/// What runs are.
+pub const RUN_WORDS: [&str; 4] = ["failover", "switchover", "restore", "rejoin"];
+
 /// Kinds of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
@@ -30,10 +33,10 @@ pub enum EntryKind {
     Done(StepId),
     /// A step ended badly.
     Failed(StepId),
-    /// A run ended well.
-    Finished,
-    /// A run was given up.
-    Aborted,
+    /// A run ended well; what it was, one of [`RUN_WORDS`].
+    Finished(&'static str),
+    /// A run was given up; what it was.
+    Aborted(&'static str),
     /// What would be done in mode `auto`.
     Advice,
 }
@@ -46,8 +49,8 @@ impl EntryKind {
             EntryKind::Step(_) => "step",
             EntryKind::Done(_) => "done",
             EntryKind::Failed(_) => "failed",
-            EntryKind::Finished => "finished",
-            EntryKind::Aborted => "aborted",
+            EntryKind::Finished(_) => "finished",
+            EntryKind::Aborted(_) => "aborted",
             EntryKind::Advice => "advice",
         }
     }

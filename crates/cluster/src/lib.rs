@@ -19,6 +19,7 @@ mod health;
 mod history;
 pub mod journal;
 mod lag;
+pub mod memory;
 pub mod observation;
 pub mod positions;
 pub mod published;

@@ -177,7 +177,7 @@ mod tests {
         let journal = Journal::new(&"main".into());
         journal.set_file(Some(&path));
         journal.add(entry(7, EntryKind::Step(StepId(4))));
-        journal.add(entry(7, EntryKind::Finished));
+        journal.add(entry(7, EntryKind::Finished("failover")));
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
         let text = loop {
             let text = std::fs::read_to_string(&path).unwrap();

@@ -10,6 +10,7 @@ mod executor;
 mod handle;
 mod journal;
 mod lease;
+mod memory;
 mod monitor;
 mod status;
 mod steps;

@@ -39,6 +39,7 @@ use self::probe::{Filters, Probed, Prober};
 use self::settings::{settings, specs};
 use crate::ClusterLink;
 use crate::changes::ChangeFollower;
+use crate::memory::Keeper;
 use crate::status::{ClusterStatus, Wish};
 
 /// Outcomes that wait for the cluster's task; probers wait when there are more.
@@ -132,12 +133,20 @@ struct Watched {
     loads: Loads,
     heard: mpsc::Receiver<Wish>,
     acting: Acting,
+    memory: Keeper,
+    /// A primary was published.
+    had_primary: bool,
 }
 
 impl Watched {
     fn new(name: Arc<str>, config: config::Cluster, link: ClusterLink, of_process: OfProcess) -> Watched {
         let OfProcess { status, heard, workers } = of_process;
-        let driver = Driver::new(settings(&name, &config), specs(&config), Instant::now());
+        let mut driver = Driver::new(settings(&name, &config), specs(&config), Instant::now());
+        let mut memory = Keeper::new(&name);
+        memory.set_journal(config.promotion.journal.as_deref());
+        if let Some(kept) = memory.recall() {
+            driver.recall(kept);
+        }
         Watched {
             driver,
             clock: Clock::new(),
@@ -150,6 +159,8 @@ impl Watched {
             loads: Loads::new(name.clone(), link.published.clone(), status.clone()),
             heard,
             acting: Acting::new(workers),
+            memory,
+            had_primary: false,
             name,
             config,
             link,
@@ -227,6 +238,7 @@ impl Watched {
                 Output::Log(event) => self.log(&event),
                 Output::Execute(order) => self.execute(order),
                 Output::Journal(entry) => self.note(entry),
+                Output::Remember(memory) => self.memory.keep(&memory),
             }
         }
         {
@@ -246,9 +258,10 @@ impl Watched {
             let server = view.server(id)?;
             Some(Primary { id, name: server.name.clone(), way: self.way(&server.name)? })
         });
-        if self.link.published.view.load().epoch < view.epoch && view.epoch > 1 {
+        if self.link.published.view.load().epoch < view.epoch && self.had_primary {
             self.status.figures().runs.primary_changes += 1;
         }
+        self.had_primary |= view.primary.is_some();
         self.primary.send_if_modified(|current| {
             let changed = current.as_ref().map(|old| old.id) != primary.as_ref().map(|new| new.id);
             if changed {
@@ -305,6 +318,7 @@ impl Watched {
             || config.proxy_protocol != self.config.proxy_protocol;
         self.config = config;
         self.link = link;
+        self.memory.set_journal(self.config.promotion.journal.as_deref());
         self.driver.reconfigure(settings(&self.name, &self.config), specs(&self.config), Instant::now());
         if other_questions {
             self.probers.clear();

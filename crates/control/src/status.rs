@@ -74,8 +74,8 @@ pub(crate) struct Figures {
 /// What became of failovers and switchovers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunFigures {
-    pub(crate) finished: u64,
-    pub(crate) aborted: u64,
+    /// By what they were ([`cluster::journal::RUN_WORDS`]): those that finished, those that were given up.
+    pub(crate) ended: BTreeMap<&'static str, [u64; 2]>,
     /// By word: those that were done, those that failed.
     pub(crate) steps: BTreeMap<&'static str, [u64; 2]>,
     /// Changes of primary that were published after the first.

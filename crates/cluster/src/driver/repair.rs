@@ -236,7 +236,7 @@ impl Driver {
             server.repair_failures = server.repair_failures.saturating_add(1);
         }
         let server = run.old.map(|id| self.name_of(id));
-        self.note(run.id, EntryKind::Aborted, server, text);
+        self.note(run.id, EntryKind::Aborted(run.kind.word()), server, text);
         None
     }
 }

@@ -407,6 +407,37 @@ fn after_a_promotion_the_next_one_waits_for_a_human_or_for_time() {
 }
 
 #[test]
+fn a_cool_down_and_the_epoch_outlive_the_process() {
+    let mut script = cluster(AUTO, 3);
+    script.fail(1, FailureClass::Refused);
+    (2..=3).for_each(|number| script.good(number, lost(number, 10)));
+    (0..5).for_each(|_| script.answer(|step| world(step, &[10, 10])));
+    assert!(script.journal.iter().any(|entry| entry.kind == EntryKind::Finished("failover")), "{:?}", script.journal);
+    let kept = script.memory;
+    assert_eq!((kept.epoch, kept.failures, kept.promoted.is_some()), (2, 0, true));
+
+    let mut next = Script::with(Settings { failover: AUTO, ..settings() }, 3);
+    next.driver.recall(kept);
+    next.now = script.now + Duration::from_secs(1);
+    for _ in 0..2 {
+        (2..=3).for_each(|number| next.good(number, replica(number, 10)));
+        next.good(1, primary(10));
+        next.now += Duration::from_millis(500);
+    }
+    assert_eq!((next.primary(), next.driver.view().epoch), (Some(1), 3));
+    next.fail(1, FailureClass::Refused);
+    (2..=3).for_each(|number| next.good(number, lost(number, 10)));
+    assert_eq!(next.orders, []);
+    let words = next.driver.diagnoses().iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    assert!(words.contains("the last promotion was less than 300 s ago"), "{words}");
+    let _ = next.driver.command(next.now, Command::Acknowledge);
+    next.drain();
+    assert_eq!(next.memory.promoted, None);
+    assert_eq!(next.words(), ["ask s1 again", "ask s2 again", "ask s3 again"]);
+    assert!(next.journal.iter().all(|entry| entry.run > kept.runs || entry.run == 0), "{:?}", next.journal);
+}
+
+#[test]
 fn a_lease_that_is_lost_stops_it_before_the_promotion() {
     let mut script = cluster(Failover { lease_required: true, ..AUTO }, 3);
     script.fail(1, FailureClass::Refused);

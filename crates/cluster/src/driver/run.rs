@@ -299,7 +299,7 @@ impl Driver {
     pub(super) fn finish(&mut self, run: &Run, text: String) {
         let server = run.new.or(run.old).map(|id| self.name_of(id));
         self.log(Level::Info, server.clone(), text.clone());
-        self.note(run.id, EntryKind::Finished, server, text);
+        self.note(run.id, EntryKind::Finished(run.kind.word()), server, text);
     }
 
     /// Gives a run up. `counts`: it failed, rather than having become needless.
@@ -311,7 +311,7 @@ impl Driver {
         } else {
             self.guard.needless(now);
         }
-        self.note(run.id, EntryKind::Aborted, server, text);
+        self.note(run.id, EntryKind::Aborted(run.kind.word()), server, text);
     }
 
     pub(super) fn note(&mut self, run: u64, kind: EntryKind, server: Option<Arc<str>>, text: String) {

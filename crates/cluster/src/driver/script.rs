@@ -97,6 +97,8 @@ pub(crate) struct Script {
     /// Steps that are ordered and not answered.
     pub(crate) orders: Vec<Order>,
     pub(crate) journal: Vec<Entry>,
+    /// What is to be kept for the next process.
+    pub(crate) memory: Memory,
 }
 
 impl Script {
@@ -116,6 +118,7 @@ impl Script {
             log: vec![],
             orders: vec![],
             journal: vec![],
+            memory: Memory::default(),
         };
         script.drain();
         script
@@ -140,6 +143,7 @@ impl Script {
                 Output::CatchUp(id) => self.catch_ups.push(id),
                 Output::Execute(order) => self.orders.push(order),
                 Output::Journal(entry) => self.journal.push(entry),
+                Output::Remember(memory) => self.memory = memory,
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use cluster::driver::{Driver, Output, ServerSpec, Settings};
+use cluster::memory::Memory;
 use cluster::observation::{
     Evidence, EvidenceKind, Failure, FailureClass, NotWritten, Observation, Seen, WriteTrouble,
 };
@@ -43,6 +44,8 @@ pub struct Manager {
     tick_ms: u64,
     client_ms: u64,
     heartbeat_ms: u64,
+    /// What outlives the process.
+    memory: Memory,
     origin: Instant,
 }
 
@@ -61,6 +64,7 @@ impl Manager {
             tick_ms: 0,
             client_ms: 0,
             heartbeat_ms: 0,
+            memory: Memory::default(),
             origin,
         }
     }
@@ -71,7 +75,9 @@ impl Manager {
 
     pub fn start(&mut self, world: &mut World) {
         let now = self.at(world.now_ms);
-        self.driver = Some(Driver::new(self.settings.clone(), self.specs.clone(), now));
+        let mut driver = Driver::new(self.settings.clone(), self.specs.clone(), now);
+        driver.recall(self.memory);
+        self.driver = Some(driver);
         let probe = |_| Probe { next_ms: world.now_ms, ends_ms: None, had_connection: false };
         self.probes = (0..self.specs.len()).map(probe).collect();
         self.view = View::empty("main");
@@ -244,6 +250,7 @@ impl Manager {
                     probe.next_ms = probe.next_ms.min(world.now_ms + 2 * crate::world::STEP_MS);
                 }
                 Output::Log(_) => {}
+                Output::Remember(memory) => self.memory = memory,
                 Output::Journal(entry) => {
                     let server = entry.server.as_deref().unwrap_or("");
                     world.tell(format!("{me}: run {} {} {server}: {}", entry.run, entry.kind.word(), entry.text));

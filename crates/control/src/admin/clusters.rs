@@ -130,7 +130,7 @@ async fn wait(status: &ClusterStatus, run: u64, until: Instant) -> Option<Record
     loop {
         lines.borrow_and_update();
         let ends = |record: &Record| {
-            record.entry.run == run && matches!(record.entry.kind, EntryKind::Finished | EntryKind::Aborted)
+            record.entry.run == run && matches!(record.entry.kind, EntryKind::Finished(_) | EntryKind::Aborted(_))
         };
         if let Some(end) = status.journal.tail(1, ends).pop() {
             return Some(end);
@@ -149,7 +149,7 @@ fn answer(status: &ClusterStatus, accepted: &Accepted, dry_run: bool, end: Optio
         _ if dry_run => (StatusCode::OK, "dry_run"),
         (_, None) => (StatusCode::OK, "done"),
         (None, Some(_)) => (StatusCode::ACCEPTED, "running"),
-        (Some(end), _) if end.entry.kind == EntryKind::Finished => (StatusCode::OK, "finished"),
+        (Some(end), _) if matches!(end.entry.kind, EntryKind::Finished(_)) => (StatusCode::OK, "finished"),
         (Some(_), _) => (StatusCode::CONFLICT, "aborted"),
     };
     let mut page = json!({

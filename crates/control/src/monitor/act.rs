@@ -196,12 +196,12 @@ impl Watched {
         let (cluster, server) = (&*self.name, entry.server.as_deref().unwrap_or(""));
         let (run, text) = (entry.run, &entry.text);
         match entry.kind {
-            EntryKind::Failed(_) | EntryKind::Aborted => tracing::warn!(cluster, server, run, "{text}"),
+            EntryKind::Failed(_) | EntryKind::Aborted(_) => tracing::warn!(cluster, server, run, "{text}"),
             _ => tracing::info!(cluster, server, run, "{text}"),
         }
         match entry.kind {
-            EntryKind::Finished => self.status.figures().runs.finished += 1,
-            EntryKind::Aborted => self.status.figures().runs.aborted += 1,
+            EntryKind::Finished(what) => self.status.figures().runs.ended.entry(what).or_default()[0] += 1,
+            EntryKind::Aborted(what) => self.status.figures().runs.ended.entry(what).or_default()[1] += 1,
             _ => {}
         }
         self.status.journal.add(entry);

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use cluster::journal::RUN_WORDS;
+
 use super::names::{
     CHANGES, CHANGES_AGE, CHANGES_LOSSES, EPOCH, FENCED, HOLDS_WRITES, LEASE_ASKED, LEASE_HELD, PRIMARY_CHANGES, RUNS,
     STEPS,
@@ -26,8 +28,11 @@ pub(super) fn render(page: &mut Page, clusters: &Clusters) {
     figures.iter().for_each(|(name, figures)| changes.sample(&[name], figures.runs.primary_changes));
     let mut runs = family(page, RUNS);
     for (name, figures) in &figures {
-        runs.sample(&[name, "finished"], figures.runs.finished);
-        runs.sample(&[name, "aborted"], figures.runs.aborted);
+        for word in RUN_WORDS {
+            let [finished, aborted] = figures.runs.ended.get(word).copied().unwrap_or_default();
+            runs.sample(&[name, word, "finished"], finished);
+            runs.sample(&[name, word, "aborted"], aborted);
+        }
     }
     let mut steps = family(page, STEPS);
     for (name, figures) in &figures {

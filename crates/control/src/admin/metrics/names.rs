@@ -363,8 +363,8 @@ pub(super) const PRIMARY_CHANGES: Metric = metric(
 pub(super) const RUNS: Metric = metric(
     "sqluice_failover_runs_total",
     Kind::Counter,
-    &["cluster", "result"],
-    "Failovers, switchovers and repairs that ended, finished or aborted.",
+    &["cluster", "kind", "result"],
+    "Runs that ended, finished or aborted: failover, switchover, restore (the same primary takes writes again), rejoin.",
 );
 pub(super) const STEPS: Metric = metric(
     "sqluice_failover_steps_total",

@@ -297,7 +297,7 @@ impl Driver {
             self.decide(now);
             self.watch(now);
             self.order_steps(now);
-            if !self.runs.iter().any(|run| run.todo.is_empty() && run.out.is_empty()) {
+            if !self.runs.iter().any(Run::is_due) {
                 break;
             }
         }

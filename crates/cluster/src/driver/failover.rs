@@ -272,6 +272,10 @@ impl Driver {
             return self.drain(now, run);
         }
         run.todo = vec![Step::Promote { server: new, old: run.old.filter(|old| *old != new) }];
+        // Its first write waits for one of them. Should the promotion fail they follow who has all that they have.
+        if run.kind != Kind::Restore && self.acts() {
+            run.todo.extend(self.followers(&run));
+        }
         run.enter(Stage::Promote);
         Some(run)
     }
@@ -283,10 +287,10 @@ impl Driver {
         if facts.iter().any(|(id, facts)| *id == new && is_writable(facts) && follows_nobody(facts)) {
             return Some(self.promoted(now, run));
         }
-        let refused =
-            run.stage == Stage::Promote && run.ended.iter().any(|(_, result)| matches!(result, Ok(StepResult::Done)));
-        let error =
-            run.first_error().map_or_else(|| "it does not take writes".to_owned(), |(_, error)| error.to_string());
+        let of_new = || run.ended.iter().filter(|(step, _)| step.server() == Some(new));
+        let refused = run.stage == Stage::Promote && of_new().any(|(_, result)| matches!(result, Ok(StepResult::Done)));
+        let error = of_new().find_map(|(_, result)| result.as_ref().err());
+        let error = error.map_or_else(|| "it does not take writes".to_owned(), ToString::to_string);
         if run.again < LEARN_MAX && !refused {
             run.again += 1;
             run.todo = vec![Step::ReadFacts { server: new }];
@@ -321,6 +325,28 @@ impl Driver {
         if run.kind != Kind::Restore && run.kind != Kind::Switchover {
             self.guard.promoted(now);
         }
+        let follow = self.followers(&run);
+        // The probes that show it are under way.
+        for step in &follow {
+            if let Some(index) = step.server().and_then(|id| self.index(id)) {
+                self.servers[index].repair_after = Some(now + self.settings.failover.step_timeout);
+            }
+        }
+        // Some have begun while it was promoted.
+        let begun = |step: &Step| {
+            let out = self.out.iter().filter(|out| run.out.contains(&out.id)).map(|out| &out.step);
+            run.ended.iter().map(|(ended, _)| ended).chain(out).any(|other| other == step)
+        };
+        run.todo = follow.into_iter().filter(|step| !begun(step)).collect();
+        run.fenced = true;
+        run.holds = false;
+        run.enter(Stage::Repoint);
+        run
+    }
+
+    /// The steps by which the servers that take part come to follow the new primary, those that have nothing beyond it.
+    fn followers(&self, run: &Run) -> Vec<Step> {
+        let Some(new) = run.new else { return Vec::new() };
         let source = new;
         let base = self.index(new).and_then(|index| self.servers[index].history.clone());
         let mut follow = Vec::new();
@@ -338,17 +364,7 @@ impl Driver {
                 follow.push(Step::Follow { server: server.id, source });
             }
         }
-        // The probes that show it are under way.
-        for step in &follow {
-            if let Some(index) = step.server().and_then(|id| self.index(id)) {
-                self.servers[index].repair_after = Some(now + self.settings.failover.step_timeout);
-            }
-        }
-        run.todo = follow;
-        run.fenced = true;
-        run.holds = false;
-        run.enter(Stage::Repoint);
-        run
+        follow
     }
 
     /// Servers that could not be repointed are left to repairs.

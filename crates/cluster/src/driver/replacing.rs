@@ -128,10 +128,12 @@ fn a_killed_primary_is_replaced_without_waiting_for_more_probes() {
     script.answer(|step| world(step, &[10, 12]));
     assert_eq!(script.words(), ["ask s2 again", "ask s3 again"]);
     script.answer(|step| world(step, &[10, 12]));
-    assert_eq!(script.words(), ["promote s3"], "it received more");
-    script.answer(|step| world(step, &[10, 12]));
+    assert_eq!(script.words(), ["promote s3", "have s2 follow s3"], "it received more");
+    let promotion = script.orders.remove(0);
+    script.driver.outcome(script.now, promotion.id, world(&promotion.step, &[10, 12]));
+    script.drain();
     assert_eq!((script.primary(), script.driver.view().epoch), (Some(3), 2));
-    assert_eq!(script.words(), ["have s2 follow s3"]);
+    assert_eq!(script.words(), ["have s2 follow s3"], "it goes on, and is not ordered twice");
     script.answer(|step| world(step, &[10, 12]));
     assert!(script.journal.iter().any(|entry| entry.text == "failover from s1 to s3 is done"), "{:?}", script.journal);
     let why = script.journal.iter().find(|entry| entry.text.contains("not s2")).map(|entry| entry.text.clone());
@@ -161,7 +163,26 @@ fn what_was_received_is_applied_before_the_promotion_and_another_takes_over_when
     script.answer(answer);
     assert_eq!(script.words(), ["wait until s3 has applied 0-1-12"]);
     script.answer(answer);
-    assert_eq!(script.words(), ["promote s3"]);
+    assert_eq!(script.words(), ["promote s3", "have s2 follow s3"]);
+}
+
+#[test]
+fn a_promotion_whose_end_is_not_known_is_looked_at_although_another_server_follows_already() {
+    let mut script = cluster(AUTO, 3);
+    script.fail(1, FailureClass::Refused);
+    (2..=3).for_each(|number| script.good(number, lost(number, 10)));
+    (0..3).for_each(|_| script.answer(|step| world(step, &[10, 10])));
+    assert_eq!(script.words(), ["promote s2", "have s3 follow s2"]);
+    script.answer(|step| match step {
+        Step::Promote { .. } => Err(StepError { kind: ErrorKind::Timeout, text: "lost".into() }),
+        _ => world(step, &[10, 10]),
+    });
+    assert_eq!((script.words(), script.primary()), (vec!["ask s2 again".to_owned()], None));
+    let promoted = world(&Step::Promote { server: Script::id(2), old: None }, &[10, 10]);
+    script.answer(|_| promoted.clone());
+    assert_eq!(script.primary(), Some(2));
+    script.answer(|step| world(step, &[10, 10]));
+    assert!(script.journal.iter().any(|entry| entry.text == "failover from s1 to s2 is done"), "{:?}", script.journal);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::failover::is_writable;
 use super::{Driver, Level, Output};
 use crate::journal::{Entry, EntryKind};
 use crate::observation::{Facts, FailureClass};
@@ -124,6 +125,12 @@ impl Run {
         self.ended.iter().find_map(|(step, result)| result.as_ref().err().map(|error| (step, error)))
     }
 
+    /// Its stage has ended. Whoever follows the new primary already is not waited for when that takes writes.
+    pub(super) fn is_due(&self) -> bool {
+        let taken = |(step, result): &(Step, _)| matches!((step, result), (Step::Promote { .. }, Ok(StepResult::Facts(facts))) if is_writable(facts));
+        (self.todo.is_empty() && self.out.is_empty()) || (self.stage == Stage::Promote && self.ended.iter().any(taken))
+    }
+
     pub(super) fn is_promoted(&self) -> bool {
         matches!(self.stage, Stage::Repoint | Stage::HookAfter)
     }
@@ -194,9 +201,7 @@ impl Driver {
         self.expire(now);
         // Each stage has fewer than this many successors; a run that goes further is a mistake, and waits for the next tick.
         for _ in 0..32 {
-            let Some(index) = self.runs.iter().position(|run| run.todo.is_empty() && run.out.is_empty()) else {
-                return;
-            };
+            let Some(index) = self.runs.iter().position(Run::is_due) else { return };
             let run = self.runs.remove(index);
             let next = match run.kind {
                 Kind::Failover | Kind::Replace | Kind::Restore => self.failover_stage(now, run),

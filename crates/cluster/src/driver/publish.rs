@@ -11,7 +11,7 @@ use crate::analysis::{self, Analysis, Known};
 use crate::diagnosis::Diagnosis;
 use crate::galera::Group;
 use crate::lag::{Bounds, Verdict};
-use crate::observation::{Channel, Receiver, Replication};
+use crate::observation::{Channel, FailureClass, Receiver, Replication};
 use crate::settings::Settings;
 use crate::topology;
 use crate::view::{Flavour, Health, Role, ServerView, View};
@@ -26,7 +26,7 @@ impl Driver {
         let group = self.settings.galera.map(|rules| self.look_at_group(now, previous, rules));
         let (mut analysis, group) = match group {
             Some(Group { analysis, shut, serves, .. }) => (analysis, Some((shut, serves))),
-            None => (self.look_at_replication(previous), None),
+            None => (self.look_at_replication(now, previous), None),
         };
         let flavour = flavour(&self.servers);
         let primary = analysis.primary.map(|index| self.servers[index].id);
@@ -113,13 +113,13 @@ impl Driver {
         self.tell_diagnoses(&diagnoses);
     }
 
-    fn look_at_replication(&self, previous: Option<usize>) -> Analysis {
-        let known: Vec<Known<'_>> = self.servers.iter().map(|server| known(server, self.barred(server))).collect();
+    fn look_at_replication(&self, now: Instant, previous: Option<usize>) -> Analysis {
+        let known: Vec<Known<'_>> = self.servers.iter().map(|server| known(server, self.barred(now, server))).collect();
         analysis::analyse(&known, previous, self.settings.standalone)
     }
 
     /// Why a server cannot be the primary, whatever it says of itself.
-    fn barred(&self, server: &Server) -> Option<&'static str> {
+    fn barred(&self, now: Instant, server: &Server) -> Option<&'static str> {
         if self.settings.standalone {
             return None;
         }
@@ -135,7 +135,25 @@ impl Driver {
         if server.resting() {
             return Some("it is in maintenance");
         }
+        if self.was_replaced(now, server) {
+            return Some("nothing listens there, and another server took over");
+        }
         (!server.verified).then_some("it may lack what other servers have")
+    }
+
+    /// Nothing listens where it was, and somebody has promoted another one, such as an instance of Sqluice that died over it.
+    fn was_replaced(&self, now: Instant, server: &Server) -> bool {
+        let gone = server.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::Refused);
+        self.acts()
+            && gone
+            && self.servers.iter().enumerate().any(|(index, other)| {
+                let independent = other.channels().is_empty() && !other.deposed && other.verified;
+                other.id != server.id
+                    && independent
+                    && other.takes_writes()
+                    && self.reached(index, now)
+                    && self.lacks(index, now).is_none()
+            })
     }
 
     /// Takes back what does not hold any more: a former primary that follows the present one, or that others follow again;

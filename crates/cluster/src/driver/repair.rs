@@ -90,7 +90,10 @@ impl Driver {
             return waits.then(|| format!("{name} follows the primary over another server, and {words}"));
         }
         let source = *sources[index].first()?;
+        // A server that led nowhere when it was last seen, such as the primary before, need not be down for that.
+        let was_root = self.servers[source].facts.is_some() && sources[source].is_empty();
         let lost = self.servers[source].health.health() == Health::Down
+            || (self.servers[source].failing_since.is_some() && was_root)
             || self.servers[source].deposed
             || (self.servers[source].answers() && sources[source].is_empty());
         lost.then(|| format!("{name} follows {}, which follows nobody", self.servers[source].name()))

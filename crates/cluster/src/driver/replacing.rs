@@ -428,6 +428,27 @@ fn after_a_promotion_the_next_one_waits_for_a_human_or_for_time() {
 }
 
 #[test]
+fn who_follows_a_dead_former_primary_is_moved_before_that_is_down() {
+    let mut script = cluster(Failover { lease_required: true, ..AUTO }, 3);
+    script.fail(1, FailureClass::Refused);
+    (2..=3).for_each(|number| script.good(number, lost(number, 10)));
+    assert_eq!(script.words(), ["take the lease"], "another instance has it, promotes s2, and dies");
+    script.answer(|_| Err(StepError { kind: ErrorKind::LeaseLost, text: "no".into() }));
+    script.now += Duration::from_millis(100);
+    let promoted = Facts { read_only: false, replication: Replication::Channels(vec![]), ..replica(2, 10) };
+    for _ in 0..2 {
+        script.good(3, lost(3, 10));
+        script.good(2, promoted.clone());
+        script.now += Duration::from_millis(10);
+    }
+    script.now += Duration::from_millis(500);
+    script.good(3, lost(3, 10));
+    assert_eq!((script.primary(), script.server(1).health), (Some(2), Health::Suspect));
+    assert_eq!(script.words(), ["take the lease"]);
+    assert!(script.journal.iter().any(|entry| entry.text.contains("s3 follows s1, which follows nobody")));
+}
+
+#[test]
 fn a_cool_down_and_the_epoch_outlive_the_process() {
     let mut script = cluster(AUTO, 3);
     script.fail(1, FailureClass::Refused);

@@ -111,8 +111,17 @@ async fn wait(hand: &mut Hand<'_>, ours: &Ours, gtids: &str) -> Result<(), Faile
     }
 }
 
-/// Waits until the receiver is connected to its source.
-pub(super) async fn wait_received(hand: &mut Hand<'_>, ours: &Ours) -> Result<(), Failed> {
+/// How far a receiver has to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    /// It is connected to its source.
+    Connected,
+    /// It is connected, or has found that its source cannot be reached, and goes on trying.
+    Tried,
+}
+
+/// Waits until the receiver has come so far.
+pub(super) async fn wait_received(hand: &mut Hand<'_>, ours: &Ours, until: Until) -> Result<(), Failed> {
     let mut why = "it is not connected in time".to_owned();
     loop {
         let channel = match read(hand, ours).await {
@@ -131,6 +140,7 @@ pub(super) async fn wait_received(hand: &mut Hand<'_>, ours: &Ours) -> Result<()
             Receiver::Stopped if !channel.receiver_error.is_empty() => {
                 return Err(Failed::refused(format!("it cannot receive: {}", channel.receiver_error)));
             }
+            Receiver::Connecting if until == Until::Tried && channel.receiver_lost_source => return Ok(()),
             _ => {}
         }
         if !channel.receiver_error.is_empty() {

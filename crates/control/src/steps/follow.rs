@@ -45,7 +45,8 @@ pub(crate) async fn follow(
         if channel.receiver == Receiver::Stopped || !channel.applier_running {
             hand.run("start replication", hand.dialect.thread("START", None, &channel.name)).await?;
         }
-        return channel::wait_received(hand, ours).await;
+        // That its source is dead is for the driver to judge, as soon as this is done.
+        return channel::wait_received(hand, ours, channel::Until::Tried).await;
     }
     if channel.is_none() && account.is_none() {
         let text = "it has no replication channel, and the configuration has no replication.user for a new one";
@@ -68,7 +69,7 @@ pub(crate) async fn follow(
     let name = name.to_owned();
     hand.run("set its source", hand.dialect.change(&name, &options)).await?;
     hand.run("start replication", hand.dialect.thread("START", None, &name)).await?;
-    channel::wait_received(hand, ours).await
+    channel::wait_received(hand, ours, channel::Until::Connected).await
 }
 
 type Options = Vec<(&'static str, String)>;

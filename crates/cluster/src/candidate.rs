@@ -22,6 +22,8 @@ pub(crate) struct Runner<'a> {
     pub(crate) resting: bool,
     /// It is deposed: it was a primary and has not followed another since.
     pub(crate) deposed: bool,
+    /// It has what the primary lacks, and is kept out for that.
+    pub(crate) ahead: bool,
     /// It failed in this run already, in words.
     pub(crate) failed: Option<&'a str>,
 }
@@ -181,7 +183,8 @@ fn version(facts: &Facts, all: &[(usize, Runner<'_>)]) -> Option<String> {
 
 fn errant(race: &Race<'_>, runner: &Runner<'_>, history: &History, all: &[(usize, Runner<'_>)]) -> Option<Extra> {
     let mut bases = race.old.map(|(_, old)| old).into_iter();
-    let mut others = all.iter().filter_map(|(_, other)| other.history).filter(|other| !std::ptr::eq(*other, history));
+    let kept_in = all.iter().filter(|(_, other)| !other.ahead);
+    let mut others = kept_in.filter_map(|(_, other)| other.history).filter(|other| !std::ptr::eq(*other, history));
     let first = bases.next().or_else(|| others.next())?;
     let (mut own, _) = history.split(history.beyond(first));
     for other in others {
@@ -201,6 +204,12 @@ fn lacks(race: &Race<'_>, entry: &(usize, Runner<'_>), all: &[(usize, Runner<'_>
     all.iter().filter(|(index, _)| *index != entry.0).find_map(|(number, other)| {
         other.facts?;
         let extra = beyond(other.history?, here, other.channel.is_some(), reference);
+        // What it is kept out for nobody was promised; the rest of it is as good as any other server's.
+        let extra = match reference.filter(|_| other.ahead) {
+            Some(reference) => extra.clone().except(&extra.without(reference)),
+            None if other.ahead => return None,
+            None => extra,
+        };
         (!extra.is_empty() && (race.counts)(*number, &extra))
             .then(|| format!("it lacks what {} has received: {extra}", other.name))
     })

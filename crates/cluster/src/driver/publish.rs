@@ -175,9 +175,17 @@ impl Driver {
                 && self.told.is_none()
                 && self.servers[index].takes_writes()
                 && (followers.count() + 1) * 2 > self.servers.len();
+            // One that was started anew may have lost what it had acknowledged, until the primary has given it back.
+            let whole = !self.servers[index].restarted
+                || !self.settings.failover.semi_sync_required
+                || primary.is_some_and(|primary| {
+                    let (there, here) = (&self.servers[primary].history, &self.servers[index].history);
+                    matches!((there, here), (Some(there), Some(here)) if there.beyond(here).is_empty())
+                });
             let server = &mut self.servers[index];
-            if (follows && !server.takes_writes()) || chosen {
+            if (follows && !server.takes_writes() && whole) || chosen {
                 (server.deposed, server.ahead) = (false, None);
+                server.restarted &= !whole;
             }
         }
         if let Some((told, until)) = self.told

@@ -21,7 +21,7 @@ struct Failure {
 
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number, not '{text}'")))
+    Some(text.parse().expect("SQLUICE_SEED and SQLUICE_SEEDS are numbers"))
 }
 
 fn play(seed: u64, tell: bool) -> Option<Failure> {

@@ -2,6 +2,8 @@
 //!
 //! `SQLUICE_SEEDS=10000` tries that many, on as many threads as there are cores; `SQLUICE_SEED=17` one, and tells its story.
 
+#![allow(clippy::panic)] // The helpers of a test fail like the test.
+
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;

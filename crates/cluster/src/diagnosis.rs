@@ -215,12 +215,16 @@ impl fmt::Display for Diagnosis {
                  heartbeat period to one second"
             ),
             Diagnosis::NoPrimaryComponent => {
-                write!(f, "no server that answers belongs to the group's primary component and serves")
+                write!(
+                    f,
+                    "no server that answers belongs to a part of the group with a majority (Galera's primary component) and serves"
+                )
             }
             Diagnosis::OutOfGroup(name, why) => write!(f, "{name} serves nobody: {why}"),
             Diagnosis::TwoGroups(names) => write!(
                 f,
-                "{} belong to several groups (wsrep_cluster_state_uuid); those of another group than the writer's serve nobody",
+                "{} belong to several groups (wsrep_cluster_state_uuid, group_replication_group_name); those of another group than the \
+                 writer's serve nobody",
                 names.join(", ")
             ),
             Diagnosis::Donor(name) => write!(f, "{name} is a donor or desynced and may fall behind"),

@@ -39,7 +39,7 @@ use crate::journal::{Entry, EntryKind};
 use crate::lag::Bounds;
 use crate::memory::Memory;
 use crate::observation::{EvidenceKind, Observation, Seen};
-pub use crate::settings::{Failover, Mode, PromotionRule, ServerSpec, Settings};
+pub use crate::settings::{Failover, GroupKind, Mode, PromotionRule, ServerSpec, Settings};
 use crate::step::{Order, StepError, StepId, StepResult};
 use crate::view::{ServerId, View};
 

@@ -4,6 +4,7 @@
 //! writes to. One that takes over has shown before that it has all that was written elsewhere.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::analysis::Analysis;
 use crate::diagnosis::Diagnosis;
@@ -61,7 +62,7 @@ enum Standing {
     Away,
 }
 
-/// The outcome.
+/// What is decided of a group of any kind.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) analysis: Analysis,
@@ -71,6 +72,8 @@ pub(crate) struct Group {
     pub(crate) serves: Vec<bool>,
     /// The last writer is lost or about to be replaced, and these may take its place once they have shown what they have.
     pub(crate) heirs: Vec<usize>,
+    /// How far each is behind, where that is known.
+    pub(crate) lags: Vec<Option<Duration>>,
 }
 
 impl Member<'_> {
@@ -185,6 +188,7 @@ pub(crate) fn analyse(
         shut: standings.iter().map(|standing| matches!(standing, Standing::Out(_))).collect(),
         serves,
         heirs: choice.heirs,
+        lags: vec![None; members.len()],
         analysis: Analysis { primary: choice.writer, roles, sources: vec![Vec::new(); members.len()], diagnoses },
     }
 }

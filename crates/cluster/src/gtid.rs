@@ -31,13 +31,13 @@ impl Written {
     }
 
     /// Takes a later write in. One of the other family, which a cluster cannot have, takes its place.
-    /// On MySQL the last `intervals_max` intervals of each server stay.
+    /// On MySQL so many intervals of each server stay: the last ones, and the later write's.
     pub fn add(&mut self, later: Written, intervals_max: usize) {
         match (self, later) {
             (Written::MariaDb(gtids), Written::MariaDb(later)) => later.iter().for_each(|gtid| gtids.wrote(*gtid)),
             (Written::MySql(set), Written::MySql(later)) => {
                 set.add(&later);
-                set.keep_newest(intervals_max);
+                set.keep_newest(intervals_max, &later);
             }
             (other, later) => *other = later,
         }

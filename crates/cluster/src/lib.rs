@@ -13,6 +13,7 @@ mod detect;
 pub mod diagnosis;
 pub mod driver;
 pub mod galera;
+mod group_replication;
 pub mod gtid;
 mod guard;
 mod health;

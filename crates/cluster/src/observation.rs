@@ -219,6 +219,53 @@ pub struct Details {
     pub group: Option<Arc<str>>,
     /// Where it stands in its Galera group.
     pub galera: Option<Galera>,
+    /// What it tells of its replication group; asked only where the servers should form one.
+    pub group_replication: Option<GroupReplication>,
+}
+
+/// What a server tells of its replication group (MySQL Group Replication).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupReplication {
+    /// `group_replication_group_name`.
+    pub group: Arc<str>,
+    /// `VIEW_ID`: changes with each change of members; `history:number`.
+    pub view: Arc<str>,
+    /// The members of that view as this one sees them, itself included.
+    pub members: Vec<GroupMember>,
+    /// It has applied all that it has received.
+    pub applied: bool,
+    /// Transactions that wait to be certified.
+    pub certifying: u64,
+    /// Transactions of other members that wait to be applied.
+    pub applying: u64,
+    /// How long ago the transaction was committed that it applies now; zero when it has none to apply.
+    pub lag: Option<Duration>,
+}
+
+/// One row of `replication_group_members`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupMember {
+    /// `MEMBER_ID`, a `server_uuid`.
+    pub id: Arc<str>,
+    /// `MEMBER_STATE`.
+    pub state: MemberState,
+    /// `MEMBER_ROLE` is `PRIMARY`.
+    pub primary: bool,
+}
+
+/// `MEMBER_STATE`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberState {
+    /// It has what the others have, perhaps not applied yet.
+    Online,
+    /// It joins and catches up.
+    Recovering,
+    /// The plugin does not run, or the member has left.
+    Offline,
+    /// It was thrown out, or could not go on.
+    Error,
+    /// It does not answer the other members.
+    Unreachable,
 }
 
 /// What a server tells of its Galera group (MariaDB Galera, Percona XtraDB Cluster).

@@ -12,8 +12,8 @@ pub struct Settings {
     pub cluster: Arc<str>,
     /// A single server takes all traffic, whatever its role.
     pub standalone: bool,
-    /// The servers form a Galera group.
-    pub galera: Option<GaleraRules>,
+    /// The servers form a group that decides by itself who belongs to it.
+    pub group: Option<GroupKind>,
     /// Replicas further behind take no reads.
     pub max_lag: Duration,
     /// Failed probes in a row until a server is down; at least 1.
@@ -26,6 +26,15 @@ pub struct Settings {
     pub timeout: Duration,
     /// Failover, switchover and rejoin.
     pub failover: Failover,
+}
+
+/// Groups that decide by themselves who belongs to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupKind {
+    /// Galera: Sqluice chooses who takes writes.
+    Galera(GaleraRules),
+    /// MySQL Group Replication: the group chooses.
+    GroupReplication,
 }
 
 /// What Sqluice does by itself when the primary is gone.

@@ -98,6 +98,13 @@ pub enum Step {
         /// Whom it follows.
         source: ServerId,
     },
+    /// Have a replication group make a member its primary (`group_replication_set_as_primary()`). It is asked of that member.
+    SetGroupPrimary {
+        /// Which server.
+        server: ServerId,
+        /// Its `server_uuid`.
+        member: Arc<str>,
+    },
     /// Run a hook. An error of [`Hook::Before`] stops the run; that of [`Hook::After`] is told and changes nothing.
     RunHook {
         /// Which.
@@ -119,6 +126,7 @@ impl Step {
             | Step::StopReceiver { server }
             | Step::WaitApplied { server, .. }
             | Step::Promote { server, .. }
+            | Step::SetGroupPrimary { server, .. }
             | Step::Follow { server, .. } => Some(*server),
         }
     }
@@ -137,6 +145,7 @@ impl Step {
             Step::WaitApplied { .. } => "wait_applied",
             Step::Promote { .. } => "promote",
             Step::Follow { .. } => "follow",
+            Step::SetGroupPrimary { .. } => "set_group_primary",
             Step::RunHook { hook: Hook::Before, .. } => "hook_before",
             Step::RunHook { hook: Hook::After, .. } => "hook_after",
         }

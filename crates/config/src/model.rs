@@ -56,6 +56,18 @@ words! {
         Replication = "replication",
         /// Members of a Galera group.
         Galera = "galera",
+        /// Members of a replication group of MySQL.
+        GroupReplication = "group_replication",
+    }
+}
+
+impl ClusterKind {
+    /// The servers form a group that decides by itself who belongs to it.
+    pub fn is_group(self) -> bool {
+        match self {
+            ClusterKind::Galera | ClusterKind::GroupReplication => true,
+            ClusterKind::Standalone | ClusterKind::Replication => false,
+        }
     }
 }
 

@@ -156,6 +156,9 @@ impl Shared {
                 self.with(*server, until, async |hand| steps::promote(hand, ours).await).await?;
                 return self.facts_at_once(*server, until).await;
             }
+            Step::SetGroupPrimary { server, member } => {
+                self.with(*server, until, async |hand| steps::set_group_primary(hand, member).await).await?;
+            }
             Step::Follow { server, source } => {
                 let source = self.target(*source)?.source.clone();
                 let account = self.account.as_ref();

@@ -365,7 +365,8 @@ impl Watched {
     fn start_tasks(&mut self) {
         let servers: Vec<(ServerId, Arc<str>)> =
             self.driver.servers().map(|(id, spec)| (id, spec.name.clone())).collect();
-        let in_group = self.config.kind == config::ClusterKind::Galera;
+        let kind = self.config.kind;
+        let in_galera = kind == config::ClusterKind::Galera;
         self.probers.retain(|id, _| servers.iter().any(|(known, _)| known == id));
         let (monitor, place) = (self.config.monitor.clone(), Place::new(&self.config.monitor.heartbeat_schema));
         for (id, name) in servers {
@@ -381,7 +382,7 @@ impl Watched {
                 timeout: monitor.timeout,
                 wanted: wanted.clone(),
                 published: self.link.published.clone(),
-                group: in_group.then(|| self.results.0.clone()),
+                group: in_galera.then(|| self.results.0.clone()),
             };
             let prober = Rc::new(Prober {
                 id,
@@ -395,7 +396,7 @@ impl Watched {
                 log: self.heartbeats.clone(),
                 filters: Filters::default(),
                 asks_twice: self.config.failover != config::Failover::Off,
-                in_group,
+                kind,
                 told_of_heartbeats: Cell::new(false),
             });
             let filters = own(prober.clone().read_filters());
@@ -409,8 +410,8 @@ impl Watched {
         if self.writer.is_none() {
             let writer = Writer {
                 cluster: self.name.clone(),
-                // Members of a group do not follow one another with a lag that it could measure.
-                mode: if in_group { config::Heartbeat::Off } else { monitor.heartbeat },
+                // Members of a Galera group do not follow one another with a lag that it could measure.
+                mode: if in_galera { config::Heartbeat::Off } else { monitor.heartbeat },
                 place,
                 clock: self.clock,
                 interval: monitor.interval,

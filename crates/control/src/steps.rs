@@ -5,6 +5,7 @@
 
 mod channel;
 mod follow;
+mod group;
 mod promote;
 mod read_only;
 mod semi_sync;
@@ -24,6 +25,7 @@ use crate::monitor::link::is_denied;
 
 pub(crate) use channel::{Ours, stop_receiver, wait_applied};
 pub(crate) use follow::{Account, Source, follow};
+pub(crate) use group::set_group_primary;
 pub(crate) use promote::promote;
 pub(crate) use read_only::{fence, set_read_only};
 pub(crate) use sessions::end_sessions;

@@ -47,7 +47,7 @@ pub fn accounts_sql(family: Family) -> String {
         }
         Family::MySql => {
             "REPLICATION CLIENT, CONNECTION_ADMIN, SHOW_ROUTINE, TRIGGER, SHOW VIEW, \
-             PROCESS, SYSTEM_VARIABLES_ADMIN, REPLICATION_SLAVE_ADMIN, RELOAD"
+             PROCESS, SYSTEM_VARIABLES_ADMIN, REPLICATION_SLAVE_ADMIN, GROUP_REPLICATION_ADMIN, RELOAD"
         }
     };
     sql.push_str(&format!(
@@ -63,9 +63,15 @@ pub fn accounts_sql(family: Family) -> String {
         sql.push_str(&format!("GRANT SELECT ON {APP_DATABASE}.* TO {MONITOR_USER}@'%';\n"));
     }
     if family == Family::MySql {
-        // Where a channel's options are, and when its source was heard.
-        for table in ["configuration", "status"] {
-            let table = format!("performance_schema.replication_connection_{table}");
+        // Where a channel's options are, when its source was heard, and who belongs to a replication group.
+        for table in [
+            "connection_configuration",
+            "connection_status",
+            "group_members",
+            "group_member_stats",
+            "applier_status_by_worker",
+        ] {
+            let table = format!("performance_schema.replication_{table}");
             sql.push_str(&format!("GRANT SELECT ON {table} TO {MONITOR_USER}@'%';\n"));
         }
     }

@@ -1,4 +1,4 @@
-//! Real MariaDB and MySQL servers in temporary folders, alone, with replicas or as a Galera group: the demo, the end-to-end tests and the benchmarks stand on it.
+//! Real MariaDB and MySQL servers in temporary folders, alone, with replicas, as a Galera group or as a replication group: the demo, the end-to-end tests and the benchmarks stand on it.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), sqluice_lab::LabError> {
@@ -23,6 +23,7 @@ mod daemon;
 mod error;
 mod etcd;
 mod galera;
+mod group_replication;
 mod replication;
 mod server;
 mod template;
@@ -36,5 +37,6 @@ pub use daemon::Daemon;
 pub use error::LabError;
 pub use etcd::{Etcd, EtcdOptions};
 pub use galera::{Galera, GaleraOptions};
+pub use group_replication::{GROUP_NAME, GroupReplication, GroupReplicationOptions};
 pub use replication::{Replication, ReplicationOptions};
 pub use server::{Server, ServerOptions, TlsFiles};

@@ -110,7 +110,7 @@ fn cluster_settings(config: &Config, name: &str) -> Result<Option<ClusterSetting
         keepalive: Keepalive::after(cluster.pool.keepalive, cluster.pool.user_timeout),
         slow_start: cluster.slow_start,
         max_lag: cluster.max_lag,
-        logs_tell: cluster.kind == config::ClusterKind::Replication,
+        logs_tell: matches!(cluster.kind, config::ClusterKind::Replication | config::ClusterKind::GroupReplication),
         zone: config.proxy.zone.clone(),
         own_limits: cluster.servers.iter().map(|(name, server)| (name.clone(), server.max_connections)).collect(),
     }))

@@ -8,6 +8,7 @@ use super::server::Use;
 use crate::command::{Accepted, Command, Refused};
 use crate::detect::Verdict;
 use crate::journal::EntryKind;
+use crate::settings::GroupKind;
 use crate::step::{Hook, Step};
 use crate::view::ServerId;
 
@@ -16,10 +17,14 @@ const TOLD_MAX: Duration = Duration::from_secs(60);
 
 impl Driver {
     pub(super) fn obey(&mut self, now: Instant, command: Command) -> Result<Accepted, Refused> {
-        if self.settings.galera.is_some() {
+        if let Some(kind) = self.settings.group {
+            let mut move_to = |to, dry_run| match kind {
+                GroupKind::Galera(_) => self.move_writer(to, dry_run),
+                GroupKind::GroupReplication => self.move_group_primary(now, to, dry_run),
+            };
             match command {
-                Command::Switchover { to, dry_run } => return self.move_writer(to, dry_run),
-                Command::SetPrimary { server } => return self.move_writer(Some(server), false),
+                Command::Switchover { to, dry_run } => return move_to(to, dry_run),
+                Command::SetPrimary { server } => return move_to(Some(server), false),
                 Command::Failover { .. } | Command::Rejoin { .. } => {
                     return Err(Refused::because(
                         "the group itself decides who belongs to it; order a switchover instead",
@@ -222,7 +227,7 @@ impl Driver {
     fn set_use(&mut self, server: ServerId, wanted: Use, words: &str) -> Result<Accepted, Refused> {
         let index = self.known(server)?;
         let name = self.servers[index].name().clone();
-        let moves_by_itself = self.settings.standalone || self.settings.galera.is_some();
+        let moves_by_itself = self.settings.standalone || matches!(self.settings.group, Some(GroupKind::Galera(_)));
         if wanted != Use::Normal && self.view.primary == Some(server) && !moves_by_itself {
             return Err(Refused::because(format!("{name} is the primary; order a switchover first")));
         }

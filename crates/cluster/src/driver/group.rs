@@ -1,35 +1,118 @@
-//! A Galera group: the writer, and its successors.
+//! Groups that decide by themselves who belongs to them: the writer, and its successors.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::server::Use;
+use super::run::{OUTCOME_GRACE, Out};
+use super::server::{Server, Use};
 use super::{Driver, Output};
 use crate::command::{Accepted, Refused};
 use crate::galera::{self, GaleraRules, Group, Member};
+use crate::group_replication;
 use crate::journal::EntryKind;
+use crate::settings::PromotionRule;
+use crate::step::{Order, Step, StepId};
 use crate::view::{Health, ServerId};
 
+/// While a replication group has no primary its members are asked at a faster pace for so long.
+const URGENT_FOR: Duration = Duration::from_secs(60);
+/// Longest that a group may take to make another member the primary.
+const MOVE_MAX: Duration = Duration::from_secs(30);
+
+fn member(server: &Server, caught_up: bool) -> Member<'_> {
+    Member {
+        name: server.name(),
+        facts: server.told(),
+        health: server.health.health(),
+        seen: server.health.seen(),
+        failure: server.failure.as_ref(),
+        // A probe of a server that shuts down may hang; what sessions met there is enough to look for another one, and the
+        // group itself says whether it has gone on.
+        failing: server.failing_since.is_some() || server.health.doubted(),
+        barred: (server.wanted != Use::Normal).then_some("it is drained or in maintenance"),
+        promotion: server.spec.promotion,
+        caught_up,
+    }
+}
+
 impl Driver {
-    /// Looks at the group, and has those who may take over show what they have.
+    /// Looks at a replication group; while it has no primary that is well, its members are asked again and again.
+    pub(super) fn look_at_replication_group(&mut self, now: Instant, previous: Option<usize>) -> Group {
+        let wished = self.wished.and_then(|id| self.index(id));
+        let has_all = |server: &Server| server.idle_answers >= group_replication::IDLE_ANSWERS;
+        let members: Vec<Member<'_>> = self.servers.iter().map(|server| member(server, has_all(server))).collect();
+        let group = group_replication::analyse(&members, previous, wished, self.settings.max_lag);
+        if group.heirs.is_empty() {
+            self.vacated = None;
+        } else if now.saturating_duration_since(*self.vacated.get_or_insert(now)) < URGENT_FOR {
+            group.heirs.iter().for_each(|index| self.ask(now, *index));
+        }
+        if group.analysis.primary.is_some() && group.analysis.primary == wished {
+            self.wished = None;
+        }
+        group
+    }
+
+    /// Another member of a replication group is to be its primary. The group does it, and Sqluice follows.
+    pub(super) fn move_group_primary(
+        &mut self,
+        now: Instant,
+        to: Option<ServerId>,
+        dry_run: bool,
+    ) -> Result<Accepted, Refused> {
+        let told = |id: ServerId| {
+            let facts = self.index(id).and_then(|index| self.servers[index].told())?;
+            Some((facts.details.server_uuid.clone(), facts.details.group_replication.clone()?))
+        };
+        let fit = |id: &ServerId| {
+            let view = self.view.server(*id);
+            let serves = view.is_some_and(|view| view.serves_reads && view.health == Health::Up);
+            serves && self.view.primary != Some(*id) && told(*id).is_some()
+        };
+        let rule = |id: &ServerId| self.index(*id).map(|index| self.servers[index].spec.promotion);
+        let may = |id: &ServerId| rule(id).is_some_and(|rule| rule != PromotionRule::MustNot);
+        let to = match to {
+            Some(to) if self.index(to).is_none() => return Err(Refused::because("there is no such server")),
+            Some(to) => Some(to).filter(fit),
+            None => {
+                let mut able: Vec<ServerId> = self.servers.iter().map(|server| server.id).filter(fit).collect();
+                able.sort_by_key(|id| rule(id) != Some(PromotionRule::Prefer));
+                able.into_iter().find(|id| may(id))
+            }
+        };
+        let Some((to, (member, group))) = to.filter(may).and_then(|to| Some((to, told(to)?))) else {
+            return Err(Refused::because("it is the primary already, is not online, or must not be the primary"));
+        };
+        let name = self.name_of(to);
+        let several = group.members.iter().filter(|row| row.primary).count() > 1;
+        let step = Step::SetGroupPrimary { server: to, member };
+        let steps = match several {
+            true => vec![format!("send writes to {name}")],
+            false => vec![self.step_words(&step), format!("send writes to {name} when the group says so")],
+        };
+        if dry_run {
+            return Ok(Accepted { steps, ..Accepted::default() });
+        }
+        self.note(0, EntryKind::Decision, Some(name.clone()), format!("an operator wants {name} to be the primary"));
+        if several {
+            self.wished = Some(to);
+            return Ok(Accepted { steps, ..Accepted::default() });
+        }
+        if self.out.iter().any(|out| out.step.server() == Some(to)) {
+            return Err(Refused::because(format!("something is being done to {name} already")));
+        }
+        self.next_step += 1;
+        let id = StepId(self.next_step);
+        self.note(0, EntryKind::Step(id), Some(name), self.step_words(&step));
+        self.out.push(Out { id, run: 0, step: step.clone(), ends: now + MOVE_MAX + OUTCOME_GRACE });
+        self.outputs.push_back(Output::Execute(Order { id, step, timeout: MOVE_MAX, not_after: None }));
+        Ok(Accepted { steps, ..Accepted::default() })
+    }
+
+    /// Looks at a Galera group, and has those who may take over show what they have.
     pub(super) fn look_at_group(&mut self, now: Instant, previous: Option<usize>, rules: GaleraRules) -> Group {
         let vacated = self.vacated;
-        let members: Vec<Member<'_>> = self
-            .servers
-            .iter()
-            .map(|server| Member {
-                name: server.name(),
-                facts: server.told(),
-                health: server.health.health(),
-                seen: server.health.seen(),
-                failure: server.failure.as_ref(),
-                // A probe of a server that shuts down may hang; what sessions met there is enough to look for another
-                // one, and the group itself says whether it has gone on.
-                failing: server.failing_since.is_some() || server.health.doubted(),
-                barred: (server.wanted != Use::Normal).then_some("it is drained or in maintenance"),
-                promotion: server.spec.promotion,
-                caught_up: vacated.is_some_and(|vacated| server.caught_up.is_some_and(|at| at > vacated)),
-            })
-            .collect();
+        let has_all = |server: &Server| vacated.is_some_and(|vacated| server.caught_up.is_some_and(|at| at > vacated));
+        let members: Vec<Member<'_>> = self.servers.iter().map(|server| member(server, has_all(server))).collect();
         let wished = self.wished.and_then(|id| self.index(id));
         let group = galera::analyse(&members, previous, wished, rules);
         let settled = previous.is_none() || (group.heirs.is_empty() && group.analysis.primary.is_some());

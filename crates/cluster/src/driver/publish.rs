@@ -12,7 +12,7 @@ use crate::diagnosis::Diagnosis;
 use crate::galera::Group;
 use crate::lag::{Bounds, Verdict};
 use crate::observation::{Channel, FailureClass, Receiver, Replication};
-use crate::settings::Settings;
+use crate::settings::{GroupKind, Settings};
 use crate::topology;
 use crate::view::{Flavour, Health, Role, ServerView, View};
 
@@ -23,9 +23,13 @@ impl Driver {
             self.appointed.and_then(|id| self.index(id)).filter(|index| self.servers[*index].takes_writes());
         let previous = appointed.or_else(|| self.last_primary.and_then(|id| self.index(id)));
         self.reinstate(now);
-        let group = self.settings.galera.map(|rules| self.look_at_group(now, previous, rules));
+        let group = match self.settings.group {
+            Some(GroupKind::Galera(rules)) => Some(self.look_at_group(now, previous, rules)),
+            Some(GroupKind::GroupReplication) => Some(self.look_at_replication_group(now, previous)),
+            None => None,
+        };
         let (mut analysis, group) = match group {
-            Some(Group { analysis, shut, serves, .. }) => (analysis, Some((shut, serves))),
+            Some(Group { analysis, shut, serves, lags, .. }) => (analysis, Some((shut, serves, lags))),
             None => (self.look_at_replication(now, previous), None),
         };
         let flavour = flavour(&self.servers);
@@ -38,7 +42,9 @@ impl Driver {
         for index in 0..self.servers.len() {
             let (role, role_reason) = std::mem::replace(&mut analysis.roles[index], (Role::Unknown, String::new()));
             let verdict = match &group {
-                Some((_, serves)) => Verdict { serves_reads: serves[index], ..Verdict::nothing("") },
+                Some((_, serves, lags)) => {
+                    Verdict { serves_reads: serves[index], lag: lags[index], ..Verdict::nothing("") }
+                }
                 None => self.judge(now, index, role, &analysis.sources, &bounds),
             };
             let server = &mut self.servers[index];
@@ -53,7 +59,7 @@ impl Driver {
             let alone = analysis.sources[index].is_empty();
             let stray = role != Role::Primary && server.takes_writes() && alone && primary.is_some();
             let fenced = match &group {
-                Some((shut, _)) => shut[index],
+                Some((shut, ..)) => shut[index],
                 None => server.deposed || stray || fenced_by_run == Some(server.id),
             };
             let before = self.view.server(server.id);
@@ -97,7 +103,11 @@ impl Driver {
                 epoch: self.view.epoch + u64::from(primary.is_some() && primary != self.last_primary),
                 primary,
                 hold_writes,
-                group: self.settings.galera.map(|rules| rules.writers),
+                group: match self.settings.group {
+                    Some(GroupKind::Galera(rules)) => Some(rules.writers),
+                    // Positions tell what each member has, as in replication.
+                    Some(GroupKind::GroupReplication) | None => None,
+                },
                 servers: views.into(),
                 flavour: match &self.view.flavour {
                     Some(before) if Some(&**before) == flavour.as_ref() => Some(before.clone()),

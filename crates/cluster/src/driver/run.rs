@@ -14,7 +14,7 @@ use crate::view::ServerId;
 /// How long after a refusal the lease is asked for again.
 const LEASE_RETRY: Duration = Duration::from_millis(500);
 /// An outcome may come so much later than the step's time limit.
-const OUTCOME_GRACE: Duration = Duration::from_secs(1);
+pub(super) const OUTCOME_GRACE: Duration = Duration::from_secs(1);
 /// The lease must hold for so long when a step is ordered.
 pub(super) const LEASE_MARGIN: Duration = Duration::from_millis(200);
 
@@ -346,6 +346,7 @@ impl Driver {
             }
             Step::WaitApplied { server, position } => format!("wait until {} has applied {position}", name(server)),
             Step::Promote { server, .. } => format!("promote {}", name(server)),
+            Step::SetGroupPrimary { server, .. } => format!("have the group make {} its primary", name(server)),
             Step::Follow { server, source } => format!("have {} follow {}", name(server), name(source)),
             Step::RunHook { hook: Hook::Before, .. } => "run the hook that may forbid it".into(),
             Step::RunHook { hook: Hook::After, .. } => "run the hook that is told of it".into(),

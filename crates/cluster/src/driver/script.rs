@@ -65,7 +65,7 @@ pub(crate) fn settings() -> Settings {
     Settings {
         cluster: "main".into(),
         standalone: false,
-        galera: None,
+        group: None,
         max_lag: Duration::from_secs(10),
         down_after: 3,
         up_after: 2,

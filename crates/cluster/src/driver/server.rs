@@ -69,6 +69,8 @@ pub(super) struct Server {
     pub(super) caught_up: Option<Instant>,
     /// Writes to it fail or hang.
     pub(super) unwritable: Option<Unwritable>,
+    /// How often in a row it has told that it has applied all that came from its replication group.
+    pub(super) idle_answers: u32,
     /// When an urgent probe was asked for last.
     pub(super) asked: Option<Instant>,
 }
@@ -99,6 +101,7 @@ impl Server {
             ahead: None,
             caught_up: None,
             unwritable: None,
+            idle_answers: 0,
             asked: None,
         }
     }
@@ -205,6 +208,9 @@ impl Driver {
         server.failing_since = None;
         server.confirmed = false;
         server.history = History::of(&facts);
+        let group = |facts: &Facts| facts.details.group_replication.clone();
+        let before = server.told().and_then(group);
+        server.idle_answers = group(&facts).map_or(0, |own| own.idle_for(before.as_ref(), server.idle_answers));
         if let Replication::Channels(channels) = &facts.replication {
             let key = |channel: &Channel| (channel.name.clone(), channel.source_host.clone(), channel.source_port);
             server.pulses.retain(|known, _| channels.iter().any(|channel| key(channel) == *known));

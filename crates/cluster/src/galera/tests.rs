@@ -5,6 +5,7 @@ use crate::command::Command;
 use crate::driver::Settings;
 use crate::driver::script::{Script, facts, settings};
 use crate::observation::{EvidenceKind, FailureClass, Seen};
+use crate::settings::GroupKind;
 use crate::view::ServerId;
 
 fn galera() -> Galera {
@@ -35,7 +36,7 @@ fn well(number: u32) -> Facts {
 }
 
 fn group(rules: GaleraRules, servers: u32) -> Script {
-    let mut script = Script::with(Settings { galera: Some(rules), ..settings() }, servers);
+    let mut script = Script::with(Settings { group: Some(GroupKind::Galera(rules)), ..settings() }, servers);
     (1..=servers).for_each(|number| script.good(number, well(number)));
     script.catch_ups.clear();
     script.probes.clear();
@@ -66,7 +67,7 @@ fn go_on(script: &mut Script, numbers: &[u32]) {
 
 #[test]
 fn the_first_by_name_takes_writes_and_the_others_reads() {
-    let mut script = Script::with(Settings { galera: Some(RULES), ..settings() }, 3);
+    let mut script = Script::with(Settings { group: Some(GroupKind::Galera(RULES)), ..settings() }, 3);
     script.good(2, well(2));
     script.good(3, well(3));
     assert_eq!(script.primary(), None, "the first may still answer");
@@ -224,13 +225,13 @@ fn who_refuses_joins_or_belongs_elsewhere_serves_nobody() {
 
 #[test]
 fn rules_and_read_only_decide_who_may_write() {
-    let mut script = Script::with(Settings { galera: Some(RULES), ..settings() }, 3);
+    let mut script = Script::with(Settings { group: Some(GroupKind::Galera(RULES)), ..settings() }, 3);
     script.good(1, Facts { read_only: true, ..well(1) });
     script.good(2, well(2));
     script.good(3, well(3));
     assert_eq!(script.primary(), Some(2));
     assert_eq!(roles(&script)[0], (Role::Replica, true));
-    let mut all_read_only = Script::with(Settings { galera: Some(RULES), ..settings() }, 1);
+    let mut all_read_only = Script::with(Settings { group: Some(GroupKind::Galera(RULES)), ..settings() }, 1);
     all_read_only.good(1, Facts { read_only: true, ..well(1) });
     assert_eq!((all_read_only.primary(), all_read_only.found()), (None, vec!["no_primary"]));
 }

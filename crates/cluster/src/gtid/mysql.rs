@@ -75,11 +75,20 @@ impl GtidSet {
         other.sources.iter().for_each(|(source, intervals)| self.put(source.clone(), intervals.clone()));
     }
 
-    /// Forgets all but the last `max` intervals of each source.
-    pub(super) fn keep_newest(&mut self, max: usize) {
-        for (_, intervals) in &mut self.sources {
-            let too_many = intervals.len().saturating_sub(max);
-            intervals.drain(..too_many);
+    /// Forgets all but `max` intervals of each source: those with the greatest numbers, and what has just come. In a replication
+    /// group another member may go on with smaller numbers than the one before it.
+    pub(super) fn keep_newest(&mut self, max: usize, latest: &GtidSet) {
+        for (source, intervals) in &mut self.sources {
+            let mut too_many = intervals.len().saturating_sub(max);
+            if too_many == 0 {
+                continue;
+            }
+            let latest = latest.of(source).unwrap_or_default();
+            intervals.retain(|interval| {
+                let is_old = too_many > 0 && !latest.iter().any(|last| covers(&[*interval], *last));
+                too_many -= usize::from(is_old);
+                !is_old
+            });
         }
     }
 
@@ -314,9 +323,17 @@ mod tests {
     #[test]
     fn a_session_keeps_its_newest_writes() {
         let mut written = set("A:1");
-        (1..100).for_each(|number| written.add(&set(&format!("A:{}", number * 2 + 1))));
-        written.keep_newest(WRITTEN_MAX);
-        assert_eq!(written, set("A:185:187:189:191:193:195:197:199"));
+        let mut add = |text: &str| {
+            written.add(&set(text));
+            written.keep_newest(WRITTEN_MAX, &set(text));
+            written.clone()
+        };
+        let last = (1..100).map(|number| add(&format!("A:{}", number * 2 + 1))).last().unwrap();
+        assert_eq!(last, set("A:185:187:189:191:193:195:197:199"));
+        // Another member of a replication group has other numbers.
+        assert_eq!(add("A:50"), set("A:50:187:189:191:193:195:197:199"));
+        assert_eq!(add("A:53"), set("A:53:187:189:191:193:195:197:199"));
+        assert_eq!(add("A:53-54"), set("A:53-54:187:189:191:193:195:197:199"));
     }
 
     /// What a set means, one transaction at a time.

@@ -67,7 +67,7 @@ impl Play {
         let settings = Settings {
             cluster: "main".into(),
             standalone: false,
-            galera: None,
+            group: None,
             max_lag: Duration::from_secs(10),
             down_after: 3,
             up_after: 2,

@@ -292,6 +292,7 @@ impl Server {
                 },
                 group: None,
                 galera: None,
+                group_replication: None,
             },
         }
     }

@@ -23,8 +23,10 @@ fn read_galera(reader: &mut Reader, parent: &Table, kind: Option<ClusterKind>) -
             reader.warn(table.place(setting), table.key(setting), "it has an effect with kind = \"galera\" only");
         }
     }
-    if kind == Some(ClusterKind::Galera) && parent.has(&keys::FAILOVER) {
-        let message = "it has no effect with kind = \"galera\": the group decides who belongs to it";
+    if let Some(kind) = kind.filter(|kind| kind.is_group())
+        && parent.has(&keys::FAILOVER)
+    {
+        let message = format!("it has no effect with kind = \"{}\": the group decides who belongs to it", kind.word());
         reader.warn(parent.place(&keys::FAILOVER), parent.key(&keys::FAILOVER), message);
     }
     Galera { writers: writers.unwrap_or(Writers::One), donors: donors.unwrap_or(Donors::Avoid) }

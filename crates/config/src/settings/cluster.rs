@@ -37,7 +37,10 @@ pub static KIND: Setting = live(
             Word::new(ClusterKind::Standalone.word(), "one server"),
             Word::new(ClusterKind::Replication.word(), "one primary and its replicas"),
             Word::new(ClusterKind::Galera.word(), "members of a Galera group, or of a Percona XtraDB Cluster"),
-            Word::later("group_replication", UNSUPPORTED),
+            Word::new(
+                ClusterKind::GroupReplication.word(),
+                "members of a replication group of MySQL (Group Replication)",
+            ),
             Word::later("ndb", UNSUPPORTED),
         ],
     },

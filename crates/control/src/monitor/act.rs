@@ -104,7 +104,7 @@ impl Watched {
         let servers: Vec<(ServerId, Arc<str>)> =
             self.driver.servers().map(|(id, spec)| (id, spec.name.clone())).collect();
         self.acting.connections.retain(|id, _| servers.iter().any(|(known, _)| known == id));
-        let in_group = self.config.kind == config::ClusterKind::Galera;
+        let in_group = self.config.kind.is_group();
         let expected = self.config.failover != config::Failover::Off && !in_group;
         for (id, name) in &servers {
             if self.acting.connections.contains_key(id) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster::gtid::Applied;
-use cluster::observation::{Details, Facts, Failure, FailureClass, Replication, Seen};
+use cluster::observation::{Details, Facts, Failure, FailureClass, GroupReplication, Replication, Seen};
 use cluster::view::ServerId;
 use net::query::{Client, Limits, QueryError};
 use tokio::sync::{Notify, mpsc};
@@ -41,8 +41,8 @@ pub(crate) struct Prober {
     /// A lost primary may be replaced. A question that is not answered soon is asked over a new connection too, so that a lost server is
     /// found sooner.
     pub(crate) asks_twice: bool,
-    /// A Galera group's members tell by a read that waits, not by GTIDs, what they have.
-    pub(crate) in_group: bool,
+    /// How the servers keep the same data.
+    pub(crate) kind: config::ClusterKind,
     /// That a replica cannot tell it was logged.
     pub(crate) told_of_heartbeats: Cell<bool>,
 }
@@ -116,7 +116,11 @@ impl Prober {
             let (outcome, twice) = self.probe_twice(&mut kept).await;
             let refused = matches!(&outcome, Err(failure) if failure.class == FailureClass::Login);
             let (seen, told) = match outcome {
-                Ok((facts, told)) => (Seen::Facts(Box::new(facts)), Some(told).filter(|_| !self.in_group)),
+                Ok((facts, told)) => {
+                    // A Galera group's members tell by a read that waits, not by GTIDs, what they have.
+                    let by_gtids = self.kind != config::ClusterKind::Galera;
+                    (Seen::Facts(Box::new(facts)), Some(told).filter(|_| by_gtids))
+                }
                 Err(failure) if twice => (Seen::FailedTwice(failure), None),
                 Err(failure) => (Seen::Failure(failure), None),
             };
@@ -286,7 +290,8 @@ impl Prober {
             },
         };
         kept.replication = Some(replication.clone());
-        let follows = !matches!(&replication, Replication::Channels(channels) if channels.is_empty());
+        let in_group = self.kind == config::ClusterKind::GroupReplication && !dialect.mariadb;
+        let follows = in_group || !matches!(&replication, Replication::Channels(channels) if channels.is_empty());
         let mut facts = dialect::read_facts(greeting, &answer, replication).ok_or_else(|| Failure {
             class: FailureClass::Protocol,
             text: "the answer to the monitor's first question is no answer".into(),
@@ -295,6 +300,9 @@ impl Prober {
         if usable {
             let filters = self.filters.told.borrow().clone();
             facts.details = read_details(client, dialect, filters).await?;
+            if in_group {
+                facts.details.group_replication = read_group(client, &facts.details.server_uuid).await?;
+            }
         }
         if usable && follows && self.log.borrow().is_alive(self.clock.now_us()) {
             // Without the row, or the right to read it, lag is what the server tells.
@@ -323,6 +331,18 @@ async fn read_details(
     match client.query(details::DETAILS).await {
         Ok(answers) => Ok(details::read(dialect, &answers, binlog_filters.as_ref())),
         Err(error) if error.server_error().is_some() => Ok(Details::default()),
+        Err(error) => Err(query_failure(&error)),
+    }
+}
+
+/// What a member tells of its replication group; nothing where the plugin is not there or may not be asked.
+async fn read_group(client: &mut Client, own: &str) -> Result<Option<GroupReplication>, Failure> {
+    match client.query(details::GROUP).await {
+        Ok(answers) => Ok(details::read_group(&answers, own)),
+        Err(error) if error.server_error().is_some() => {
+            tracing::debug!("the replication group cannot be read: {error}");
+            Ok(None)
+        }
         Err(error) => Err(query_failure(&error)),
     }
 }

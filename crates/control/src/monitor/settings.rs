@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cluster::driver::{Failover, Mode, PromotionRule, ServerSpec, Settings};
+use cluster::driver::{Failover, GroupKind, Mode, PromotionRule, ServerSpec, Settings};
 use cluster::galera::{Donors, GaleraRules};
 use cluster::view::Writers;
 
@@ -10,16 +10,11 @@ pub(super) fn settings(name: &Arc<str>, cluster: &config::Cluster) -> Settings {
     Settings {
         cluster: name.clone(),
         standalone: cluster.kind == config::ClusterKind::Standalone,
-        galera: (cluster.kind == config::ClusterKind::Galera).then_some(GaleraRules {
-            writers: match cluster.galera.writers {
-                config::Writers::One => Writers::One,
-                config::Writers::All => Writers::All,
-            },
-            donors: match cluster.galera.donors {
-                config::Donors::Avoid => Donors::Avoid,
-                config::Donors::Use => Donors::Use,
-            },
-        }),
+        group: match cluster.kind {
+            config::ClusterKind::Galera => Some(GroupKind::Galera(galera(cluster.galera))),
+            config::ClusterKind::GroupReplication => Some(GroupKind::GroupReplication),
+            config::ClusterKind::Standalone | config::ClusterKind::Replication => None,
+        },
         max_lag: cluster.max_lag,
         down_after: cluster.down_after,
         up_after: cluster.up_after,
@@ -29,12 +24,25 @@ pub(super) fn settings(name: &Arc<str>, cluster: &config::Cluster) -> Settings {
     }
 }
 
+fn galera(wanted: config::Galera) -> GaleraRules {
+    GaleraRules {
+        writers: match wanted.writers {
+            config::Writers::One => Writers::One,
+            config::Writers::All => Writers::All,
+        },
+        donors: match wanted.donors {
+            config::Donors::Avoid => Donors::Avoid,
+            config::Donors::Use => Donors::Use,
+        },
+    }
+}
+
 fn failover(cluster: &config::Cluster) -> Failover {
     let promotion = &cluster.promotion;
     Failover {
         mode: match cluster.failover {
             // The group decides who belongs to it.
-            _ if cluster.kind == config::ClusterKind::Galera => Mode::Off,
+            _ if cluster.kind.is_group() => Mode::Off,
             config::Failover::Off => Mode::Off,
             config::Failover::Advise => Mode::Advise,
             config::Failover::Auto => Mode::Auto,

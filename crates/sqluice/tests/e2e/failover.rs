@@ -159,7 +159,7 @@ impl Writers {
 }
 
 /// Runs the program's own command for operators.
-async fn command(front: &Front, arguments: &[&str]) -> Ran {
+pub async fn command(front: &Front, arguments: &[&str]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sqluice"));
     command.args(arguments).arg("--config").arg(front.folder().join("sqluice.toml")).args(["--admin", &front.admin]);
     run(command, "").await

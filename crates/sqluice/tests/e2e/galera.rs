@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use lab::{Galera, GaleraOptions, Server};
@@ -11,6 +11,7 @@ use net::client::Target;
 use net::query::{Client, Limits, QueryError};
 use tokio::task::JoinHandle;
 
+use crate::support::load::{Clients, Load, ROWS, TABLES, WRITERS, report};
 use crate::support::{Front, all, app, blocking, until, value};
 
 /// A lost member is given up after a second, not after five.
@@ -18,8 +19,6 @@ const QUICK: &str = "evs.keepalive_period=PT0.2S;evs.suspect_timeout=PT1S;evs.in
                      evs.inactive_check_period=PT0.1S";
 /// What Sqluice may add to the standstill of the group.
 const ADDED_MAX: Duration = Duration::from_millis(300);
-const WRITERS: i32 = 6;
-const READERS: i32 = 4;
 
 /// A group of this test's own, and the program in front of it.
 struct Group {
@@ -35,9 +34,7 @@ impl Group {
     async fn start_with(settings: &str, provider_options: &str) -> Group {
         let options = GaleraOptions {
             provider_options: provider_options.into(),
-            init_sql: "CREATE TABLE app.t (client INT, n INT, PRIMARY KEY (client, n)); \
-                       CREATE TABLE app.hot (id INT PRIMARY KEY, n INT); INSERT INTO app.hot VALUES (1, 0)"
-                .into(),
+            init_sql: TABLES.into(),
             ..GaleraOptions::new(3)
         };
         let servers = Arc::new(blocking(move || Galera::start(&options).unwrap()).await);
@@ -78,124 +75,10 @@ impl Group {
 
     /// Every acknowledged row is there once, whichever member is asked. Gives how many of those in doubt are there, too.
     async fn has_all(&self, index: usize, load: &Load) -> usize {
-        let sql = "SET SESSION wsrep_sync_wait = 1; SELECT client, n FROM app.t";
-        let rows = self.on(index, move |server| server.sql(sql).unwrap()).await;
-        let row = |line: &str| {
-            let (client, n) = line.split_once('\t').unwrap();
-            (client.parse::<i32>().unwrap(), n.parse::<i32>().unwrap())
-        };
-        let kept: HashSet<(i32, i32)> = rows.lines().map(row).collect();
-        let lost: Vec<_> = load.acknowledged.iter().filter(|row| !kept.contains(row)).collect();
-        assert!(lost.is_empty(), "acknowledged, but not on db{}: {lost:?}", index + 1);
-        load.doubted.iter().filter(|row| kept.contains(row)).count()
+        let sql = format!("SET SESSION wsrep_sync_wait = 1; {ROWS}");
+        let rows = self.on(index, move |server| server.sql(&sql).unwrap()).await;
+        load.is_kept(index, &rows)
     }
-}
-
-/// What clients saw.
-#[derive(Default)]
-struct Load {
-    acknowledged: Vec<(i32, i32)>,
-    reads: u64,
-    errors: Vec<String>,
-    /// Statements of which nobody knows whether they were done: their server died, or lost its group.
-    in_doubt: usize,
-    /// The rows of those that were writes.
-    doubted: Vec<(i32, i32)>,
-    stale: Vec<String>,
-    longest: Duration,
-}
-
-/// Clients that insert and read their own rows in single statements, and clients that only read.
-struct Clients {
-    stop: Arc<AtomicBool>,
-    written: Arc<AtomicU64>,
-    tasks: Vec<JoinHandle<Load>>,
-}
-
-impl Clients {
-    async fn start(group: &Group) -> Clients {
-        Clients::start_at(group, 0).await
-    }
-
-    /// Rows are numbered from here.
-    async fn start_at(group: &Group, first: i32) -> Clients {
-        let (stop, written) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let mut tasks = Vec::new();
-        for number in 0..WRITERS + READERS {
-            let mut client = group.front.client().await;
-            let (stop, written, target) = (stop.clone(), written.clone(), group.front.target());
-            tasks.push(tokio::spawn(async move {
-                let mut load = Load::default();
-                for n in first.. {
-                    if stop.load(Ordering::Relaxed) {
-                        break;
-                    }
-                    let begun = Instant::now();
-                    let done = if number < WRITERS {
-                        write_and_read(&mut client, number, n, &mut load).await
-                    } else {
-                        let read = client.query("SELECT COUNT(*) FROM app.hot").await.map(drop);
-                        load.reads += u64::from(read.is_ok());
-                        read.map_err(|error| error.to_string())
-                    };
-                    match done {
-                        Ok(()) if number < WRITERS => {
-                            written.fetch_add(1, Ordering::Relaxed);
-                        }
-                        Ok(()) => {}
-                        Err(error) => {
-                            if error.contains("not known") || error.contains("8007") {
-                                load.in_doubt += 1;
-                                load.doubted.push((number, n));
-                            } else {
-                                load.errors.push(error);
-                            }
-                            client = Client::connect(&target, app(), Limits::default()).await.unwrap();
-                        }
-                    }
-                    load.longest = load.longest.max(begun.elapsed());
-                    assert!(load.errors.len() < 100, "{:?}", load.errors.last());
-                }
-                load
-            }));
-        }
-        Clients { stop, written, tasks }
-    }
-
-    async fn more(&self, count: u64) {
-        let goal = self.written.load(Ordering::Relaxed) + count;
-        until("writes to go on", async || (self.written.load(Ordering::Relaxed) >= goal).then_some(())).await;
-    }
-
-    async fn end(self) -> Load {
-        self.stop.store(true, Ordering::Relaxed);
-        let mut sum = Load::default();
-        for task in self.tasks {
-            let mut own = task.await.unwrap();
-            sum.acknowledged.append(&mut own.acknowledged);
-            sum.errors.append(&mut own.errors);
-            sum.stale.append(&mut own.stale);
-            sum.reads += own.reads;
-            sum.in_doubt += own.in_doubt;
-            sum.doubted.append(&mut own.doubted);
-            sum.longest = sum.longest.max(own.longest);
-        }
-        sum
-    }
-}
-
-/// Writes a row and looks for it: wherever the read goes, it must be there.
-async fn write_and_read(client: &mut Client, number: i32, n: i32, load: &mut Load) -> Result<(), String> {
-    let text = |error: QueryError| error.to_string();
-    client.query(format!("INSERT INTO app.t VALUES ({number}, {n})")).await.map_err(text)?;
-    load.acknowledged.push((number, n));
-    let sql = format!("SELECT COUNT(*) FROM app.t WHERE client = {number} AND n = {n}");
-    let found = client.query_one(sql).await.map_err(text)?;
-    load.reads += 1;
-    if found.scalar().as_deref() != Some("1") {
-        load.stale.push(format!("client {number} does not see its row {n}"));
-    }
-    Ok(())
 }
 
 /// Writes directly on a member of the group until told to stop; the longest write is how long the group stood still.
@@ -221,25 +104,11 @@ fn standstill(group: &Group, index: usize, stop: Arc<AtomicBool>, round: i32) ->
     })
 }
 
-fn report(what: &str, load: &Load, stood_still: Option<Duration>) {
-    eprintln!(
-        "{what}: {} writes, {} reads, {} errors, {} in doubt, the longest took {:?}; the group stood still for {:?}; \
-         first error {:?}",
-        load.acknowledged.len(),
-        load.reads,
-        load.errors.len(),
-        load.in_doubt,
-        load.longest,
-        stood_still,
-        load.errors.first()
-    );
-}
-
 #[tokio::test]
 async fn a_killed_writer_costs_no_more_than_the_standstill_of_the_group() {
     let group = Group::start("").await;
     assert_eq!(group.writer().await, Some(1), "the first by name");
-    let clients = Clients::start(&group).await;
+    let clients = Clients::start(&group.front).await;
     clients.more(200).await;
     let stop = Arc::new(AtomicBool::new(false));
     let watch = standstill(&group, 2, stop.clone(), 1);
@@ -267,7 +136,7 @@ async fn a_killed_writer_costs_no_more_than_the_standstill_of_the_group() {
 #[tokio::test]
 async fn members_that_leave_refuse_or_fall_behind_cost_nothing() {
     let group = Group::start("").await;
-    let clients = Clients::start(&group).await;
+    let clients = Clients::start(&group.front).await;
     clients.more(100).await;
     // A donor, or a member that somebody desynced: the writer moves without a gap, and does not come back.
     group.with(|servers| servers.set_desync(0, true).unwrap()).await;
@@ -327,7 +196,7 @@ struct Watched {
 
 impl Watched {
     async fn start(group: &Group, index: usize, round: i32) -> Watched {
-        let clients = Clients::start_at(group, round * 1_000_000).await;
+        let clients = Clients::start_at(&group.front, round * 1_000_000).await;
         let stop = Arc::new(AtomicBool::new(false));
         let standstill = standstill(group, index, stop.clone(), 1 + round);
         clients.more(100).await;
@@ -355,7 +224,7 @@ async fn a_writer_that_is_cut_off_in_the_middle_leaves_in_doubt_what_it_commits_
     let group = Group::start("").await;
     for round in 0..3 {
         let writer = group.writer().await.unwrap();
-        let clients = Clients::start_at(&group, round * 1_000_000).await;
+        let clients = Clients::start_at(&group.front, round * 1_000_000).await;
         clients.more(100).await;
         group.with(move |servers| servers.isolate(writer - 1, true).unwrap()).await;
         group.writer_other_than(writer).await;

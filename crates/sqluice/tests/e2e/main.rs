@@ -18,6 +18,7 @@ mod drivers;
 mod failover;
 mod failures;
 mod galera;
+mod group_replication;
 mod hostile;
 mod in_doubt;
 mod infile;

@@ -2,6 +2,7 @@
 
 mod authority;
 mod front;
+pub mod load;
 mod scrape;
 mod servers;
 mod tools;

@@ -19,6 +19,8 @@ const CHANGES_MAX: usize = 4096;
 pub const NOT_IN_GROUP: u16 = 1047;
 /// `ER_ERROR_DURING_COMMIT`, with which Galera tells that a member lost its group while it committed.
 pub const GROUP_LOST: u16 = 1180;
+/// With this a replication group refuses everything on a primary that it moves within a limit of time.
+const GROUP_MOVES: u16 = 4094;
 /// `ER_LOCK_DEADLOCK`, with which Galera tells a lost certification, too. The transaction is rolled back.
 pub const DEADLOCK: u16 = 1213;
 
@@ -168,7 +170,8 @@ fn is_group_lost(error: &reply::ServerError<'_>) -> bool {
 
 /// 1290 names the option in the way; only read_only says that this is the wrong server.
 fn is_read_only(error: &reply::ServerError<'_>) -> bool {
-    error.code == 1836 || error.code == 1290 && memchr::memmem::find(error.message, b"read-only").is_some()
+    matches!(error.code, 1836 | GROUP_MOVES)
+        || error.code == 1290 && memchr::memmem::find(error.message, b"read-only").is_some()
 }
 
 impl From<Malformed> for RelayError {

@@ -1,0 +1,245 @@
+//! A real replication group behind the program, where a MySQL server is named: its primary is killed, stopped or moved, or loses its
+//! majority, and clients notice no more than the group's own standstill.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lab::{GroupReplication, GroupReplicationOptions, Server};
+use net::client::Target;
+use net::query::{Client, Limits};
+use tokio::task::JoinHandle;
+
+use crate::failover::command;
+use crate::support::load::{Clients, Load, ROWS, TABLES, WRITERS, report};
+use crate::support::{Front, Metrics, app, blocking, has_mysql, until};
+
+/// What Sqluice may add to the standstill of the group, on a machine that is busy: reading in the new primary's binary log what became of
+/// statements without an answer, and letting all that wait go on.
+const ADDED_MAX: Duration = Duration::from_secs(2);
+
+/// A group of this test's own, and the program in front of it.
+struct Group {
+    servers: Arc<GroupReplication>,
+    front: Front,
+}
+
+impl Group {
+    async fn start(multi_primary: bool) -> Group {
+        let options = GroupReplicationOptions {
+            multi_primary,
+            // Thrown out as soon as it is suspected, which takes five seconds.
+            config: vec![
+                "group_replication_member_expel_timeout=0".into(),
+                // What became of a commit is read there.
+                "binlog_rows_query_log_events=ON".into(),
+            ],
+            init_sql: TABLES.into(),
+            ..GroupReplicationOptions::new(3)
+        };
+        let servers = Arc::new(blocking(move || GroupReplication::start(&options).unwrap()).await);
+        let addresses: Vec<String> = servers.servers().iter().map(|server| server.address().to_string()).collect();
+        let front = Front::start_on(&addresses, |setup| {
+            setup.kind = "group_replication";
+            setup.cluster +=
+                &format!("\nreplication = {{ user = \"{}\", password = \"{}\" }}", lab::REPL_USER, lab::REPL_PASSWORD);
+            setup.admin = "key = \"hush hush\"".into();
+        })
+        .await;
+        let group = Group { servers, front };
+        group.is_whole().await;
+        group
+    }
+
+    async fn on<T: Send + 'static>(&self, index: usize, work: impl FnOnce(&Server) -> T + Send + 'static) -> T {
+        let servers = self.servers.clone();
+        blocking(move || work(servers.server(index))).await
+    }
+
+    async fn with<T: Send + 'static>(&self, work: impl FnOnce(&GroupReplication) -> T + Send + 'static) -> T {
+        let servers = self.servers.clone();
+        blocking(move || work(&servers)).await
+    }
+
+    /// One primary, two replicas.
+    async fn is_whole(&self) {
+        until("all members to serve", async || {
+            let metrics = self.front.metrics().await;
+            let with_role = |role: &str| metrics.sum("sqluice_server_role", &[&format!("role=\"{role}\"")]);
+            (with_role("primary") >= 1.0 && with_role("replica") >= 2.0).then_some(())
+        })
+        .await;
+    }
+
+    /// The number of the server that is the primary.
+    async fn primary(&self) -> Option<usize> {
+        primary_in(&self.front.metrics().await)
+    }
+
+    async fn primary_other_than(&self, number: usize) -> usize {
+        until("another primary", async || self.primary().await.filter(|primary| *primary != number)).await
+    }
+
+    /// Every acknowledged row is on each member. Gives how many of those in doubt are there, too.
+    async fn have_all(&self, load: &Load) -> usize {
+        let primary = self.primary().await.unwrap();
+        let position = self.on(primary - 1, |server| server.sql("SELECT @@global.gtid_executed").unwrap()).await;
+        let position = position.replace("\\n", "").trim().to_owned();
+        let mut kept = 0;
+        for index in 0..3 {
+            let sql = format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{position}', 60) INTO @late; {ROWS}");
+            let rows = self.on(index, move |server| server.sql(&sql).unwrap()).await;
+            kept = load.is_kept(index, &rows);
+        }
+        kept
+    }
+}
+
+fn primary_in(metrics: &Metrics) -> Option<usize> {
+    (1..=3).find(|number| {
+        let server = format!("server=\"db{number}\"");
+        metrics.sum("sqluice_server_role", &[&*server, "role=\"primary\""]) >= 1.0
+    })
+}
+
+/// Tries to write on the members other than this one until one takes it: so long the group stands still.
+fn standstill(group: &Group, without: usize) -> JoinHandle<Duration> {
+    let others = (0..3).filter(|index| *index != without);
+    let targets: Vec<Target> = others
+        .map(|index| group.servers.server(index).address().to_string().parse().unwrap())
+        .map(|address| Target::plain(address, Duration::from_secs(60)))
+        .collect();
+    let begun = Instant::now();
+    tokio::spawn(async move {
+        let mut clients = Vec::new();
+        for target in &targets {
+            clients.push(Client::connect(target, app(), Limits::default()).await.unwrap());
+        }
+        loop {
+            for client in &mut clients {
+                if client.query("REPLACE INTO app.t VALUES (-1, 1)").await.is_ok() {
+                    return begun.elapsed();
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_killed_primary_costs_no_more_than_the_standstill_of_the_group() {
+    if !has_mysql() {
+        return;
+    }
+    let group = Group::start(false).await;
+    assert_eq!(group.primary().await, Some(1));
+    let clients = Clients::start(&group.front).await;
+    clients.more(200).await;
+    group.on(0, Server::kill9).await;
+    let stood_still = standstill(&group, 0).await.unwrap();
+    group.primary_other_than(1).await;
+    clients.more(200).await;
+    // The old primary comes back as a replica.
+    group.with(|servers| servers.restart(0).unwrap()).await;
+    group.is_whole().await;
+    clients.more(200).await;
+    assert_ne!(group.primary().await, Some(1));
+    let load = clients.end().await;
+    report("kill -9 of the primary", &load, Some(stood_still));
+    assert_eq!((&load.errors[..], &load.stale[..]), (&[][..], &[][..]));
+    assert!(load.in_doubt <= WRITERS as usize, "{} statements in doubt", load.in_doubt);
+    assert!(load.longest <= stood_still + ADDED_MAX, "{:?} against {stood_still:?}", load.longest);
+    group.have_all(&load).await;
+}
+
+#[tokio::test]
+async fn a_primary_that_stops_and_returns_costs_no_errors() {
+    if !has_mysql() {
+        return;
+    }
+    let group = Group::start(false).await;
+    for round in 0..3 {
+        let primary = group.primary().await.unwrap();
+        let clients = Clients::start_at(&group.front, round * 1_000_000).await;
+        clients.more(100).await;
+        let watch = standstill(&group, primary - 1);
+        group.on(primary - 1, |server| server.stop().unwrap()).await;
+        let stood_still = watch.await.unwrap();
+        group.primary_other_than(primary).await;
+        clients.more(100).await;
+        let load = clients.end().await;
+        report("stop of the primary", &load, Some(stood_still));
+        group.with(move |servers| servers.restart(primary - 1).unwrap()).await;
+        group.is_whole().await;
+        assert_eq!((&load.errors[..], &load.stale[..]), (&[][..], &[][..]));
+        assert!(load.in_doubt <= WRITERS as usize, "{} statements in doubt", load.in_doubt);
+        assert!(load.longest <= stood_still + ADDED_MAX, "{:?} against {stood_still:?}", load.longest);
+        group.have_all(&load).await;
+    }
+}
+
+#[tokio::test]
+async fn the_group_moves_its_primary_when_it_is_asked_to() {
+    if !has_mysql() {
+        return;
+    }
+    let group = Group::start(false).await;
+    let clients = Clients::start(&group.front).await;
+    clients.more(100).await;
+    for number in [2, 3, 1] {
+        let told = command(&group.front, &["switchover", "--to", &format!("db{number}")]).await.output();
+        eprintln!("{told}");
+        until("the primary to move", async || group.primary().await.filter(|primary| *primary == number)).await;
+        clients.more(100).await;
+    }
+    let load = clients.end().await;
+    report("three switchovers", &load, None);
+    assert_eq!((&load.errors[..], &load.stale[..], load.in_doubt), (&[][..], &[][..], 0));
+    group.have_all(&load).await;
+}
+
+#[tokio::test]
+async fn without_a_majority_clients_are_held_and_go_on_when_it_is_back() {
+    if !has_mysql() {
+        return;
+    }
+    let group = Group::start(false).await;
+    let clients = Clients::start(&group.front).await;
+    clients.more(100).await;
+    for index in [1, 2] {
+        group.on(index, |server| server.freeze().unwrap()).await;
+    }
+    until("the loss of the majority", async || {
+        let metrics = group.front.metrics().await;
+        (metrics.sum("sqluice_cluster_diagnosis", &["no_primary_component"]) >= 1.0).then_some(())
+    })
+    .await;
+    assert_eq!(group.primary().await, None);
+    for index in [1, 2] {
+        group.on(index, |server| server.thaw().unwrap()).await;
+    }
+    group.is_whole().await;
+    clients.more(200).await;
+    let load = clients.end().await;
+    report("two of three frozen", &load, None);
+    assert_eq!((&load.errors[..], &load.stale[..]), (&[][..], &[][..]));
+    assert!(load.in_doubt <= WRITERS as usize, "{} statements in doubt", load.in_doubt);
+    group.have_all(&load).await;
+}
+
+#[tokio::test]
+async fn of_several_primaries_one_takes_the_writes_and_another_one_follows_it() {
+    if !has_mysql() {
+        return;
+    }
+    let group = Group::start(true).await;
+    let clients = Clients::start(&group.front).await;
+    clients.more(200).await;
+    let writer = group.primary().await.unwrap();
+    group.on(writer - 1, |server| server.stop().unwrap()).await;
+    group.primary_other_than(writer).await;
+    clients.more(200).await;
+    let load = clients.end().await;
+    report("stop of the writer of several primaries", &load, None);
+    assert_eq!((&load.errors[..], &load.stale[..]), (&[][..], &[][..]));
+    assert!(load.in_doubt <= WRITERS as usize, "{} statements in doubt", load.in_doubt);
+}

@@ -20,6 +20,7 @@ mod health;
 mod history;
 pub mod journal;
 mod lag;
+pub mod lags;
 pub mod memory;
 pub mod observation;
 pub mod positions;

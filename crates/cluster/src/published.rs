@@ -12,6 +12,7 @@ use crate::accounts::Accounts;
 use crate::catalog::Catalog;
 use crate::changes::ChangeListener;
 use crate::gtid::Applied;
+use crate::lags::Lags;
 use crate::observation::Evidence;
 use crate::positions::Positions;
 use crate::tables::PublishedTables;
@@ -34,6 +35,8 @@ pub struct Published {
     pub tables: PublishedTables,
     /// What each server has applied.
     pub positions: ArcSwap<Positions>,
+    /// How far each server was behind when it was probed last. Nobody is woken when it changes.
+    pub lags: ArcSwap<Lags>,
     subscribers: RwLock<Vec<Callback>>,
     evidence: Mutex<VecDeque<Evidence>>,
     accounts_wanted: AtomicBool,
@@ -71,6 +74,7 @@ impl Published {
             catalog: ArcSwap::default(),
             tables: PublishedTables::default(),
             positions: ArcSwap::default(),
+            lags: ArcSwap::default(),
             subscribers: RwLock::default(),
             evidence: Mutex::default(),
             accounts_wanted: AtomicBool::new(false),

@@ -19,6 +19,8 @@ pub struct Rule {
     pub route: Option<RuleRoute>,
     /// What a read is sure to see.
     pub consistency: Option<Consistency>,
+    /// How far a replica may be behind the primary to take the read.
+    pub max_lag: Option<Duration>,
     /// What the result cache does.
     pub cache: Option<RuleCache>,
     /// The statement is refused with this text.
@@ -170,6 +172,7 @@ impl Rule {
     pub fn action_in_words(&self) -> String {
         let route = self.route.as_ref().map(|route| format!("route {route}"));
         let consistency = self.consistency.map(|consistency| format!("consistency {consistency}"));
+        let max_lag = self.max_lag.map(|max| format!("no more than {} ms behind", max.as_millis()));
         let cache = self.cache.map(|cache| {
             let shared = if cache.shared { ", shared" } else { "" };
             let stale = if cache.stale.is_zero() {
@@ -180,7 +183,7 @@ impl Rule {
             format!("cache {} for {} ms{stale}{shared}", cache.mode, cache.ttl.as_millis())
         });
         let refuse = self.refuse.as_ref().map(|text| format!("refuse: {text}"));
-        [route, consistency, cache, refuse].into_iter().flatten().collect::<Vec<_>>().join(", ")
+        [route, consistency, max_lag, cache, refuse].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -215,6 +218,7 @@ mod tests {
             matchers,
             route: RuleRoute::parse("server:db2"),
             consistency: Some(Consistency::None),
+            max_lag: Some(Duration::from_millis(300)),
             cache: Some(RuleCache {
                 mode: CacheMode::On,
                 ttl: Duration::from_secs(2),
@@ -225,7 +229,7 @@ mod tests {
         };
         assert_eq!(
             rule.action_in_words(),
-            "route server:db2, consistency none, cache on for 2000 ms and 5 ms stale, shared"
+            "route server:db2, consistency none, no more than 300 ms behind, cache on for 2000 ms and 5 ms stale, shared"
         );
         assert_eq!((RuleRoute::parse("server:"), RuleRoute::parse("Primary")), (None, None));
     }

@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use cluster::changes::ChangeListener;
 use cluster::driver::{Driver, Event, Level, Output};
+use cluster::lags::Lags;
 use cluster::observation::{Observation, Seen};
 use cluster::published::Published;
 use cluster::view::{Health, ServerId, View};
@@ -244,9 +245,13 @@ impl Watched {
         {
             let mut figures = self.status.figures();
             figures.diagnoses = self.driver.diagnoses().to_vec();
+            let mut lags = Lags::default();
             for (id, spec) in self.driver.servers() {
-                figures.servers.entry(spec.name.clone()).or_default().lag = self.driver.lag(id);
+                let lag = self.driver.lag(id);
+                lags.note(id, lag);
+                figures.servers.entry(spec.name.clone()).or_default().lag = lag;
             }
+            self.link.published.lags.store(Arc::new(lags));
         }
         self.show_lease();
         let sources = self.sources();

@@ -74,7 +74,7 @@ fn servers(c: &mut Criterion) {
         let (loads, now) = (Loads::default(), Instant::now());
         loads.viewed(&view, now);
         let preferences =
-            || Preferences { zone: "", slow_start: Duration::ZERO, avoid: &[], gather: false, needs: None };
+            || Preferences { zone: "", slow_start: Duration::ZERO, avoid: &[], gather: false, needs: None, near: None };
         group.bench_function(format!("reader_of_{replicas}"), |b| {
             b.iter(|| select(black_box(&view), &Target::Reader, &loads, preferences(), now));
         });

@@ -365,6 +365,7 @@ impl Session {
         }
         self.note_scope(work, request, &route);
         self.judge_named(&mut route);
+        self.judge_lag(&mut route);
         self.judge_replicas(&mut route);
         if let Some(count) = self.worker.stats.routes.at(route.reason as usize) {
             count.add_one();

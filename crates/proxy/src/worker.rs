@@ -19,8 +19,8 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::busy_poll::BusyPoll;
 use crate::pool::{Key, Pools};
-use crate::route::Loads;
 use crate::route::rules::WorkerRules;
+use crate::route::{LagBounds, Loads};
 use crate::session::{self, Name, Outgoing, Told};
 use crate::shared::{ClusterShared, Mail, Shared};
 
@@ -85,6 +85,8 @@ pub struct ClusterHere {
     pub pools: Rc<Pools>,
     /// How busy and how fast its servers are.
     pub loads: Loads,
+    /// Which of them are too far behind for rules that bound lag.
+    pub lag_bounds: LagBounds,
     /// Wakes statements that wait for another view.
     pub changed: Notify,
     /// Turns of statements that wait, or have waited, for a primary.
@@ -367,6 +369,7 @@ impl Worker {
             shared: shared.clone(),
             pools,
             loads: Loads::default(),
+            lag_bounds: LagBounds::default(),
             changed: Notify::new(),
             turns: Arc::new(Semaphore::new(session::RELEASED_MAX)),
             told: RefCell::default(),

@@ -56,6 +56,7 @@ fn read(reader: &mut Reader, table: &Table, bytes: &mut usize) -> Rule {
     };
     let route = read_route(reader, table);
     let consistency = reader.choice(table, &keys::CONSISTENCY, Consistency::ALL, Consistency::word);
+    let max_lag = Some(reader.duration(table, &keys::MAX_LAG)).filter(|max| !max.is_zero());
     let mode = reader.choice(table, &keys::CACHE, CacheMode::ALL, CacheMode::word);
     let (ttl, stale) = (reader.duration(table, &keys::CACHE_TTL), reader.duration(table, &keys::CACHE_STALE));
     let shared = reader.flag(table, &keys::CACHE_SHARED);
@@ -85,14 +86,14 @@ fn read(reader: &mut Reader, table: &Table, bytes: &mut usize) -> Rule {
         let message = "the rule has no matcher, so that it would hold for every statement";
         reader.problem_with(place.clone(), table.path(), message, Some(listed(&matching)), None);
     }
-    let acting = [&keys::ROUTE, &keys::CONSISTENCY, &keys::CACHE, &keys::REFUSE];
+    let acting = [&keys::ROUTE, &keys::CONSISTENCY, &keys::MAX_LAG, &keys::CACHE, &keys::REFUSE];
     if !has_any(&acting) {
         reader.problem_with(place, table.path(), "the rule has no action", Some(listed(&acting)), None);
-    } else if table.has(&keys::REFUSE) && has_any(&acting[..3]) {
-        let message = "a statement that is refused goes nowhere: `refuse` excludes `route`, `consistency` and `cache`";
+    } else if table.has(&keys::REFUSE) && has_any(&acting[..4]) {
+        let message = "a statement that is refused goes nowhere: `refuse` excludes `route`, `consistency`, `max_lag_ms` and `cache`";
         reader.problem(table.place(&keys::REFUSE), table.key(&keys::REFUSE), message);
     }
-    Rule { name, enabled, matchers, route, consistency, cache, refuse }
+    Rule { name, enabled, matchers, route, consistency, max_lag, cache, refuse }
 }
 
 fn read_client(reader: &mut Reader, table: &Table) -> Option<Network> {

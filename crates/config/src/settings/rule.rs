@@ -1,6 +1,6 @@
 //! `[[rule]]`
 
-use super::{Form, Kind, Section, Setting, Word, live, millis};
+use super::{Form, Kind, Section, Setting, Unit, Word, live, millis, whole};
 use crate::{CacheMode, Consistency, RuleAccess};
 
 /// Most rules of a file.
@@ -15,7 +15,7 @@ pub static RULE: Section = Section {
     form: Form::List,
     doc: "A routing rule (docs/rules.md): statements for which all of its matchers hold get its actions. The first rule that fits a \
           statement decides, in the order of the file. A rule needs at least one matcher (`listener` to `access`) and one action \
-          (`route`, `consistency`, `cache`, `refuse`). There may be 10,000 rules; the regular expressions of all of them may take 64 MiB, a \
+          (`route`, `consistency`, `max_lag_ms`, `cache`, `refuse`). There may be 10,000 rules; the regular expressions of all of them may take 64 MiB, a \
           single one 1 MiB.",
     settings: &[
         &NAME,
@@ -31,6 +31,7 @@ pub static RULE: Section = Section {
         &ACCESS,
         &ROUTE,
         &CONSISTENCY,
+        &MAX_LAG,
         &CACHE,
         &CACHE_TTL,
         &CACHE_STALE,
@@ -132,6 +133,19 @@ pub static CONSISTENCY: Setting = live(
     "Action: what a read is sure to see, whatever listener and user say.",
 )
 .example("\"none\"");
+
+/// `max_lag_ms`
+pub static MAX_LAG: Setting = whole(
+    "max_lag_ms",
+    Unit::Millis,
+    0,
+    0,
+    86_400_000,
+    Some("the cluster's `max_lag_ms` alone"),
+    "Action: reads go to no replica that was further behind the primary when it was probed last. It makes the cluster's `max_lag_ms` \
+     narrower, never wider; when no replica is near enough, the primary serves the read.",
+)
+.example("500");
 
 const CACHE_WORDS: &[Word] = &[
     Word::new(CacheMode::On.word(), "the cache answers, if it may (docs/cache.md)"),

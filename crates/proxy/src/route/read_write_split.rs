@@ -3,6 +3,7 @@
 //! The decision is a pure function of what is known of the session and of the statement, so every rule is a test.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use config::{Consistency, Split};
 use sql::{Access, Effect, Hint, HintConsistency, Statement, TransactionStep, Value, Why};
@@ -60,6 +61,8 @@ reasons! {
     ClusterWrite = "cluster_write",
     /// It reads only, and replicas are behind what its session has read.
     EarlierRead = "earlier_read",
+    /// It reads only, and no replica is as near to the primary as a rule wants.
+    ReplicaLag = "replica_lag",
     /// It opens a READ ONLY transaction.
     ReadOnlyTransaction = "read_only_transaction",
     /// The session's transactions are READ ONLY.
@@ -115,9 +118,16 @@ pub struct Route {
     pub reason: Reason,
     /// What a replica must have; unless it is nothing, the replica must not be behind what the session has read either.
     pub consistency: Consistency,
+    /// How far a replica may be behind the primary, if that is narrower than what the cluster allows.
+    pub max_lag: Option<Duration>,
 }
 
 impl Route {
+    /// To the primary, for a statement that is Sqluice's own or belongs to what runs there.
+    pub fn to(target: Target, reason: Reason, consistency: Consistency) -> Route {
+        Route { target, reason, consistency, max_lag: None }
+    }
+
     /// It reads, and no replica was known to have what it must find.
     pub fn lacks_replica(&self) -> bool {
         matches!(self.reason, Reason::OwnWrite | Reason::ClusterWrite | Reason::EarlierRead)
@@ -151,7 +161,8 @@ pub fn decide(facts: Facts, statement: &Statement, rule: Option<&Action>) -> Rou
         _ => None,
     };
     let consistency = by_hint.or_else(|| rule?.consistency).unwrap_or(facts.consistency);
-    let route = |target, reason| Route { target, reason, consistency };
+    let max_lag = rule.and_then(|rule| rule.max_lag);
+    let route = |target, reason| Route { target, reason, consistency, max_lag };
     if facts.pinned {
         return route(Target::Pinned, Reason::Pinned);
     }

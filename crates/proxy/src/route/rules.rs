@@ -12,6 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use config::patterns::{PatternMatches, Patterns};
 use config::{CacheMode, Consistency, Matchers, Network, Rule, RuleAccess, RuleCache, RuleRoute};
@@ -128,6 +129,8 @@ pub struct Action {
     pub route: Option<Way>,
     /// What a read is sure to see.
     pub consistency: Option<Consistency>,
+    /// How far a replica may be behind the primary to take the read.
+    pub max_lag: Option<Duration>,
     /// What the result cache does.
     pub cache: Option<CacheRule>,
     /// What the client is told instead.
@@ -167,6 +170,7 @@ impl Action {
                 RuleRoute::Server(name) => Way::Server(Rc::from(&**name)),
             }),
             consistency: rule.consistency,
+            max_lag: rule.max_lag,
             cache: rule
                 .cache
                 .filter(|cache| cache.mode != CacheMode::Off)

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use cluster::view::{Health, Role, ServerId, ServerView, View, Writers};
 
 use super::causal_reads::Needs;
+use super::near::Near;
 use super::read_write_split::Target;
 
 /// How fast the memory of a slow answer fades: to a third in this time.
@@ -184,6 +185,8 @@ pub struct Preferences<'a> {
     pub gather: bool,
     /// What a replica must have.
     pub needs: Option<Needs<'a>>,
+    /// How near a replica must be.
+    pub near: Option<Near<'a>>,
 }
 
 /// Chooses a server for a statement that is not pinned; `None` while the view has none that fits.
@@ -201,6 +204,8 @@ pub fn select(
     // While a switchover is under way, what may write waits for the new primary.
     let may_write = |id: &ServerId| !view.hold_writes || view.primary != Some(*id);
     let has_all = |id: &ServerId| preferences.needs.is_none_or(|needs| needs.lacking(*id).is_none());
+    let is_near =
+        |server: &ServerView| server.role != Role::Replica || preferences.near.is_none_or(|near| near.has(server.id));
     match target {
         Target::Primary | Target::Pinned if view.group == Some(Writers::All) => {
             let takes_writes = |server: &&ServerView| server.role == Role::Primary && has_all(&server.id);
@@ -218,7 +223,7 @@ pub fn select(
         Target::Named(name) => view.server_named(name).filter(usable).map(|server| server.id).filter(may_write),
         Target::Reader => {
             let readers = || {
-                let fits = |server: &&ServerView| view.takes_reads(server) && has_all(&server.id);
+                let fits = |server: &&ServerView| view.takes_reads(server) && is_near(server) && has_all(&server.id);
                 view.servers.iter().filter(usable).filter(fits)
             };
             let (zone, slow_start) = (preferences.zone, preferences.slow_start);
@@ -267,8 +272,14 @@ mod tests {
         view(vec![server(1, Role::Primary), server(2, Role::Replica), server(3, Role::Replica)])
     }
 
-    const PLAIN: Preferences<'static> =
-        Preferences { zone: "", slow_start: Duration::from_secs(10), avoid: &[], gather: false, needs: None };
+    const PLAIN: Preferences<'static> = Preferences {
+        zone: "",
+        slow_start: Duration::from_secs(10),
+        avoid: &[],
+        gather: false,
+        needs: None,
+        near: None,
+    };
 
     fn choose(view: &View, loads: &Loads, preferences: Preferences<'_>) -> Option<u16> {
         select(view, &Target::Reader, loads, preferences, Instant::now()).map(|id| id.0)

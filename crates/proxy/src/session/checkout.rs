@@ -128,7 +128,9 @@ impl Session {
                 let needs = self.needs(route, &all, &positions);
                 let (zone, slow_start) = (&*settings.zone, settings.slow_start);
                 let gather = attempts.conflicts > 1;
-                let preferences = Preferences { zone, slow_start, avoid: &attempts.avoid, gather, needs };
+                let lags = route.max_lag.map(|_| self.cluster.shared.published.lags.load());
+                let near = self.near(route, lags.as_ref().map(|lags| &***lags));
+                let preferences = Preferences { zone, slow_start, avoid: &attempts.avoid, gather, needs, near };
                 let chosen = select(&view, &route.target, &self.cluster.loads, preferences, now);
                 written = view.group.is_some().then_some(all);
                 chosen
@@ -233,7 +235,7 @@ impl Session {
         }
         let view = self.cluster.view();
         let target = if view.primary.is_some() && !view.hold_writes { Target::Primary } else { Target::Reader };
-        let route = Route { target, reason: Reason::SessionChange, consistency: config::Consistency::None };
+        let route = Route::to(target, Reason::SessionChange, config::Consistency::None);
         let mut held = self.checkout(&route, &mut Attempts::new()).await?;
         match self.bring_to_state(&mut held).await {
             Ok(()) => {}
@@ -260,7 +262,7 @@ impl Session {
             Arc::make_mut(&mut self.state).set_schema(Some(&String::from_utf8_lossy(schema)));
         }
         let target = if self.cluster.view().primary.is_some() { Target::Primary } else { Target::Reader };
-        let route = Route { target, reason: Reason::SessionChange, consistency: config::Consistency::None };
+        let route = Route::to(target, Reason::SessionChange, config::Consistency::None);
         self.held = Some(self.checkout(&route, &mut Attempts::new()).await?);
         self.pins.put(Pin::ExpiredPassword, true);
         self.show_pins(self.pins.bits());

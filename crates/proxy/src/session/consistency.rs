@@ -6,9 +6,10 @@ mod tables;
 use std::time::{Duration, Instant};
 
 use cluster::gtid::Written;
+use cluster::lags::Lags;
 use cluster::positions::Positions;
 use cluster::tables::Scope;
-use cluster::view::{Health, ServerId};
+use cluster::view::{Health, Role, ServerId, ServerView};
 use config::Consistency;
 use sql::{Access, Asks, Kind, Why};
 use wire::Status;
@@ -17,7 +18,7 @@ use super::checkout::Attempts;
 use super::relay::{Outcome, StateChange};
 use super::work::Work;
 use super::{Held, Session};
-use crate::route::{Moment, Needs, OwnWrites, Pin, Reason, Route, SharedWrites, Target, Write};
+use crate::route::{Moment, Near, Needs, OwnWrites, Pin, Reason, Route, SharedWrites, Target, Write};
 
 impl Session {
     /// What a replica must have to take a statement with this route; `all` is what [`Session::writes_of_all`] gives.
@@ -122,6 +123,35 @@ impl Session {
         if view.primary != Some(server) && needs.lacking(server).is_some() {
             route.target = Target::Reader;
             self.cluster.shared.published.want_positions();
+        }
+    }
+
+    /// The bound on lag of a route, as it is held against these lags.
+    pub(super) fn near<'a>(&'a self, route: &Route, lags: Option<&'a Lags>) -> Option<Near<'a>> {
+        Some(Near { max_lag: route.max_lag?, lags: lags?, bounds: &self.cluster.lag_bounds })
+    }
+
+    /// Finds out whether any replica is as near as a rule wants; if there are replicas, and none is, that is the route's
+    /// reason. A server that the rule names is asked only while it is near.
+    pub(super) fn judge_lag(&self, route: &mut Route) {
+        let is_named = route.reason == Reason::Rule && matches!(route.target, Target::Named(_));
+        if route.max_lag.is_none() || route.target != Target::Reader && !is_named {
+            return;
+        }
+        let lags = self.cluster.shared.published.lags.load();
+        let Some(near) = self.near(route, Some(&lags)) else { return };
+        let view = self.cluster.view();
+        if let Target::Named(name) = &route.target {
+            let too_far = |server: &ServerView| server.role == Role::Replica && !near.has(server.id);
+            if !view.server_named(name).is_some_and(too_far) {
+                return;
+            }
+            route.target = Target::Reader;
+        }
+        let mut readers = view.servers.iter().filter(|server| server.health == Health::Up && view.takes_reads(server));
+        let mut replicas = readers.by_ref().filter(|server| server.role == Role::Replica).peekable();
+        if replicas.peek().is_some() && !replicas.any(|replica| near.has(replica.id)) {
+            route.reason = Reason::ReplicaLag;
         }
     }
 

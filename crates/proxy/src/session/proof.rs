@@ -139,8 +139,7 @@ impl Session {
     /// later than others: one that is still there for the moment proves nothing, unless the server answers.
     async fn checkout_after(&mut self, lost: &Lost, attempts: &mut Attempts) -> Result<Held, String> {
         const STILL: &str = "the server is still the primary";
-        let route =
-            Route { target: Target::Primary, reason: Reason::Transaction, consistency: config::Consistency::Session };
+        let route = Route::to(Target::Primary, Reason::Transaction, config::Consistency::Session);
         let until = Instant::now() + PRIMARY_WAIT;
         loop {
             let mut held = self.checkout(&route, attempts).await.map_err(|refusal| refusal.message)?;

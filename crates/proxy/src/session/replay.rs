@@ -201,11 +201,7 @@ impl Session {
         attempts_max: u32,
         attempts: &mut Attempts,
     ) -> Result<Held, NotReplayed> {
-        let route = Route {
-            target: log.target.clone(),
-            reason: Reason::Transaction,
-            consistency: config::Consistency::Session,
-        };
+        let route = Route::to(log.target.clone(), Reason::Transaction, config::Consistency::Session);
         let mut last = String::new();
         while attempts.replays < attempts_max {
             attempts.replays += 1;

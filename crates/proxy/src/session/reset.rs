@@ -116,8 +116,7 @@ impl Session {
             self.lose_pinned_state();
             return Err(Refusal::lost(before.lease.server_name(), "it was lost within a transaction"));
         }
-        let route =
-            Route { target: Target::Primary, reason: Reason::Transaction, consistency: config::Consistency::Session };
+        let route = Route::to(Target::Primary, Reason::Transaction, config::Consistency::Session);
         let begun = match self.checkout(&route, &mut Attempts::new()).await {
             Ok(held) => self.begin_read_only(held).await,
             Err(refusal) => Err(refusal),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use lab::{Family, Replication};
 
-use crate::consistency::{delay, replica_reads, table};
+use crate::consistency::{delay, replica_reads, routed, table};
 use crate::support::{Front, all, blocking, failing, has_mysql, until, value};
 
 /// `max_lag_ms`.
@@ -79,5 +79,52 @@ async fn no_read_is_staler_than_the_bound_mariadb() {
 async fn no_read_is_staler_than_the_bound_mysql() {
     if has_mysql() {
         check_bound(Family::MySql).await;
+    }
+}
+
+async fn check_rule(family: Family) {
+    let servers = failing(family).await;
+    let servers: &'static Replication = &servers;
+    delay(servers, family, &[0, 0]).await;
+    table(servers, "far").await;
+    table(servers, "near").await;
+    let front = Front::start(servers, |setup| {
+        setup.cluster = "slow_start_s = 0\nmax_lag_ms = 60000".into();
+        setup.listener = "consistency = \"none\"".into();
+        setup.more = "[[rule]]\nname = \"near\"\ndigest_regex = \"FROM near\"\nmax_lag_ms = 800\n".into();
+    })
+    .await;
+    front.knows(2).await;
+    let (mut writer, mut reader) = (front.client().await, front.client().await);
+    delay(servers, family, &[4, 4]).await;
+    until("replicas that are behind", async || {
+        value(&mut reader, "SELECT v FROM near WHERE id = 1").await;
+        (routed(&front.metrics().await, "replica_lag") > 0.0).then_some(())
+    })
+    .await;
+    for v in 1..=50 {
+        all(&mut writer, &format!("UPDATE near SET v = {v} WHERE id = 1")).await;
+        assert_eq!(value(&mut reader, "SELECT v FROM near WHERE id = 1").await, v.to_string());
+    }
+    all(&mut writer, "UPDATE far SET v = 7 WHERE id = 1").await;
+    assert_eq!(value(&mut reader, "SELECT v FROM far WHERE id = 1").await, "0", "the rule does not hold for it");
+    delay(servers, family, &[0, 0]).await;
+    let before = replica_reads(&front.metrics().await);
+    until("replicas that are near again", async || {
+        value(&mut reader, "SELECT v FROM near WHERE id = 1").await;
+        (replica_reads(&front.metrics().await) > before).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_rule_bounds_lag_more_narrowly_mariadb() {
+    check_rule(Family::MariaDb).await;
+}
+
+#[tokio::test]
+async fn a_rule_bounds_lag_more_narrowly_mysql() {
+    if has_mysql() {
+        check_rule(Family::MySql).await;
     }
 }

@@ -117,6 +117,7 @@ fn shared() -> Shared {
         matchers: config::Matchers::default(),
         route: None,
         consistency: None,
+        max_lag: None,
         cache: None,
         refuse: None,
     };

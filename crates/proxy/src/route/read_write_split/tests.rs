@@ -74,7 +74,7 @@ fn a_pin_beats_a_hint_and_a_hint_beats_what_is_configured() {
 }
 
 fn rule(route: Option<Way>, consistency: Option<Consistency>) -> Action {
-    Action { name: "r".into(), route, consistency, cache: None, refuse: None }
+    Action { name: "r".into(), route, consistency, max_lag: None, cache: None, refuse: None }
 }
 
 #[test]

@@ -120,6 +120,8 @@ pub struct Failover {
     pub lease_required: bool,
     /// Servers that come back are attached (mode `auto`).
     pub rejoin: bool,
+    /// The servers' events move with the role of the primary.
+    pub events: bool,
     /// A hook runs before a promotion and may forbid it.
     pub hook_before: bool,
     /// A hook runs after a promotion.
@@ -145,6 +147,7 @@ impl Default for Failover {
             majority_required: true,
             lease_required: false,
             rejoin: true,
+            events: true,
             hook_before: false,
             hook_after: false,
         }

@@ -79,8 +79,7 @@ pub enum Step {
     },
     /// Make it the primary. In this order: stop the receivers; make sure that all that was received is applied, else fail
     /// with [`ErrorKind::Failed`] and forget nothing; stop the appliers and forget the replication (`RESET REPLICA ALL`);
-    /// switch on what a primary has (semi-sync of the source, event scheduler and events as they were on `old`);
-    /// `read_only` off. Ends with [`StepResult::Facts`], read afterwards.
+    /// switch on what a primary has (semi-sync of the source); `read_only` off. Ends with [`StepResult::Facts`], read afterwards.
     Promote {
         /// Which server.
         server: ServerId,
@@ -97,6 +96,20 @@ pub enum Step {
         server: ServerId,
         /// Whom it follows.
         source: ServerId,
+    },
+    /// Have the server's enabled events run on a source only (`DISABLE ON REPLICA`), outside its binary log, and remember which they
+    /// were. For a server that is about to be the primary no longer. It is done as far as it can be, and an error is told.
+    DisableEvents {
+        /// Which server.
+        server: ServerId,
+    },
+    /// Enable the events that ran on `old`, as far as replication disabled them here, outside the binary log. Others stay as they are:
+    /// an event that the old primary had disabled looks the same on a replica. It is done as far as it can be, and an error is told.
+    EnableEvents {
+        /// Which server.
+        server: ServerId,
+        /// The primary before it; itself when it is made the primary again.
+        old: ServerId,
     },
     /// Have a replication group make a member its primary (`group_replication_set_as_primary()`). It is asked of that member.
     SetGroupPrimary {
@@ -127,6 +140,8 @@ impl Step {
             | Step::WaitApplied { server, .. }
             | Step::Promote { server, .. }
             | Step::SetGroupPrimary { server, .. }
+            | Step::DisableEvents { server }
+            | Step::EnableEvents { server, .. }
             | Step::Follow { server, .. } => Some(*server),
         }
     }
@@ -146,6 +161,8 @@ impl Step {
             Step::Promote { .. } => "promote",
             Step::Follow { .. } => "follow",
             Step::SetGroupPrimary { .. } => "set_group_primary",
+            Step::DisableEvents { .. } => "disable_events",
+            Step::EnableEvents { .. } => "enable_events",
             Step::RunHook { hook: Hook::Before, .. } => "hook_before",
             Step::RunHook { hook: Hook::After, .. } => "hook_after",
         }

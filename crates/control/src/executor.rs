@@ -156,6 +156,24 @@ impl Shared {
                 self.with(*server, until, async |hand| steps::promote(hand, ours).await).await?;
                 return self.facts_at_once(*server, until).await;
             }
+            Step::DisableEvents { server } => {
+                let kept = self.target(*server)?.kept.clone();
+                let work = async |hand: &mut Hand<'_>| {
+                    let running = steps::running_events(hand).await?;
+                    kept.hold_events(&running);
+                    steps::disable_events(hand).await
+                };
+                self.with(*server, until, work).await?;
+            }
+            Step::EnableEvents { server, old } => {
+                let kept = self.target(*server)?.kept.clone();
+                let wanted = self.servers.get(old).and_then(|old| old.kept.events());
+                let done =
+                    self.with(*server, until, async |hand| steps::enable_events(hand, wanted.as_ref()).await).await;
+                // Should this server be lost at once, it is known what ran here.
+                kept.release_events(wanted);
+                done?;
+            }
             Step::SetGroupPrimary { server, member } => {
                 self.with(*server, until, async |hand| steps::set_group_primary(hand, member).await).await?;
             }

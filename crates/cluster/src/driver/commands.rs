@@ -261,6 +261,9 @@ impl Driver {
             steps.push(Step::WaitIdle { server: old });
         }
         if matches!(run.kind, Kind::Switchover | Kind::Replace) || run.force {
+            if run.kind == Kind::Switchover && bounds.events {
+                steps.push(Step::DisableEvents { server: old });
+            }
             let read_only = Step::SetReadOnly { server: old, on: true, cut: run.kind != Kind::Switchover };
             steps.extend([read_only, Step::EndClients { server: old }]);
         }
@@ -275,6 +278,9 @@ impl Driver {
         steps.extend(others.map(|server| Step::Follow { server: *server, source: new }));
         if run.kind == Kind::Switchover {
             steps.push(Step::Follow { server: old, source: new });
+        }
+        if bounds.events {
+            steps.push(Step::EnableEvents { server: new, old });
         }
         if bounds.hook_after {
             steps.push(self.hook(run, Hook::After));

@@ -338,6 +338,9 @@ impl Driver {
             run.ended.iter().map(|(ended, _)| ended).chain(out).any(|other| other == step)
         };
         run.todo = follow.into_iter().filter(|step| !begun(step)).collect();
+        run.todo.extend(
+            run.old.filter(|_| self.settings.failover.events).map(|old| Step::EnableEvents { server: new, old }),
+        );
         run.fenced = true;
         run.holds = false;
         run.enter(Stage::Repoint);

@@ -106,8 +106,11 @@ impl Driver {
         if run.stage != Stage::Lease && !self.holds_lease(now, LEASE_MARGIN) {
             return self.put_off(now, &run, "the lease is lost".into());
         }
-        let matters = |step: &Step| run.stage != Stage::Look || step.server() == Some(id);
-        if let Some((step, error)) = run.first_error().filter(|(step, _)| matters(step)) {
+        let matters = |step: &Step| {
+            let events = matches!(step, Step::DisableEvents { .. });
+            !events && (run.stage != Stage::Look || step.server() == Some(id))
+        };
+        if let Some((step, error)) = run.errors().find(|(step, _)| matters(step)) {
             let text = match step {
                 Step::TakeLease => format!("the lease is not to be had: {error}"),
                 step => format!("{}: {error}", self.step_words(step)),
@@ -229,7 +232,12 @@ impl Driver {
             return self.put_off(now, &run, text);
         }
         let source = self.servers[primary].id;
-        Some(attach(run, id, source))
+        let was_primary = sources[index].is_empty() && self.settings.failover.events;
+        let mut run = attach(run, id, source);
+        if was_primary {
+            run.todo.insert(0, Step::DisableEvents { server: id });
+        }
+        Some(run)
     }
 
     fn put_off(&mut self, now: Instant, run: &Run, text: String) -> Option<Run> {

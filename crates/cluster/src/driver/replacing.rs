@@ -7,6 +7,7 @@ use crate::step::{ErrorKind, Step};
 use crate::view::Health;
 
 const AUTO: Failover = Failover {
+    events: false,
     mode: Mode::Auto,
     cooldown: Duration::from_secs(300),
     attempts_max: 5,
@@ -724,4 +725,60 @@ fn another_process_that_finds_only_stopped_receivers_starts_them_to_learn() {
         assert!(ordered.contains(&wanted.to_owned()), "{ordered:?}");
     }
     assert!(!ordered.iter().any(|words| words.contains("promote")), "{ordered:?}");
+}
+
+#[test]
+fn events_move_with_the_primary_and_nothing_waits_for_them() {
+    let failed = || Err(StepError { kind: ErrorKind::Failed, text: "no right".into() });
+    let answer = |step: &Step| match step {
+        Step::DisableEvents { .. } | Step::EnableEvents { .. } => failed(),
+        Step::ReadFacts { .. } if number(step) == 1 => told(Facts { read_only: true, ..primary(10) }),
+        Step::ReadFacts { .. } => told(replica(number(step), 10)),
+        Step::Promote { .. } => world(step, &[10, 10]),
+        _ => Ok(StepResult::Done),
+    };
+    let mut script = cluster(Failover { events: true, ..AUTO }, 3);
+    let _ = script.driver.command(script.now, Command::Switchover { to: Some(Script::id(3)), dry_run: false });
+    script.drain();
+    script.answer(|step| match step {
+        Step::ReadFacts { .. } if number(step) == 1 => told(primary(10)),
+        step => answer(step),
+    });
+    script.answer(answer);
+    assert_eq!(script.words(), ["disable the events of s1"], "before it is read-only");
+    script.answer(answer);
+    assert_eq!(script.words(), ["make s1 read-only"]);
+    for _ in 0..8 {
+        if script.primary() == Some(3) {
+            break;
+        }
+        assert!(!script.words().iter().any(|words| words.contains("enable on")), "{:?}", script.words());
+        script.answer(answer);
+    }
+    let words = script.words();
+    assert_eq!(words.last().map(String::as_str), Some("enable on s3 the events that ran on s1"), "{words:?}");
+    assert_eq!(script.primary(), Some(3), "published before");
+    script.answer(answer);
+    let last = script.journal.last().unwrap();
+    assert!(matches!(last.kind, EntryKind::Finished(_)), "{last:?}");
+}
+
+#[test]
+fn events_of_a_switchover_that_is_taken_back_run_again() {
+    let mut script = cluster(Failover { events: true, ..AUTO }, 3);
+    let _ = script.driver.command(script.now, Command::Switchover { to: None, dry_run: false });
+    script.drain();
+    let answer = |step: &Step| match step {
+        Step::ReadFacts { .. } if number(step) == 1 => told(primary(10)),
+        Step::ReadFacts { .. } => told(replica(number(step), 10)),
+        Step::WaitApplied { .. } => Err(StepError { kind: ErrorKind::Timeout, text: "too slow".into() }),
+        Step::EnableEvents { .. } => Err(StepError { kind: ErrorKind::Failed, text: "no right".into() }),
+        _ => Ok(StepResult::Done),
+    };
+    (0..7).for_each(|_| script.answer(answer));
+    assert_eq!(script.words(), ["make s1 writable"]);
+    script.answer(answer);
+    assert_eq!(script.words(), ["enable on s1 the events that ran on s1"]);
+    script.answer(answer);
+    assert!(script.journal.iter().any(|entry| entry.text.ends_with("the old primary takes writes again")));
 }

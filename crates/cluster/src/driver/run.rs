@@ -122,7 +122,12 @@ impl Run {
 
     /// How the first step of this stage that ended badly did so.
     pub(super) fn first_error(&self) -> Option<(&Step, &StepError)> {
-        self.ended.iter().find_map(|(step, result)| result.as_ref().err().map(|error| (step, error)))
+        self.errors().next()
+    }
+
+    /// Which steps of this stage ended badly, and how.
+    pub(super) fn errors(&self) -> impl Iterator<Item = (&Step, &StepError)> {
+        self.ended.iter().filter_map(|(step, result)| result.as_ref().err().map(|error| (step, error)))
     }
 
     /// Its stage has ended. Whoever follows the new primary already is not waited for when that takes writes.
@@ -346,6 +351,10 @@ impl Driver {
             }
             Step::WaitApplied { server, position } => format!("wait until {} has applied {position}", name(server)),
             Step::Promote { server, .. } => format!("promote {}", name(server)),
+            Step::DisableEvents { server } => format!("disable the events of {}", name(server)),
+            Step::EnableEvents { server, old } => {
+                format!("enable on {} the events that ran on {}", name(server), name(old))
+            }
             Step::SetGroupPrimary { server, .. } => format!("have the group make {} its primary", name(server)),
             Step::Follow { server, source } => format!("have {} follow {}", name(server), name(source)),
             Step::RunHook { hook: Hook::Before, .. } => "run the hook that may forbid it".into(),

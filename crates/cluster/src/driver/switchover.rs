@@ -57,6 +57,10 @@ impl Driver {
                 // Whatever still runs after the bound is cut.
                 run.fenced = true;
                 run.todo = read_only(old);
+                if self.settings.failover.events {
+                    // Before its position counts: on MariaDB an event of a privileged user writes on a server that is read-only.
+                    run.todo.insert(0, Step::DisableEvents { server: old });
+                }
                 run.enter(Stage::Fence);
                 Some(run)
             }
@@ -90,7 +94,8 @@ impl Driver {
                 None
             }
             Stage::Undo => {
-                let text = match run.first_error() {
+                let failed = run.first_error().filter(|(step, _)| matches!(step, Step::SetReadOnly { .. }));
+                let text = match failed {
                     Some((_, error)) => {
                         format!("{}; and the old primary could not be made writable again: {error}", run.why)
                     }
@@ -192,6 +197,9 @@ impl Driver {
         self.note(run.id, EntryKind::Decision, Some(self.name_of(old)), format!("taken back: {why}"));
         run.why = why;
         run.todo = vec![Step::SetReadOnly { server: old, on: false, cut: false }];
+        if self.settings.failover.events {
+            run.todo.push(Step::EnableEvents { server: old, old });
+        }
         run.enter(Stage::Undo);
         Some(run)
     }

@@ -385,6 +385,7 @@ impl Manager {
                 world.tell(format!("        s{} is writable", server + 1));
                 Some(Ok(StepResult::Facts(facts)))
             }
+            Step::DisableEvents { .. } | Step::EnableEvents { .. } => Some(Ok(StepResult::Done)),
             Step::SetGroupPrimary { .. } => error(ErrorKind::Failed, "it belongs to no group"),
             Step::Follow { source, .. } => {
                 there.follow(usize::from(source.0));

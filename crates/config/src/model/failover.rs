@@ -91,6 +91,8 @@ pub struct Promotion {
     pub majority_required: bool,
     /// Servers that come back are attached.
     pub rejoin: bool,
+    /// The servers' events move with the role of the primary.
+    pub events: bool,
     /// How several Sqluice instances agree.
     pub lease: Lease,
     /// How long the lease outlives its last renewal.

@@ -21,6 +21,7 @@ pub static PROMOTION: Section = Section {
         &UNWRITABLE,
         &MAJORITY_REQUIRED,
         &REJOIN,
+        &EVENTS,
         &LEASE,
         &LEASE_TIME,
         &HOOK_BEFORE,
@@ -116,6 +117,13 @@ pub static REJOIN: Setting = live(
     "rejoin",
     Kind::Flag { default: true },
     "With failover = \"auto\", attach a server that comes back as a replica if it has nothing that the primary lacks.",
+);
+/// `events`
+pub static EVENTS: Setting = live(
+    "events",
+    Kind::Flag { default: true },
+    "Events of the servers move with the primary: those that ran on the old one are disabled there and enabled on the new one. It needs the \
+     right EVENT and that of naming any definer; without them a promotion goes on and the journal tells.",
 );
 /// `lease`
 pub static LEASE: Setting = live(

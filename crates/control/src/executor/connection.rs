@@ -2,6 +2,7 @@
 //! has no connection left for anybody.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -10,9 +11,12 @@ use net::query::{Client, Limits};
 use tokio::time::Instant;
 
 use crate::monitor::link::{Way, query_failure};
+use crate::steps::{self, EventName, FailedKind, Hand};
 
 /// Time between two looks whether it still lives; far below what servers allow to be idle.
 const LOOK: Duration = Duration::from_secs(2);
+/// So many looks lie between two readings of the events that run on a primary.
+const LOOKS_PER_EVENTS: u64 = 5;
 /// Answers of steps are small: lists of sessions and replication status.
 const REPLY_BYTES_MAX: usize = 16 << 20;
 /// A step's own limit is shorter; this one is for what it leaves behind.
@@ -23,6 +27,18 @@ pub(crate) struct Kept {
     way: Way,
     connect_timeout: Duration,
     idle: RefCell<Option<Client>>,
+    watches_events: bool,
+    events: RefCell<Events>,
+}
+
+/// The events that run on a server while it is the primary, as far as they were read.
+#[derive(Default)]
+struct Events {
+    names: Option<BTreeSet<EventName>>,
+    /// They are being disabled there: what is read now tells nothing.
+    held: bool,
+    /// It was read-only at the last look.
+    was_read_only: bool,
 }
 
 /// A connection in use.
@@ -33,8 +49,49 @@ pub(crate) struct Taken {
 }
 
 impl Kept {
-    pub(crate) fn new(way: Way, connect_timeout: Duration) -> Rc<Kept> {
-        Rc::new(Kept { way, connect_timeout, idle: RefCell::new(None) })
+    /// `watches_events`: while the server takes writes, its enabled events are read from time to time.
+    pub(crate) fn new(way: Way, connect_timeout: Duration, watches_events: bool) -> Rc<Kept> {
+        let events = RefCell::new(Events::default());
+        Rc::new(Kept { way, connect_timeout, idle: RefCell::new(None), watches_events, events })
+    }
+
+    /// What ran on the server when it was last seen as a primary; `None` when that was never read.
+    pub(crate) fn events(&self) -> Option<BTreeSet<EventName>> {
+        self.events.borrow().names.clone()
+    }
+
+    /// These are about to be disabled. They are kept in mind beside those of an earlier attempt.
+    pub(crate) fn hold_events(&self, running: &BTreeSet<EventName>) {
+        let mut events = self.events.borrow_mut();
+        if !events.held {
+            events.names = None;
+        }
+        events.held = true;
+        events.names.get_or_insert_default().extend(running.iter().cloned());
+    }
+
+    /// The server is the primary, and these should run there.
+    pub(crate) fn release_events(&self, wanted: Option<BTreeSet<EventName>>) {
+        let mut events = self.events.borrow_mut();
+        (events.names, events.held) = (wanted, false);
+    }
+
+    /// Reads what runs on a server that takes writes. Gives whether the connection is still good.
+    async fn look_at_events(&self, client: &mut Client) -> bool {
+        let mut hand = Hand::new(client, Instant::now() + self.connect_timeout);
+        let running = match steps::events_of_primary(&mut hand).await {
+            Ok(running) => running,
+            Err(failed) => return matches!(failed.kind, FailedKind::Denied | FailedKind::Refused),
+        };
+        let mut events = self.events.borrow_mut();
+        match running {
+            None => (events.held, events.was_read_only) = (false, true),
+            // It became writable just now: a step may be about to enable them.
+            Some(_) if events.was_read_only => events.was_read_only = false,
+            Some(running) if !events.held => events.names = Some(running),
+            Some(_) => {}
+        }
+        true
     }
 
     /// The idle connection, or a new one.
@@ -53,7 +110,7 @@ impl Kept {
 
     /// Sees to it that there is a connection, until the task is aborted.
     pub(crate) async fn keep(self: Rc<Kept>) {
-        loop {
+        for look in 0_u64.. {
             // While it is looked at, a step opens one of its own.
             let idle = self.idle.borrow_mut().take();
             let good = match idle {
@@ -63,8 +120,11 @@ impl Kept {
                 }
                 None => self.open(self.connect_timeout).await.ok(),
             };
-            if let Some(client) = good {
-                self.give_back(client);
+            if let Some(mut client) = good {
+                let asks = self.watches_events && look % LOOKS_PER_EVENTS == 0;
+                if !asks || self.look_at_events(&mut client).await {
+                    self.give_back(client);
+                }
             }
             tokio::time::sleep(LOOK).await;
         }

@@ -93,7 +93,7 @@ impl Acting {
 pub(super) fn differs(old: &config::Cluster, new: &config::Cluster) -> bool {
     let parts = |cluster: &config::Cluster| {
         let lease = (cluster.promotion.lease, cluster.promotion.lease_time, cluster.etcd.clone());
-        (cluster.failover, lease, cluster.servers.clone())
+        (cluster.failover, lease, cluster.promotion.events, cluster.servers.clone())
     };
     parts(old) != parts(new)
 }
@@ -111,7 +111,7 @@ impl Watched {
                 continue;
             }
             let Some(way) = self.way(name) else { continue };
-            let kept = Kept::new(way, self.config.monitor.timeout);
+            let kept = Kept::new(way, self.config.monitor.timeout, self.config.promotion.events);
             let keeper = expected.then(|| own(kept.clone().keep()));
             self.acting.connections.insert(*id, Connection { kept, _keeper: keeper });
         }

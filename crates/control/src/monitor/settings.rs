@@ -60,6 +60,7 @@ fn failover(cluster: &config::Cluster) -> Failover {
         majority_required: promotion.majority_required,
         lease_required: promotion.lease != config::Lease::Off,
         rejoin: promotion.rejoin,
+        events: promotion.events,
         hook_before: !promotion.hook_before.is_empty(),
         hook_after: !promotion.hook_after.is_empty(),
     }

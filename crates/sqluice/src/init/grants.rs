@@ -112,7 +112,11 @@ fn failover(family: Family, account: &str) -> String {
              -- RESET SLAVE ALL: a new primary forgets whom it followed.\n\
              GRANT RELOAD ON *.* TO {account};\n\
              -- An old primary that becomes a replica reads the binary log with this account.\n\
-             GRANT REPLICATION SLAVE ON *.* TO {account};\n"
+             GRANT REPLICATION SLAVE ON *.* TO {account};\n\
+             \n\
+             -- Only where the servers have events (CREATE EVENT): they are disabled on an old primary and enabled on the new one.\n\
+             -- These rights are as good as every right: who has them can run anything as anybody. Otherwise: events = false.\n\
+             -- GRANT EVENT, BINLOG ADMIN, SET USER ON *.* TO {account};\n"
         ),
         Family::Mysql => format!(
             "\n\
@@ -128,7 +132,12 @@ fn failover(family: Family, account: &str) -> String {
              GRANT SELECT ON performance_schema.replication_connection_status TO {account};\n\
              GRANT SELECT ON performance_schema.replication_connection_configuration TO {account};\n\
              -- An old primary that becomes a replica reads the binary log with this account.\n\
-             GRANT REPLICATION SLAVE ON *.* TO {account};\n"
+             GRANT REPLICATION SLAVE ON *.* TO {account};\n\
+             \n\
+             -- Only where the servers have events (CREATE EVENT): they are disabled on an old primary and enabled on the new one.\n\
+             -- These rights are nearly every right: who has them can run anything as others. Otherwise: events = false.\n\
+             -- MySQL before 8.2 has SET_USER_ID in place of SET_ANY_DEFINER. Events of users with SYSTEM_USER need that, too.\n\
+             -- GRANT EVENT, SET_ANY_DEFINER ON *.* TO {account};\n"
         ),
     }
 }

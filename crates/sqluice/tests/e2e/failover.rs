@@ -1,6 +1,7 @@
 //! Sqluice replaces a primary: one that was killed, and one that an operator wants elsewhere.
 
 mod etcd;
+mod events;
 
 use std::collections::HashSet;
 use std::process::Command;

@@ -101,6 +101,19 @@ fn with_failover_the_monitor_can_replace_a_primary_and_without_it_cannot() {
         });
         denied(&server, &binary, "SELECT * FROM mysql.db");
         denied(&server, &binary, "CREATE USER somebody");
+
+        // What stands there as a comment is enough to move events.
+        server
+            .sql("CREATE DATABASE shop; CREATE DEFINER = app@'%' EVENT shop.e ON SCHEDULE EVERY 1 DAY DO SELECT 1")
+            .unwrap();
+        let change = "SET SESSION sql_log_bin = 0; ALTER DEFINER = app@'%' EVENT shop.e DISABLE ON SLAVE";
+        denied(&server, &binary, change);
+        let printed = sql(grants_family, &grantee(true));
+        let rights: Vec<&str> = printed.lines().filter_map(|line| line.strip_prefix("-- ")).collect();
+        let rights: Vec<&str> = rights.into_iter().filter(|line| line.starts_with("GRANT EVENT, ")).collect();
+        assert_eq!(rights.len(), 1, "{printed}");
+        server.sql(rights[0]).unwrap();
+        allowed(&server, &binary, change);
     }
 }
 

@@ -1,5 +1,8 @@
 //! The steps on real servers.
 
+mod events;
+
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cluster::observation::Receiver;

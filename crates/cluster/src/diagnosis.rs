@@ -61,11 +61,15 @@ pub enum Diagnosis {
     Donor(Arc<str>),
     /// A member of a Galera group refuses statements on purpose.
     RejectsQueries(Arc<str>),
+    /// No SQL node of an NDB cluster that answers is connected to data nodes.
+    NoDataNodes,
+    /// No data node of these node groups of an NDB cluster has started: their numbers.
+    NodeGroupDown(Arc<str>),
 }
 
 impl Diagnosis {
     /// The names of all diagnoses.
-    pub const NAMES: [&'static str; 27] = [
+    pub const NAMES: [&'static str; 29] = [
         "all_down",
         "primary_down",
         "primary_read_only",
@@ -93,6 +97,8 @@ impl Diagnosis {
         "two_groups",
         "donor",
         "rejects_queries",
+        "no_data_nodes",
+        "node_group_down",
     ];
 
     /// The name that metrics and logs use.
@@ -125,6 +131,8 @@ impl Diagnosis {
             Diagnosis::TwoGroups(_) => "two_groups",
             Diagnosis::Donor(_) => "donor",
             Diagnosis::RejectsQueries(_) => "rejects_queries",
+            Diagnosis::NoDataNodes => "no_data_nodes",
+            Diagnosis::NodeGroupDown(_) => "node_group_down",
         }
     }
 
@@ -146,6 +154,8 @@ impl Diagnosis {
                 | Diagnosis::FailoverBlocked(_)
                 | Diagnosis::NoPrimaryComponent
                 | Diagnosis::TwoGroups(_)
+                | Diagnosis::NoDataNodes
+                | Diagnosis::NodeGroupDown(_)
         )
     }
 }
@@ -223,13 +233,20 @@ impl fmt::Display for Diagnosis {
             Diagnosis::OutOfGroup(name, why) => write!(f, "{name} serves nobody: {why}"),
             Diagnosis::TwoGroups(names) => write!(
                 f,
-                "{} belong to several groups (wsrep_cluster_state_uuid, group_replication_group_name); those of another group than the \
-                 writer's serve nobody",
+                "{} belong to several groups (wsrep_cluster_state_uuid, group_replication_group_name, Ndb_system_name); those of \
+                 another group than the writer's serve nobody",
                 names.join(", ")
             ),
             Diagnosis::Donor(name) => write!(f, "{name} is a donor or desynced and may fall behind"),
             Diagnosis::RejectsQueries(name) => {
                 write!(f, "{name} refuses statements (wsrep_reject_queries) and serves nobody")
+            }
+            Diagnosis::NoDataNodes => write!(f, "no SQL node that answers can use the data nodes of its NDB cluster"),
+            Diagnosis::NodeGroupDown(groups) => {
+                write!(
+                    f,
+                    "no data node of node group {groups} has started: the NDB cluster lacks data, and nobody serves"
+                )
             }
         }
     }

@@ -85,7 +85,8 @@ impl Member<'_> {
         self.facts.is_some_and(|facts| facts.read_only || facts.super_read_only)
     }
 
-    fn may_write(&self) -> bool {
+    /// It takes writes, or would.
+    pub(crate) fn may_write(&self) -> bool {
         !self.is_read_only() && self.barred.is_none() && self.promotion != PromotionRule::MustNot
     }
 

@@ -22,6 +22,7 @@ pub mod journal;
 mod lag;
 pub mod lags;
 pub mod memory;
+mod ndb;
 pub mod observation;
 pub mod positions;
 pub mod published;

@@ -221,6 +221,43 @@ pub struct Details {
     pub galera: Option<Galera>,
     /// What it tells of its replication group; asked only where the servers should form one.
     pub group_replication: Option<GroupReplication>,
+    /// What it tells of its NDB cluster; asked only where the servers should belong to one.
+    pub ndb: Option<Ndb>,
+}
+
+/// What an SQL node tells of its NDB cluster (MySQL NDB Cluster).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ndb {
+    /// `Ndb_cluster_node_id`; 0: it belongs to none.
+    pub node_id: u32,
+    /// `Ndb_number_of_data_nodes`: how many data nodes there should be.
+    pub data_nodes: u32,
+    /// `Ndb_number_of_ready_data_nodes`: how many of them it can work with now.
+    pub ready: u32,
+    /// `Ndb_system_name`: which cluster it is; empty where it is not told, as before NDB 7.5.7.
+    pub system: Arc<str>,
+    /// The data nodes that run, as `ndbinfo` tells; empty where it may not be read.
+    pub nodes: Vec<DataNode>,
+}
+
+/// One data node, as `ndbinfo.membership` and `ndbinfo.nodes` tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataNode {
+    /// `group_id`: the node group, all of whose data nodes have the same data.
+    pub group: u32,
+    /// What it does.
+    pub status: DataNodeStatus,
+}
+
+/// `ndbinfo.nodes.status`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataNodeStatus {
+    /// It serves.
+    Started,
+    /// The cluster is in single user mode: one SQL node or other client may use it.
+    SingleUser,
+    /// It starts or stops.
+    Other,
 }
 
 /// What a server tells of its replication group (MySQL Group Replication).

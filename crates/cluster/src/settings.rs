@@ -35,6 +35,8 @@ pub enum GroupKind {
     Galera(GaleraRules),
     /// MySQL Group Replication: the group chooses.
     GroupReplication,
+    /// NDB Cluster: every SQL node takes writes.
+    Ndb,
 }
 
 /// What Sqluice does by itself when the primary is gone.

@@ -133,9 +133,11 @@ pub struct View {
     /// A switchover is under way: new writes and new transactions must be held although the primary lives, while running
     /// statements and open transactions may end there.
     pub hold_writes: bool,
-    /// The servers form a Galera group, and so many of them take writes. With [`Writers::All`] each of them has the role
+    /// The servers form a Galera group or an NDB cluster, and so many of them take writes. With [`Writers::All`] each of them has the role
     /// [`Role::Primary`], and `primary` is one of them.
     pub group: Option<Writers>,
+    /// The servers work on the same data (NDB Cluster): what one has acknowledged, every other one finds at once.
+    pub same_data: bool,
     /// All servers of the configuration.
     pub servers: Arc<[ServerView]>,
     /// What the servers are; `None` until one has answered.
@@ -159,6 +161,7 @@ impl View {
             primary: None,
             hold_writes: false,
             group: None,
+            same_data: false,
             servers: Arc::new([]),
             flavour: None,
         }

@@ -81,7 +81,7 @@ fn markdown_section(section: &Section, path: &str, out: &mut String) {
         };
         let _ = write!(out, "| `{}` | {} | {default} | {apply} | {}", setting.key, value_text(setting), setting.doc);
         if let Kind::Choice { words, .. } = setting.kind {
-            for word in words.iter().filter(|word| word.later.is_none()) {
+            for word in words {
                 let _ = write!(out, "<br>`{}`: {}.", word.word, word.doc);
             }
         }
@@ -104,8 +104,7 @@ fn value_text(setting: &Setting) -> String {
         Kind::Size { min, max, .. } => format!("size, {} to {}", size_text(min), size_text(max)),
         Kind::Flag { .. } => "`true`, `false`".into(),
         Kind::Choice { words, .. } => {
-            let now = words.iter().filter(|word| word.later.is_none());
-            now.map(|word| format!("`\"{}\"`", word.word)).collect::<Vec<_>>().join(", ")
+            words.iter().map(|word| format!("`\"{}\"`", word.word)).collect::<Vec<_>>().join(", ")
         }
         Kind::Text { max, .. } => format!("text, at most {max} bytes"),
         Kind::Address { .. } => "address".into(),
@@ -235,8 +234,7 @@ fn sample_remark(setting: &Setting) -> String {
     let values = match setting.kind {
         Kind::Whole { .. } | Kind::Size { .. } => format!(" ({})", value_text(setting)),
         Kind::Choice { words, .. } => {
-            let now = words.iter().filter(|word| word.later.is_none());
-            let lines = now.map(|word| format!("\n  {}: {}", word.word, word.doc));
+            let lines = words.iter().map(|word| format!("\n  {}: {}", word.word, word.doc));
             return format!("{restart}{}", lines.collect::<String>());
         }
         _ => String::new(),

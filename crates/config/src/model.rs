@@ -58,6 +58,8 @@ words! {
         Galera = "galera",
         /// Members of a replication group of MySQL.
         GroupReplication = "group_replication",
+        /// SQL nodes of an NDB cluster.
+        Ndb = "ndb",
     }
 }
 
@@ -65,7 +67,7 @@ impl ClusterKind {
     /// The servers form a group that decides by itself who belongs to it.
     pub fn is_group(self) -> bool {
         match self {
-            ClusterKind::Galera | ClusterKind::GroupReplication => true,
+            ClusterKind::Galera | ClusterKind::GroupReplication | ClusterKind::Ndb => true,
             ClusterKind::Standalone | ClusterKind::Replication => false,
         }
     }

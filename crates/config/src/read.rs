@@ -16,7 +16,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::settings::{Form, Kind, Section, Setting, Unit};
 use crate::{Address, FileContent, Given, Network, Problem, Source, Warning, suggest};
-use words::{allowed, home, kind_of, later_text, parse_size};
+use words::{allowed, home, kind_of, parse_size};
 pub(crate) use words::{join, quote, size_text};
 
 /// The document, and what was found in it so far.
@@ -376,14 +376,9 @@ impl<'a> Reader<'a> {
                 let value = by_word(text);
                 if value.is_none() {
                     let quoted = quote(text);
-                    match words.iter().find(|word| word.word == text).and_then(|word| word.later) {
-                        Some(later) => self.wrong(table, setting, format!("{quoted} {}", later_text(later)), None),
-                        None => {
-                            let near = suggest::nearest(text, words.iter().map(|word| word.word));
-                            let hint = near.map(|near| format!("did you mean \"{near}\"?"));
-                            self.wrong(table, setting, format!("{quoted} is not one of the words"), hint);
-                        }
-                    }
+                    let near = suggest::nearest(text, words.iter().map(|word| word.word));
+                    let hint = near.map(|near| format!("did you mean \"{near}\"?"));
+                    self.wrong(table, setting, format!("{quoted} is not one of the words"), hint);
                 }
                 value
             }

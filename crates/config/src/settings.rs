@@ -39,17 +39,11 @@ pub struct Word {
     pub word: &'static str,
     /// What it means.
     pub doc: &'static str,
-    /// Known, but not in this version; the text says so.
-    pub later: Option<&'static str>,
 }
 
 impl Word {
     pub(crate) const fn new(word: &'static str, doc: &'static str) -> Self {
-        Self { word, doc, later: None }
-    }
-
-    pub(crate) const fn later(word: &'static str, later: &'static str) -> Self {
-        Self { word, doc: "", later: Some(later) }
+        Self { word, doc }
     }
 }
 

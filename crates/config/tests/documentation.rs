@@ -122,7 +122,7 @@ fn another(setting: &Setting) -> String {
         Kind::Size { min, .. } => min.to_string(),
         Kind::Flag { default } => (!default).to_string(),
         Kind::Choice { default, words, .. } => {
-            let now = words.iter().filter(|word| word.later.is_none() && Some(word.word) != default);
+            let now = words.iter().filter(|word| Some(word.word) != default);
             format!("\"{}\"", now.map(|word| word.word).next().unwrap_or("off"))
         }
         Kind::Text { .. } if setting.key == "level" => "\"debug\"".into(),
@@ -170,7 +170,7 @@ fn every_setting_does_something() {
         inline.push("password".into());
         values.retain(|(other, _)| !(setting.key.starts_with("password_") && *other == inline));
         let only_word = matches!(setting.kind, Kind::Choice { words, .. }
-            if words.iter().filter(|word| word.later.is_none()).count() == 1);
+            if words.len() == 1);
         // The password from another source is the same password; its reading is tested by the cases.
         let same_password = path[0] == "cluster" && matches!(setting.kind, Kind::Variable);
         let differs = read(&values) != before;

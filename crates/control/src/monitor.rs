@@ -10,6 +10,7 @@ mod follow;
 pub(crate) mod heartbeat;
 pub(crate) mod link;
 mod load;
+mod ndb;
 pub(crate) mod probe;
 mod settings;
 mod tables;
@@ -415,8 +416,11 @@ impl Watched {
         if self.writer.is_none() {
             let writer = Writer {
                 cluster: self.name.clone(),
-                // Members of a Galera group do not follow one another with a lag that it could measure.
-                mode: if in_galera { config::Heartbeat::Off } else { monitor.heartbeat },
+                mode: match kind {
+                    // Members of these do not follow one another with a lag that it could measure.
+                    config::ClusterKind::Galera | config::ClusterKind::Ndb => config::Heartbeat::Off,
+                    _ => monitor.heartbeat,
+                },
                 place,
                 clock: self.clock,
                 interval: monitor.interval,

@@ -21,6 +21,9 @@ impl Driver {
             let mut move_to = |to, dry_run| match kind {
                 GroupKind::Galera(_) => self.move_writer(to, dry_run),
                 GroupKind::GroupReplication => self.move_group_primary(now, to, dry_run),
+                GroupKind::Ndb => Err(Refused::because(
+                    "every SQL node takes writes, so there is no primary to move; drain a server instead",
+                )),
             };
             match command {
                 Command::Switchover { to, dry_run } => return move_to(to, dry_run),
@@ -227,7 +230,8 @@ impl Driver {
     fn set_use(&mut self, server: ServerId, wanted: Use, words: &str) -> Result<Accepted, Refused> {
         let index = self.known(server)?;
         let name = self.servers[index].name().clone();
-        let moves_by_itself = self.settings.standalone || matches!(self.settings.group, Some(GroupKind::Galera(_)));
+        let moves_by_itself =
+            self.settings.standalone || matches!(self.settings.group, Some(GroupKind::Galera(_) | GroupKind::Ndb));
         if wanted != Use::Normal && self.view.primary == Some(server) && !moves_by_itself {
             return Err(Refused::because(format!("{name} is the primary; order a switchover first")));
         }

@@ -9,6 +9,7 @@ use crate::command::{Accepted, Refused};
 use crate::galera::{self, GaleraRules, Group, Member};
 use crate::group_replication;
 use crate::journal::EntryKind;
+use crate::ndb;
 use crate::settings::PromotionRule;
 use crate::step::{Order, Step, StepId};
 use crate::view::{Health, ServerId};
@@ -50,6 +51,12 @@ impl Driver {
             self.wished = None;
         }
         group
+    }
+
+    /// Looks at the SQL nodes of an NDB cluster.
+    pub(super) fn look_at_sql_nodes(&self, previous: Option<usize>) -> Group {
+        let members: Vec<Member<'_>> = self.servers.iter().map(|server| member(server, true)).collect();
+        ndb::analyse(&members, previous)
     }
 
     /// Another member of a replication group is to be its primary. The group does it, and Sqluice follows.

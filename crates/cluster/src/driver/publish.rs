@@ -14,7 +14,7 @@ use crate::lag::{Bounds, Verdict};
 use crate::observation::{Channel, FailureClass, Receiver, Replication};
 use crate::settings::{GroupKind, Settings};
 use crate::topology;
-use crate::view::{Flavour, Health, Role, ServerView, View};
+use crate::view::{Flavour, Health, Role, ServerView, View, Writers};
 
 impl Driver {
     /// Computes the view anew and publishes it if it differs.
@@ -26,6 +26,7 @@ impl Driver {
         let group = match self.settings.group {
             Some(GroupKind::Galera(rules)) => Some(self.look_at_group(now, previous, rules)),
             Some(GroupKind::GroupReplication) => Some(self.look_at_replication_group(now, previous)),
+            Some(GroupKind::Ndb) => Some(self.look_at_sql_nodes(previous)),
             None => None,
         };
         let (mut analysis, group) = match group {
@@ -105,9 +106,11 @@ impl Driver {
                 hold_writes,
                 group: match self.settings.group {
                     Some(GroupKind::Galera(rules)) => Some(rules.writers),
+                    Some(GroupKind::Ndb) => Some(Writers::All),
                     // Positions tell what each member has, as in replication.
                     Some(GroupKind::GroupReplication) | None => None,
                 },
+                same_data: self.settings.group == Some(GroupKind::Ndb),
                 servers: views.into(),
                 flavour: match &self.view.flavour {
                     Some(before) if Some(&**before) == flavour.as_ref() => Some(before.clone()),

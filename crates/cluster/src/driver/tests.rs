@@ -390,7 +390,9 @@ fn every_diagnosis_has_its_name_in_the_list() {
         Diagnosis::OutOfGroup(name.clone(), name.clone()),
         Diagnosis::TwoGroups(vec![]),
         Diagnosis::Donor(name.clone()),
-        Diagnosis::RejectsQueries(name),
+        Diagnosis::RejectsQueries(name.clone()),
+        Diagnosis::NoDataNodes,
+        Diagnosis::NodeGroupDown(name),
     ];
     assert_eq!(all.each_ref().map(Diagnosis::name), Diagnosis::NAMES);
 }

@@ -293,6 +293,7 @@ impl Server {
                 group: None,
                 galera: None,
                 group_replication: None,
+                ndb: None,
             },
         }
     }

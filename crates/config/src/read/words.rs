@@ -17,8 +17,7 @@ pub(super) fn allowed(setting: &Setting) -> Option<String> {
         }
         Kind::Flag { .. } => Some("true, false".into()),
         Kind::Choice { words, .. } => {
-            let now = words.iter().filter(|word| word.later.is_none());
-            Some(now.map(|word| format!("\"{}\"", word.word)).collect::<Vec<_>>().join(", "))
+            Some(words.iter().map(|word| format!("\"{}\"", word.word)).collect::<Vec<_>>().join(", "))
         }
         Kind::Address { .. } => Some("\"host:port\", \"[ipv6]:port\", \"unix:/path\"".into()),
         Kind::Addresses => Some("a list, as in [\"10.0.0.1:2379\", \"[::1]:2379\"]".into()),
@@ -26,10 +25,6 @@ pub(super) fn allowed(setting: &Setting) -> Option<String> {
         Kind::Command => Some("a program and its arguments, as in [\"/usr/local/bin/hook\", \"--now\"]".into()),
         Kind::Text { .. } | Kind::Secret | Kind::Path | Kind::Variable => None,
     }
-}
-
-pub(super) fn later_text(later: &str) -> String {
-    if later.starts_with("not ") { format!("is {later}") } else { later.to_owned() }
 }
 
 /// Where a key that was not found is known, when that is one place.

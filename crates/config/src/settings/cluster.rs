@@ -26,8 +26,6 @@ pub static CLUSTER: Section = Section {
     sections: &[&SERVERS, &MONITOR, &PROMOTION, &REPLICATION, &ETCD, &GALERA, &POOL, &TLS],
 };
 
-const UNSUPPORTED: &str = "not supported yet in this version";
-
 /// `kind`
 pub static KIND: Setting = live(
     "kind",
@@ -41,7 +39,7 @@ pub static KIND: Setting = live(
                 ClusterKind::GroupReplication.word(),
                 "members of a replication group of MySQL (Group Replication)",
             ),
-            Word::later("ndb", UNSUPPORTED),
+            Word::new(ClusterKind::Ndb.word(), "SQL nodes of a MySQL NDB Cluster"),
         ],
     },
     "How the servers keep the same data.",

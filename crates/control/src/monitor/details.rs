@@ -128,6 +128,7 @@ pub(super) fn read(dialect: Dialect, answers: &[ResultSet], binlog_filters: Opti
         group,
         galera,
         group_replication: None,
+        ndb: None,
     }
 }
 

@@ -16,6 +16,7 @@ use super::details;
 use super::dialect::{self, Dialect};
 use super::heartbeat::{Clock, Log, Place};
 use super::link::{Way, query_failure};
+use super::ndb;
 
 /// Largest answer; replication status and GTID sets are far smaller.
 const REPLY_BYTES_MAX: usize = 4 << 20;
@@ -117,8 +118,9 @@ impl Prober {
             let refused = matches!(&outcome, Err(failure) if failure.class == FailureClass::Login);
             let (seen, told) = match outcome {
                 Ok((facts, told)) => {
-                    // A Galera group's members tell by a read that waits, not by GTIDs, what they have.
-                    let by_gtids = self.kind != config::ClusterKind::Galera;
+                    // A Galera group's members tell by a read that waits, not by GTIDs, what they have; SQL nodes of an NDB cluster
+                    // all have the same, and binary logs of their own.
+                    let by_gtids = !matches!(self.kind, config::ClusterKind::Galera | config::ClusterKind::Ndb);
                     (Seen::Facts(Box::new(facts)), Some(told).filter(|_| by_gtids))
                 }
                 Err(failure) if twice => (Seen::FailedTwice(failure), None),
@@ -302,6 +304,9 @@ impl Prober {
             facts.details = read_details(client, dialect, filters).await?;
             if in_group {
                 facts.details.group_replication = read_group(client, &facts.details.server_uuid).await?;
+            }
+            if self.kind == config::ClusterKind::Ndb {
+                facts.details.ndb = ndb::read(client).await?;
             }
         }
         if usable && follows && self.log.borrow().is_alive(self.clock.now_us()) {

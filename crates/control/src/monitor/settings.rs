@@ -13,6 +13,7 @@ pub(super) fn settings(name: &Arc<str>, cluster: &config::Cluster) -> Settings {
         group: match cluster.kind {
             config::ClusterKind::Galera => Some(GroupKind::Galera(galera(cluster.galera))),
             config::ClusterKind::GroupReplication => Some(GroupKind::GroupReplication),
+            config::ClusterKind::Ndb => Some(GroupKind::Ndb),
             config::ClusterKind::Standalone | config::ClusterKind::Replication => None,
         },
         max_lag: cluster.max_lag,

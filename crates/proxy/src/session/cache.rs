@@ -312,7 +312,7 @@ impl Session {
     /// Whether a server has all that any session of this process has written and was told of.
     fn has_all_writes(&self, server: ServerId) -> bool {
         let view = self.cluster.view();
-        if view.primary == Some(server) && view.group.is_none() {
+        if view.same_data || view.primary == Some(server) && view.group.is_none() {
             return true;
         }
         let positions = self.cluster.shared.published.positions.load();

@@ -37,7 +37,7 @@ impl Session {
             Target::Primary => self.cluster.view().group.is_some(),
             Target::Pinned | Target::Named(_) => false,
         };
-        if nothing || !counts || route.consistency == Consistency::None {
+        if nothing || !counts || self.cluster.view().same_data || route.consistency == Consistency::None {
             return None;
         }
         Some(Needs { own, all, before, positions })
@@ -59,7 +59,7 @@ impl Session {
     /// What all sessions have written, as far as a read with this route must see it.
     pub(super) fn writes_of_all(&self, route: &Route, positions: &Positions) -> Vec<SharedWrites> {
         let wanted = matches!(route.consistency, Consistency::Cluster | Consistency::Table);
-        if !wanted || !matches!(route.target, Target::Reader | Target::Named(_)) {
+        if !wanted || self.cluster.view().same_data || !matches!(route.target, Target::Reader | Target::Named(_)) {
             return Vec::new();
         }
         let (view, writes) = (self.cluster.view(), &self.cluster.shared.writes);
@@ -116,6 +116,9 @@ impl Session {
         let Target::Named(name) = &route.target else { return };
         self.settle_writes();
         let view = self.cluster.view();
+        if view.same_data {
+            return;
+        }
         let Some(server) = view.server_named(name).map(|server| server.id) else { return };
         let positions = self.cluster.shared.published.positions.load();
         let all = self.writes_of_all(route, &positions);
@@ -237,6 +240,10 @@ impl Session {
         written: Vec<Written>,
         over: Instant,
     ) {
+        if self.cluster.view().same_data {
+            // Wherever the session reads, it finds what it has written.
+            return;
+        }
         let server = held.lease.server();
         let in_group = self.cluster.view().group.is_some();
         let statement = &*work.statement;

@@ -150,6 +150,7 @@ async fn publish(published: &Published) {
         epoch: 1,
         hold_writes: false,
         group: None,
+        same_data: false,
         cluster: "main".into(),
         primary: Some(ServerId(0)),
         servers: Arc::from([server(0, Role::Primary), server(1, Role::Replica)]),

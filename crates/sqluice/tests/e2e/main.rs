@@ -26,6 +26,7 @@ mod login;
 mod metrics;
 mod multiplexing;
 mod mysql;
+mod ndb;
 mod parity;
 mod plugins;
 mod pool;

@@ -73,6 +73,17 @@ impl Group {
         until("another writer", async || self.writer().await.filter(|writer| *writer != number)).await
     }
 
+    /// Ends a member's isolation, and waits until it serves. How long the group takes to grow together is its own affair.
+    async fn let_back(&self, index: usize) {
+        self.with(move |servers| {
+            servers.isolate(index, false).unwrap();
+            servers.wait_members(index, 3).unwrap();
+            servers.wait_synced(index).unwrap();
+        })
+        .await;
+        self.front.knows(3).await;
+    }
+
     /// Every acknowledged row is there once, whichever member is asked. Gives how many of those in doubt are there, too.
     async fn has_all(&self, index: usize, load: &Load) -> usize {
         let sql = format!("SET SESSION wsrep_sync_wait = 1; {ROWS}");
@@ -229,8 +240,7 @@ async fn a_writer_that_is_cut_off_in_the_middle_leaves_in_doubt_what_it_commits_
         group.with(move |servers| servers.isolate(writer - 1, true).unwrap()).await;
         group.writer_other_than(writer).await;
         clients.more(100).await;
-        group.with(move |servers| servers.isolate(writer - 1, false).unwrap()).await;
-        group.front.knows(3).await;
+        group.let_back(writer - 1).await;
         clients.more(100).await;
         let load = clients.end().await;
         report("the writer is cut off, and comes back", &load, None);
@@ -259,8 +269,7 @@ async fn a_writer_that_is_cut_off_serves_nobody() {
     }
     let metrics = group.front.metrics().await;
     assert_eq!(metrics.sum("sqluice_cluster_diagnosis", &["out_of_group"]), 1.0);
-    group.with(|servers| servers.isolate(0, false).unwrap()).await;
-    group.front.knows(3).await;
+    group.let_back(0).await;
     // The group may have stood still once more as it grew together: who writes then is not the question.
     all(&mut idle, "INSERT INTO app.t VALUES (900, 3)").await;
     assert_eq!(value(&mut idle, "SELECT COUNT(*) FROM app.t WHERE client = 900").await, "3");

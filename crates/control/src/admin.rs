@@ -11,6 +11,7 @@ mod digests;
 mod health;
 mod key;
 pub(crate) mod metrics;
+mod query;
 mod rules;
 mod text;
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{change, check, demo, init, run, status};
+use crate::{cache, change, check, demo, init, run, status};
 
 /// A database traffic manager for MySQL and MariaDB.
 ///
@@ -61,6 +61,9 @@ enum Command {
     /// Drain a server, leave it alone for maintenance, or use it again.
     #[command(after_help = SERVER_HELP)]
     Server(change::Server),
+    /// Show the result cache of the running process, or wipe it.
+    #[command(after_help = CACHE_HELP)]
+    Cache(cache::Args),
 }
 
 const RUN_HELP: &str = "\
@@ -148,6 +151,17 @@ Examples:
 
 Exit codes: 0 done, 1 refused.";
 
+const CACHE_HELP: &str = "\
+Examples:
+  sqluice cache                              what is kept, and what came of each rule
+  sqluice cache wipe --table shop.products
+  sqluice cache wipe --rule product-pages --cluster main
+  sqluice cache wipe --all
+
+Asks the API of the running process; the file tells where it is, and its admin.key.
+
+Exit codes: 0 done, 1 refused, or nobody answers.";
+
 /// Does what the command line says.
 pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
@@ -161,6 +175,7 @@ pub fn main() -> ExitCode {
         Command::Rejoin(args) => change::rejoin(&args),
         Command::Acknowledge(args) => change::acknowledge(&args),
         Command::Server(args) => change::server(&args),
+        Command::Cache(args) => cache::run(&args),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

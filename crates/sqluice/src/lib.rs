@@ -4,6 +4,7 @@
 //! process: [`wiring`] is where both planes meet.
 
 mod api;
+mod cache;
 mod change;
 mod check;
 pub mod cli;

@@ -129,7 +129,7 @@ fn row(server: &Value) -> [String; 8] {
 }
 
 /// Lines with columns of equal width.
-fn table<const N: usize>(rows: &[[String; N]], out: &mut String) {
+pub(crate) fn table<const N: usize>(rows: &[[String; N]], out: &mut String) {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..N).map(width).collect();
     for row in rows {

@@ -145,7 +145,7 @@ fn help_teaches_every_command() {
     assert!(help.status.success());
     let help = text(&help.stdout);
     for command in
-        ["run", "check", "init", "demo", "status", "switchover", "failover", "rejoin", "acknowledge", "server"]
+        ["run", "check", "init", "demo", "status", "switchover", "failover", "rejoin", "acknowledge", "server", "cache"]
     {
         assert!(help.contains(&format!("\n  {command} ")), "{command} in {help}");
         let of_command = sqluice(&[command, "--help"]);

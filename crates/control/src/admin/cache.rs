@@ -14,6 +14,7 @@ use stats::WorkerStats;
 use stats::cache::CacheCounts;
 
 use super::digests::json_page;
+use super::query::pairs;
 use crate::status::{ClusterStatus, Shared};
 
 /// GET: its size, and the counts of each rule.
@@ -67,19 +68,19 @@ struct Wanted {
 impl Wanted {
     fn parse(query: &str) -> Result<Wanted, String> {
         let mut wanted = Wanted::default();
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            match pair.split_once('=').unwrap_or((pair, "")) {
-                ("cluster", name) => wanted.cluster = Some(name.to_owned()),
-                ("rule", name) => wanted.rule = Some(name.to_owned()),
-                ("digest", hash) if hash.len() == 16 => {
-                    let hash = u64::from_str_radix(hash, 16).map_err(|_| "digest is 16 hexadecimal digits\n")?;
+        for (key, value) in pairs(query) {
+            match &*key {
+                "cluster" => wanted.cluster = Some(value),
+                "rule" => wanted.rule = Some(value),
+                "digest" if value.len() == 16 => {
+                    let hash = u64::from_str_radix(&value, 16).map_err(|_| "digest is 16 hexadecimal digits\n")?;
                     wanted.digest = Some(hash);
                 }
-                ("table", table) => {
-                    let (schema, name) = table.split_once('.').ok_or("table is SCHEMA.NAME\n")?;
+                "table" => {
+                    let (schema, name) = value.split_once('.').ok_or("table is SCHEMA.NAME\n")?;
                     wanted.table = Some((schema.to_owned(), name.to_owned()));
                 }
-                ("digest", _) => return Err("digest is 16 hexadecimal digits\n".to_owned()),
+                "digest" => return Err("digest is 16 hexadecimal digits\n".to_owned()),
                 _ => return Err("there are cluster, rule, digest and table only\n".to_owned()),
             }
         }
@@ -163,7 +164,7 @@ mod tests {
     fn what_is_to_be_wiped_is_said_by_name() {
         let wanted = Wanted::parse("rule=r&digest=00000000000000ff").unwrap();
         assert_eq!(wanted, Wanted { rule: Some("r".into()), digest: Some(255), ..Wanted::default() });
-        assert_eq!(Wanted::parse("table=a.b").unwrap().table, Some(("a".into(), "b".into())));
+        assert_eq!(Wanted::parse("table=a%20x.b").unwrap().table, Some(("a x".into(), "b".into())));
         assert_eq!(Wanted::parse(""), Ok(Wanted::default()));
         for bad in ["table=t", "colour=red", "digest=ff", "digest=zzzzzzzzzzzzzzzz", "x"] {
             assert!(Wanted::parse(bad).is_err(), "{bad}");

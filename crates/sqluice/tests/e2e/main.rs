@@ -7,6 +7,7 @@
 
 mod binlog;
 mod cache;
+mod cache_admin;
 mod cluster_consistency;
 mod compression;
 mod consistency;

@@ -1,0 +1,92 @@
+//! The result cache as an operator sees it: the commands, what digests and rules tell, and what is worth a rule.
+
+use lab::Family;
+use serde_json::Value;
+
+use crate::failover::command;
+use crate::login::accounts;
+use crate::support::{Front, all, calm, until};
+
+const KEY: &str = "open sesame";
+
+/// Sqluice with these rules, in front of servers with a table of the test's own, once answers of it are kept by the rule `all`.
+async fn start(family: Family, table: &str, rules: &str) -> Front {
+    let servers = calm(family).await;
+    let table = table.to_owned();
+    accounts(
+        servers,
+        &format!(
+            "DROP TABLE IF EXISTS app.{table}; CREATE TABLE app.{table} (id INT PRIMARY KEY, n INT); \
+             INSERT INTO app.{table} VALUES (1, 10), (2, 20), (3, 30)"
+        ),
+    )
+    .await;
+    let front = Front::start(servers, |setup| {
+        setup.admin = format!("key = \"{KEY}\"");
+        setup.more = rules.to_owned();
+    })
+    .await;
+    let mut client = front.client().await;
+    let read = format!("SELECT COUNT(*) AS known FROM {table}");
+    until("an answer from the cache", async || {
+        let before = of_rule(&front, "all").await["hits"].clone();
+        all(&mut client, &read).await;
+        (of_rule(&front, "all").await["hits"].as_u64() > before.as_u64()).then_some(())
+    })
+    .await;
+    front
+}
+
+/// What the command prints, as JSON.
+async fn json(front: &Front, arguments: &[&str]) -> Value {
+    let ran = command(front, &[arguments, &["--json"]].concat()).await;
+    assert!(ran.good, "{} {}", ran.out, ran.err);
+    serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {}", ran.out))
+}
+
+async fn of_rule(front: &Front, rule: &str) -> Value {
+    let page = json(front, &["cache"]).await;
+    page["rules"].as_array().unwrap().iter().find(|one| one["rule"] == rule).cloned().unwrap_or_default()
+}
+
+async fn check_commands(family: Family, table: &str) {
+    let rules = "[[rule]]\nname = \"all\"\ncluster = \"main\"\ncache = \"on\"\ncache_ttl_ms = 600000\n";
+    let front = start(family, table, rules).await;
+    let mut client = front.client().await;
+    let read = format!("SELECT n FROM {table} WHERE id = 1");
+    let fill = async |client: &mut net::query::Client| {
+        all(client, &read).await;
+        assert_ne!(json(&front, &["cache", "show"]).await["answers"], 0);
+    };
+    fill(&mut client).await;
+    let ran = command(&front, &["cache"]).await;
+    assert!(ran.good && ran.out.contains(" answers, ") && ran.out.contains("\n  all "), "{} {}", ran.out, ran.err);
+
+    // What is not meant stays.
+    let name = format!("app.{table}");
+    for other in [["--rule", "none"], ["--cluster", "other"], ["--table", "app.none"], ["--digest", "00000000000000ab"]]
+    {
+        assert_eq!(json(&front, &["cache", "wipe", other[0], other[1]]).await["answers"], 0, "{other:?}");
+    }
+    for named in [&["--rule", "all", "--cluster", "main"][..], &["--table", &name], &["--all"]] {
+        fill(&mut client).await;
+        let wiped = json(&front, &[&["cache", "wipe"], named].concat()).await;
+        assert_ne!(wiped["answers"], 0, "{named:?}");
+        assert_eq!(json(&front, &["cache"]).await["answers"], 0, "{named:?}");
+    }
+    fill(&mut client).await;
+    let ran = command(&front, &["cache", "wipe", "--all"]).await;
+    assert!(ran.good && ran.out.contains(" answers wiped, "), "{} {}", ran.out, ran.err);
+
+    // By mistake nothing is wiped.
+    for bad in [&["cache", "wipe"][..], &["cache", "wipe", "--table", "t"], &["cache", "wipe", "--all", "--rule", "x"]]
+    {
+        let ran = command(&front, bad).await;
+        assert!(!ran.good && !ran.err.is_empty(), "{bad:?}: {}", ran.out);
+    }
+}
+
+#[tokio::test]
+async fn the_commands_show_and_wipe() {
+    check_commands(Family::MariaDb, "cache_admin").await;
+}

@@ -106,7 +106,7 @@ pub fn judge(statement: &Statement, text: &[u8], dialect: &Dialect) -> Result<()
         () if asks.contains(sql::Asks::USER_VARIABLES) => return Err(Refusal::UserVariable),
         () if asks.contains(sql::Asks::SYSTEM_VARIABLES) => return Err(Refusal::SystemVariable),
         () if asks.contains(sql::Asks::STORED_FUNCTIONS) => return Err(Refusal::Function),
-        () if !asks.is_empty() || !statement.effects.is_empty() || statement.transaction.is_some() => {
+        () if !asks.is_empty() || !is_unchanging(statement) || statement.transaction.is_some() => {
             return Err(Refusal::Session);
         }
         () if !statement.uses_tables => return Err(Refusal::NoTable),
@@ -116,6 +116,11 @@ pub fn judge(statement: &Statement, text: &[u8], dialect: &Dialect) -> Result<()
         return Err(Refusal::Volatile);
     }
     judge_tokens(text, dialect)
+}
+
+/// Whether nothing in the session changes but what FOUND_ROWS() is, which is kept with the answer.
+fn is_unchanging(statement: &Statement) -> bool {
+    statement.effects.iter().all(|effect| *effect == sql::Effect::CalcFoundRows)
 }
 
 fn judge_tokens(text: &[u8], dialect: &Dialect) -> Result<(), Refusal> {
@@ -182,6 +187,7 @@ mod tests {
             "SELECT * FROM (SELECT a FROM t) AS d WHERE EXISTS (SELECT 1 FROM u)",
             "SELECT DATE_FORMAT(d, '%Y'), UNIX_TIMESTAMP(d), CAST(a AS DECIMAL(10,2)) FROM t USE INDEX (i) GROUP BY 1",
             "SELECT 'now()', `rand` FROM t /* uuid() */ WHERE t.current_user = 1",
+            "SELECT SQL_CALC_FOUND_ROWS a FROM t LIMIT 10",
             "(SELECT a FROM t) UNION ALL (SELECT a FROM u) LIMIT 5",
             "SELECT ROW_NUMBER() OVER (PARTITION BY a ORDER BY b) FROM t",
             "SELECT a FROM t WHERE b LIKE '%x%' AND d > DATE_SUB('2020-01-01', INTERVAL (5) DAY)",
@@ -201,7 +207,6 @@ mod tests {
             ("SELECT a FROM t LOCK IN SHARE MODE", Locks),
             ("SELECT a FROM t WHERE GET_LOCK('x', 1)", Locks),
             ("SELECT a INTO OUTFILE '/x' FROM t", Locks),
-            ("SELECT SQL_CALC_FOUND_ROWS a FROM t", Session),
             ("SELECT a FROM t WHERE id = @a", UserVariable),
             ("SELECT a FROM t WHERE id = @@sql_mode", ServerTables),
             ("SELECT a FROM t WHERE d < NOW()", Volatile),

@@ -48,6 +48,8 @@ pub struct Known {
     pub reply: Result<Box<[u8]>, Refusal>,
     /// Rows of the result.
     pub rows: u64,
+    /// What FOUND_ROWS() is behind it, where its rows do not tell: SQL_CALC_FOUND_ROWS.
+    pub found_rows: Option<u64>,
     /// The status flags at its end.
     pub status: u16,
     /// The server that answered, by its number.

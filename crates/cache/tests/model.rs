@@ -138,6 +138,7 @@ impl World {
                 let known = Known {
                     reply: if random.below(10) == 0 { Err(Refusal::Warnings) } else { Ok(read.to_le_bytes().into()) },
                     rows: 1,
+                    found_rows: None,
                     status: 2,
                     server: 0,
                     took: self.now - asked,

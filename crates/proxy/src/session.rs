@@ -289,6 +289,7 @@ impl Session {
                     self.learn(&mut held, request, &work, &route, &outcome, over);
                     if let Some(fill) = fill {
                         let took = over.saturating_duration_since(started);
+                        self.know_found_rows(&mut held, &work).await?;
                         self.keep_answer(*fill, &work, request, &held, &mut outcome, took);
                     }
                     self.log(request, &work, &outcome);

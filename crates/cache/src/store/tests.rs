@@ -35,6 +35,7 @@ impl Case {
         Known {
             reply: reply.map(Box::from),
             rows: 1,
+            found_rows: None,
             status: 2,
             server: 0,
             took: MS,

@@ -18,6 +18,7 @@ use wire::command::{Command, Execute, query_text_at};
 use wire::{Capabilities, Status};
 
 use super::client::Request;
+use super::found_rows::counts_found_rows;
 use super::relay::{Copied, Outcome};
 use super::work::{Body, Work};
 use super::{Held, Session};
@@ -185,8 +186,12 @@ impl Session {
             () if !self.facts().autocommit => Err(Refusal::AutocommitOff),
             () if !matches!(work.body, Body::AsCame | Body::Execute(_)) => Err(Refusal::Rewritten),
             () if self.is_in_system_schema() => Err(Refusal::ServerTables),
-            // Only the server knows what FOUND_ROWS() is behind it.
-            () if !matches!(statement.found_rows, FoundRows::Rows { .. } | FoundRows::Uncut) => Err(Refusal::Session),
+            // Only the server knows what FOUND_ROWS() is behind it, and it is asked for nothing but SQL_CALC_FOUND_ROWS.
+            () if !matches!(statement.found_rows, FoundRows::Rows { .. } | FoundRows::Uncut)
+                && !counts_found_rows(statement) =>
+            {
+                Err(Refusal::Session)
+            }
             () => Ok(()),
         }
     }
@@ -278,6 +283,9 @@ impl Session {
     fn learn_answer(&mut self, work: &Work, known: &Known) {
         self.status = Status::from_bits_retain(known.status) & Status::OF_SESSION;
         self.learn_past(work, &Outcome { rows: Some(known.rows), ..Outcome::default() });
+        if known.found_rows.is_some() {
+            (self.past.found_rows, self.past.found_rows_unsure) = (known.found_rows, false);
+        }
         self.past.messages_unsure = false;
         self.past.error = None;
         (self.past.warnings, self.past.warning_count, self.past.own_messages) = (None, 0, 0);
@@ -359,6 +367,7 @@ impl Session {
         let known = Known {
             reply,
             rows: outcome.rows.unwrap_or(0),
+            found_rows: self.past.found_rows.filter(|_| counts_found_rows(&work.statement)),
             status: status.bits(),
             server: held.lease.server().0,
             took,

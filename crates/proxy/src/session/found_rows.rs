@@ -2,9 +2,11 @@
 
 use sql::{FoundRows, Kind};
 
-use super::Session;
 use super::relay::Outcome;
 use super::work::Work;
+use super::{Held, Session};
+use crate::error::SessionEnd;
+use crate::route::Pin;
 
 /// Errors of a CALL or a compound statement of which nothing has run: no schema, no such routine, its
 /// text, its arguments, no right to it.
@@ -40,6 +42,32 @@ impl Session {
         self.past.found_rows = counted.or(self.past.found_rows);
     }
 
+    /// Behind an answer that the cache is to keep: asks what FOUND_ROWS() is, where SQL_CALC_FOUND_ROWS keeps the connection for the case
+    /// that the client asks for it. It is kept with the answer, and the session needs that connection no more.
+    pub(super) async fn know_found_rows(&mut self, held: &mut Held, work: &Work) -> Result<(), SessionEnd> {
+        // Messages would have to be read first.
+        let asks = counts_found_rows(&work.statement) && self.past.found_rows_unsure && self.past.error.is_none();
+        if !asks || self.pins.bits() != 1 << Pin::FoundRows as u8 || self.past.messages_unread {
+            return Ok(());
+        }
+        self.client.flush().await.map_err(SessionEnd::ClientLost)?;
+        let before = self.past.found_rows.take();
+        if !Box::pin(self.read_found_rows(held)).await {
+            self.lose_pinned_state();
+            return Err(SessionEnd::ServerLost("what it had to tell of the session is gone with it".into()));
+        }
+        self.past.was_questioned = true;
+        // It did not say: the session keeps the connection, and nothing is kept with the answer.
+        if self.past.found_rows.is_none() {
+            self.past.found_rows = before;
+            return Ok(());
+        }
+        self.past.found_rows_unsure = false;
+        self.pins.put(Pin::FoundRows, false);
+        self.show_pins(self.pins.bits());
+        Ok(())
+    }
+
     /// Whether a statement that failed has left FOUND_ROWS() alone.
     fn failed_uncounted(&self, statement: &sql::Statement, outcome: &Outcome) -> bool {
         let Some(error) = &outcome.error else { return false };
@@ -61,4 +89,9 @@ impl Session {
         let limit = self.state.variable(NAME).or_else(|| catalog.globals.get(NAME).map(String::as_str));
         limit.is_some_and(|limit| limit.parse() != Ok(u64::MAX))
     }
+}
+
+/// Whether SQL_CALC_FOUND_ROWS is all that a statement does to its session.
+pub(super) fn counts_found_rows(statement: &sql::Statement) -> bool {
+    statement.kind == Kind::Select && statement.effects[..] == [sql::Effect::CalcFoundRows]
 }

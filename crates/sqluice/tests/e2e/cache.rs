@@ -134,6 +134,43 @@ async fn answers_are_given_until_something_is_written_with_mysql() {
 }
 
 #[tokio::test]
+async fn found_rows_are_kept_with_their_answer() {
+    let table = "cache_found";
+    let front =
+        start(Family::MariaDb, table, &rule("all", "cluster = \"main\"\ncache = \"on\"\ncache_ttl_ms = 600000")).await;
+    let (mut one, mut two) = (front.client().await, front.client().await);
+    let read = format!("SELECT SQL_CALC_FOUND_ROWS id FROM {table} ORDER BY id LIMIT 1");
+    for (client, hit) in [(&mut one, false), (&mut two, true)] {
+        assert_eq!(is_hit(&front, client, &read).await, hit);
+        assert_eq!(value(client, "SELECT FOUND_ROWS()").await, "3");
+        assert_eq!(value(client, "SELECT FOUND_ROWS()").await, "1", "the rows of the question before");
+    }
+    // The connection went back: a session that kept it would not ask the cache.
+    assert!(is_hit(&front, &mut one, &read).await);
+    assert!(is_hit(&front, &mut one, &read).await);
+
+    all(&mut two, &format!("INSERT INTO {table} VALUES (4, 40)")).await;
+    for _ in 0..2 {
+        assert_eq!(value(&mut one, &read).await, "1");
+        assert_eq!(value(&mut one, "SELECT FOUND_ROWS()").await, "4");
+    }
+    // Others are asked for, and no answer stands in between.
+    assert!(is_hit(&front, &mut one, &read).await);
+    assert_eq!(value(&mut one, &format!("SELECT COUNT(*) FROM {table}")).await, "4");
+    assert_eq!(value(&mut one, "SELECT FOUND_ROWS()").await, "1");
+    // Without a row of its own, and with a union.
+    for (read, found) in [
+        (format!("SELECT SQL_CALC_FOUND_ROWS id FROM {table} LIMIT 1 OFFSET 100"), "4"),
+        (format!("SELECT SQL_CALC_FOUND_ROWS id FROM {table} UNION ALL SELECT n FROM {table} LIMIT 2"), "8"),
+    ] {
+        for hit in [false, true] {
+            assert_eq!(is_hit(&front, &mut one, &read).await, hit, "{read}");
+            assert_eq!(value(&mut one, "SELECT FOUND_ROWS()").await, found, "{read}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_changes_the_answer_is_part_of_the_question() {
     let table = "cache_keys";
     accounts(

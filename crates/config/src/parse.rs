@@ -6,6 +6,8 @@ mod failover;
 mod listener;
 mod rule;
 mod secrets;
+mod tls;
+mod user;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use std::time::Duration;
 
 use toml::de::DeTable;
 
-use crate::read::{Reader, Table};
+use crate::read::{HIDDEN, Reader, Table};
 use crate::settings::{self, cache as cache_keys, process};
 use crate::{
     Admin, Cache, Config, Errors, Log, LogFormat, Problem, Proxy, Secret, Source, SystemSource, Warning, checks,
@@ -46,7 +48,7 @@ pub fn load(path: &Path) -> Result<Loaded, Errors> {
     let mut loaded = parse(&name, text, &SystemSource)?;
     if let Some(mode) = content.mode
         && mode & 0o007 != 0
-        && let Some(secret) = loaded.config.given.iter().find(|given| given.value == secrets::HIDDEN)
+        && let Some(secret) = loaded.config.given.iter().find(|given| given.value == HIDDEN)
     {
         let message = format!("everybody can read this file (mode {:04o}) and it holds a secret", mode & 0o7777);
         let (file, key, hint) = (name, secret.path.clone(), Some("chmod 600 it, or use password_file".into()));
@@ -109,7 +111,7 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
     };
     let clusters = cluster::read_all(reader, root, &mut places);
     let listeners = listener::read_all(reader, root, &mut places);
-    let users = listener::read_users(reader, root, &mut places);
+    let users = user::read_all(reader, root, &mut places);
     let rules = rule::read_all(reader, root, &mut places);
     let admin = admin_address.map(|address| Admin { address, key });
     let config = Config { proxy, log, admin, cache, clusters, listeners, users, rules, given: Vec::new() };
@@ -120,10 +122,13 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
 fn read_admin_key(reader: &mut Reader, admin: &Table) -> Option<Secret> {
     let keys = [&process::KEY, &process::KEY_FILE, &process::KEY_ENV];
     secrets::exclude(reader, admin, &keys);
-    let [inline, file, variable] = keys;
-    let key = secrets::password(reader, admin, &secrets::PasswordKeys { inline, file, variable })?;
-    if key.is_empty() && admin.has(inline) {
-        reader.problem(admin.place(inline), admin.key(inline), "an empty key would open the API to everybody");
+    let key = secrets::password(reader, admin, keys)?;
+    if key.is_empty() && admin.has(&process::KEY) {
+        reader.problem(
+            admin.place(&process::KEY),
+            admin.key(&process::KEY),
+            "an empty key would open the API to everybody",
+        );
     }
     Some(key).filter(|key| !key.is_empty())
 }

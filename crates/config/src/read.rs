@@ -17,6 +17,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::settings::{Form, Section, Setting};
 use crate::{Given, Problem, Source, Warning, suggest};
+pub(crate) use texts::HIDDEN;
 use words::{allowed, home, kind_of};
 pub(crate) use words::{join, quote, size_text};
 

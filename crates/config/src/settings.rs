@@ -11,6 +11,8 @@ pub mod galera;
 pub mod listener;
 pub mod process;
 pub mod rule;
+pub mod tls;
+pub mod user;
 
 /// When a changed value takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +168,7 @@ pub static ROOT: Section = Section {
         &cache::CACHE,
         &cluster::CLUSTER,
         &listener::LISTENER,
-        &listener::USER,
+        &user::USER,
         &rule::RULE,
     ],
 };

@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::secrets::{self, PasswordKeys};
-use super::{etcd, failover};
-use super::{name_good, or_empty};
+use super::{etcd, failover, name_good, or_empty, secrets, tls};
 use crate::checks::Places;
 use crate::read::{Reader, Table};
-use crate::settings::{Setting, cluster as keys, failover as failover_keys, galera as galera_keys};
+use crate::settings::{cluster as keys, failover as failover_keys, galera as galera_keys};
 use crate::{
     Cluster, ClusterKind, Donors, Failover, Galera, Heartbeat, Monitor, Pool, PromotionRule, ProxyOut, Server,
-    ServerCompression, ServerTls, ServerTlsMode, TlsVersion, Writers,
+    ServerCompression, Writers,
 };
 
 fn read_galera(reader: &mut Reader, parent: &Table, kind: Option<ClusterKind>) -> Galera {
@@ -90,7 +88,8 @@ fn read(reader: &mut Reader, name: &Arc<str>, table: &Table, places: &mut Places
     let galera = read_galera(reader, table, kind);
     let pool_table = reader.table(table, &keys::POOL);
     let pool = read_pool(reader, &pool_table);
-    let tls = read_tls(reader, table);
+    let tls_table = reader.table(table, &keys::TLS);
+    let tls = tls::read(reader, &tls_table, &keys::TLS_MODE);
     Cluster {
         kind: kind.unwrap_or(ClusterKind::Standalone),
         servers,
@@ -116,15 +115,13 @@ fn read(reader: &mut Reader, name: &Arc<str>, table: &Table, places: &mut Places
 fn read_monitor(reader: &mut Reader, parent: &Table) -> Monitor {
     let table = reader.table(parent, &keys::MONITOR);
     let user = or_empty(reader.text(&table, &keys::USER));
-    let sources = [&keys::PASSWORD, &keys::PASSWORD_FILE, &keys::PASSWORD_ENV];
-    secrets::exclude(reader, &table, &sources);
-    if !sources.iter().any(|key| table.has(key)) && reader.whole_document() {
+    let password_keys = [&keys::PASSWORD, &keys::PASSWORD_FILE, &keys::PASSWORD_ENV];
+    secrets::exclude(reader, &table, &password_keys);
+    if !password_keys.iter().any(|key| table.has(key)) && reader.whole_document() {
         let message = "one of `password`, `password_file` and `password_env` is needed";
         reader.problem(table.place(&keys::USER), table.path().to_owned(), message);
     }
-    let password_keys =
-        PasswordKeys { inline: &keys::PASSWORD, file: &keys::PASSWORD_FILE, variable: &keys::PASSWORD_ENV };
-    let password = secrets::password(reader, &table, &password_keys);
+    let password = secrets::password(reader, &table, password_keys);
     Monitor {
         user,
         password: password.unwrap_or_else(|| crate::Secret::new([])),
@@ -169,36 +166,4 @@ fn read_pool(reader: &mut Reader, table: &Table) -> Pool {
         reader.problem(table.place(&keys::MIN_IDLE), table.key(&keys::MIN_IDLE), message);
     }
     pool
-}
-
-fn read_tls(reader: &mut Reader, parent: &Table) -> ServerTls {
-    let table = reader.table(parent, &keys::TLS);
-    read_tls_with(reader, &table, &keys::TLS_MODE, ServerTlsMode::ALL, ServerTlsMode::Preferred)
-}
-
-/// A table `tls` with one of these modes.
-pub(super) fn read_tls_with(
-    reader: &mut Reader,
-    table: &Table,
-    mode: &'static Setting,
-    modes: &[ServerTlsMode],
-    default: ServerTlsMode,
-) -> ServerTls {
-    let mode = reader.choice(table, mode, modes, ServerTlsMode::word).unwrap_or(default);
-    secrets::paired(reader, table, &keys::CERT_FILE, &keys::KEY_FILE);
-    let tls = ServerTls {
-        mode,
-        min_version: reader
-            .choice(table, &keys::TLS_MIN_VERSION, TlsVersion::ALL, TlsVersion::word)
-            .unwrap_or(TlsVersion::V12),
-        ca: secrets::certificate(reader, table, &keys::CA_FILE),
-        cert: secrets::certificate(reader, table, &keys::CERT_FILE),
-        key: secrets::private_key(reader, table, &keys::KEY_FILE),
-    };
-    let checks_nothing = matches!(mode, ServerTlsMode::Disabled | ServerTlsMode::Preferred | ServerTlsMode::Required);
-    if tls.ca.is_some() && checks_nothing {
-        let message = format!("with mode = \"{mode}\" no certificate is checked, so this file has no effect");
-        reader.warn(table.place(&keys::CA_FILE), table.key(&keys::CA_FILE), message);
-    }
-    tls
 }

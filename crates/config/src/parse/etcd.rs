@@ -1,33 +1,18 @@
 //! `etcd` of a cluster.
 
-use super::cluster::read_tls_with;
-use super::or_empty;
-use super::secrets::{self, PasswordKeys};
+use super::{or_empty, secrets, tls};
 use crate::read::{Reader, Table};
 use crate::settings::{cluster, etcd as keys, failover};
 use crate::{Etcd, Lease, Promotion, ServerTlsMode};
 
-/// Those in which a client can speak first: etcd has one kind of connection on a port.
-const MODES: [ServerTlsMode; 4] =
-    [ServerTlsMode::Disabled, ServerTlsMode::Required, ServerTlsMode::VerifyCa, ServerTlsMode::VerifyIdentity];
-
 pub(super) fn read(reader: &mut Reader, parent: &Table, promotion: &Promotion) -> Etcd {
     let table = reader.table(parent, &keys::ETCD);
     let endpoints = reader.addresses(&table, &keys::ENDPOINTS);
-    let user = reader.text(&table, &keys::ETCD_USER);
-    let sources = [&keys::ETCD_PASSWORD, &cluster::PASSWORD_FILE, &cluster::PASSWORD_ENV];
-    secrets::exclude(reader, &table, &sources);
-    let [inline, file, variable] = sources;
-    let password = secrets::password(reader, &table, &PasswordKeys { inline, file, variable });
-    if user.is_none()
-        && let Some(source) = sources.into_iter().find(|source| table.has(source))
-    {
-        let message = format!("`{}` needs `{}` beside it", source.key, keys::ETCD_USER.key);
-        reader.problem(table.place(source), table.key(source), message);
-    }
+    let password_keys = [&keys::ETCD_PASSWORD, &cluster::PASSWORD_FILE, &cluster::PASSWORD_ENV];
+    let (user, password) = secrets::account(reader, &table, &keys::ETCD_USER, password_keys);
     let prefix = or_empty(reader.text(&table, &keys::PREFIX));
     let tls_table = reader.table(&table, &keys::ETCD_TLS);
-    let tls = read_tls_with(reader, &tls_table, &keys::ETCD_TLS_MODE, &MODES, ServerTlsMode::VerifyIdentity);
+    let tls = tls::read(reader, &tls_table, &keys::ETCD_TLS_MODE);
     let wanted = promotion.lease == Lease::Etcd;
     if wanted && endpoints.is_empty() && reader.whole_document() {
         let place =

@@ -1,6 +1,6 @@
 //! `promotion` and `replication` of a cluster.
 
-use super::secrets::{self, PasswordKeys};
+use super::secrets;
 use crate::read::{Reader, Table};
 use crate::settings::{cluster, failover as keys};
 use crate::{Lease, Promotion, ReplicationAccount, ReplicationTls, Unwritable};
@@ -43,17 +43,8 @@ pub(super) fn read_promotion(reader: &mut Reader, parent: &Table, servers: usize
 
 pub(super) fn read_replication(reader: &mut Reader, parent: &Table) -> ReplicationAccount {
     let table = reader.table(parent, &keys::REPLICATION);
-    let user = reader.text(&table, &keys::REPLICATION_USER);
-    let sources = [&keys::REPLICATION_PASSWORD, &cluster::PASSWORD_FILE, &cluster::PASSWORD_ENV];
-    secrets::exclude(reader, &table, &sources);
-    let [inline, file, variable] = sources;
-    let password = secrets::password(reader, &table, &PasswordKeys { inline, file, variable });
-    if user.is_none()
-        && let Some(source) = sources.into_iter().find(|source| table.has(source))
-    {
-        let message = format!("`{}` needs `{}` beside it", source.key, keys::REPLICATION_USER.key);
-        reader.problem(table.place(source), table.key(source), message);
-    }
+    let password_keys = [&keys::REPLICATION_PASSWORD, &cluster::PASSWORD_FILE, &cluster::PASSWORD_ENV];
+    let (user, password) = secrets::account(reader, &table, &keys::REPLICATION_USER, password_keys);
     let tls = reader.choice(&table, &keys::REPLICATION_TLS, ReplicationTls::ALL, ReplicationTls::word);
     ReplicationAccount { user, password, tls: tls.unwrap_or(ReplicationTls::Auto) }
 }

@@ -1,23 +1,18 @@
 //! Passwords and PEM files.
 
+use std::sync::Arc;
+
 use zeroize::Zeroizing;
 
 use crate::read::{Reader, Table};
 use crate::settings::Setting;
 use crate::{FileContent, Pem, Secret};
 
-/// How a secret shows among the effective settings.
-pub(super) const HIDDEN: &str = "(hidden)";
-
 /// The longest password; servers' own limits are lower.
 const PASSWORD_MAX: usize = 4096;
 
-/// The keys of a table that can carry a password.
-pub(super) struct PasswordKeys {
-    pub(super) inline: &'static Setting,
-    pub(super) file: &'static Setting,
-    pub(super) variable: &'static Setting,
-}
+/// The keys of a table that can carry a password: itself, a file, a variable of the environment.
+pub(super) type PasswordKeys = [&'static Setting; 3];
 
 /// Reports all but the first of the keys that exclude each other.
 pub(super) fn exclude(reader: &mut Reader, table: &Table, keys: &[&'static Setting]) {
@@ -30,22 +25,45 @@ pub(super) fn exclude(reader: &mut Reader, table: &Table, keys: &[&'static Setti
 }
 
 /// The password from whichever key is there.
-pub(super) fn password(reader: &mut Reader, table: &Table, keys: &PasswordKeys) -> Option<Secret> {
-    let inline = reader.secret(table, keys.inline).map(|bytes| (keys.inline, bytes));
-    let file = reader.file(table, keys.file).map(|(_, content)| {
-        warn_if_open(reader, table, keys.file, &content);
-        (keys.file, without_line_end(&content.bytes).to_vec())
+pub(super) fn password(
+    reader: &mut Reader,
+    table: &Table,
+    [inline_key, file_key, variable_key]: PasswordKeys,
+) -> Option<Secret> {
+    let inline = reader.secret(table, inline_key).map(|bytes| (inline_key, bytes));
+    let file = reader.file(table, file_key).map(|(_, content)| {
+        warn_if_open(reader, table, file_key, &content);
+        (file_key, without_line_end(&content.bytes).to_vec())
     });
-    let variable = reader.variable(table, keys.variable).map(|bytes| (keys.variable, bytes));
+    let variable = reader.variable(table, variable_key).map(|bytes| (variable_key, bytes));
     let (key, bytes) = inline.or(file).or(variable)?;
     let bytes = Zeroizing::new(bytes);
     if bytes.len() > PASSWORD_MAX || bytes.contains(&0) {
         let message = format!("a password has at most {PASSWORD_MAX} bytes and no zero byte");
         reader.problem(table.place(key), table.key(key), message);
-    } else if bytes.is_empty() && key.key != keys.inline.key {
+    } else if bytes.is_empty() && key.key != inline_key.key {
         reader.problem(table.place(key), table.key(key), "the password there is empty");
     }
     Some(Secret::new(bytes.as_slice()))
+}
+
+/// A user and its password, where both may be absent, but no password stands without its user.
+pub(super) fn account(
+    reader: &mut Reader,
+    table: &Table,
+    user_key: &'static Setting,
+    keys: PasswordKeys,
+) -> (Option<Arc<str>>, Option<Secret>) {
+    let user = reader.text(table, user_key);
+    exclude(reader, table, &keys);
+    let password = password(reader, table, keys);
+    if user.is_none()
+        && let Some(key) = keys.into_iter().find(|key| table.has(key))
+    {
+        let message = format!("`{}` needs `{}` beside it", key.key, user_key.key);
+        reader.problem(table.place(key), table.key(key), message);
+    }
+    (user, password)
 }
 
 fn without_line_end(bytes: &[u8]) -> &[u8] {

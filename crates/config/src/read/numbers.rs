@@ -93,7 +93,7 @@ impl Reader<'_> {
         value
     }
 
-    /// One of the words of an enum, where `word` gives a value's word; none when the key is absent and has no default.
+    /// One of the setting's words as a value of an enum, where `word` gives a value's word; none when the key is absent and has no default.
     pub(crate) fn choice<T: Copy>(
         &mut self,
         table: &Table,
@@ -102,7 +102,10 @@ impl Reader<'_> {
         word: fn(T) -> &'static str,
     ) -> Option<T> {
         let Kind::Choice { default, words } = setting.kind else { return None };
-        let by_word = |text: &str| all.iter().copied().find(|value| word(*value) == text);
+        let by_word = |text: &str| {
+            let known = words.iter().find(|known| known.word == text)?;
+            all.iter().copied().find(|value| word(*value) == known.word)
+        };
         let read = match self.find(table, setting).map(Spanned::get_ref) {
             None => default.and_then(by_word),
             Some(DeValue::String(text)) => {

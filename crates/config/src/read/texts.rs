@@ -11,6 +11,9 @@ use super::{Reader, Table, quote};
 use crate::settings::{Kind, Setting};
 use crate::{Address, FileContent, Network};
 
+/// How a secret shows among the effective settings.
+pub(crate) const HIDDEN: &str = "(hidden)";
+
 impl Reader<'_> {
     /// Text without control characters; none when the key is absent and has no default.
     pub(crate) fn text(&mut self, table: &Table, setting: &'static Setting) -> Option<Arc<str>> {
@@ -94,28 +97,13 @@ impl Reader<'_> {
 
     /// A program with its arguments; empty when there is none.
     pub(crate) fn command(&mut self, table: &Table, setting: &'static Setting) -> Vec<Arc<str>> {
-        let mut words: Vec<Arc<str>> = Vec::new();
-        match self.find(table, setting).map(Spanned::get_ref) {
-            None => {}
-            Some(DeValue::Array(entries)) => {
-                for entry in entries {
-                    match entry.get_ref() {
-                        DeValue::String(text) if !text.contains('\0') => words.push(Arc::from(&**text)),
-                        DeValue::String(_) => self.wrong(table, setting, "the text has a zero byte", None),
-                        other => {
-                            let message = format!("text in quotes stands here, not {}", kind_of(other));
-                            self.problem_with(entry.span(), table.key(setting), message, allowed(setting), None);
-                        }
-                    }
-                }
-                if words.first().is_some_and(|program| program.is_empty()) {
-                    self.wrong(table, setting, "the program's name is empty", None);
-                }
-            }
-            Some(other) => self.wrong(table, setting, format!("a list stands here, not {}", kind_of(other)), None),
+        let words = self.parsed_list(table, setting, |text| match text.contains('\0') {
+            true => Err("the text has a zero byte".into()),
+            false => Ok(Arc::from(text)),
+        });
+        if words.first().is_some_and(|program: &Arc<str>| program.is_empty()) {
+            self.wrong(table, setting, "the program's name is empty", None);
         }
-        let shown: Vec<String> = words.iter().map(|word| quote(word)).collect();
-        self.note(table, setting, format!("[{}]", shown.join(", ")));
         words
     }
 
@@ -134,7 +122,7 @@ impl Reader<'_> {
     /// A secret that stands in the file itself.
     pub(crate) fn secret(&mut self, table: &Table, setting: &'static Setting) -> Option<Vec<u8>> {
         let text = self.raw_text(table, setting)?;
-        self.note(table, setting, "(hidden)".into());
+        self.note(table, setting, HIDDEN.into());
         Some(text.into_bytes())
     }
 

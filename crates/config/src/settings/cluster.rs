@@ -3,8 +3,8 @@
 use super::etcd::ETCD;
 use super::failover::{PROMOTION, REPLICATION, RULE};
 use super::galera::GALERA;
-use super::{Form, Kind, Section, Setting, Unit, Word, count, limit, live, millis, seconds, whole};
-use crate::{ClusterKind, Failover, Heartbeat, ProxyOut, ServerCompression, ServerTlsMode, TlsVersion};
+use super::{Form, Kind, Section, Setting, Unit, Word, count, limit, live, millis, seconds, tls, whole};
+use crate::{ClusterKind, Failover, Heartbeat, ProxyOut, ServerCompression, ServerTlsMode};
 
 /// `[cluster.NAME]`
 pub static CLUSTER: Section = Section {
@@ -335,45 +335,22 @@ pub static TLS: Section = Section {
     key: "tls",
     form: Form::Single,
     doc: "TLS towards the servers.",
-    settings: &[&TLS_MODE, &TLS_MIN_VERSION, &CA_FILE, &CERT_FILE, &KEY_FILE],
+    settings: &tls::settings(&TLS_MODE),
     sections: &[],
 };
 
-/// `mode` of `tls`
+/// `mode` of a cluster's `tls`
 pub static TLS_MODE: Setting = live(
     "mode",
     Kind::Choice {
         default: Some(ServerTlsMode::Preferred.word()),
         words: &[
-            Word::new(ServerTlsMode::Disabled.word(), "never"),
+            tls::DISABLED,
             Word::new(ServerTlsMode::Preferred.word(), "when the server offers it; the certificate is not checked"),
-            Word::new(ServerTlsMode::Required.word(), "always; the certificate is not checked"),
-            Word::new(ServerTlsMode::VerifyCa.word(), "always; the certificate's authority is checked"),
-            Word::new(ServerTlsMode::VerifyIdentity.word(), "always; authority and host name are checked"),
+            tls::REQUIRED,
+            tls::VERIFY_CA,
+            tls::VERIFY_IDENTITY,
         ],
     },
     "Whether connections to servers are encrypted, and how strictly certificates are checked.",
 );
-/// `min_version` of a cluster's `tls`
-pub static TLS_MIN_VERSION: Setting = live(
-    "min_version",
-    Kind::Choice { default: Some(TlsVersion::V12.word()), words: super::listener::TLS_VERSIONS },
-    "The lowest version of TLS that is spoken with servers.",
-);
-/// `ca_file`
-pub static CA_FILE: Setting = live(
-    "ca_file",
-    Kind::Path,
-    "Authorities (PEM) that servers' certificates are checked against. Without it the system's authorities are used.",
-)
-.example("\"/etc/sqluice/ca.pem\"");
-/// `cert_file` of a cluster
-pub static CERT_FILE: Setting = live(
-    "cert_file",
-    Kind::Path,
-    "Certificate (PEM) that Sqluice shows to servers that ask for one. Needs `key_file`.",
-)
-.example("\"/etc/sqluice/client.pem\"");
-/// `key_file` of a cluster
-pub static KEY_FILE: Setting =
-    live("key_file", Kind::Path, "Private key (PEM) of `cert_file`.").example("\"/etc/sqluice/client.key\"");

@@ -1,7 +1,7 @@
 //! `etcd` of a cluster.
 
-use super::cluster::{CA_FILE, CERT_FILE, KEY_FILE, PASSWORD_ENV, PASSWORD_FILE, TLS_MIN_VERSION};
-use super::{Form, Kind, Section, Setting, Word, live};
+use super::cluster::{PASSWORD_ENV, PASSWORD_FILE};
+use super::{Form, Kind, Section, Setting, Word, live, tls};
 use crate::ServerTlsMode;
 
 /// `etcd`
@@ -43,7 +43,7 @@ pub static ETCD_TLS: Section = Section {
     key: "tls",
     form: Form::Single,
     doc: "TLS towards etcd.",
-    settings: &[&ETCD_TLS_MODE, &TLS_MIN_VERSION, &CA_FILE, &CERT_FILE, &KEY_FILE],
+    settings: &tls::settings(&ETCD_TLS_MODE),
     sections: &[],
 };
 
@@ -54,9 +54,9 @@ pub static ETCD_TLS_MODE: Setting = live(
         default: Some(ServerTlsMode::VerifyIdentity.word()),
         words: &[
             Word::new(ServerTlsMode::Disabled.word(), "never, for an etcd that listens on http://"),
-            Word::new(ServerTlsMode::Required.word(), "always; the certificate is not checked"),
-            Word::new(ServerTlsMode::VerifyCa.word(), "always; the certificate's authority is checked"),
-            Word::new(ServerTlsMode::VerifyIdentity.word(), "always; authority and host name are checked"),
+            tls::REQUIRED,
+            tls::VERIFY_CA,
+            tls::VERIFY_IDENTITY,
         ],
     },
     "Whether connections to etcd are encrypted, and how strictly certificates are checked.",

@@ -1,4 +1,4 @@
-//! `[listener.NAME]` and `[user.NAME]`.
+//! `[listener.NAME]`.
 
 use super::{Form, Kind, Section, Setting, Unit, Word, count, limit, live, millis, seconds, whole};
 use crate::{ClientCert, ClientCompression, Consistency, ProxyIn, ReplayMode, Split, TlsMode, TlsVersion};
@@ -59,7 +59,7 @@ pub static CLUSTER: Setting =
 pub(super) const TLS_VERSIONS: &[Word] =
     &[Word::new(TlsVersion::V12.word(), "TLS 1.2 and 1.3"), Word::new(TlsVersion::V13.word(), "TLS 1.3 only")];
 
-const SPLIT_WORDS: &[Word] = &[
+pub(super) const SPLIT_WORDS: &[Word] = &[
     Word::new(Split::Auto.word(), "reads outside transactions go to replicas, all else to the primary"),
     Word::new(Split::Primary.word(), "all goes to the primary"),
     Word::new(Split::Replica.word(), "all goes to replicas"),
@@ -68,7 +68,7 @@ const SPLIT_WORDS: &[Word] = &[
 /// `split`
 pub static SPLIT: Setting =
     live("split", Kind::Choice { default: Some(Split::Auto.word()), words: SPLIT_WORDS }, "Where statements go.");
-const CONSISTENCY_WORDS: &[Word] = &[
+pub(super) const CONSISTENCY_WORDS: &[Word] = &[
     Word::new(
         Consistency::Session.word(),
         "what its session has written: on a replica that has it, else on the primary",
@@ -332,72 +332,3 @@ pub static CLIENT_CERT: Setting = live(
     },
     "Whether a client must show a certificate of `client_ca_file`.",
 );
-
-/// `[user.NAME]`
-pub static USER: Section = Section {
-    key: "user",
-    form: Form::Named,
-    doc: "What is special about a user. Users need no entry: their accounts are those of the servers. At most one of \
-          `password`, `password_file`, `password_env` and `native_hash` is given.",
-    settings: &[
-        &PASSWORD,
-        &PASSWORD_FILE,
-        &PASSWORD_ENV,
-        &NATIVE_HASH,
-        &USER_MAX_SESSIONS,
-        &USER_MAX_CONNECTIONS,
-        &USER_SPLIT,
-        &USER_CONSISTENCY,
-        &USER_CLUSTER,
-    ],
-    sections: &[],
-};
-
-/// `password`
-pub static PASSWORD: Setting =
-    live("password", Kind::Secret, "The password, for servers whose accounts the monitor may not read.")
-        .example("\"…\"");
-/// `password_file`
-pub static PASSWORD_FILE: Setting =
-    live("password_file", Kind::Path, "A file whose content is the password; one line end after it is ignored.")
-        .example("\"/etc/sqluice/app.pw\"");
-/// `password_env`
-pub static PASSWORD_ENV: Setting =
-    live("password_env", Kind::Variable, "An environment variable whose value is the password.")
-        .example("\"SQLUICE_APP_PASSWORD\"");
-/// `native_hash`
-pub static NATIVE_HASH: Setting = live(
-    "native_hash",
-    Kind::Secret,
-    "The password's hash as mysql_native_password stores it: `*` and 40 hexadecimal digits.",
-)
-.example("\"*…\"");
-/// `max_sessions` of a user
-pub static USER_MAX_SESSIONS: Setting = limit(
-    "max_sessions",
-    0,
-    1_000_000,
-    "only the listener's limits",
-    "Most sessions of this user at a time, over all listeners.",
-);
-/// `max_connections` of a user
-pub static USER_MAX_CONNECTIONS: Setting =
-    limit("max_connections", 0, 100_000, "only the pool's limits", "Most connections to servers for this user.");
-/// `split` of a user
-pub static USER_SPLIT: Setting = live(
-    "split",
-    Kind::Choice { default: None, words: SPLIT_WORDS },
-    "Where this user's statements go. Without it, as the listener says.",
-)
-.example("\"primary\"");
-/// `consistency` of a user
-pub static USER_CONSISTENCY: Setting = live(
-    "consistency",
-    Kind::Choice { default: None, words: CONSISTENCY_WORDS },
-    "What this user's reads are sure to see. Without it, as the listener says.",
-)
-.example("\"none\"");
-/// `cluster` of a user
-pub static USER_CLUSTER: Setting =
-    live("cluster", Kind::Text { default: None, max: 64 }, "The only cluster this user may use. Without it, any.")
-        .example("\"main\"");

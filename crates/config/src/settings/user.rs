@@ -1,0 +1,73 @@
+//! `[user.NAME]`.
+
+use super::listener::{CONSISTENCY_WORDS, SPLIT_WORDS};
+use super::{Form, Kind, Section, Setting, limit, live};
+
+/// `[user.NAME]`
+pub static USER: Section = Section {
+    key: "user",
+    form: Form::Named,
+    doc: "What is special about a user. Users need no entry: their accounts are those of the servers. At most one of \
+          `password`, `password_file`, `password_env` and `native_hash` is given.",
+    settings: &[
+        &PASSWORD,
+        &PASSWORD_FILE,
+        &PASSWORD_ENV,
+        &NATIVE_HASH,
+        &MAX_SESSIONS,
+        &MAX_CONNECTIONS,
+        &SPLIT,
+        &CONSISTENCY,
+        &CLUSTER,
+    ],
+    sections: &[],
+};
+
+/// `password`
+pub static PASSWORD: Setting =
+    live("password", Kind::Secret, "The password, for servers whose accounts the monitor may not read.")
+        .example("\"…\"");
+/// `password_file`
+pub static PASSWORD_FILE: Setting =
+    live("password_file", Kind::Path, "A file whose content is the password; one line end after it is ignored.")
+        .example("\"/etc/sqluice/app.pw\"");
+/// `password_env`
+pub static PASSWORD_ENV: Setting =
+    live("password_env", Kind::Variable, "An environment variable whose value is the password.")
+        .example("\"SQLUICE_APP_PASSWORD\"");
+/// `native_hash`
+pub static NATIVE_HASH: Setting = live(
+    "native_hash",
+    Kind::Secret,
+    "The password's hash as mysql_native_password stores it: `*` and 40 hexadecimal digits.",
+)
+.example("\"*…\"");
+/// `max_sessions` of a user
+pub static MAX_SESSIONS: Setting = limit(
+    "max_sessions",
+    0,
+    1_000_000,
+    "only the listener's limits",
+    "Most sessions of this user at a time, over all listeners.",
+);
+/// `max_connections` of a user
+pub static MAX_CONNECTIONS: Setting =
+    limit("max_connections", 0, 100_000, "only the pool's limits", "Most connections to servers for this user.");
+/// `split` of a user
+pub static SPLIT: Setting = live(
+    "split",
+    Kind::Choice { default: None, words: SPLIT_WORDS },
+    "Where this user's statements go. Without it, as the listener says.",
+)
+.example("\"primary\"");
+/// `consistency` of a user
+pub static CONSISTENCY: Setting = live(
+    "consistency",
+    Kind::Choice { default: None, words: CONSISTENCY_WORDS },
+    "What this user's reads are sure to see. Without it, as the listener says.",
+)
+.example("\"none\"");
+/// `cluster` of a user
+pub static CLUSTER: Setting =
+    live("cluster", Kind::Text { default: None, max: 64 }, "The only cluster this user may use. Without it, any.")
+        .example("\"main\"");

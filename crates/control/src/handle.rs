@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use stats::digests::DigestSource;
 use tokio::sync::Notify;
-use tokio::task::LocalSet;
+use tokio::task::{JoinSet, LocalSet};
 
 use crate::admin::{self, Bound};
 use crate::monitor::{self, ClusterTask, OfProcess};
@@ -94,7 +94,8 @@ impl ControlHandle {
         self.shared.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Stops watching and serving, and waits for the thread to end, which it does without waiting for a server.
+    /// Stops watching and serving, and waits for the thread to end. It waits for no server, and for etcd a second at most, to which it
+    /// gives back leases.
     pub fn shutdown(mut self) {
         self.stop();
     }
@@ -149,4 +150,9 @@ async fn run(wishes: &Wishes, shared: &Arc<Shared>, bound: Option<Bound>) {
     if let Some(admin) = admin {
         admin.abort();
     }
+    let mut ending: JoinSet<()> = JoinSet::new();
+    for task in tasks.into_values() {
+        ending.spawn_local(task.end());
+    }
+    while ending.join_next().await.is_some() {}
 }

@@ -44,6 +44,8 @@ struct Core {
     pause: Duration,
     /// Asks for the lease at once.
     hurry: Notify,
+    /// What outlived this process's connections was given up, or could not be.
+    given_up: Notify,
     /// It is not asked for before then.
     paused_until: RefCell<Option<Instant>>,
     /// Until when the lease is held.
@@ -61,6 +63,8 @@ trait Words {
 pub(crate) struct Lease {
     core: Rc<Core>,
     state: Rc<dyn Words>,
+    /// Nobody else has it before its time is over, even when all connections of this process have ended.
+    outlives: bool,
     _tasks: Rc<Vec<Owned>>,
 }
 
@@ -71,12 +75,12 @@ impl Lease {
             Means::Majority { servers, interval } => {
                 let core = Rc::new(Core::new(lease_time, lease_time));
                 let (state, tasks) = majority::start(cluster, servers, interval, core.clone());
-                Lease { core, state, _tasks: Rc::new(tasks) }
+                Lease { core, state, outlives: false, _tasks: Rc::new(tasks) }
             }
             Means::Etcd { etcd, tls, interval } => {
                 let core = Rc::new(Core::new(etcd::worth(lease_time), lease_time));
                 let (state, task) = etcd::start(cluster, etcd, tls, lease_time, interval, core.clone());
-                Lease { core, state, _tasks: Rc::new(vec![task]) }
+                Lease { core, state, outlives: true, _tasks: Rc::new(vec![task]) }
             }
         }
     }
@@ -116,6 +120,17 @@ impl Lease {
         self.core.hurry.notify_waiters();
     }
 
+    /// Gives the lease up because the process ends, and waits no longer than this until others may have it.
+    pub(crate) async fn end(&self, limit: Duration) {
+        let given_up = self.core.given_up.notified();
+        tokio::pin!(given_up);
+        given_up.as_mut().enable();
+        self.release();
+        if self.outlives && tokio::time::timeout(limit, given_up).await.is_err() {
+            tracing::debug!("a lease was not given back in time; it runs out");
+        }
+    }
+
     /// Who holds what, for people.
     pub(crate) fn words(&self) -> String {
         self.state.words(Instant::now())
@@ -133,6 +148,7 @@ impl Core {
             worth,
             pause,
             hurry: Notify::new(),
+            given_up: Notify::new(),
             paused_until: RefCell::default(),
             held: watch::Sender::new(None),
             confirmations: RefCell::default(),

@@ -41,11 +41,14 @@ use self::probe::{Filters, Probed, Prober};
 use self::settings::{settings, specs};
 use crate::ClusterLink;
 use crate::changes::ChangeFollower;
+use crate::lease::Lease;
 use crate::memory::Keeper;
 use crate::status::{ClusterStatus, Wish};
 
 /// Outcomes that wait for the cluster's task; probers wait when there are more.
 const RESULTS_MAX: usize = 64;
+/// Longest wait of a process that ends for a lease to be given back.
+const LEASE_WAIT: Duration = Duration::from_secs(1);
 /// How often time-dependent decisions are looked at.
 const TICK: Duration = Duration::from_millis(200);
 
@@ -67,7 +70,8 @@ pub(crate) struct ClusterTask {
     published: Arc<Published>,
     wish: Rc<RefCell<Option<(config::Cluster, ClusterLink)>>>,
     wake: Arc<Notify>,
-    _task: Owned,
+    end: Rc<Notify>,
+    task: Owned,
 }
 
 impl ClusterTask {
@@ -80,6 +84,14 @@ impl ClusterTask {
     pub(crate) fn reconfigure(&self, cluster: &config::Cluster, link: &ClusterLink) {
         *self.wish.borrow_mut() = Some((cluster.clone(), link.clone()));
         self.wake.notify_one();
+    }
+
+    /// Ends it in good order: steps that run are broken off, and then others may have the lease. That takes as long as [`LEASE_WAIT`]
+    /// at most.
+    pub(crate) async fn end(mut self) {
+        self.end.notify_one();
+        // A task that panicked has ended, too.
+        let _ = (&mut self.task.0).await;
     }
 }
 
@@ -95,8 +107,15 @@ pub(crate) fn spawn(
     let waker = wake.clone();
     link.published.attach_control(Box::new(move || waker.notify_one()));
     let watched = Watched::new(name, cluster.clone(), link.clone(), of_process);
-    let task = own(watched.run(wake.clone(), wish.clone()));
-    ClusterTask { published: link.published.clone(), wish, wake, _task: task }
+    let end = Rc::new(Notify::new());
+    let (ended, waker, wished) = (end.clone(), wake.clone(), wish.clone());
+    let task = own(async move {
+        let lease = watched.run(waker, wished, &ended).await;
+        if let Some(lease) = lease {
+            lease.end(LEASE_WAIT).await;
+        }
+    });
+    ClusterTask { published: link.published.clone(), wish, wake, end, task }
 }
 
 /// What a cluster's task has of the process.
@@ -170,13 +189,20 @@ impl Watched {
         }
     }
 
-    async fn run(mut self, wake: Arc<Notify>, wish: Rc<RefCell<Option<(config::Cluster, ClusterLink)>>>) {
+    /// Watches until it shall end; gives the lease then, and drops all else.
+    async fn run(
+        mut self,
+        wake: Arc<Notify>,
+        wish: Rc<RefCell<Option<(config::Cluster, ClusterLink)>>>,
+        end: &Notify,
+    ) -> Option<Lease> {
         self.start_tasks();
         self.act();
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
+                () = end.notified() => return self.acting.take_lease(),
                 probed = self.results.1.recv() => if let Some(probed) = probed { self.take(probed) },
                 () = wake.notified() => {
                     let new = wish.borrow_mut().take();

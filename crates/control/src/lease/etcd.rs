@@ -147,6 +147,7 @@ impl Holder {
             if state.core.paused(Instant::now()) {
                 state.set(Standing::Unknown, None);
                 self.give_up().await;
+                state.core.given_up.notify_waiters();
             } else {
                 // What was held before a failure is held until its end all the same.
                 let before = *state.core.held.borrow();

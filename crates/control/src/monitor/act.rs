@@ -72,6 +72,11 @@ impl Acting {
         self.shared = None;
     }
 
+    /// The lease, for the end of the process.
+    pub(super) fn take_lease(&mut self) -> Option<Lease> {
+        self.lease.take()
+    }
+
     /// The next thing that happens here. Nothing is lost when it is asked for anew.
     pub(super) async fn happened(&mut self) -> Happened {
         let lease_changes = async {

@@ -38,7 +38,7 @@ fn process(name: &str, etcd: config::Etcd, tls: ClientTls) -> Lease {
         lease: None,
     };
     let state = holder.state.clone();
-    Lease { core, state, _tasks: Rc::new(vec![own(holder.run())]) }
+    Lease { core, state, outlives: true, _tasks: Rc::new(vec![own(holder.run())]) }
 }
 
 fn plain(name: &str, etcd: &lab::Etcd) -> Lease {
@@ -103,6 +103,28 @@ fn what_is_given_back_is_free_at_once() {
         one.release();
         until("the other one to take over", || holds(&other)).await;
         assert!(given.elapsed() < TIME && !holds(&one));
+    });
+}
+
+#[test]
+fn a_process_that_ends_gives_it_back() {
+    let mut etcd = started(1);
+    run(async {
+        let one = plain("one", &etcd);
+        until("the first one to hold it", || holds(&one)).await;
+        let other = plain("other", &etcd);
+        until("the other one to hear of it", || other.words().contains("another process")).await;
+        let given = Instant::now();
+        one.end(SOON).await;
+        assert!(!holds(&one), "it ends before others can have it");
+        drop(one);
+        until("the other one to take over", || holds(&other)).await;
+        assert!(given.elapsed() < TIME, "{:?}", given.elapsed());
+        // Without etcd nobody waits longer than he wants to.
+        etcd.kill(0);
+        let begun = Instant::now();
+        other.end(Duration::from_millis(100)).await;
+        assert!(begun.elapsed() < TIME / 2 && !holds(&other), "{:?}", begun.elapsed());
     });
 }
 

@@ -9,11 +9,11 @@ use crate::support::signal;
 const LEASE_S: u64 = 2;
 
 impl Cluster {
-    async fn front_with_etcd(&self, endpoints: &[String]) -> Front {
+    async fn front_with_etcd(&self, endpoints: &[String], lease_s: u64) -> Front {
         let endpoints: Vec<String> = endpoints.iter().map(|endpoint| format!("\"{endpoint}\"")).collect();
         let etcd =
             format!("etcd = {{ endpoints = [{}], tls = {{ mode = \"disabled\" }} }}\nfailover", endpoints.join(", "));
-        let promotion = format!(", lease = \"etcd\", lease_s = {LEASE_S}");
+        let promotion = format!(", lease = \"etcd\", lease_s = {lease_s}");
         self.front_changed(&promotion, |setup| setup.cluster = setup.cluster.replacen("failover", &etcd, 1)).await
     }
 }
@@ -26,9 +26,9 @@ async fn holds(front: &Front) -> bool {
 async fn with_etcd_one_process_acts_and_another_takes_over() {
     let mut etcd = blocking(|| Etcd::start(EtcdOptions { members: 1, tls: None }).unwrap()).await;
     let cluster = Cluster::start(Family::MariaDb).await;
-    let mut one = cluster.front_with_etcd(&etcd.endpoints()).await;
+    let mut one = cluster.front_with_etcd(&etcd.endpoints(), LEASE_S).await;
     until("the first one to hold the lease", async || holds(&one).await.then_some(())).await;
-    let other = cluster.front_with_etcd(&etcd.endpoints()).await;
+    let other = cluster.front_with_etcd(&etcd.endpoints(), LEASE_S).await;
     until("the other one to see it", async || {
         let page = status(&other).await;
         page["lease"]["text"].as_str()?.contains("held by another process").then_some(())
@@ -74,4 +74,21 @@ async fn with_etcd_one_process_acts_and_another_takes_over() {
     assert!(page["lease"]["held"] == json!(true) && page["primary"] != "db1", "{page}");
     let mut client = other.client().await;
     all(&mut client, "INSERT INTO app.t VALUES (-1, 1)").await;
+}
+
+#[tokio::test]
+async fn a_process_that_is_stopped_gives_the_lease_back() {
+    const LONG_S: u64 = 30;
+    let etcd = blocking(|| Etcd::start(EtcdOptions { members: 1, tls: None }).unwrap()).await;
+    let cluster = Cluster::start(Family::MariaDb).await;
+    let mut one = cluster.front_with_etcd(&etcd.endpoints(), LONG_S).await;
+    until("the first one to hold the lease", async || holds(&one).await.then_some(())).await;
+    let other = cluster.front_with_etcd(&etcd.endpoints(), LONG_S).await;
+    let begun = Instant::now();
+    signal(one.pid(), "TERM");
+    one.ended().await;
+    until("the other one to hold the lease", async || holds(&other).await.then_some(())).await;
+    let taken = begun.elapsed();
+    eprintln!("the holder was stopped: another one has the lease after {taken:?}");
+    assert!(taken < Duration::from_secs(LONG_S / 2), "{taken:?}");
 }

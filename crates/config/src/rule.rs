@@ -61,10 +61,14 @@ pub struct Matchers {
     pub text_regex: Option<Arc<str>>,
     /// What the statement does.
     pub access: Option<RuleAccess>,
+    /// A table that the statement names, as `SCHEMA.TABLE` or `TABLE`.
+    pub table: Option<Arc<str>>,
+    /// The comment that the statement begins with, without its marks and the space around it.
+    pub comment: Option<Arc<str>>,
 }
 
 /// How many kinds of matchers there are.
-pub(crate) const MATCHERS: u32 = 9;
+pub(crate) const MATCHERS: u32 = 11;
 
 /// Where a rule sends statements.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,6 +125,8 @@ impl Matchers {
             self.digest_regex.is_some(),
             self.text_regex.is_some(),
             self.access.is_some(),
+            self.table.is_some(),
+            self.comment.is_some(),
         ];
         debug_assert_eq!(kinds.len(), MATCHERS as usize);
         kinds.iter().enumerate().map(|(bit, given)| u32::from(*given) << bit).sum()
@@ -141,6 +147,8 @@ impl Matchers {
             digest_regex: keep(bits, 6, &self.digest_regex),
             text_regex: keep(bits, 7, &self.text_regex),
             access: keep(bits, 8, &self.access),
+            table: keep(bits, 9, &self.table),
+            comment: keep(bits, 10, &self.comment),
         }
     }
 
@@ -163,6 +171,8 @@ impl Matchers {
         say("the digest matches", shown(&self.digest_regex));
         say("the text matches", shown(&self.text_regex));
         say("the access is", shown(&self.access));
+        say("it names the table", shown(&self.table));
+        say("its first comment is", shown(&self.comment));
         words
     }
 }

@@ -53,6 +53,8 @@ fn read(reader: &mut Reader, table: &Table, bytes: &mut usize) -> Rule {
         digest_regex: read_regex(reader, table, &keys::DIGEST_REGEX, bytes),
         text_regex: read_regex(reader, table, &keys::TEXT_REGEX, bytes),
         access: reader.choice(table, &keys::ACCESS, RuleAccess::ALL, RuleAccess::word),
+        table: read_table(reader, table),
+        comment: read_comment(reader, table),
     };
     let route = read_route(reader, table);
     let consistency = reader.choice(table, &keys::CONSISTENCY, Consistency::ALL, Consistency::word);
@@ -79,6 +81,8 @@ fn read(reader: &mut Reader, table: &Table, bytes: &mut usize) -> Rule {
         &keys::DIGEST_REGEX,
         &keys::TEXT_REGEX,
         &keys::ACCESS,
+        &keys::TABLE,
+        &keys::COMMENT,
     ];
     let listed = |keys: &[&Setting]| keys.iter().map(|key| key.key).collect::<Vec<_>>().join(", ");
     let place = table.place(&keys::NAME);
@@ -111,6 +115,24 @@ fn read_digest(reader: &mut Reader, table: &Table) -> Option<u64> {
         reader.problem(table.place(&keys::DIGEST), table.key(&keys::DIGEST), message);
     }
     hash
+}
+
+fn read_table(reader: &mut Reader, table: &Table) -> Option<Arc<str>> {
+    let text = reader.text(table, &keys::TABLE)?;
+    if text.split('.').any(str::is_empty) {
+        let message = "a table is TABLE or SCHEMA.TABLE, without quotes";
+        reader.problem(table.place(&keys::TABLE), table.key(&keys::TABLE), message);
+    }
+    Some(text)
+}
+
+fn read_comment(reader: &mut Reader, table: &Table) -> Option<Arc<str>> {
+    let text = reader.text(table, &keys::COMMENT)?;
+    if text.trim().is_empty() || text.contains("*/") || text.starts_with("/*") {
+        let message = "a comment is what stands between /* and */";
+        reader.problem(table.place(&keys::COMMENT), table.key(&keys::COMMENT), message);
+    }
+    Some(text.trim().into())
 }
 
 fn read_regex(reader: &mut Reader, table: &Table, setting: &'static Setting, bytes: &mut usize) -> Option<Arc<str>> {

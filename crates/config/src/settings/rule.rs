@@ -9,12 +9,15 @@ pub const RULES_MAX: usize = 10_000;
 /// Most bytes of a regular expression.
 const REGEX_MAX: usize = 4_096;
 
+/// Most bytes of a comment that a rule knows.
+pub const COMMENT_MAX: usize = 256;
+
 /// `[[rule]]`
 pub static RULE: Section = Section {
     key: "rule",
     form: Form::List,
     doc: "A routing rule (docs/rules.md): statements for which all of its matchers hold get its actions. The first rule that fits a \
-          statement decides, in the order of the file. A rule needs at least one matcher (`listener` to `access`) and one action \
+          statement decides, in the order of the file. A rule needs at least one matcher (`listener` to `comment`) and one action \
           (`route`, `consistency`, `max_lag_ms`, `cache`, `refuse`). There may be 10,000 rules; the regular expressions of all of them may take 64 MiB, a \
           single one 1 MiB.",
     settings: &[
@@ -29,6 +32,8 @@ pub static RULE: Section = Section {
         &DIGEST_REGEX,
         &TEXT_REGEX,
         &ACCESS,
+        &TABLE,
+        &COMMENT,
         &ROUTE,
         &CONSISTENCY,
         &MAX_LAG,
@@ -110,6 +115,21 @@ const ACCESS_WORDS: &[Word] = &[
 pub static ACCESS: Setting =
     live("access", Kind::Choice { default: None, words: ACCESS_WORDS }, "Matcher: what the statement does.")
         .example("\"read\"");
+/// `table`
+pub static TABLE: Setting = text(
+    "table",
+    256,
+    "Matcher: a table or view that the statement names, to read or to write, as `SCHEMA.TABLE`, or as `TABLE` in whichever schema. Not tables \
+     behind a view, and not a statement of which it is not known what it names.",
+)
+.example("\"shop.products\"");
+/// `comment`
+pub static COMMENT: Setting = text(
+    "comment",
+    COMMENT_MAX,
+    "Matcher: the comment that the statement begins with, `/* … */`, is exactly this, but for space around it.",
+)
+.example("\"page: products\"");
 /// `route`
 pub static ROUTE: Setting = text(
     "route",

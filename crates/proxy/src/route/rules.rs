@@ -6,6 +6,7 @@
 //! gone through. Rules with a `text_regex` cannot be remembered: those that fit in all else, and come before the rule that
 //! is remembered, are tried with one search of the text for each statement.
 
+mod comments;
 mod memo;
 
 use std::cell::{Cell, RefCell};
@@ -19,6 +20,7 @@ use config::{CacheMode, Consistency, Matchers, Network, Rule, RuleAccess, RuleCa
 use stats::Counter;
 use stats::cache::{CacheCounts, RuleCaches};
 
+use comments::Comments;
 use memo::{Memo, Waiting};
 
 /// Bytes of a statement that `text_regex` looks at.
@@ -31,6 +33,8 @@ pub struct RuleSet {
     rules: Box<[Compiled]>,
     digests: Option<Patterns>,
     texts: Option<Patterns>,
+    /// Comments that rules name.
+    comments: Comments,
     /// Networks that rules name, each once.
     networks: Box<[Network]>,
     looks_at: LooksAt,
@@ -47,6 +51,10 @@ struct Compiled {
     /// The number of its expressions among all.
     digest_pattern: Option<u32>,
     text_pattern: Option<u32>,
+    /// Schema and name of its table.
+    table: Option<(Option<Box<str>>, Box<str>)>,
+    /// The number of its comment.
+    comment: Option<u32>,
     /// Its place among all rules.
     place: u32,
 }
@@ -74,11 +82,17 @@ impl RuleSet {
             patterns.push(pattern.clone());
             u32::try_from(patterns.len() - 1).ok()
         };
+        let mut comments = Comments::default();
         let counting = rules.iter().zip(0..).filter(|(rule, _)| rule.enabled);
         let compiled: Box<[Compiled]> = counting
             .map(|(rule, place)| Compiled {
                 digest_pattern: number(&mut digests, &rule.matchers.digest_regex),
                 text_pattern: number(&mut texts, &rule.matchers.text_regex),
+                table: rule.matchers.table.as_deref().map(|text| match text.split_once('.') {
+                    Some((schema, name)) => (Some(schema.into()), name.into()),
+                    None => (None, text.into()),
+                }),
+                comment: rule.matchers.comment.as_deref().map(|text| comments.add(text)),
                 place,
                 rule: rule.clone(),
             })
@@ -97,13 +111,18 @@ impl RuleSet {
         Ok(Some(RuleSet {
             digests: together(&digests)?,
             texts: together(&texts)?,
+            comments,
             networks: networks.into(),
             looks_at: LooksAt {
                 listener: any(|matchers| matchers.listener.is_some()),
                 cluster: any(|matchers| matchers.cluster.is_some()),
                 user: any(|matchers| matchers.user.is_some()),
-                schema: any(|matchers| matchers.schema.is_some()),
-                digest: any(|matchers| matchers.digest.is_some() || matchers.digest_regex.is_some()),
+                // A name without a schema is in the session's.
+                schema: any(|matchers| matchers.schema.is_some() || matchers.table.is_some()),
+                // Statements of one digest name the same tables.
+                digest: any(|matchers| {
+                    matchers.digest.is_some() || matchers.digest_regex.is_some() || matchers.table.is_some()
+                }),
                 access: any(|matchers| matchers.access.is_some()),
             },
             names: rules.iter().map(|rule| rule.name.clone()).collect(),
@@ -212,6 +231,8 @@ pub trait Texts {
     fn sent(&self) -> &[u8];
     /// The statement without its literals.
     fn digest(&self) -> String;
+    /// The tables that it names; `None` when it may touch others.
+    fn tables(&self) -> Option<&sql::Tables>;
 }
 
 /// What of the asker tells outcomes apart, worked out once for a session.
@@ -318,11 +339,13 @@ impl RulesHere {
         texts: &impl Texts,
         searches: &Counter,
     ) -> Option<Rc<Action>> {
-        let key = self.key(scope, asked);
+        let comments = &self.set.comments;
+        let comment = if comments.is_empty() { 0 } else { comments.find(texts.sent()) };
+        let key = self.key(scope, asked).wrapping_add(u64::from(comment).wrapping_mul(READS));
         let remembered = self.memo.borrow().find(key);
         let outcome = remembered.unwrap_or_else(|| {
             searches.add_one();
-            let (rule, waiting) = self.judge(asker(), asked, texts);
+            let (rule, waiting) = self.judge(asker(), asked, comment, texts);
             self.memo.borrow_mut().insert(key, rule, &waiting)
         });
         let index = match outcome.waiting {
@@ -348,11 +371,14 @@ impl RulesHere {
 
     /// Goes through the rules: the first that fits and asks for no text, and those before it that wait for the text.
     #[cold]
-    fn judge(&self, asker: Asker<'_>, asked: Asked<'_>, texts: &impl Texts) -> Outcomes {
+    fn judge(&self, asker: Asker<'_>, asked: Asked<'_>, comment: u32, texts: &impl Texts) -> Outcomes {
         let mut matches = self.digest_matches.borrow_mut();
         let (mut searched, mut waiting) = (false, Vec::new());
         for (rule, index) in self.set.rules.iter().zip(0_u32..) {
-            if !rule.fits(asker, asked) {
+            if !rule.fits(asker, asked)
+                || rule.comment.is_some_and(|wanted| wanted != comment)
+                || rule.table.is_some() && !rule.names_table(asked, texts)
+            {
                 continue;
             }
             if let Some(pattern) = rule.digest_pattern {
@@ -401,6 +427,17 @@ impl Compiled {
             && is(cluster, asker.cluster)
             && access.is_none_or(|wanted| (wanted == RuleAccess::Read) == asked.reads)
             && client.is_none_or(|network| asker.client.is_some_and(|client| network.contains(client)))
+    }
+
+    /// Whether the rule's table is among those that the statement names.
+    fn names_table(&self, asked: Asked<'_>, texts: &impl Texts) -> bool {
+        let Some((schema, name)) = &self.table else { return true };
+        // A command without a text names none.
+        let Some(tables) = texts.tables().filter(|_| asked.digest != 0) else { return false };
+        tables.read.iter().chain(&tables.written).any(|named| {
+            let is_in = named.schema.as_deref().or(asked.schema);
+            named.name == *name && schema.as_deref().is_none_or(|wanted| is_in == Some(wanted))
+        })
     }
 }
 

@@ -27,6 +27,11 @@ impl Texts for TextsOf<'_> {
     fn digest(&self) -> String {
         self.session.digest_text(self.work, self.request).unwrap_or_default()
     }
+
+    fn tables(&self) -> Option<&sql::Tables> {
+        let text = self.session.sent_text(self.work, self.request)?;
+        self.work.statement.tables(text, &self.session.dialect_of(self.work)?).as_ref().ok()
+    }
 }
 
 impl Session {

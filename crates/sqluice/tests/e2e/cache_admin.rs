@@ -16,7 +16,7 @@ async fn start(family: Family, table: &str, rules: &str) -> Front {
     accounts(
         servers,
         &format!(
-            "DROP TABLE IF EXISTS app.{table}; CREATE TABLE app.{table} (id INT PRIMARY KEY, n INT); \
+            "DROP TABLE IF EXISTS app.{table}, app.{table}_other; CREATE TABLE app.{table} (id INT PRIMARY KEY, n INT); \
              INSERT INTO app.{table} VALUES (1, 10), (2, 20), (3, 30)"
         ),
     )
@@ -89,4 +89,43 @@ async fn check_commands(family: Family, table: &str) {
 #[tokio::test]
 async fn the_commands_show_and_wipe() {
     check_commands(Family::MariaDb, "cache_admin").await;
+}
+
+async fn check_rules(family: Family, table: &str) {
+    let rule = |name: &str, matcher: &str| {
+        format!("[[rule]]\nname = \"{name}\"\n{matcher}\ncache = \"on\"\ncache_ttl_ms = 600000\n")
+    };
+    let rules = [
+        rule("page", "comment = \"page: items\""),
+        rule("all", &format!("table = \"app.{table}\"")),
+        rule("user", "user = \"nobody\""),
+    ];
+    let front = start(family, table, &rules.concat()).await;
+    let mut client = front.client().await;
+    let other = format!("{table}_other");
+    all(&mut client, &format!("CREATE TABLE {other} (id INT PRIMARY KEY); INSERT INTO {other} VALUES (1)")).await;
+    // A definition leaves nothing known of tables for a moment.
+    let count = async |rule: &str| of_rule(&front, rule).await["hits"].as_u64().unwrap_or(0);
+    let is_hit = async |client: &mut net::query::Client, rule: &str, read: &str| {
+        until("an answer from the cache", async || {
+            let before = count(rule).await;
+            all(client, read).await;
+            (count(rule).await > before).then_some(())
+        })
+        .await;
+    };
+    is_hit(&mut client, "all", &format!("SELECT a.n FROM {table} a WHERE a.id = 1")).await;
+    is_hit(&mut client, "all", &format!("SELECT id FROM {other} WHERE id IN (SELECT id FROM app.{table})")).await;
+    is_hit(&mut client, "page", &format!("/* page: items */ SELECT id FROM {other} WHERE id = 1")).await;
+    let before = (count("all").await, count("page").await);
+    for _ in 0..3 {
+        all(&mut client, &format!("SELECT id FROM {other} WHERE id = 1")).await;
+        all(&mut client, &format!("/* page: other */ SELECT id FROM {other} WHERE id = 1")).await;
+    }
+    assert_eq!((count("all").await, count("page").await), before);
+}
+
+#[tokio::test]
+async fn rules_choose_by_table_and_by_comment() {
+    check_rules(Family::MariaDb, "cache_chosen").await;
 }

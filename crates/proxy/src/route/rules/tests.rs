@@ -1,4 +1,4 @@
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 
 use super::*;
 use crate::state::hash_of;
@@ -33,6 +33,7 @@ struct Case {
     /// How often a text was looked at.
     texts_seen: Cell<u32>,
     digests_made: Cell<u32>,
+    tables_read: Cell<u32>,
 }
 
 /// One statement, and who sends it.
@@ -49,7 +50,7 @@ struct Ask<'a> {
 const ASK: Ask<'static> =
     Ask { listener: "app", user: "bob", client: "10.1.2.3", schema: Some("shop"), text: "SELECT 1", reads: true };
 
-struct Told<'a>(&'a Case, &'a str);
+struct Told<'a>(&'a Case, &'a str, OnceCell<Option<sql::Tables>>);
 
 impl Texts for Told<'_> {
     fn sent(&self) -> &[u8] {
@@ -60,6 +61,11 @@ impl Texts for Told<'_> {
     fn digest(&self) -> String {
         self.0.digests_made.set(self.0.digests_made.get() + 1);
         sql::digest(self.1.as_bytes(), &dialect()).text
+    }
+
+    fn tables(&self) -> Option<&sql::Tables> {
+        self.0.tables_read.set(self.0.tables_read.get() + 1);
+        self.2.get_or_init(|| sql::tables(self.1.as_bytes(), &dialect()).ok()).as_ref()
     }
 }
 
@@ -80,6 +86,7 @@ impl Case {
             searches: Counter::default(),
             texts_seen: Cell::default(),
             digests_made: Cell::default(),
+            tables_read: Cell::default(),
         };
         case.take(text);
         case
@@ -102,7 +109,8 @@ impl Case {
             client: ask.client.parse().ok(),
         };
         let asked = Asked { schema: ask.schema, schema_hash: hash_of(ask.schema), digest, reads: ask.reads };
-        let found = rules.find(rules.scope(asker), || asker, asked, &Told(self, ask.text), &self.searches);
+        let found =
+            rules.find(rules.scope(asker), || asker, asked, &Told(self, ask.text, OnceCell::new()), &self.searches);
         found.map(|action| action.name.to_string())
     }
 
@@ -238,4 +246,34 @@ fn a_scope_is_of_its_rules() {
     assert_ne!(scope.hash, rules.scope(asker("192.168.0.1")).hash);
     case.take(&rule("r", "user = \"bob\""));
     assert!(!case.worker.get().unwrap().knows(scope));
+}
+
+#[test]
+fn a_table_is_found_by_name_and_read_once_for_a_digest() {
+    let case = Case::new(&[rule("one", "table = \"shop.items\""), rule("any", "table = \"log\"")].concat());
+    let within = |text, schema| case.both(Ask { text, schema, ..ASK });
+    assert_eq!(within("SELECT a FROM items JOIN t USING (a) WHERE id = 1", Some("shop")), "one");
+    assert_eq!(case.tables_read.get(), 1);
+    assert_eq!(within("SELECT a FROM items JOIN t USING (a) WHERE id = 2", Some("shop")), "one");
+    assert_eq!(case.tables_read.get(), 1, "another literal makes no difference");
+    assert_eq!(within("SELECT a FROM items JOIN t USING (a) WHERE id = 1", Some("other")), "");
+    assert_eq!(within("SELECT a FROM items", None), "");
+    assert_eq!(within("UPDATE `shop`.`items` SET a = 1", None), "one");
+    assert_eq!(within("SELECT 'items', items FROM t", Some("shop")), "");
+    assert_eq!(within("SELECT 1 FROM x.log", Some("shop")), "any");
+    assert_eq!(within("CALL log()", Some("shop")), "", "nobody knows what it names");
+    assert_eq!(within("", Some("shop")), "");
+}
+
+#[test]
+fn a_comment_decides_and_those_that_no_rule_asks_for_do_not_fill_the_memory() {
+    let case = Case::new(&[rule("page", "comment = \" page: a \""), rule("rest", "access = \"read\"")].concat());
+    let text = |text: &str| case.both(Ask { text, ..ASK });
+    assert_eq!(text("/* page: a */ SELECT 1"), "page");
+    assert_eq!(text("SELECT 1 /* page: a */"), "rest");
+    let searches = case.searches.get();
+    for n in 0..100 {
+        assert_eq!(text(&format!("/* page: {n} */ SELECT 1")), "rest");
+    }
+    assert_eq!(case.searches.get(), searches);
 }

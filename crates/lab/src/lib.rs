@@ -27,6 +27,7 @@ mod group_replication;
 mod replication;
 mod server;
 mod template;
+mod valkey;
 
 pub use accounts::{
     APP_DATABASE, APP_PASSWORD, APP_USER, MONITOR_DATABASE, MONITOR_PASSWORD, MONITOR_USER, REPL_PASSWORD, REPL_USER,
@@ -40,3 +41,4 @@ pub use galera::{Galera, GaleraOptions};
 pub use group_replication::{GROUP_NAME, GroupReplication, GroupReplicationOptions};
 pub use replication::{Replication, ReplicationOptions};
 pub use server::{Server, ServerOptions, TlsFiles};
+pub use valkey::{Valkey, ValkeyOptions};

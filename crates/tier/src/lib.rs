@@ -1,0 +1,476 @@
+//! The result cache's shared tier: a Valkey or Redis server that several Sqluice processes have in common. They find each other's answers
+//! there, and hear of each other's writes.
+//!
+//! **The promise.** No answer that [`Tier::ask`] gives, or calls good, is older than a write that any client of any member was told of when it was
+//! asked; it holds for as long as members tell of their writes by [`Tier::tell`] before their clients hear of them, and read what they
+//! [`Tier::put`] from a server that has all that was written when they asked for its marks. It rests on two things:
+//!
+//! - **Marks.** Each table has a mark in the tier, random and never the same twice, and an answer carries those of its tables, as they were before
+//!   it was read. A write removes the mark. An answer whose marks are not the tier's own is not given out. What is lost in the tier is
+//!   a mark that is gone, and so an answer that is not given out.
+//! - **[Leases](lease).** Who cannot reach the tier cannot remove marks. So answers are given out only while all members have said lately that they
+//!   are there, and a member that cannot tell waits until its own word has run out.
+//!
+//! Names in the tier begin with the run of the server that answers: a server that was started again, or that took over from another, may have
+//! old marks beside old answers. They are never looked at.
+//!
+//! One connection, on a thread of its own, serves all workers: commands of many go out together, and the order in which writes are told and
+//! answers are asked for is the order in which they were handed over.
+
+mod lease;
+mod link;
+mod resp;
+mod scripts;
+mod settings;
+mod tells;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use stats::Histogram;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use link::{Ask, Order, Put};
+pub use settings::Settings;
+use tells::Tells;
+
+/// Requests that wait for the connection; who comes beyond them asks the database.
+const ORDERS_MAX: usize = 4096;
+/// Bytes of answers that wait to be put into the tier; those beyond are not.
+const PUT_BYTES_MAX: usize = 32 << 20;
+/// Bytes of a mark.
+pub const MARK_BYTES: usize = 24;
+/// A mark.
+pub type Mark = [u8; MARK_BYTES];
+
+/// How the tier is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// It cannot be reached, or this process is no member: nobody asks it.
+    Away,
+    /// It does not answer in time: nobody asks it until it has answered all.
+    Slow,
+    /// It is asked.
+    Serves,
+}
+
+impl State {
+    /// All of them, with their words.
+    pub const ALL: [(State, &'static str); 3] =
+        [(State::Away, "away"), (State::Slow, "slow"), (State::Serves, "serves")];
+
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        State::ALL[self as usize].1
+    }
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written<'a> {
+    /// These tables, by their keys.
+    Tables(&'a [u64]),
+    /// Nobody knows what.
+    Anything,
+    /// Nobody knows what, and names may mean other tables from now on.
+    Definition,
+}
+
+/// A question to the tier.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// Of which cluster.
+    pub cluster: &'a str,
+    /// The keys of the tables that are read.
+    pub tables: &'a [u64],
+    /// The marks at which an answer was read that the asker has.
+    pub have: &'a [u8],
+    /// Where the answer is, if the asker has none.
+    pub place: Option<Place>,
+}
+
+/// Where an answer is: a hash of the whole question, which the answer repeats.
+pub type Place = [u8; 16];
+
+/// What the tier says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Nothing: it cannot be asked, or has not answered in time, or a member is missing.
+    Nothing,
+    /// The answer that the asker has is good.
+    Good,
+    /// The tier's time in milliseconds, the marks as they are now, and the answer if there is a good one.
+    Marks {
+        /// The time when it was asked.
+        now_ms: u64,
+        /// One for all tables, one for definitions, and each table's.
+        marks: Box<[u8]>,
+        /// What was put there.
+        answer: Option<Box<[u8]>>,
+    },
+}
+
+/// The mark for definitions among these.
+pub fn definitions_mark(marks: &[u8]) -> Option<Mark> {
+    marks.get(MARK_BYTES..2 * MARK_BYTES)?.try_into().ok()
+}
+
+macro_rules! counts {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// What was counted.
+        #[derive(Debug, Default)]
+        pub struct Counts {
+            $($(#[$doc])* pub $name: AtomicU64,)*
+        }
+
+        /// The same at one moment.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counted {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Counts {
+            fn read(&self) -> Counted {
+                Counted { $($name: self.$name.load(Ordering::Relaxed),)* }
+            }
+        }
+    };
+}
+
+counts! {
+    /// Answers that were found there.
+    found,
+    /// Answers in this process's memory that the tier has called good.
+    good,
+    /// Questions to which there was no good answer.
+    missed,
+    /// Questions that came while a member was missing.
+    closed,
+    /// Questions that were not asked because the tier was away or slow, or too much waited for it.
+    unasked,
+    /// Questions without an answer in time.
+    timeouts,
+    /// Errors that the tier said.
+    errors,
+    /// Answers that were put there.
+    puts,
+    /// Answers that were not, because too much waited.
+    unput,
+    /// Commands that told of writes.
+    tells,
+    /// Writes that the tier could not be told of: their clients waited until nobody could be given an older answer.
+    untold,
+    /// Connections that were made.
+    connects,
+}
+
+/// What there is to see of the tier.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// How it is.
+    pub state: State,
+    /// Why it is so, if it does not serve.
+    pub trouble: Option<String>,
+    /// Who is a member, by their names.
+    pub members: Vec<String>,
+    /// The server's own name and version.
+    pub server: Option<String>,
+    /// Counts.
+    pub counts: Counted,
+}
+
+/// What this process believes of a cluster.
+#[derive(Debug, Default)]
+struct Seen {
+    home: String,
+    definitions: Option<Mark>,
+}
+
+/// The tier as all workers see it.
+#[derive(Debug)]
+pub struct Tier {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    settings: Settings,
+    /// This process among the members.
+    member: Box<[u8]>,
+    orders: mpsc::Sender<Order>,
+    put_bytes: AtomicUsize,
+    tells: Tells,
+    /// Up to which number writes were told.
+    told: watch::Sender<u64>,
+    began: Instant,
+    /// Until when others may be given answers that this process has not ended, in microseconds since the beginning. It only grows.
+    promised_us: AtomicU64,
+    state: AtomicU8,
+    stopping: AtomicBool,
+    counts: Counts,
+    latency_us: Histogram,
+    words: Mutex<Words>,
+    clusters: Mutex<HashMap<Box<str>, Seen>>,
+    /// What makes marks of this process unlike all others, and how many were made.
+    nonce: [u8; 16],
+    marks: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Words {
+    trouble: Option<String>,
+    members: Vec<String>,
+    server: Option<String>,
+}
+
+impl Tier {
+    /// Begins to connect, on a thread of its own.
+    ///
+    /// # Errors
+    /// The system has no more threads.
+    pub fn start(settings: Settings) -> std::io::Result<Arc<Tier>> {
+        let (orders, inbox) = mpsc::channel(ORDERS_MAX);
+        let nonce = nonce();
+        let name = settings.name.clone().unwrap_or_else(own_name);
+        let token: String = nonce.iter().map(|byte| format!("{byte:02x}")).collect();
+        let lease = settings.lease;
+        let shared = Arc::new(Shared {
+            member: format!("{name}\0{token}").into_bytes().into(),
+            settings,
+            orders,
+            put_bytes: AtomicUsize::new(0),
+            tells: Tells::default(),
+            told: watch::Sender::new(0),
+            began: Instant::now(),
+            // Before it is a member nobody waits for it: its first writes wait a while for that.
+            promised_us: AtomicU64::new(micros(lease)),
+            state: AtomicU8::new(State::Away as u8),
+            stopping: AtomicBool::new(false),
+            counts: Counts::default(),
+            latency_us: Histogram::default(),
+            words: Mutex::default(),
+            clusters: Mutex::default(),
+            nonce,
+            marks: AtomicU64::new(0),
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let in_thread = shared.clone();
+        let thread = std::thread::Builder::new().name("sqluice-tier".into()).spawn(move || {
+            runtime.block_on(link::run(&in_thread, inbox));
+            // A name that is being resolved is not waited for.
+            runtime.shutdown_background();
+        })?;
+        Ok(Arc::new(Tier { shared, thread: Mutex::new(Some(thread)) }))
+    }
+
+    /// Leaves the members and ends. After this nothing may be written any more.
+    pub fn stop(&self) {
+        self.shared.stopping.store(true, Ordering::SeqCst);
+        self.shared.tells.changed.notify_one();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the tier's thread panicked");
+        }
+    }
+
+    /// How long answers in a process's memory are believed without asking the tier.
+    pub fn trust(&self) -> Duration {
+        self.shared.settings.trust
+    }
+
+    /// Tells the tier what was written, before its client hears of that. Returns when nobody can be given an older answer any more: as a rule
+    /// after one answer of the tier, else after `lease_ms` at most.
+    pub async fn tell(&self, cluster: &str, written: Written<'_>) {
+        let shared = &*self.shared;
+        // First what is to be told, then until when it matters: who promises more takes what is to be told behind that.
+        let number = shared.tells.add(fields_of(cluster, written));
+        let until = shared.promised() + lease::MARGIN;
+        let mut told = shared.told.subscribe();
+        let is_told = tokio::time::timeout_at(until.into(), told.wait_for(|told| *told >= number)).await;
+        if is_told.is_err() {
+            shared.counts.untold.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Has the tier told what was written, before anything that is asked from now on; nobody waits for it.
+    pub fn note(&self, cluster: &str, written: Written<'_>) {
+        self.shared.tells.add(fields_of(cluster, written));
+    }
+
+    /// The data is now at this place, which is the primary's address. If it was elsewhere before, all that was read there ends.
+    /// Gives the mark for definitions that was believed when tables were looked up last.
+    pub fn at_home(&self, cluster: &str, home: &str) -> Option<Mark> {
+        let mut clusters = self.shared.clusters.lock().unwrap_or_else(PoisonError::into_inner);
+        match clusters.get_mut(cluster) {
+            Some(seen) if seen.home == home => seen.definitions,
+            Some(seen) => {
+                // Told before anybody asks for what is at the new place.
+                self.note(cluster, Written::Anything);
+                home.clone_into(&mut seen.home);
+                seen.definitions
+            }
+            None => {
+                clusters.insert(cluster.into(), Seen { home: home.into(), definitions: None });
+                None
+            }
+        }
+    }
+
+    /// Somebody has defined something: from now on tables are looked up in what is read behind that.
+    pub fn definitions_are(&self, cluster: &str, mark: Mark) {
+        let mut clusters = self.shared.clusters.lock().unwrap_or_else(PoisonError::into_inner);
+        clusters.entry(cluster.into()).or_default().definitions = Some(mark);
+    }
+
+    /// Asks the tier; takes no longer than `timeout_ms`.
+    pub async fn ask(&self, question: Question<'_>) -> Told {
+        let shared = &*self.shared;
+        if shared.state() != State::Serves {
+            shared.counts.unasked.fetch_add(1, Ordering::Relaxed);
+            return Told::Nothing;
+        }
+        let (reply, told) = oneshot::channel();
+        let ask = Ask {
+            fields: fields(question.cluster, question.tables),
+            have: question.have.into(),
+            place: question.place,
+            reply,
+        };
+        if shared.orders.try_send(Order::Ask(ask)).is_err() {
+            shared.counts.unasked.fetch_add(1, Ordering::Relaxed);
+            return Told::Nothing;
+        }
+        match tokio::time::timeout(shared.settings.timeout, told).await {
+            Ok(told) => told.unwrap_or(Told::Nothing),
+            Err(_) => {
+                shared.counts.timeouts.fetch_add(1, Ordering::Relaxed);
+                Told::Nothing
+            }
+        }
+    }
+
+    /// Puts an answer there that was read at these marks, for so long. Nobody waits for it.
+    pub fn put(&self, place: Place, marks: &[u8], answer: &[u8], keep: Duration) {
+        let shared = &*self.shared;
+        let bytes = marks.len() + answer.len();
+        let Some(keep_ms) = u64::try_from(keep.as_millis()).ok().filter(|ms| *ms > 0) else { return };
+        if shared.state() != State::Serves {
+            return;
+        }
+        let fits = shared.put_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes <= PUT_BYTES_MAX;
+        let put = || Put { place, body: [marks, answer].concat(), keep_ms };
+        if !fits || shared.orders.try_send(Order::Put(put())).is_err() {
+            shared.put_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            shared.counts.unput.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What there is to see.
+    pub fn status(&self) -> Status {
+        let shared = &*self.shared;
+        let words = shared.words.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = shared.state();
+        Status {
+            state,
+            trouble: words.trouble.clone().filter(|_| state != State::Serves),
+            members: words.members.clone(),
+            server: words.server.clone(),
+            counts: shared.counts.read(),
+        }
+    }
+
+    /// How long the tier took to answer questions, in microseconds.
+    pub fn latency_us(&self) -> &Histogram {
+        &self.shared.latency_us
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> String {
+        self.shared.settings.address.to_string()
+    }
+}
+
+impl Drop for Tier {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    fn state(&self) -> State {
+        match self.state.load(Ordering::Relaxed) {
+            number if number == State::Serves as u8 => State::Serves,
+            number if number == State::Slow as u8 => State::Slow,
+            _ => State::Away,
+        }
+    }
+
+    fn promised(&self) -> Instant {
+        self.began + Duration::from_micros(self.promised_us.load(Ordering::SeqCst))
+    }
+
+    /// Others may count on this process until then.
+    fn promise(&self, until: Instant) {
+        self.promised_us.fetch_max(micros(until.saturating_duration_since(self.began)), Ordering::SeqCst);
+    }
+
+    /// A mark that there has never been.
+    fn new_mark(&self) -> Mark {
+        let mut mark = [0; MARK_BYTES];
+        mark[..16].copy_from_slice(&self.nonce);
+        mark[16..].copy_from_slice(&self.marks.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+        mark
+    }
+}
+
+/// Fields of the marks of what a question reads: what ends all answers, what ends all catalogues, and each table's.
+fn fields(cluster: &str, tables: &[u64]) -> Vec<Box<[u8]>> {
+    let kinds = [field(cluster, b"*"), field(cluster, b"d")];
+    kinds.into_iter().chain(tables.iter().map(|table| table_field(cluster, *table))).collect()
+}
+
+fn fields_of(cluster: &str, written: Written<'_>) -> Vec<Box<[u8]>> {
+    match written {
+        Written::Tables(tables) => tables.iter().map(|table| table_field(cluster, *table)).collect(),
+        Written::Anything => vec![field(cluster, b"*")],
+        Written::Definition => vec![field(cluster, b"*"), field(cluster, b"d")],
+    }
+}
+
+fn field(cluster: &str, kind: &[u8]) -> Box<[u8]> {
+    [cluster.as_bytes(), b"\0", kind].concat().into()
+}
+
+fn table_field(cluster: &str, table: u64) -> Box<[u8]> {
+    [cluster.as_bytes(), b"\0t", &table.to_be_bytes()].concat().into()
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// A name that no other process has.
+fn own_name() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}:{}", host.trim(), std::process::id())
+}
+
+/// Random bytes that no process has had before. Nothing secret hangs on them.
+fn nonce() -> [u8; 16] {
+    use std::hash::{BuildHasher, RandomState};
+    // Its keys are the system's random bytes.
+    let state = RandomState::new();
+    let halves = [0_u8, 1].map(|half| state.hash_one((half, std::process::id(), Instant::now())));
+    let mut nonce = [0; 16];
+    nonce[..8].copy_from_slice(&halves[0].to_be_bytes());
+    nonce[8..].copy_from_slice(&halves[1].to_be_bytes());
+    nonce
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,560 @@
+//! The one connection: it logs in, becomes a member, and carries what is asked, put and told until it breaks.
+
+mod login;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::sleep_until;
+
+use crate::lease::Clock;
+use crate::resp::{self, Reply};
+use crate::{MARK_BYTES, Place, Shared, State, Told, micros};
+use login::Server;
+
+/// Requests that are under way; those behind them wait.
+const UNDER_WAY_MAX: usize = 4096;
+/// Requests that go out in one piece.
+const BATCH: usize = 256;
+/// Bytes that wait to be sent; then no more requests are taken.
+const UNSENT_MAX: usize = 4 << 20;
+/// The member says that it is there so many times in a lease.
+const BEATS: u32 = 4;
+/// Pauses between attempts to connect.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Longest that leaving may take.
+const LEAVE_LIMIT: Duration = Duration::from_millis(200);
+/// How long names stay in the tier when nobody uses them any more.
+const KEPT_MS: &str = "86400000";
+/// Longest text of the server's that is passed on, in characters.
+const TEXT_MAX: usize = 200;
+/// What a reply has around the answer that it carries.
+const AROUND: usize = 64 << 10;
+
+/// What workers want.
+#[derive(Debug)]
+pub(crate) enum Order {
+    Ask(Ask),
+    Put(Put),
+}
+
+/// A question.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    pub(crate) fields: Vec<Box<[u8]>>,
+    pub(crate) have: Box<[u8]>,
+    pub(crate) place: Option<Place>,
+    pub(crate) reply: oneshot::Sender<Told>,
+}
+
+/// An answer to keep.
+#[derive(Debug)]
+pub(crate) struct Put {
+    pub(crate) place: Place,
+    pub(crate) body: Vec<u8>,
+    pub(crate) keep_ms: u64,
+}
+
+/// Why a connection is of no use.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Trouble {
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    #[error("{0}")]
+    Malformed(#[from] resp::Malformed),
+    #[error("{0}")]
+    Text(String),
+    /// What the server says.
+    #[error("it says {0}")]
+    Refused(String),
+}
+
+/// The server's own words, fit for a log.
+fn refused(words: &[u8]) -> Trouble {
+    Trouble::Refused(String::from_utf8_lossy(words).chars().filter(|c| !c.is_control()).take(TEXT_MAX).collect())
+}
+
+/// Connects again and again until the process ends.
+pub(crate) async fn run(shared: &Arc<Shared>, mut orders: mpsc::Receiver<Order>) {
+    let mut known = Known::default();
+    let mut pause = PAUSE_MIN;
+    let mut complained: Option<String> = None;
+    while !shared.stopping.load(Ordering::SeqCst) {
+        let opening = tokio::time::timeout(shared.settings.connect_timeout, login::open(&shared.settings));
+        let opened = tokio::select! {
+            opened = opening => opened,
+            () = shared.wait_for_stop() => return,
+        };
+        let opened = opened.unwrap_or_else(|_| {
+            let limit = shared.settings.connect_timeout.as_millis();
+            Err(Trouble::Text(format!("it has not let this process in within {limit} ms")))
+        });
+        let trouble = match opened {
+            Ok((stream, server)) => {
+                shared.counts.connects.fetch_add(1, Ordering::Relaxed);
+                shared.words().server = Some(server.version.clone());
+                let mut link = Link::new(shared, stream, server, &mut known);
+                let ended = link.serve(&mut orders, &mut complained).await;
+                if link.was_member {
+                    pause = PAUSE_MIN;
+                }
+                let lost = link.under_way.iter().any(|(request, _)| matches!(request, Request::Tell(_)));
+                drop(link);
+                known.has_untold |= lost;
+                ended.err()
+            }
+            Err(trouble) => Some(trouble),
+        };
+        shared.set_state(State::Away);
+        while let Ok(order) = orders.try_recv() {
+            shared.drop_order(order);
+        }
+        let Some(trouble) = trouble else { continue };
+        let text = trouble.to_string();
+        if complained.as_ref() != Some(&text) {
+            tracing::warn!(tier = %shared.settings.address, "the cache's tier cannot be used, servers answer: {text}");
+        }
+        shared.words().trouble = Some(text.clone());
+        complained = Some(text);
+        // Whoever stops this need not wait.
+        let _ = tokio::time::timeout(pause, shared.wait_for_stop()).await;
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+impl Shared {
+    fn words(&self) -> std::sync::MutexGuard<'_, crate::Words> {
+        self.words.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn set_state(&self, state: State) {
+        self.state.store(state as u8, Ordering::Relaxed);
+    }
+
+    async fn wait_for_stop(&self) {
+        while !self.stopping.load(Ordering::SeqCst) {
+            self.tells.changed.notified().await;
+        }
+    }
+
+    fn drop_order(&self, order: Order) {
+        if let Order::Put(put) = order {
+            self.put_bytes.fetch_sub(put.body.len(), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Sends as much as goes, or sees to it that all goes out; gives 0 when it has.
+async fn send(writer: &mut WriteHalf<net::Stream>, unsent: &[u8]) -> std::io::Result<usize> {
+    match unsent {
+        [] => writer.flush().await.map(|()| 0),
+        unsent => writer.write(unsent).await,
+    }
+}
+
+/// What outlives a connection.
+#[derive(Debug, Default)]
+struct Known {
+    /// The other members, as they were seen last.
+    members: Vec<Box<[u8]>>,
+    /// Something may not have been told.
+    has_untold: bool,
+}
+
+/// What a reply is awaited to.
+#[derive(Debug)]
+enum Request {
+    /// Up to which number it tells what was written.
+    Join(u64),
+    Beat,
+    Ask(Ask),
+    Put,
+    Tell(u64),
+    Leave,
+}
+
+struct Link<'a> {
+    shared: &'a Arc<Shared>,
+    known: &'a mut Known,
+    server: Server,
+    reader: ReadHalf<net::Stream>,
+    writer: WriteHalf<net::Stream>,
+    received: Vec<u8>,
+    unsent: Vec<u8>,
+    /// How many of these were sent.
+    sent: usize,
+    /// Something is still to be sent, or to be pushed out.
+    unflushed: bool,
+    under_way: VecDeque<(Request, Instant)>,
+    clock: Clock,
+    members_key: Vec<u8>,
+    marks_key: Vec<u8>,
+    nothing_key: Vec<u8>,
+    is_member: bool,
+    was_member: bool,
+    /// A word of membership is under way.
+    beats: bool,
+    next_beat: Instant,
+}
+
+impl<'a> Link<'a> {
+    fn new(shared: &'a Arc<Shared>, stream: net::Stream, server: Server, known: &'a mut Known) -> Link<'a> {
+        let (reader, writer) = tokio::io::split(stream);
+        let key = |what: &str| format!("{}:1:{}:{what}", shared.settings.prefix, server.run).into_bytes();
+        Link {
+            members_key: key("members"),
+            marks_key: key("marks"),
+            nothing_key: key("nothing"),
+            clock: server.clock,
+            shared,
+            known,
+            server,
+            reader,
+            writer,
+            received: Vec::with_capacity(16 << 10),
+            unsent: Vec::new(),
+            sent: 0,
+            unflushed: false,
+            under_way: VecDeque::new(),
+            is_member: false,
+            was_member: false,
+            beats: false,
+            next_beat: Instant::now(),
+        }
+    }
+
+    /// Serves until the process ends.
+    async fn serve(
+        &mut self,
+        orders: &mut mpsc::Receiver<Order>,
+        complained: &mut Option<String>,
+    ) -> Result<(), Trouble> {
+        let mut leaving = None;
+        loop {
+            if leaving.is_none() && self.shared.stopping.load(Ordering::SeqCst) {
+                leaving = Some(Instant::now() + LEAVE_LIMIT);
+                self.leave();
+            }
+            if leaving.is_some_and(|end| self.under_way.is_empty() || Instant::now() >= end) {
+                return Ok(());
+            }
+            let wakes = leaving.unwrap_or_else(|| self.wakes_at());
+            let has_room = self.under_way.len() < UNDER_WAY_MAX && self.unsent.len() - self.sent < UNSENT_MAX;
+            let shared = self.shared;
+            tokio::select! {
+                read = self.reader.read_buf(&mut self.received) => {
+                    if read? == 0 {
+                        return Err(Trouble::Text("it has closed the connection".into()));
+                    }
+                    self.take_replies(complained)?;
+                }
+                sent = send(&mut self.writer, &self.unsent[self.sent..]), if self.unflushed => {
+                    let sent = sent?;
+                    self.unflushed = sent > 0;
+                    self.sent += sent;
+                    if self.sent == self.unsent.len() {
+                        self.unsent.clear();
+                        self.unsent.shrink_to(UNSENT_MAX);
+                        self.sent = 0;
+                    }
+                }
+                order = orders.recv(), if has_room => {
+                    let Some(order) = order else { return Ok(()) };
+                    let mut batch = vec![order];
+                    while batch.len() < BATCH && let Ok(order) = orders.try_recv() {
+                        batch.push(order);
+                    }
+                    // What was written before these were asked goes first.
+                    self.tell();
+                    batch.into_iter().for_each(|order| self.order(order));
+                }
+                () = shared.tells.changed.notified() => self.tell(),
+                () = sleep_until(wakes.into()) => self.on_time()?,
+            }
+        }
+    }
+
+    /// When there is something to do if nothing happens.
+    fn wakes_at(&self) -> Instant {
+        let limit = match self.shared.state() {
+            State::Serves => self.shared.settings.timeout,
+            State::Slow | State::Away => self.shared.settings.lease,
+        };
+        let late = self.under_way.front().map(|(_, since)| *since + limit);
+        let beat = (!self.beats).then_some(self.next_beat);
+        late.into_iter().chain(beat).min().unwrap_or_else(|| Instant::now() + self.shared.settings.lease)
+    }
+
+    fn on_time(&mut self) -> Result<(), Trouble> {
+        let now = Instant::now();
+        if let Some((_, since)) = self.under_way.front() {
+            let waits = now.saturating_duration_since(*since);
+            if waits >= self.shared.settings.lease {
+                return Err(Trouble::Text(format!("it has not answered for {} ms", waits.as_millis())));
+            }
+            if waits >= self.shared.settings.timeout && self.shared.state() == State::Serves {
+                self.shared.set_state(State::Slow);
+                self.shared.words().trouble = Some(format!("it has not answered for {} ms", waits.as_millis()));
+            }
+        }
+        if !self.beats && now >= self.next_beat {
+            self.next_beat = now + self.shared.settings.lease / BEATS;
+            self.beats = true;
+            if self.is_member { self.beat(now) } else { self.join(now) }
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, request: Request, words: &[&[u8]]) {
+        resp::put_command(&mut self.unsent, words);
+        self.unflushed = true;
+        self.under_way.push_back((request, Instant::now()));
+    }
+
+    /// Tells all that was gathered.
+    fn tell(&mut self) {
+        let gathered = self.shared.tells.take();
+        if gathered.is_empty() {
+            return;
+        }
+        self.shared.counts.tells.fetch_add(1, Ordering::Relaxed);
+        let key = self.marks_key.clone();
+        if gathered.everything {
+            self.put(Request::Tell(gathered.number), &[b"DEL", &key]);
+        } else {
+            let words: Vec<&[u8]> =
+                [b"HDEL", &*key].into_iter().chain(gathered.fields.iter().map(|field| &**field)).collect();
+            self.put(Request::Tell(gathered.number), &words);
+        }
+    }
+
+    /// Promises to be there for a lease from now on. Gives the end on the tier's clock. What is gathered up to here must go out before that
+    /// is said: who adds something later knows of the promise and waits for it.
+    fn promise(&self, now: Instant) -> Vec<u8> {
+        let until = now + self.shared.settings.lease;
+        self.shared.promise(until);
+        self.clock.reached_by(until).to_string().into_bytes()
+    }
+
+    fn beat(&mut self, now: Instant) {
+        let until = self.promise(now);
+        self.tell();
+        let (script, keys) = (self.server.beat.clone(), self.keys());
+        let forget = self.shared.settings.forget.as_millis().to_string();
+        let name = self.shared.settings.name.clone().unwrap_or_default();
+        let shared = self.shared;
+        self.put(
+            Request::Beat,
+            &[
+                b"EVALSHA",
+                &script,
+                b"3",
+                &keys[0],
+                &keys[1],
+                &keys[2],
+                &shared.member,
+                &until,
+                forget.as_bytes(),
+                name.as_bytes(),
+                KEPT_MS.as_bytes(),
+            ],
+        );
+    }
+
+    fn join(&mut self, now: Instant) {
+        let until = self.promise(now);
+        let gathered = self.shared.tells.take();
+        let all_end = self.known.has_untold || !gathered.is_empty();
+        // Until it is done it may have to be done again.
+        self.known.has_untold = all_end;
+        let (script, keys, known) = (self.server.join.clone(), self.keys(), self.known.members.clone());
+        let shared = self.shared;
+        let all_end: &[u8] = if all_end { b"1" } else { b"0" };
+        let words: Vec<&[u8]> =
+            [&b"EVALSHA"[..], &script, b"3", &keys[0], &keys[1], &keys[2], &shared.member, &until, all_end]
+                .into_iter()
+                .chain(known.iter().map(|member| &**member))
+                .collect();
+        self.put(Request::Join(gathered.number), &words);
+    }
+
+    fn leave(&mut self) {
+        self.tell();
+        let (key, member) = (self.members_key.clone(), self.shared.member.clone());
+        self.put(Request::Leave, &[b"ZREM", &key, &member]);
+    }
+
+    fn keys(&self) -> [Vec<u8>; 3] {
+        [self.members_key.clone(), self.marks_key.clone(), self.nothing_key.clone()]
+    }
+
+    fn answer_key(&self, place: &Place) -> Vec<u8> {
+        let hex: String = place.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{}:1:{}:answer:{hex}", self.shared.settings.prefix, self.server.run).into_bytes()
+    }
+
+    fn order(&mut self, order: Order) {
+        match order {
+            Order::Ask(ask) if !self.is_member || ask.reply.is_closed() => drop(ask),
+            Order::Ask(ask) => {
+                let (script, keys) = (self.server.ask.clone(), self.keys());
+                let answer = ask.place.map_or_else(|| self.nothing_key.clone(), |place| self.answer_key(&place));
+                let (shared, mark) = (self.shared, self.shared.new_mark());
+                let wants: &[u8] = if ask.place.is_some() { b"1" } else { b"0" };
+                let mut unsent = std::mem::take(&mut self.unsent);
+                let words: Vec<&[u8]> = [
+                    &b"EVALSHA"[..],
+                    &script,
+                    b"4",
+                    &keys[0],
+                    &keys[1],
+                    &keys[2],
+                    &answer,
+                    &shared.member,
+                    &mark,
+                    &ask.have,
+                    wants,
+                ]
+                .into_iter()
+                .chain(ask.fields.iter().map(|field| &**field))
+                .collect();
+                resp::put_command(&mut unsent, &words);
+                (self.unsent, self.unflushed) = (unsent, true);
+                self.under_way.push_back((Request::Ask(ask), Instant::now()));
+            }
+            Order::Put(put) => {
+                self.shared.put_bytes.fetch_sub(put.body.len(), Ordering::Relaxed);
+                let key = self.answer_key(&put.place);
+                let keep = put.keep_ms.to_string();
+                self.put(Request::Put, &[b"SET", &key, &put.body, b"PX", keep.as_bytes()]);
+            }
+        }
+    }
+
+    fn take_replies(&mut self, complained: &mut Option<String>) -> Result<(), Trouble> {
+        let bulk_max = self.shared.settings.entry_max.saturating_add(AROUND);
+        let mut taken = 0;
+        while let Some((reply, bytes)) = resp::parse(&self.received[taken..], bulk_max)? {
+            taken += bytes;
+            self.take_reply(reply, complained)?;
+        }
+        self.received.drain(..taken);
+        self.received.shrink_to(bulk_max);
+        if self.under_way.is_empty() && self.is_member && self.shared.state() == State::Slow {
+            self.shared.set_state(State::Serves);
+        }
+        Ok(())
+    }
+
+    fn take_reply(&mut self, reply: Reply, complained: &mut Option<String>) -> Result<(), Trouble> {
+        let (request, since) =
+            self.under_way.pop_front().ok_or_else(|| Trouble::Text("it answers what was not asked".into()))?;
+        if let Reply::Error(words) = &reply {
+            self.shared.counts.errors.fetch_add(1, Ordering::Relaxed);
+            // It has no room for what it was to keep; nothing else hangs on that.
+            let is_full = words.starts_with(b"OOM");
+            return match request {
+                Request::Ask(_) | Request::Put if is_full => Ok(()),
+                Request::Leave => Ok(()),
+                request => {
+                    // So that it counts as not told.
+                    self.under_way.push_front((request, since));
+                    Err(refused(words))
+                }
+            };
+        }
+        let now = reply.elements().first().and_then(Reply::integer).and_then(|now| u64::try_from(now).ok());
+        let is_done = reply.elements().get(1).and_then(Reply::integer) == Some(1);
+        let strange = || Trouble::Text("it answers a script as no script here does".into());
+        match request {
+            Request::Tell(number) => self.told(number),
+            Request::Put => _ = self.shared.counts.puts.fetch_add(1, Ordering::Relaxed),
+            Request::Leave => {}
+            Request::Join(number) => {
+                self.clock = Clock::new(now.ok_or_else(strange)?, Instant::now());
+                self.beats = false;
+                if is_done {
+                    self.known.has_untold = false;
+                    self.told(number);
+                    self.joined(complained);
+                }
+            }
+            Request::Beat => {
+                self.clock = Clock::new(now.ok_or_else(strange)?, Instant::now());
+                self.beats = false;
+                if is_done {
+                    self.see_members(reply.elements().get(2).map(Reply::elements).unwrap_or_default());
+                } else {
+                    // The word came too late, or the tier has lost it.
+                    self.is_member = false;
+                    self.shared.set_state(State::Away);
+                    self.next_beat = Instant::now();
+                }
+            }
+            Request::Ask(ask) => {
+                self.shared.latency_us.record(micros(since.elapsed()));
+                let told = self.told_by(&reply, now.ok_or_else(strange)?, ask.fields.len()).ok_or_else(strange)?;
+                // Who asked may have gone on without.
+                let _ = ask.reply.send(told);
+            }
+        }
+        Ok(())
+    }
+
+    fn told(&self, number: u64) {
+        self.shared.told.send_modify(|told| *told = number.max(*told));
+    }
+
+    fn joined(&mut self, complained: &mut Option<String>) {
+        (self.is_member, self.was_member) = (true, true);
+        self.shared.set_state(State::Serves);
+        let (tier, server) = (&self.shared.settings.address, &self.server.version);
+        if complained.take().is_some() {
+            tracing::info!(%tier, server, "the cache's tier can be used again");
+        } else {
+            tracing::info!(%tier, server, "a member of the cache's tier");
+        }
+        self.shared.words().trouble = None;
+    }
+
+    fn see_members(&mut self, members: &[Reply]) {
+        let members: Vec<Box<[u8]>> = members.iter().filter_map(|member| member.bytes().map(Box::from)).collect();
+        let mut words = self.shared.words();
+        let name = |member: &[u8]| {
+            let name = member.split(|byte| *byte == 0).next().unwrap_or_default();
+            String::from_utf8_lossy(name).chars().filter(|c| !c.is_control()).take(TEXT_MAX).collect()
+        };
+        words.members = members.iter().map(|member| name(member)).collect();
+        drop(words);
+        self.known.members = members.into_iter().filter(|member| **member != *self.shared.member).collect();
+    }
+
+    fn told_by(&self, reply: &Reply, now_ms: u64, fields: usize) -> Option<Told> {
+        let counts = &self.shared.counts;
+        let count = |count: &std::sync::atomic::AtomicU64| _ = count.fetch_add(1, Ordering::Relaxed);
+        let [_, marks, rest @ ..] = reply.elements() else {
+            count(&counts.closed);
+            return Some(Told::Nothing);
+        };
+        let marks: Box<[u8]> = marks.bytes().filter(|marks| marks.len() == fields * MARK_BYTES)?.into();
+        match rest.first() {
+            Some(Reply::Integer(1)) => {
+                count(&counts.good);
+                Some(Told::Good)
+            }
+            Some(answer) => {
+                count(&counts.found);
+                Some(Told::Marks { now_ms, marks, answer: Some(answer.bytes()?.into()) })
+            }
+            None => {
+                count(&counts.missed);
+                Some(Told::Marks { now_ms, marks, answer: None })
+            }
+        }
+    }
+}

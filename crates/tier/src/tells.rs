@@ -1,0 +1,86 @@
+//! What was written and has to be told to the tier: gathered by all workers, told by the one connection.
+//!
+//! It is a set and no queue. However long the tier is away, it has a bound, and many writers at once are told in one command.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+/// More fields than this are told as everything.
+const FIELDS_MAX: usize = 1024;
+
+/// What is to be told.
+#[derive(Debug, Default)]
+pub(crate) struct Tells {
+    gathered: Mutex<Gathered>,
+    /// There is something.
+    pub(crate) changed: Notify,
+}
+
+/// What was gathered.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    /// The fields that end.
+    pub(crate) fields: BTreeSet<Box<[u8]>>,
+    /// All fields end.
+    pub(crate) everything: bool,
+    /// How often something was added.
+    pub(crate) number: u64,
+}
+
+impl Gathered {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.fields.is_empty() && !self.everything
+    }
+}
+
+impl Tells {
+    /// Adds fields. Gives the number up to which all must have been told.
+    pub(crate) fn add(&self, fields: impl IntoIterator<Item = Box<[u8]>>) -> u64 {
+        let number = {
+            let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
+            if !gathered.everything {
+                gathered.fields.extend(fields);
+            }
+            if gathered.fields.len() > FIELDS_MAX {
+                gathered.everything = true;
+                gathered.fields.clear();
+            }
+            gathered.number += 1;
+            gathered.number
+        };
+        self.changed.notify_one();
+        number
+    }
+
+    /// Takes all that was added; the numbers go on.
+    pub(crate) fn take(&self) -> Gathered {
+        let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = gathered.number;
+        std::mem::replace(&mut gathered, Gathered { number, ..Gathered::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(number: usize) -> Box<[u8]> {
+        number.to_be_bytes().into()
+    }
+
+    #[test]
+    fn what_is_gathered_has_a_bound_and_loses_nothing() {
+        let tells = Tells::default();
+        assert!(tells.take().is_empty());
+        assert_eq!((tells.add([field(1), field(2)]), tells.add([field(2)])), (1, 2));
+        let taken = tells.take();
+        assert_eq!((taken.fields.len(), taken.everything, taken.number), (2, false, 2));
+        assert!(tells.take().is_empty());
+        assert_eq!(tells.add((0..=FIELDS_MAX).map(field)), 3);
+        tells.add([field(1)]);
+        let taken = tells.take();
+        assert_eq!((taken.fields.len(), taken.everything, taken.number), (0, true, 4));
+    }
+}

@@ -1,0 +1,264 @@
+//! With a real server.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lab::{Valkey, ValkeyOptions};
+
+use super::*;
+
+const TABLES: [u64; 2] = [7, u64::MAX];
+const PLACE: Place = [9; 16];
+
+fn settings(address: &str) -> Settings {
+    Settings {
+        address: address.parse().unwrap(),
+        tls: net::tls::ClientTls::disabled(),
+        user: None,
+        password: None,
+        database: 0,
+        prefix: "test".into(),
+        name: None,
+        lease: Duration::from_millis(400),
+        // The machine may be busy: what is tested is who is given what.
+        timeout: Duration::from_millis(300),
+        connect_timeout: Duration::from_secs(5),
+        forget: Duration::from_secs(600),
+        trust: Duration::ZERO,
+        entry_max: 1 << 20,
+    }
+}
+
+fn start(valkey: &Valkey, change: impl FnOnce(&mut Settings)) -> Arc<Tier> {
+    let mut settings = settings(&valkey.address());
+    change(&mut settings);
+    Tier::start(settings).unwrap()
+}
+
+async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !is_so().await {
+        assert!(Instant::now() < deadline, "{what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+async fn serves(tiers: &[&Arc<Tier>]) {
+    for tier in tiers {
+        until("it serves", async || !matches!(ask(tier, &[], None).await, Told::Nothing)).await;
+    }
+}
+
+async fn ask(tier: &Tier, have: &[u8], place: Option<Place>) -> Told {
+    tier.ask(Question { cluster: "main", tables: &TABLES, have, place }).await
+}
+
+async fn marks(tier: &Tier) -> Box<[u8]> {
+    match ask(tier, &[], None).await {
+        Told::Marks { marks, .. } => marks,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn found(tier: &Tier) -> Option<Box<[u8]>> {
+    match ask(tier, &[], Some(PLACE)).await {
+        Told::Marks { answer, .. } => answer,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn put(tier: &Tier) -> Box<[u8]> {
+    let marks = marks(tier).await;
+    tier.put(PLACE, &marks, b"the answer", Duration::from_secs(600));
+    until("it is put", async || found(tier).await.is_some()).await;
+    marks
+}
+
+#[tokio::test]
+async fn members_find_each_others_answers_until_one_of_them_writes() {
+    let valkey = Valkey::start(ValkeyOptions::default()).unwrap();
+    let (one, two) = (start(&valkey, |_| ()), start(&valkey, |_| ()));
+    serves(&[&one, &two]).await;
+    for written in [Written::Tables(&TABLES[1..]), Written::Anything, Written::Definition] {
+        let marks = put(&one).await;
+        assert_eq!(found(&two).await.as_deref(), Some(&b"the answer"[..]));
+        assert_eq!(ask(&two, &marks, None).await, Told::Good);
+        two.tell("other", written).await;
+        two.tell("main", Written::Tables(&[8])).await;
+        assert_eq!(ask(&one, &marks, None).await, Told::Good, "another table, another cluster");
+        two.tell("main", written).await;
+        assert_eq!(found(&one).await, None, "{written:?}");
+        let now = self::marks(&one).await;
+        assert_ne!(now, marks, "{written:?}");
+        let defines = definitions_mark(&now) != definitions_mark(&marks);
+        assert_eq!(defines, written == Written::Definition);
+        // What was read before comes late.
+        two.put(PLACE, &marks, b"the old answer", Duration::from_secs(600));
+        let puts = two.status().counts.puts;
+        until("it is put", async || two.status().counts.puts > puts).await;
+        assert_eq!(found(&one).await, None);
+    }
+    let counts = one.status().counts;
+    assert!(counts.found > 0 && counts.good > 0 && counts.missed > 0 && counts.errors == 0, "{counts:?}");
+}
+
+#[tokio::test]
+async fn nothing_is_given_out_while_a_member_cannot_be_told_from() {
+    let valkey = Valkey::start(ValkeyOptions::default()).unwrap();
+    let one = start(&valkey, |_| ());
+    let two = start(&valkey, |settings| settings.name = Some("two".into()));
+    serves(&[&one, &two]).await;
+    put(&one).await;
+    // Its connections are refused from now on; the other one's stays.
+    valkey.commands(&["CONFIG SET maxclients 1", "CLIENT KILL TYPE normal SKIPME yes"]).unwrap();
+    let (began, mut given) = (Instant::now(), 0);
+    // Whichever of the two is let in again first is asked; the other one is out.
+    let (mut inside, mut outside) = (&one, &two);
+    loop {
+        if one.status().state == State::Serves {
+            break;
+        }
+        if two.status().state == State::Serves {
+            (inside, outside) = (&two, &one);
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    outside.tell("main", Written::Tables(&TABLES[..1])).await;
+    // From here on its client knows.
+    let told = Instant::now();
+    while told.elapsed() < Duration::from_millis(600) {
+        given += usize::from(ask(inside, &[], Some(PLACE)).await != Told::Nothing);
+    }
+    assert_eq!(given, 0, "a member is out, and has written");
+    assert!(inside.status().counts.closed > 0);
+}
+
+#[tokio::test]
+async fn what_the_tier_loses_is_not_given_out() {
+    let mut valkey = Valkey::start(ValkeyOptions::default()).unwrap();
+    let (one, two) = (start(&valkey, |_| ()), start(&valkey, |_| ()));
+    serves(&[&one, &two]).await;
+    let marks = put(&one).await;
+    valkey.commands(&["FLUSHALL"]).unwrap();
+    serves(&[&one, &two]).await;
+    assert_eq!(found(&two).await, None);
+    assert_ne!(self::marks(&two).await, marks);
+
+    // It comes back with what it had saved before something was written.
+    let marks = put(&one).await;
+    valkey.commands(&["SAVE"]).unwrap();
+    two.tell("main", Written::Tables(&TABLES)).await;
+    valkey.kill();
+    until("it is missed", async || one.status().state == State::Away && two.status().state == State::Away).await;
+    assert_eq!(ask(&one, &marks, Some(PLACE)).await, Told::Nothing);
+    let began = Instant::now();
+    two.tell("main", Written::Tables(&TABLES)).await;
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    valkey.restart().unwrap();
+    assert!(valkey.commands(&["DBSIZE"]).unwrap() > ":1".to_owned());
+    serves(&[&one, &two]).await;
+    assert_eq!(found(&one).await, None);
+    assert_ne!(self::marks(&one).await, marks);
+}
+
+#[tokio::test]
+async fn a_server_that_stands_still_holds_nobody_up_and_gives_out_nothing_old() {
+    let valkey = Valkey::start(ValkeyOptions::default()).unwrap();
+    let fast = |settings: &mut Settings| settings.timeout = Duration::from_millis(50);
+    let (one, two) = (start(&valkey, fast), start(&valkey, fast));
+    serves(&[&one, &two]).await;
+    for _ in 0..3 {
+        let marks = put(&one).await;
+        valkey.signal("STOP").unwrap();
+        let began = Instant::now();
+        assert_eq!(ask(&one, &marks, None).await, Told::Nothing);
+        until("nobody asks any more", async || one.status().state != State::Serves).await;
+        let asked = Instant::now();
+        assert_eq!(ask(&one, &marks, None).await, Told::Nothing);
+        assert!(asked.elapsed() < Duration::from_millis(40), "{:?}", asked.elapsed());
+        two.tell("main", Written::Tables(&TABLES)).await;
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+        // All that had been sent to it is done now, late.
+        valkey.signal("CONT").unwrap();
+        until("it serves again", async || match ask(&one, &marks, Some(PLACE)).await {
+            Told::Nothing => false,
+            Told::Good => panic!("it was written meanwhile"),
+            Told::Marks { answer, .. } => {
+                assert_eq!(answer, None);
+                true
+            }
+        })
+        .await;
+        serves(&[&one, &two]).await;
+    }
+}
+
+#[tokio::test]
+async fn who_leaves_is_not_waited_for_and_who_dies_is_until_it_is_back() {
+    let valkey = Valkey::start(ValkeyOptions::default()).unwrap();
+    let one = start(&valkey, |_| ());
+    let named = |settings: &mut Settings| settings.name = Some("two".into());
+    let two = start(&valkey, named);
+    serves(&[&one, &two]).await;
+    until("members are known", async || one.status().members.len() == 2).await;
+    two.stop();
+    assert_ne!(ask(&one, &[], None).await, Told::Nothing, "it has left");
+
+    // One that died: its word runs out, and nobody takes it back.
+    let run = valkey.commands(&["INFO server"]).unwrap();
+    let run = run.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap().trim().to_owned();
+    let info = valkey.commands(&["INFO replication"]).unwrap();
+    let replication = info.lines().find_map(|line| line.strip_prefix("master_replid:")).unwrap().trim();
+    let members = format!("test:1:{run}.{replication}:members");
+    valkey.commands(&[&format!("ZADD {members} 1 \"two\\x00dead\"")]).unwrap();
+    assert_eq!(ask(&one, &[], None).await, Told::Nothing);
+    let two = start(&valkey, named);
+    serves(&[&one, &two]).await;
+    // One without a name is forgotten.
+    valkey.commands(&[&format!("ZADD {members} 1 \"nobody\\x00dead\"")]).unwrap();
+    assert_eq!(ask(&one, &[], None).await, Told::Nothing);
+    let three = start(&valkey, |settings| settings.forget = Duration::from_secs(1));
+    serves(&[&one, &two, &three]).await;
+}
+
+#[tokio::test]
+async fn passwords_databases_and_bounds() {
+    let lines =
+        ["requirepass secret", "user tier on >pass ~* &* +@all", "maxmemory 3mb", "maxmemory-policy noeviction"];
+    let lines = lines.iter().map(|line| (*line).to_owned()).collect();
+    let valkey = Valkey::start(ValkeyOptions { lines, tls: None }).unwrap();
+    let log_in = |user: Option<&str>, password: &str, database: u32| {
+        let (user, password) = (user.map(str::to_owned), password.as_bytes().to_vec());
+        start(&valkey, move |settings| {
+            (settings.user, settings.password, settings.database) = (user, Some(password.into()), database);
+        })
+    };
+    let good = [log_in(None, "secret", 0), log_in(Some("tier"), "pass", 3)];
+    serves(&[&good[0], &good[1]]).await;
+    put(&good[0]).await;
+    assert_eq!(found(&good[1]).await, None, "another database");
+    let bad = log_in(Some("tier"), "wrong", 0);
+    until("it is refused", async || bad.status().trouble.is_some()).await;
+    let trouble = bad.status().trouble.unwrap();
+    assert!(trouble.contains("AUTH") && trouble.contains("WRONGPASS") && !trouble.contains("wrong\""), "{trouble}");
+
+    // It is full: nothing more is kept, and no harm is done.
+    let before = good[0].status().counts;
+    for n in 0..64_u8 {
+        let marks = marks(&good[0]).await;
+        good[0].put([n; 16], &marks, &vec![n; 100_000], Duration::from_secs(600));
+        until("it is put or refused", async || {
+            let counts = good[0].status().counts;
+            counts.puts + counts.errors > before.puts + before.errors + u64::from(n)
+        })
+        .await;
+        if good[0].status().counts.errors > before.errors {
+            break;
+        }
+    }
+    assert!(good[0].status().counts.errors > before.errors);
+    good[0].tell("main", Written::Anything).await;
+    assert_eq!(good[0].status().counts.untold, 0);
+}

@@ -8,6 +8,7 @@ mod checksum;
 mod client;
 mod consistency;
 mod count;
+mod facts;
 mod found_rows;
 mod hold;
 mod kill;
@@ -40,12 +41,10 @@ mod work;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use cluster::catalog::Catalog;
 use cluster::view::ServerId;
 use config::{Consistency, Split};
-use sql::Dialect;
 use wire::Status;
 
 use crate::error::{Refusal, SessionEnd};
@@ -189,38 +188,6 @@ struct Held {
 }
 
 impl Session {
-    async fn run(&mut self) -> SessionEnd {
-        loop {
-            let request = match self.next_request().await {
-                Ok(request) => request,
-                Err(end) => return end,
-            };
-            self.worker.stats.requests.add_one();
-            if let Err(end) = self.handle(&request).await {
-                // What was said last should still arrive; whether it does changes nothing.
-                let _ = self.client.flush().await;
-                return end;
-            }
-            self.client.reuse(request);
-        }
-    }
-
-    /// Waits for the client. An idle session costs memory only: who has to end it wakes it.
-    async fn next_request(&mut self) -> Result<Request, SessionEnd> {
-        if self.worker.draining.get() && self.held.is_none() && self.client.is_idle() {
-            return Err(SessionEnd::Draining);
-        }
-        self.handle.droppable.store(self.held.is_none(), Ordering::Relaxed);
-        self.handle.idle_since_s.store(self.worker.uptime_s.get(), Ordering::Relaxed);
-        let max_bytes = usize::try_from(self.listener.settings.load().max_packet).unwrap_or(usize::MAX);
-        let began = &self.began;
-        let server_max = || began.globals.get("max_allowed_packet")?.parse().ok();
-        let request = self.client.next_request(&self.worker, max_bytes, server_max).await;
-        self.handle.idle_since_s.store(0, Ordering::Relaxed);
-        self.handle.droppable.store(false, Ordering::Relaxed);
-        request
-    }
-
     /// The life of a query.
     ///
     /// It is understood; what needs no server is answered. Its route says which server it needs and why. A backend
@@ -312,43 +279,6 @@ impl Session {
         }
     }
 
-    /// When servers get other defaults, the session keeps those that it began with, as on a server of its own.
-    fn look_at_catalog(&mut self) {
-        let now = self.cluster.catalog();
-        if Rc::ptr_eq(&now, &self.seen) {
-            return;
-        }
-        if let Some(kept) = self.state.keep_beginning(&self.began, &now) {
-            self.state = Arc::new(kept);
-        }
-        self.seen = now;
-        self.renew_facts();
-    }
-
-    /// What follows from the session's state.
-    fn facts(&self) -> StateFacts {
-        let facts = self.facts.get();
-        if facts.fingerprint == self.state.fingerprint() { facts } else { self.renew_facts() }
-    }
-
-    fn renew_facts(&self) -> StateFacts {
-        let Dialect { family, version, .. } = self.facts.get().dialect;
-        let facts = self.state.facts(&self.seen, family, version);
-        self.facts.set(facts);
-        facts
-    }
-
-    /// The session begins anew, with the servers' defaults of today.
-    async fn begin_anew(&mut self, collation: u16, schema: Option<&str>) {
-        self.identity.consistency = self.identity.configured;
-        let catalog = self.cluster.fresh_catalog(login::FRESH_CATALOG_WAIT).await;
-        self.wish = TrackWish::of_servers(&catalog);
-        self.state = Arc::new(StateMap::of_session(&catalog, collation, schema));
-        self.began = catalog.clone();
-        self.seen = catalog;
-        self.renew_facts();
-    }
-
     fn route(&mut self, work: &Work, request: &Request, rule: Option<&Action>) -> Route {
         let StateFacts { autocommit, reads_only, .. } = self.facts();
         let facts = Facts {
@@ -432,33 +362,5 @@ impl Session {
         self.worker.stats.own_errors.add_one();
         self.client.put_error(request.sequence.wrapping_add(1), refusal);
         self.client.flush().await.map_err(SessionEnd::ClientLost)
-    }
-
-    /// The session is over: what it held is cleaned and given back, or closed.
-    async fn end(mut self) {
-        self.worker.stats.sessions.add(-1);
-        self.show_pins(0);
-        if let Some(held) = self.held.take() {
-            Box::pin(self.clean_up(held)).await;
-        }
-    }
-
-    /// Tells the counts and the session list what the session is pinned by.
-    fn show_pins(&mut self, bits: u32) {
-        // Only the session itself writes it.
-        let before = self.handle.pins.load(Ordering::Relaxed);
-        if before == bits {
-            return;
-        }
-        self.handle.pins.store(bits, Ordering::Relaxed);
-        for (index, _) in route::Pin::ALL.iter().enumerate() {
-            let (was, is) = (before >> index & 1, bits >> index & 1);
-            if let (Some(gauge), true) = (self.worker.stats.pins.at(index), was != is) {
-                gauge.add(i64::from(is) - i64::from(was));
-            }
-            if let (Some(count), true) = (self.worker.stats.pinned.at(index), was < is) {
-                count.add_one();
-            }
-        }
     }
 }

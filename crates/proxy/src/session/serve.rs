@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
-use super::login;
+use super::client::Request;
+use super::{Session, login};
 use crate::error::SessionEnd;
 use crate::sessions::SessionHandle;
 use crate::shared::{ListenerShared, NewClient};
@@ -81,5 +82,40 @@ struct Registered<'a> {
 impl Drop for Registered<'_> {
     fn drop(&mut self) {
         self.worker.shared.sessions.remove(self.handle.id);
+    }
+}
+
+impl Session {
+    /// One request after the other, to the end.
+    async fn run(&mut self) -> SessionEnd {
+        loop {
+            let request = match self.next_request().await {
+                Ok(request) => request,
+                Err(end) => return end,
+            };
+            self.worker.stats.requests.add_one();
+            if let Err(end) = self.handle(&request).await {
+                // What was said last should still arrive; whether it does changes nothing.
+                let _ = self.client.flush().await;
+                return end;
+            }
+            self.client.reuse(request);
+        }
+    }
+
+    /// Waits for the client. An idle session costs memory only: who has to end it wakes it.
+    async fn next_request(&mut self) -> Result<Request, SessionEnd> {
+        if self.worker.draining.get() && self.held.is_none() && self.client.is_idle() {
+            return Err(SessionEnd::Draining);
+        }
+        self.handle.droppable.store(self.held.is_none(), Ordering::Relaxed);
+        self.handle.idle_since_s.store(self.worker.uptime_s.get(), Ordering::Relaxed);
+        let max_bytes = usize::try_from(self.listener.settings.load().max_packet).unwrap_or(usize::MAX);
+        let began = &self.began;
+        let server_max = || began.globals.get("max_allowed_packet")?.parse().ok();
+        let request = self.client.next_request(&self.worker, max_bytes, server_max).await;
+        self.handle.idle_since_s.store(0, Ordering::Relaxed);
+        self.handle.droppable.store(false, Ordering::Relaxed);
+        request
     }
 }

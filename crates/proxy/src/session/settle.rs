@@ -1,9 +1,12 @@
 //! Behind a reply: what has to be asked before the connection may serve somebody else, and giving it back.
 
+use std::sync::atomic::Ordering;
+
 use super::relay::Outcome;
 use super::work::Work;
 use super::{Held, Session, kill, untold};
 use crate::error::SessionEnd;
+use crate::route;
 
 impl Session {
     /// The session keeps its connection while it is pinned, else the connection returns to the pool.
@@ -70,6 +73,34 @@ impl Session {
         }
         if !self.handle.end_statement(kill::KILL_WAIT).await {
             held.lease.give_back();
+        }
+    }
+
+    /// The session is over: what it held is cleaned and given back, or closed.
+    pub(super) async fn end(mut self) {
+        self.worker.stats.sessions.add(-1);
+        self.show_pins(0);
+        if let Some(held) = self.held.take() {
+            Box::pin(self.clean_up(held)).await;
+        }
+    }
+
+    /// Tells the counts and the session list what the session is pinned by.
+    pub(super) fn show_pins(&mut self, bits: u32) {
+        // Only the session itself writes it.
+        let before = self.handle.pins.load(Ordering::Relaxed);
+        if before == bits {
+            return;
+        }
+        self.handle.pins.store(bits, Ordering::Relaxed);
+        for (index, _) in route::Pin::ALL.iter().enumerate() {
+            let (was, is) = (before >> index & 1, bits >> index & 1);
+            if let (Some(gauge), true) = (self.worker.stats.pins.at(index), was != is) {
+                gauge.add(i64::from(is) - i64::from(was));
+            }
+            if let (Some(count), true) = (self.worker.stats.pinned.at(index), was < is) {
+                count.add_one();
+            }
         }
     }
 }

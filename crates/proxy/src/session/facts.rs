@@ -1,0 +1,49 @@
+//! What follows from a session's state and the servers' defaults.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use sql::Dialect;
+
+use super::Session;
+use super::tracking::TrackWish;
+use crate::state::{StateFacts, StateMap};
+
+impl Session {
+    /// When servers get other defaults, the session keeps those that it began with, as on a server of its own.
+    pub(super) fn look_at_catalog(&mut self) {
+        let now = self.cluster.catalog();
+        if Rc::ptr_eq(&now, &self.seen) {
+            return;
+        }
+        if let Some(kept) = self.state.keep_beginning(&self.began, &now) {
+            self.state = Arc::new(kept);
+        }
+        self.seen = now;
+        self.renew_facts();
+    }
+
+    /// What follows from the session's state.
+    pub(super) fn facts(&self) -> StateFacts {
+        let facts = self.facts.get();
+        if facts.fingerprint == self.state.fingerprint() { facts } else { self.renew_facts() }
+    }
+
+    pub(super) fn renew_facts(&self) -> StateFacts {
+        let Dialect { family, version, .. } = self.facts.get().dialect;
+        let facts = self.state.facts(&self.seen, family, version);
+        self.facts.set(facts);
+        facts
+    }
+
+    /// The session begins anew, with the servers' defaults of today.
+    pub(super) async fn begin_anew(&mut self, collation: u16, schema: Option<&str>) {
+        self.identity.consistency = self.identity.configured;
+        let catalog = self.cluster.fresh_catalog(super::login::FRESH_CATALOG_WAIT).await;
+        self.wish = TrackWish::of_servers(&catalog);
+        self.state = Arc::new(StateMap::of_session(&catalog, collation, schema));
+        self.began = catalog.clone();
+        self.seen = catalog;
+        self.renew_facts();
+    }
+}

@@ -19,7 +19,7 @@ use wire::{Capabilities, Status};
 
 use super::client::Request;
 use super::found_rows::counts_found_rows;
-use super::relay::{Copied, Outcome};
+use super::relay::{Copied, Outcome, StateChange};
 use super::work::{Body, Work};
 use super::{Held, Session};
 use crate::error::SessionEnd;
@@ -349,12 +349,15 @@ impl Session {
         let advises = cache.wanted.mode == CacheMode::Advise;
         let Some(copied) = outcome.copied.take() else { return refuse(Refusal::Behind) };
         let status = outcome.status.unwrap_or_default();
-        let plain = Status::OF_SESSION | Status::NO_INDEX | Status::NO_GOOD_INDEX | Status::QUERY_WAS_SLOW;
+        let mut plain = Status::OF_SESSION | Status::NO_INDEX | Status::NO_GOOD_INDEX | Status::QUERY_WAS_SLOW;
+        let changes = outcome.changes.iter().any(|change| !only_counts(change));
+        // What was told is known.
+        plain.set(Status::SESSION_STATE_CHANGED, !outcome.changes.is_empty());
         let reply = match () {
             () if outcome.error.is_some() => return refuse(Refusal::Failed),
             () if outcome.warnings > 0 || outcome.warned_before => Err(Refusal::Warnings),
             () if self.held.is_some() || !self.pins.is_empty() => return refuse(Refusal::Pinned),
-            () if !outcome.changes.is_empty() || !(status - plain).is_empty() => Err(Refusal::Changes),
+            () if changes || !(status - plain).is_empty() => Err(Refusal::Changes),
             () if self.past.found_rows_unsure => Err(Refusal::Session),
             () if outcome.rows.is_none() => Err(Refusal::NotARead),
             () if advises => copied.fits(self.worker.shared.cache.bounds().entry_max).map(|()| Box::default()),
@@ -434,6 +437,11 @@ pub(super) fn is_for_cache(work: &Work) -> bool {
 fn text_of(request: &Request, capabilities: Capabilities) -> &[u8] {
     let arguments = request.payload().get(1..).unwrap_or_default();
     &arguments[query_text_at(arguments, capabilities).unwrap_or(arguments.len())..]
+}
+
+/// MySQL tells each statement's number as a change of a variable.
+fn only_counts(change: &StateChange) -> bool {
+    matches!(change, StateChange::Variable(name, _) if name == "statement_id")
 }
 
 /// The epochs' names of what is touched; `None` is anything.

@@ -289,15 +289,20 @@ impl Relay<'_> {
                 }
                 if !ok.session_state.is_empty() || self.warnings.is_some_and(|warnings| warnings != ok.warnings) {
                     self.put_run(run, bytes);
-                    if let Some(copied) = &mut self.outcome.copied {
-                        copied.give_up(cache::Refusal::Changes);
-                    }
                     let header = if is_rows_end { reply::EOF } else { reply::OK };
                     // What it tells of the session is for us; the client hears what it asked for itself.
                     let told = self.wish.filter(&ok);
                     let warnings = self.warnings.unwrap_or(ok.warnings);
+                    let is_whole = told.is_empty() && warnings == ok.warnings;
                     let ok = Ok { session_state: &told, warnings, ..ok };
                     let capabilities = self.client.capabilities;
+                    match &mut self.outcome.copied {
+                        Some(copied) if is_whole => {
+                            copied.take_packet(packet.sequence, |out| ok.write(out, header, capabilities));
+                        }
+                        Some(copied) => copied.give_up(cache::Refusal::Changes),
+                        None => {}
+                    }
                     self.client.put_packet(packet.sequence, |out| ok.write(out, header, capabilities));
                     self.outcome.delivered = true;
                     return Ok(());

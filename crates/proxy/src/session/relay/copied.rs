@@ -1,6 +1,7 @@
 //! A copy of a reply for the result cache, up to a bound: what is larger is let go while the reply streams on.
 
 use cache::Refusal;
+use wire::packet;
 
 /// The copy.
 #[derive(Debug)]
@@ -26,6 +27,15 @@ impl Copied {
         } else {
             self.bytes.extend_from_slice(bytes);
         }
+    }
+
+    /// A packet goes to the client that is written anew.
+    pub fn take_packet(&mut self, sequence: u8, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut bytes = Vec::new();
+        let begun = packet::begin(&mut bytes);
+        write(&mut bytes);
+        begun.end(&mut bytes, sequence);
+        self.take(&bytes);
     }
 
     /// It is of no use.

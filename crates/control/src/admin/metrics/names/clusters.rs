@@ -1,0 +1,152 @@
+//! What the control plane sees and does.
+
+use super::{Kind, Metric, metric};
+
+pub(in super::super) const VIEW: Metric = metric(
+    "sqluice_cluster_view_number",
+    Kind::Gauge,
+    &["cluster"],
+    "Number of the view that routing uses; it grows with each change.",
+);
+pub(in super::super) const HAS_PRIMARY: Metric = metric(
+    "sqluice_cluster_has_primary",
+    Kind::Gauge,
+    &["cluster"],
+    "1 while the cluster has a primary that takes writes.",
+);
+pub(in super::super) const DIAGNOSIS: Metric = metric(
+    "sqluice_cluster_diagnosis",
+    Kind::Gauge,
+    &["cluster", "diagnosis"],
+    "1 while the diagnosis stands; all diagnoses are listed.",
+);
+pub(in super::super) const UP: Metric =
+    metric("sqluice_server_up", Kind::Gauge, &["cluster", "server"], "1 while the server's health is up.");
+pub(in super::super) const HEALTH: Metric = metric(
+    "sqluice_server_health",
+    Kind::Gauge,
+    &["cluster", "server", "health"],
+    "1 for the server's health: up, suspect, down or draining.",
+);
+pub(in super::super) const ROLE: Metric = metric(
+    "sqluice_server_role",
+    Kind::Gauge,
+    &["cluster", "server", "role"],
+    "1 for the server's role: primary, replica or unknown.",
+);
+pub(in super::super) const SERVES: Metric =
+    metric("sqluice_server_serves_reads", Kind::Gauge, &["cluster", "server"], "1 while reads may go to the server.");
+pub(in super::super) const LAG: Metric = metric(
+    "sqluice_server_lag_seconds",
+    Kind::Gauge,
+    &["cluster", "server"],
+    "How far the replica is behind the primary; missing while that is not known.",
+);
+pub(in super::super) const POSITION_AGE: Metric = metric(
+    "sqluice_server_position_age_seconds",
+    Kind::Gauge,
+    &["cluster", "server"],
+    "How long ago the server told what it has applied; missing while it tells nothing that can be compared.",
+);
+pub(in super::super) const ACCOUNTS: Metric =
+    metric("sqluice_cluster_accounts", Kind::Gauge, &["cluster"], "Accounts read from the servers.");
+pub(in super::super) const ACCOUNTS_READABLE: Metric = metric(
+    "sqluice_cluster_accounts_readable",
+    Kind::Gauge,
+    &["cluster"],
+    "1 if the monitor user may read the accounts.",
+);
+pub(in super::super) const PROBES: Metric =
+    metric("sqluice_monitor_probes_total", Kind::Counter, &["cluster", "server"], "Probes that ended, well or badly.");
+pub(in super::super) const PROBE_FAILURES: Metric = metric(
+    "sqluice_monitor_probe_failures_total",
+    Kind::Counter,
+    &["cluster", "server", "reason"],
+    "Probes that failed, by reason.",
+);
+pub(in super::super) const PROBE_TIME: Metric = metric(
+    "sqluice_monitor_probe_seconds",
+    Kind::Gauge,
+    &["cluster", "server"],
+    "Duration of the last good probe; missing before the first.",
+);
+pub(in super::super) const ACCOUNTS_FAILURES: Metric = metric(
+    "sqluice_monitor_accounts_failures_total",
+    Kind::Counter,
+    &["cluster"],
+    "Times that the accounts could not be read.",
+);
+pub(in super::super) const CATALOG_FAILURES: Metric = metric(
+    "sqluice_monitor_catalog_failures_total",
+    Kind::Counter,
+    &["cluster"],
+    "Times that routines, collations and variables could not be read.",
+);
+pub(in super::super) const HEARTBEATS: Metric =
+    metric("sqluice_monitor_heartbeat_writes_total", Kind::Counter, &["cluster"], "Heartbeats written to the primary.");
+pub(in super::super) const HEARTBEAT_FAILURES: Metric = metric(
+    "sqluice_monitor_heartbeat_failures_total",
+    Kind::Counter,
+    &["cluster"],
+    "Heartbeats that could not be written.",
+);
+pub(in super::super) const EPOCH: Metric = metric(
+    "sqluice_cluster_epoch",
+    Kind::Gauge,
+    &["cluster"],
+    "Grows by one with each change of primary while the process lives.",
+);
+pub(in super::super) const HOLDS_WRITES: Metric =
+    metric("sqluice_cluster_holds_writes", Kind::Gauge, &["cluster"], "1 while new writes are held for a switchover.");
+pub(in super::super) const FENCED: Metric = metric(
+    "sqluice_server_fenced",
+    Kind::Gauge,
+    &["cluster", "server"],
+    "1 while no session may use the server, since it takes itself for a primary and is none.",
+);
+pub(in super::super) const PRIMARY_CHANGES: Metric = metric(
+    "sqluice_primary_changes_total",
+    Kind::Counter,
+    &["cluster"],
+    "Changes of the primary after the first one known, whoever made them.",
+);
+pub(in super::super) const RUNS: Metric = metric(
+    "sqluice_failover_runs_total",
+    Kind::Counter,
+    &["cluster", "kind", "result"],
+    "Runs that ended, finished or aborted: failover, switchover, restore (the same primary takes writes again), rejoin.",
+);
+pub(in super::super) const STEPS: Metric = metric(
+    "sqluice_failover_steps_total",
+    Kind::Counter,
+    &["cluster", "step", "result"],
+    "Steps of them that ended, done or failed.",
+);
+pub(in super::super) const LEASE_HELD: Metric = metric(
+    "sqluice_lease_held",
+    Kind::Gauge,
+    &["cluster"],
+    "1 while this process holds the lease; 0 also when none is configured.",
+);
+pub(in super::super) const LEASE_ASKED: Metric = metric(
+    "sqluice_lease_asked_total",
+    Kind::Counter,
+    &["cluster", "result"],
+    "Times the lease was asked for or renewed, by what came of it: held, elsewhere, failed. With locks on servers each lock \
+     counts.",
+);
+pub(in super::super) const CHANGES_AGE: Metric = metric(
+    "sqluice_changes_age_seconds",
+    Kind::Gauge,
+    &["cluster"],
+    "How long ago the moment is up to which all changes of the primary have been told to whoever listens; missing while the \
+     stream is lost, and when nobody listens.",
+);
+pub(in super::super) const CHANGES: Metric = metric(
+    "sqluice_changes_total",
+    Kind::Counter,
+    &["cluster", "scope"],
+    "Transactions of the primary that were told: of tables that are known, or of everything.",
+);
+pub(in super::super) const CHANGES_LOSSES: Metric =
+    metric("sqluice_changes_losses_total", Kind::Counter, &["cluster"], "Times that the stream of changes was lost.");

@@ -1,0 +1,58 @@
+//! What workers meet on servers.
+
+use super::{Kind, Metric, metric};
+
+pub(in super::super) const READS: Metric = metric(
+    "sqluice_server_reads_total",
+    Kind::Counter,
+    &["cluster", "server"],
+    "Statements sent to the server that only read.",
+);
+pub(in super::super) const WRITES: Metric = metric(
+    "sqluice_server_writes_total",
+    Kind::Counter,
+    &["cluster", "server"],
+    "Statements sent to the server that only a primary may run.",
+);
+pub(in super::super) const ERRORS: Metric = metric(
+    "sqluice_server_errors_total",
+    Kind::Counter,
+    &["cluster", "server"],
+    "Replies of the server that were errors.",
+);
+pub(in super::super) const RETRIES: Metric = metric(
+    "sqluice_server_retries_total",
+    Kind::Counter,
+    &["cluster", "server"],
+    "Statements tried again elsewhere because this server was lost.",
+);
+pub(in super::super) const OPENED: Metric = metric(
+    "sqluice_server_connections_opened_total",
+    Kind::Counter,
+    &["cluster", "server"],
+    "Backend connections opened.",
+);
+pub(in super::super) const OPEN_FAILURES: Metric = metric(
+    "sqluice_server_connection_failures_total",
+    Kind::Counter,
+    &["cluster", "server"],
+    "Backend connections that could not be opened.",
+);
+pub(in super::super) const CLOSED: Metric = metric(
+    "sqluice_server_connections_closed_total",
+    Kind::Counter,
+    &["cluster", "server"],
+    "Backend connections closed, for any reason.",
+);
+pub(in super::super) const CONNECTIONS: Metric = metric(
+    "sqluice_server_connections",
+    Kind::Gauge,
+    &["cluster", "server", "state"],
+    "Backend connections now, by state: used by a session, or idle in the pool.",
+);
+pub(in super::super) const LATENCY: Metric = metric(
+    "sqluice_server_latency_seconds",
+    Kind::Histogram,
+    &["cluster", "server"],
+    "From a statement sent to its reply's end.",
+);

@@ -1,0 +1,118 @@
+//! What the process and its sessions do.
+
+use super::{Kind, Metric, metric};
+
+pub(in super::super) const INFO: Metric =
+    metric("sqluice_info", Kind::Gauge, &["version"], "Always 1; the label tells the version.");
+pub(in super::super) const START_TIME: Metric =
+    metric("sqluice_start_time_seconds", Kind::Gauge, &[], "When the process started, in seconds since 1970.");
+pub(in super::super) const DRAINING: Metric =
+    metric("sqluice_draining", Kind::Gauge, &[], "1 while the process takes no new clients.");
+pub(in super::super) const WORKERS: Metric = metric("sqluice_workers", Kind::Gauge, &[], "Worker threads.");
+pub(in super::super) const SESSIONS: Metric = metric("sqluice_sessions", Kind::Gauge, &[], "Client sessions now.");
+pub(in super::super) const ACCEPTED: Metric =
+    metric("sqluice_clients_accepted_total", Kind::Counter, &[], "Clients accepted.");
+pub(in super::super) const LOGINS: Metric =
+    metric("sqluice_logins_total", Kind::Counter, &[], "Logins that succeeded.");
+pub(in super::super) const LOGIN_FAILURES: Metric =
+    metric("sqluice_login_failures_total", Kind::Counter, &[], "Logins that were refused.");
+pub(in super::super) const REQUESTS: Metric =
+    metric("sqluice_requests_total", Kind::Counter, &[], "Client requests of any kind.");
+pub(in super::super) const UNKNOWN: Metric = metric(
+    "sqluice_unknown_statements_total",
+    Kind::Counter,
+    &[],
+    "Statements whose form was not known; they go to the primary.",
+);
+pub(in super::super) const LOCAL: Metric =
+    metric("sqluice_local_answers_total", Kind::Counter, &[], "Requests answered without a server.");
+pub(in super::super) const PINS: Metric =
+    metric("sqluice_pins", Kind::Gauge, &["reason"], "Sessions pinned to a backend connection now, by reason.");
+pub(in super::super) const PINNED: Metric =
+    metric("sqluice_pinned_total", Kind::Counter, &["reason"], "Times that a session became pinned, by reason.");
+pub(in super::super) const ROUTES: Metric =
+    metric("sqluice_routes_total", Kind::Counter, &["reason"], "Routes taken, by reason.");
+pub(in super::super) const HOLDING: Metric = metric(
+    "sqluice_holding",
+    Kind::Gauge,
+    &[],
+    "Statements that wait for a view with what they need, such as a primary.",
+);
+pub(in super::super) const HELD: Metric =
+    metric("sqluice_held_total", Kind::Counter, &[], "Statements that had to wait for a view.");
+pub(in super::super) const HOLD_TIMEOUTS: Metric =
+    metric("sqluice_hold_timeouts_total", Kind::Counter, &[], "Statements that waited for a view in vain.");
+pub(in super::super) const REPLICA_WAITS: Metric = metric(
+    "sqluice_replica_waits_total",
+    Kind::Counter,
+    &[],
+    "Reads that waited for a replica with what their session has written.",
+);
+pub(in super::super) const REPLICA_WAIT_TIMEOUTS: Metric = metric(
+    "sqluice_replica_wait_timeouts_total",
+    Kind::Counter,
+    &[],
+    "Reads that waited for such a replica in vain and went to the primary.",
+);
+pub(in super::super) const REPLAYS: Metric = metric(
+    "sqluice_replays_total",
+    Kind::Counter,
+    &["result"],
+    "Transactions interrupted by the loss of their server, by what became of them: `replayed`, `refused` (could not be tried), `differs` (a reply was another one), `failed` (tried in vain).",
+);
+pub(in super::super) const IN_DOUBT: Metric = metric(
+    "sqluice_in_doubt_total",
+    Kind::Counter,
+    &[],
+    "Statements whose server was lost before it answered, and that may or may not have been done.",
+);
+pub(in super::super) const WAITING: Metric =
+    metric("sqluice_waiting", Kind::Gauge, &[], "Statements that wait for a backend connection.");
+pub(in super::super) const WAITED: Metric =
+    metric("sqluice_waited_total", Kind::Counter, &[], "Statements that had to wait for a backend connection.");
+pub(in super::super) const WAIT_TIMEOUTS: Metric = metric(
+    "sqluice_wait_timeouts_total",
+    Kind::Counter,
+    &[],
+    "Statements that waited for a backend connection in vain.",
+);
+pub(in super::super) const FIX_UPS: Metric = metric(
+    "sqluice_fix_ups_total",
+    Kind::Counter,
+    &[],
+    "Times that session state was applied to a backend connection before a statement.",
+);
+pub(in super::super) const REPREPARES: Metric = metric(
+    "sqluice_reprepares_total",
+    Kind::Counter,
+    &[],
+    "Prepared statements prepared again on another backend connection.",
+);
+pub(in super::super) const MOVED: Metric = metric(
+    "sqluice_connections_moved_total",
+    Kind::Counter,
+    &[],
+    "Backend connections moved between workers, counted at both ends.",
+);
+pub(in super::super) const OWN_ERRORS: Metric =
+    metric("sqluice_own_errors_total", Kind::Counter, &[], "Errors that Sqluice itself sent to clients.");
+pub(in super::super) const DIGESTS: Metric =
+    metric("sqluice_digests", Kind::Gauge, &[], "Entries of the workers' tables of digests.");
+pub(in super::super) const DIGESTS_LOST: Metric = metric(
+    "sqluice_digests_lost_total",
+    Kind::Counter,
+    &[],
+    "Statements whose digest has no entry, or whose entry was given to another one.",
+);
+pub(in super::super) const RULE_HITS: Metric = metric(
+    "sqluice_rule_hits_total",
+    Kind::Counter,
+    &["rule"],
+    "Statements that the rule was the first to fit; rules that are switched off are left out.",
+);
+pub(in super::super) const RULE_SEARCHES: Metric = metric(
+    "sqluice_rule_searches_total",
+    Kind::Counter,
+    &[],
+    "Statements for which all rules were gone through, because the outcome was not remembered.",
+);

@@ -44,16 +44,18 @@ pub struct TableChange {
 /// What a listener hears.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// A transaction was committed. It may be told a moment before sessions see it (the log is written before the engine commits), so a
-    /// result that was asked for before a later [`Told::CaughtUp`] may be from before the change.
+    /// A transaction was logged. Sessions on the primary may not see it yet: the log is written before the engine commits. They do
+    /// when it is told as [`Told::Visible`].
     Change(Change),
-    /// All that was committed before this moment has been told.
+    /// So many more changes can be seen on the primary, the oldest first of those of which this was not told.
+    Visible(usize),
+    /// All that was committed before this moment, so that its writer was told, has been told.
     CaughtUp {
         /// The moment, by this process's clock; it never goes back but behind [`Told::Lost`].
         as_of: Instant,
     },
-    /// The stream is lost: changes may be missing until the next [`Told::CaughtUp`]. Where the stream cannot go on from where it
-    /// was, [`What::Everything`] stands in between.
+    /// The stream is lost: changes may be missing until the next [`Told::CaughtUp`]. Changes that were not visible are told again, where they
+    /// are still in the log. Where the stream cannot go on from where it was, [`What::Everything`] stands in between.
     Lost {
         /// Why, for logs.
         why: String,

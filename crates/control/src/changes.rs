@@ -7,6 +7,7 @@
 mod named;
 mod position;
 mod stream;
+mod visible;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -123,9 +124,10 @@ impl ChangeFollower {
     }
 
     fn caught_up(&self, as_of: Instant) {
+        // What is shown is true by then.
+        self.listener.told(Told::CaughtUp { as_of });
         if let Some(figures) = &mut self.status.figures().changes {
             figures.as_of = Some(as_of);
         }
-        self.listener.told(Told::CaughtUp { as_of });
     }
 }

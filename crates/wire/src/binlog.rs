@@ -5,6 +5,7 @@
 pub mod changes;
 mod compressed;
 mod image;
+pub mod place;
 pub mod rows;
 mod table;
 

@@ -148,6 +148,11 @@ impl GtidSet {
         self.put(Source { uuid, tag: "".into() }, vec![(number, number)]);
     }
 
+    /// Whether this transaction, which has no tag, is in it.
+    pub fn has(&self, uuid: u128, number: u64) -> bool {
+        self.of(&Source { uuid, tag: "".into() }).is_some_and(|known| covers(known, (number, number)))
+    }
+
     /// All that have no tag.
     pub fn untagged(&self) -> GtidSet {
         GtidSet { sources: self.sources.iter().filter(|(source, _)| source.tag.is_empty()).cloned().collect() }

@@ -4,19 +4,22 @@ use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
 use std::convert::Infallible;
 use std::hash::{BuildHasher as _, Hasher as _};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use cluster::changes::{Gtid, What};
+use cluster::changes::{Gtid, Told, What};
 use net::query::{Client, Limits, QueryError};
 use sql::Family;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use wire::binlog::changes::{Changes, Said};
+use wire::binlog::place::Place;
 use wire::codec::Write as _;
 use wire::command::Command;
 use wire::reply::ServerError;
 
 use super::named;
 use super::position::Position;
+use super::visible::{Hidden, Seen};
 use super::{ChangeFollower, End};
 use crate::monitor::dialect;
 use crate::monitor::heartbeat::Primary;
@@ -25,7 +28,11 @@ use crate::monitor::own;
 /// How often the primary is asked how far it is, and says that it has nothing to send.
 const PERIOD_MIN: Duration = Duration::from_millis(50);
 /// See [`PERIOD_MIN`].
-const PERIOD_MAX: Duration = Duration::from_secs(5);
+const PERIOD_MAX: Duration = Duration::from_millis(500);
+/// The primary is asked at once while changes are not known to be visible, but never sooner than so long after its last answer.
+const ASK_PAUSE: Duration = Duration::from_millis(10);
+/// So many changes may wait until they are visible.
+const HIDDEN_MAX: usize = 100_000;
 /// COM_BINLOG_DUMP_GTID goes by the set.
 const THROUGH_GTID: u16 = 4;
 /// Largest event that is taken; servers write rows in events of some kilobytes, but for rows that are larger.
@@ -53,6 +60,10 @@ struct Goal {
     tagged: bool,
     /// How often the log had been at its end by then.
     idle: u64,
+    /// What sessions saw.
+    seen: Seen,
+    /// Its clients may not write, so whoever may does it elsewhere.
+    read_only: bool,
 }
 
 impl Goal {
@@ -79,15 +90,18 @@ impl ChangeFollower {
         let (mariadb, number) = (greeting.mariadb, greeting.number);
         let family = if mariadb { Family::MariaDb } else { Family::MySql };
         let begun = ask(&mut asker, mariadb).await?;
-        let position = match place {
+        // Up to where changes are visible: another stream begins there.
+        let settled = match place {
             Some(position) => position,
             None => {
                 self.tell(Gtid::Unknown, What::Everything("the stream begins anew"));
+                self.listener.told(Told::Visible(1));
                 place.insert(begun.position.clone())
             }
         };
+        let mut position = settled.clone();
         let mut log = self.open(primary, EVENT_BYTES_MAX, (period * SILENT_PERIODS).max(self.timeout)).await?;
-        dump(&mut log, position, period).await?;
+        dump(&mut log, &position, period).await?;
         let (packets, mut read) = mpsc::channel(EVENTS_WAITING_MAX);
         // Reading is not given up in the middle of a packet, so it has a task of its own.
         let _reader = own(async move {
@@ -100,40 +114,70 @@ impl ChangeFollower {
             }
         });
         let (answers, mut answered) = mpsc::channel(1);
+        let hurry = Rc::new(Notify::new());
+        let hurried = hurry.clone();
         let _asker = own(async move {
             loop {
-                tokio::time::sleep(period).await;
+                tokio::select! {
+                    () = tokio::time::sleep(period) => {}
+                    () = hurried.notified() => {}
+                }
                 let answer = ask(&mut asker, mariadb).await;
                 let failed = answer.is_err();
                 if answers.send(answer).await.is_err() || failed {
                     return;
                 }
+                tokio::time::sleep(ASK_PAUSE).await;
             }
         });
-        let mut changes = Changes::new(mariadb);
+        let (mut changes, mut here, mut at_end) = (Changes::new(mariadb), Place::default(), false);
+        let mut hidden = Hidden::new(begun.seen.clone());
         let (mut goals, mut idle) = (VecDeque::from([begun]), 0);
         loop {
-            let reached = goals.iter().take_while(|goal| goal.is_reached(position, idle)).count();
-            if let Some(goal) = goals.drain(..reached).next_back() {
+            let reached = goals.iter().take_while(|goal| goal.is_reached(&position, idle)).count();
+            // Before, something may be hidden that is not known at all.
+            if hidden.has_begun()
+                && let Some(goal) = goals.drain(..reached).rfind(|goal| !goal.read_only)
+            {
                 self.caught_up(goal.asked);
             }
             tokio::select! {
                 packet = read.recv() => {
                     let gone = || End::Lost("the connection is gone".into());
                     let (_, packet) = packet.ok_or_else(gone)?.map_err(|error| failed(&error))?;
-                    match said(&mut changes, &packet)? {
+                    let said = said(&mut changes, &packet)?;
+                    here.pass(packet.get(1..).unwrap_or_default());
+                    at_end = said == Said::Idle;
+                    match said {
                         Said::Nothing => {}
-                        Said::Idle => idle += 1,
+                        Said::Idle => {
+                            idle += 1;
+                            if !hidden.has_begun() {
+                                hurry.notify_one();
+                            }
+                        }
                         Said::Committed(transaction) => {
                             let gtid = transaction.gtid;
                             self.tell(gtid, named::what(family, number, transaction.what));
                             position.add(gtid);
+                            hidden.told(gtid, &here);
+                            if hidden.len() > HIDDEN_MAX {
+                                return Err(End::Gap("too many changes are logged and not committed".into()));
+                            }
+                            hurry.notify_one();
                         }
                     }
                 }
                 answer = answered.recv() => {
                     let gone = || End::Lost("the connection is gone".into());
                     let goal = answer.ok_or_else(gone)??;
+                    let visible = hidden.settle(&goal.seen, &here, at_end, settled);
+                    if visible > 0 {
+                        self.listener.told(Told::Visible(visible));
+                    }
+                    if hidden.len() > 0 {
+                        hurry.notify_one();
+                    }
                     // When the stream is that far behind, it comes to the older goals first.
                     if goals.len() < GOALS_MAX {
                         goals.push_back(Goal { idle, ..goal });
@@ -157,8 +201,16 @@ impl ChangeFollower {
 async fn ask(client: &mut Client, mariadb: bool) -> Result<Goal, End> {
     let asked = Instant::now();
     let sql = match mariadb {
-        true => "SELECT @@global.gtid_binlog_pos AS position, @@log_bin AS log_bin, 'ON' AS gtid_mode",
-        false => "SELECT @@global.gtid_executed AS position, @@log_bin AS log_bin, @@global.gtid_mode AS gtid_mode",
+        true => {
+            "SELECT (SELECT GROUP_CONCAT(variable_value ORDER BY variable_name SEPARATOR ' ') FROM \
+             information_schema.session_status WHERE variable_name IN ('BINLOG_SNAPSHOT_FILE', 'BINLOG_SNAPSHOT_POSITION')) \
+             AS seen, @@global.gtid_binlog_pos AS position, @@log_bin AS log_bin, 'ON' AS gtid_mode, \
+             @@global.read_only AS read_only"
+        }
+        false => {
+            "SELECT @@global.gtid_executed AS position, @@log_bin AS log_bin, @@global.gtid_mode AS gtid_mode, \
+             @@global.read_only AS read_only"
+        }
     };
     let answer = client.query_one(sql).await.map_err(|error| failed(&error))?;
     let text = |column: &str| answer.text(0, column).unwrap_or_default();
@@ -167,7 +219,13 @@ async fn ask(client: &mut Client, mariadb: bool) -> Result<Goal, End> {
     }
     let position = Position::parse(mariadb, &text("position"));
     let (position, tagged) = position.ok_or_else(|| End::Gap("the server's position is none".into()))?;
-    Ok(Goal { asked, position, tagged, idle: 0 })
+    let seen = match &position {
+        Position::MySql(executed) => Some(Seen::MySql(executed.clone())),
+        Position::MariaDb(_) => Seen::parse(&text("seen")),
+    };
+    let seen = seen.ok_or_else(|| End::Gap("the server does not tell up to where its log is committed".into()))?;
+    let read_only = dialect::is_on(&text("read_only"));
+    Ok(Goal { asked, position, tagged, idle: 0, seen, read_only })
 }
 
 /// Asks for the log from there on.

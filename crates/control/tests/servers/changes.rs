@@ -12,7 +12,7 @@ use crate::watch::Watch;
 
 /// Keeps what it hears.
 #[derive(Default)]
-struct Heard(Mutex<Vec<Told>>);
+pub(crate) struct Heard(Mutex<Vec<Told>>);
 
 impl ChangeListener for Heard {
     fn told(&self, told: Told) {
@@ -21,12 +21,12 @@ impl ChangeListener for Heard {
 }
 
 impl Heard {
-    fn all(&self) -> MutexGuard<'_, Vec<Told>> {
+    pub(crate) fn all(&self) -> MutexGuard<'_, Vec<Told>> {
         self.0.lock().unwrap()
     }
 
     /// Waits until all that was committed by now has been told, and gives what was told from `from` on.
-    fn until_now(&self, from: usize) -> Vec<Told> {
+    pub(crate) fn until_now(&self, from: usize) -> Vec<Told> {
         let now = Instant::now();
         let deadline = now + SOON;
         loop {
@@ -66,7 +66,7 @@ fn start(family: Family) -> Replication {
     Replication::start(ReplicationOptions { config, ..ReplicationOptions::new(family, 2) }).unwrap()
 }
 
-fn more() -> String {
+pub(crate) fn more() -> String {
     format!("replication = {{ user = \"{}\", password = \"{}\" }}", lab::REPL_USER, lab::REPL_PASSWORD)
 }
 
@@ -84,7 +84,7 @@ fn words(told: &[Told]) -> Vec<String> {
     };
     let changes = told.iter().filter_map(|told| match told {
         Told::Change(change) => Some(&change.what),
-        Told::CaughtUp { .. } | Told::Lost { .. } => None,
+        Told::Visible(_) | Told::CaughtUp { .. } | Told::Lost { .. } => None,
     });
     let one = |what: &What| match what {
         What::Everything(_) => Some("everything".to_owned()),

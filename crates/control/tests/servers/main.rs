@@ -3,6 +3,7 @@
 
 mod api;
 mod changes;
+mod hidden;
 mod watch;
 
 use stats::digests::NoDigests;

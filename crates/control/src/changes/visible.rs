@@ -1,0 +1,225 @@
+//! When is a change that the log tells of seen by sessions? Servers log it first, and commit it in the engine afterwards: with semi-synchronous
+//! replication as much later as a replica takes to confirm it.
+//!
+//! - MySQL puts a transaction into `gtid_executed` behind its commit in the engine.
+//! - MariaDB tells as `binlog_snapshot_file` and `_position` up to where its log is committed, in the log's order. The two are read together but
+//!   change one by one: when the log goes on in another file, the file is that one at once, while the position may still be that of a
+//!   transaction which ended in the file before. So such a position proves nothing of the new file.
+
+use std::collections::VecDeque;
+
+use cluster::changes::Gtid;
+use cluster::gtid::mysql::GtidSet;
+use wire::binlog::place::Place;
+
+use super::position::Position;
+
+/// What a server says of what sessions see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// The transactions that have no tags.
+    MySql(GtidSet),
+    /// All in this file, up to this offset, and in the files before it.
+    MariaDb { file: Vec<u8>, end: u64 },
+}
+
+impl Seen {
+    /// Reads `binlog_snapshot_file` and `binlog_snapshot_position`, with a blank between them.
+    pub(super) fn parse(text: &str) -> Option<Seen> {
+        let (file, end) = text.rsplit_once(' ')?;
+        Some(Seen::MariaDb { file: file.as_bytes().to_vec(), end: end.parse().ok()? })
+    }
+}
+
+/// A change that was told.
+#[derive(Clone, Copy, Debug)]
+struct One {
+    gtid: Gtid,
+    file: u64,
+    end: u64,
+}
+
+/// The changes of one stream that were told and are not known to be visible.
+#[derive(Debug)]
+pub(super) struct Hidden {
+    waiting: VecDeque<One>,
+    /// All that was logged before the stream began is visible.
+    begun: bool,
+    /// What the server said when the stream began: nothing is known of how it came to that.
+    at_first: Seen,
+    /// Where changes ended that were waiting when the log went on in another file.
+    left_behind: Vec<u64>,
+    /// The file of the last change, and where its first one ended.
+    newest: Option<(u64, u64)>,
+}
+
+impl Hidden {
+    /// A stream begins where the server said this.
+    pub(super) fn new(at_first: Seen) -> Hidden {
+        // What MySQL calls executed is visible.
+        let begun = matches!(at_first, Seen::MySql(_));
+        Hidden { waiting: VecDeque::new(), begun, at_first, left_behind: Vec::new(), newest: None }
+    }
+
+    /// Whether all that was logged before the stream began is visible.
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// A change was told that ended here.
+    pub(super) fn told(&mut self, gtid: Gtid, place: &Place) {
+        if self.newest.is_none_or(|(file, _)| file != place.file) {
+            self.left_behind.extend(self.waiting.iter().map(|one| one.end));
+            self.newest = Some((place.file, place.end));
+        }
+        self.waiting.push_back(One { gtid, file: place.file, end: place.end });
+    }
+
+    /// The server says what can be seen, and has sent its log up to `place`; `idle`: there was nothing more then. Takes out what is visible, the
+    /// oldest first, adds it to `settled`, and gives how many.
+    pub(super) fn settle(&mut self, seen: &Seen, place: &Place, idle: bool, settled: &mut Position) -> usize {
+        let visible = match seen {
+            Seen::MySql(executed) => {
+                let is_in = |one: &One| match one.gtid {
+                    Gtid::MySql(source, number) => executed.has(u128::from_be_bytes(source), number),
+                    _ => false,
+                };
+                // One without a name is as visible as the next one that has one: servers commit in the order of the log.
+                let up_to = self.waiting.iter().take_while(|one| one.gtid == Gtid::Unknown || is_in(one)).count();
+                (0..up_to).rev().find(|at| is_in(&self.waiting[*at])).map_or(0, |last| last + 1)
+            }
+            Seen::MariaDb { file, end } => {
+                if *file != place.name {
+                    return 0;
+                }
+                self.up_to(seen, *end, place, idle)
+            }
+        };
+        for one in self.waiting.drain(..visible) {
+            settled.add(one.gtid);
+        }
+        visible
+    }
+
+    /// How many changes are visible if MariaDB says `end` of the file of this place.
+    fn up_to(&mut self, seen: &Seen, end: u64, place: &Place, idle: bool) -> usize {
+        let told_here = self.newest.is_some_and(|(file, first_end)| file == place.file && first_end <= end);
+        let is_sure = told_here && *seen != self.at_first && !self.left_behind.contains(&end);
+        if is_sure {
+            self.begun = true;
+            let visible = self.waiting.partition_point(|one| one.file < place.file || one.end <= end);
+            if self.waiting.iter().skip(visible).all(|one| one.file == place.file) {
+                self.left_behind.clear();
+            }
+            return visible;
+        }
+        // Nothing is behind what can be seen.
+        if idle && end == place.end && self.waiting.is_empty() {
+            self.begun = true;
+        }
+        // The position is of a file before this one, or it may be: it says so much of that.
+        match self.left_behind.contains(&end) {
+            true => {
+                let older = self.waiting.partition_point(|one| one.file < place.file);
+                let last = self.waiting.iter().take(older).rposition(|one| one.end == end);
+                last.map_or(0, |last| last + 1)
+            }
+            false => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster::gtid::mariadb::Gtids;
+
+    use super::*;
+
+    fn mariadb(file: &str, end: u64) -> Seen {
+        Seen::parse(&format!("{file} {end}")).unwrap()
+    }
+
+    fn place(file: u64, name: &str, end: u64) -> Place {
+        let mut place = Place::default();
+        (place.file, place.name, place.end) = (file, name.into(), end);
+        place
+    }
+
+    fn gtid(number: u64) -> Gtid {
+        Gtid::MariaDb(0, 1, number)
+    }
+
+    #[test]
+    fn what_is_committed_behind_the_first_word_is_visible_up_to_there() {
+        let mut hidden = Hidden::new(mariadb("a", 300));
+        let mut settled = Position::MariaDb(Gtids::default());
+        let here = place(1, "a", 500);
+        hidden.told(gtid(7), &place(1, "a", 400));
+        hidden.told(gtid(8), &here);
+        assert!(!hidden.has_begun());
+        assert_eq!(hidden.settle(&mariadb("a", 300), &here, false, &mut settled), 0);
+        assert_eq!(hidden.settle(&mariadb("a", 400), &here, false, &mut settled), 1);
+        assert!(hidden.has_begun() && hidden.len() == 1);
+        assert_eq!(settled, Position::MariaDb(Gtids::parse("0-1-7").unwrap()));
+        // It is ahead of what was told.
+        assert_eq!(hidden.settle(&mariadb("a", 900), &here, false, &mut settled), 1);
+        assert_eq!(hidden.len(), 0);
+    }
+
+    #[test]
+    fn a_quiet_server_has_begun_when_its_log_has_no_more() {
+        let mut hidden = Hidden::new(mariadb("a", 300));
+        let mut settled = Position::MariaDb(Gtids::default());
+        assert_eq!(hidden.settle(&mariadb("a", 300), &place(1, "a", 300), false, &mut settled), 0);
+        assert_eq!(hidden.settle(&mariadb("a", 300), &place(1, "a", 500), true, &mut settled), 0);
+        assert!(!hidden.has_begun());
+        assert_eq!(hidden.settle(&mariadb("a", 300), &place(1, "a", 300), true, &mut settled), 0);
+        assert!(hidden.has_begun());
+    }
+
+    #[test]
+    fn a_position_of_the_file_before_proves_nothing_of_this_one() {
+        let mut hidden = Hidden::new(mariadb("a", 300));
+        let mut settled = Position::MariaDb(Gtids::default());
+        hidden.told(gtid(7), &place(1, "a", 794));
+        // The log goes on elsewhere while 7 waits for a replica; so does 8.
+        assert_eq!(hidden.settle(&mariadb("b", 336), &place(2, "b", 336), true, &mut settled), 0);
+        let here = place(2, "b", 600);
+        hidden.told(gtid(8), &here);
+        assert_eq!(hidden.settle(&mariadb("b", 336), &here, true, &mut settled), 0);
+        // 7 is committed: the file is the new one, the position is not.
+        assert_eq!(hidden.settle(&mariadb("b", 794), &here, true, &mut settled), 1);
+        assert_eq!(hidden.settle(&mariadb("b", 794), &here, true, &mut settled), 0);
+        assert_eq!(hidden.settle(&mariadb("b", 600), &here, true, &mut settled), 1);
+        // From now on it may be true.
+        hidden.told(gtid(9), &place(2, "b", 794));
+        assert_eq!(hidden.settle(&mariadb("b", 794), &place(2, "b", 794), false, &mut settled), 1);
+        assert_eq!(settled, Position::MariaDb(Gtids::parse("0-1-9").unwrap()));
+    }
+
+    #[test]
+    fn mysql_names_what_is_visible() {
+        let seen = |text: &str| Seen::MySql(GtidSet::parse(text).unwrap());
+        let uuid = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
+        let source = 0x3e11_fa47_71ca_11e1_9e33_c80a_a942_9562_u128.to_be_bytes();
+        let mut hidden = Hidden::new(seen(""));
+        let mut settled = Position::MySql(GtidSet::default());
+        let here = place(1, "a", 9);
+        assert!(hidden.has_begun());
+        for gtid in [Gtid::MySql(source, 5), Gtid::Unknown, Gtid::MySql(source, 4), Gtid::Unknown] {
+            hidden.told(gtid, &here);
+        }
+        assert_eq!(hidden.settle(&seen(&format!("{uuid}:1-3")), &here, true, &mut settled), 0);
+        assert_eq!(hidden.settle(&seen(&format!("{uuid}:1-3:5")), &here, true, &mut settled), 1);
+        assert_eq!(hidden.settle(&seen(&format!("{uuid}:1-5")), &here, true, &mut settled), 2);
+        assert_eq!(settled, Position::MySql(GtidSet::parse(&format!("{uuid}:4-5")).unwrap()));
+        // Nobody knows of the last one.
+        assert_eq!(hidden.settle(&seen(&format!("{uuid}:1-9")), &here, true, &mut settled), 0);
+        assert_eq!(hidden.len(), 1);
+    }
+}

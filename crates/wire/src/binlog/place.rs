@@ -1,0 +1,111 @@
+//! Where in the files of a log a stream of its events is.
+
+use super::{CHECKSUM_BYTES, HEADER_BYTES};
+
+/// ROTATE: the next file's name stands behind a position.
+const ROTATE: u8 = 4;
+const FORMAT: u8 = 15;
+/// HEARTBEAT: the log has nothing behind this place.
+const HEARTBEAT: u8 = 27;
+/// The server made the event up for this connection; it stands in no file.
+const ARTIFICIAL: u16 = 0x20;
+
+/// A place in a log, by its file and the offset in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// How many files the stream has begun: files in their order.
+    pub file: u64,
+    /// The file's name; empty until it is told.
+    pub name: Vec<u8>,
+    /// Bytes of the file up to the end of the last event.
+    pub end: u64,
+    /// Events end with checksums; not known before the stream's first format event.
+    checksummed: Option<bool>,
+}
+
+impl Place {
+    /// Goes to the end of this event, as it was sent.
+    pub fn pass(&mut self, event: &[u8]) {
+        let number =
+            |at: usize| event.get(at..at + 4).map(|four| u32::from_le_bytes([four[0], four[1], four[2], four[3]]));
+        let (Some(code), Some(end), Some(flags)) = (event.get(4), number(13), event.get(17..HEADER_BYTES)) else {
+            return;
+        };
+        let artificial = u16::from_le_bytes([flags[0], flags[1]]) & ARTIFICIAL != 0;
+        match *code {
+            ROTATE => {
+                let name = event.get(HEADER_BYTES + 8..).unwrap_or_default();
+                let bytes =
+                    name.len() - if self.checksummed == Some(true) { CHECKSUM_BYTES.min(name.len()) } else { 0 };
+                if self.name != name[..bytes] {
+                    let checksummed = self.checksummed;
+                    *self = Place { file: self.file + 1, name: name[..bytes].to_vec(), end: 0, checksummed };
+                }
+                return;
+            }
+            FORMAT => {
+                let place = event.len().checked_sub(CHECKSUM_BYTES + 1).and_then(|place| event.get(place));
+                let checksummed = place.is_some_and(|algorithm| *algorithm != 0);
+                // The name came before it was known what stands behind it.
+                if self.checksummed.is_none() && checksummed {
+                    self.name.truncate(self.name.len().saturating_sub(CHECKSUM_BYTES));
+                }
+                self.checksummed = Some(checksummed);
+            }
+            _ => {}
+        }
+        if end != 0 && (!artificial || *code == HEARTBEAT) {
+            // Offsets are told in 32 bits: a file with one huge transaction may have more.
+            let high = self.end & !u64::from(u32::MAX);
+            let told = high | u64::from(end);
+            self.end = if told < self.end { told + (1 << 32) } else { told };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(code: u8, end: u32, flags: u16, body: &[u8]) -> Vec<u8> {
+        let mut event = vec![0, 0, 0, 0, code];
+        event.extend_from_slice(&1_u32.to_le_bytes());
+        event.extend_from_slice(&((HEADER_BYTES + body.len()) as u32).to_le_bytes());
+        event.extend_from_slice(&end.to_le_bytes());
+        event.extend_from_slice(&flags.to_le_bytes());
+        event.extend_from_slice(body);
+        event
+    }
+
+    fn rotate(name: &str, checksum: &[u8]) -> Vec<u8> {
+        event(ROTATE, 0, ARTIFICIAL, &[&4_u64.to_le_bytes(), name.as_bytes(), checksum].concat())
+    }
+
+    fn format(algorithm: u8) -> Vec<u8> {
+        event(FORMAT, 0, 0, &[&[7; 60][..], &[algorithm], &[1, 2, 3, 4]].concat())
+    }
+
+    #[test]
+    fn events_lead_from_place_to_place_and_from_file_to_file() {
+        for checksum in [&b""[..], b"abcd"] {
+            let mut place = Place::default();
+            place.pass(&rotate("log.1", checksum));
+            place.pass(&format(u8::from(!checksum.is_empty())));
+            assert_eq!((place.file, &place.name[..], place.end), (1, &b"log.1"[..], 0));
+            place.pass(&event(2, 300, 0, b"..."));
+            place.pass(&event(163, 500, ARTIFICIAL, b"..."));
+            assert_eq!(place.end, 300);
+            place.pass(&event(16, u32::MAX, 0, b"..."));
+            place.pass(&event(16, 7, 0, b"..."));
+            assert_eq!(place.end, (1 << 32) + 7);
+            for _ in 0..2 {
+                place.pass(&rotate("log.2", checksum));
+            }
+            assert_eq!((place.file, &place.name[..], place.end), (2, &b"log.2"[..], 0));
+        }
+        // Bytes that are no event lead nowhere.
+        let mut place = Place::default();
+        [&b""[..], &[0; 18], &[4; 19], &[15; 19]].into_iter().for_each(|bytes| place.pass(bytes));
+        assert_eq!((place.file, place.name.len()), (0, 0));
+    }
+}

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Tables share so many epochs: two tables with the same one only make each other's answers stale too often.
-const SLOTS: usize = 4096;
+pub(crate) const SLOTS: usize = 4096;
 
 /// A table, as epochs know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,6 +14,11 @@ impl TableId {
     /// The table with this key: all bits of it count.
     pub fn of(key: u64) -> TableId {
         TableId(((key ^ key >> 32) % SLOTS as u64) as u16)
+    }
+
+    /// Its place among [`SLOTS`].
+    pub(crate) fn slot(self) -> usize {
+        usize::from(self.0)
     }
 }
 

@@ -71,6 +71,8 @@ refusals! {
     Behind = "behind",
     /// Something was written while the database answered.
     Raced = "raced",
+    /// The rule wants the servers' logs followed, and they are not, or too far behind.
+    NotFollowing = "not_following",
 }
 
 impl Refusal {

@@ -12,6 +12,7 @@
 mod comment;
 mod epochs;
 mod fill;
+mod follow;
 mod judge;
 mod key;
 mod store;
@@ -19,6 +20,7 @@ mod store;
 pub use comment::{Comment, comment};
 pub use epochs::{Epochs, Stamp, TableId};
 pub use fill::{Filling, Ticket};
+pub use follow::Follow;
 pub use judge::{Refusal, judge};
 pub use key::{Context, Question};
 pub use store::{Answer, Bounds, Found, Freshness, Known, Removed, Store};

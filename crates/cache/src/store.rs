@@ -23,6 +23,9 @@ const LARGEST_IN_SHARD: usize = 4;
 /// What an answer takes besides its key and its bytes: itself, its place in the map, of which up to half is empty, and in the queue.
 const OVERHEAD_BYTES: usize = size_of::<Answer>() + 2 * size_of::<(u64, Slot)>() + 2 * size_of::<u64>() + 32;
 
+/// So long it is remembered that an answer cannot be kept: it may have come with what the next one has not.
+const REFUSED_MAX: Duration = Duration::from_secs(1);
+
 /// How much may be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
@@ -180,7 +183,11 @@ impl Store {
         if let Some(slot) = answers.get_mut(&hash).filter(|slot| slot.answer.key.is(question)) {
             let age = now.saturating_duration_since(slot.answer.known.asked);
             let is_good = !anew && epochs.is_current(&slot.answer.stamp);
-            if is_good && age <= freshness.ttl {
+            let ttl = match slot.answer.known.reply {
+                Ok(_) => freshness.ttl,
+                Err(_) => freshness.ttl.min(REFUSED_MAX),
+            };
+            if is_good && age <= ttl {
                 slot.used = true;
                 return match slot.answer.known.reply {
                     Ok(_) => Found::Hit(slot.answer.clone()),

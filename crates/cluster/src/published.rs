@@ -134,6 +134,12 @@ impl Published {
         }
     }
 
+    /// Tables, views and the like may have been defined elsewhere: what is known of them is not believed until it was read again.
+    pub fn tables_changed(&self) {
+        self.tables.forget();
+        self.wake_control();
+    }
+
     /// A statement that may define tables, views, triggers and the like is about to be sent to a server: what is known of
     /// tables is not believed until a reading that begins after the answer's drop.
     pub fn defining(self: &Arc<Self>) -> Defining {

@@ -103,6 +103,11 @@ impl TableCatalog {
         }
     }
 
+    /// What a change of this table's rows, found in a log, may have changed: foreign keys change rows of other tables without a word there.
+    pub fn changed(&self, schema: &str, table: &str) -> Scope {
+        self.entry(schema, table).map_or(Scope::Any, |entry| entry.writes.clone())
+    }
+
     fn all_of(&self, names: &[TableName], schema: Option<&str>, part: fn(&Entry) -> &Scope) -> Scope {
         let mut all = Scope::nothing();
         for name in names {

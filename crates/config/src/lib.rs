@@ -26,11 +26,11 @@ pub use address::Address;
 pub use diff::{Changes, diff};
 pub use error::{Errors, Problem, Warning};
 pub use model::{
-    Admin, Cache, CacheMode, ClientCert, ClientCompression, Cluster, ClusterKind, Config, Consistency, Credential,
-    Donors, Etcd, Failover, Galera, Given, Heartbeat, Lease, Listener, ListenerTls, Log, LogFormat, Monitor, Pem, Pool,
-    Promotion, PromotionRule, Proxy, ProxyIn, ProxyOut, Replay, ReplayMode, ReplicationAccount, ReplicationTls,
-    RuleAccess, Server, ServerCompression, ServerTls, ServerTlsMode, Split, TlsMode, TlsVersion, Unwritable, User,
-    Writers,
+    Admin, Cache, CacheFreshness, CacheMode, ClientCert, ClientCompression, Cluster, ClusterKind, Config, Consistency,
+    Credential, Donors, Etcd, Failover, Galera, Given, Heartbeat, Lease, Listener, ListenerTls, Log, LogFormat,
+    Monitor, Pem, Pool, Promotion, PromotionRule, Proxy, ProxyIn, ProxyOut, Replay, ReplayMode, ReplicationAccount,
+    ReplicationTls, RuleAccess, Server, ServerCompression, ServerTls, ServerTlsMode, Split, TlsMode, TlsVersion,
+    Unwritable, User, Writers,
 };
 pub use network::Network;
 pub use parse::{Loaded, load, parse};

@@ -64,6 +64,16 @@ words! {
 }
 
 words! {
+    /// What becomes of kept answers when somebody writes around this process.
+    CacheFreshness {
+        /// They are given until their time is over.
+        Ttl = "ttl",
+        /// The servers' log tells, and ends them.
+        Follow = "follow",
+    }
+}
+
+words! {
     /// Whether the result cache answers.
     CacheMode {
         /// It does.
@@ -174,6 +184,8 @@ pub struct Cache {
     pub entry_max: u64,
     /// How long one session waits for the answer that another one is asking for.
     pub fill_wait: Duration,
+    /// How far the followed log may be behind for answers to be given.
+    pub follow_delay_max: Duration,
 }
 
 /// A PEM file that was read when the configuration was. Its content is compared on reload, so a renewed certificate

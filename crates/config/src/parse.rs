@@ -108,6 +108,7 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
         memory_max: reader.size(&cache, &cache_keys::MEMORY_MAX),
         entry_max: reader.size(&cache, &cache_keys::ENTRY_MAX),
         fill_wait: reader.duration(&cache, &cache_keys::FILL_WAIT),
+        follow_delay_max: reader.duration(&cache, &cache_keys::FOLLOW_DELAY_MAX),
     };
     let clusters = cluster::read_all(reader, root, &mut places);
     let listeners = listener::read_all(reader, root, &mut places);

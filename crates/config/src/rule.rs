@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{CacheMode, Consistency, Network, RuleAccess};
+use crate::{CacheFreshness, CacheMode, Consistency, Network, RuleAccess};
 
 /// `[[rule]]`
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub struct Rule {
 pub struct RuleCache {
     /// Whether it answers.
     pub mode: CacheMode,
+    /// What is known of writes around this process.
+    pub freshness: CacheFreshness,
     /// How old an answer may be.
     pub ttl: Duration,
     /// How much older while a server is asked anew.
@@ -190,7 +192,11 @@ impl Rule {
             } else {
                 format!(" and {} ms stale", cache.stale.as_millis())
             };
-            format!("cache {} for {} ms{stale}{shared}", cache.mode, cache.ttl.as_millis())
+            let followed = match cache.freshness {
+                CacheFreshness::Ttl => "",
+                CacheFreshness::Follow => ", followed",
+            };
+            format!("cache {} for {} ms{stale}{followed}{shared}", cache.mode, cache.ttl.as_millis())
         });
         let refuse = self.refuse.as_ref().map(|text| format!("refuse: {text}"));
         [route, consistency, max_lag, cache, refuse].into_iter().flatten().collect::<Vec<_>>().join(", ")
@@ -231,6 +237,7 @@ mod tests {
             max_lag: Some(Duration::from_millis(300)),
             cache: Some(RuleCache {
                 mode: CacheMode::On,
+                freshness: CacheFreshness::Ttl,
                 ttl: Duration::from_secs(2),
                 stale: Duration::from_millis(5),
                 shared: true,

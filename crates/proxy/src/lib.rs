@@ -6,6 +6,7 @@
 
 pub mod busy_poll;
 pub mod error;
+mod follow;
 pub mod keyring;
 pub mod listener;
 pub mod pool;

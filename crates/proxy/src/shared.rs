@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use cache::{Epochs, Store};
+use cache::{Epochs, Follow, Store};
 use cluster::published::Published;
 use cluster::view::{ServerId, ServerView};
 use net::client::{Announce, Target};
@@ -137,6 +137,8 @@ pub struct ClusterShared {
     quotas: RwLock<HashMap<ServerId, NamedQuota>>,
     /// When its tables were written, once an answer is to be kept.
     pub epochs: OnceLock<Epochs>,
+    /// What its log tells of changes, if answers are to be followed.
+    pub follow: OnceLock<Arc<Follow>>,
     /// What any session has written, once a read wants to see it.
     pub writes: ClusterWrites,
     /// Connections in use by each user, for `max_connections_per_user`.
@@ -167,6 +169,7 @@ impl ClusterShared {
             keyring: Keyring::default(),
             quotas: RwLock::default(),
             epochs: OnceLock::new(),
+            follow: OnceLock::new(),
             writes: ClusterWrites::default(),
             user_leases: crate::pool::UserLeases::default(),
             mailboxes,

@@ -177,6 +177,7 @@ impl Proxy {
         if caches(&config.rules) {
             published.values().for_each(|published| published.watch_tables());
         }
+        crate::follow::begin(&config, clusters.values());
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let bounds = cache::Bounds {
             memory_max: size(config.cache.memory_max),
@@ -318,6 +319,7 @@ impl Proxy {
         if caches(&config.rules) {
             let clusters = self.shared.clusters.read().unwrap_or_else(PoisonError::into_inner);
             clusters.values().for_each(|cluster| cluster.published.watch_tables());
+            crate::follow::begin(&config, clusters.values());
         }
         self.shared.config.store(Arc::new(config));
         if let Some(rules) = new_rules {

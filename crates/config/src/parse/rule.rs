@@ -7,7 +7,9 @@ use super::{name_good, or_empty};
 use crate::checks::Places;
 use crate::read::{Reader, Table, quote};
 use crate::settings::{Setting, rule as keys};
-use crate::{CacheMode, Consistency, Matchers, Network, Rule, RuleAccess, RuleCache, RuleRoute, patterns};
+use crate::{
+    CacheFreshness, CacheMode, Consistency, Matchers, Network, Rule, RuleAccess, RuleCache, RuleRoute, patterns,
+};
 
 pub(super) fn read_all(reader: &mut Reader, root: &Table, places: &mut Places) -> Arc<[Rule]> {
     let mut rules: Vec<Rule> = Vec::new();
@@ -60,15 +62,21 @@ fn read(reader: &mut Reader, table: &Table, bytes: &mut usize) -> Rule {
     let consistency = reader.choice(table, &keys::CONSISTENCY, Consistency::ALL, Consistency::word);
     let max_lag = Some(reader.duration(table, &keys::MAX_LAG)).filter(|max| !max.is_zero());
     let mode = reader.choice(table, &keys::CACHE, CacheMode::ALL, CacheMode::word);
+    let freshness = reader.choice(table, &keys::CACHE_FRESHNESS, CacheFreshness::ALL, CacheFreshness::word);
+    let freshness = freshness.unwrap_or(CacheFreshness::Ttl);
     let (ttl, stale) = (reader.duration(table, &keys::CACHE_TTL), reader.duration(table, &keys::CACHE_STALE));
+    let ttl = match freshness {
+        CacheFreshness::Follow if !table.has(&keys::CACHE_TTL) => keys::FOLLOWED_TTL,
+        _ => ttl,
+    };
     let shared = reader.flag(table, &keys::CACHE_SHARED);
-    let of_cache = [&keys::CACHE_TTL, &keys::CACHE_STALE, &keys::CACHE_SHARED];
+    let of_cache = [&keys::CACHE_FRESHNESS, &keys::CACHE_TTL, &keys::CACHE_STALE, &keys::CACHE_SHARED];
     if let Some(setting) = of_cache.into_iter().find(|setting| table.has(setting)).filter(|_| !table.has(&keys::CACHE))
     {
         let message = "it has no effect without `cache`, as in cache = \"on\"";
         reader.problem(table.place(setting), table.key(setting), message);
     }
-    let cache = mode.map(|mode| RuleCache { mode, ttl, stale, shared });
+    let cache = mode.map(|mode| RuleCache { mode, freshness, ttl, stale, shared });
     let refuse = reader.text(table, &keys::REFUSE);
     let has_any = |keys: &[&Setting]| keys.iter().any(|key| table.has(key));
     let matching = [

@@ -8,7 +8,7 @@ pub static CACHE: Section = Section {
     form: Form::Single,
     doc: "The result cache (docs/cache.md). Which statements it answers is said by `cache` of rules: without such a rule it takes no memory \
           and costs nothing.",
-    settings: &[&MEMORY_MAX, &ENTRY_MAX, &FILL_WAIT],
+    settings: &[&MEMORY_MAX, &ENTRY_MAX, &FILL_WAIT, &FOLLOW_DELAY_MAX],
     sections: &[],
 };
 
@@ -34,5 +34,14 @@ pub static FILL_WAIT: Setting = millis(
     60_000,
     "While one session asks a server for an answer that is not kept, others with the same question wait so long for it; then they ask a \
      server themselves.",
+)
+.restart();
+/// `follow_delay_max_ms`
+pub static FOLLOW_DELAY_MAX: Setting = millis(
+    "follow_delay_max_ms",
+    2_000,
+    100,
+    3_600_000,
+    "With `cache_freshness = \"follow\"`: while it is not known that all writes up to so long ago have ended answers, servers answer.",
 )
 .restart();

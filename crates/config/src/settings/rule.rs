@@ -1,7 +1,9 @@
 //! `[[rule]]`
 
+use std::time::Duration;
+
 use super::{Form, Kind, Section, Setting, Unit, Word, live, millis, whole};
-use crate::{CacheMode, Consistency, RuleAccess};
+use crate::{CacheFreshness, CacheMode, Consistency, RuleAccess};
 
 /// Most rules of a file.
 pub const RULES_MAX: usize = 10_000;
@@ -38,6 +40,7 @@ pub static RULE: Section = Section {
         &CONSISTENCY,
         &MAX_LAG,
         &CACHE,
+        &CACHE_FRESHNESS,
         &CACHE_TTL,
         &CACHE_STALE,
         &CACHE_SHARED,
@@ -181,6 +184,21 @@ pub static CACHE: Setting = live(
      counted.",
 )
 .example("\"on\"");
+const FRESHNESS_WORDS: &[Word] = &[
+    Word::new(CacheFreshness::Ttl.word(), "they are seen `cache_ttl_ms` later at the latest"),
+    Word::new(
+        CacheFreshness::Follow.word(),
+        "the primary's binary log is followed, and they end answers (docs/cache.md); where the log cannot be followed, servers answer",
+    ),
+];
+
+/// `cache_freshness`
+pub static CACHE_FRESHNESS: Setting = live(
+    "cache_freshness",
+    Kind::Choice { default: Some(CacheFreshness::Ttl.word()), words: FRESHNESS_WORDS },
+    "With `cache`: what becomes of answers when somebody writes around this process. Writes through it end answers at once.",
+)
+.example("\"follow\"");
 /// `cache_ttl_ms`
 pub static CACHE_TTL: Setting = millis(
     "cache_ttl_ms",
@@ -188,8 +206,10 @@ pub static CACHE_TTL: Setting = millis(
     1,
     86_400_000,
     "With `cache`: how old an answer may be. Writes through Sqluice end its life at once; this is for those that come to the servers in \
-     other ways.",
+     other ways. With `cache_freshness = \"follow\"` an hour unless it is given.",
 );
+/// `cache_ttl_ms` where the log is followed and nothing is said.
+pub(crate) const FOLLOWED_TTL: Duration = Duration::from_secs(3_600);
 /// `cache_stale_ms`
 pub static CACHE_STALE: Setting = millis(
     "cache_stale_ms",

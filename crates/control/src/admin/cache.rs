@@ -106,8 +106,20 @@ fn page(shared: &Shared) -> Value {
         "memory_max": bounds.map(|bounds| bounds.memory_max),
         "entry_max": bounds.map(|bounds| bounds.entry_max),
         "evicted": store.map_or(0, |store| store.evicted()),
+        "follow": followed(shared),
         "rules": rules,
     })
+}
+
+/// How old what is answered may be of each cluster whose log is followed.
+fn followed(shared: &Shared) -> Value {
+    let one = |(name, status): (&Arc<str>, &Arc<ClusterStatus>)| {
+        let changes = status.figures().changes?;
+        // Rounded up: it is a bound.
+        let delay_ms = changes.as_of.map(|as_of| as_of.elapsed().as_micros().div_ceil(1_000) as u64);
+        Some((name.to_string(), json!({ "delay_ms": delay_ms })))
+    };
+    Value::Object(shared.clusters().iter().filter_map(one).collect())
 }
 
 fn of_rule(rule: &str, counts: &CacheCounts) -> Value {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use cache::{Answer, Comment, Context, Epochs, Found, Freshness, Known, Question, Refusal, Stamp, TableId, Ticket};
 use cluster::tables::{Scope, TableCatalog};
 use cluster::view::ServerId;
-use config::{CacheMode, Consistency, Split};
+use config::{CacheFreshness, CacheMode, Consistency, Split};
 use sql::{FoundRows, Kind};
 use stats::digests::{CacheSaid, Ran, RanBy};
 use wire::command::{Command, Execute, query_text_at};
@@ -89,7 +89,7 @@ pub(super) struct ContextHere {
     /// That of the preparation; of a text the same as `state`.
     prepared_in: Arc<StateMap>,
     key: Arc<Key>,
-    wanted: (bool, CacheMode),
+    wanted: (bool, CacheFreshness, CacheMode),
     context: Context,
 }
 
@@ -128,7 +128,17 @@ impl Session {
         let epochs = shared.epochs.get_or_init(Epochs::default);
         let mut at = Instant::now();
         let mut has_waited = false;
+        let follow = match cache.wanted.freshness {
+            CacheFreshness::Ttl => None,
+            CacheFreshness::Follow => match shared.follow.get() {
+                Some(follow) => Some(follow),
+                None => return refuse(Refusal::NotFollowing),
+            },
+        };
         loop {
+            if follow.is_some_and(|follow| !follow.serves(at)) {
+                return refuse(Refusal::NotFollowing);
+            }
             let found = store.ask(&question, epochs, freshness, at, comment.anew);
             let (answer, is_stale) = match found {
                 Found::Hit(answer) => (answer, false),
@@ -152,10 +162,16 @@ impl Session {
                     // From now on all that is written is noted.
                     self.all_writes();
                     self.cluster.shared.published.watch_tables();
-                    let stamp = epochs.stamp(|| ids(&self.scope_of(work, request, TableCatalog::read_by)));
-                    if matches!(stamp, Stamp::Any(_)) {
-                        return refuse(Refusal::UnknownTables);
-                    }
+                    let tables = || ids(&self.scope_of(work, request, TableCatalog::read_by));
+                    let stamp = match follow {
+                        Some(follow) => follow.stamp(epochs, at, tables),
+                        None => Ok(epochs.stamp(tables)),
+                    };
+                    let stamp = match stamp {
+                        Ok(Stamp::Any(_)) => return refuse(Refusal::UnknownTables),
+                        Ok(stamp) => stamp,
+                        Err(refusal) => return refuse(refusal),
+                    };
                     cache.counts.misses.add_one();
                     let (rule, cache) = (rule.name.clone(), cache.clone());
                     return Ok(Asked::Fill(Box::new(Fill { ticket, stamp, asked, at, rule, cache })));
@@ -224,7 +240,7 @@ impl Session {
 
     /// What of the session, and of it when the statement was prepared, tells answers apart.
     fn context(&mut self, cache: &CacheRule, prepared_in: Option<Arc<StateMap>>) -> Context {
-        let wanted = (cache.wanted.shared, cache.wanted.mode);
+        let wanted = (cache.wanted.shared, cache.wanted.freshness, cache.wanted.mode);
         let prepared_in = prepared_in.unwrap_or_else(|| self.state.clone());
         if let Some(here) = &self.cache_context
             && Arc::ptr_eq(&here.state, &self.state)
@@ -240,6 +256,8 @@ impl Session {
         let (user, client) = if wanted.0 { ("", "") } else { (&*self.identity.user, &*client) };
         let elsewhere = *prepared_in != *self.state;
         let fixed = [
+            wanted.2.word().as_bytes(),
+            // What was kept without the log being followed is no good where it is.
             wanted.1.word().as_bytes(),
             self.cluster.shared.name.as_bytes(),
             &[u8::from(wanted.0)],

@@ -18,6 +18,7 @@ mod dribble;
 mod drivers;
 mod failover;
 mod failures;
+mod follow;
 mod galera;
 mod group_replication;
 mod hostile;

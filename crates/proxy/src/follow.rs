@@ -1,0 +1,157 @@
+//! Hears what a cluster's log tells of changes, and ends the answers of the result cache that they make stale, whoever wrote.
+//!
+//! Whoever fills the cache reads where all is that was noted, so a change is noted before the epochs move, as a write through Sqluice is.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+
+use cache::{Epochs, Follow, TableId};
+use cluster::changes::{Change, ChangeListener, Gtid, TableChange, Told, What};
+use cluster::gtid::Written;
+use cluster::gtid::mariadb::{self, Gtids};
+use cluster::gtid::mysql::GtidSet;
+use cluster::tables::Scope;
+use cluster::view::ServerId;
+
+use crate::route::Write;
+use crate::shared::ClusterShared;
+
+/// Has the logs followed of the clusters for which a rule asks that.
+pub(crate) fn begin<'a>(config: &config::Config, clusters: impl Iterator<Item = &'a Arc<ClusterShared>>) {
+    let follows = |rule: &config::Rule| {
+        let follows = |cache: config::RuleCache| {
+            cache.mode != config::CacheMode::Off && cache.freshness == config::CacheFreshness::Follow
+        };
+        rule.enabled && rule.cache.is_some_and(follows)
+    };
+    for shared in clusters {
+        let Some(cluster) = config.clusters.get(&shared.name) else { continue };
+        let wanted = |rule: &config::Rule| rule.matchers.cluster.as_ref().is_none_or(|name| *name == shared.name);
+        // In a group others write than the server whose log would be followed.
+        if cluster.kind.is_group() || !config.rules.iter().any(|rule| follows(rule) && wanted(rule)) {
+            continue;
+        }
+        shared.follow.get_or_init(|| {
+            let follow = Arc::new(Follow::new(Instant::now(), config.cache.follow_delay_max));
+            shared.published.watch_tables();
+            shared.published.follow_changes(Arc::new(Listener {
+                cluster: Arc::downgrade(shared),
+                follow: follow.clone(),
+                heartbeats: cluster.monitor.heartbeat_schema.clone(),
+                hidden: Mutex::default(),
+            }));
+            follow
+        });
+    }
+}
+
+/// Hears one cluster's changes.
+#[derive(Debug)]
+struct Listener {
+    cluster: Weak<ClusterShared>,
+    follow: Arc<Follow>,
+    /// The schema that the monitor writes to all the time.
+    heartbeats: Arc<str>,
+    /// Changes that are not visible yet, the oldest first.
+    hidden: Mutex<VecDeque<Hidden>>,
+}
+
+/// What is to be done when a change is visible.
+#[derive(Clone, Copy, Debug)]
+struct Hidden {
+    /// It has no name by which replicas could be asked for it.
+    unnamed: bool,
+    /// It may have changed what names mean.
+    defines: bool,
+}
+
+impl ChangeListener for Listener {
+    fn told(&self, told: Told) {
+        let Some(cluster) = self.cluster.upgrade() else { return };
+        match told {
+            Told::Change(change) => self.changed(&cluster, &change),
+            Told::Visible(changes) => self.visible(&cluster, changes),
+            Told::CaughtUp { as_of } => self.follow.caught_up(as_of),
+            Told::Lost { .. } => {
+                self.follow.lost();
+                self.hidden().clear();
+            }
+        }
+    }
+}
+
+impl Listener {
+    fn changed(&self, cluster: &ClusterShared, change: &Change) {
+        let (scope, defines) = match &change.what {
+            What::Everything(_) => (Scope::Any, true),
+            What::Tables(tables) => {
+                let catalog = cluster.published.tables.current();
+                let of = |table: &TableChange| match &catalog {
+                    Some(catalog) => catalog.changed(&table.schema, &table.table),
+                    None => Scope::Any,
+                };
+                let scope = tables.iter().fold(Scope::nothing(), |all, table| of(table).and(&all));
+                (scope, tables.iter().any(|table| table.defined))
+            }
+        };
+        let is_heartbeat = match &change.what {
+            What::Tables(tables) => !defines && tables.iter().all(|table| *table.schema == *self.heartbeats),
+            What::Everything(_) => false,
+        };
+        // Nothing depends on it, whether or not it is known.
+        let scope = if is_heartbeat && scope == Scope::Any { Scope::nothing() } else { scope };
+        if defines {
+            cluster.published.tables_changed();
+        }
+        let written = written(change.gtid);
+        self.hidden().push_back(Hidden { unnamed: written.is_none(), defines });
+        // Else replicas would be behind twice a second, for a table that nobody reads.
+        if let Some(written) = written.filter(|_| !is_heartbeat) {
+            cluster.writes.note(&Write::Told(written), &scope);
+        }
+        let tables = match scope {
+            Scope::Any => None,
+            Scope::Tables(keys) => Some(keys.iter().map(|key| TableId::of(key.0)).collect()),
+        };
+        self.follow.changed(cluster.epochs.get_or_init(Epochs::default), tables);
+    }
+
+    fn visible(&self, cluster: &ClusterShared, changes: usize) {
+        let now: Vec<Hidden> = {
+            let mut hidden = self.hidden();
+            let changes = changes.min(hidden.len());
+            hidden.drain(..changes).collect()
+        };
+        // What was read of it when it was told may be from before it.
+        if now.iter().any(|change| change.defines) {
+            cluster.published.tables_changed();
+        }
+        if now.iter().any(|change| change.unnamed) {
+            let primary = cluster.published.view.load().primary.unwrap_or(ServerId(0));
+            cluster.writes.note(&Write::Untold(primary, Instant::now()), &Scope::Any);
+        }
+        self.follow.visible(changes);
+    }
+
+    fn hidden(&self) -> MutexGuard<'_, VecDeque<Hidden>> {
+        self.hidden.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a replica must have applied to show a change.
+fn written(gtid: Gtid) -> Option<Written> {
+    match gtid {
+        Gtid::MySql(source, number) => {
+            let mut set = GtidSet::default();
+            set.add_one(u128::from_be_bytes(source), number);
+            Some(Written::MySql(set))
+        }
+        Gtid::MariaDb(domain, server, sequence) => {
+            let mut gtids = Gtids::default();
+            gtids.passed(mariadb::Gtid { domain, server, sequence });
+            Some(Written::MariaDb(gtids))
+        }
+        Gtid::Unknown => None,
+    }
+}

@@ -48,8 +48,26 @@ pub(crate) struct Race<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Choice {
     pub(crate) chosen: Option<usize>,
+    /// Nobody is, but this one could be, if it first gets what it lacks.
+    pub(crate) fetch: Option<Fetch>,
     /// For the others: index and reason.
     pub(crate) others: Vec<(usize, String)>,
+}
+
+/// What a server that may be promoted lacks is on one that may not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fetch {
+    /// The one that may be promoted.
+    pub(crate) by: usize,
+    /// The one that has the data.
+    pub(crate) from: usize,
+}
+
+impl Choice {
+    /// The server that is to be promoted, be it after it has fetched what it lacks.
+    pub(crate) fn candidate(&self) -> Option<usize> {
+        self.chosen.or(self.fetch.map(|fetch| fetch.by))
+    }
 }
 
 /// Chooses. The servers are all but the one that is to be replaced, with the caller's indexes.
@@ -64,11 +82,20 @@ pub(crate) fn choose(race: &Race<'_>, runners: &[(usize, Runner<'_>)]) -> Choice
     }
     // Data first: whoever lacks what another reached server has is no candidate, unless it can still get it.
     let mut complete: Vec<&(usize, Runner<'_>)> = Vec::new();
+    let mut fetches: Vec<(u8, Fetch)> = Vec::new();
     for entry in fit {
         match lacks(race, entry, runners) {
-            Some(why) if !race.force => choice.others.push((entry.0, why)),
+            Some((from, why)) if !race.force => {
+                if race.wanted.is_none_or(|wanted| wanted == entry.0) && feeds(entry, from, runners) {
+                    fetches.push((entry.1.rule.rank(), Fetch { by: entry.0, from }));
+                }
+                choice.others.push((entry.0, why));
+            }
             _ => complete.push(entry),
         }
+    }
+    if complete.is_empty() {
+        choice.fetch = fetches.into_iter().min_by_key(|(rank, fetch)| (*rank, fetch.by)).map(|(_, fetch)| fetch);
     }
     if let Some(wanted) = race.wanted {
         let (chosen, rest): (Vec<_>, Vec<_>) = complete.into_iter().partition(|entry| entry.0 == wanted);
@@ -76,11 +103,7 @@ pub(crate) fn choose(race: &Race<'_>, runners: &[(usize, Runner<'_>)]) -> Choice
         choice.others.extend(rest.iter().map(|entry| (entry.0, "another server was asked for".to_owned())));
         return choice;
     }
-    let rank = |runner: &Runner<'_>| match runner.rule {
-        PromotionRule::Prefer => 0,
-        PromotionRule::Neutral => 1,
-        PromotionRule::PreferNot | PromotionRule::MustNot => 2,
-    };
+    let rank = |runner: &Runner<'_>| runner.rule.rank();
     let drained = |runner: &Runner<'_>| !runner.history.is_some_and(History::is_drained);
     complete.sort_by_key(|(index, runner)| (rank(runner), drained(runner), *index));
     choice.chosen = complete.first().map(|entry| entry.0);
@@ -173,12 +196,14 @@ fn unfit(race: &Race<'_>, runner: &Runner<'_>, all: &[(usize, Runner<'_>)]) -> O
 
 /// A replica must not be older than its source: it may not understand what it is sent.
 fn version(facts: &Facts, all: &[(usize, Runner<'_>)]) -> Option<String> {
-    let release = |number: u32| number / 100;
-    let older = all.iter().find(|(_, other)| {
-        other.channel.is_some()
-            && other.facts.is_some_and(|other| release(other.greeting.number) < release(facts.greeting.number))
-    })?;
+    let is_older = |other: &Facts| release(other) < release(facts);
+    let older = all.iter().find(|(_, other)| other.channel.is_some() && other.facts.is_some_and(is_older))?;
     Some(format!("its version is newer than that of {}, which would have to follow it", older.1.name))
+}
+
+/// The release that a server's version belongs to: 10.11, 8.4.
+fn release(facts: &Facts) -> u32 {
+    facts.greeting.number / 100
 }
 
 fn errant(race: &Race<'_>, runner: &Runner<'_>, history: &History, all: &[(usize, Runner<'_>)]) -> Option<Extra> {
@@ -194,8 +219,23 @@ fn errant(race: &Race<'_>, runner: &Runner<'_>, history: &History, all: &[(usize
     (!own.is_empty() && runner.channel.is_some()).then_some(own)
 }
 
-/// What another reached server has and this one lacks.
-fn lacks(race: &Race<'_>, entry: &(usize, Runner<'_>), all: &[(usize, Runner<'_>)]) -> Option<String> {
+/// Whether `by`, a replica, could replicate from the server with that index. Who replays late on purpose, or not at all, has nothing to
+/// give.
+fn feeds(by: &(usize, Runner<'_>), from: usize, all: &[(usize, Runner<'_>)]) -> bool {
+    let Some((_, source)) = all.iter().find(|(index, _)| *index == from) else { return false };
+    let (Some(facts), Some(own)) = (source.facts, by.1.facts) else { return false };
+    let details = &facts.details;
+    by.1.channel.is_some()
+        && details.gtid_on == Some(true)
+        && details.log_bin == Some(true)
+        && details.log_replica_updates == Some(true)
+        && details.binlog_filters == own.details.binlog_filters
+        && source.channel.is_some_and(|channel| channel.applier_running && channel.delay_s == 0)
+        && release(facts) <= release(own)
+}
+
+/// What another reached server has and this one lacks: the other one, and in words.
+fn lacks(race: &Race<'_>, entry: &(usize, Runner<'_>), all: &[(usize, Runner<'_>)]) -> Option<(usize, String)> {
     let here = entry.1.history?;
     if race.planned {
         return None;
@@ -211,7 +251,7 @@ fn lacks(race: &Race<'_>, entry: &(usize, Runner<'_>), all: &[(usize, Runner<'_>
             None => extra,
         };
         (!extra.is_empty() && (race.counts)(*number, &extra))
-            .then(|| format!("it lacks what {} has received: {extra}", other.name))
+            .then(|| (*number, format!("it lacks what {} has received: {extra}", other.name)))
     })
 }
 

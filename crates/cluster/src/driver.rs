@@ -6,7 +6,9 @@
 
 mod commands;
 mod failover;
+mod fetch;
 mod group;
+mod preferred;
 mod proof;
 mod publish;
 mod repair;
@@ -21,6 +23,8 @@ mod simulation;
 mod switchover;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod two_phases;
 mod watch;
 mod words;
 mod writes;
@@ -29,6 +33,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use self::preferred::MoveOn;
 use self::run::{Out, Run};
 use self::server::Server;
 use crate::command::{Accepted, Command, Refused};
@@ -112,6 +117,8 @@ pub struct Driver {
     acks_seen: Option<u32>,
     /// The server that was promoted last: it is the primary although a stray one may take writes too.
     appointed: Option<ServerId>,
+    /// What a failover left to be done: the role moves on to a server that is preferred.
+    move_on: Option<MoveOn>,
     /// The server that an outside manager named, until when its word counts.
     told: Option<(ServerId, Instant)>,
     /// The server that an operator wants to take a Galera group's writes.
@@ -148,6 +155,7 @@ impl Driver {
             guard: Guard::default(),
             acks_seen: None,
             appointed: None,
+            move_on: None,
             told: None,
             wished: None,
             vacated: None,

@@ -210,17 +210,12 @@ fn choose(
 ) -> Choice {
     let fit = |index: usize| serves[index] && members[index].may_write();
     // Preferred ones first, then in the order of their names, which is the same for every Sqluice.
-    let order = |rule: PromotionRule| match rule {
-        PromotionRule::Prefer => 0,
-        PromotionRule::Neutral => 1,
-        PromotionRule::PreferNot | PromotionRule::MustNot => 2,
-    };
     let all: Vec<usize> = (0..members.len()).filter(|index| fit(*index)).collect();
     let is_synced = |index: &usize| standings[*index] == Standing::Synced;
     // A donor is a last resort unless donors are like any other.
     let any_synced = all.iter().any(is_synced) && rules.donors == Donors::Avoid;
     let mut ranked: Vec<usize> = all.into_iter().filter(|index| !any_synced || is_synced(index)).collect();
-    ranked.sort_by_key(|index| (Some(*index) != wished, order(members[*index].promotion)));
+    ranked.sort_by_key(|index| (Some(*index) != wished, members[*index].promotion.rank()));
     let heirs = |except: usize| -> Vec<usize> {
         let up = |index: &usize| *index != except && members[*index].health == Health::Up && !members[*index].failing;
         ranked.iter().copied().filter(up).collect()

@@ -10,7 +10,6 @@ use crate::analysis::Analysis;
 use crate::diagnosis::Diagnosis;
 use crate::galera::{Group, Member};
 use crate::observation::{GroupReplication, MemberState};
-use crate::settings::PromotionRule;
 use crate::view::{Health, Role};
 
 /// A member has applied all that it had received when it has told so often in a row that nothing waits: what it has just taken
@@ -232,12 +231,7 @@ fn choose(
         takes_writes(*index) && has_all(*index) && member.health == Health::Up && !member.failing
     };
     // Of several the one that is preferred, and then the first by name, which is the same for every Sqluice.
-    let order = |index: &usize| match members[*index].promotion {
-        PromotionRule::Prefer => 0,
-        PromotionRule::Neutral => 1,
-        PromotionRule::PreferNot => 2,
-        PromotionRule::MustNot => 3,
-    };
+    let order = |index: &usize| members[*index].promotion.rank();
     let mut able: Vec<usize> = (0..members.len()).filter(can_begin).collect();
     able.sort_by_key(|index| (Some(*index) != wished, order(index)));
     let wish = able.first().copied().filter(|index| Some(*index) == wished);

@@ -9,7 +9,6 @@ use crate::analysis::Analysis;
 use crate::diagnosis::Diagnosis;
 use crate::galera::{Group, Member};
 use crate::observation::{DataNodeStatus, Ndb};
-use crate::settings::PromotionRule;
 use crate::view::{Health, Role};
 
 /// Data nodes with such a number of a node group belong to none yet: they were added while the cluster runs.
@@ -145,11 +144,7 @@ fn choose(members: &[Member<'_>], previous: Option<usize>, writes: impl Fn(usize
     if let Some(before) = previous.filter(|before| writes(*before)) {
         return Some(before);
     }
-    let order = |index: &usize| match members[*index].promotion {
-        PromotionRule::Prefer => 0,
-        PromotionRule::Neutral => 1,
-        PromotionRule::PreferNot | PromotionRule::MustNot => 2,
-    };
+    let order = |index: &usize| members[*index].promotion.rank();
     // Who answers comes before who has just failed a probe.
     let failing = |index: &usize| members[*index].failing || members[*index].health != Health::Up;
     (0..members.len()).filter(|index| writes(*index)).min_by_key(|index| (failing(index), order(index)))

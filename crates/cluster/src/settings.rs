@@ -86,6 +86,16 @@ impl PromotionRule {
             PromotionRule::MustNot => "must_not",
         }
     }
+
+    /// Its place among the rules: the lower, the sooner.
+    pub(crate) fn rank(self) -> u8 {
+        match self {
+            PromotionRule::Prefer => 0,
+            PromotionRule::Neutral => 1,
+            PromotionRule::PreferNot => 2,
+            PromotionRule::MustNot => 3,
+        }
+    }
 }
 
 /// Bounds and demands of failover, switchover and rejoin.
@@ -111,6 +121,8 @@ pub struct Failover {
     pub hook_timeout: Duration,
     /// Longest lag, as known before the primary was lost, of a server that is promoted.
     pub lag_max: Duration,
+    /// For so long after a failover the primary's role moves on to a server with a better rule, once that has all the data.
+    pub preferred_within: Duration,
     /// Without proof that no acknowledged write can be lost (lossless semi-sync, and enough of its replicas reached) nobody
     /// is promoted automatically.
     pub semi_sync_required: bool,
@@ -144,6 +156,7 @@ impl Default for Failover {
             step_timeout: Duration::from_secs(2),
             hook_timeout: Duration::from_secs(10),
             lag_max: Duration::from_secs(30),
+            preferred_within: Duration::from_secs(60),
             semi_sync_required: false,
             replace_unwritable: false,
             majority_required: true,

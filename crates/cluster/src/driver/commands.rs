@@ -77,7 +77,7 @@ impl Driver {
             let name = self.servers[primary].name();
             return Err(Refused::because(format!("the primary {name} does not answer; order a failover instead")));
         }
-        let mut run = self.new_run(Kind::Switchover, Some(self.servers[primary].id));
+        let mut run = Driver::new_run(Kind::Switchover, Some(self.servers[primary].id));
         (run.ordered, run.wanted) = (true, to);
         self.check_wanted(&run)?;
         self.start(now, run, dry_run, true, "an operator ordered a switchover")
@@ -113,7 +113,7 @@ impl Driver {
             }
             self.enough(now, None).map_err(Refused::because)?;
         }
-        let mut run = self.new_run(Kind::Failover, Some(self.servers[primary].id));
+        let mut run = Driver::new_run(Kind::Failover, Some(self.servers[primary].id));
         (run.ordered, run.force, run.wanted) = (true, force, to);
         self.check_wanted(&run)?;
         self.start(now, run, dry_run, false, "an operator ordered a failover")
@@ -125,7 +125,7 @@ impl Driver {
         if !self.reached(index, now) {
             return Err(Refused::because(format!("{} does not answer, or is in maintenance", self.name_of(to))));
         }
-        let mut run = self.new_run(Kind::Restore, Some(to));
+        let mut run = Driver::new_run(Kind::Restore, Some(to));
         (run.ordered, run.force, run.new) = (true, true, Some(to));
         let steps = self.plan_words(&run);
         if dry_run {
@@ -154,12 +154,13 @@ impl Driver {
     ) -> Result<Accepted, Refused> {
         let choice = self.choose(now, &run, planned);
         let others = self.choice_words(&choice);
-        let Some(chosen) = choice.chosen else {
+        let Some(chosen) = choice.candidate() else {
             return Err(Refused { reason: "no server can be promoted".into(), others });
         };
         run.new = Some(self.servers[chosen].id);
+        run.from = choice.fetch.map(|fetch| self.servers[fetch.from].id);
         let steps = self.plan_words(&run);
-        run.new = None;
+        (run.new, run.from) = (None, None);
         if dry_run {
             return Ok(Accepted { run: None, steps, others });
         }
@@ -195,7 +196,7 @@ impl Driver {
         if dry_run {
             return Ok(Accepted { run: None, steps, others: Vec::new() });
         }
-        let mut run = self.new_run(Kind::Rejoin, Some(server));
+        let mut run = Driver::new_run(Kind::Rejoin, Some(server));
         run.ordered = true;
         let id = self.begin(now, run, format!("an operator ordered {name} to be attached"));
         Ok(Accepted { run: Some(id), steps, others: Vec::new() })
@@ -273,6 +274,10 @@ impl Driver {
         }
         if matches!(run.kind, Kind::Failover | Kind::Replace) {
             steps.extend(followers.iter().map(|server| Step::StopReceiver { server: *server }));
+        }
+        if let Some(from) = run.from {
+            steps.push(Step::WaitApplied { server: from, position: "".into() });
+            steps.push(Step::Follow { server: new, source: from });
         }
         if run.kind != Kind::Restore {
             steps.push(Step::WaitApplied { server: new, position: "".into() });

@@ -1,7 +1,7 @@
 //! The stages of a failover, and of making a read-only root of the replicas the primary again.
 //!
 //! lease → look (nothing is done on old news) → hook → fence → recheck (nothing moves any more) → drain → promote → repoint →
-//! hook. Up to the promotion it can be given up at any point: receivers that it stopped are started again by repairs.
+//! hook. When what the new primary lacks is on a server that may not be promoted, it is fetched (`fetch.rs`) before the drain. Up to the promotion it can be given up at any point: receivers that it stopped are started again by repairs.
 
 use std::time::Instant;
 
@@ -36,6 +36,8 @@ impl Driver {
             }
             Stage::Fence => self.after_fence(now, run),
             Stage::Recheck => self.after_recheck(now, run),
+            Stage::Feed => self.after_feed(now, run),
+            Stage::Fetch => self.after_fetch(now, run),
             Stage::Drain => self.after_drain(now, run),
             Stage::Promote | Stage::Learn => self.after_promote(now, run),
             Stage::Repoint => self.after_repoint(run),
@@ -174,11 +176,17 @@ impl Driver {
             run.new = run.old;
             return Ok(());
         }
-        let choice = self.choose(now, run, false);
-        let Some(chosen) = choice.chosen else {
+        let mut choice = self.choose(now, run, false);
+        // Whoever has fetched and lacks something still has had its turn.
+        while let Some(by) = choice.fetch.map(|fetch| self.servers[fetch.by].id).filter(|by| run.fetched.contains(by)) {
+            run.failed.push((by, "it lacks something although it has fetched what it lacked".to_owned()));
+            choice = self.choose(now, run, false);
+        }
+        let Some(chosen) = choice.candidate() else {
             let reasons: Vec<String> = self.choice_words(&choice);
             return Err(format!("no server can be promoted: {}", reasons.join("; ")));
         };
+        run.from = choice.fetch.map(|fetch| self.servers[fetch.from].id);
         let new = self.servers[chosen].id;
         if run.new != Some(new) {
             let others = self.choice_words(&choice);
@@ -250,10 +258,13 @@ impl Driver {
         self.drain(now, run)
     }
 
-    fn drain(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+    pub(super) fn drain(&mut self, now: Instant, mut run: Run) -> Option<Run> {
         if let Err(text) = self.elect_new(now, &mut run) {
             self.give_up(now, &run, true, text);
             return None;
+        }
+        if let Some(from) = run.from {
+            return Some(self.feed(run, from));
         }
         let new = run.new.and_then(|id| self.index(id))?;
         if let Some(history) = self.servers[new].history.as_ref().filter(|history| !history.is_drained()) {
@@ -324,6 +335,7 @@ impl Driver {
         (self.told, self.appointed) = (None, Some(new));
         if run.kind != Kind::Restore && run.kind != Kind::Switchover {
             self.guard.promoted(now);
+            self.note_preferred(now, &run);
         }
         let follow = self.followers(&run);
         // The probes that show it are under way.

@@ -40,7 +40,7 @@ impl Driver {
                 continue;
             }
             let Some(why) = self.needs_repair(now, index, primary) else { continue };
-            let run = self.new_run(Kind::Rejoin, Some(self.servers[index].id));
+            let run = Driver::new_run(Kind::Rejoin, Some(self.servers[index].id));
             self.servers[index].repair_after = Some(now + PAUSE);
             self.begin(now, run, why);
         }

@@ -6,7 +6,7 @@ use crate::observation::{Channel, Details, Facts, Failure, FailureClass, Receive
 use crate::step::{ErrorKind, Step};
 use crate::view::Health;
 
-const AUTO: Failover = Failover {
+pub(super) const AUTO: Failover = Failover {
     events: false,
     mode: Mode::Auto,
     cooldown: Duration::from_secs(300),
@@ -17,6 +17,7 @@ const AUTO: Failover = Failover {
     step_timeout: Duration::from_secs(2),
     hook_timeout: Duration::from_secs(10),
     lag_max: Duration::from_secs(30),
+    preferred_within: Duration::from_secs(60),
     semi_sync_required: false,
     replace_unwritable: false,
     majority_required: true,
@@ -41,17 +42,17 @@ fn able(facts: Facts, last: u64) -> Facts {
     Facts { gtid_executed: position, details, ..facts }
 }
 
-fn primary(last: u64) -> Facts {
+pub(super) fn primary(last: u64) -> Facts {
     able(facts(1), last)
 }
 
-fn replica(number: u32, last: u64) -> Facts {
+pub(super) fn replica(number: u32, last: u64) -> Facts {
     let mut facts = able(replica_of(1, number), last);
     channel_of(&mut facts).gtid_received = format!("0-1-{last}").into();
     facts
 }
 
-fn channel_of(facts: &mut Facts) -> &mut Channel {
+pub(super) fn channel_of(facts: &mut Facts) -> &mut Channel {
     let Replication::Channels(channels) = &mut facts.replication else { panic!("unreadable") };
     &mut channels[0]
 }
@@ -62,11 +63,11 @@ fn with_receiver(mut facts: Facts, receiver: Receiver) -> Facts {
     facts
 }
 
-fn lost(number: u32, last: u64) -> Facts {
+pub(super) fn lost(number: u32, last: u64) -> Facts {
     with_receiver(replica(number, last), Receiver::Connecting)
 }
 
-fn cluster(failover: Failover, servers: u32) -> Script {
+pub(super) fn cluster(failover: Failover, servers: u32) -> Script {
     let mut script = Script::with(Settings { failover, ..settings() }, servers);
     for _ in 0..2 {
         (2..=servers).for_each(|number| script.good(number, replica(number, 10)));
@@ -83,16 +84,16 @@ fn refused(class: FailureClass) -> Result<StepResult, StepError> {
     Err(StepError { kind: ErrorKind::Unreachable(class), text: "no".into() })
 }
 
-fn told(facts: Facts) -> Result<StepResult, StepError> {
+pub(super) fn told(facts: Facts) -> Result<StepResult, StepError> {
     Ok(StepResult::Facts(Box::new(facts)))
 }
 
-fn number(step: &Step) -> u32 {
+pub(super) fn number(step: &Step) -> u32 {
     step.server().map_or(0, |id| u32::from(id.0) + 1)
 }
 
 /// What servers do when s1 is dead and all else works; replicas have received up to `last`.
-fn world(step: &Step, last: &[u64]) -> Result<StepResult, StepError> {
+pub(super) fn world(step: &Step, last: &[u64]) -> Result<StepResult, StepError> {
     let n = number(step);
     match step {
         _ if n == 1 => refused(FailureClass::Refused),

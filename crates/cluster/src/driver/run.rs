@@ -57,6 +57,10 @@ pub(super) enum Stage {
     Fence,
     /// What there is now that nothing moves any more.
     Recheck,
+    /// A server that may not be promoted applies what only it has received.
+    Feed,
+    /// The new primary gets it from there.
+    Fetch,
     /// The new primary applies what it received.
     Drain,
     /// Switchover: whether the old primary has stood still.
@@ -76,6 +80,7 @@ pub(super) enum Stage {
 
 /// One run.
 pub(super) struct Run {
+    /// The journal's number for it; 0 before it is begun.
     pub(super) id: u64,
     pub(super) kind: Kind,
     pub(super) stage: Stage,
@@ -87,6 +92,10 @@ pub(super) struct Run {
     /// The primary before; of a rejoin, the server.
     pub(super) old: Option<ServerId>,
     pub(super) new: Option<ServerId>,
+    /// The server from which the new one gets what it lacks.
+    pub(super) from: Option<ServerId>,
+    /// Servers that have fetched what they lacked.
+    pub(super) fetched: Vec<ServerId>,
     /// Steps of this stage that are not out yet, and those that are.
     pub(super) todo: Vec<Step>,
     pub(super) out: Vec<StepId>,
@@ -150,10 +159,10 @@ pub(super) struct Out {
 }
 
 impl Driver {
-    pub(super) fn new_run(&mut self, kind: Kind, old: Option<ServerId>) -> Run {
-        self.next_run += 1;
+    /// A run that is not begun; it has no number yet.
+    pub(super) fn new_run(kind: Kind, old: Option<ServerId>) -> Run {
         Run {
-            id: self.next_run,
+            id: 0,
             kind,
             stage: Stage::Lease,
             ordered: false,
@@ -161,6 +170,8 @@ impl Driver {
             wanted: None,
             old,
             new: None,
+            from: None,
+            fetched: Vec::new(),
             todo: Vec::new(),
             out: Vec::new(),
             ended: Vec::new(),
@@ -174,8 +185,10 @@ impl Driver {
         }
     }
 
-    /// Enters the first stage.
+    /// Enters the first stage, and numbers the run.
     pub(super) fn begin(&mut self, now: Instant, mut run: Run, why: String) -> u64 {
+        self.next_run += 1;
+        run.id = self.next_run;
         let server = run.old.map(|id| self.name_of(id));
         self.note(run.id, EntryKind::Decision, server, why);
         if self.settings.failover.lease_required && !self.holds_lease(now, self.settings.failover.step_timeout) {

@@ -104,7 +104,7 @@ impl Driver {
                 self.give_up(now, &run, false, text);
                 None
             }
-            Stage::Attach => None,
+            Stage::Attach | Stage::Feed | Stage::Fetch => None,
         }
     }
 

@@ -139,6 +139,7 @@ impl Driver {
         }
         self.findings = found;
         if !busy && self.main_run().is_none() {
+            self.move_on_to_preferred(now);
             self.repair(now);
         }
     }
@@ -199,7 +200,7 @@ impl Driver {
         words: String,
         found: &mut Vec<Diagnosis>,
     ) {
-        let mut run = self.new_run(kind, Some(self.servers[primary].id));
+        let mut run = Driver::new_run(kind, Some(self.servers[primary].id));
         if let Err(why) = self.precheck(now, &mut run) {
             found.push(Diagnosis::FailoverBlocked(why.into()));
             return;
@@ -217,7 +218,7 @@ impl Driver {
         if self.guard.pauses(now) || self.lease_was_refused(now) {
             return;
         }
-        run.new = None;
+        (run.new, run.from) = (None, None);
         self.begin(now, run, words);
     }
 
@@ -235,9 +236,10 @@ impl Driver {
             return Ok(());
         }
         let choice = self.choose(now, run, false);
-        match choice.chosen {
+        match choice.candidate() {
             Some(index) => {
                 run.new = Some(self.servers[index].id);
+                run.from = choice.fetch.map(|fetch| self.servers[fetch.from].id);
                 Ok(())
             }
             None => Err(format!("no server can be promoted: {}", self.choice_words(&choice).join("; "))),

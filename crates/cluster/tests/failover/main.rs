@@ -57,10 +57,12 @@ impl Play {
         let managers = if semi_sync { dice.between(1, 3) as usize } else { 1 };
         let acks = semi_sync.then_some(count as u32 / 2);
         let careful = dice.percent(50);
+        // Of three servers the other two may both be out for good: who lost its tail cannot get its own writes back.
+        let barred = count > 3 && dice.percent(50);
         let servers = (0..count).map(|number| Server::new(number, count, mariadb, acks, careful)).collect();
         let mut world = World::new(servers, managers);
         world.tell(format!(
-            "seed {seed}: {count} servers, {}, {}, {managers} instances, read_only at start {careful}",
+            "seed {seed}: {count} servers, {}, {}, {managers} instances, read_only at start {careful}, s2 must not be promoted {barred}",
             if mariadb { "MariaDB" } else { "MySQL" },
             if semi_sync { "semi-sync" } else { "no semi-sync" },
         ));
@@ -89,7 +91,11 @@ impl Play {
                 address: format!("s{number}:3306").into(),
                 weight: 100,
                 zone: "".into(),
-                promotion: if number == 4 { PromotionRule::Prefer } else { PromotionRule::Neutral },
+                promotion: match number {
+                    4 => PromotionRule::Prefer,
+                    2 if barred => PromotionRule::MustNot,
+                    _ => PromotionRule::Neutral,
+                },
             })
             .collect();
         let origin = Instant::now();

@@ -83,6 +83,8 @@ pub struct Promotion {
     pub step_timeout: Duration,
     /// Servers that were further behind are not promoted.
     pub max_lag: Duration,
+    /// For so long after a failover the role moves on to a server with a better rule.
+    pub preferred_within: Duration,
     /// Nobody is promoted automatically without proof that no acknowledged write is lost.
     pub semi_sync_required: bool,
     /// What becomes of a primary whose disk is full.

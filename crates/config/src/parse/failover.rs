@@ -15,6 +15,7 @@ pub(super) fn read_promotion(reader: &mut Reader, parent: &Table, servers: usize
         look_timeout: reader.duration(&table, &keys::LOOK_TIMEOUT),
         step_timeout: reader.duration(&table, &keys::STEP_TIMEOUT),
         max_lag: reader.duration(&table, &keys::PROMOTION_MAX_LAG),
+        preferred_within: reader.duration(&table, &keys::PREFERRED_WITHIN),
         semi_sync_required: reader.flag(&table, &keys::SEMI_SYNC_REQUIRED),
         unwritable: reader
             .choice(&table, &keys::UNWRITABLE, Unwritable::ALL, Unwritable::word)

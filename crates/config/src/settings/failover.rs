@@ -17,6 +17,7 @@ pub static PROMOTION: Section = Section {
         &LOOK_TIMEOUT,
         &STEP_TIMEOUT,
         &PROMOTION_MAX_LAG,
+        &PREFERRED_WITHIN,
         &SEMI_SYNC_REQUIRED,
         &UNWRITABLE,
         &MAJORITY_REQUIRED,
@@ -82,6 +83,15 @@ pub static PROMOTION_MAX_LAG: Setting = millis(
     100,
     86_400_000,
     "A server that was further behind when the primary was lost is not promoted.",
+);
+/// `preferred_within_s`
+pub static PREFERRED_WITHIN: Setting = seconds(
+    "preferred_within_s",
+    60,
+    0,
+    86_400,
+    "For so long after an automatic failover to the server that had the data, the role moves on by a switchover to one with a better \
+     `promotion` rule that took part, once that has caught up. 0: it stays where it is.",
 );
 /// `semi_sync_required`
 pub static SEMI_SYNC_REQUIRED: Setting = live(

@@ -57,6 +57,7 @@ fn failover(cluster: &config::Cluster) -> Failover {
         hook_timeout: promotion.hook_timeout,
         lag_max: promotion.max_lag,
         semi_sync_required: promotion.semi_sync_required,
+        preferred_within: promotion.preferred_within,
         replace_unwritable: promotion.unwritable == config::Unwritable::Failover,
         majority_required: promotion.majority_required,
         lease_required: promotion.lease != config::Lease::Off,

@@ -2,6 +2,7 @@
 
 mod etcd;
 mod events;
+mod two_phases;
 
 use std::collections::HashSet;
 use std::process::Command;

@@ -1,0 +1,61 @@
+//! Nobody who may be promoted has all the data, and a server that may not has it: the new primary first replicates from that one.
+//!
+//! Otherwise a replica that must not become the primary, and was the one to acknowledge the last writes, would keep the cluster
+//! without a primary until somebody comes.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::Driver;
+use super::run::{Run, Stage};
+use crate::journal::EntryKind;
+use crate::step::Step;
+use crate::view::ServerId;
+
+impl Driver {
+    /// The server that has the data applies it, so that it is in its binary log.
+    pub(super) fn feed(&mut self, mut run: Run, from: ServerId) -> Run {
+        let Some(new) = run.new else { return run };
+        let words = format!("{} gets what it lacks from {}", self.name_of(new), self.name_of(from));
+        self.note(run.id, EntryKind::Decision, Some(self.name_of(new)), words);
+        let history = self.index(from).and_then(|index| self.servers[index].history.as_ref());
+        let position = history.filter(|history| !history.is_drained()).map(|history| history.received().into());
+        run.todo = position.into_iter().map(|position| Step::WaitApplied { server: from, position }).collect();
+        run.todo.push(Step::ReadFacts { server: from });
+        run.enter(Stage::Feed);
+        run
+    }
+
+    pub(super) fn after_feed(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+        let (new, from) = (run.new?, run.from?);
+        let facts = run.facts();
+        let position: Option<Arc<str>> =
+            facts.iter().find(|(id, _)| *id == from).map(|(_, facts)| facts.gtid_executed.clone());
+        let (None, Some(position)) = (run.first_error(), position) else {
+            return self.not_fetched(now, run);
+        };
+        run.todo = vec![Step::Follow { server: new, source: from }, Step::WaitApplied { server: new, position }];
+        run.enter(Stage::Fetch);
+        Some(run)
+    }
+
+    /// Everything is looked at anew: others may lack something too, or have more.
+    pub(super) fn after_fetch(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+        if run.first_error().is_some() {
+            return self.not_fetched(now, run);
+        }
+        run.fetched.extend(run.new);
+        let others = run.with.iter().filter(|id| Some(**id) != run.old);
+        run.todo = others.map(|server| Step::ReadFacts { server: *server }).collect();
+        run.enter(Stage::Recheck);
+        Some(run)
+    }
+
+    fn not_fetched(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+        let (new, from) = (run.new?, run.from?);
+        let error = run.first_error().map_or_else(|| "it told nothing".to_owned(), |(_, error)| error.to_string());
+        run.failed.push((new, format!("it could not get what it lacks from {}: {error}", self.name_of(from))));
+        run.ended.clear();
+        self.drain(now, run)
+    }
+}

@@ -1,0 +1,80 @@
+//! A failover promotes whoever has the data. When that is not the server that the rules prefer, the role moves on to the preferred
+//! one by a switchover as soon as that has the data too: the pause of clients is short both times, and nothing is lost.
+//!
+//! Only servers that took part in the failover are meant. One that comes back later is not given the role by itself.
+
+use std::time::{Duration, Instant};
+
+use super::Driver;
+use super::run::{Kind, Run};
+use crate::observation::Receiver;
+use crate::view::{Health, ServerId};
+
+/// A server is moved to only when it is no further behind: writes are held until it has caught up.
+const BEHIND_MAX: Duration = Duration::from_secs(1);
+
+/// What a failover left to be done.
+pub(super) struct MoveOn {
+    /// The server that it promoted.
+    from: ServerId,
+    /// Those that took part and have a better rule, the best first.
+    to: Vec<ServerId>,
+    ends: Instant,
+}
+
+impl Driver {
+    /// Remembers who should have been promoted.
+    pub(super) fn note_preferred(&mut self, now: Instant, run: &Run) {
+        let within = self.settings.failover.preferred_within;
+        self.move_on = None;
+        let Some(new) = run.new.filter(|_| run.wanted.is_none() && !within.is_zero()) else { return };
+        let rank = |id: &ServerId| self.index(*id).map(|index| self.servers[index].spec.promotion.rank());
+        let mut to: Vec<ServerId> =
+            run.with.iter().copied().filter(|id| Some(*id) != run.old && rank(id) < rank(&new)).collect();
+        to.sort_by_key(|id| (rank(id), *id));
+        if !to.is_empty() {
+            self.move_on = Some(MoveOn { from: new, to, ends: now + within });
+        }
+    }
+
+    /// Begins the switchover when a better server is ready. It is tried once.
+    pub(super) fn move_on_to_preferred(&mut self, now: Instant) {
+        let Some(plan) = &self.move_on else { return };
+        if plan.ends <= now || !self.acts() || self.appointed != Some(plan.from) {
+            self.move_on = None;
+            return;
+        }
+        let from = plan.from;
+        // Servers are being put right, or it is not seen yet as the primary.
+        if self.view.primary != Some(from) || !self.runs.is_empty() {
+            return;
+        }
+        let Some(primary) = self.index(from).filter(|primary| self.reached(*primary, now)) else { return };
+        for to in plan.to.clone() {
+            let Some(index) = self.index(to).filter(|index| self.is_close_behind(*index, primary)) else { continue };
+            let mut run = Driver::new_run(Kind::Switchover, Some(from));
+            run.wanted = Some(to);
+            if self.choose(now, &run, true).chosen != Some(index) {
+                continue;
+            }
+            self.move_on = None;
+            let rule = |index: usize| self.servers[index].spec.promotion.word();
+            let (better, worse) = (self.name_of(to), self.name_of(from));
+            let why = format!(
+                "{better} (`{}`) has what {worse} (`{}`) was promoted for, so the role moves on",
+                rule(index),
+                rule(primary)
+            );
+            self.begin(now, run, why);
+            return;
+        }
+    }
+
+    fn is_close_behind(&self, index: usize, primary: usize) -> bool {
+        let server = &self.servers[index];
+        let running = self
+            .channel_from(index, primary)
+            .is_some_and(|channel| channel.receiver == Receiver::Running && channel.applier_running);
+        running && server.health.health() == Health::Up && server.lag.is_some_and(|lag| lag <= BEHIND_MAX)
+    }
+}

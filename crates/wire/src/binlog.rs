@@ -4,23 +4,26 @@
 
 pub mod changes;
 mod compressed;
-mod image;
 pub mod place;
 pub mod rows;
 mod table;
 
 use crate::codec::{Malformed, Reader};
 pub use compressed::INFLATED_BYTES_MAX;
-pub use image::{Key, KeyPart};
-use rows::{Rows, TableMap};
+use rows::Rows;
+pub use rows::{Key, KeyPart};
+pub use table::TableMap;
 
 /// Bytes of an event's header.
 const HEADER_BYTES: usize = 19;
 /// Bytes of the checksum behind an event, where there is one.
 pub const CHECKSUM_BYTES: usize = 4;
 
+/// Keys of a transaction, in all its tables; a table whose keys are not kept is changed as a whole.
+pub const KEYS_MAX: usize = 1000;
+
 /// One event, as far as it is understood here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
     /// `server_id` of the server that it began on.
     pub server: u32,
@@ -29,7 +32,7 @@ pub struct Event<'a> {
 }
 
 /// What an event says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind<'a> {
     /// A transaction of MySQL begins.
     MySqlGtid {
@@ -57,7 +60,7 @@ pub enum Kind<'a> {
     /// The first AUTO_INCREMENT value that the statement behind it makes.
     InsertId(u64),
     /// The table of rows that follow.
-    Table(TableMap<'a>),
+    Table(TableMap),
     /// Rows.
     Rows(Rows<'a>),
     /// The log begins, or the server tells how it is written.
@@ -83,30 +86,13 @@ impl<'a> Event<'a> {
     /// # Errors
     /// It is cut off, or no event.
     pub fn parse(mariadb: bool, bytes: &'a [u8]) -> Result<Event<'a>, Malformed> {
-        let mut header = Reader::new(bytes);
-        header.u32("time of an event")?;
-        let code = header.u8("type of an event")?;
-        let server = header.u32("server of an event")?;
-        let body = bytes.get(HEADER_BYTES..).ok_or(Malformed("header of an event"))?;
-        let mut body = Reader::new(body);
+        let (Header { code, server, .. }, mut body) = Header::parse(bytes)?;
         let kind = match (code, mariadb) {
             (2, _) => {
-                body.u32("thread of a query event")?;
-                body.u32("time of a query event")?;
-                let length = usize::from(body.u8("schema of a query event")?);
-                let error = body.u16("error of a query event")?;
-                let status = usize::from(body.u16("status of a query event")?);
-                body.bytes(status, "status of a query event")?;
-                let schema = body.bytes(length, "schema of a query event")?;
-                body.u8("schema of a query event")?;
-                Kind::Query { error, schema, text: body.rest() }
+                let Query { error, schema, text, .. } = Query::parse(body)?;
+                Kind::Query { error, schema, text }
             }
-            (15, _) => {
-                // The algorithm stands before the event's own checksum, which it has in any case; 0 is none.
-                let at = body.rest().len().checked_sub(CHECKSUM_BYTES + 1);
-                let algorithm = at.and_then(|at| body.rest().get(at)).ok_or(Malformed("checksum of a format event"))?;
-                Kind::Format { checksummed: *algorithm != 0 }
-            }
+            (15, _) => Kind::Format { checksummed: is_checksummed(body)? },
             (16, _) => Kind::Commit,
             (5, _) => match body.u8("kind of a number event")? {
                 2 => Kind::InsertId(body.u64("number of a number event")?),
@@ -120,10 +106,8 @@ impl<'a> Event<'a> {
             // Changes within JSON values.
             (39, false) => Kind::OpaqueRows,
             (33, false) => {
-                body.u8("flags of a GTID event")?;
-                let mut source = [0; 16];
-                source.copy_from_slice(body.bytes(16, "UUID of a GTID event")?);
-                Kind::MySqlGtid { source, number: body.u64("number of a GTID event")? }
+                let (source, number) = mysql_gtid(&mut body)?;
+                Kind::MySqlGtid { source, number }
             }
             (160, true) => Kind::Annotate(body.rest()),
             (29, false) => {
@@ -132,14 +116,84 @@ impl<'a> Event<'a> {
                 Kind::Annotate(body.rest())
             }
             (162, true) => {
-                let sequence = body.u64("number of a GTID event")?;
-                Kind::MariaDbGtid { domain: body.u32("domain of a GTID event")?, sequence }
+                let (domain, sequence) = mariadb_gtid(&mut body)?;
+                Kind::MariaDbGtid { domain, sequence }
             }
             // Tagged GTIDs and compressed transactions of MySQL, compressed and encrypted events of MariaDB.
             (40 | 42, false) | (164..=171, true) => Kind::Opaque,
             _ => Kind::Other,
         };
         Ok(Event { server, kind })
+    }
+}
+
+/// What stands in front of each event.
+struct Header {
+    /// Seconds since 1970.
+    at: u32,
+    /// The type.
+    code: u8,
+    /// `server_id` of the server that it began on.
+    server: u32,
+    flags: u16,
+}
+
+impl Header {
+    /// The header, and what stands behind it.
+    fn parse(bytes: &[u8]) -> Result<(Header, Reader<'_>), Malformed> {
+        let mut reader = Reader::new(bytes);
+        let at = reader.u32("time of an event")?;
+        let code = reader.u8("type of an event")?;
+        let server = reader.u32("server of an event")?;
+        reader.u32("size of an event")?;
+        reader.u32("position of an event")?;
+        let flags = reader.u16("flags of an event")?;
+        Ok((Header { at, code, server, flags }, reader))
+    }
+}
+
+/// Whether all other events end with a checksum, as a format event says.
+fn is_checksummed(body: Reader<'_>) -> Result<bool, Malformed> {
+    // The algorithm stands before the event's own checksum, which it has in any case; 0 is none.
+    let at = body.rest().len().checked_sub(CHECKSUM_BYTES + 1);
+    let algorithm = at.and_then(|at| body.rest().get(at)).ok_or(Malformed("checksum of a format event"))?;
+    Ok(*algorithm != 0)
+}
+
+/// UUID and number.
+fn mysql_gtid(body: &mut Reader<'_>) -> Result<([u8; 16], u64), Malformed> {
+    body.u8("flags of a GTID event")?;
+    let mut source = [0; 16];
+    source.copy_from_slice(body.bytes(16, "UUID of a GTID event")?);
+    Ok((source, body.u64("number of a GTID event")?))
+}
+
+/// Domain and number.
+fn mariadb_gtid(body: &mut Reader<'_>) -> Result<(u32, u64), Malformed> {
+    let sequence = body.u64("number of a GTID event")?;
+    Ok((body.u32("domain of a GTID event")?, sequence))
+}
+
+/// A statement in the log.
+struct Query<'a> {
+    error: u16,
+    schema: &'a [u8],
+    /// The session's state, as far as it counts.
+    status: &'a [u8],
+    text: &'a [u8],
+}
+
+impl Query<'_> {
+    fn parse(mut body: Reader<'_>) -> Result<Query<'_>, Malformed> {
+        body.u32("thread of a query event")?;
+        body.u32("time of a query event")?;
+        let schema = usize::from(body.u8("schema of a query event")?);
+        let error = body.u16("error of a query event")?;
+        let status = usize::from(body.u16("status of a query event")?);
+        let status = body.bytes(status, "status of a query event")?;
+        let schema = body.bytes(schema, "schema of a query event")?;
+        body.u8("schema of a query event")?;
+        Ok(Query { error, schema, status, text: body.rest() })
     }
 }
 

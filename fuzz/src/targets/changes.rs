@@ -2,7 +2,8 @@
 //!
 //! The first byte says the family; each event has its length in two bytes in front.
 
-use wire::binlog::changes::{Changes, KEYS_MAX, STATEMENT_BYTES_MAX, STATEMENTS_MAX, Said, TABLES_MAX, What};
+use wire::binlog::KEYS_MAX;
+use wire::binlog::changes::{Changes, STATEMENT_BYTES_MAX, STATEMENTS_MAX, Said, TABLES_MAX, What};
 
 /// See the module.
 pub fn run(data: &[u8]) {

@@ -4,15 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::image::{self, Action, Key};
+use super::rows::{Key, Rows};
 use super::table::{TableMap, table_number};
-use super::{CHECKSUM_BYTES, HEADER_BYTES, compressed};
+use super::{CHECKSUM_BYTES, HEADER_BYTES, Header, KEYS_MAX, Query, compressed};
 use crate::codec::{Malformed, Reader};
 
 /// Tables that a transaction may name; one that names more changes everything.
 pub const TABLES_MAX: usize = 1024;
-/// Keys of a transaction, in all its tables; a table whose keys are not kept is changed as a whole.
-pub const KEYS_MAX: usize = 1000;
 /// Statements of a transaction that are kept, and bytes of one; beyond them everything changes.
 pub const STATEMENTS_MAX: usize = 64;
 /// See [`STATEMENTS_MAX`].
@@ -136,15 +134,9 @@ impl Changes {
     }
 
     fn event(&mut self, event: &[u8]) -> Result<Said, Malformed> {
-        let mut header = Reader::new(event);
-        let at = header.u32("time of an event")?;
-        let code = header.u8("type of an event")?;
-        let server = header.u32("server of an event")?;
-        header.u32("size of an event")?;
-        header.u32("position of an event")?;
-        let flags = header.u16("flags of an event")?;
-        let mut body = Reader::new(event.get(HEADER_BYTES..).ok_or(Malformed("header of an event"))?);
-        let understood = self.understand(code, at, server, flags, &mut body);
+        let (header, body) = Header::parse(event)?;
+        let (at, code) = (header.at, header.code);
+        let understood = self.understand(&header, body);
         Ok(understood.unwrap_or_else(|_| {
             self.opened(at).everything.get_or_insert("an event is malformed");
             // Whether it ended here nobody knows: what is told twice does no harm.
@@ -152,34 +144,23 @@ impl Changes {
         }))
     }
 
-    fn understand(
-        &mut self,
-        code: u8,
-        at: u32,
-        server: u32,
-        flags: u16,
-        body: &mut Reader<'_>,
-    ) -> Result<Said, Malformed> {
-        match (code, self.mariadb) {
+    fn understand(&mut self, header: &Header, mut body: Reader<'_>) -> Result<Said, Malformed> {
+        let at = header.at;
+        match (header.code, self.mariadb) {
             (FORMAT, _) => {
-                let rest = body.rest();
-                let place = rest.len().checked_sub(CHECKSUM_BYTES + 1).and_then(|place| rest.get(place));
-                self.checksummed = *place.ok_or(Malformed("checksum of a format event"))? != 0;
+                self.checksummed = super::is_checksummed(body)?;
                 self.tables.clear();
             }
             (GTID, false) => {
-                body.u8("flags of a GTID event")?;
-                let mut source = [0; 16];
-                source.copy_from_slice(body.bytes(16, "UUID of a GTID event")?);
-                self.begin(Gtid::MySql(source, body.u64("number of a GTID event")?), at);
+                let (source, number) = super::mysql_gtid(&mut body)?;
+                self.begin(Gtid::MySql(source, number), at);
             }
             // Without a name, and with one that has a tag.
             (34 | 42, false) => self.begin(Gtid::Unknown, at),
             (162, true) => {
-                let sequence = body.u64("number of a GTID event")?;
-                let domain = body.u32("domain of a GTID event")?;
+                let (domain, sequence) = super::mariadb_gtid(&mut body)?;
                 let standalone = body.u8("flags of a GTID event")? & 1 != 0;
-                self.begin(Gtid::MariaDb(domain, server, sequence), at);
+                self.begin(Gtid::MariaDb(domain, header.server, sequence), at);
                 self.opened(at).group = !standalone;
             }
             (2, _) => return self.query(at, body, false),
@@ -191,20 +172,16 @@ impl Changes {
                     self.opened(at).everything.get_or_insert("a transaction names too many tables");
                     self.tables.clear();
                 }
-                let (number, table) = TableMap::parse(body)?;
-                self.tables.insert(number, table);
+                let table = TableMap::parse(body.rest())?;
+                self.tables.insert(table.number, table);
             }
-            (23 | 25, _) => self.rows(at, body, Action::One, false, false)?,
-            (24, _) => self.rows(at, body, Action::Update, false, false)?,
-            (30 | 32, _) => self.rows(at, body, Action::One, true, false)?,
-            (31, _) => self.rows(at, body, Action::Update, true, false)?,
-            (166 | 168, true) => self.rows(at, body, Action::One, false, true)?,
-            (167, true) => self.rows(at, body, Action::Update, false, true)?,
-            (169 | 171, true) => self.rows(at, body, Action::One, true, true)?,
-            (170, true) => self.rows(at, body, Action::Update, true, true)?,
+            (code @ (23..=25 | 30..=32), _) => self.rows(at, code, body.rest(), false)?,
+            // The same, compressed.
+            (code @ 166..=168, true) => self.rows(at, code - 166 + 23, body.rest(), true)?,
+            (code @ 169..=171, true) => self.rows(at, code - 169 + 30, body.rest(), true)?,
             // Parts of JSON documents.
             (39, false) => {
-                let number = table_number(body)?;
+                let number = table_number(&mut body)?;
                 self.changed(at, number, None)?;
             }
             (40, false) => return Ok(self.payload(at, body.rest())),
@@ -212,7 +189,7 @@ impl Changes {
             // STOP, ROTATE, INTVAR, RAND, USER_VAR; texts of rows' statements; lists of GTIDs and places.
             (3 | 4 | 5 | 13 | 14 | 28 | 29 | 35 | 36 | 37, _) | (160 | 161 | 163, true) => {}
             (17, _) | (9, _) => {}
-            _ if flags & IGNORABLE != 0 => {}
+            _ if header.flags & IGNORABLE != 0 => {}
             (18, _) => {
                 self.opened(at).everything.get_or_insert("a LOAD DATA was logged as a statement");
                 if !self.opened(at).group {
@@ -259,23 +236,17 @@ impl Changes {
         Said::Committed(Transaction { gtid: open.gtid, at: open.at, what })
     }
 
-    fn query(&mut self, at: u32, body: &mut Reader<'_>, is_compressed: bool) -> Result<Said, Malformed> {
-        body.u32("thread of a query event")?;
-        body.u32("time of a query event")?;
-        let schema = usize::from(body.u8("schema of a query event")?);
-        body.u16("error of a query event")?;
-        let status = usize::from(body.u16("status of a query event")?);
-        let sql_mode = sql_mode(body.bytes(status, "status of a query event")?);
-        let schema = std::str::from_utf8(body.bytes(schema, "schema of a query event")?);
-        let schema = Box::from(schema.map_err(|_| Malformed("schema of a query event"))?);
-        body.u8("end of a schema")?;
+    fn query(&mut self, at: u32, body: Reader<'_>, is_compressed: bool) -> Result<Said, Malformed> {
+        let query = Query::parse(body)?;
+        let sql_mode = sql_mode(query.status);
+        let schema = std::str::from_utf8(query.schema).map_err(|_| Malformed("schema of a query event"))?;
         let inflated;
         let text = match is_compressed {
             true => {
-                inflated = compressed::inflate(body.rest()).ok_or(Malformed("compressed statement"))?;
+                inflated = compressed::inflate(query.text).ok_or(Malformed("compressed statement"))?;
                 &inflated[..]
             }
-            false => body.rest(),
+            false => query.text,
         };
         let starts = |word: &[u8]| text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
         if text.eq_ignore_ascii_case(b"BEGIN") || starts(b"XA START") || starts(b"XA BEGIN") {
@@ -293,49 +264,27 @@ impl Changes {
         if text.len() > STATEMENT_BYTES_MAX || open.statements.len() >= STATEMENTS_MAX {
             open.everything.get_or_insert("a transaction has too many statements, or too long ones");
         } else {
-            open.statements.push(Statement { schema, sql_mode, text: text.into() });
+            open.statements.push(Statement { schema: schema.into(), sql_mode, text: text.into() });
         }
         let second_half = starts(b"XA COMMIT") || starts(b"XA ROLLBACK");
         if open.group && !second_half { Ok(Said::Nothing) } else { Ok(self.commit()) }
     }
 
-    fn rows(
-        &mut self,
-        at: u32,
-        body: &mut Reader<'_>,
-        action: Action,
-        has_extra: bool,
-        is_compressed: bool,
-    ) -> Result<(), Malformed> {
-        let number = table_number(body)?;
-        body.u16("flags of a rows event")?;
-        if has_extra {
-            let length = usize::from(body.u16("extra data of a rows event")?);
-            body.bytes(length.saturating_sub(2), "extra data of a rows event")?;
-        }
-        let columns = usize::try_from(body.lenenc("columns of a rows event")?);
-        let columns = columns.map_err(|_| Malformed("columns of a rows event"))?;
-        let mask = body.bytes(columns.div_ceil(8), "columns of a rows event")?;
-        let after = match action {
-            Action::Update => body.bytes(columns.div_ceil(8), "columns of a rows event")?,
-            Action::One => mask,
-        };
-        let Some(table) = self.tables.get(&number) else {
+    fn rows(&mut self, at: u32, code: u8, body: &[u8], is_compressed: bool) -> Result<(), Malformed> {
+        let mut rows = Rows::parse(code, body)?.ok_or(Malformed("type of a rows event"))?;
+        let Some(table) = self.tables.get(&rows.table) else {
             // The end of a statement without rows, or rows whose table was not told.
             self.opened(at).everything.get_or_insert("rows of a table that was not told");
             return Ok(());
         };
         let inflated;
-        let rows = match is_compressed {
-            true => {
-                inflated = compressed::inflate(body.rest()).ok_or(Malformed("compressed rows"))?;
-                &inflated[..]
-            }
-            false => body.rest(),
-        };
-        let keys = image::keys(table, action, columns, [mask, after], rows);
+        if is_compressed {
+            inflated = compressed::inflate(rows.images).ok_or(Malformed("compressed rows"))?;
+            rows.images = &inflated;
+        }
         // Which table it is is known whatever its rows look like.
-        self.changed(at, number, keys.unwrap_or(None))
+        let keys = rows.keys(table);
+        self.changed(at, rows.table, keys)
     }
 
     /// These rows of a table were changed, or any.

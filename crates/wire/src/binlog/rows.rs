@@ -1,25 +1,22 @@
-//! Events that hold rows: of which table, how many, and a number in one of their columns.
+//! Events that hold rows: of which table, how many, which keys they have, and a number in one of their columns.
 //!
-//! Sources: MySQL's documentation "Table_map_event" and "Rows_event", MariaDB's "TABLE_MAP_EVENT" and "Rows Event". Only the
-//! sizes of values are understood, and whole numbers.
+//! Source: MySQL's documentation "Rows_event", MariaDB's "Rows Event".
 
+use super::KEYS_MAX;
+use super::table::{Column, TableMap, table_number};
 use crate::codec::{Malformed, Reader};
 
-/// The table of the row events that follow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TableMap<'a> {
-    /// The number by which row events name it.
-    pub id: u64,
-    /// Schema.
-    pub schema: &'a [u8],
-    /// Name.
-    pub table: &'a [u8],
-    /// One byte for each column.
-    types: &'a [u8],
-    metadata: &'a [u8],
-    /// All of it, to be kept and read again.
-    pub body: &'a [u8],
+/// A part of a primary key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum KeyPart {
+    /// A whole number.
+    Integer(i128),
+    /// Text or bytes as they are stored. Whether two are the same key is for the column's collation to say.
+    Bytes(Box<[u8]>),
 }
+
+/// The primary key of a row, its parts in the order of the key.
+pub type Key = Vec<KeyPart>;
 
 /// What became of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,33 +40,7 @@ pub struct Rows<'a> {
     /// Which columns the images have: those of the only one, or of the one before; those of the one behind.
     present: &'a [u8],
     present_after: &'a [u8],
-    images: &'a [u8],
-}
-
-impl<'a> TableMap<'a> {
-    /// Reads an event's body.
-    ///
-    /// # Errors
-    /// It is cut off.
-    pub fn parse(body: &'a [u8]) -> Result<TableMap<'a>, Malformed> {
-        let mut reader = Reader::new(body);
-        let id = table_id(&mut reader)?;
-        reader.u16("flags of a table map")?;
-        let length = usize::from(reader.u8("schema of a table map")?);
-        let schema = reader.bytes(length, "schema of a table map")?;
-        reader.u8("schema of a table map")?;
-        let length = usize::from(reader.u8("table of a table map")?);
-        let table = reader.bytes(length, "table of a table map")?;
-        reader.u8("table of a table map")?;
-        let types = reader.lenenc_bytes("columns of a table map")?;
-        let metadata = reader.lenenc_bytes("metadata of a table map")?;
-        Ok(TableMap { id, schema, table, types, metadata, body })
-    }
-
-    /// How many columns it has.
-    pub fn columns(&self) -> usize {
-        self.types.len()
-    }
+    pub(super) images: &'a [u8],
 }
 
 impl<'a> Rows<'a> {
@@ -88,7 +59,7 @@ impl<'a> Rows<'a> {
             _ => return Ok(None),
         };
         let mut reader = Reader::new(body);
-        let table = table_id(&mut reader)?;
+        let table = table_number(&mut reader)?;
         reader.u16("flags of rows")?;
         if long {
             // Its own two bytes count.
@@ -111,137 +82,110 @@ impl<'a> Rows<'a> {
     /// The table is another one, or has columns of which the size is not known, or rows are cut off.
     pub fn each(
         &self,
-        table: &TableMap<'_>,
+        table: &TableMap,
         column: Option<usize>,
         mut found: impl FnMut(Option<u64>),
     ) -> Result<(), Malformed> {
-        if self.table != table.id || self.columns != table.columns() {
+        let column = column.filter(|at| matches!(table.columns.get(*at), Some(Column::Integer { .. })));
+        self.each_row(table, |before, after| {
+            let value = column.and_then(|at| after.unwrap_or(before).get(at).copied().flatten());
+            found(value.map(little));
+            Ok(())
+        })
+    }
+
+    /// The keys of all rows, before and behind the change. `None`: the log does not tell them, or there are more than
+    /// [`KEYS_MAX`].
+    pub(super) fn keys(&self, table: &TableMap) -> Option<Vec<Key>> {
+        const UNKNOWN: Malformed = Malformed("key of a row");
+        let columns = table.key.as_ref()?;
+        let part = |row: &Row<'_>, at: usize| match (table.columns.get(at)?, row.get(at).copied().flatten()?) {
+            (Column::Integer { signed: Some(signed), .. }, value) => Some(KeyPart::Integer(integer(value, *signed))),
+            (Column::Text(_), value) => Some(KeyPart::Bytes(value.into())),
+            _ => None,
+        };
+        let mut keys = Vec::new();
+        let read = self.each_row(table, |before, after| {
+            let whole: Key = columns.iter().map(|at| part(before, *at)).collect::<Option<_>>().ok_or(UNKNOWN)?;
+            if let Some(after) = after {
+                // What is not there has not changed.
+                let new = columns.iter().zip(&whole).map(|(at, old)| part(after, *at).unwrap_or_else(|| old.clone()));
+                keys.push(new.collect());
+            }
+            keys.push(whole);
+            if keys.len() > KEYS_MAX { Err(UNKNOWN) } else { Ok(()) }
+        });
+        read.ok().map(|()| keys)
+    }
+
+    /// Goes over all rows: as they are, or as they were and, behind an update, as they are.
+    fn each_row(
+        &self,
+        table: &TableMap,
+        mut row: impl FnMut(&Row<'a>, Option<&Row<'a>>) -> Result<(), Malformed>,
+    ) -> Result<(), Malformed> {
+        if self.table != table.number || self.columns != table.columns() {
             return Err(Malformed("table of rows"));
         }
-        let sizes = sizes(table)?;
         let mut reader = Reader::new(self.images);
+        let (mut before, mut after) = (Vec::new(), Vec::new());
         while !reader.is_empty() {
-            let before = reader.rest().len();
-            let mut number = image(&mut reader, self.present, &sizes, column)?;
+            let length = reader.rest().len();
+            image(&mut reader, self.present, table, &mut before)?;
             if self.change == Change::Update {
-                number = image(&mut reader, self.present_after, &sizes, column)?;
+                image(&mut reader, self.present_after, table, &mut after)?;
             }
-            if reader.rest().len() == before {
+            if reader.rest().len() == length {
                 return Err(Malformed("rows without columns"));
             }
-            found(number);
+            row(&before, (self.change == Change::Update).then_some(&after))?;
         }
         Ok(())
     }
 }
 
-fn table_id(reader: &mut Reader<'_>) -> Result<u64, Malformed> {
-    Ok(u64::from(reader.u32("table of rows")?) | u64::from(reader.u16("table of rows")?) << 32)
-}
+/// The bytes of a row's values by their columns; `None` where one is NULL or not told.
+type Row<'a> = Vec<Option<&'a [u8]>>;
 
-/// How long a column's value is.
-#[derive(Clone, Copy, Debug)]
-enum Size {
-    /// A whole number of so many bytes.
-    Int(usize),
-    /// So many bytes.
-    Fixed(usize),
-    /// The length stands before it, in so many bytes.
-    Counted(usize),
-}
-
-fn sizes(table: &TableMap<'_>) -> Result<Vec<Size>, Malformed> {
-    let mut metadata = Reader::new(table.metadata);
-    table.types.iter().map(|kind| size(*kind, &mut metadata)).collect()
-}
-
-fn size(kind: u8, metadata: &mut Reader<'_>) -> Result<Size, Malformed> {
-    let what = "metadata of a column";
-    let counted = |length_max: u16| Size::Counted(if length_max > 255 { 2 } else { 1 });
-    let with_fraction = |bytes: usize, digits: u8| Size::Fixed(bytes + usize::from(digits).div_ceil(2));
-    Ok(match kind {
-        1 => Size::Int(1),
-        2 => Size::Int(2),
-        9 => Size::Int(3),
-        3 => Size::Int(4),
-        8 => Size::Int(8),
-        6 => Size::Fixed(0),
-        13 => Size::Fixed(1),
-        10 | 11 | 14 => Size::Fixed(3),
-        7 => Size::Fixed(4),
-        12 => Size::Fixed(8),
-        4 => metadata.u8(what).map(|_| Size::Fixed(4))?,
-        5 => metadata.u8(what).map(|_| Size::Fixed(8))?,
-        17 => with_fraction(4, metadata.u8(what)?),
-        18 => with_fraction(5, metadata.u8(what)?),
-        19 => with_fraction(3, metadata.u8(what)?),
-        // 140 and 141 are MariaDB's compressed columns, 242 is MySQL's VECTOR, 245 its JSON.
-        15 | 253 | 141 => counted(metadata.u16(what)?),
-        140 | 242 | 245 | 249..=252 | 255 => match metadata.u8(what)? {
-            bytes @ 1..=4 => Size::Counted(usize::from(bytes)),
-            _ => return Err(Malformed(what)),
-        },
-        16 => {
-            let (bits, bytes) = (metadata.u8(what)?, metadata.u8(what)?);
-            Size::Fixed(usize::from(bytes) + usize::from(bits > 0))
-        }
-        246 => {
-            let (precision, scale) = (metadata.u8(what)?, metadata.u8(what)?);
-            let whole = precision.checked_sub(scale).ok_or(Malformed(what))?;
-            Size::Fixed(digits_size(whole) + digits_size(scale))
-        }
-        247 | 248 | 254 => {
-            let (real, length) = (metadata.u8(what)?, metadata.u8(what)?);
-            match real {
-                247 | 248 => Size::Fixed(usize::from(length)),
-                // Two bits of a long length are put, upside down, into the type.
-                _ => counted(u16::from(length) | u16::from(real & 0x30 ^ 0x30) << 4),
-            }
-        }
-        _ => return Err(Malformed("type of a column")),
-    })
-}
-
-/// Nine digits of a decimal number take four bytes; what is left takes as many as it needs.
-fn digits_size(digits: u8) -> usize {
-    const LEFT: [usize; 9] = [0, 1, 1, 2, 2, 3, 3, 4, 4];
-    usize::from(digits / 9) * 4 + LEFT[usize::from(digits % 9)]
-}
-
-/// Skips one image of a row.
-fn image(
-    reader: &mut Reader<'_>,
-    present: &[u8],
-    sizes: &[Size],
-    column: Option<usize>,
-) -> Result<Option<u64>, Malformed> {
+/// Reads one image of a row.
+fn image<'a>(reader: &mut Reader<'a>, present: &[u8], table: &TableMap, row: &mut Row<'a>) -> Result<(), Malformed> {
     let what = "rows";
     let has = |bits: &[u8], at: usize| bits.get(at / 8).is_some_and(|byte| byte >> (at % 8) & 1 == 1);
-    let count = (0..sizes.len()).filter(|at| has(present, *at)).count();
+    let count = (0..table.columns()).filter(|at| has(present, *at)).count();
     let nulls = reader.bytes(count.div_ceil(8), what)?;
-    let (mut number, mut nth) = (None, 0);
-    for (at, size) in sizes.iter().enumerate() {
+    row.clear();
+    let mut nth = 0;
+    for (at, column) in table.columns.iter().enumerate() {
         if !has(present, at) {
+            row.push(None);
             continue;
         }
         nth += 1;
         if has(nulls, nth - 1) {
+            row.push(None);
             continue;
         }
-        let bytes = match *size {
-            Size::Int(bytes) | Size::Fixed(bytes) => bytes,
-            Size::Counted(bytes) => usize::try_from(little(reader.bytes(bytes, what)?)).unwrap_or(usize::MAX),
+        let bytes = match *column {
+            Column::Integer { bytes, .. } | Column::Fixed(bytes) => bytes,
+            Column::Counted(bytes) | Column::Text(bytes) => {
+                usize::try_from(little(reader.bytes(bytes, what)?)).unwrap_or(usize::MAX)
+            }
+            Column::Unknown => return Err(Malformed("type of a column")),
         };
-        let value = reader.bytes(bytes, what)?;
-        if Some(at) == column && matches!(size, Size::Int(_)) {
-            number = Some(little(value));
-        }
+        row.push(Some(reader.bytes(bytes, what)?));
     }
-    Ok(number)
+    Ok(())
 }
 
 fn little(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// A whole number of at most eight bytes.
+fn integer(bytes: &[u8], signed: bool) -> i128 {
+    let number = i128::from(little(bytes));
+    let negative = signed && bytes.last().is_some_and(|byte| byte & 0x80 != 0);
+    if negative { number - (1 << (8 * bytes.len())) } else { number }
 }
 
 #[cfg(test)]
@@ -260,7 +204,7 @@ mod tests {
         body
     }
 
-    fn numbers(rows: &Rows<'_>, table: &TableMap<'_>, column: usize) -> Result<Vec<Option<u64>>, Malformed> {
+    fn numbers(rows: &Rows<'_>, table: &TableMap, column: usize) -> Result<Vec<Option<u64>>, Malformed> {
         let mut found = Vec::new();
         rows.each(table, Some(column), |number| found.push(number)).map(|()| found)
     }
@@ -280,7 +224,7 @@ mod tests {
     fn rows_are_counted_and_their_ids_read() {
         let map = map();
         let table = TableMap::parse(&map).unwrap();
-        assert_eq!((table.id, table.schema, table.table, table.columns()), (9, &b"app"[..], &b"t"[..], 7));
+        assert_eq!((table.number, &*table.schema, &*table.name, table.columns()), (9, "app", "t", 7));
         let mut body = vec![9, 0, 0, 0, 0, 0, 1, 0, 7, 0x7f];
         let start = body.len();
         body.extend(row(5));
@@ -296,9 +240,9 @@ mod tests {
         for cut in 0..start {
             assert!(Rows::parse(23, &body[..cut]).is_err(), "{cut}");
         }
-        assert!((0..map.len() - 1).all(|cut| TableMap::parse(&map[..cut]).is_err()));
+        assert!((0..map.len()).all(|cut| TableMap::parse(&map[..cut]).is_err()));
         assert_eq!(Rows::parse(19, &body), Ok(None));
-        let other = TableMap { id: 8, ..table };
+        let other = TableMap { number: 8, ..table };
         assert!(numbers(&rows, &other, 0).is_err());
     }
 

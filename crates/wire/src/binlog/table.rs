@@ -13,12 +13,14 @@ const SIMPLE_PRIMARY_KEY: u8 = 8;
 
 /// A table as a binary log describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct TableMap {
+pub struct TableMap {
+    /// The number by which rows events name it.
+    pub number: u64,
     /// Its schema.
-    pub(super) schema: Box<str>,
+    pub schema: Box<str>,
     /// Its name.
-    pub(super) name: Box<str>,
-    columns: Vec<Column>,
+    pub name: Box<str>,
+    pub(super) columns: Vec<Column>,
     /// The columns of its primary key, where the log tells them: whole ones only.
     pub(super) key: Option<Vec<usize>>,
 }
@@ -34,14 +36,18 @@ pub(super) enum Column {
     Counted(usize),
     /// Text or bytes, the same way: what a key may consist of.
     Text(usize),
-    /// How long it is is not known here.
+    /// How long it is, is not known here.
     Unknown,
 }
 
 impl TableMap {
-    /// Reads the body of an event, without its checksum: the number by which rows name the table, and the table.
-    pub(super) fn parse(body: &mut Reader<'_>) -> Result<(u64, TableMap), Malformed> {
-        let number = table_number(body)?;
+    /// Reads the body of an event, without its checksum.
+    ///
+    /// # Errors
+    /// It is cut off, or says what cannot be.
+    pub fn parse(body: &[u8]) -> Result<TableMap, Malformed> {
+        let mut body = Reader::new(body);
+        let number = table_number(&mut body)?;
         body.u16("flags of a table map")?;
         let mut name = || -> Result<Box<str>, Malformed> {
             let length = usize::from(body.u8("name in a table map")?);
@@ -69,11 +75,12 @@ impl TableMap {
                 _ => {}
             }
         }
-        Ok((number, TableMap { schema, name, columns, key }))
+        Ok(TableMap { number, schema, name, columns, key })
     }
 
-    pub(super) fn columns(&self) -> &[Column] {
-        &self.columns
+    /// How many columns it has.
+    pub fn columns(&self) -> usize {
+        self.columns.len()
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a log tells of the rows that one statement changed.
 
-use wire::binlog::rows::{Change, Rows, TableMap};
+use wire::binlog::TableMap;
+use wire::binlog::rows::{Change, Rows};
 
 /// The table whose rows count.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,27 +38,26 @@ pub struct Changed {
     /// `server_id` of the server that it began on.
     pub server: u32,
     /// The target's map.
-    pub(super) map: Option<Vec<u8>>,
+    pub(super) map: Option<TableMap>,
 }
 
 impl Changed {
     /// The rows that follow may be this table's.
-    pub fn table(&mut self, map: &TableMap<'_>, target: &Target) {
-        if map.schema == target.schema.as_bytes() && map.table == target.table.as_bytes() {
+    pub fn table(&mut self, map: &TableMap, target: &Target) {
+        if *map.schema == *target.schema && *map.name == *target.table {
             self.is_unclear |= map.columns() != target.columns;
-            self.map = Some(map.body.to_vec());
+            self.map = Some(map.clone());
         }
     }
 
     /// Counts rows.
     pub fn rows(&mut self, rows: &Rows<'_>, target: &Target) {
-        let Some(body) = self.map.take() else { return };
-        let is_read = TableMap::parse(&body).is_ok_and(|map| map.id != rows.table || self.count(rows, &map, target));
-        self.is_unclear |= !is_read;
-        self.map = Some(body);
+        let Some(map) = self.map.take_if(|map| map.number == rows.table) else { return };
+        self.is_unclear |= !self.count(rows, &map, target);
+        self.map = Some(map);
     }
 
-    fn count(&mut self, rows: &Rows<'_>, map: &TableMap<'_>, target: &Target) -> bool {
+    fn count(&mut self, rows: &Rows<'_>, map: &TableMap, target: &Target) -> bool {
         let mut first = None;
         let mut count = 0_u64;
         let all = rows.each(map, target.counter, |number| {

@@ -117,15 +117,15 @@ impl Tail {
     fn count(&mut self, event: &Event<'_>) {
         let Some(current) = &mut self.current else { return };
         let (changed, target) = (&mut current.changed, &self.sought.target);
-        match event.kind {
+        match &event.kind {
             Kind::Table(map) => {
                 let text = self.sought.texts.get(current.next);
                 let own = text.and_then(|text| text.table_schema.as_deref());
-                current.is_elsewhere &= own.is_none_or(|own| !map.schema.eq_ignore_ascii_case(own.as_bytes()));
-                target.iter().for_each(|target| changed.table(&map, target));
+                current.is_elsewhere &= own.is_none_or(|own| !map.schema.eq_ignore_ascii_case(own));
+                target.iter().for_each(|target| changed.table(map, target));
             }
-            Kind::Rows(rows) => target.iter().for_each(|target| changed.rows(&rows, target)),
-            Kind::InsertId(id) => changed.made_id = Some(id),
+            Kind::Rows(rows) => target.iter().for_each(|target| changed.rows(rows, target)),
+            Kind::InsertId(id) => changed.made_id = Some(*id),
             Kind::OpaqueRows => changed.is_unclear = true,
             Kind::Commit => changed.committed = true,
             _ => {}
@@ -216,7 +216,8 @@ impl Tail {
 
 #[cfg(test)]
 mod tests {
-    use wire::binlog::rows::{Rows, TableMap};
+    use wire::binlog::TableMap;
+    use wire::binlog::rows::Rows;
 
     use super::super::logged::tests::{DIALECT, prepared};
     use super::*;
@@ -251,7 +252,7 @@ mod tests {
             let mut tail = sought(&["UPDATE t SET a = 1"]);
             tail.take(&Event { server, kind: Kind::MySqlGtid { source, number: 4 } });
             tail.take(&Event { server, kind: Kind::Query { error: 0, schema: b"", text: b"BEGIN" } });
-            kinds.iter().for_each(|kind| tail.take(&Event { server, kind: *kind }));
+            kinds.iter().for_each(|kind| tail.take(&Event { server, kind: kind.clone() }));
             tail.end();
             tail.found(|_| false)
         };

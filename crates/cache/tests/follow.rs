@@ -1,0 +1,365 @@
+//! Sessions read and write through the cache and around it while the servers' log is followed, in all orders of their steps: nobody is ever given
+//! an answer that was read before a write that its writer, through the cache, was told of, or before one that could be seen longer ago than the
+//! delay that is shown. The stream breaks, the log has gaps, and replicas take over.
+//!
+//! `SEED=n cargo test -p sqluice-cache --test follow` plays one order again.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // The helpers of a test fail like the test.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sqluice_cache::{
+    Bounds, Context, Epochs, Follow, Found, Freshness, Known, Question, Refusal, Stamp, Store, TableId, Ticket,
+};
+
+const TABLES: usize = 3;
+const SESSIONS: usize = 6;
+const STEPS: usize = 1_500;
+const DELAY_MAX: Duration = Duration::from_millis(400);
+const FRESH: Freshness = Freshness { ttl: Duration::from_secs(3_600), stale: Duration::from_millis(200) };
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % n
+    }
+}
+
+/// A transaction in the log; its place there is its number.
+#[derive(Clone, Copy, Debug)]
+struct Logged {
+    table: usize,
+    /// Whether the log tells the table.
+    known: bool,
+    /// When it could be seen on the primary.
+    visible: Option<Instant>,
+}
+
+/// Where a session is.
+#[derive(Debug)]
+enum At {
+    Idle,
+    /// It fills: stamped, on the primary or on the replica, and perhaps read by now.
+    Fills {
+        table: usize,
+        ticket: Ticket,
+        stamp: Stamp,
+        asked: Instant,
+        on_replica: bool,
+        read: Option<usize>,
+    },
+    /// It writes through the cache: logged here, if at all yet.
+    Writes {
+        table: usize,
+        logged: Option<usize>,
+    },
+}
+
+/// A question to the primary how far it is.
+#[derive(Clone, Copy, Debug)]
+struct Ask {
+    asked: Instant,
+    /// How much is logged, and how much of that can be seen, once the primary has looked.
+    says: Option<(usize, usize)>,
+}
+
+struct World {
+    store: Arc<Store>,
+    epochs: Epochs,
+    follow: Follow,
+    context: Context,
+    now: Instant,
+    log: Vec<Logged>,
+    /// How much of the log can be seen on the primary, and how much on the replica.
+    visible: usize,
+    applied: usize,
+    /// How much of the log a replica must have for a fill.
+    noted: usize,
+    /// The last write of each table through the cache that its client was told of.
+    acknowledged: [usize; TABLES],
+    /// The stream: how much it has told, how much of that it knows to be visible; what must be visible before it counts.
+    told: Option<usize>,
+    settled: usize,
+    begun: usize,
+    ask: Option<Ask>,
+    goals: Vec<(Instant, usize)>,
+    sessions: Vec<At>,
+    hits: u64,
+    kept: u64,
+    moving: u64,
+    idle: u64,
+}
+
+fn id(table: usize) -> TableId {
+    TableId::of(table as u64)
+}
+
+impl World {
+    fn new() -> World {
+        let now = Instant::now();
+        World {
+            store: Arc::new(Store::new(Bounds { memory_max: 8 << 10, entry_max: 64 })),
+            epochs: Epochs::default(),
+            follow: Follow::new(now, DELAY_MAX),
+            context: Context::new([&b"c"[..]]),
+            now,
+            log: Vec::new(),
+            visible: 0,
+            applied: 0,
+            noted: 0,
+            acknowledged: [0; TABLES],
+            told: None,
+            settled: 0,
+            begun: 0,
+            ask: None,
+            goals: Vec::new(),
+            sessions: (0..SESSIONS).map(|_| At::Idle).collect(),
+            hits: 0,
+            kept: 0,
+            moving: 0,
+            idle: 0,
+        }
+    }
+
+    /// What a server shows of a table that has so much of the log: the number of the last write behind nothing, from 1.
+    fn shows(&self, table: usize, up_to: usize) -> usize {
+        self.log[..up_to].iter().rposition(|logged| logged.table == table).map_or(0, |place| place + 1)
+    }
+
+    fn log(&mut self, table: usize, known: bool) -> usize {
+        self.log.push(Logged { table, known, visible: None });
+        self.log.len()
+    }
+
+    /// What must be seen of a table by who asks now.
+    fn must_see(&self, table: usize) -> (usize, usize) {
+        let delay = self.follow.delay(self.now).unwrap();
+        assert!(delay <= DELAY_MAX, "{delay:?}");
+        let old_enough = |logged: &Logged| logged.visible.is_some_and(|at| at + delay < self.now);
+        let followed = self.log.iter().rposition(|logged| logged.table == table && old_enough(logged));
+        (self.acknowledged[table], followed.map_or(0, |place| place + 1))
+    }
+
+    fn ask_cache(&mut self, table: usize, random: &mut Random) -> At {
+        if !self.follow.serves(self.now) {
+            self.idle += 1;
+            return At::Idle;
+        }
+        let text = format!("SELECT v FROM t{table}");
+        let question = Question { context: &self.context, text: text.as_bytes(), parameters: None };
+        match self.store.ask(&question, &self.epochs, FRESH, self.now, random.below(30) == 0) {
+            Found::Hit(answer) | Found::Stale(answer) => {
+                let reply = answer.known.reply.as_ref().unwrap();
+                let seen = usize::from_le_bytes(reply[..].try_into().unwrap());
+                let (own, followed) = self.must_see(table);
+                assert!(seen >= own, "table {table}: write {own} was acknowledged, the answer is of {seen}");
+                assert!(
+                    seen >= followed,
+                    "table {table}: write {followed} is older than the delay, the answer is of {seen}"
+                );
+                self.hits += 1;
+                At::Idle
+            }
+            Found::Fill(ticket) => {
+                let stamp = self.follow.stamp(&self.epochs, self.now, || Some(vec![id(table)]));
+                let Ok(stamp) = stamp else {
+                    self.moving += 1;
+                    return At::Idle;
+                };
+                // Behind the stamp: the replica must have what was noted by then.
+                let on_replica = random.below(2) == 0 && self.applied >= self.noted;
+                At::Fills { table, ticket, stamp, asked: self.now, on_replica, read: None }
+            }
+            Found::Wait(_) | Found::Pass(_) => At::Idle,
+        }
+    }
+
+    fn keep(&mut self, table: usize, ticket: Ticket, stamp: Stamp, asked: Instant, read: usize) {
+        let text = format!("SELECT v FROM t{table}");
+        let question = Question { context: &self.context, text: text.as_bytes(), parameters: None };
+        let known = Known {
+            reply: Ok(read.to_le_bytes().into()),
+            rows: 1,
+            found_rows: None,
+            status: 2,
+            server: 0,
+            took: self.now - asked,
+            asked,
+            rule: "r".into(),
+            digest: 1,
+            cluster: "main".into(),
+        };
+        match ticket.keep(&question, stamp, known, &self.epochs) {
+            Ok(()) => self.kept += 1,
+            Err(refusal) => assert_eq!(refusal, Refusal::Raced),
+        }
+    }
+
+    fn session(&mut self, random: &mut Random) {
+        let (session, table) = (random.below(SESSIONS), random.below(TABLES));
+        let at = std::mem::replace(&mut self.sessions[session], At::Idle);
+        self.sessions[session] = match at {
+            At::Idle if random.below(8) > 0 => self.ask_cache(table, random),
+            At::Idle => At::Writes { table, logged: None },
+            At::Fills { table, ticket, stamp, asked, on_replica, read: None } => {
+                let read = self.shows(table, if on_replica { self.applied } else { self.visible });
+                At::Fills { table, ticket, stamp, asked, on_replica, read: Some(read) }
+            }
+            At::Fills { table, ticket, stamp, asked, read: Some(read), .. } => {
+                self.keep(table, ticket, stamp, asked, read);
+                At::Idle
+            }
+            At::Writes { table, logged: None } => {
+                let logged = Some(self.log(table, random.below(6) > 0));
+                At::Writes { table, logged }
+            }
+            At::Writes { table, logged: Some(number) } if self.visible >= number => {
+                self.noted = self.noted.max(number);
+                self.epochs.written(Some(&[id(table)]));
+                self.acknowledged[table] = self.acknowledged[table].max(number);
+                At::Idle
+            }
+            waits @ At::Writes { .. } => waits,
+        };
+    }
+
+    fn servers(&mut self, random: &mut Random) {
+        match random.below(6) {
+            // Somebody writes around.
+            0 => {
+                self.log(random.below(TABLES), random.below(6) > 0);
+            }
+            1..=3 if self.visible < self.log.len() => {
+                self.log[self.visible].visible = Some(self.now);
+                self.visible += 1;
+            }
+            // With semi-synchronous replication a replica may have it before.
+            _ if self.applied < self.log.len() => self.applied += 1,
+            _ => {}
+        }
+    }
+
+    fn stream(&mut self, random: &mut Random) {
+        let Some(told) = self.told else { return self.connect(random) };
+        match random.below(5) {
+            0 | 1 if told < self.log.len() => {
+                let Logged { table, known, .. } = self.log[told];
+                self.told = Some(told + 1);
+                self.noted = self.noted.max(told + 1);
+                self.follow.changed(&self.epochs, known.then(|| vec![id(table)]));
+            }
+            2 if self.ask.is_none() => self.ask = Some(Ask { asked: self.now, says: None }),
+            3 => {
+                if let Some(ask) = &mut self.ask {
+                    ask.says = ask.says.or(Some((self.log.len(), self.visible)));
+                }
+            }
+            4 => {
+                if let Some(Ask { asked, says: Some((logged, visible)) }) = self.ask {
+                    self.ask = None;
+                    if visible.min(told) > self.settled {
+                        self.follow.visible(visible.min(told) - self.settled);
+                        self.settled = visible.min(told);
+                    }
+                    if visible >= self.begun {
+                        self.begun = 0;
+                    }
+                    self.goals.push((asked, logged));
+                }
+            }
+            _ => {}
+        }
+        let told = self.told.unwrap_or(0);
+        while self.begun == 0 && self.goals.first().is_some_and(|(_, logged)| told >= *logged) {
+            let (asked, _) = self.goals.remove(0);
+            self.follow.caught_up(asked);
+        }
+    }
+
+    fn connect(&mut self, random: &mut Random) {
+        self.begun = self.log.len();
+        if random.below(4) == 0 {
+            // It cannot go on where it was: everything has changed, up to what is logged by now.
+            self.epochs.written(None);
+            self.noted = self.noted.max(self.log.len());
+            self.settled = self.log.len();
+        }
+        self.told = Some(self.settled);
+    }
+
+    fn lose(&mut self) {
+        if self.told.take().is_some() {
+            self.follow.lost();
+        }
+        self.ask = None;
+        self.goals.clear();
+    }
+
+    /// The replica takes over; it has all that anybody could see. What it has not is lost, and all that it has can be seen.
+    fn fail_over(&mut self) {
+        if self.applied < self.visible || self.settled > self.applied {
+            return;
+        }
+        self.log.truncate(self.applied);
+        while self.visible < self.applied {
+            self.log[self.visible].visible = Some(self.now);
+            self.visible += 1;
+        }
+        self.noted = self.noted.min(self.applied);
+        self.lose();
+        self.epochs.written(None);
+        for session in &mut self.sessions {
+            let is_lost = match session {
+                At::Writes { logged: Some(number), .. } => *number > self.visible,
+                At::Fills { read: None, .. } => true,
+                _ => false,
+            };
+            if is_lost {
+                *session = At::Idle;
+            }
+        }
+    }
+
+    fn step(&mut self, random: &mut Random) {
+        self.now += Duration::from_micros(random.below(8_000) as u64);
+        match random.below(800) {
+            0 => self.lose(),
+            1 => self.fail_over(),
+            2..=399 => self.session(random),
+            400..=499 => self.servers(random),
+            _ => self.stream(random),
+        }
+    }
+}
+
+fn play(seed: u64) -> World {
+    let (mut world, mut random) = (World::new(), Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1));
+    for _ in 0..STEPS {
+        world.step(&mut random);
+    }
+    world
+}
+
+#[test]
+fn nobody_is_given_an_answer_that_is_older_than_its_own_writes_and_the_delay_that_is_shown() {
+    if let Some(seed) = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()) {
+        play(seed);
+        return;
+    }
+    let (mut hits, mut kept, mut moving, mut idle) = (0, 0, 0, 0);
+    for seed in 0..600 {
+        let world = std::panic::catch_unwind(|| play(seed)).unwrap_or_else(|_| panic!("SEED={seed} plays it again"));
+        hits += world.hits;
+        kept += world.kept;
+        moving += world.moving;
+        idle += world.idle;
+    }
+    let tried =
+        format!("{hits} hits, {kept} kept, {moving} while a change was under way, {idle} while nothing was followed");
+    assert!(hits > 5_000 && kept > 5_000 && moving > 5_000 && idle > 5_000, "the model must try all: {tried}");
+}

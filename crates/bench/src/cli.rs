@@ -12,6 +12,7 @@ use crate::load::Load;
 use crate::plan::Options;
 use crate::run::{self, progress};
 use crate::sysbench::Protocol;
+use crate::wordpress::{self, Mix};
 use crate::{machine, picture, report, stop, system, table};
 
 /// Contenders by name.
@@ -32,7 +33,7 @@ const NAMED: [Named; 3] = [
 #[derive(Debug, Parser)]
 #[command(name = "bench", bin_name = "./dev bench", version, max_term_width = 120)]
 pub(crate) struct Arguments {
-    /// A load, `all` of them, or `report`: writes the figures that are there into the page.
+    /// A load, `all` of them, `wordpress` (pages of a blog: docs/cache-wordpress.md), or `report`: writes the figures that are there into the page.
     #[arg(value_name = "LOAD", default_value = "point", value_parser = what)]
     what: What,
     /// Rounds; in each of them every contender has its turn [default: 5, with --quick 3].
@@ -60,6 +61,12 @@ pub(crate) struct Arguments {
     /// Replicas beside the primary. HAProxy and direct clients use the primary only.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=4))]
     replicas: u8,
+    /// How often visitors of the blog write [default: percona,readers].
+    #[arg(long, value_enum, value_name = "MIX,…", value_delimiter = ',')]
+    mix: Vec<Mix>,
+    /// Posts of the blog [default: 100000, with --quick 10000].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1_000..=1_000_000))]
+    posts: Option<u32>,
     /// A fast look: fewer rounds, seconds and points.
     #[arg(long)]
     quick: bool,
@@ -76,6 +83,8 @@ enum What {
     All,
     One(Load),
     Report,
+    /// Pages of a blog instead of queries: it has tables of its own.
+    WordPress,
 }
 
 fn what(text: &str) -> Result<What, String> {
@@ -84,9 +93,10 @@ fn what(text: &str) -> Result<What, String> {
     match text {
         "all" => Ok(What::All),
         "report" => Ok(What::Report),
+        wordpress::NAME => Ok(What::WordPress),
         _ => Load::from_str(text, true)
             .map(What::One)
-            .map_err(|_| format!("there is no such load; there are: {}, all, report", names.join(", "))),
+            .map_err(|_| format!("there is no such load; there are: {}, wordpress, all, report", names.join(", "))),
     }
 }
 
@@ -108,6 +118,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let loads = match arguments.what {
         What::All => Load::value_variants().to_vec(),
         What::One(load) => vec![load],
+        What::WordPress => {
+            let plan = wordpress::Plan::new(&options, arguments.posts, &arguments.mix)?;
+            return wordpress::run(&plan, command.trim_end(), &arguments.output);
+        }
         What::Report => Vec::new(),
     };
     let started = Instant::now();

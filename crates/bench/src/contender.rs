@@ -24,7 +24,7 @@ pub(crate) use sqluice::Build;
 /// Longest that a proxy may take to serve its first client.
 const READY_LIMIT: Duration = Duration::from_secs(30);
 /// How often a port that somebody else took in between is replaced.
-const PORT_TRIES: usize = 5;
+pub(crate) const PORT_TRIES: usize = 5;
 
 /// What stands between the load and the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,6 +118,8 @@ pub(crate) struct Setup {
     pub(crate) files: u64,
     /// Routing rules beside the usual ones, for those that have any.
     pub(crate) rules: u32,
+    /// More of Sqluice's configuration, behind all else.
+    pub(crate) more: String,
 }
 
 /// A contender that serves.
@@ -177,7 +179,7 @@ fn on_free_port(start: impl Fn(u16) -> anyhow::Result<Daemon>) -> anyhow::Result
 }
 
 /// A port that nobody listens on just now.
-fn free_port() -> anyhow::Result<u16> {
+pub(crate) fn free_port() -> anyhow::Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("there is no free port")?;
     Ok(listener.local_addr()?.port())
 }

@@ -19,6 +19,7 @@ mod stop;
 mod sysbench;
 mod system;
 mod table;
+mod wordpress;
 mod world;
 
 use std::process::ExitCode;

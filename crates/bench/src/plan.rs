@@ -90,6 +90,8 @@ const QUICK_IDLE_CLIENTS: u32 = 4_000;
 const IDLE_CONNECTIONS: u32 = 100;
 /// How many rules contenders have in the load `rules`, beside none.
 const RULES: [u32; 2] = [10, 1_000];
+/// What servers have for the data of sysbench, which takes less.
+const BUFFER_MB: u32 = 256;
 /// Files that a process needs beside its clients.
 pub(crate) const OTHER_FILES: u64 = 300;
 /// Not measured, before the others.
@@ -146,6 +148,7 @@ pub(crate) fn plan(load: Load, options: &Options) -> anyhow::Result<Plan> {
         tls: points.iter().any(|point| point.tls),
         large: load == Load::Large,
         replicas: options.replicas,
+        buffer_mb: BUFFER_MB,
     };
     Ok(Plan { points, rounds, seconds, needs, server_connections, contenders, notes })
 }

@@ -29,6 +29,7 @@ pub(crate) fn run(load: Load, options: &Options, command: &str) -> anyhow::Resul
         tls: false,
         files: options.files,
         rules: 0,
+        more: String::new(),
     };
     let cells = Measurement { plan: &plan, world: &world, setup }.run()?;
     Ok(Record {

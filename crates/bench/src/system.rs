@@ -53,6 +53,17 @@ pub(crate) fn spent(begin: &Clocks, end: &Clocks) -> Spent {
     }
 }
 
+/// Time on a CPU that a process has spent since it began, in nanoseconds; its threads that have ended are among it.
+///
+/// # Errors
+/// The process is gone.
+pub(crate) fn cpu_ns(pid: u32) -> anyhow::Result<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).with_context(|| format!("process {pid} is gone"))?;
+    let ticks = user_ticks(&stat).zip(system_ticks(&stat)).map(|(user, system)| user + system);
+    let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+    Ok(ticks.with_context(|| format!("unknown form of stat: {stat}"))? * tick_ns)
+}
+
 /// The first number of `schedstat`: nanoseconds on a CPU.
 fn run_time(text: &str) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
@@ -61,6 +72,11 @@ fn run_time(text: &str) -> Option<u64> {
 /// The 14th field of `stat` (`utime`); fields are counted behind the name, which may hold anything.
 fn user_ticks(text: &str) -> Option<u64> {
     text.rsplit_once(") ")?.1.split_whitespace().nth(11)?.parse().ok()
+}
+
+/// The field behind it (`stime`).
+fn system_ticks(text: &str) -> Option<u64> {
+    text.rsplit_once(") ")?.1.split_whitespace().nth(12)?.parse().ok()
 }
 
 /// A process's memory, in bytes.
@@ -110,6 +126,7 @@ mod tests {
         assert_eq!(run_time(""), None);
         let stat = "77 (a (b) c) S 1 77 77 0 -1 4194560 1 2 3 4 250 999 0 0 20 0 3 0 100 1 2";
         assert_eq!(user_ticks(stat), Some(250));
+        assert_eq!(system_ticks(stat), Some(999));
         assert_eq!(user_ticks("77"), None);
         assert_eq!(kilobytes("Size: 9 kB\nRss:   12 kB\n", "Rss:"), Some(12 * 1024));
         assert_eq!(kilobytes("Rss: x", "Rss:"), None);

@@ -154,7 +154,7 @@ pub(crate) fn number(value: f64, decimals: usize) -> String {
 }
 
 /// Rows as a Markdown table with columns of equal width, so that it is read well in a terminal, too.
-fn markdown(rows: &[Vec<String>]) -> String {
+pub(crate) fn markdown(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let cell = |row: &Vec<String>, column: usize| row.get(column).cloned().unwrap_or_default();
     let width = |column| rows.iter().map(|row| cell(row, column).chars().count()).max().unwrap_or(0);

@@ -27,6 +27,8 @@ pub(crate) struct Needs {
     pub(crate) large: bool,
     /// Replicas beside the primary.
     pub(crate) replicas: usize,
+    /// Megabytes that each server has for data.
+    pub(crate) buffer_mb: u32,
 }
 
 /// MariaDB servers. One is behind every contender, so that all share the same bottleneck.
@@ -49,7 +51,7 @@ impl World {
     pub(crate) fn start(needs: Needs) -> anyhow::Result<World> {
         let (certificates, tls) = if needs.tls { certificates()? } else { (None, None) };
         let mut config = vec![
-            "innodb_buffer_pool_size=256M".to_owned(),
+            format!("innodb_buffer_pool_size={}M", needs.buffer_mb),
             format!("max_connections={}", needs.connections + 200),
             "table_open_cache=4000".to_owned(),
             "max_binlog_size=64M".to_owned(),
@@ -75,6 +77,11 @@ impl World {
     /// Where the primary is.
     pub(crate) fn primary(&self) -> SocketAddr {
         self.replication.primary().address()
+    }
+
+    /// The primary itself.
+    pub(crate) fn server(&self) -> &lab::Server {
+        self.replication.primary()
     }
 
     /// Where all servers are, the primary first.

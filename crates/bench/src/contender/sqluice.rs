@@ -97,7 +97,7 @@ fn text(build: &Build, world: &World, setup: &Setup) -> String {
             let _ = writeln!(text, "{key} = {value}");
         }
     }
-    text + &rules(setup.rules)
+    text + &rules(setup.rules) + &setup.more
 }
 
 /// So many rules of several kinds, none of which fits the load's statements but the last one.

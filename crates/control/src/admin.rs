@@ -6,6 +6,7 @@
 
 mod bounded;
 mod cache;
+mod cache_digests;
 mod clusters;
 mod digests;
 mod health;
@@ -108,6 +109,8 @@ fn router(shared: Arc<Shared>) -> Router {
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .route("/rules", get(rules::list))
         .route("/cache", get(cache::show).delete(cache::wipe))
+        .route("/cache/digests", get(cache_digests::digests))
+        .route("/cache/candidates", get(cache_digests::candidates))
         .fallback(|| async { StatusCode::NOT_FOUND })
         .layer(from_fn_with_state(shared.clone(), key::must_be_shown));
     Router::new()

@@ -3,6 +3,7 @@
 
 mod binlog;
 mod cache;
+mod cached;
 mod checkout;
 mod checksum;
 mod client;
@@ -45,6 +46,7 @@ use std::sync::Arc;
 use cluster::catalog::Catalog;
 use cluster::view::ServerId;
 use config::{Consistency, Split};
+use stats::digests::CacheSaid;
 use wire::Status;
 
 use crate::error::{Refusal, SessionEnd};
@@ -110,6 +112,8 @@ pub struct Session {
     held: Option<Held>,
     /// What of the session tells answers of the result cache apart, when it was asked for last.
     cache_context: Option<Box<cache::ContextHere>>,
+    /// What the result cache said to the statement that a server runs now; its digest counts that.
+    cache_said: Cell<Option<CacheSaid>>,
     /// What was written that the result cache was not told of yet.
     written_for_cache: Option<cluster::tables::Scope>,
     /// The client named the native plugin at its login; COM_CHANGE_USER names what it likes best instead.
@@ -210,8 +214,11 @@ impl Session {
             if let Some(wanted) = rule.cache.as_ref().filter(|_| cache::is_for_cache(&work)) {
                 match self.ask_cache(&work, request, rule, wanted).await? {
                     Asked::Answered => return Ok(()),
-                    Asked::Fill(asked) => fill = Some(asked),
-                    Asked::No => {}
+                    Asked::Fill(asked) => {
+                        self.cache_said.set(Some(CacheSaid::Miss));
+                        fill = Some(asked);
+                    }
+                    Asked::No(said) => self.cache_said.set(said),
                 }
             }
         }

@@ -1,5 +1,7 @@
 //! `sqluice cache`: the result cache of the running process.
 
+mod digests;
+
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -38,6 +40,10 @@ enum What {
     Show(Show),
     /// Forget answers: those that all of the options name.
     Wipe(Wipe),
+    /// What came of statements by their form (digest): hits, time saved, and why they were not answered.
+    Digests(digests::Digests),
+    /// Reads for which a rule would have saved time, with the rules ready to paste.
+    Advise(digests::Advise),
 }
 
 #[derive(Debug, clap::Args)]
@@ -76,6 +82,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         None => show(&args.common),
         Some(What::Show(show_args)) => show(&show_args.common),
         Some(What::Wipe(args)) => wipe(args),
+        Some(What::Digests(args)) => digests::digests(args),
+        Some(What::Advise(args)) => digests::advise(args),
     }
 }
 

@@ -61,7 +61,7 @@ enum Command {
     /// Drain a server, leave it alone for maintenance, or use it again.
     #[command(after_help = SERVER_HELP)]
     Server(change::Server),
-    /// Show the result cache of the running process, or wipe it.
+    /// Show the result cache of the running process, wipe it, or find what is worth a rule.
     #[command(after_help = CACHE_HELP)]
     Cache(cache::Args),
 }
@@ -154,6 +154,8 @@ Exit codes: 0 done, 1 refused.";
 const CACHE_HELP: &str = "\
 Examples:
   sqluice cache                              what is kept, and what came of each rule
+  sqluice cache digests                      the same for each form of statement
+  sqluice cache advise --ttl-ms 10000        reads that are worth a rule, as [[rule]] blocks
   sqluice cache wipe --table shop.products
   sqluice cache wipe --rule product-pages --cluster main
   sqluice cache wipe --all

@@ -8,13 +8,17 @@
 //! So that a flood of forms that never come again makes no work, a form is taken in at its second statement, or when its
 //! first one alone weighs more than what it replaces. All that has no entry is counted together as "others".
 
+mod cached;
 mod merge;
+mod questions;
 mod table;
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
+pub use cached::{CacheSaid, CachedFigures};
 pub use merge::{Order, merge};
+pub use questions::{Questions, TTLS};
 pub use table::DigestTable;
 
 /// What is counted of the statements of one form.
@@ -73,6 +77,8 @@ pub struct Ran {
     pub time_us: u64,
     /// When it was answered.
     pub at: Instant,
+    /// The hash of the very text with all its values, of a read that a server ran; 0 is none.
+    pub question: u64,
 }
 
 /// Who ran a statement.
@@ -84,6 +90,13 @@ pub enum RanBy {
     Replica,
     /// None to its end, as far as is known: it has no time.
     Nobody,
+    /// The result cache: it has no time, and saved so much.
+    Cache {
+        /// Microseconds that a server took for the answer.
+        saved_us: u64,
+        /// Bytes of the reply.
+        bytes: u64,
+    },
 }
 
 /// What tells a digest: its text, and who ran it where.
@@ -106,6 +119,10 @@ pub struct DigestRow {
     pub name: DigestName,
     /// What was counted.
     pub figures: DigestFigures,
+    /// What the result cache did.
+    pub cached: CachedFigures,
+    /// What servers were asked, if they were only read.
+    pub questions: Option<Box<Questions>>,
     /// When the first statement was answered that counts here.
     pub first_seen: SystemTime,
     /// When the last one was.
@@ -119,6 +136,8 @@ pub struct DigestReport {
     pub rows: Vec<DigestRow>,
     /// All that has no entry.
     pub others: DigestFigures,
+    /// What the result cache did for that.
+    pub others_cached: CachedFigures,
 }
 
 /// Takes the report of one worker.

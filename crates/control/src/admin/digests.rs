@@ -62,7 +62,7 @@ fn wishes(query: &str) -> Result<(Order, usize), String> {
 }
 
 /// What each worker says in time.
-async fn ask(shared: &Shared, reset: bool) -> Vec<DigestReport> {
+pub(super) async fn ask(shared: &Shared, reset: bool) -> Vec<DigestReport> {
     let (sender, mut answers) = mpsc::unbounded_channel();
     shared.digests.ask(reset, &mut || {
         let sender = sender.clone();

@@ -13,7 +13,7 @@ use cluster::tables::{Scope, TableCatalog};
 use cluster::view::ServerId;
 use config::{CacheFreshness, CacheMode, Consistency, Split};
 use sql::{FoundRows, Kind};
-use stats::digests::{Ran, RanBy};
+use stats::digests::{CacheSaid, Ran, RanBy};
 use wire::command::{Command, Execute, query_text_at};
 use wire::{Capabilities, Status};
 
@@ -48,8 +48,8 @@ pub(super) enum Asked {
     Answered,
     /// A server answers, and that is kept.
     Fill(Box<Fill>),
-    /// A server answers.
-    No,
+    /// A server answers; what the digest's counts hear of that.
+    No(Option<CacheSaid>),
 }
 
 /// A statement whose answer is to be kept.
@@ -106,7 +106,7 @@ impl Session {
             if let Some(count) = cache.counts.refused.get(refusal as usize) {
                 count.add_one();
             }
-            Ok(Asked::No)
+            Ok(Asked::No(Some(super::cached::refused(refusal))))
         };
         if let Err(refusal) = self.may_ask(work, request) {
             return refuse(refusal);
@@ -153,7 +153,7 @@ impl Session {
                     at = Instant::now();
                     continue;
                 }
-                Found::Wait(_) => return Ok(Asked::No),
+                Found::Wait(_) => return Ok(Asked::No(None)),
                 Found::Fill(ticket) => {
                     let Some(dialect) = self.dialect_of(work) else { return refuse(Refusal::Command) };
                     if let Err(refusal) = cache::judge(&work.statement, question.text, &dialect) {
@@ -181,7 +181,8 @@ impl Session {
             cache.counts.stale.add(u64::from(is_stale));
             cache.counts.saved_us.add(micros(answer.known.took));
             if advises {
-                return Ok(Asked::No);
+                let saved_us = micros(answer.known.took);
+                return Ok(Asked::No(Some(CacheSaid::Hit { saved_us, bytes: 0 })));
             }
             self.give_answer(work, request, &answer, at).await?;
             cache.counts.bytes.add(answer.known.reply.as_ref().map_or(0, |reply| reply.len() as u64));
@@ -287,9 +288,10 @@ impl Session {
         let known = &answer.known;
         self.learn_answer(work, known);
         self.worker.stats.local_answers.add_one();
-        let ran = Ran { failed: false, rows_sent: known.rows, rows_affected: 0, by: RanBy::Nobody, time_us: 0, at };
-        self.count_digest(work, request, &ran);
         let reply = known.reply.as_deref().unwrap_or_default();
+        let by = RanBy::Cache { saved_us: micros(known.took), bytes: reply.len() as u64 };
+        let ran = Ran { failed: false, rows_sent: known.rows, rows_affected: 0, by, time_us: 0, at, question: 0 };
+        self.count_digest(work, request, &ran);
         poll_fn(|cx| self.client.poll_send(cx, reply)).await.map_err(SessionEnd::ClientLost)?;
         if self.client.has_unsent() {
             self.client.flush().await.map_err(SessionEnd::ClientLost)?;
@@ -363,6 +365,7 @@ impl Session {
             if let Some(count) = cache.counts.refused.get(refusal as usize) {
                 count.add_one();
             }
+            self.count_cached(work, super::cached::refused(refusal));
         };
         let advises = cache.wanted.mode == CacheMode::Advise;
         let Some(copied) = outcome.copied.take() else { return refuse(Refusal::Behind) };

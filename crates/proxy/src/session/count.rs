@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use stats::digests::{DigestName, Ran, RanBy};
+use stats::digests::{CacheSaid, DigestName, Ran, RanBy};
 use wire::exchange::Expect;
 
 use super::client::Request;
@@ -46,6 +46,7 @@ impl Session {
             by: if self.cluster.primary() == Some(server) { RanBy::Primary } else { RanBy::Replica },
             time_us,
             at: now,
+            question: self.question(work, request),
         };
         self.count_digest(work, request, &ran);
         now
@@ -53,7 +54,7 @@ impl Session {
 
     /// The client has got an error of Sqluice's own instead of a reply, or no reply at all.
     pub(super) fn count_refused(&self, work: &Work, request: &Request, at: Instant) {
-        let ran = Ran { failed: true, rows_sent: 0, rows_affected: 0, by: RanBy::Nobody, time_us: 0, at };
+        let ran = Ran { failed: true, rows_sent: 0, rows_affected: 0, by: RanBy::Nobody, time_us: 0, at, question: 0 };
         self.count_digest(work, request, &ran);
     }
 
@@ -62,11 +63,24 @@ impl Session {
         if digest == 0 || !work.runs_text() {
             return;
         }
-        // All three are spread over all bits.
-        let key = digest ^ self.facts().schema_hash.rotate_left(21) ^ self.identity.user_hash.rotate_left(42);
+        let key = self.digest_key(digest);
         if !self.worker.digests.borrow_mut().count(key, ran) {
             self.worker.change_digests(|digests| digests.admit(key, ran, || self.digest_name(work, request)));
         }
+        if let Some(said) = self.cache_said.take() {
+            self.worker.digests.borrow_mut().cache_said(key, said);
+        }
+    }
+
+    /// What the result cache did for a statement that was counted before.
+    pub(super) fn count_cached(&self, work: &Work, said: CacheSaid) {
+        self.worker.digests.borrow_mut().cache_said(self.digest_key(work.statement.digest), said);
+    }
+
+    /// Stands for digest, schema and user.
+    fn digest_key(&self, digest: u64) -> u64 {
+        // All three are spread over all bits.
+        digest ^ self.facts().schema_hash.rotate_left(21) ^ self.identity.user_hash.rotate_left(42)
     }
 
     /// The text of a statement without its literals, and whose it is.

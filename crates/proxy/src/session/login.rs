@@ -296,6 +296,7 @@ impl Door {
             read_last: None,
             held: None,
             cache_context: None,
+            cache_said: Cell::default(),
             written_for_cache: None,
             speaks_native: login.plugin.as_deref().is_none_or(|name| name == Plugin::Native.name().as_bytes()),
             refused_changes: 0,

@@ -129,3 +129,69 @@ async fn check_rules(family: Family, table: &str) {
 async fn rules_choose_by_table_and_by_comment() {
     check_rules(Family::MariaDb, "cache_chosen").await;
 }
+
+async fn check_digests(family: Family, table: &str) {
+    let rules = "[[rule]]\nname = \"all\"\nuser = \"lab_app\"\ndigest_regex = '^SELECT (COUNT|n )'\ncache = \"on\"\ncache_ttl_ms = 600000\n";
+    let front = start(family, table, &rules.replace("lab_app", lab::APP_USER)).await;
+    let mut client = front.client().await;
+    let rows = |page: &Value, key: &str, part: &str| -> Vec<Value> {
+        let rows = page[key].as_array().unwrap().iter();
+        rows.filter(|row| row["text"].as_str().unwrap().contains(part)).cloned().collect()
+    };
+
+    // What a rule caches: hits, misses, and why not.
+    for _ in 0..5 {
+        all(&mut client, &format!("SELECT n FROM {table} WHERE id = 2")).await;
+    }
+    all(&mut client, "BEGIN").await;
+    all(&mut client, &format!("SELECT n FROM {table} WHERE id = 2")).await;
+    all(&mut client, "COMMIT").await;
+    let page = json(&front, &["cache", "digests"]).await;
+    let [row] = &rows(&page, "digests", "WHERE id = ?")[..] else { panic!("{page:#}") };
+    let counts = ["statements", "hits", "misses"].map(|key| row[key].as_u64().unwrap());
+    assert_eq!((counts, &row["refused"]), ([6, 4, 1], &serde_json::json!({ "pinned": 1 })), "{row}");
+    assert!(row["saved_us"].as_u64() > Some(0) && row["bytes"].as_u64() > Some(0), "{row}");
+    let ran = command(&front, &["cache", "digests"]).await;
+    assert!(ran.good && ran.out.contains("pinned 1"), "{} {}", ran.out, ran.err);
+
+    // What none does, but should: asked again and again, as text and prepared. What never comes again does not count.
+    let prepared = client.prepare(&format!("SELECT id FROM {table} WHERE n = ?")).await.unwrap();
+    for n in 0..200 {
+        all(&mut client, &format!("SELECT id, n FROM {table} WHERE n >= 10 ORDER BY n")).await;
+        client.execute(&prepared, &[net::query::Parameter::Int(n % 2)]).await.unwrap();
+        all(&mut client, &format!("SELECT id AS once FROM {table} WHERE n = {n}")).await;
+        all(&mut client, &format!("SELECT id, RAND() FROM {table} WHERE n = {n}")).await;
+    }
+    all(&mut client, &format!("UPDATE {table} SET n = n + 1 WHERE id = 3")).await;
+    let page = json(&front, &["cache", "advise", "--ttl-ms", "60000", "--limit", "50"]).await;
+    for part in ["ORDER BY n", "WHERE n = ?"] {
+        let found = rows(&page, "candidates", part);
+        let [row] = &found[..] else { panic!("{part}: {found:#?}") };
+        assert!(row["hits"]["60000"].as_u64() >= Some(150) && row["saved_us"].as_u64() > Some(0), "{row}");
+        assert_eq!((&row["asked"], &row["writes"]), (&200.into(), &1.into()), "{row}");
+    }
+    assert_eq!(rows(&page, "not_cacheable", "RAND()")[0]["reason"], "volatile_function");
+    let ran = command(&front, &["cache", "advise", "--ttl-ms", "60000"]).await;
+    assert!(ran.good && ran.out.contains("\n[[rule]]\nname = \"cache-"), "{} {}", ran.out, ran.err);
+
+    // The rules that are printed are such as the program takes, and match.
+    let advised = Front::start(calm(family).await, |setup| {
+        setup.admin = format!("key = \"{KEY}\"");
+        setup.more = ran.out.clone();
+    })
+    .await;
+    let mut client = advised.client().await;
+    until("an answer that the cache would have given", async || {
+        all(&mut client, &format!("SELECT id, n FROM {table} WHERE n >= 10 ORDER BY n")).await;
+        let page = json(&advised, &["cache"]).await;
+        page["rules"].as_array().unwrap().iter().any(|rule| rule["hits"].as_u64() > Some(0)).then_some(())
+    })
+    .await;
+    let page = json(&advised, &["cache", "advise"]).await;
+    assert!(rows(&page, "candidates", "ORDER BY n")[0]["measured"]["hits"].as_u64() > Some(0), "{page}");
+}
+
+#[tokio::test]
+async fn digests_tell_what_the_cache_does_and_what_it_could() {
+    check_digests(Family::MariaDb, "cache_advised").await;
+}

@@ -46,12 +46,19 @@ pub fn merge(reports: impl IntoIterator<Item = DigestReport>, order: Order) -> D
     let mut places: HashMap<(u64, Arc<str>, Arc<str>), usize> = HashMap::new();
     for report in reports {
         sum.others.add(&report.others);
+        sum.others_cached.add(&report.others_cached);
         for row in report.rows {
             let key = (row.name.hash, row.name.user.clone(), row.name.schema.clone());
             let place = *places.entry(key).or_insert(sum.rows.len());
             match sum.rows.get_mut(place) {
                 Some(known) => {
                     known.figures.add(&row.figures);
+                    known.cached.add(&row.cached);
+                    match (&mut known.questions, row.questions) {
+                        (Some(mine), Some(theirs)) => mine.add(&theirs),
+                        (mine @ None, theirs) => *mine = theirs,
+                        (Some(_), None) => {}
+                    }
                     known.first_seen = known.first_seen.min(row.first_seen);
                     known.last_seen = known.last_seen.max(row.last_seen);
                 }

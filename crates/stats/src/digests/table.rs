@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::time::{Instant, SystemTime};
 
-use super::{DigestFigures, DigestName, DigestReport, DigestRow, Ran, RanBy};
+use super::{CacheSaid, CachedFigures, DigestFigures, DigestName, DigestReport, DigestRow, Questions, Ran, RanBy};
 
 /// Of this many entries, the lightest is looked for as one of many: finding them takes a walk through the whole table.
 const VICTIMS_SHARE: usize = 16;
@@ -18,6 +18,7 @@ pub struct DigestTable {
     entries: Vec<Entry>,
     entries_max: usize,
     others: DigestFigures,
+    others_cached: CachedFigures,
     /// Keys that had a statement while there was no room, each at its place; 0 is none.
     seen: Box<[u64]>,
     /// Entries that may make room, the lightest last, and what the heaviest of them weighed.
@@ -36,6 +37,29 @@ struct Entry {
     first: Instant,
     last: Instant,
     name: DigestName,
+    /// Most forms have neither.
+    cached: Option<Box<CachedFigures>>,
+    questions: Option<Box<Questions>>,
+}
+
+impl Entry {
+    #[inline]
+    fn count(&mut self, ran: &Ran, began: Instant) {
+        self.figures.count(ran);
+        self.last = ran.at;
+        match ran.by {
+            RanBy::Cache { saved_us, bytes } => self.say(CacheSaid::Hit { saved_us, bytes }),
+            _ if ran.question != 0 => {
+                let questions = self.questions.get_or_insert_default();
+                questions.ask(ran.question, ran.at.saturating_duration_since(began));
+            }
+            _ => {}
+        }
+    }
+
+    fn say(&mut self, said: CacheSaid) {
+        self.cached.get_or_insert_default().count(said);
+    }
 }
 
 /// Keys are hashes already.
@@ -60,7 +84,11 @@ impl Hasher for AsItIs {
 
 /// What a statement weighs: one that takes no time weighs something, too.
 fn weight(ran: &Ran) -> u64 {
-    ran.time_us + 1
+    match ran.by {
+        // What it would have taken.
+        RanBy::Cache { saved_us, .. } => saved_us.saturating_add(1),
+        _ => ran.time_us + 1,
+    }
 }
 
 impl DigestFigures {
@@ -73,7 +101,7 @@ impl DigestFigures {
         match ran.by {
             RanBy::Primary => self.on_primary += 1,
             RanBy::Replica => self.on_replicas += 1,
-            RanBy::Nobody => return,
+            RanBy::Nobody | RanBy::Cache { .. } => return,
         }
         self.time_us += ran.time_us;
         self.time_us_min = Some(self.time_us_min.map_or(ran.time_us, |least| least.min(ran.time_us)));
@@ -90,6 +118,7 @@ impl DigestTable {
             entries: Vec::new(),
             entries_max: 0,
             others: DigestFigures::default(),
+            others_cached: CachedFigures::default(),
             seen: Box::default(),
             victims: Vec::new(),
             victim_weight_max: 0,
@@ -116,6 +145,7 @@ impl DigestTable {
             self.entries.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.weight));
             for entry in self.entries.drain(entries_max..) {
                 self.others.add(&entry.figures);
+                self.others_cached.add(&entry.cached.unwrap_or_default());
             }
             self.index = self.entries.iter().zip(0..).map(|(entry, slot)| (entry.key, slot)).collect();
         }
@@ -145,10 +175,20 @@ impl DigestTable {
         let Some(entry) = self.index.get(&key).and_then(|slot| self.entries.get_mut(*slot as usize)) else {
             return false;
         };
-        entry.weight += weight(ran);
-        entry.figures.count(ran);
-        entry.last = ran.at;
+        entry.weight = entry.weight.saturating_add(weight(ran));
+        entry.count(ran, self.began.0);
         true
+    }
+
+    /// Counts what the result cache said to a statement that a server ran; what it answered itself [`DigestTable::count`] counts.
+    pub fn cache_said(&mut self, key: u64, said: CacheSaid) {
+        if self.entries_max == 0 {
+            return;
+        }
+        match self.index.get(&key).and_then(|slot| self.entries.get_mut(*slot as usize)) {
+            Some(entry) => entry.say(said),
+            None => self.others_cached.count(said),
+        }
     }
 
     /// Counts a statement that has no entry: as the first one of a new entry, if there is room or somebody makes some, or
@@ -158,10 +198,13 @@ impl DigestTable {
         if self.entries_max == 0 {
             return;
         }
+        let began = self.began.0;
         let entry = |weight: u64| {
-            let mut figures = DigestFigures::default();
-            figures.count(ran);
-            Entry { key, weight, figures, first: ran.at, last: ran.at, name: name() }
+            let figures = DigestFigures::default();
+            let (first, last) = (ran.at, ran.at);
+            let mut entry = Entry { key, weight, figures, first, last, name: name(), cached: None, questions: None };
+            entry.count(ran, began);
+            entry
         };
         if self.entries.len() < self.entries_max {
             let slot = self.entries.len() as u32;
@@ -175,12 +218,16 @@ impl DigestTable {
         let was_seen = std::mem::replace(&mut self.seen[place], key) == key;
         if !was_seen && weight(ran) <= victim.weight {
             self.others.count(ran);
+            if let RanBy::Cache { saved_us, bytes } = ran.by {
+                self.others_cached.count(CacheSaid::Hit { saved_us, bytes });
+            }
             return;
         }
         let weight = weight(ran).saturating_add(victim.weight);
         let gone = std::mem::replace(victim, entry(weight));
         self.victims.pop();
         self.others.add(&gone.figures);
+        self.others_cached.add(&gone.cached.unwrap_or_default());
         self.index.remove(&gone.key);
         self.index.insert(key, slot as u32);
     }
@@ -213,10 +260,16 @@ impl DigestTable {
         let row = |entry: &Entry| DigestRow {
             name: entry.name.clone(),
             figures: entry.figures,
+            cached: entry.cached.as_deref().cloned().unwrap_or_default(),
+            questions: entry.questions.clone(),
             first_seen: time(entry.first),
             last_seen: time(entry.last),
         };
-        DigestReport { rows: self.entries.iter().map(row).collect(), others: self.others }
+        DigestReport {
+            rows: self.entries.iter().map(row).collect(),
+            others: self.others,
+            others_cached: self.others_cached.clone(),
+        }
     }
 
     /// Forgets all entries, and what was counted beside them.
@@ -226,6 +279,7 @@ impl DigestTable {
         self.victims.clear();
         self.seen.fill(0);
         self.others = DigestFigures::default();
+        self.others_cached = CachedFigures::default();
     }
 }
 

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::super::{DigestFigures, DigestName, DigestReport, Order, Ran, RanBy, merge};
+use super::super::{CacheSaid, CachedFigures, DigestFigures, DigestName, DigestReport, Order, Ran, RanBy, merge};
 use super::DigestTable;
 
 fn began() -> (Instant, SystemTime) {
@@ -14,7 +14,7 @@ fn name(key: u64, user: &str) -> DigestName {
 }
 
 fn ran(time_us: u64, at: Instant) -> Ran {
-    Ran { failed: false, rows_sent: 2, rows_affected: 3, by: RanBy::Primary, time_us, at }
+    Ran { failed: false, rows_sent: 2, rows_affected: 3, by: RanBy::Primary, time_us, at, question: 0 }
 }
 
 /// A key as spread as real ones.
@@ -182,4 +182,30 @@ fn tables_of_workers_add_up_and_are_sorted() {
         assert_eq!(Order::from_word(word), Some(order));
     }
     assert_eq!(Order::from_word("TIME; --"), None);
+}
+
+#[test]
+fn what_the_cache_did_is_counted_with_the_form_or_with_the_others() {
+    let began = began();
+    let mut table = DigestTable::new(1, began);
+    run(&mut table, 1, &Ran { question: 7, ..ran(500, began.0) });
+    table.cache_said(key(1), CacheSaid::Miss);
+    table.cache_said(key(1), CacheSaid::Refused(3));
+    run(&mut table, 1, &Ran { by: RanBy::Cache { saved_us: 500, bytes: 80 }, ..ran(0, began.0) });
+    table.cache_said(key(2), CacheSaid::Refused(3));
+    let report = table.report();
+    let expected = CachedFigures { hits: 1, misses: 1, saved_us: 500, bytes: 80, refused: vec![(3, 1)] };
+    assert_eq!(report.rows[0].cached, expected);
+    assert_eq!((report.rows[0].figures.statements, report.rows[0].figures.on_primary), (2, 1));
+    assert_eq!(report.rows[0].questions.as_ref().unwrap().asked(), 1, "what the cache answers no server was asked");
+    assert_eq!(report.others_cached.refused, [(3, 1)]);
+
+    // What it saved keeps the form in the table, and is not lost when it goes.
+    run(&mut table, 2, &ran(400, began.0));
+    assert_eq!(numbers(&table.report()).keys().copied().collect::<Vec<_>>(), [1]);
+    run(&mut table, 2, &ran(4_000, began.0));
+    let report = table.report();
+    assert_eq!((report.rows[0].name.hash, report.others_cached.hits), (2, 1));
+    let both = merge([report.clone(), report], Order::Time);
+    assert_eq!((both.others_cached.refused[0], both.others_cached.saved_us), ((3, 4), 1_000));
 }

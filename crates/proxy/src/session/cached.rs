@@ -1,0 +1,39 @@
+//! What the result cache's figures want to know of a statement.
+
+use cache::Refusal;
+use sql::Kind;
+use stats::digests::CacheSaid;
+
+use super::Session;
+use super::client::Request;
+use super::work::{Body, Work};
+use crate::state::hash_of;
+
+/// Longer texts are not told apart: they are seldom asked again.
+const TEXT_BYTES_MAX: usize = 16 * 1024;
+/// The number of a prepared statement, in front of the rest of its execution.
+const STATEMENT_ID_BYTES: usize = 4;
+
+/// A refusal as the digests count it.
+pub(super) fn refused(refusal: Refusal) -> CacheSaid {
+    CacheSaid::Refused(refusal as u8)
+}
+
+impl Session {
+    /// The hash of a read with all its values, the same in all workers; 0 for all else.
+    #[inline]
+    pub(super) fn question(&self, work: &Work, request: &Request) -> u64 {
+        if work.statement.kind != Kind::Select || !work.statement.access.only_reads() || !work.runs_text() {
+            return 0;
+        }
+        let Some(text) = self.sent_text(work, request).filter(|text| text.len() <= TEXT_BYTES_MAX) else { return 0 };
+        let values = match work.body {
+            Body::Execute(_) => request.payload().get(1 + STATEMENT_ID_BYTES..).unwrap_or_default(),
+            _ => &[],
+        };
+        if values.len() > TEXT_BYTES_MAX {
+            return 0;
+        }
+        hash_of((text, values)).max(1)
+    }
+}

@@ -135,6 +135,8 @@ struct Header {
     code: u8,
     /// `server_id` of the server that it began on.
     server: u32,
+    /// Where in its file the event ends; 0: it stands in none.
+    end: u32,
     flags: u16,
 }
 
@@ -146,9 +148,9 @@ impl Header {
         let code = reader.u8("type of an event")?;
         let server = reader.u32("server of an event")?;
         reader.u32("size of an event")?;
-        reader.u32("position of an event")?;
+        let end = reader.u32("position of an event")?;
         let flags = reader.u16("flags of an event")?;
-        Ok((Header { at, code, server, flags }, reader))
+        Ok((Header { at, code, server, end, flags }, reader))
     }
 }
 

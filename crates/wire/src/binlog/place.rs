@@ -1,6 +1,6 @@
 //! Where in the files of a log a stream of its events is.
 
-use super::{CHECKSUM_BYTES, HEADER_BYTES};
+use super::{CHECKSUM_BYTES, Header};
 
 /// ROTATE: the next file's name stands behind a position.
 const ROTATE: u8 = 4;
@@ -26,15 +26,10 @@ pub struct Place {
 impl Place {
     /// Goes to the end of this event, as it was sent.
     pub fn pass(&mut self, event: &[u8]) {
-        let number =
-            |at: usize| event.get(at..at + 4).map(|four| u32::from_le_bytes([four[0], four[1], four[2], four[3]]));
-        let (Some(code), Some(end), Some(flags)) = (event.get(4), number(13), event.get(17..HEADER_BYTES)) else {
-            return;
-        };
-        let artificial = u16::from_le_bytes([flags[0], flags[1]]) & ARTIFICIAL != 0;
-        match *code {
+        let Ok((Header { code, end, flags, .. }, mut body)) = Header::parse(event) else { return };
+        match code {
             ROTATE => {
-                let name = event.get(HEADER_BYTES + 8..).unwrap_or_default();
+                let name = body.u64("position of a rotate event").map(|_| body.rest()).unwrap_or_default();
                 let bytes =
                     name.len() - if self.checksummed == Some(true) { CHECKSUM_BYTES.min(name.len()) } else { 0 };
                 if self.name != name[..bytes] {
@@ -44,8 +39,7 @@ impl Place {
                 return;
             }
             FORMAT => {
-                let place = event.len().checked_sub(CHECKSUM_BYTES + 1).and_then(|place| event.get(place));
-                let checksummed = place.is_some_and(|algorithm| *algorithm != 0);
+                let checksummed = super::is_checksummed(body).unwrap_or(false);
                 // The name came before it was known what stands behind it.
                 if self.checksummed.is_none() && checksummed {
                     self.name.truncate(self.name.len().saturating_sub(CHECKSUM_BYTES));
@@ -54,7 +48,7 @@ impl Place {
             }
             _ => {}
         }
-        if end != 0 && (!artificial || *code == HEARTBEAT) {
+        if end != 0 && (flags & ARTIFICIAL == 0 || code == HEARTBEAT) {
             // Offsets are told in 32 bits: a file with one huge transaction may have more.
             let high = self.end & !u64::from(u32::MAX);
             let told = high | u64::from(end);
@@ -65,6 +59,7 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
+    use super::super::HEADER_BYTES;
     use super::*;
 
     fn event(code: u8, end: u32, flags: u16, body: &[u8]) -> Vec<u8> {

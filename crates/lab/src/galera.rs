@@ -6,15 +6,12 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
 use crate::accounts::accounts_sql;
-use crate::client::POLL_INTERVAL;
-use crate::server::free_port;
-use crate::{Family, LabError, Server, ServerOptions};
+use crate::{Family, LabError, Server, ServerOptions, group};
 
 /// Where packages put the library.
 const PROVIDERS: [&str; 4] = [
@@ -23,12 +20,8 @@ const PROVIDERS: [&str; 4] = [
     "/usr/lib64/galera-4/libgalera_smm.so",
     "/usr/lib64/galera/libgalera_smm.so",
 ];
-/// Longest that a server may take to have all that the others have.
-const SYNC_LIMIT: Duration = Duration::from_secs(60);
 /// Longest that a server may take to read its position after it was killed.
 const RECOVER_LIMIT: Duration = Duration::from_secs(60);
-/// How often a group is started when a port that was free is taken by then.
-const START_TRIES: u32 = 3;
 /// The program that servers run to hand their state over. It knows only the case in which the cache has what is missing:
 /// then it carries no more than a position from one server to the other.
 const TRANSFER: &str = r#"#!/bin/sh
@@ -98,14 +91,7 @@ impl Galera {
     /// When the library is missing, or a server does not start; nothing stays behind.
     pub fn start(options: &GaleraOptions) -> Result<Galera, LabError> {
         let provider = provider()?;
-        let mut tries = 1;
-        loop {
-            match start(options, &provider) {
-                // Another process may have taken a port that was free a moment ago.
-                Err(LabError::Start { .. }) if tries < START_TRIES => tries += 1,
-                started => return started,
-            }
-        }
+        group::start(|| start(options, &provider))
     }
 
     /// All servers, in the order of their index.
@@ -128,9 +114,8 @@ impl Galera {
     pub fn restart(&self, index: usize) -> Result<(), LabError> {
         let server = self.server(index);
         server.stop()?;
-        let alone = self.servers.iter().enumerate().all(|(other, server)| other == index || !server.is_running());
         let mut arguments = vec![format!("--wsrep-start-position={}", position(server)?)];
-        if alone {
+        if group::is_alone(&self.servers, index) {
             let state = server.folder().join("data/grastate.dat");
             let text = fs::read_to_string(&state).map_err(LabError::file("read", &state))?;
             let text = text.replace("safe_to_bootstrap: 0", "safe_to_bootstrap: 1");
@@ -200,13 +185,7 @@ fn start(options: &GaleraOptions, provider: &Path) -> Result<Galera, LabError> {
     let program = programs.path().join("wsrep_sst_lab");
     fs::write(&program, TRANSFER).map_err(LabError::file("write", &program))?;
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).map_err(LabError::file("change", &program))?;
-    let mut ports = Vec::new();
-    while ports.len() < options.servers * 2 {
-        let port = free_port()?;
-        if !ports.contains(&port) {
-            ports.push(port);
-        }
-    }
+    let ports = group::free_ports(options.servers * 2)?;
     let make = |index: usize, seed: Option<PathBuf>| {
         let (group, transfers) = ports.split_at(options.servers);
         let mut server = ServerOptions {
@@ -290,17 +269,8 @@ fn position(server: &Server) -> Result<String, LabError> {
 }
 
 fn wait_for(server: &Server, name: &str, value: &str) -> Result<(), LabError> {
-    let deadline = Instant::now() + SYNC_LIMIT;
-    loop {
+    group::wait_for(server, name, value, || {
         let told = server.sql(&format!("SHOW STATUS LIKE '{name}'"))?;
-        let told = told.trim().split('\t').nth(1).unwrap_or_default();
-        if told == value {
-            return Ok(());
-        }
-        if Instant::now() >= deadline {
-            let what = format!("has {name} = {told}, not {value}, after {SYNC_LIMIT:?}");
-            return Err(LabError::Start { port: server.port(), what, log: server.log_tail() });
-        }
-        thread::sleep(POLL_INTERVAL);
-    }
+        Ok(told.trim().split('\t').nth(1).unwrap_or_default().to_owned())
+    })
 }

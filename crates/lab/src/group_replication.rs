@@ -3,18 +3,10 @@
 //! All begin with a copy of one datadir, so that none needs the state of another one at its start.
 
 use std::fs;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use crate::accounts::{REPL_PASSWORD, REPL_USER, accounts_sql};
-use crate::client::POLL_INTERVAL;
-use crate::server::free_port;
-use crate::{Family, LabError, Server, ServerOptions};
+use crate::{Family, LabError, Server, ServerOptions, group};
 
-/// Longest that a member may take to be online.
-const ONLINE_LIMIT: Duration = Duration::from_secs(60);
-/// How often a group is started when a port that was free is taken by then.
-const START_TRIES: u32 = 3;
 /// The name of the lab's groups; it is also the source of the GTIDs that they write.
 pub const GROUP_NAME: &str = "5c1d1ce0-0000-4000-8000-00000000cafe";
 
@@ -50,14 +42,7 @@ impl GroupReplication {
     /// # Errors
     /// When there is no MySQL, it has no such plugin, or a server does not start; nothing stays behind.
     pub fn start(options: &GroupReplicationOptions) -> Result<GroupReplication, LabError> {
-        let mut tries = 1;
-        loop {
-            match start(options) {
-                // Another process may have taken a port that was free a moment ago.
-                Err(LabError::Start { .. }) if tries < START_TRIES => tries += 1,
-                started => return started,
-            }
-        }
+        group::start(|| start(options))
     }
 
     /// All servers, in the order of their index.
@@ -80,19 +65,12 @@ impl GroupReplication {
     pub fn restart(&self, index: usize) -> Result<(), LabError> {
         let server = self.server(index);
         server.restart()?;
-        let alone = self.servers.iter().enumerate().all(|(other, server)| other == index || !server.is_running());
-        join(server, alone)
+        join(server, group::is_alone(&self.servers, index))
     }
 }
 
 fn start(options: &GroupReplicationOptions) -> Result<GroupReplication, LabError> {
-    let mut ports = Vec::new();
-    while ports.len() < options.servers {
-        let port = free_port()?;
-        if !ports.contains(&port) {
-            ports.push(port);
-        }
-    }
+    let ports = group::free_ports(options.servers)?;
     let mut seed = Server::prepare(ServerOptions::new(Family::MySql))?;
     seed.launch()?;
     seed.sql(&accounts_sql(Family::MySql))?;
@@ -162,17 +140,9 @@ fn join(server: &Server, forms: bool) -> Result<(), LabError> {
         let what = format!("does not join its group: {error}");
         LabError::Start { port: server.port(), what, log: server.log_tail() }
     })?;
-    let deadline = Instant::now() + ONLINE_LIMIT;
-    let sql = "SELECT MEMBER_STATE FROM performance_schema.replication_group_members WHERE MEMBER_ID = @@server_uuid";
-    loop {
-        let state = server.sql(sql)?;
-        if state.trim() == "ONLINE" {
-            return Ok(());
-        }
-        if Instant::now() >= deadline {
-            let what = format!("is {}, not ONLINE, in its group after {ONLINE_LIMIT:?}", state.trim());
-            return Err(LabError::Start { port: server.port(), what, log: server.log_tail() });
-        }
-        thread::sleep(POLL_INTERVAL);
-    }
+    group::wait_for(server, "its state in the group", "ONLINE", || {
+        server.sql(
+            "SELECT MEMBER_STATE FROM performance_schema.replication_group_members WHERE MEMBER_ID = @@server_uuid",
+        )
+    })
 }

@@ -23,6 +23,7 @@ mod daemon;
 mod error;
 mod etcd;
 mod galera;
+mod group;
 mod group_replication;
 mod replication;
 mod server;

@@ -67,6 +67,8 @@ refusals! {
     Changes = "changes",
     /// It is not known which tables it reads.
     UnknownTables = "unknown_tables",
+    /// Others with the same rights may not be able to read the same.
+    Rights = "rights",
     /// The server that answered may have lacked what somebody has written.
     Behind = "behind",
     /// Something was written while the database answered.

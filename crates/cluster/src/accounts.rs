@@ -240,8 +240,13 @@ fn host_matches(pattern: &str, address: Option<IpAddr>, text: Option<&str>, loca
     }
 }
 
-/// SQL's LIKE without regard to letter case, in time proportional to the product of the lengths.
+/// SQL's LIKE without regard to letter case.
 fn like(pattern: &[u8], text: &[u8]) -> bool {
+    like_by(pattern, text, |a, b| a.eq_ignore_ascii_case(&b))
+}
+
+/// SQL's LIKE, in time proportional to the product of the lengths; `same` compares two bytes.
+pub(crate) fn like_by(pattern: &[u8], text: &[u8], same: impl Fn(u8, u8) -> bool) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
     loop {
@@ -252,10 +257,8 @@ fn like(pattern: &[u8], text: &[u8]) -> bool {
                 continue;
             }
             Some(b'_') if t < text.len() => Some(1),
-            Some(b'\\') if pattern.get(p + 1).zip(text.get(t)).is_some_and(|(a, b)| a.eq_ignore_ascii_case(b)) => {
-                Some(2)
-            }
-            Some(a) if text.get(t).is_some_and(|b| a.eq_ignore_ascii_case(b)) => Some(1),
+            Some(b'\\') if pattern.get(p + 1).zip(text.get(t)).is_some_and(|(a, b)| same(*a, *b)) => Some(2),
+            Some(a) if text.get(t).is_some_and(|b| same(*a, *b)) => Some(1),
             None if t == text.len() => return true,
             _ => None,
         };

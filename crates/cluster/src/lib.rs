@@ -5,6 +5,7 @@
 
 pub mod accounts;
 mod analysis;
+pub mod believed;
 mod candidate;
 pub mod catalog;
 pub mod changes;
@@ -13,6 +14,7 @@ mod detect;
 pub mod diagnosis;
 pub mod driver;
 pub mod galera;
+pub mod grants;
 mod group_replication;
 pub mod gtid;
 mod guard;

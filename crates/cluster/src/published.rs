@@ -11,6 +11,7 @@ use arc_swap::ArcSwap;
 use crate::accounts::Accounts;
 use crate::catalog::Catalog;
 use crate::changes::ChangeListener;
+use crate::grants::PublishedGrants;
 use crate::gtid::Applied;
 use crate::lags::Lags;
 use crate::observation::Evidence;
@@ -33,6 +34,8 @@ pub struct Published {
     pub catalog: ArcSwap<Catalog>,
     /// The primary's tables, if anybody wants them.
     pub tables: PublishedTables,
+    /// What users may read, if anybody wants that.
+    pub grants: PublishedGrants,
     /// What each server has applied.
     pub positions: ArcSwap<Positions>,
     /// How far each server was behind when it was probed last. Nobody is woken when it changes.
@@ -65,6 +68,17 @@ impl Drop for Defining {
     }
 }
 
+/// A statement that may change users' rights is being run, until this is dropped.
+#[derive(Debug)]
+pub struct Granting(Arc<Published>);
+
+impl Drop for Granting {
+    fn drop(&mut self) {
+        self.0.grants.definition_ends();
+        self.0.wake_control();
+    }
+}
+
 impl Published {
     /// A cluster of which nothing is known yet.
     pub fn new(cluster: &str) -> Published {
@@ -73,6 +87,7 @@ impl Published {
             accounts: ArcSwap::default(),
             catalog: ArcSwap::default(),
             tables: PublishedTables::default(),
+            grants: PublishedGrants::default(),
             positions: ArcSwap::default(),
             lags: ArcSwap::default(),
             subscribers: RwLock::default(),
@@ -145,6 +160,20 @@ impl Published {
     pub fn defining(self: &Arc<Self>) -> Defining {
         self.tables.definition_begins();
         Defining(self.clone())
+    }
+
+    /// Has the users' rights read, and kept from then on. Calling it again costs nothing.
+    pub fn watch_grants(&self) {
+        if self.grants.watch() {
+            self.wake_control();
+        }
+    }
+
+    /// A statement that may change users' rights is about to be sent to a server: what is known of them is not believed
+    /// until a reading that begins after the answer's drop.
+    pub fn granting(self: &Arc<Self>) -> Granting {
+        self.grants.definition_begins();
+        Granting(self.clone())
     }
 
     /// Asks for the servers' positions to be read at once: a read found no replica that is known to have what it needs.

@@ -8,11 +8,10 @@
 //!
 //! The catalogue is that of the primary. It is read while somebody wants it ([`crate::published::Published::watch_tables`]),
 //! every `catalog_refresh_s` and after each definition that went through Sqluice; between such a definition's beginning and
-//! the reading after its end [`PublishedTables::current`] gives nothing, which stands for `Any`. Definitions that
+//! the reading after its end [`crate::believed::Believed::current`] gives nothing, which stands for `Any`. Definitions that
 //! Sqluice does not see (made on the server itself, or by a procedure) are known with the next reading.
 
 mod build;
-mod published;
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -21,7 +20,9 @@ use std::sync::Arc;
 use sql::{TableName, Tables, Unread};
 
 pub use build::{Cascade, QualifiedName, TableKind, TableRow, TableRows};
-pub use published::PublishedTables;
+
+/// The catalogue as both planes share it.
+pub type PublishedTables = crate::believed::Believed<TableCatalog>;
 
 /// Stands for one table, in every catalogue of this process. Two tables may share a key, if hardly ever: each then counts
 /// for the other, too.
@@ -121,6 +122,12 @@ impl TableCatalog {
             }
         }
         all
+    }
+
+    /// Whether this is a table with rows of its own, and no view.
+    pub fn is_table(&self, schema: &str, name: &str) -> bool {
+        let own = key(&place(self.folds_case, schema, name));
+        self.entry(schema, name).is_some_and(|entry| matches!(&entry.reads, Scope::Tables(keys) if **keys == [own]))
     }
 
     fn entry(&self, schema: &str, name: &str) -> Option<&Entry> {

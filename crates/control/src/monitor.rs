@@ -7,6 +7,7 @@ mod catalog;
 mod details;
 pub(crate) mod dialect;
 mod follow;
+mod grants;
 pub(crate) mod heartbeat;
 pub(crate) mod link;
 mod load;

@@ -239,6 +239,7 @@ impl Session {
             return self.refuse(request, &refusal).await;
         }
         let _defining = self.defining(&work, request);
+        let _granting = self.granting(&work, request);
         let mut route = self.route(&work, request, rule.as_deref());
         if fill.is_some() {
             self.route_fill(&mut route);

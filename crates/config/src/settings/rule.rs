@@ -222,7 +222,7 @@ pub static CACHE_STALE: Setting = millis(
 pub static CACHE_SHARED: Setting = live(
     "cache_shared",
     Kind::Flag { default: false },
-    "With `cache`: all users share answers. Without it each user has answers of its own. Share only what all users for whom the rule holds may \
+    "With `cache`: all users share answers. Without it those do who have the same rights, as far as that is sure. Share only what all users for whom the rule holds may \
      read: the servers are not asked for their rights.",
 );
 /// `refuse`

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::dialect::{self, Dialect};
 use super::link::{Way, query_failure};
-use super::{Owned, accounts, catalog, own, tables};
+use super::{Owned, accounts, catalog, grants, own, tables};
 use crate::status::ClusterStatus;
 
 /// Time between two readings that logins asked for: a storm of wrong passwords becomes one reading a second.
@@ -33,6 +33,7 @@ pub(crate) enum Done {
     Accounts(Result<accounts::Loaded, String>),
     Catalog(Result<catalog::Loaded, String>),
     Tables(Result<tables::Loaded, String>),
+    Grants(Result<grants::Loaded, String>),
 }
 
 /// One kind of reading.
@@ -60,6 +61,7 @@ pub(crate) struct Loads {
     accounts: Job,
     catalog: Job,
     tables: Job,
+    grants: Job,
     /// A login waits for accounts that are read after it asked.
     wanted: bool,
     accounts_every: Duration,
@@ -70,6 +72,8 @@ pub(crate) struct Loads {
     catalog_of: Option<ServerId>,
     /// The request for the tables that the reading under way answers.
     tables_request: u64,
+    /// The request for the users' rights that the reading under way answers.
+    grants_request: u64,
     done: (mpsc::Sender<Done>, mpsc::Receiver<Done>),
 }
 
@@ -82,19 +86,21 @@ impl Loads {
             accounts: Job::default(),
             catalog: Job::default(),
             tables: Job::default(),
+            grants: Job::default(),
             wanted: false,
             accounts_every: Duration::ZERO,
             catalog_every: Duration::ZERO,
             catalog_request: 0,
             catalog_of: None,
             tables_request: 0,
-            done: mpsc::channel(3),
+            grants_request: 0,
+            done: mpsc::channel(4),
         }
     }
 
     /// Has everything read anew.
     pub(crate) fn all_is_due(&mut self) {
-        (self.accounts.due, self.catalog.due, self.tables.due) = (None, None, None);
+        (self.accounts.due, self.catalog.due, self.tables.due, self.grants.due) = (None, None, None, None);
     }
 
     /// The next outcome.
@@ -129,8 +135,10 @@ impl Loads {
             self.catalog.due = None;
             // What another server had defined last may be lost.
             self.published.tables.forget();
+            self.published.grants.forget();
         }
         self.start_tables(sources.first().filter(|_| primary.is_some()), now);
+        self.start_grants(sources.first().filter(|_| primary.is_some()), now);
         let wanted = !self.published.catalog_is_fresh() && self.catalog.task.is_none();
         let rested = self.catalog.started.is_none_or(|started| now >= started + CATALOG_THROTTLE);
         if (self.catalog.is_due(now) || wanted && rested) && !sources.is_empty() {
@@ -162,12 +170,28 @@ impl Loads {
         }));
     }
 
+    fn start_grants(&mut self, primary: Option<&Way>, now: Instant) {
+        let published = &self.published.grants;
+        let rested = self.grants.started.is_none_or(|started| now >= started + CATALOG_THROTTLE);
+        let wanted = published.is_wanted() && self.grants.task.is_none() && rested;
+        let Some(primary) = primary.filter(|_| published.is_watched() && (wanted || self.grants.is_due(now))) else {
+            return;
+        };
+        self.grants_request = published.request();
+        self.grants.started = Some(now);
+        let (source, done) = (primary.clone(), self.done.0.clone());
+        self.grants.task = Some(own(async move {
+            let _ = done.send(Done::Grants(read_grants(&source).await)).await;
+        }));
+    }
+
     /// Publishes an outcome.
     pub(crate) fn take(&mut self, done: Option<Done>) {
         match done {
             Some(Done::Accounts(result)) => self.take_accounts(result),
             Some(Done::Catalog(result)) => self.take_catalog(result),
             Some(Done::Tables(result)) => self.take_tables(result),
+            Some(Done::Grants(result)) => self.take_grants(result),
             // The sender lives as long as this does.
             None => {}
         }
@@ -248,6 +272,31 @@ impl Loads {
     }
 }
 
+impl Loads {
+    /// A reading that failed leaves nothing to believe.
+    fn take_grants(&mut self, result: Result<grants::Loaded, String>) {
+        self.grants.task = None;
+        let (every, told) = (self.accounts_every, &mut self.grants.told);
+        let what = "users' rights are not known, so that no two users share cached answers";
+        match result {
+            Ok(loaded) => {
+                self.grants.due = Some(Instant::now() + every);
+                tell(&self.cluster, told, what, &loaded.unknown);
+                self.published.grants.publish(loaded.grants, self.grants_request);
+            }
+            Err(why) => {
+                self.grants.due = Some(Instant::now() + RETRY.min(every));
+                // Not at once again, though it is still wanted.
+                self.grants.started = Some(Instant::now() + RETRY.min(every));
+                self.status.figures().accounts_failures += 1;
+                tell(&self.cluster, told, what, &why);
+                // Nobody knows for how long: what was granted may have been taken away since.
+                self.published.grants.forget();
+            }
+        }
+    }
+}
+
 /// Tells a complaint once until it changes.
 fn tell(cluster: &str, told: &mut String, what: &str, why: &str) {
     if told != why {
@@ -275,6 +324,11 @@ async fn read_accounts(sources: &[Way], number: u64) -> Result<accounts::Loaded,
 async fn read_tables(primary: &Way) -> Result<tables::Loaded, String> {
     let (mut client, dialect) = connect(primary).await?;
     tables::load(&mut client, dialect).await.map_err(|error| query_failure(&error).text.to_string())
+}
+
+async fn read_grants(primary: &Way) -> Result<grants::Loaded, String> {
+    let (mut client, dialect) = connect(primary).await?;
+    grants::load(&mut client, dialect).await.map_err(|error| query_failure(&error).text.to_string())
 }
 
 async fn read_catalog(sources: &[Way], before: &Catalog) -> Result<catalog::Loaded, String> {

@@ -4,11 +4,15 @@
 //! said in [`cache`]; here it is seen to that a fill runs where all is that was written before ([`Session::has_all_writes`]), and that the
 //! epochs move before a writer hears of its write ([`Session::end_answers`]).
 
+mod context;
+mod rights;
+
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cache::{Answer, Comment, Context, Epochs, Found, Freshness, Known, Question, Refusal, Stamp, TableId, Ticket};
+use cluster::grants::Fingerprint;
 use cluster::tables::{Scope, TableCatalog};
 use cluster::view::ServerId;
 use config::{CacheFreshness, CacheMode, Consistency, Split};
@@ -23,23 +27,10 @@ use super::relay::{Copied, Outcome, StateChange};
 use super::work::{Body, Work};
 use super::{Held, Session};
 use crate::error::SessionEnd;
-use crate::pool::Key;
 use crate::route::rules::{Action, CacheRule};
 use crate::route::{Needs, Pin, Route, Target};
-use crate::state::StateMap;
 
-/// Capabilities that say how the connection came to be, and nothing of its replies.
-const OF_CONNECTION: Capabilities = Capabilities::COMPRESS
-    .union(Capabilities::ZSTD_COMPRESSION)
-    .union(Capabilities::TLS)
-    .union(Capabilities::CONNECT_WITH_DB)
-    .union(Capabilities::CONNECT_ATTRS)
-    .union(Capabilities::INTERACTIVE)
-    .union(Capabilities::LOCAL_FILES)
-    .union(Capabilities::PLUGIN_AUTH)
-    .union(Capabilities::PLUGIN_AUTH_LENENC_DATA)
-    .union(Capabilities::SSL_VERIFY_SERVER_CERT)
-    .union(Capabilities::REMEMBER_OPTIONS);
+pub(super) use context::ContextHere;
 
 /// What the cache says to a statement.
 #[derive(Debug)]
@@ -67,6 +58,8 @@ pub(super) struct Fill {
 #[derive(Debug)]
 struct AskedFor {
     context: Context,
+    /// The rights that stand for the user there.
+    rights: Option<Fingerprint>,
     /// The text of a prepared statement, and its parameters with their types.
     prepared: Option<(Arc<[u8]>, Vec<u8>)>,
 }
@@ -80,17 +73,6 @@ impl AskedFor {
         let comment = cache::comment(text);
         (Question { context: &self.context, text: comment.rest, parameters }, comment)
     }
-}
-
-/// What of the session tells answers apart, made when it was last asked for.
-#[derive(Debug)]
-pub(super) struct ContextHere {
-    state: Arc<StateMap>,
-    /// That of the preparation; of a text the same as `state`.
-    prepared_in: Arc<StateMap>,
-    key: Arc<Key>,
-    wanted: (bool, CacheFreshness, CacheMode),
-    context: Context,
 }
 
 impl Session {
@@ -111,11 +93,11 @@ impl Session {
         if let Err(refusal) = self.may_ask(work, request) {
             return refuse(refusal);
         }
-        let asked = match self.asked(work, request, cache) {
+        let mut asked = match self.asked(work, request, cache) {
             Ok(asked) => asked,
             Err(refusal) => return refuse(refusal),
         };
-        let (question, comment) = asked.question(request, self.client.capabilities);
+        let (mut question, comment) = asked.question(request, self.client.capabilities);
         if comment.off {
             return refuse(Refusal::Asked);
         }
@@ -135,6 +117,8 @@ impl Session {
                 None => return refuse(Refusal::NotFollowing),
             },
         };
+        // The question for this user alone, where its rights do not do.
+        let own_context = std::cell::OnceCell::new();
         loop {
             if follow.is_some_and(|follow| !follow.serves(at)) {
                 return refuse(Refusal::NotFollowing);
@@ -143,6 +127,10 @@ impl Session {
             let (answer, is_stale) = match found {
                 Found::Hit(answer) => (answer, false),
                 Found::Stale(answer) => (answer, true),
+                Found::Pass(Refusal::Rights) if own_context.get().is_none() => {
+                    question.context = own_context.get_or_init(|| self.own_context());
+                    continue;
+                }
                 Found::Pass(refusal) => return refuse(refusal),
                 Found::Wait(filling) if !has_waited && !advises => {
                     has_waited = true;
@@ -172,8 +160,20 @@ impl Session {
                         Ok(stamp) => stamp,
                         Err(refusal) => return refuse(refusal),
                     };
+                    if let Some(rights) = asked.rights.filter(|_| own_context.get().is_none())
+                        && !self.rights_cover(&rights, work, request)
+                    {
+                        // The others with these rights ask for themselves at once.
+                        let known = self.nothing_for_others(work, rule, at);
+                        let _ = ticket.keep(&question, stamp, known, epochs);
+                        question.context = own_context.get_or_init(|| self.own_context());
+                        continue;
+                    }
                     cache.counts.misses.add_one();
                     let (rule, cache) = (rule.name.clone(), cache.clone());
+                    if let Some(own) = own_context.into_inner() {
+                        asked.context = own;
+                    }
                     return Ok(Asked::Fill(Box::new(Fill { ticket, stamp, asked, at, rule, cache })));
                 }
             };
@@ -216,7 +216,8 @@ impl Session {
     /// What the cache is asked for.
     fn asked(&mut self, work: &Work, request: &Request, cache: &CacheRule) -> Result<AskedFor, Refusal> {
         let Body::Execute(id) = work.body else {
-            return Ok(AskedFor { context: self.context(cache, None), prepared: None });
+            let (context, rights) = self.context(cache, None);
+            return Ok(AskedFor { context, rights, prepared: None });
         };
         let capabilities = self.client.capabilities;
         // Whether columns are described in a reply depends on what its connection has sent before.
@@ -235,46 +236,24 @@ impl Session {
             parameters.extend_from_slice(part);
         }
         let (text, prepared_in) = (known.key.text.clone(), known.state.clone());
-        Ok(AskedFor { context: self.context(cache, Some(prepared_in)), prepared: Some((text, parameters)) })
+        let (context, rights) = self.context(cache, Some(prepared_in));
+        Ok(AskedFor { context, rights, prepared: Some((text, parameters)) })
     }
 
-    /// What of the session, and of it when the statement was prepared, tells answers apart.
-    fn context(&mut self, cache: &CacheRule, prepared_in: Option<Arc<StateMap>>) -> Context {
-        let wanted = (cache.wanted.shared, cache.wanted.freshness, cache.wanted.mode);
-        let prepared_in = prepared_in.unwrap_or_else(|| self.state.clone());
-        if let Some(here) = &self.cache_context
-            && Arc::ptr_eq(&here.state, &self.state)
-            && Arc::ptr_eq(&here.prepared_in, &prepared_in)
-            && Arc::ptr_eq(&here.key, &self.identity.key)
-            && here.wanted == wanted
-        {
-            return here.context.clone();
+    /// What others with the same rights find: each has to ask for itself.
+    fn nothing_for_others(&self, work: &Work, rule: &Action, at: Instant) -> Known {
+        Known {
+            reply: Err(Refusal::Rights),
+            rows: 0,
+            found_rows: None,
+            status: 0,
+            server: 0,
+            took: Duration::ZERO,
+            asked: at,
+            rule: rule.name.clone(),
+            digest: work.statement.digest,
+            cluster: self.cluster.shared.name.clone(),
         }
-        let key = &self.identity.key;
-        let capabilities = (self.client.capabilities - OF_CONNECTION).bits().to_le_bytes();
-        let client = key.client.map(|client| client.ip().to_string()).unwrap_or_default();
-        let (user, client) = if wanted.0 { ("", "") } else { (&*self.identity.user, &*client) };
-        let elsewhere = *prepared_in != *self.state;
-        let fixed = [
-            wanted.2.word().as_bytes(),
-            // What was kept without the log being followed is no good where it is.
-            wanted.1.word().as_bytes(),
-            self.cluster.shared.name.as_bytes(),
-            &[u8::from(wanted.0)],
-            user.as_bytes(),
-            client.as_bytes(),
-            &capabilities,
-            &[u8::from(self.state.schema().is_some()), u8::from(elsewhere), u8::from(prepared_in.schema().is_some())],
-            self.state.schema().unwrap_or_default().as_bytes(),
-            prepared_in.schema().unwrap_or_default().as_bytes(),
-        ];
-        let before = prepared_in.answer_context().filter(|_| elsewhere);
-        // No assignment is empty.
-        let parts = self.state.answer_context().chain([&b""[..]]).chain(before);
-        let context = Context::new(fixed.into_iter().chain(parts));
-        let (state, key) = (self.state.clone(), key.clone());
-        self.cache_context = Some(Box::new(ContextHere { state, prepared_in, key, wanted, context: context.clone() }));
-        context
     }
 
     /// Gives the client a kept answer. The session is as it would be behind a server's.

@@ -83,12 +83,34 @@ pub(crate) fn sql(family: Family, grantee: &Grantee) -> String {
     ));
     sql.push_str(&format!(
         "\n\
-         -- Only for consistency = \"table\": seeing triggers and views. The user could make triggers with it, too.\n\
+         -- Only for consistency = \"table\" and the result cache: seeing triggers and views. The user could make triggers with it, too.\n\
          -- GRANT TRIGGER, SHOW VIEW ON *.* TO {account};\n\
          -- Views are shown only to who may read them, too: GRANT SELECT ON the schemas that have views.\n"
     ));
+    sql.push_str(&sharing(family, &account));
     if grantee.failover {
         sql.push_str(&failover(family, &account));
+    }
+    sql
+}
+
+/// What users may read, for the result cache.
+fn sharing(family: Family, account: &str) -> String {
+    let mut sql = String::from(
+        "\n\
+         -- Only for the result cache: users with the same rights share answers. Without it each has answers of its own.\n",
+    );
+    let tables: &[&str] = match family {
+        Family::Mariadb => &["db", "tables_priv", "roles_mapping", "proxies_priv"],
+        Family::Mysql => {
+            sql.push_str(&format!(
+                "-- GRANT SELECT (Select_priv, Super_priv, User_attributes) ON mysql.user TO {account};\n"
+            ));
+            &["db", "tables_priv", "role_edges", "default_roles", "global_grants", "proxies_priv"]
+        }
+    };
+    for table in tables {
+        sql.push_str(&format!("-- GRANT SELECT ON mysql.{table} TO {account};\n"));
     }
     sql
 }

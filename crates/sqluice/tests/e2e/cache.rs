@@ -3,6 +3,7 @@
 mod answers;
 mod control;
 mod questions;
+mod rights;
 mod writes;
 
 use lab::Family;

@@ -69,7 +69,7 @@ impl Session {
     }
 
     /// The schema in which a statement's unqualified names are.
-    fn schema_of(&self, work: &Work) -> Option<&str> {
+    pub(in crate::session) fn schema_of(&self, work: &Work) -> Option<&str> {
         match &work.body {
             Body::Execute(id) | Body::OfStatement(id) => self.statements.find(*id)?.state.schema(),
             _ => self.state.schema(),

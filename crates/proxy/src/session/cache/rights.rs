@@ -1,0 +1,84 @@
+//! Users with the same rights share answers, if it is sure that they may read what was read.
+//!
+//! The rights' fingerprint takes the user's place in the question. An answer is kept so only if the rights that the fingerprint stands for
+//! cover what was read, so that it does not matter which right the server went by when it answered: that may have been an
+//! older one, of a connection that was there before. All else is kept for its user alone.
+
+use cluster::grants::Fingerprint;
+use cluster::published::Granting;
+use sql::Kind;
+
+use super::super::Session;
+use super::super::client::Request;
+use super::super::work::Work;
+
+/// Grants are tables of this schema.
+const SCHEMA: &str = "mysql";
+
+impl Session {
+    /// What the session's user may read, in short; `None` if it is not known.
+    pub(super) fn rights(&self) -> Option<Fingerprint> {
+        let published = &self.cluster.shared.published;
+        published.watch_grants();
+        published.grants.current()?.fingerprint(&self.identity.user).copied()
+    }
+
+    /// Whether it is sure that whoever has these rights may read all that a statement reads.
+    pub(super) fn rights_cover(&self, rights: &Fingerprint, work: &Work, request: &Request) -> bool {
+        let published = &self.cluster.shared.published;
+        let user = &*self.identity.user;
+        let Some(grants) = published.grants.current().filter(|grants| grants.fingerprint(user) == Some(rights)) else {
+            return false;
+        };
+        if grants.reads_everything(user) {
+            return true;
+        }
+        let (Some(text), Some(dialect)) = (self.sent_text(work, request), self.dialect_of(work)) else { return false };
+        let Some(tables) = published.tables.current() else { return false };
+        // What is read through a view may depend on who asks.
+        work.statement.tables(text, &dialect).as_ref().is_ok_and(|named| {
+            named.functions.is_empty()
+                && named.read.iter().all(|table| {
+                    let schema = table.schema.as_deref().or_else(|| self.schema_of(work));
+                    schema.is_some_and(|schema| {
+                        tables.is_table(schema, &table.name) && grants.reads(user, schema, &table.name)
+                    })
+                })
+        })
+    }
+
+    /// For as long as a statement runs that may change users' rights, and until they were read after it, what is known of
+    /// them is not believed.
+    #[inline]
+    pub(in crate::session) fn granting(&self, work: &Work, request: &Request) -> Option<Granting> {
+        let statement = &*work.statement;
+        let published = &self.cluster.shared.published;
+        if statement.access.only_reads() || !published.grants.is_watched() || work.prepares() {
+            return None;
+        }
+        self.may_grant(work, request).then(|| published.granting())
+    }
+
+    /// Procedures count for what they are called for: what they grant is known with the next reading.
+    fn may_grant(&self, work: &Work, request: &Request) -> bool {
+        let statement = &*work.statement;
+        match statement.kind {
+            Kind::Account | Kind::Administration | Kind::PreparedText | Kind::Compound | Kind::Unknown => true,
+            Kind::Set => statement.access == sql::Access::Primary(sql::Why::Administration),
+            Kind::Insert | Kind::Update | Kind::Delete | Kind::Load => self.may_write_grants(work, request),
+            _ => statement.parts > 1 && self.may_write_grants(work, request),
+        }
+    }
+
+    fn may_write_grants(&self, work: &Work, request: &Request) -> bool {
+        let is_schema = |schema: &str| schema.eq_ignore_ascii_case(SCHEMA);
+        if self.schema_of(work).is_some_and(is_schema) {
+            return true;
+        }
+        let (Some(text), Some(dialect)) = (self.sent_text(work, request), self.dialect_of(work)) else { return true };
+        match work.statement.tables(text, &dialect) {
+            Ok(named) => named.written.iter().any(|table| table.schema.as_deref().is_some_and(is_schema)),
+            Err(_) => work.statement.parts > 1,
+        }
+    }
+}

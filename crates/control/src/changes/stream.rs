@@ -29,8 +29,13 @@ use crate::monitor::own;
 const PERIOD_MIN: Duration = Duration::from_millis(50);
 /// See [`PERIOD_MIN`].
 const PERIOD_MAX: Duration = Duration::from_millis(500);
-/// The primary is asked at once while changes are not known to be visible, but never sooner than so long after its last answer.
-const ASK_PAUSE: Duration = Duration::from_millis(10);
+/// The primary is asked at once while changes are not known to be visible, but not sooner than after so many times as long as its last answer
+/// took, within these bounds.
+const ASK_PAUSE_TIMES: u32 = 3;
+/// See [`ASK_PAUSE_TIMES`].
+const ASK_PAUSE_MIN: Duration = Duration::from_millis(2);
+/// See [`ASK_PAUSE_TIMES`].
+const ASK_PAUSE_MAX: Duration = Duration::from_millis(10);
 /// So many changes may wait until they are visible.
 const HIDDEN_MAX: usize = 100_000;
 /// COM_BINLOG_DUMP_GTID goes by the set.
@@ -122,12 +127,14 @@ impl ChangeFollower {
                     () = tokio::time::sleep(period) => {}
                     () = hurried.notified() => {}
                 }
+                let asked = Instant::now();
                 let answer = ask(&mut asker, mariadb).await;
+                let pause = (asked.elapsed() * ASK_PAUSE_TIMES).clamp(ASK_PAUSE_MIN, ASK_PAUSE_MAX);
                 let failed = answer.is_err();
                 if answers.send(answer).await.is_err() || failed {
                     return;
                 }
-                tokio::time::sleep(ASK_PAUSE).await;
+                tokio::time::sleep(pause).await;
             }
         });
         let (mut changes, mut here, mut at_end) = (Changes::new(mariadb), Place::default(), false);

@@ -127,6 +127,56 @@ async fn what_is_written_around_it_ends_answers_with_mysql() {
     }
 }
 
+/// Where the log cannot be followed servers answer, and each statement counts.
+#[tokio::test]
+async fn without_the_right_to_read_the_log_servers_answer() {
+    let table = "follow_not";
+    drop(start(Family::MariaDb, table).await);
+    let front = Front::start(calm(Family::MariaDb).await, |setup| {
+        follows(setup);
+        setup.cluster = "slow_start_s = 0".into();
+    })
+    .await;
+    let mut client = front.client().await;
+    for _ in 0..20 {
+        assert_eq!(value(&mut client, &format!("SELECT n FROM {table} WHERE id = 1")).await, "10");
+    }
+    let page = page(&front).await;
+    assert_eq!(
+        (&page["rules"][0]["hits"], &page["rules"][0]["refused"]["not_following"]),
+        (&0.into(), &20.into()),
+        "{page}"
+    );
+    assert!(page["follow"]["main"]["delay_ms"].is_null(), "{page}");
+    assert!(front.log().contains("REPLICATION SLAVE"), "{}", front.log());
+}
+
+/// When nobody writes, not even the monitor, the log is followed all the same, and a first write is seen.
+async fn check_quiet(family: Family) {
+    let table = "follow_quiet";
+    drop(start(family, table).await);
+    let front = Front::start(calm(family).await, |setup| {
+        follows(setup);
+        setup.monitor.push_str("\nheartbeat = \"off\"");
+    })
+    .await;
+    let (mut client, mut around) = (front.client().await, direct(calm(family).await).await);
+    let read = format!("SELECT n FROM {table} WHERE id = 1");
+    for n in 11..14 {
+        until_hit(&front, &mut client, &read).await;
+        all(&mut around, &format!("UPDATE {table} SET n = {n} WHERE id = 1")).await;
+        until("the write", async || (value(&mut client, &read).await == n.to_string()).then_some(())).await;
+    }
+}
+
+#[tokio::test]
+async fn a_quiet_log_is_followed() {
+    check_quiet(Family::MariaDb).await;
+    if has_mysql() {
+        check_quiet(Family::MySql).await;
+    }
+}
+
 const ROWS: u64 = 4;
 const PLAYED: Duration = Duration::from_secs(9);
 

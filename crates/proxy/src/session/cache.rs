@@ -318,7 +318,8 @@ impl Session {
 
     /// Whether a server has all that any session of this process has written and was told of.
     fn has_all_writes(&self, server: ServerId) -> bool {
-        let view = self.cluster.view();
+        // The newest one: the log of another primary may be followed before this worker hears of it.
+        let view = self.cluster.shared.published.view.load();
         if view.same_data || view.primary == Some(server) && view.group.is_none() {
             return true;
         }

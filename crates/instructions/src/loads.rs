@@ -47,12 +47,21 @@ pub struct Load {
     pub what: &'static str,
     /// How many pieces are counted.
     pub times: u32,
-    /// How many routing rules the program has.
-    pub rules: u32,
+    /// The program's rules.
+    pub rules: Rules,
+}
+
+/// Rules of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rules {
+    /// So many that route; the last one fits the point select.
+    Route(u32),
+    /// One by which the point select is answered by the cache.
+    Cache,
 }
 
 /// All kinds.
-pub const LOADS: [Load; 10] = [
+pub const LOADS: [Load; 12] = [
     load(Kind::PointSelect, "point_select", "SELECT of a row by its key, as text, on a replica", 4000),
     load(Kind::Execute, "execute", "the same, prepared", 4000),
     load(Kind::Rows, "rows", "SELECT of 100 rows (13 kB)", 2000),
@@ -62,18 +71,31 @@ pub const LOADS: [Load; 10] = [
     load(Kind::Connect, "connect", "connect, log in, SELECT of a row, leave", 300),
     ruled(
         load(Kind::PointSelect, "point_select_10_rules", "point_select with 10 rules, the last of which fits", 4000),
-        10,
+        Rules::Route(10),
     ),
-    ruled(load(Kind::PointSelect, "point_select_1000_rules", "the same with 1,000 rules", 4000), 1000),
-    ruled(load(Kind::Execute, "execute_1000_rules", "execute with 1,000 rules, the last of which fits", 4000), 1000),
+    ruled(load(Kind::PointSelect, "point_select_1000_rules", "the same with 1,000 rules", 4000), Rules::Route(1000)),
+    ruled(
+        load(Kind::Execute, "execute_1000_rules", "execute with 1,000 rules, the last of which fits", 4000),
+        Rules::Route(1000),
+    ),
+    ruled(load(Kind::PointSelect, "cache_hit", "point_select, answered by the cache", 4000), Rules::Cache),
+    ruled(load(Kind::Execute, "cache_hit_execute", "execute, answered by the cache", 4000), Rules::Cache),
 ];
 
 const fn load(kind: Kind, name: &'static str, what: &'static str, times: u32) -> Load {
-    Load { kind, name, what, times, rules: 0 }
+    Load { kind, name, what, times, rules: Rules::Route(0) }
 }
 
-const fn ruled(load: Load, rules: u32) -> Load {
+const fn ruled(load: Load, rules: Rules) -> Load {
     Load { rules, ..load }
+}
+
+impl Load {
+    /// How often it is done before it is counted: until all that is remembered is known, the answer to each question too.
+    pub fn warm_up(&self) -> u32 {
+        let some = self.times / 10 + 20;
+        if self.rules == Rules::Cache { some.max(ROWS) } else { some }
+    }
 }
 
 /// Makes and fills the table: rows as those of sysbench.

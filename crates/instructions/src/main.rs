@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use figures::{Figures, Report};
-use loads::{Clients, LOADS, Load};
+use loads::{Clients, LOADS, Load, Rules};
 use profile::Profile;
 use program::Program;
 
@@ -109,7 +109,7 @@ fn run(plan: &Plan) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut report = Report::new(last, figures::versions(&servers)?);
     report.head();
-    let mut running: Option<(u32, TempDir, Program)> = None;
+    let mut running: Option<(Rules, TempDir, Program)> = None;
     for load in &plan.loads {
         if running.as_ref().is_none_or(|(rules, ..)| *rules != load.rules) {
             // The old one ends first.
@@ -135,7 +135,7 @@ fn run(plan: &Plan) -> anyhow::Result<()> {
 /// Runs a load once to be warm, and once with the counts on.
 fn measure(runtime: &Runtime, program: &mut Program, load: &Load, profiles: &Path) -> anyhow::Result<Profile> {
     let mut clients = Clients::new(program.address());
-    runtime.block_on(clients.run(load.kind, load.times / 10 + 20))?;
+    runtime.block_on(clients.run(load.kind, load.warm_up()))?;
     program.zero()?;
     runtime.block_on(clients.run(load.kind, load.times))?;
     let profile = program.dump(&profiles.join(format!("{}.callgrind", load.name)))?;

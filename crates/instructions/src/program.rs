@@ -14,6 +14,7 @@ use anyhow::{Context as _, bail, ensure};
 use lab::{MONITOR_PASSWORD, MONITOR_USER, Replication};
 use net::Address;
 
+use crate::loads::Rules;
 use crate::profile::Profile;
 
 /// Longest wait for the program to serve: callgrind makes it fifty times slower.
@@ -36,11 +37,11 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts the program with one worker, one connection to each server and so many routing rules; returns when it serves and knows them all.
+    /// Starts the program with one worker, one connection to each server and these rules; returns when it serves and knows them all.
     ///
     /// # Errors
     /// It does not start, or not in time: the error holds the end of its log.
-    pub fn start(program: &Path, folder: &Path, servers: &Replication, rules: u32) -> anyhow::Result<Program> {
+    pub fn start(program: &Path, folder: &Path, servers: &Replication, rules: Rules) -> anyhow::Result<Program> {
         let (config, ready) = (folder.join("sqluice.toml"), folder.join("ready"));
         std::fs::write(&config, configuration(servers, rules)?)?;
         std::fs::set_permissions(&config, Permissions::from_mode(0o600))?;
@@ -179,7 +180,7 @@ impl Drop for Program {
 }
 
 /// Everything on that is on by default. The monitor asks seldom: what it publishes is work for the worker, too.
-fn configuration(servers: &Replication, rules: u32) -> anyhow::Result<String> {
+fn configuration(servers: &Replication, rules: Rules) -> anyhow::Result<String> {
     let mut text = format!(
         "[proxy]\nworkers = 1\n[admin]\naddress = \"127.0.0.1:0\"\n\
          [cluster.main]\nkind = \"replication\"\nslow_start_s = 0\n\
@@ -191,6 +192,15 @@ fn configuration(servers: &Replication, rules: u32) -> anyhow::Result<String> {
         let (id, address) = (server.server_id(), server.address());
         writeln!(text, "[cluster.main.servers.db{id}]\naddress = \"{address}\"\nmax_connections = 1")?;
     }
+    let rules = match rules {
+        Rules::Route(rules) => rules,
+        Rules::Cache => {
+            let regex = "^SELECT .* FROM sbtest1 WHERE";
+            writeln!(text, "[[rule]]\nname = \"c\"\ndigest_regex = \"{regex}\"")?;
+            writeln!(text, "cache = \"on\"\ncache_ttl_ms = 3600000")?;
+            0
+        }
+    };
     for number in 1..=rules {
         // The last one fits the point select.
         let table = if number == rules { "sbtest1".to_owned() } else { format!("other_{number}") };

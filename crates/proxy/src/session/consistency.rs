@@ -58,8 +58,10 @@ impl Session {
 
     /// What all sessions have written, as far as a read with this route must see it.
     pub(super) fn writes_of_all(&self, route: &Route, positions: &Positions) -> Vec<SharedWrites> {
-        let wanted = matches!(route.consistency, Consistency::Cluster | Consistency::Table);
-        if !wanted || self.cluster.view().same_data || !matches!(route.target, Target::Reader | Target::Named(_)) {
+        if !asks_for_all(route)
+            || self.cluster.view().same_data
+            || !matches!(route.target, Target::Reader | Target::Named(_))
+        {
             return Vec::new();
         }
         let (view, writes) = (self.cluster.view(), &self.cluster.shared.writes);
@@ -164,14 +166,21 @@ impl Session {
         if route.target != Target::Reader || route.consistency == Consistency::None {
             return;
         }
-        self.settle_writes();
         let view = self.cluster.view();
+        let takes_reads = |server: &ServerView| server.health == Health::Up && view.takes_reads(server);
+        if !asks_for_all(route) && self.own_for(route).is_none() {
+            // Where it has read last is all that it saw there.
+            let before = self.before(route).map(|before| view.server(before));
+            if before.is_none_or(|server| server.is_some_and(takes_reads)) {
+                return;
+            }
+        }
+        self.settle_writes();
         let positions = self.cluster.shared.published.positions.load();
         let all = self.writes_of_all(route, &positions);
         let Some(needs) = self.needs(route, &all, &positions) else { return };
-        let replicas = view.servers.iter().filter(|server| server.health == Health::Up && view.takes_reads(server));
         let mut lacking: Option<Reason> = None;
-        for replica in replicas {
+        for replica in view.servers.iter().filter(|server| takes_reads(server)) {
             match needs.lacking(replica.id) {
                 None => return,
                 Some(reason) if lacking != Some(Reason::OwnWrite) => lacking = Some(reason),
@@ -325,6 +334,11 @@ impl Session {
     pub(super) fn notes_first(&self, work: &Work) -> bool {
         !work.statement.access.only_reads() && self.cluster.shared.writes.are_watched()
     }
+}
+
+/// Whether a read with this route must find what any session has written.
+fn asks_for_all(route: &Route) -> bool {
+    matches!(route.consistency, Consistency::Cluster | Consistency::Table)
 }
 
 /// Whether a statement with this reason ran where it did for its own sake: what it saw there must not be gone when the

@@ -67,6 +67,9 @@ pub(crate) struct Arguments {
     /// Posts of the blog [default: 100000, with --quick 10000].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1_000..=1_000_000))]
     posts: Option<u32>,
+    /// Parts of the load `cache`: reads, costly, hits [default: all].
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = ["reads", "costly", "hits"])]
+    parts: Vec<String>,
     /// A fast look: fewer rounds, seconds and points.
     #[arg(long)]
     quick: bool,
@@ -165,6 +168,7 @@ fn options(arguments: &Arguments) -> anyhow::Result<Options> {
         all,
         files: system::raise_open_files(),
         contenders: contenders(arguments)?,
+        parts: arguments.parts.clone(),
     })
 }
 

@@ -1,5 +1,6 @@
 //! Who is measured.
 
+mod fixed;
 mod haproxy;
 mod maxscale;
 mod proxysql;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use tempfile::TempDir;
 
+use crate::figures::FIXED;
 use crate::plan::OTHER_FILES;
 use crate::process::Daemon;
 use crate::world::World;
@@ -43,6 +45,19 @@ pub(crate) enum Kind {
     Router(PathBuf),
     /// One of them with so many routing rules beside what it has anyway.
     Ruled(Box<Kind>, u32),
+    /// One of them with its result cache for all reads.
+    Cached(Box<Kind>, Cache),
+    /// Answers the same to everything: the most that anybody could do.
+    Fixed,
+}
+
+/// A result cache, by what keeps its answers fresh.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cache {
+    /// Their age alone; what Sqluice itself writes ends them, too.
+    Ttl,
+    /// The server's binary log, as only Sqluice has it.
+    Follow,
 }
 
 impl Kind {
@@ -56,13 +71,16 @@ impl Kind {
             Kind::MaxScale(_) => "maxscale".to_owned(),
             Kind::Router(_) => "mysqlrouter".to_owned(),
             Kind::Ruled(kind, rules) => format!("{} {rules} rules", kind.name()),
+            Kind::Cached(kind, Cache::Ttl) => format!("{} cache", kind.name()),
+            Kind::Cached(kind, Cache::Follow) => format!("{} follow", kind.name()),
+            Kind::Fixed => FIXED.to_owned(),
         }
     }
 
     /// Many clients can share few connections to a server. MySQL Router does so with MySQL servers only: it asks for
     /// variables that MariaDB does not have.
     pub(crate) fn multiplexes(&self) -> bool {
-        !matches!(self.without_rules(), Kind::Direct | Kind::HaProxy | Kind::Router(_))
+        !matches!(self.without_rules(), Kind::Direct | Kind::HaProxy | Kind::Router(_) | Kind::Fixed)
     }
 
     /// It speaks TLS, or passes it on. MySQL Router cannot log in to MariaDB with it.
@@ -75,9 +93,14 @@ impl Kind {
         matches!(self.without_rules(), Kind::Sqluice(_) | Kind::ProxySql(_))
     }
 
+    /// It has a result cache that the load `cache` can switch on.
+    pub(crate) fn has_cache(&self) -> bool {
+        matches!(self, Kind::Sqluice(_) | Kind::ProxySql(_))
+    }
+
     fn without_rules(&self) -> &Kind {
         match self {
-            Kind::Ruled(kind, _) => kind.without_rules(),
+            Kind::Ruled(kind, _) | Kind::Cached(kind, _) => kind.without_rules(),
             kind => kind,
         }
     }
@@ -95,7 +118,7 @@ impl Kind {
     pub(crate) fn version(&self) -> Option<String> {
         let (program, argument) = match self {
             // It is there without them, too.
-            Kind::Direct | Kind::Ruled(..) => return None,
+            Kind::Direct | Kind::Ruled(..) | Kind::Cached(..) | Kind::Fixed => return None,
             Kind::HaProxy => (haproxy::program(), "-v"),
             Kind::Sqluice(build) => (build.program.clone(), "--version"),
             Kind::ProxySql(program) | Kind::MaxScale(program) | Kind::Router(program) => (program.clone(), "--version"),
@@ -120,7 +143,14 @@ pub(crate) struct Setup {
     pub(crate) rules: u32,
     /// More of Sqluice's configuration, behind all else.
     pub(crate) more: String,
+    /// The result cache answers all reads that it can, for those that have one.
+    pub(crate) cache: Option<Cache>,
 }
+
+/// How old an answer of a result cache may be, in milliseconds: longer than a turn.
+const CACHE_TTL_MS: u32 = 60_000;
+/// Memory of a result cache, in megabytes: the load fits.
+const CACHE_MB: u32 = 1024;
 
 /// A contender that serves.
 #[derive(Debug)]
@@ -146,6 +176,11 @@ impl Running {
             Kind::ProxySql(program) => on_free_port(|port| proxysql::start(program, world, setup, port)),
             Kind::MaxScale(program) => on_free_port(|port| maxscale::start(program, world, setup, port)),
             Kind::Router(program) => on_free_port(|port| router::start(program, world, setup, port)),
+            Kind::Fixed => on_free_port(|port| fixed::start(world, setup, port)),
+            Kind::Cached(kind, cache) => {
+                let cached = Running::start(kind, world, &Setup { cache: Some(*cache), ..setup.clone() })?;
+                Ok((cached.address, cached.daemon))
+            }
             Kind::Ruled(kind, rules) => {
                 let ruled = Running::start(kind, world, &Setup { rules: *rules, ..setup.clone() })?;
                 Ok((ruled.address, ruled.daemon))

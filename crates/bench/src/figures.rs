@@ -39,6 +39,8 @@ pub(crate) struct Sample {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Latency {
     pub(crate) p50_us: f64,
+    #[serde(default)]
+    pub(crate) p95_us: f64,
     pub(crate) p99_us: f64,
     pub(crate) p999_us: f64,
 }
@@ -108,6 +110,7 @@ pub(crate) enum Figure {
     /// Median less that of the server alone, in microseconds.
     AddedP50,
     /// Other percentiles, in microseconds.
+    P95,
     P99,
     P999,
     /// 99th percentile ÷ median.
@@ -116,6 +119,8 @@ pub(crate) enum Figure {
     Cpu,
     /// The part of it in user space.
     User,
+    /// The part of it in the kernel.
+    System,
     /// The proxy's time on a CPU for each megabyte (10^6) of replies, in microseconds.
     CpuMegabyte,
     /// Memory that each client takes of the proxy, in kilobytes (1,000 bytes).
@@ -131,13 +136,19 @@ pub(crate) enum Figure {
 pub(crate) enum Against {
     Direct,
     HaProxy,
+    /// The server that answers the same to everything.
+    Fixed,
 }
+
+/// The name of the contender that answers the same to everything.
+pub(crate) const FIXED: &str = "fixed answer";
 
 impl Against {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Against::Direct => "direct",
             Against::HaProxy => "haproxy",
+            Against::Fixed => FIXED,
         }
     }
 }
@@ -152,11 +163,13 @@ impl Figure {
             Figure::Added => "added µs",
             Figure::P50 => "p50 µs",
             Figure::AddedP50 => "added p50 µs",
+            Figure::P95 => "p95 µs",
             Figure::P99 => "p99 µs",
             Figure::P999 => "p99.9 µs",
             Figure::Evenness => "p99 ÷ p50",
             Figure::Cpu => "CPU µs/query",
             Figure::User => "user µs/query",
+            Figure::System => "system µs/query",
             Figure::CpuMegabyte => "CPU µs/MB",
             Figure::ClientMemory => "KB/client",
             Figure::PeakMemory => "peak MB",
@@ -167,13 +180,12 @@ impl Figure {
     /// With whom it is compared, as columns.
     pub(crate) fn against(self) -> &'static [Against] {
         match self {
-            Figure::Throughput | Figure::Bandwidth => &[Against::Direct, Against::HaProxy],
-            Figure::Added
-            | Figure::AddedP50
-            | Figure::Cpu
-            | Figure::User
-            | Figure::CpuMegabyte
-            | Figure::ClientMemory => &[Against::HaProxy],
+            Figure::Throughput => &[Against::Direct, Against::HaProxy, Against::Fixed],
+            Figure::Bandwidth => &[Against::Direct, Against::HaProxy],
+            Figure::Cpu => &[Against::HaProxy, Against::Fixed],
+            Figure::Added | Figure::AddedP50 | Figure::User | Figure::CpuMegabyte | Figure::ClientMemory => {
+                &[Against::HaProxy]
+            }
             _ => &[],
         }
     }
@@ -182,7 +194,7 @@ impl Figure {
     pub(crate) fn decimals(self) -> usize {
         match self {
             Figure::Throughput | Figure::Bandwidth | Figure::Clients | Figure::CpuMegabyte => 0,
-            Figure::Evenness | Figure::User => 2,
+            Figure::Evenness | Figure::User | Figure::System => 2,
             _ => 1,
         }
     }
@@ -203,11 +215,13 @@ impl Figure {
             Figure::Added => Some(Figure::Mean.value(sample, None)? - Figure::Mean.value(direct?, None)?),
             Figure::P50 => latency.map(|latency| latency.p50_us),
             Figure::AddedP50 => Some(latency?.p50_us - direct?.latency.as_ref()?.p50_us),
+            Figure::P95 => latency.map(|latency| latency.p95_us).filter(|us| *us > 0.0),
             Figure::P99 => latency.map(|latency| latency.p99_us).or(sample.p99_us),
             Figure::P999 => latency.map(|latency| latency.p999_us),
             Figure::Evenness => latency.map(|latency| latency.p99_us / latency.p50_us),
             Figure::Cpu => each(sample.cpu_ns? as f64 / 1e3),
             Figure::User => each(sample.user_ns? as f64 / 1e3),
+            Figure::System => each(sample.cpu_ns?.saturating_sub(sample.user_ns?) as f64 / 1e3),
             Figure::CpuMegabyte => {
                 let bytes = sample.bytes.filter(|bytes| *bytes > 0)? as f64;
                 Some(sample.cpu_ns? as f64 / 1e3 / (bytes / 1e6))
@@ -228,7 +242,7 @@ mod tests {
     use super::*;
 
     fn sample() -> Sample {
-        let latency = Some(Latency { p50_us: 100.0, p99_us: 130.0, p999_us: 200.0 });
+        let latency = Some(Latency { p50_us: 100.0, p95_us: 110.0, p99_us: 130.0, p999_us: 200.0 });
         let memory = Some(Growth { before: 1_000_000, after: 9_000_000, peak: 10_000_000 });
         let (cpu_ns, user_ns, bytes) = (Some(40_000_000), Some(4_000_000), Some(8_000_000));
         Sample {
@@ -255,6 +269,7 @@ mod tests {
         assert_eq!(value(Figure::Added), 2_000.0);
         assert_eq!(value(Figure::Cpu), 20.0);
         assert_eq!(value(Figure::User), 2.0);
+        assert_eq!(value(Figure::System), 18.0);
         assert_eq!(value(Figure::Evenness), 1.3);
         assert_eq!(value(Figure::ClientMemory), 2_000.0);
         assert_eq!(value(Figure::PeakMemory), 10.0);

@@ -33,6 +33,10 @@ pub(crate) enum Query {
     Point,
     /// Rows of a megabyte each.
     Large,
+    /// One of 1,000 rows of these tables.
+    Hot,
+    /// A join or an aggregate over these tables, one of 160.
+    Costly,
 }
 
 /// What clients do.
@@ -81,7 +85,7 @@ impl Outcome {
     /// Percentiles; `None` when nothing was measured.
     pub(crate) fn latency(&self) -> Option<Latency> {
         let us = |share| self.latencies.per_mille(share).map(|ns| ns as f64 / 1e3);
-        Some(Latency { p50_us: us(500)?, p99_us: us(990)?, p999_us: us(999)? })
+        Some(Latency { p50_us: us(500)?, p95_us: us(950)?, p99_us: us(990)?, p999_us: us(999)? })
     }
 }
 

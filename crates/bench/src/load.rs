@@ -30,6 +30,8 @@ pub(crate) enum Load {
     Idle,
     /// Point selects through 0, 10 and 1,000 rules.
     Rules,
+    /// Reads without a result cache and with one.
+    Cache,
 }
 
 impl Load {
@@ -47,6 +49,7 @@ impl Load {
             Load::Tail => "tail",
             Load::Idle => "idle",
             Load::Rules => "rules",
+            Load::Cache => "cache",
         }
     }
 
@@ -75,6 +78,10 @@ impl Load {
             Load::Rules => {
                 "One row by its primary key, through 0, 10 and 1,000 routing rules of several kinds, of which only the last fits."
             }
+            Load::Cache => {
+                "Reads without a result cache and with one: sysbench `oltp_read_only` without transactions over 64 tables of 10,000 \
+                 rows (`reads`), joins and aggregates (`costly`), and 1,000 rows that are asked for again and again (`hits`)."
+            }
         }
     }
 
@@ -89,6 +96,7 @@ impl Load {
             Load::Large => &[Bandwidth, CpuMegabyte, PeakMemory],
             Load::Tail => &[Clients, Throughput, P50, P99, P999, Evenness, Cpu, PeakMemory],
             Load::Idle => &[Clients, ClientMemory, PeakMemory],
+            Load::Cache => &[Throughput, Cpu, User, System, Mean, P95, P99],
         }
     }
 

@@ -1,5 +1,7 @@
 //! What each load consists of.
 
+mod cache;
+
 use std::time::Duration;
 
 use anyhow::bail;
@@ -26,6 +28,8 @@ pub(crate) struct Options {
     /// Open files that a process may have.
     pub(crate) files: u64,
     pub(crate) contenders: Vec<Kind>,
+    /// Only these groups of a load; all if there are none.
+    pub(crate) parts: Vec<String>,
 }
 
 /// One point of a load: all contenders take turns at it.
@@ -60,6 +64,8 @@ pub(crate) struct Plan {
     pub(crate) rounds: u32,
     pub(crate) seconds: u32,
     pub(crate) needs: Needs,
+    /// sysbench's tables.
+    pub(crate) tables: u32,
     /// Most connections to one server for proxies that share them.
     pub(crate) server_connections: Option<u32>,
     pub(crate) contenders: Vec<Kind>,
@@ -73,6 +79,8 @@ const SECONDS: u32 = 5;
 /// Enough to see that all works, and a large difference.
 const QUICK_ROUNDS: u32 = 3;
 const QUICK_SECONDS: u32 = 2;
+/// The load `cache` has many points.
+const CACHE_SECONDS: u32 = 4;
 /// Connections of the announcement of the first ProxySQL.
 const THREADS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 const QUICK_THREADS: [u32; 3] = [1, 16, 128];
@@ -129,6 +137,12 @@ pub(crate) fn plan(load: Load, options: &Options) -> anyhow::Result<Plan> {
             contenders = contenders.into_iter().flat_map(with_rules).collect();
             sysbench_points(load, options, seconds)
         }
+        Load::Cache => {
+            contenders = cache::contenders(&options.contenders);
+            notes.extend(left_out(&options.contenders, &contenders, "is given no result cache here"));
+            rounds = options.rounds.unwrap_or(QUICK_ROUNDS);
+            cache::points(options, options.seconds.unwrap_or(if options.quick { QUICK_SECONDS } else { CACHE_SECONDS }))
+        }
         Load::Mysqlslap => slap_points(options, seconds),
         Load::Latency | Load::Connect | Load::Tls | Load::Large => generated(load, options, seconds),
         _ => sysbench_points(load, options, seconds),
@@ -148,9 +162,10 @@ pub(crate) fn plan(load: Load, options: &Options) -> anyhow::Result<Plan> {
         tls: points.iter().any(|point| point.tls),
         large: load == Load::Large,
         replicas: options.replicas,
-        buffer_mb: BUFFER_MB,
+        buffer_mb: if load == Load::Cache { cache::BUFFER_MB } else { BUFFER_MB },
     };
-    Ok(Plan { points, rounds, seconds, needs, server_connections, contenders, notes })
+    let tables = if load == Load::Cache { cache::TABLES } else { sysbench::TABLES };
+    Ok(Plan { points, rounds, seconds, needs, tables, server_connections, contenders, notes })
 }
 
 impl Work {
@@ -167,6 +182,12 @@ impl Work {
                 most.unwrap_or(IDLE_CONNECTIONS.into())
             }
         }
+    }
+
+    /// Whether a contender can do it.
+    pub(crate) fn suits(&self, kind: &Kind) -> bool {
+        let is_for_fixed = matches!(self, Work::Generate(work) if work.query == Query::Hot);
+        *kind != Kind::Fixed || is_for_fixed
     }
 
     /// How it is done, in a line.
@@ -206,6 +227,8 @@ fn sysbench_points(load: Load, options: &Options, seconds: u32) -> Vec<Point> {
             connections,
             seconds,
             skip_transactions: load == Load::ReadOnly,
+            tables: sysbench::TABLES,
+            favours_rows: false,
         }),
     };
     let protocols = if load == Load::Threads { &[Protocol::Text][..] } else { &options.protocols };
@@ -346,6 +369,7 @@ mod tests {
             all: false,
             files: 20_000,
             contenders: vec![Kind::Direct, Kind::HaProxy],
+            parts: Vec::new(),
         }
     }
 

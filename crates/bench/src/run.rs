@@ -21,7 +21,7 @@ pub(crate) fn run(load: Load, options: &Options, command: &str) -> anyhow::Resul
     progress(&format!("{}: {}", load.name(), load.about()));
     plan.notes.iter().for_each(|note| progress(&format!("  {note}")));
     let world = World::start(plan.needs)?;
-    sysbench::prepare(world.primary()).context("sysbench cannot make its tables")?;
+    sysbench::prepare(world.primary(), plan.tables).context("sysbench cannot make its tables")?;
     world.wait_in_sync()?;
     let setup = Setup {
         workers: options.workers,
@@ -30,6 +30,7 @@ pub(crate) fn run(load: Load, options: &Options, command: &str) -> anyhow::Resul
         files: options.files,
         rules: 0,
         more: String::new(),
+        cache: None,
     };
     let cells = Measurement { plan: &plan, world: &world, setup }.run()?;
     Ok(Record {
@@ -102,6 +103,9 @@ impl Measurement<'_> {
             for turn in order::rotated(kinds.len(), round as usize + number) {
                 stop::check()?;
                 let (Some(kind), Some(samples)) = (kinds.get(turn), samples.get_mut(turn)) else { continue };
+                if !point.work.suits(kind) {
+                    continue;
+                }
                 let context = || format!("{} at {} {}", kind.name(), point.group, point.label);
                 let sample = match running.get_mut(turn) {
                     Some(running) => turn::sample(running, &point.work, self.setup.files),
@@ -119,7 +123,7 @@ impl Measurement<'_> {
             contender: kind.name(),
             samples,
         };
-        Ok(kinds.iter().zip(samples).map(cell).collect())
+        Ok(kinds.iter().zip(samples).filter(|(_, samples)| !samples.is_empty()).map(cell).collect())
     }
 
     /// A line of progress for each round.

@@ -48,6 +48,10 @@ pub(crate) struct Work {
     pub(crate) seconds: u32,
     /// Leave out BEGIN and COMMIT.
     pub(crate) skip_transactions: bool,
+    /// How many tables.
+    pub(crate) tables: u32,
+    /// Ask for few rows often, as sysbench does by default; else for all alike.
+    pub(crate) favours_rows: bool,
 }
 
 /// What sysbench has counted.
@@ -76,12 +80,12 @@ impl Work {
             Protocol::Prepared => "auto",
         };
         let mut options = vec![self.script.to_owned()];
-        options.extend(tables());
+        options.extend(tables(self.tables));
         options.extend([
             format!("--db-ps-mode={ps_mode}"),
             format!("--threads={}", self.connections),
             format!("--time={}", self.seconds),
-            "--rand-type=uniform".to_owned(),
+            format!("--rand-type={}", if self.favours_rows { "special" } else { "uniform" }),
             "--percentile=99".to_owned(),
         ]);
         if self.skip_transactions {
@@ -122,14 +126,15 @@ impl Work {
 ///
 /// # Errors
 /// sysbench fails.
-pub(crate) fn prepare(server: SocketAddr) -> anyhow::Result<()> {
+pub(crate) fn prepare(server: SocketAddr, count: u32) -> anyhow::Result<()> {
     let mut command = Command::new("sysbench");
-    command.arg("oltp_common").args(tables()).args(place(server)).arg("prepare");
+    command.arg("oltp_common").args(tables(count)).args(place(server));
+    command.arg(format!("--threads={}", TABLES.min(count))).arg("prepare");
     process::run(command, MORE_TIME, |_| Ok(())).map(drop)
 }
 
-fn tables() -> [String; 2] {
-    [format!("--tables={TABLES}"), format!("--table-size={TABLE_ROWS}")]
+fn tables(count: u32) -> [String; 2] {
+    [format!("--tables={count}"), format!("--table-size={TABLE_ROWS}")]
 }
 
 fn place(address: SocketAddr) -> [String; 5] {
@@ -214,6 +219,8 @@ Latency (ms):
             connections: 16,
             seconds: 5,
             skip_transactions: false,
+            tables: TABLES,
+            favours_rows: false,
         };
         let shown = work.shown();
         assert!(shown.contains("--db-ps-mode=disable") && shown.contains("--time=5"), "{shown}");

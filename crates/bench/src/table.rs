@@ -61,7 +61,7 @@ fn columns(figures: &[Figure], cells: &[&Cell]) -> Vec<Column> {
             let name = match against {
                 _ if there(against.name()) => Some(against.name().to_owned()),
                 Against::HaProxy => first().filter(|first| cells.iter().any(|cell| another(cell, first))),
-                Against::Direct => None,
+                Against::Direct | Against::Fixed => None,
             };
             columns.extend(name.map(|name| Column { figure: *figure, against: Some(name) }));
         }
@@ -100,9 +100,9 @@ impl Column {
 pub(crate) fn values(figure: Figure, cell: &Cell, block: &[&Cell]) -> Vec<Option<f64>> {
     let same = |other: &&&Cell| other.contender == "direct" && other.label == cell.label;
     let direct = block.iter().find(same).map(|direct| direct.samples.as_slice()).unwrap_or_default();
-    if figure == Figure::User {
+    if matches!(figure, Figure::User | Figure::System) {
         // Too coarse for one round: all rounds together.
-        return pooled_user(&cell.samples);
+        return vec![figure.value(&pooled(&cell.samples), None)];
     }
     if matches!(figure, Figure::Added | Figure::AddedP50) && cell.contender == "direct" {
         return Vec::new();
@@ -111,11 +111,14 @@ pub(crate) fn values(figure: Figure, cell: &Cell, block: &[&Cell]) -> Vec<Option
     cell.samples.iter().enumerate().map(value).collect()
 }
 
-/// Time in user space over all rounds, for each query: the system counts it in ticks of ten milliseconds.
-fn pooled_user(samples: &[Sample]) -> Vec<Option<f64>> {
-    let total: Option<u64> = samples.iter().map(|sample| sample.user_ns).sum();
-    let queries: u64 = samples.iter().map(|sample| sample.queries).sum();
-    vec![total.filter(|_| queries > 0).map(|total| total as f64 / 1e3 / queries as f64)]
+/// Times of all rounds together: the system counts those in user space in ticks of ten milliseconds.
+fn pooled(samples: &[Sample]) -> Sample {
+    Sample {
+        cpu_ns: samples.iter().map(|sample| sample.cpu_ns).sum(),
+        user_ns: samples.iter().map(|sample| sample.user_ns).sum(),
+        queries: samples.iter().map(|sample| sample.queries).sum(),
+        ..Sample::default()
+    }
 }
 
 fn median_and_best(figure: Figure, values: &[Option<f64>]) -> String {

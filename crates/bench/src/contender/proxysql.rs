@@ -6,7 +6,7 @@ use std::process::Command;
 
 use lab::{APP_DATABASE, APP_PASSWORD, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
 
-use super::{Setup, folder, write};
+use super::{CACHE_MB, CACHE_TTL_MS, Setup, folder, write};
 use crate::process::Daemon;
 use crate::world::World;
 
@@ -44,15 +44,16 @@ fn text(folder: &Path, world: &World, setup: &Setup, port: u16) -> String {
          admin_variables=\n{{\n  admin_credentials=\"admin:admin\"\n  mysql_ifaces=\"{folder}/admin.sock\"\n}}\n\
          mysql_variables=\n{{\n  threads={threads}\n  max_connections=30000\n  interfaces=\"127.0.0.1:{port}\"\n  \
          monitor_username=\"{MONITOR_USER}\"\n  monitor_password=\"{MONITOR_PASSWORD}\"\n  \
-         free_connections_pct=100\n  have_ssl={has_ssl}\n  query_digests=true\n  commands_stats=true\n}}\n\
+         free_connections_pct=100\n  have_ssl={has_ssl}\n  query_digests=true\n  query_cache_size_MB={CACHE_MB}\n    commands_stats=true\n}}\n\
          mysql_servers=\n(\n  {servers}\n)\n\
          mysql_users=\n(\n  {{ username=\"{APP_USER}\", password=\"{APP_PASSWORD}\", default_hostgroup=0, \
          default_schema=\"{APP_DATABASE}\", max_connections=30000, active=1 }}\n)\n\
          mysql_query_rules=\n(\n  {rules}\
          {{ rule_id=1000001, active=1, match_digest=\"^SELECT.*FOR UPDATE\", destination_hostgroup=0, apply=1 }},\n  \
-         {{ rule_id=1000002, active=1, match_digest=\"^SELECT\", destination_hostgroup=1, apply=1 }}\n)\n",
+         {{ rule_id=1000002, active=1, match_digest=\"^SELECT\", destination_hostgroup=1{cache_ttl}, apply=1 }}\n)\n",
         has_ssl = setup.tls,
         rules = rules(setup.rules),
+        cache_ttl = if setup.cache.is_some() { format!(", cache_ttl={CACHE_TTL_MS}") } else { String::new() },
         servers = servers.join(",\n  "),
     )
 }

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use anyhow::{Context as _, bail};
 
-use super::{READY_LIMIT, Setup, Started, folder, greets, write};
+use super::{CACHE_MB, CACHE_TTL_MS, Cache, READY_LIMIT, Setup, Started, folder, greets, write};
 use crate::process::Daemon;
 use crate::world::World;
 
@@ -87,6 +87,9 @@ fn text(build: &Build, world: &World, setup: &Setup) -> String {
     set("listener.app.address", quoted("127.0.0.1:0"));
     set("listener.app.cluster", quoted("main"));
     set("listener.app.max_sessions", "30000".to_owned());
+    if setup.cache.is_some() {
+        set("cache.memory_max", (u64::from(CACHE_MB) << 20).to_string());
+    }
     for (key, value) in &build.settings {
         set(key, value.clone());
     }
@@ -97,7 +100,16 @@ fn text(build: &Build, world: &World, setup: &Setup) -> String {
             let _ = writeln!(text, "{key} = {value}");
         }
     }
-    text + &rules(setup.rules) + &setup.more
+    text + &rules(setup.rules) + &setup.cache.map(cache).unwrap_or_default() + &setup.more
+}
+
+/// A rule by which the cache answers all that it can, and nothing else.
+fn cache(cache: Cache) -> String {
+    let freshness = match cache {
+        Cache::Ttl => format!("cache_ttl_ms = {CACHE_TTL_MS}"),
+        Cache::Follow => "cache_freshness = \"follow\"".to_owned(),
+    };
+    format!("[[rule]]\nname = \"cached\"\ncluster = \"main\"\ncache = \"on\"\n{freshness}\n")
 }
 
 /// So many rules of several kinds, none of which fits the load's statements but the last one.

@@ -22,6 +22,11 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(60);
 /// Read at once: thousands of clients must not take gigabytes here, and large rows not thousands of calls.
 const READ_BYTES: usize = 512;
 const READ_BYTES_LARGE: usize = 256 * 1024;
+/// Rows of each table that are asked for again and again.
+const HOT_ROWS: u64 = 250;
+/// Ranges of a table that costly queries are about, and their rows.
+const COSTLY_STEPS: u64 = 20;
+const COSTLY_STEP: u64 = 400;
 
 /// Where clients go in.
 pub(super) struct Door {
@@ -123,15 +128,40 @@ impl Caller {
         let _ = match self.query {
             Query::Large => write!(self.request, "SELECT data FROM {LARGE_TABLE}"),
             Query::Point => {
-                self.random ^= self.random << 13;
-                self.random ^= self.random >> 7;
-                self.random ^= self.random << 17;
-                // The high bits are the better ones.
-                let number = self.random >> 16;
-                let (table, id) = (1 + number % u64::from(TABLES), 1 + (number >> 8) % u64::from(TABLE_ROWS));
-                write!(self.request, "SELECT c FROM sbtest{table} WHERE id={id}")
+                let (table, number) = self.roll();
+                write!(self.request, "SELECT c FROM sbtest{table} WHERE id={}", 1 + number % u64::from(TABLE_ROWS))
+            }
+            Query::Hot => {
+                let (table, number) = self.roll();
+                write!(self.request, "SELECT c FROM sbtest{table} WHERE id={}", 1 + number % HOT_ROWS)
+            }
+            Query::Costly => {
+                let (table, number) = self.roll();
+                let (other, from) = (1 + table % u64::from(TABLES), COSTLY_STEP * (number % COSTLY_STEPS));
+                match number >> 32 & 1 {
+                    0 => write!(
+                        self.request,
+                        "SELECT a.k, COUNT(*), SUM(LENGTH(b.c)) FROM sbtest{table} a JOIN sbtest{other} b ON b.k = a.k \
+                         WHERE a.id BETWEEN {from} AND {} GROUP BY a.k ORDER BY 2 DESC, 1 LIMIT 10",
+                        from + COSTLY_STEP
+                    ),
+                    _ => write!(
+                        self.request,
+                        "SELECT COUNT(DISTINCT c), AVG(k), MIN(pad) FROM sbtest{table} WHERE id > {from}"
+                    ),
+                }
             }
         };
         begun.end(&mut self.request, 0);
+    }
+
+    /// A table, and a number for all else.
+    fn roll(&mut self) -> (u64, u64) {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        // The high bits are the better ones.
+        let number = self.random >> 16;
+        (1 + number % u64::from(TABLES), number >> 8)
     }
 }

@@ -67,6 +67,7 @@ impl Mode {
             tls: false,
             files: plan.files,
             rules: 0,
+            cache: None,
             more: self.rule().unwrap_or_default(),
         };
         let mut build: Build = plan.build.clone();

@@ -15,18 +15,25 @@ pub struct Filling {
 }
 
 impl Filling {
-    /// Waits until the fill is over, whatever became of it. Who waits limits the time itself, and then looks again.
-    pub fn poll_over(&self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Waits until the fill is over, whatever became of it. Who waits limits the time itself, and then looks again; `place` is
+    /// its own for as long, and `None` at first.
+    pub fn poll_over(&self, place: &mut Option<usize>, cx: &mut Context<'_>) -> Poll<()> {
         if self.over.load(Ordering::SeqCst) {
             return Poll::Ready(());
         }
         let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         // It may have ended before the lock was taken.
-        if self.over.load(Ordering::SeqCst) || waiters.len() >= WAITERS_MAX {
+        if self.over.load(Ordering::SeqCst) {
             return Poll::Ready(());
         }
-        if !waiters.iter().any(|waiter| waiter.will_wake(cx.waker())) {
-            waiters.push(cx.waker().clone());
+        let count = waiters.len();
+        match place.and_then(|place| waiters.get_mut(place)) {
+            Some(waiter) => waiter.clone_from(cx.waker()),
+            None if count >= WAITERS_MAX => return Poll::Ready(()),
+            None => {
+                *place = Some(count);
+                waiters.push(cx.waker().clone());
+            }
         }
         Poll::Pending
     }

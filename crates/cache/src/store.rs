@@ -51,7 +51,7 @@ pub struct Known {
     pub reply: Result<Box<[u8]>, Refusal>,
     /// Rows of the result.
     pub rows: u64,
-    /// What FOUND_ROWS() is behind it, where its rows do not tell: SQL_CALC_FOUND_ROWS.
+    /// What FOUND_ROWS() is behind it.
     pub found_rows: Option<u64>,
     /// The status flags at its end.
     pub status: u16,
@@ -85,6 +85,11 @@ impl Answer {
             Stamp::Tables { tables, .. } => size_of_val(&**tables),
         };
         OVERHEAD_BYTES + self.key.bytes() + stamp + self.known.reply.as_ref().map_or(0, |reply| reply.len())
+    }
+
+    /// How long ago the database was asked.
+    pub fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.known.asked)
     }
 
     /// Whether it was read from this table; if it is not known what was read, it may have been.
@@ -168,6 +173,20 @@ impl Store {
         self.bounds
     }
 
+    /// The answer, of whatever age, if there is one that may still be given. Its asker looks whether it is young enough, and
+    /// asks in full ([`Store::ask`]) if not.
+    pub fn find(&self, question: &Question<'_>, epochs: &Epochs) -> Option<Arc<Answer>> {
+        let hash = question.hash(&self.state);
+        let mut shard = self.shard(hash);
+        let slot = shard.answers.get_mut(&hash)?;
+        let Answer { known, key, stamp } = &*slot.answer;
+        if known.reply.is_err() || !key.is(question) || !epochs.is_current(stamp) {
+            return None;
+        }
+        slot.used = true;
+        Some(slot.answer.clone())
+    }
+
     /// Looks for the answer. `epochs` are the cluster's. With `anew` a known answer is no good.
     pub fn ask(
         self: &Arc<Store>,
@@ -181,7 +200,7 @@ impl Store {
         let mut shard = self.shard(hash);
         let Shard { answers, fills, .. } = &mut *shard;
         if let Some(slot) = answers.get_mut(&hash).filter(|slot| slot.answer.key.is(question)) {
-            let age = now.saturating_duration_since(slot.answer.known.asked);
+            let age = slot.answer.age(now);
             let is_good = !anew && epochs.is_current(&slot.answer.stamp);
             let ttl = match slot.answer.known.reply {
                 Ok(_) => freshness.ttl,

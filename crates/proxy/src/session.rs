@@ -40,8 +40,10 @@ mod variables;
 mod work;
 
 use std::cell::Cell;
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 
 use cluster::catalog::Catalog;
 use cluster::view::ServerId;
@@ -201,6 +203,9 @@ impl Session {
     /// server was lost before the client got a byte, a read is tried again on another one, and a transaction is replayed.
     async fn handle(&mut self, request: &Request) -> Result<(), SessionEnd> {
         self.look_at_catalog();
+        if self.cache_context.is_some() && poll_fn(|cx| Poll::Ready(self.give_known(cx, request))).await? {
+            return self.flush_answers().await;
+        }
         let work = match self.understand(request).await? {
             Understood::Work(work) => work,
             Understood::Answered => return self.client.flush().await.map_err(SessionEnd::ClientLost),
@@ -212,8 +217,8 @@ impl Session {
                 return Box::pin(self.refuse_by_rule(request, &work, refusal)).await;
             }
             if let Some(wanted) = rule.cache.as_ref().filter(|_| cache::is_for_cache(&work)) {
-                match self.ask_cache(&work, request, rule, wanted).await? {
-                    Asked::Answered => return Ok(()),
+                match Box::pin(self.ask_cache(&work, request, rule, wanted)).await? {
+                    Asked::Answered => return self.flush_answers().await,
                     Asked::Fill(asked) => {
                         self.cache_said.set(Some(CacheSaid::Miss));
                         fill = Some(asked);
@@ -221,6 +226,9 @@ impl Session {
                     Asked::No(said) => self.cache_said.set(said),
                 }
             }
+        }
+        if self.client.has_unsent() {
+            self.client.flush().await.map_err(SessionEnd::ClientLost)?;
         }
         if work.statement.asks.contains(sql::Asks::CONNECT_ATTRIBUTES) {
             self.identity.show_attributes();
@@ -284,6 +292,14 @@ impl Session {
                     }
                 }
             }
+        }
+    }
+
+    /// Sends what was answered, unless more is to be answered first.
+    async fn flush_answers(&mut self) -> Result<(), SessionEnd> {
+        match self.client.must_flush() {
+            true => Box::pin(self.client.flush()).await.map_err(SessionEnd::ClientLost),
+            false => Ok(()),
         }
     }
 

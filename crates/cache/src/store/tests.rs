@@ -73,6 +73,24 @@ fn an_answer_is_given_until_it_is_too_old_or_something_was_written() {
 }
 
 #[test]
+fn what_is_found_without_asking_is_no_older_than_a_write_and_asks_nobody() {
+    let case = Case::new(1 << 20, 1 << 10);
+    let find = |text: &str| case.store.find(&case.question(text), &case.epochs);
+    assert!(find("a").is_none());
+    case.fill("a", b"one", 0).unwrap();
+    let found = find("a").unwrap();
+    assert_eq!((found.known.reply.as_deref(), found.age(case.start + 7 * MS)), (Ok(&b"one"[..]), 7 * MS));
+    assert!(find("A").is_none());
+    case.epochs.written(None);
+    assert!(find("a").is_none() && matches!(case.ask("a", 1), Found::Fill(_)), "nobody was asked in vain");
+    // What cannot be kept is no answer.
+    let Found::Fill(ticket) = case.ask("b", 0) else { panic!() };
+    let known = case.known(Err(Refusal::Warnings), 0);
+    ticket.keep(&case.question("b"), case.epochs.stamp(|| None), known, &case.epochs).unwrap();
+    assert!(find("b").is_none());
+}
+
+#[test]
 fn a_fill_that_raced_with_a_write_is_not_kept() {
     let case = Case::new(1 << 20, 1 << 10);
     let Found::Fill(ticket) = case.ask("a", 0) else { panic!() };
@@ -88,15 +106,15 @@ fn who_comes_meanwhile_waits_and_finds_the_answer_or_may_ask_itself() {
     let mut cx = Waits::from_waker(Waker::noop());
     let Found::Fill(ticket) = case.ask("a", 0) else { panic!() };
     let Found::Wait(filling) = case.ask("a", 1) else { panic!() };
-    assert_eq!(filling.poll_over(&mut cx), Poll::Pending);
+    assert_eq!(filling.poll_over(&mut None, &mut cx), Poll::Pending);
     ticket.keep(&case.question("a"), case.epochs.stamp(|| None), case.known(Ok(b"one"), 0), &case.epochs).unwrap();
-    assert_eq!(filling.poll_over(&mut cx), Poll::Ready(()));
+    assert_eq!(filling.poll_over(&mut None, &mut cx), Poll::Ready(()));
     assert_eq!(case.reply("a", 2).unwrap(), b"one");
 
     let Found::Fill(ticket) = case.ask("b", 0) else { panic!() };
     let Found::Wait(filling) = case.ask("b", 1) else { panic!() };
     drop(ticket);
-    assert_eq!(filling.poll_over(&mut cx), Poll::Ready(()));
+    assert_eq!(filling.poll_over(&mut None, &mut cx), Poll::Ready(()));
     assert!(matches!(case.ask("b", 1), Found::Fill(_)));
 }
 

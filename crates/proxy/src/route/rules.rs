@@ -21,7 +21,7 @@ use stats::Counter;
 use stats::cache::{CacheCounts, RuleCaches};
 
 use comments::Comments;
-use memo::{Memo, Waiting};
+use memo::{Memo, Outcome, Waiting};
 
 /// Bytes of a statement that `text_regex` looks at.
 pub const TEXT_LOOKED_AT: usize = 64 * 1024;
@@ -243,6 +243,10 @@ pub struct Scope {
     hash: u64,
 }
 
+/// A rule that decides, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoundRule(u32);
+
 /// The rules of a worker, if there are any.
 #[derive(Debug, Default)]
 pub struct WorkerRules {
@@ -339,34 +343,65 @@ impl RulesHere {
         texts: &impl Texts,
         searches: &Counter,
     ) -> Option<Rc<Action>> {
-        let comments = &self.set.comments;
-        let comment = if comments.is_empty() { 0 } else { comments.find(texts.sent()) };
-        let key = self.key(scope, asked).wrapping_add(u64::from(comment).wrapping_mul(READS));
+        let comment = self.comment(|| texts.sent());
+        let key = self.key(scope, asked, comment);
         let remembered = self.memo.borrow().find(key);
         let outcome = remembered.unwrap_or_else(|| {
             searches.add_one();
             let (rule, waiting) = self.judge(asker(), asked, comment, texts);
             self.memo.borrow_mut().insert(key, rule, &waiting)
         });
-        let index = match outcome.waiting {
-            None => outcome.rule?,
-            Some(waiting) => self.try_text(waiting, texts).or(outcome.rule)?,
-        };
-        let (rule, action) = (self.set.rules.get(index as usize)?, self.actions.get(index as usize)?);
-        if let Some(hits) = self.hits.get(rule.place as usize) {
-            hits.add_one();
-        }
-        Some(action.clone())
+        let found = self.decide(outcome, || texts.sent())?;
+        self.count(found);
+        self.actions.get(found.0 as usize).cloned()
+    }
+
+    /// The rule that decides, not counted yet, as far as it is remembered; `None` when it is not, and when none fits.
+    #[inline]
+    pub fn remembered(&self, scope: Scope, asked: Asked<'_>, text: &[u8]) -> Option<FoundRule> {
+        let outcome = self.memo.borrow().find(self.key(scope, asked, self.comment(|| text)))?;
+        self.decide(outcome, || text)
     }
 
     #[inline]
-    fn key(&self, scope: Scope, asked: Asked<'_>) -> u64 {
+    fn decide<'a>(&self, outcome: Outcome, text: impl FnOnce() -> &'a [u8]) -> Option<FoundRule> {
+        let index = match outcome.waiting {
+            None => outcome.rule?,
+            Some(waiting) => self.try_text(waiting, text()).or(outcome.rule)?,
+        };
+        Some(FoundRule(index))
+    }
+
+    /// The number of the comment that a text begins with, if a rule asks for any.
+    #[inline]
+    fn comment<'a>(&self, text: impl FnOnce() -> &'a [u8]) -> u32 {
+        let comments = &self.set.comments;
+        if comments.is_empty() { 0 } else { comments.find(text()) }
+    }
+
+    /// What a rule that was found does.
+    #[inline]
+    pub fn action(&self, found: FoundRule) -> Option<&Action> {
+        self.actions.get(found.0 as usize).map(|action| &**action)
+    }
+
+    /// Counts a rule that was found.
+    #[inline]
+    pub fn count(&self, found: FoundRule) {
+        let place = self.set.rules.get(found.0 as usize).map(|rule| rule.place as usize);
+        if let Some(hits) = place.and_then(|place| self.hits.get(place)) {
+            hits.add_one();
+        }
+    }
+
+    #[inline]
+    fn key(&self, scope: Scope, asked: Asked<'_>, comment: u32) -> u64 {
         let looks = &self.set.looks_at;
         // Whether there is a text at all always makes a difference.
         let digest = if looks.digest { asked.digest } else { u64::from(asked.digest != 0) };
         let schema = if looks.schema { asked.schema_hash } else { 0 };
         let access = if looks.access && !asked.reads { WRITES } else { READS };
-        fold(digest ^ scope.hash, schema ^ access)
+        fold(digest ^ scope.hash, schema ^ access).wrapping_add(u64::from(comment).wrapping_mul(READS))
     }
 
     /// Goes through the rules: the first that fits and asks for no text, and those before it that wait for the text.
@@ -400,10 +435,9 @@ impl RulesHere {
     }
 
     /// The first of the rules that wait for the text and find what they want in it.
-    fn try_text(&self, waiting: Waiting, texts: &impl Texts) -> Option<u32> {
+    fn try_text(&self, waiting: Waiting, text: &[u8]) -> Option<u32> {
         let mut matches = self.text_matches.borrow_mut();
         let (Some(patterns), Some(matches)) = (&self.set.texts, &mut *matches) else { return None };
-        let text = texts.sent();
         matches.search(patterns, text.get(..TEXT_LOOKED_AT).unwrap_or(text));
         let memo = self.memo.borrow();
         let mut rules = memo.waiting(waiting).iter();

@@ -5,10 +5,12 @@
 //! epochs move before a writer hears of its write ([`Session::end_answers`]).
 
 mod context;
+mod hit;
 mod rights;
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use cache::{Answer, Comment, Context, Epochs, Found, Freshness, Known, Question, Refusal, Stamp, TableId, Ticket};
@@ -17,7 +19,7 @@ use cluster::tables::{Scope, TableCatalog};
 use cluster::view::ServerId;
 use config::{CacheFreshness, CacheMode, Consistency, Split};
 use sql::{FoundRows, Kind};
-use stats::digests::{CacheSaid, Ran, RanBy};
+use stats::digests::CacheSaid;
 use wire::command::{Command, Execute, query_text_at};
 use wire::{Capabilities, Status};
 
@@ -137,7 +139,8 @@ impl Session {
                     cache.counts.waits.add_one();
                     let limit = self.worker.shared.config.load().cache.fill_wait;
                     // Whatever became of it, the cache is asked again.
-                    let _ = tokio::time::timeout(limit, poll_fn(|cx| filling.poll_over(cx))).await;
+                    let mut place = None;
+                    let _ = tokio::time::timeout(limit, poll_fn(|cx| filling.poll_over(&mut place, cx))).await;
                     at = Instant::now();
                     continue;
                 }
@@ -177,15 +180,14 @@ impl Session {
                     return Ok(Asked::Fill(Box::new(Fill { ticket, stamp, asked, at, rule, cache })));
                 }
             };
-            cache.counts.hits.add_one();
             cache.counts.stale.add(u64::from(is_stale));
-            cache.counts.saved_us.add(micros(answer.known.took));
             if advises {
+                count_hit(cache, &answer);
                 let saved_us = micros(answer.known.took);
                 return Ok(Asked::No(Some(CacheSaid::Hit { saved_us, bytes: 0 })));
             }
-            self.give_answer(work, request, &answer, at).await?;
-            cache.counts.bytes.add(answer.known.reply.as_ref().map_or(0, |reply| reply.len() as u64));
+            let text = |session: &Session| session.digest_text(work, request);
+            poll_fn(|cx| Poll::Ready(self.give_answer(cx, cache, &answer, at, &text))).await?;
             return Ok(Asked::Answered);
         }
     }
@@ -229,12 +231,8 @@ impl Session {
         let execute = Execute::parse(arguments, known.parameters, capabilities).map_err(|_| Refusal::Command)?;
         let count = execute.count.unwrap_or(u64::from(known.parameters));
         let types = known.types_of(count, execute.types).unwrap_or_default();
-        let mut parameters = Vec::with_capacity(16 + types.len() + execute.null_bitmap.len() + execute.values.len());
-        parameters.extend_from_slice(&count.to_le_bytes());
-        parameters.extend_from_slice(&(types.len() as u64).to_le_bytes());
-        for part in [types, execute.null_bitmap, execute.values] {
-            parameters.extend_from_slice(part);
-        }
+        let mut parameters = Vec::new();
+        write_parameters(&mut parameters, count, types, &execute);
         let (text, prepared_in) = (known.key.text.clone(), known.state.clone());
         let (context, rights) = self.context(cache, Some(prepared_in));
         Ok(AskedFor { context, rights, prepared: Some((text, parameters)) })
@@ -254,43 +252,6 @@ impl Session {
             digest: work.statement.digest,
             cluster: self.cluster.shared.name.clone(),
         }
-    }
-
-    /// Gives the client a kept answer. The session is as it would be behind a server's.
-    async fn give_answer(
-        &mut self,
-        work: &Work,
-        request: &Request,
-        answer: &Answer,
-        at: Instant,
-    ) -> Result<(), SessionEnd> {
-        let known = &answer.known;
-        self.learn_answer(work, known);
-        self.worker.stats.local_answers.add_one();
-        let reply = known.reply.as_deref().unwrap_or_default();
-        let by = RanBy::Cache { saved_us: micros(known.took), bytes: reply.len() as u64 };
-        let ran = Ran { failed: false, rows_sent: known.rows, rows_affected: 0, by, time_us: 0, at, question: 0 };
-        self.count_digest(work, request, &ran);
-        poll_fn(|cx| self.client.poll_send(cx, reply)).await.map_err(SessionEnd::ClientLost)?;
-        if self.client.has_unsent() {
-            self.client.flush().await.map_err(SessionEnd::ClientLost)?;
-        }
-        Ok(())
-    }
-
-    /// What a server's reply would have taught.
-    fn learn_answer(&mut self, work: &Work, known: &Known) {
-        self.status = Status::from_bits_retain(known.status) & Status::OF_SESSION;
-        self.learn_past(work, &Outcome { rows: Some(known.rows), ..Outcome::default() });
-        if known.found_rows.is_some() {
-            (self.past.found_rows, self.past.found_rows_unsure) = (known.found_rows, false);
-        }
-        self.past.messages_unsure = false;
-        self.past.error = None;
-        (self.past.warnings, self.past.warning_count, self.past.own_messages) = (None, 0, 0);
-        self.past.messages_unread = false;
-        self.past.messages = self.past.messages.wrapping_add(1);
-        self.read_last = Some(ServerId(known.server));
     }
 
     /// A fill reads where all is that anybody has written; for want of a replica that has it, on the primary.
@@ -371,7 +332,7 @@ impl Session {
         let known = Known {
             reply,
             rows: outcome.rows.unwrap_or(0),
-            found_rows: self.past.found_rows.filter(|_| counts_found_rows(&work.statement)),
+            found_rows: self.past.found_rows,
             status: status.bits(),
             server: held.lease.server().0,
             took,
@@ -434,6 +395,17 @@ pub(super) fn is_for_cache(work: &Work) -> bool {
     work.runs_text() && work.statement.kind == Kind::Select
 }
 
+/// Writes the parameters of an execution so that those that differ in anything are other bytes.
+fn write_parameters(out: &mut Vec<u8>, count: u64, types: &[u8], execute: &Execute<'_>) {
+    out.clear();
+    out.reserve(16 + types.len() + execute.null_bitmap.len() + execute.values.len());
+    out.extend_from_slice(&count.to_le_bytes());
+    out.extend_from_slice(&(types.len() as u64).to_le_bytes());
+    for part in [types, execute.null_bitmap, execute.values] {
+        out.extend_from_slice(part);
+    }
+}
+
 /// The text of COM_QUERY.
 fn text_of(request: &Request, capabilities: Capabilities) -> &[u8] {
     let arguments = request.payload().get(1..).unwrap_or_default();
@@ -451,6 +423,12 @@ fn ids(scope: &Scope) -> Option<Vec<TableId>> {
         Scope::Any => None,
         Scope::Tables(keys) => Some(keys.iter().map(|key| TableId::of(key.0)).collect()),
     }
+}
+
+/// Counts that an answer was given, or could have been.
+fn count_hit(cache: &CacheRule, answer: &Answer) {
+    cache.counts.hits.add_one();
+    cache.counts.saved_us.add(micros(answer.known.took));
 }
 
 fn micros(duration: Duration) -> u64 {

@@ -20,6 +20,8 @@ const BUFFER_KEPT_BYTES: usize = 1024;
 const LONG_BYTES: usize = 256 * 1024;
 /// Bytes of commands that a client has sent ahead; beyond them nothing is read while a statement runs.
 const AHEAD_BYTES_MAX: usize = 64 * 1024;
+/// Answers that wait for those to further commands; what is more is sent at once.
+const GATHERED_BYTES_MAX: usize = 16 * 1024;
 
 /// The client's connection.
 #[derive(Debug)]
@@ -108,6 +110,8 @@ impl Client {
                     let message = "Got a packet bigger than 'max_allowed_packet' bytes".to_owned();
                     return Err(self.too_long(Refusal { code: 1153, sqlstate: *b"08S01", message }).await);
                 }
+                // Who waits for answers may not ask on before they come.
+                First::Needs(_) if self.has_unsent() => self.flush().await.map_err(SessionEnd::ClientLost)?,
                 First::Needs(bytes) => {
                     // Room is made as bytes come: a header alone must not cost memory.
                     self.inbox.reserve(bytes.min(2 * self.inbox.len() + 64).saturating_sub(self.inbox.len()));
@@ -275,6 +279,21 @@ impl Client {
     /// Sends all that is to be sent.
     pub async fn flush(&mut self) -> io::Result<()> {
         poll_fn(|cx| self.poll_flush(cx)).await
+    }
+
+    /// Sends an answer as [`Client::poll_send`] does, but lets it wait for those to further commands that are here already, as
+    /// long as they are few bytes: they go out together.
+    pub fn poll_answer(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<()>> {
+        if !self.inbox.is_empty() && self.outbox.len() + bytes.len() <= GATHERED_BYTES_MAX {
+            self.outbox.extend_from_slice(bytes);
+            return Poll::Ready(Ok(()));
+        }
+        self.poll_send(cx, bytes)
+    }
+
+    /// Something is to be sent before more is done for the client: nothing that it has sent already adds to it.
+    pub fn must_flush(&self) -> bool {
+        self.has_unsent() && (self.inbox.is_empty() || self.outbox.len() >= GATHERED_BYTES_MAX)
     }
 
     /// Sends what waits in the outbox and then `bytes`, as far as the socket takes them at once; the rest waits in the

@@ -59,13 +59,19 @@ impl Session {
     }
 
     pub(super) fn count_digest(&self, work: &Work, request: &Request, ran: &Ran) {
-        let digest = work.statement.digest;
-        if digest == 0 || !work.runs_text() {
+        if work.runs_text() {
+            self.count_digest_of(work.statement.digest, ran, || self.digest_text(work, request));
+        }
+    }
+
+    /// The same of a digest whose text is made when it is wanted; 0 is none.
+    pub(super) fn count_digest_of(&self, digest: u64, ran: &Ran, text: impl Fn() -> Option<String>) {
+        if digest == 0 {
             return;
         }
         let key = self.digest_key(digest);
         if !self.worker.digests.borrow_mut().count(key, ran) {
-            self.worker.change_digests(|digests| digests.admit(key, ran, || self.digest_name(work, request)));
+            self.worker.change_digests(|digests| digests.admit(key, ran, || self.digest_name(digest, text())));
         }
         if let Some(said) = self.cache_said.take() {
             self.worker.digests.borrow_mut().cache_said(key, said);
@@ -85,10 +91,9 @@ impl Session {
 
     /// The text of a statement without its literals, and whose it is.
     #[cold]
-    fn digest_name(&self, work: &Work, request: &Request) -> DigestName {
-        let text = self.digest_text(work, request);
+    fn digest_name(&self, hash: u64, text: Option<String>) -> DigestName {
         DigestName {
-            hash: work.statement.digest,
+            hash,
             text: text.map_or_else(Arc::default, Arc::from),
             user: self.identity.user.clone(),
             schema: self.state.schema().unwrap_or_default().into(),

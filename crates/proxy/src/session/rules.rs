@@ -10,7 +10,8 @@ use super::Session;
 use super::client::Request;
 use super::work::{Body, Work};
 use crate::error::{Refusal, SessionEnd};
-use crate::route::rules::{Action, Asked, Asker, RulesHere, Texts};
+use crate::route::rules::{Action, Asked, Asker, FoundRule, RulesHere, Scope, Texts};
+use crate::state::StateMap;
 
 /// The texts of one command.
 struct TextsOf<'a> {
@@ -44,25 +45,39 @@ impl Session {
 
     #[inline(never)]
     fn find_rule(&self, rules: &RulesHere, work: &Work, request: &Request) -> Option<Rc<Action>> {
-        let asker = || Asker {
+        let asked = self.asked_of_rules(work.statement.digest, work.statement.access.only_reads());
+        let texts = TextsOf { session: self, work, request };
+        let searches = &self.worker.stats.rule_searches;
+        rules.find(self.rule_scope(rules), || self.asker(), asked, &texts, searches)
+    }
+
+    /// The rule for a text that only reads and has this digest, if it is remembered; it is not counted.
+    #[inline]
+    pub(super) fn rule_for_read(&self, rules: &RulesHere, digest: u64, text: &[u8]) -> Option<FoundRule> {
+        rules.remembered(self.rule_scope(rules), self.asked_of_rules(digest, true), text)
+    }
+
+    fn asker(&self) -> Asker<'_> {
+        Asker {
             listener: &self.listener.name,
             cluster: &self.cluster.shared.name,
             user: &self.identity.user,
             client: self.handle.client_ip(),
-        };
+        }
+    }
+
+    fn asked_of_rules(&self, digest: u64, reads: bool) -> Asked<'_> {
+        Asked { schema: self.state.schema(), schema_hash: self.facts().schema_hash, digest, reads }
+    }
+
+    #[inline]
+    fn rule_scope(&self, rules: &RulesHere) -> Scope {
         let mut scope = self.identity.rule_scope.get();
         if !rules.knows(scope) {
-            scope = rules.scope(asker());
+            scope = rules.scope(self.asker());
             self.identity.rule_scope.set(scope);
         }
-        let asked = Asked {
-            schema: self.state.schema(),
-            schema_hash: self.facts().schema_hash,
-            digest: work.statement.digest,
-            reads: work.statement.access.only_reads(),
-        };
-        let texts = TextsOf { session: self, work, request };
-        rules.find(scope, asker, asked, &texts, &self.worker.stats.rule_searches)
+        scope
     }
 
     /// The text that a command runs or prepares.
@@ -84,6 +99,12 @@ impl Session {
     pub(super) fn digest_text(&self, work: &Work, request: &Request) -> Option<String> {
         let text = self.sent_text(work, request)?;
         Some(sql::digest(text, &self.dialect_of(work)?).text)
+    }
+
+    /// A text that is read in this state, without its literals.
+    pub(super) fn digest_text_in(&self, text: &[u8], state: &StateMap) -> String {
+        let now = self.facts().dialect;
+        sql::digest(text, &state.facts(&self.seen, now.family, now.version).dialect).text
     }
 
     /// How the text is read.

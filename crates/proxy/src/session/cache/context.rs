@@ -30,15 +30,17 @@ const OF_CONNECTION: Capabilities = Capabilities::COMPRESS
 pub(in crate::session) struct ContextHere {
     state: Arc<StateMap>,
     /// That of the preparation; of a text the same as `state`.
-    prepared_in: Arc<StateMap>,
+    pub(super) prepared_in: Arc<StateMap>,
     key: Arc<Key>,
-    wanted: (bool, CacheFreshness, CacheMode),
+    pub(super) wanted: (bool, CacheFreshness, CacheMode),
     /// Of the users' rights.
     version: u64,
     rights: Option<Fingerprint>,
-    context: Context,
+    pub(super) context: Context,
     /// With the user in place of its rights, once that was asked for.
-    own: Option<Context>,
+    pub(super) own: Option<Context>,
+    /// Memory for parameters that are looked for.
+    pub(super) parameters: Vec<u8>,
 }
 
 /// For whom an answer is.
@@ -60,11 +62,8 @@ impl Session {
         let prepared_in = prepared_in.unwrap_or_else(|| self.state.clone());
         let version = self.cluster.shared.published.grants.version();
         if let Some(here) = &self.cache_context
-            && Arc::ptr_eq(&here.state, &self.state)
-            && Arc::ptr_eq(&here.prepared_in, &prepared_in)
-            && Arc::ptr_eq(&here.key, &self.identity.key)
+            && self.is_context_of(here, &prepared_in)
             && here.wanted == wanted
-            && here.version == version
         {
             return (here.context.clone(), here.rights);
         }
@@ -76,10 +75,20 @@ impl Session {
         };
         let context = self.context_for(whose, (wanted.1, wanted.2), &prepared_in);
         let (state, key) = (self.state.clone(), self.identity.key.clone());
-        let own = None;
-        let here = ContextHere { state, prepared_in, key, wanted, version, rights, context: context.clone(), own };
+        let (own, parameters) = (None, Vec::new());
+        let kept = context.clone();
+        let here = ContextHere { state, prepared_in, key, wanted, version, rights, context: kept, own, parameters };
         self.cache_context = Some(Box::new(here));
         (context, rights)
+    }
+
+    /// Whether a context is that of the session as it is now, for statements that were prepared in this state.
+    #[inline]
+    pub(super) fn is_context_of(&self, here: &ContextHere, prepared_in: &Arc<StateMap>) -> bool {
+        Arc::ptr_eq(&here.state, &self.state)
+            && Arc::ptr_eq(&here.prepared_in, prepared_in)
+            && Arc::ptr_eq(&here.key, &self.identity.key)
+            && here.version == self.cluster.shared.published.grants.version()
     }
 
     /// The context that was made last, for this user alone.

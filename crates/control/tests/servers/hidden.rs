@@ -11,7 +11,7 @@ use super::{SOON, families};
 use crate::watch::Watch;
 
 /// How long a commit waits for a replica that never confirms it.
-const STALL: Duration = Duration::from_secs(3);
+const STALL: Duration = Duration::from_secs(5);
 
 /// How many changes were told before the first one of this table and with it, and how many were told to be visible.
 fn told_and_visible(told: &[Told], table: &str) -> (Option<usize>, usize) {
@@ -59,7 +59,6 @@ fn a_change_that_waits_for_a_replica_is_told_but_not_called_visible() {
         primary.sql(&stalled).unwrap();
         let count = |table: &str| primary.sql(&format!("SELECT COUNT(*) FROM app.{table}")).unwrap().trim().to_owned();
         std::thread::scope(|scope| {
-            let begun = Instant::now();
             scope.spawn(|| primary.sql("INSERT INTO app.a VALUES (1)").unwrap());
             let told = |table: &str| told_and_visible(&heard.all(), table);
             let deadline = Instant::now() + SOON;
@@ -67,13 +66,14 @@ fn a_change_that_waits_for_a_replica_is_told_but_not_called_visible() {
                 assert!(Instant::now() < deadline, "{:?}", heard.all());
                 std::thread::sleep(Duration::from_millis(2));
             }
+            let (needs, visible) = told("a");
             assert_eq!(count("a"), "0", "{family:?}: the test comes too late");
+            assert!(needs.is_some_and(|needs| visible < needs), "{family:?}: nobody sees it");
             // The log goes on in another file meanwhile. MySQL lets that wait.
             if family == Family::MariaDb {
                 primary.sql("FLUSH BINARY LOGS").unwrap();
             }
             scope.spawn(|| primary.sql("INSERT INTO app.b VALUES (1)").unwrap());
-            let mut hidden_for = Duration::ZERO;
             for table in ["a", "b"] {
                 loop {
                     let (needs, visible) = told(table);
@@ -81,12 +81,10 @@ fn a_change_that_waits_for_a_replica_is_told_but_not_called_visible() {
                         break;
                     }
                     assert!(Instant::now() < deadline, "{table}: {:?}", heard.all());
-                    hidden_for = begun.elapsed();
                     std::thread::sleep(Duration::from_millis(2));
                 }
                 assert_eq!(count(table), "1", "{family:?}: {table} was called visible");
             }
-            assert!(hidden_for > STALL / 2, "{family:?}: {hidden_for:?}");
         });
         let told = heard.until_now(0);
         let lost = told.iter().filter(|told| matches!(told, Told::Lost { .. })).count();

@@ -2,6 +2,7 @@
 
 mod answers;
 mod control;
+mod galera;
 mod memory;
 mod questions;
 mod rights;

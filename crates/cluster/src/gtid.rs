@@ -82,6 +82,31 @@ impl Applied {
             || (gtid.server == *server && own())
     }
 
+    /// What a server with this position lacks of these writes, as the function takes it by which a server waits for positions
+    /// (`MASTER_GTID_WAIT`, `WAIT_FOR_EXECUTED_GTID_SET`). `None` if it lacks nothing, or cannot be asked.
+    pub fn awaits<'a>(&self, written: impl Iterator<Item = &'a Written>) -> Option<String> {
+        let text = match self {
+            Applied::MariaDb { .. } => {
+                let mut lacking = Gtids::default();
+                for written in written {
+                    let Written::MariaDb(gtids) = written else { return None };
+                    gtids.iter().filter(|gtid| !self.has_gtid(**gtid)).for_each(|gtid| lacking.advance_to(*gtid));
+                }
+                lacking.to_string()
+            }
+            Applied::MySql(executed) => {
+                let mut lacking = GtidSet::default();
+                for written in written {
+                    let Written::MySql(set) = written else { return None };
+                    lacking.add(&set.without(executed));
+                }
+                lacking.to_string()
+            }
+            Applied::Group => return None,
+        };
+        (!text.is_empty()).then_some(text)
+    }
+
     /// Whether everything that the other server had written by itself, and on MySQL all that it had, is here.
     pub fn has_all_written_on(&self, other: &Applied) -> bool {
         match (self, other) {
@@ -139,6 +164,25 @@ mod tests {
         assert!(primary.has(&wrote("0-1-100")));
         assert!(maria(2, "0-1-100", "0-2-500").has_all_written_on(&primary));
         assert!(!maria(2, "0-1-99", "0-1-99").has_all_written_on(&primary));
+    }
+
+    #[test]
+    fn a_server_is_waited_for_by_what_it_lacks() {
+        let replica = maria(2, "0-1-100,1-1-5", "0-1-100,1-1-5");
+        let awaits = |texts: &[&str]| replica.awaits(texts.iter().map(|text| wrote(text)).collect::<Vec<_>>().iter());
+        assert_eq!(awaits(&["0-1-100", "1-1-4"]), None, "it has them");
+        assert_eq!(awaits(&["0-1-101,1-1-5"]).as_deref(), Some("0-1-101"));
+        assert_eq!(
+            awaits(&["0-1-103", "0-3-102,2-1-1"]).as_deref(),
+            Some("0-1-103,2-1-1"),
+            "the last one of each domain"
+        );
+        const UUID: &str = "6aa342cb-e4ff-11f1-87a0-02fc00000001";
+        let set = |text: &str| GtidSet::parse(&format!("{UUID}:{text}")).unwrap();
+        let (replica, written) = (Applied::MySql(set("1-7")), [set("6-8"), set("10"), set("3")].map(Written::MySql));
+        assert_eq!(replica.awaits(written.iter()), Some(format!("{UUID}:8:10")));
+        assert_eq!(replica.awaits([wrote("0-1-1")].iter()), None, "of the other family");
+        assert_eq!(Applied::Group.awaits(written.iter()), None);
     }
 
     #[test]

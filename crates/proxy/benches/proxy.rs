@@ -73,8 +73,15 @@ fn servers(c: &mut Criterion) {
         let view = View { primary: Some(ServerId(0)), servers: all.into(), ..View::empty("main") };
         let (loads, now) = (Loads::default(), Instant::now());
         loads.viewed(&view, now);
-        let preferences =
-            || Preferences { zone: "", slow_start: Duration::ZERO, avoid: &[], gather: false, needs: None, near: None };
+        let preferences = || Preferences {
+            zone: "",
+            slow_start: Duration::ZERO,
+            avoid: &[],
+            gather: false,
+            needs: None,
+            awaits: false,
+            near: None,
+        };
         group.bench_function(format!("reader_of_{replicas}"), |b| {
             b.iter(|| select(black_box(&view), &Target::Reader, &loads, preferences(), now));
         });

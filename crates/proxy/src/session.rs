@@ -26,6 +26,7 @@ mod read_back;
 mod recover;
 mod relay;
 mod replay;
+mod replica_wait;
 mod request;
 mod reset;
 mod rules;
@@ -68,6 +69,7 @@ pub use outgoing::Outgoing;
 pub use proof::{Name, Told};
 use recover::{Failed, Next};
 use relay::{Outcome, Relay, RelayError};
+use replica_wait::Awaits;
 pub use serve::spawn;
 use statements::ClientStatements;
 use tracking::TrackWish;
@@ -190,6 +192,8 @@ enum Doubt {
 #[derive(Debug)]
 struct Held {
     lease: Lease,
+    /// The server is asked ahead of the statement to wait until it has what that must find.
+    awaits: Option<Awaits>,
     _user: UserLease,
 }
 
@@ -265,9 +269,11 @@ impl Session {
                     return self.refuse(request, &refusal).await;
                 }
             };
-            let started = attempts.at;
+            let mut started = attempts.at;
             match self.exchange(&mut held, &work, &route, request, fill.as_deref()).await {
                 Ok(mut outcome) => {
+                    // What the server waited for is no time of the statement.
+                    started = outcome.there_at.unwrap_or(started);
                     let over = self.count(&held, &work, request, &outcome, started);
                     self.learn(&mut held, request, &work, &route, &outcome, over);
                     if let Some(fill) = fill {

@@ -67,10 +67,13 @@ impl Gtids {
 
     /// Takes the later one of each domain.
     pub fn advance(&mut self, other: &Gtids) {
-        for gtid in other.iter() {
-            if self.of(gtid.domain).is_none_or(|known| known.sequence < gtid.sequence) {
-                self.put(*gtid);
-            }
+        other.iter().for_each(|gtid| self.advance_to(*gtid));
+    }
+
+    /// Takes it if it is the later one of its domain.
+    pub fn advance_to(&mut self, gtid: Gtid) {
+        if self.of(gtid.domain).is_none_or(|known| known.sequence < gtid.sequence) {
+            self.put(gtid);
         }
     }
 

@@ -14,6 +14,9 @@ use cluster::view::{ServerId, View};
 
 use super::read_write_split::Reason;
 
+/// The longest list of positions that a server is asked to wait for, in bytes.
+const AWAITED_MAX: usize = 4096;
+
 /// What a session has written, as far as servers told.
 #[derive(Clone, Debug, Default)]
 pub struct OwnWrites {
@@ -146,6 +149,14 @@ impl OwnWrites {
         }
     }
 
+    /// Whether a server has all of it but for writes whose positions are known, for which it can be asked to wait.
+    fn lacks_told_at_most(&self, applied: &Applied) -> bool {
+        self.in_group.is_none()
+            && !self.unlogged
+            && self.untold.is_none()
+            && self.since.as_ref().is_none_or(|since| applied.has_all_written_on(since))
+    }
+
     fn are_on(&self, applied: Option<&Applied>) -> bool {
         // What is written in a group is told by no position.
         let Some(applied) = applied.filter(|applied| **applied != Applied::Group) else {
@@ -202,6 +213,19 @@ impl Needs<'_> {
             Some(before) if before != server && self.positions.is_behind(server, before) => Some(Reason::EarlierRead),
             _ => None,
         }
+    }
+
+    /// What this replica must apply to serve the read, as its function for waiting takes it. `None` if it lacks something for
+    /// which it cannot be asked to wait, or nothing.
+    pub fn awaited(&self, server: ServerId) -> Option<String> {
+        let applied = &*self.positions.of(server)?.applied;
+        let written = || self.own.into_iter().chain(self.all.iter().map(|all| &***all));
+        let goes_back = self.own.is_some_and(|own| !own.reads_are_on(Some(applied)))
+            || self.before.is_some_and(|before| before != server && self.positions.is_behind(server, before));
+        if goes_back || !written().all(|written| written.lacks_told_at_most(applied)) {
+            return None;
+        }
+        applied.awaits(written().filter_map(|written| written.told.as_ref())).filter(|text| text.len() <= AWAITED_MAX)
     }
 }
 
@@ -297,6 +321,38 @@ mod tests {
         assert_eq!(case.lacking(REPLICA), None);
         case.tell(2, REPLICA, 5);
         assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite), "it was rebuilt from an older copy");
+    }
+
+    #[test]
+    fn a_replica_can_be_asked_to_wait_for_what_positions_tell() {
+        let mut case = Case::new();
+        let awaited = |case: &Case, all: &[SharedWrites]| {
+            let (own, positions) = (Some(&case.own), &case.positions);
+            Needs { own, all, before: case.before, positions }.awaited(REPLICA)
+        };
+        case.wrote(7);
+        assert_eq!(awaited(&case, &[]), None, "it has told nothing yet");
+        case.tell(0, REPLICA, 6);
+        assert_eq!(awaited(&case, &[]).as_deref(), Some("0-1-7"));
+        let others = arc_swap::ArcSwap::from_pointee(OwnWrites::default());
+        let mut later = OwnWrites::default();
+        later.tell(Written::parse(true, "0-1-9").unwrap());
+        others.store(Arc::new(later));
+        assert_eq!(awaited(&case, &[others.load()]).as_deref(), Some("0-1-9"), "all are behind the last one");
+        case.tell(1, REPLICA, 7);
+        assert_eq!(awaited(&case, &[]), None, "it has it");
+        // What no position tells, and what was read, cannot be asked for.
+        case.wrote(8);
+        let at = case.at(2);
+        case.own.wrote_untold(PRIMARY, at);
+        assert_eq!(awaited(&case, &[]), None);
+        case.own.untold = None;
+        case.own.saw(PRIMARY, at);
+        assert_eq!(awaited(&case, &[]), None);
+        case.own.seen = Seen::Nothing;
+        assert_eq!(awaited(&case, &[]).as_deref(), Some("0-1-8"));
+        case.own.wrote_unlogged();
+        assert_eq!(awaited(&case, &[]), None, "it will never have it");
     }
 
     #[test]

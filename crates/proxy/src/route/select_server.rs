@@ -17,6 +17,8 @@ const FIRST_GUESS_US: f64 = 500.0;
 const NEARLY_EQUAL: f64 = 1.5;
 /// The share of its weight that a server gets when it has just come up.
 const SLOW_START_SHARE: f64 = 0.1;
+/// How long a replica that was waited for in vain is not asked to wait again.
+const WAIT_PAUSE: Duration = Duration::from_secs(1);
 
 /// The weight that a measurement of this age still has.
 fn fade(age: Duration) -> f64 {
@@ -35,11 +37,20 @@ struct Load {
     /// When it was first seen up after having been away.
     up_since: Option<Instant>,
     healthy: bool,
+    /// When a read has waited in vain for it to apply something.
+    late_at: Option<Instant>,
 }
 
 impl Default for Load {
     fn default() -> Load {
-        Load { outstanding: 0, first_byte_us: FIRST_GUESS_US, measured: None, up_since: None, healthy: false }
+        Load {
+            outstanding: 0,
+            first_byte_us: FIRST_GUESS_US,
+            measured: None,
+            up_since: None,
+            healthy: false,
+            late_at: None,
+        }
     }
 }
 
@@ -103,6 +114,16 @@ impl Loads {
                 load.healthy = healthy;
             });
         }
+    }
+
+    /// A read has waited in vain for this replica to apply something.
+    pub fn was_late(&self, server: ServerId, now: Instant) {
+        self.with(server, |load| load.late_at = Some(now));
+    }
+
+    /// Whether a read may ask this replica to wait until it has applied something.
+    pub fn may_be_awaited(&self, server: ServerId, now: Instant) -> bool {
+        self.with(server, |load| load.late_at.is_none_or(|at| now.saturating_duration_since(at) >= WAIT_PAUSE))
     }
 
     /// A number from 0 to 1, evenly spread.
@@ -185,6 +206,8 @@ pub struct Preferences<'a> {
     pub gather: bool,
     /// What a replica must have.
     pub needs: Option<Needs<'a>>,
+    /// A replica that lacks some of it will do, if it can be asked to wait for that.
+    pub awaits: bool,
     /// How near a replica must be.
     pub near: Option<Near<'a>>,
 }
@@ -203,7 +226,11 @@ pub fn select(
     let primary = || view.primary.filter(is_free);
     // While a switchover is under way, what may write waits for the new primary.
     let may_write = |id: &ServerId| !view.hold_writes || view.primary != Some(*id);
-    let has_all = |id: &ServerId| preferences.needs.is_none_or(|needs| needs.lacking(*id).is_none());
+    let has_all = |id: &ServerId| {
+        let may_wait =
+            |needs: Needs<'_>| preferences.awaits && loads.may_be_awaited(*id, now) && needs.awaited(*id).is_some();
+        preferences.needs.is_none_or(|needs| needs.lacking(*id).is_none() || may_wait(needs))
+    };
     let is_near =
         |server: &ServerView| server.role != Role::Replica || preferences.near.is_none_or(|near| near.has(server.id));
     match target {
@@ -278,6 +305,7 @@ mod tests {
         avoid: &[],
         gather: false,
         needs: None,
+        awaits: false,
         near: None,
     };
 

@@ -26,7 +26,12 @@ impl Session {
         match ready {
             Ok(()) => {}
             Err(RelayError::Client(error)) => return SessionEnd::ClientLost(error),
-            Err(RelayError::FixUp(refusal) | RelayError::Withheld(refusal) | RelayError::Ended(refusal)) => {
+            Err(
+                RelayError::FixUp(refusal)
+                | RelayError::Withheld(refusal)
+                | RelayError::Ended(refusal)
+                | RelayError::NotThere(refusal),
+            ) => {
                 return self.end_stream(request, refusal).await;
             }
             Err(RelayError::Server(error)) => {

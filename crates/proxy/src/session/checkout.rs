@@ -9,6 +9,7 @@ use net::client::{Cause, ConnectError};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::relay::RelayError;
+use super::replica_wait::Awaits;
 use super::{Held, Session};
 use crate::error::Refusal;
 use crate::pool::{LeaseError, UserLease, Wanted};
@@ -46,6 +47,10 @@ pub struct Attempts {
     pub(super) conflicts: u32,
     /// Since when it waits for a replica that has what its session has written.
     pub(super) lacking_since: Option<Instant>,
+    /// A replica may be asked ahead of the statement to wait.
+    pub(super) may_ask_replicas: bool,
+    /// A replica has waited in vain.
+    pub(super) waited_in_vain: bool,
 }
 
 impl Attempts {
@@ -63,12 +68,14 @@ impl Attempts {
             replays: 0,
             conflicts: 0,
             lacking_since: None,
+            may_ask_replicas: false,
+            waited_in_vain: false,
         }
     }
 
     /// What is tried for a statement of so many bytes.
     pub fn of(bytes: usize) -> Attempts {
-        Attempts { bytes, ..Attempts::new() }
+        Attempts { bytes, may_ask_replicas: true, ..Attempts::new() }
     }
 
     /// A server is avoided for now.
@@ -120,7 +127,7 @@ impl Session {
                 attempts.at = Instant::now();
             }
             let now = attempts.at;
-            let chosen = {
+            let (mut chosen, waiting) = {
                 let settings = self.cluster.pools.settings();
                 let positions = self.cluster.shared.published.positions.load();
                 // In a group what was written when the statement came is waited for, not what has been written since.
@@ -130,17 +137,32 @@ impl Session {
                 let gather = attempts.conflicts > 1;
                 let lags = route.max_lag.map(|_| self.cluster.shared.published.lags.load());
                 let near = self.near(route, lags.as_ref().map(|lags| &***lags));
-                let preferences = Preferences { zone, slow_start, avoid: &attempts.avoid, gather, needs, near };
+                let preferences =
+                    Preferences { zone, slow_start, avoid: &attempts.avoid, gather, needs, awaits: false, near };
                 let chosen = select(&view, &route.target, &self.cluster.loads, preferences, now);
+                let lacks = route.lacks_replica() && (chosen.is_none() || chosen == view.primary);
+                let waiting = if lacks && attempts.may_ask_replicas {
+                    self.choose_waiting(&view, &route.target, preferences, now)
+                } else {
+                    None
+                };
                 written = view.group.is_some().then_some(all);
-                chosen
+                (chosen, waiting)
             };
+            let mut awaits = None;
             if route.lacks_replica() && (chosen.is_none() || chosen == view.primary) {
                 // Newer positions may be told any moment; nobody wakes a statement for them.
                 self.cluster.shared.published.want_positions();
-                if self.may_wait_for_replica(attempts, now) {
-                    tokio::time::sleep(POSITION_PACE).await;
-                    continue;
+                match (self.replica_wait_left(attempts, now), waiting) {
+                    (Some(limit), Some((replica, positions))) => {
+                        chosen = Some(replica);
+                        awaits = Some(Awaits { positions, limit });
+                    }
+                    (Some(_), None) => {
+                        tokio::time::sleep(POSITION_PACE).await;
+                        continue;
+                    }
+                    (None, _) => {}
                 }
             }
             if let (None, Target::Named(name)) = (chosen, &route.target) {
@@ -156,7 +178,7 @@ impl Session {
             };
             let (key, state) = (&self.identity.key, &self.state);
             if let Some(lease) = self.cluster.pools.take_idle(server, key, state) {
-                return Ok(Held { lease, _user: user });
+                return Ok(Held { lease, awaits, _user: user });
             }
             let wanted = Wanted {
                 key: self.identity.key.clone(),
@@ -175,7 +197,7 @@ impl Session {
             match leased {
                 Ok(lease) => {
                     attempts.at = Instant::now();
-                    return Ok(Held { lease, _user: user });
+                    return Ok(Held { lease, awaits, _user: user });
                 }
                 Err(LeaseError::Timeout { waited }) => {
                     return Err(Refusal::pool_wait(
@@ -239,7 +261,12 @@ impl Session {
         let mut held = self.checkout(&route, &mut Attempts::new()).await?;
         match self.bring_to_state(&mut held).await {
             Ok(()) => {}
-            Err(RelayError::FixUp(refusal) | RelayError::Withheld(refusal) | RelayError::Ended(refusal)) => {
+            Err(
+                RelayError::FixUp(refusal)
+                | RelayError::Withheld(refusal)
+                | RelayError::Ended(refusal)
+                | RelayError::NotThere(refusal),
+            ) => {
                 return Err(refusal);
             }
             Err(RelayError::Server(error)) => return Err(Refusal::lost(held.lease.server_name(), &error)),

@@ -14,7 +14,6 @@ use config::Consistency;
 use sql::{Access, Asks, Kind, Why};
 use wire::Status;
 
-use super::checkout::Attempts;
 use super::relay::{Outcome, StateChange};
 use super::work::Work;
 use super::{Held, Session};
@@ -191,24 +190,6 @@ impl Session {
             route.reason = reason;
             self.cluster.shared.published.want_positions();
         }
-    }
-
-    /// Whether a read that no replica can serve yet should wait for one a little longer.
-    pub(super) fn may_wait_for_replica(&self, attempts: &mut Attempts, now: Instant) -> bool {
-        let limit = self.listener.settings.load().consistency_wait;
-        if limit.is_zero() {
-            return false;
-        }
-        let stats = &self.worker.stats;
-        let since = *attempts.lacking_since.get_or_insert_with(|| {
-            stats.replica_waits.add_one();
-            now
-        });
-        let waits = now.saturating_duration_since(since) < limit;
-        if !waits {
-            stats.replica_wait_timeouts.add_one();
-        }
-        waits
     }
 
     /// Whether it matters what the session has written, and where.

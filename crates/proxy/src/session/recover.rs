@@ -192,6 +192,10 @@ impl Session {
                 self.go_elsewhere(work, route, held, refusal, attempts).await;
                 Ok(Next::TryAgain)
             }
+            RelayError::NotThere(_) => {
+                self.waited_in_vain(held, attempts).await;
+                Ok(Next::TryAgain)
+            }
             RelayError::FixUp(refusal) if route.target != Target::Pinned => {
                 let server = held.lease.server();
                 self.close(held).await;

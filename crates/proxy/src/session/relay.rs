@@ -51,6 +51,8 @@ pub enum Purpose {
     Variables,
     /// The session's last error was raised again, so that its diagnostics can be asked for.
     Signal,
+    /// The server waits until it has what the statement must find.
+    Wait,
     /// A statement was prepared again for an execution.
     Prepare(StatementKey),
 }
@@ -214,7 +216,7 @@ impl Relay<'_> {
                     } else if is_replay {
                         self.outcome.learn_again(&packet.event)?;
                     } else {
-                        self.fix_up_packet(&packet)?;
+                        self.fix_up_packet(&packet, rows)?;
                     }
                     taken = end;
                     if over {
@@ -347,7 +349,18 @@ impl Relay<'_> {
         Ok(())
     }
 
-    fn fix_up_packet(&mut self, packet: &Packet<'_>) -> Result<(), RelayError> {
+    fn fix_up_packet(&mut self, packet: &Packet<'_>, rows: u64) -> Result<(), RelayError> {
+        if matches!(self.pending.front(), Some(Expected { purpose: Purpose::Wait, .. })) {
+            // A server that cannot wait has not shown that it has it, either.
+            if matches!(packet.event, Event::Error(_)) || packet.over && rows == 0 {
+                let why = "the server has not applied in time what the statement must find";
+                return Err(RelayError::NotThere(Refusal::own(1205, b"HY000", why)));
+            }
+            if packet.over {
+                self.outcome.there_at = Some(Instant::now());
+            }
+            return Ok(());
+        }
         let is_signal = matches!(self.pending.front(), Some(Expected { purpose: Purpose::Signal, .. }));
         if let (Event::Error(error), false) = (packet.event, is_signal) {
             let message = String::from_utf8_lossy(error.message).into_owned();

@@ -350,9 +350,10 @@ impl Session {
 fn wrong(error: RelayError) -> Wrong {
     match error {
         RelayError::Server(why) => Wrong::Lost(why),
-        RelayError::FixUp(refusal) | RelayError::Withheld(refusal) | RelayError::Ended(refusal) => {
-            Wrong::Final(NotReplayed::Failed(refusal.message))
-        }
+        RelayError::FixUp(refusal)
+        | RelayError::Withheld(refusal)
+        | RelayError::Ended(refusal)
+        | RelayError::NotThere(refusal) => Wrong::Final(NotReplayed::Failed(refusal.message)),
         RelayError::Client(error) => Wrong::Final(NotReplayed::Failed(error.to_string())),
         RelayError::Theft { name, .. } => {
             Wrong::Final(NotReplayed::Failed(format!("the server asked for the file '{name}'")))

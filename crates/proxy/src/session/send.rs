@@ -43,6 +43,9 @@ impl Session {
             Body::AsCame | Body::Payload(_) | Body::Prepare(_) => None,
         };
         let changes_schema = self.fix_up(connection, &self.state, &mut out);
+        if let Some(awaits) = held.awaits.take() {
+            awaits.put(connection, &mut out);
+        }
         self.give_past(connection, &work.statement, request, &mut out);
         if changes_schema && !reads {
             // Should the schema be gone, a statement that writes must not run in the one before.

@@ -35,6 +35,7 @@ mod pool;
 mod proxy_protocol;
 mod reload;
 mod replay;
+mod replica_wait;
 mod rules;
 mod sockets;
 mod staleness;

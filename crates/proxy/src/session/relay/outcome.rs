@@ -61,6 +61,8 @@ pub struct Outcome {
     pub sent: bool,
     /// Bytes of the reply reached the client's socket.
     pub delivered: bool,
+    /// When the server had what the statement must find, if it was asked to wait for that.
+    pub there_at: Option<Instant>,
     /// When the first bytes of the reply came, if more came later.
     pub first_byte: Option<Instant>,
 }
@@ -100,6 +102,8 @@ pub enum RelayError {
     /// The server has ended the connection on purpose, with these words, before the statement was sent: somebody killed it, or
     /// it was idle for too long.
     Ended(Refusal),
+    /// The server did not get in time what the statement must find, which is on its way to it all the same.
+    NotThere(Refusal),
     /// A fix-up was refused: the statement behind it must not count.
     FixUp(Refusal),
     /// The server refused the statement in a way that another server may not, and the client has not heard of it. The

@@ -1,0 +1,101 @@
+//! A read that no replica is known to be able to serve waits for one, if it may: on the replica itself, which is asked ahead of the
+//! statement and in the same write to wait until it has applied what the read must find.
+
+use std::time::{Duration, Instant};
+
+use cluster::view::{ServerId, View};
+use wire::command::Command;
+use wire::exchange::Expect;
+
+use super::checkout::Attempts;
+use super::outgoing::Outgoing;
+use super::relay::Purpose;
+use super::{Held, Session};
+use crate::pool::Connection;
+use crate::route::{Preferences, Target, select};
+
+/// What a server waits for.
+#[derive(Debug)]
+pub(super) struct Awaits {
+    /// As its function takes them.
+    pub(super) positions: String,
+    /// How long it waits.
+    pub(super) limit: Duration,
+}
+
+impl Awaits {
+    /// A statement with one row if the server has what it waits for, and with none if it has not in time. So nobody has to read
+    /// a row.
+    fn text(&self, mariadb: bool) -> String {
+        let function = if mariadb { "MASTER_GTID_WAIT" } else { "WAIT_FOR_EXECUTED_GTID_SET" };
+        format!("SELECT 1 FROM DUAL WHERE {function}('{}', {:.6}) = 0", self.positions, self.limit.as_secs_f64())
+    }
+
+    /// Puts the question into what goes to the server.
+    pub(super) fn put(&self, connection: &Connection, out: &mut Outgoing) {
+        let text = self.text(connection.origin.mariadb);
+        out.command(connection, Command::Query, text.as_bytes(), Purpose::Wait, Expect::Results);
+    }
+}
+
+impl Session {
+    /// How much longer a read that no replica can serve yet may wait for one.
+    pub(super) fn replica_wait_left(&self, attempts: &mut Attempts, now: Instant) -> Option<Duration> {
+        let limit = self.listener.settings.load().consistency_wait;
+        if limit.is_zero() || attempts.waited_in_vain {
+            return None;
+        }
+        let stats = &self.worker.stats;
+        let since = *attempts.lacking_since.get_or_insert_with(|| {
+            stats.replica_waits.add_one();
+            now
+        });
+        let left = limit.checked_sub(now.saturating_duration_since(since)).filter(|left| !left.is_zero());
+        if left.is_none() {
+            stats.replica_wait_timeouts.add_one();
+        }
+        left
+    }
+
+    /// A replica that can be asked to wait for what the read must find, and what that is.
+    pub(super) fn choose_waiting(
+        &self,
+        view: &View,
+        target: &Target,
+        preferences: Preferences<'_>,
+        now: Instant,
+    ) -> Option<(ServerId, String)> {
+        if self.listener.settings.load().consistency_wait.is_zero() {
+            return None;
+        }
+        let chosen = select(view, target, &self.cluster.loads, Preferences { awaits: true, ..preferences }, now)?;
+        // The primary is the last resort, and waits for nobody.
+        if view.primary == Some(chosen) {
+            return None;
+        }
+        Some((chosen, preferences.needs?.awaited(chosen)?))
+    }
+
+    /// The replica did not get so far in time. The statement is on its way to it all the same: its reply is of no use, and neither is
+    /// the connection.
+    pub(super) async fn waited_in_vain(&mut self, held: Held, attempts: &mut Attempts) {
+        let server = held.lease.server();
+        self.worker.stats.replica_wait_timeouts.add_one();
+        self.close(held).await;
+        attempts.waited_in_vain = true;
+        attempts.at = Instant::now();
+        self.cluster.loads.was_late(server, attempts.at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_wait_in_their_own_words() {
+        let awaits = Awaits { positions: "0-1-7".into(), limit: Duration::from_micros(12_500) };
+        assert_eq!(awaits.text(true), "SELECT 1 FROM DUAL WHERE MASTER_GTID_WAIT('0-1-7', 0.012500) = 0");
+        assert_eq!(awaits.text(false), "SELECT 1 FROM DUAL WHERE WAIT_FOR_EXECUTED_GTID_SET('0-1-7', 0.012500) = 0");
+    }
+}

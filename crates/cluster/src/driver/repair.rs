@@ -64,16 +64,7 @@ impl Driver {
         if server.takes_writes() && (alone || server.deposed) && (primary.is_some() || server.deposed) {
             return Some(format!("{name} takes writes and is not the primary: it is fenced"));
         }
-        if !alone
-            && server.channels().iter().any(|channel| {
-                channel.receiver == Receiver::Stopped
-                    && channel.applier_running
-                    // Stopped while its source was dead, it keeps the error of its last try.
-                    && (channel.receiver_error.is_empty() || channel.receiver_lost_source)
-                    && channel.applier_error.is_empty()
-            })
-            && server.history.as_ref().is_some_and(|history| history.is_drained())
-        {
+        if !alone && self.was_left_stopped(index) {
             return Some(format!("the receiver of {name} was left stopped"));
         }
         let primary = primary.filter(|_| self.settings.failover.rejoin)?;
@@ -99,6 +90,18 @@ impl Driver {
         lost.then(|| format!("{name} follows {}, which follows nobody", self.servers[source].name()))
     }
 
+    /// Its receiver is stopped, and nothing but a run that was interrupted explains that.
+    fn was_left_stopped(&self, index: usize) -> bool {
+        let server = &self.servers[index];
+        server.channels().iter().any(|channel| {
+            channel.receiver == Receiver::Stopped
+                && channel.applier_running
+                // Stopped while its source was dead, it keeps the error of its last try.
+                && (channel.receiver_error.is_empty() || channel.receiver_lost_source)
+                && channel.applier_error.is_empty()
+        }) && server.history.as_ref().is_some_and(|history| history.is_drained())
+    }
+
     /// A stage has ended: begins the next one, or ends the run.
     pub(super) fn rejoin_stage(&mut self, now: Instant, mut run: Run) -> Option<Run> {
         let index = run.old.and_then(|id| self.index(id))?;
@@ -110,12 +113,18 @@ impl Driver {
             let events = matches!(step, Step::DisableEvents { .. });
             !events && (run.stage != Stage::Look || step.server() == Some(id))
         };
-        if let Some((step, error)) = run.errors().find(|(step, _)| matters(step)) {
-            let text = match step {
-                Step::TakeLease => format!("the lease is not to be had: {error}"),
-                step => format!("{}: {error}", self.step_words(step)),
+        let failed = run.errors().find(|(step, _)| matters(step)).map(|(step, error)| match step {
+            Step::TakeLease => (None, format!("the lease is not to be had: {error}")),
+            step => (step.server(), format!("{}: {error}", self.step_words(step))),
+        });
+        if let Some((server, text)) = failed {
+            // The receiver that was left stopped has lost its source besides: only when it is started it can say so, and until it does
+            // nobody takes that source's place.
+            let source = server.filter(|asked| run.stage == Stage::Recheck && self.follows(index, *asked));
+            return match source.filter(|_| self.was_left_stopped(index) && !self.servers[index].takes_writes()) {
+                Some(source) => Some(attach(run, id, source)),
+                None => self.put_off(now, &run, text),
             };
-            return self.put_off(now, &run, text);
         }
         match run.stage {
             Stage::Lease => {
@@ -149,6 +158,11 @@ impl Driver {
             }
             _ => None,
         }
+    }
+
+    /// Whether the first source of this server is that one.
+    fn follows(&self, index: usize, source: ServerId) -> bool {
+        self.sources()[index].first().is_some_and(|first| self.servers[*first].id == source)
     }
 
     /// Fewer servers follow the primary directly than have to acknowledge its writes.

@@ -164,3 +164,24 @@ fn another_process_that_finds_only_stopped_receivers_starts_them_to_learn() {
     }
     assert!(!ordered.iter().any(|words| words.contains("promote")), "{ordered:?}");
 }
+
+#[test]
+fn a_receiver_that_was_left_stopped_is_started_at_once_when_its_source_is_gone() {
+    let mut script = cluster(AUTO, 3);
+    let stopped = |number| with_receiver(replica(number, 10), Receiver::Stopped);
+    (2..=3).for_each(|number| script.good(number, stopped(number)));
+    let answer = |step: &Step| match step {
+        Step::ReadFacts { .. } if number(step) > 1 => told(stopped(number(step))),
+        _ => world(step, &[10, 10]),
+    };
+    let mut ordered = Vec::new();
+    for _ in 0..4 {
+        ordered.extend(script.words());
+        script.answer(answer);
+    }
+    assert!(ordered.contains(&"ask s1 again".to_owned()), "it was believed to live: {ordered:?}");
+    for wanted in ["have s2 follow s1", "have s3 follow s1"] {
+        assert!(ordered.contains(&wanted.to_owned()), "{ordered:?}");
+    }
+    assert!(!ordered.iter().any(|words| words.contains("promote")), "{ordered:?}");
+}

@@ -51,6 +51,8 @@ pub enum Diagnosis {
     /// A replica hears from an idle source so seldom that a host which vanishes is noticed late: how often, in seconds; 0 is
     /// never.
     SlowHeartbeat(Arc<str>, u64),
+    /// A server's binary log has rows without the statements that wrote them, by which writes in doubt are proven.
+    StatementsUnlogged(Arc<str>),
     /// No server that answers belongs to the primary component of a Galera group and serves.
     NoPrimaryComponent,
     /// A server does not belong to the Galera group, or not fully: why.
@@ -69,7 +71,7 @@ pub enum Diagnosis {
 
 impl Diagnosis {
     /// The names of all diagnoses.
-    pub const NAMES: [&'static str; 29] = [
+    pub const NAMES: [&'static str; 30] = [
         "all_down",
         "primary_down",
         "primary_read_only",
@@ -92,6 +94,7 @@ impl Diagnosis {
         "failover_blocked",
         "server_ahead",
         "slow_heartbeat",
+        "statements_unlogged",
         "no_primary_component",
         "out_of_group",
         "two_groups",
@@ -126,6 +129,7 @@ impl Diagnosis {
             Diagnosis::FailoverBlocked(_) => "failover_blocked",
             Diagnosis::ServerAhead(..) => "server_ahead",
             Diagnosis::SlowHeartbeat(..) => "slow_heartbeat",
+            Diagnosis::StatementsUnlogged(_) => "statements_unlogged",
             Diagnosis::NoPrimaryComponent => "no_primary_component",
             Diagnosis::OutOfGroup(..) => "out_of_group",
             Diagnosis::TwoGroups(_) => "two_groups",
@@ -223,6 +227,11 @@ impl fmt::Display for Diagnosis {
                 f,
                 "{name} hears from an idle primary only each {seconds} s, so one whose host vanishes is replaced late: set its \
                  heartbeat period to one second"
+            ),
+            Diagnosis::StatementsUnlogged(name) => write!(
+                f,
+                "{name} logs rows without their statements, so nobody can tell what became of writes that a lost primary did not \
+                 answer: set binlog_rows_query_log_events (MariaDB: binlog_annotate_row_events)"
             ),
             Diagnosis::NoPrimaryComponent => {
                 write!(

@@ -211,6 +211,9 @@ pub struct Details {
     pub log_bin: Option<bool>,
     /// `@@log_replica_updates`, `@@log_slave_updates`.
     pub log_replica_updates: Option<bool>,
+    /// `@@binlog_rows_query_log_events` (MySQL), `@@binlog_annotate_row_events` (MariaDB): its binary log has the texts of statements
+    /// beside the rows.
+    pub logs_statements: Option<bool>,
     /// What its binary log leaves out: `Binlog_Do_DB` and `Binlog_Ignore_DB` as text, empty when nothing.
     pub binlog_filters: Arc<str>,
     /// Semi-synchronous replication.

@@ -386,6 +386,7 @@ fn every_diagnosis_has_its_name_in_the_list() {
         Diagnosis::FailoverBlocked(name.clone()),
         Diagnosis::ServerAhead(name.clone(), name.clone()),
         Diagnosis::SlowHeartbeat(name.clone(), 30),
+        Diagnosis::StatementsUnlogged(name.clone()),
         Diagnosis::NoPrimaryComponent,
         Diagnosis::OutOfGroup(name.clone(), name.clone()),
         Diagnosis::TwoGroups(vec![]),

@@ -133,6 +133,11 @@ impl Driver {
             if let Some(seconds) = slow_heartbeat(server).filter(|_| self.settings.failover.mode != Mode::Off) {
                 found.push(Diagnosis::SlowHeartbeat(server.name().clone(), seconds));
             }
+            let unlogged =
+                server.answers() && server.told().is_some_and(|facts| facts.details.logs_statements == Some(false));
+            if unlogged && self.settings.failover.mode == Mode::Auto {
+                found.push(Diagnosis::StatementsUnlogged(server.name().clone()));
+            }
             if let Some(lacks) = server.lacks.as_ref().filter(|_| server.answers()) {
                 found.push(Diagnosis::PrimaryBehind(server.name().clone(), lacks.clone()));
             }

@@ -279,6 +279,7 @@ impl Server {
                 gtid_binlog_state: state.into(),
                 log_bin: Some(true),
                 log_replica_updates: Some(true),
+                logs_statements: None,
                 binlog_filters: "".into(),
                 semi_sync: SemiSync {
                     source_enabled: Some(self.semi_sync.is_some()),

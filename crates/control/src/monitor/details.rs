@@ -14,6 +14,7 @@ use super::dialect::{Dialect, is_on, without_line_breaks};
 /// Variables and status in one round trip. Those that a family, version or missing plugin does not have are not told.
 pub(super) const DETAILS: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_uuid', 'gtid_mode', \
     'gtid_slave_pos', 'gtid_binlog_state', 'log_bin', 'log_slave_updates', 'log_replica_updates', \
+    'binlog_rows_query_log_events', 'binlog_annotate_row_events', \
     'rpl_semi_sync_master_enabled', 'rpl_semi_sync_source_enabled', 'rpl_semi_sync_slave_enabled', \
     'rpl_semi_sync_replica_enabled', 'rpl_semi_sync_master_timeout', 'rpl_semi_sync_source_timeout', \
     'rpl_semi_sync_master_wait_point', 'rpl_semi_sync_source_wait_point', \
@@ -108,6 +109,7 @@ pub(super) fn read(dialect: Dialect, answers: &[ResultSet], binlog_filters: Opti
         gtid_binlog_state: text("gtid_binlog_state"),
         log_bin: flag(&["log_bin"]),
         log_replica_updates: flag(&["log_slave_updates", "log_replica_updates"]),
+        logs_statements: flag(&["binlog_rows_query_log_events", "binlog_annotate_row_events"]),
         // What could not be read is nothing that fits: the word stands for it.
         binlog_filters: binlog_filters.cloned().unwrap_or_else(|| "unknown".into()),
         semi_sync: SemiSync {

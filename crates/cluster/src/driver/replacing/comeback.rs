@@ -185,3 +185,16 @@ fn a_receiver_that_was_left_stopped_is_started_at_once_when_its_source_is_gone()
     }
     assert!(!ordered.iter().any(|words| words.contains("promote")), "{ordered:?}");
 }
+
+#[test]
+fn rows_without_their_statements_are_told_where_failover_is_automatic() {
+    for (mode, wanted) in [(Mode::Auto, vec!["statements_unlogged"]), (Mode::Advise, vec![])] {
+        let mut script = cluster(Failover { mode, ..AUTO }, 3);
+        let mut facts = replica(3, 10);
+        facts.details.logs_statements = Some(false);
+        script.good(3, facts);
+        assert_eq!(script.found(), wanted);
+        script.good(3, replica(3, 10));
+        assert_eq!(script.found(), Vec::<&str>::new());
+    }
+}

@@ -187,7 +187,7 @@ impl Session {
                 return Ok(Asked::No(Some(CacheSaid::Hit { saved_us, bytes: 0 })));
             }
             let text = |session: &Session| session.digest_text(work, request);
-            poll_fn(|cx| Poll::Ready(self.give_answer(cx, cache, &answer, at, &text))).await?;
+            poll_fn(|cx| Poll::Ready(self.give_answer(cx, cache, &answer, at, text))).await?;
             return Ok(Asked::Answered);
         }
     }

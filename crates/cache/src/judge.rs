@@ -75,6 +75,8 @@ refusals! {
     Raced = "raced",
     /// The rule wants the servers' logs followed, and they are not, or too far behind.
     NotFollowing = "not_following",
+    /// The shared tier could not be asked.
+    NoTier = "no_tier",
 }
 
 impl Refusal {

@@ -71,6 +71,17 @@ impl Question<'_> {
         hasher.finish()
     }
 
+    /// All of it, for where others keep it. What stands `before` belongs to it.
+    pub fn to_bytes(&self, before: &[u8]) -> Vec<u8> {
+        let parts = [before, &self.context.bytes, self.text, self.parameters.unwrap_or_default()];
+        let mut bytes = vec![u8::from(self.parameters.is_some())];
+        for part in parts {
+            bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(part);
+        }
+        bytes
+    }
+
     pub(crate) fn keep(&self) -> Key {
         Key { context: self.context.clone(), text: self.text.into(), parameters: self.parameters.map(Box::from) }
     }
@@ -113,8 +124,10 @@ mod tests {
             for (j, other) in questions.iter().enumerate() {
                 assert_eq!(one.keep().is(other), i == j, "{one:?} {other:?}");
                 assert_eq!(one.hash(&state) == other.hash(&state), i == j, "{one:?} {other:?}");
+                assert_eq!(one.to_bytes(b"a") == other.to_bytes(b"a"), i == j, "{one:?} {other:?}");
             }
         }
+        assert_ne!(questions[0].to_bytes(b"a"), questions[0].to_bytes(b"b"));
         let again = Context::new([&b"ab"[..], b"c"]);
         assert!(questions[0].keep().is(&Question { context: &again, ..questions[0] }), "made anew it is the same");
     }

@@ -13,6 +13,7 @@ use foldhash::quality::RandomState;
 
 use crate::epochs::{Epochs, Stamp, TableId};
 use crate::fill::{Filling, Ticket};
+use crate::in_tier::InTier;
 use crate::judge::Refusal;
 use crate::key::{Key, Question};
 
@@ -67,6 +68,8 @@ pub struct Known {
     pub digest: u64,
     /// Of which cluster.
     pub cluster: Arc<str>,
+    /// How the shared tier tells whether it is good; nothing where it is not asked.
+    pub tier: Option<Box<InTier>>,
 }
 
 /// A kept answer.
@@ -84,7 +87,8 @@ impl Answer {
             Stamp::Any(_) => 0,
             Stamp::Tables { tables, .. } => size_of_val(&**tables),
         };
-        OVERHEAD_BYTES + self.key.bytes() + stamp + self.known.reply.as_ref().map_or(0, |reply| reply.len())
+        let tier = self.known.tier.as_ref().map_or(0, |tier| size_of::<InTier>() + tier.bytes());
+        OVERHEAD_BYTES + self.key.bytes() + stamp + tier + self.known.reply.as_ref().map_or(0, |reply| reply.len())
     }
 
     /// How long ago the database was asked.
@@ -229,6 +233,15 @@ impl Store {
         shard.fills.insert(hash, filling.clone());
         drop(shard);
         Found::Fill(Ticket { hash, filling, store: self.clone(), wipes: self.wipes.load(Ordering::SeqCst) })
+    }
+
+    /// Removes this answer to the question: it is known elsewhere that it is stale.
+    pub fn forget(&self, question: &Question<'_>, answer: &Arc<Answer>) {
+        let hash = question.hash(&self.state);
+        let mut shard = self.shard(hash);
+        if shard.answers.get(&hash).is_some_and(|slot| Arc::ptr_eq(&slot.answer, answer)) {
+            shard.remove(hash);
+        }
     }
 
     /// Removes the answers for which this holds.

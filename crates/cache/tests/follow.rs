@@ -193,6 +193,7 @@ impl World {
             rule: "r".into(),
             digest: 1,
             cluster: "main".into(),
+            tier: None,
         };
         match ticket.keep(&question, stamp, known, &self.epochs) {
             Ok(()) => self.kept += 1,

@@ -146,6 +146,7 @@ impl World {
                     rule: "r".into(),
                     digest: 1,
                     cluster: "main".into(),
+                    tier: None,
                 };
                 self.raced += u64::from(ticket.keep(&question, stamp, known, &self.epochs).is_err());
                 At::Idle

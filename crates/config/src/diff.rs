@@ -139,7 +139,7 @@ impl Names {
 pub fn without_restart(old: &Config, mut new: Config) -> Config {
     new.proxy.workers = old.proxy.workers;
     new.log = old.log.clone();
-    new.cache = old.cache;
+    new.cache = old.cache.clone();
     let key = new.admin.and_then(|admin| admin.key);
     new.admin = old.admin.as_ref().map(|old| Admin { address: old.address.clone(), key });
     for (name, listener) in &mut new.listeners {

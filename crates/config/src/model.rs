@@ -43,6 +43,7 @@ mod failover;
 mod galera;
 mod listener;
 mod replay;
+mod tier;
 
 pub use cluster::{
     Cluster, ClusterKind, Heartbeat, Monitor, Pool, ProxyOut, Server, ServerCompression, ServerTls, ServerTlsMode,
@@ -52,6 +53,7 @@ pub use failover::{Failover, Lease, Promotion, PromotionRule, ReplicationAccount
 pub use galera::{Donors, Galera, Writers};
 pub use listener::{ClientCert, ClientCompression, Consistency, Listener, ListenerTls, ProxyIn, Split, TlsMode};
 pub use replay::{Replay, ReplayMode};
+pub use tier::Tier;
 
 words! {
     /// What a rule wants a statement to do.
@@ -176,7 +178,7 @@ pub struct Admin {
 }
 
 /// `[cache]`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
     /// Bytes of all answers that are kept.
     pub memory_max: u64,
@@ -186,6 +188,8 @@ pub struct Cache {
     pub fill_wait: Duration,
     /// How far the followed log may be behind for answers to be given.
     pub follow_delay_max: Duration,
+    /// What is shared with other processes.
+    pub tier: Option<Tier>,
 }
 
 /// A PEM file that was read when the configuration was. Its content is compared on reload, so a renewed certificate

@@ -6,6 +6,7 @@ mod failover;
 mod listener;
 mod rule;
 mod secrets;
+mod tier;
 mod tls;
 mod user;
 
@@ -109,11 +110,12 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
         entry_max: reader.size(&cache, &cache_keys::ENTRY_MAX),
         fill_wait: reader.duration(&cache, &cache_keys::FILL_WAIT),
         follow_delay_max: reader.duration(&cache, &cache_keys::FOLLOW_DELAY_MAX),
+        tier: tier::read(reader, &cache),
     };
     let clusters = cluster::read_all(reader, root, &mut places);
     let listeners = listener::read_all(reader, root, &mut places);
     let users = user::read_all(reader, root, &mut places);
-    let rules = rule::read_all(reader, root, &mut places);
+    let rules = rule::read_all(reader, root, cache.tier.is_some(), &mut places);
     let admin = admin_address.map(|address| Admin { address, key });
     let config = Config { proxy, log, admin, cache, clusters, listeners, users, rules, given: Vec::new() };
     checks::check(reader, &config, &places);

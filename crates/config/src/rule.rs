@@ -40,6 +40,8 @@ pub struct RuleCache {
     pub stale: Duration,
     /// Users share answers.
     pub shared: bool,
+    /// So do processes.
+    pub tier: bool,
 }
 
 /// What must hold for a rule; `None` is anything.
@@ -187,6 +189,7 @@ impl Rule {
         let max_lag = self.max_lag.map(|max| format!("no more than {} ms behind", max.as_millis()));
         let cache = self.cache.map(|cache| {
             let shared = if cache.shared { ", shared" } else { "" };
+            let tier = if cache.tier { ", in the tier" } else { "" };
             let stale = if cache.stale.is_zero() {
                 String::new()
             } else {
@@ -196,7 +199,7 @@ impl Rule {
                 CacheFreshness::Ttl => "",
                 CacheFreshness::Follow => ", followed",
             };
-            format!("cache {} for {} ms{stale}{followed}{shared}", cache.mode, cache.ttl.as_millis())
+            format!("cache {} for {} ms{stale}{followed}{shared}{tier}", cache.mode, cache.ttl.as_millis())
         });
         let refuse = self.refuse.as_ref().map(|text| format!("refuse: {text}"));
         [route, consistency, max_lag, cache, refuse].into_iter().flatten().collect::<Vec<_>>().join(", ")
@@ -241,12 +244,13 @@ mod tests {
                 ttl: Duration::from_secs(2),
                 stale: Duration::from_millis(5),
                 shared: true,
+                tier: true,
             }),
             refuse: None,
         };
         assert_eq!(
             rule.action_in_words(),
-            "route server:db2, consistency none, no more than 300 ms behind, cache on for 2000 ms and 5 ms stale, shared"
+            "route server:db2, consistency none, no more than 300 ms behind, cache on for 2000 ms and 5 ms stale, shared, in the tier"
         );
         assert_eq!((RuleRoute::parse("server:"), RuleRoute::parse("Primary")), (None, None));
     }

@@ -11,6 +11,7 @@ pub mod galera;
 pub mod listener;
 pub mod process;
 pub mod rule;
+pub mod tier;
 pub mod tls;
 pub mod user;
 

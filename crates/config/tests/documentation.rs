@@ -61,6 +61,9 @@ fn base() -> Values {
     values.push(value(&["rule", "NAME", "user"], "\"bob\""));
     values.push(value(&["rule", "NAME", "route"], "\"primary\""));
     values.push(value(&["rule", "NAME", "cache"], "\"advise\""));
+    values.push(value(&["cache", "tier", "address"], "\"10.0.0.9:6379\""));
+    values.push(value(&["cache", "tier", "user"], "\"t\""));
+    values.push(value(&["cache", "tier", "password"], "\"quiet\""));
     values.push(value(&["user", "NAME", "max_sessions"], "5"));
     values.push(value(&["admin", "address"], "\"127.0.0.1:9104\""));
     values

@@ -15,6 +15,7 @@ pub(crate) mod metrics;
 mod query;
 mod rules;
 mod text;
+mod tier;
 
 use std::io;
 use std::net::SocketAddr;

@@ -79,6 +79,11 @@ impl ControlHandle {
         self.shared.set_cache(store);
     }
 
+    /// Says where answers are shared with other processes, for the API and metrics.
+    pub fn show_tier(&self, tier: Arc<tier::Tier>) {
+        self.shared.set_tier(tier);
+    }
+
     /// Takes a new configuration: servers, intervals, bounds, the monitor's user, clusters added and removed. The admin
     /// address stays as it was, the key of the API is taken at once.
     pub fn reload(&self, config: &config::Config, clusters: &Clusters) {

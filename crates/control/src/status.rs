@@ -29,6 +29,7 @@ pub(crate) struct Shared {
     api_key: RwLock<Option<Secret>>,
     rules: RwLock<Arc<[Rule]>>,
     cache: OnceLock<Arc<Store>>,
+    tier: OnceLock<Arc<tier::Tier>>,
 }
 
 /// One cluster's snapshots and its monitor's figures.
@@ -149,7 +150,17 @@ impl Shared {
     pub(crate) fn new(workers: stats::Workers, digests: Arc<dyn DigestSource>) -> Shared {
         let (draining, started) = (AtomicBool::new(false), SystemTime::now());
         let (clusters, api_key, rules) = (RwLock::default(), RwLock::default(), RwLock::default());
-        Shared { workers, digests, draining, started, clusters, api_key, rules, cache: OnceLock::new() }
+        Shared {
+            workers,
+            digests,
+            draining,
+            started,
+            clusters,
+            api_key,
+            rules,
+            cache: OnceLock::new(),
+            tier: OnceLock::new(),
+        }
     }
 
     /// The answers that the data plane keeps; `None` when it was not told of.
@@ -160,6 +171,16 @@ impl Shared {
     pub(crate) fn set_cache(&self, store: Arc<Store>) {
         // It is told once, at the start.
         let _ = self.cache.set(store);
+    }
+
+    /// Where answers are shared with other processes.
+    pub(crate) fn tier(&self) -> Option<&Arc<tier::Tier>> {
+        self.tier.get()
+    }
+
+    pub(crate) fn set_tier(&self, tier: Arc<tier::Tier>) {
+        // It is told once, at the start.
+        let _ = self.tier.set(tier);
     }
 
     /// The routing rules that are in effect.

@@ -8,17 +8,22 @@ use std::time::Instant;
 
 use cache::{Epochs, Follow, TableId};
 use cluster::changes::{Change, ChangeListener, Gtid, TableChange, Told, What};
-use cluster::gtid::Written;
+use cluster::gtid::Written as Position;
 use cluster::gtid::mariadb::{self, Gtids};
 use cluster::gtid::mysql::GtidSet;
 use cluster::tables::Scope;
 use cluster::view::ServerId;
+use tier::{Tier, Written};
 
 use crate::route::Write;
 use crate::shared::ClusterShared;
 
 /// Has the logs followed of the clusters for which a rule asks that.
-pub(crate) fn begin<'a>(config: &config::Config, clusters: impl Iterator<Item = &'a Arc<ClusterShared>>) {
+pub(crate) fn begin<'a>(
+    config: &config::Config,
+    clusters: impl Iterator<Item = &'a Arc<ClusterShared>>,
+    tier: Option<&Arc<Tier>>,
+) {
     let follows = |rule: &config::Rule| {
         let follows = |cache: config::RuleCache| {
             cache.mode != config::CacheMode::Off && cache.freshness == config::CacheFreshness::Follow
@@ -38,6 +43,7 @@ pub(crate) fn begin<'a>(config: &config::Config, clusters: impl Iterator<Item = 
             shared.published.follow_changes(Arc::new(Listener {
                 cluster: Arc::downgrade(shared),
                 follow: follow.clone(),
+                tier: tier.cloned(),
                 heartbeats: cluster.monitor.heartbeat_schema.clone(),
                 hidden: Mutex::default(),
             }));
@@ -51,6 +57,8 @@ pub(crate) fn begin<'a>(config: &config::Config, clusters: impl Iterator<Item = 
 struct Listener {
     cluster: Weak<ClusterShared>,
     follow: Arc<Follow>,
+    /// Where answers are shared with other processes, which may not follow, or not so fast.
+    tier: Option<Arc<Tier>>,
     /// The schema that the monitor writes to all the time.
     heartbeats: Arc<str>,
     /// Changes that are not visible yet, the oldest first.
@@ -58,12 +66,14 @@ struct Listener {
 }
 
 /// What is to be done when a change is visible.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Hidden {
     /// It has no name by which replicas could be asked for it.
     unnamed: bool,
     /// It may have changed what names mean.
     defines: bool,
+    /// What it has changed.
+    scope: Scope,
 }
 
 impl ChangeListener for Listener {
@@ -105,11 +115,12 @@ impl Listener {
             cluster.published.tables_changed();
         }
         let written = written(change.gtid);
-        self.hidden().push_back(Hidden { unnamed: written.is_none(), defines });
+        self.hidden().push_back(Hidden { unnamed: written.is_none(), defines, scope: scope.clone() });
         // Else replicas would be behind twice a second, for a table that nobody reads.
         if let Some(written) = written.filter(|_| !is_heartbeat) {
             cluster.writes.note(&Write::Told(written), &scope);
         }
+        self.note_in_tier(cluster, &scope, defines);
         let tables = match scope {
             Scope::Any => None,
             Scope::Tables(keys) => Some(keys.iter().map(|key| TableId::of(key.0)).collect()),
@@ -124,6 +135,7 @@ impl Listener {
             hidden.drain(..changes).collect()
         };
         // What was read of it when it was told may be from before it.
+        now.iter().for_each(|change| self.note_in_tier(cluster, &change.scope, change.defines));
         if now.iter().any(|change| change.defines) {
             cluster.published.tables_changed();
         }
@@ -134,23 +146,37 @@ impl Listener {
         self.follow.visible(changes);
     }
 
+    /// Ends what any process has read of this. Behind it this one asks the tier for nothing older.
+    fn note_in_tier(&self, cluster: &ClusterShared, scope: &Scope, defines: bool) {
+        let Some(tier) = &self.tier else { return };
+        match scope {
+            _ if defines => tier.note(&cluster.name, Written::Definition),
+            Scope::Any => tier.note(&cluster.name, Written::Anything),
+            Scope::Tables(keys) if keys.is_empty() => {}
+            Scope::Tables(keys) => {
+                let tables: Vec<u64> = keys.iter().map(|key| key.0).collect();
+                tier.note(&cluster.name, Written::Tables(&tables));
+            }
+        }
+    }
+
     fn hidden(&self) -> MutexGuard<'_, VecDeque<Hidden>> {
         self.hidden.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What a replica must have applied to show a change.
-fn written(gtid: Gtid) -> Option<Written> {
+fn written(gtid: Gtid) -> Option<Position> {
     match gtid {
         Gtid::MySql(source, number) => {
             let mut set = GtidSet::default();
             set.add_one(u128::from_be_bytes(source), number);
-            Some(Written::MySql(set))
+            Some(Position::MySql(set))
         }
         Gtid::MariaDb(domain, server, sequence) => {
             let mut gtids = Gtids::default();
             gtids.passed(mariadb::Gtid { domain, server, sequence });
-            Some(Written::MariaDb(gtids))
+            Some(Position::MariaDb(gtids))
         }
         Gtid::Unknown => None,
     }

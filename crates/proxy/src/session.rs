@@ -120,6 +120,8 @@ pub struct Session {
     cache_said: Cell<Option<CacheSaid>>,
     /// What was written that the result cache was not told of yet.
     written_for_cache: Option<cluster::tables::Scope>,
+    /// What was written that other processes were not told of yet; its client has not heard of it either.
+    written_for_tier: Option<cluster::tables::Scope>,
     /// The client named the native plugin at its login; COM_CHANGE_USER names what it likes best instead.
     speaks_native: bool,
     /// COM_CHANGE_USERs that were refused.
@@ -250,11 +252,11 @@ impl Session {
         {
             return self.refuse(request, &refusal).await;
         }
-        let _defining = self.defining(&work, request);
+        let defining = self.defining(&work, request);
         let _granting = self.granting(&work, request);
         let mut route = self.route(&work, request, rule.as_deref());
-        if fill.is_some() {
-            self.route_fill(&mut route);
+        if let Some(fill) = fill.as_deref() {
+            self.route_fill(&mut route, fill);
         }
         if work.streams() {
             return Err(Box::pin(self.stream_binlog(request, &route)).await);
@@ -276,6 +278,9 @@ impl Session {
                     started = outcome.there_at.unwrap_or(started);
                     let over = self.count(&held, &work, request, &outcome, started);
                     self.learn(&mut held, request, &work, &route, &outcome, over);
+                    if self.written_for_tier.is_some() {
+                        Box::pin(self.tell_tier(defining.is_some())).await;
+                    }
                     if let Some(fill) = fill {
                         let took = over.saturating_duration_since(started);
                         self.know_found_rows(&mut held, &work).await?;
@@ -287,11 +292,13 @@ impl Session {
                 Err((error, outcome)) => {
                     self.cluster.loads.end(held.lease.server());
                     self.end_all_answers(&work);
+                    Box::pin(self.tell_tier_all(&work)).await;
                     let failed = Failed { held, error, outcome };
                     let next = Box::pin(self.recover(request, &work, &mut route, failed, &mut attempts)).await;
                     if !matches!(next, Ok(Next::TryAgain)) {
                         self.count_refused(&work, request, attempts.at);
                         self.end_all_answers(&work);
+                        Box::pin(self.tell_tier_all(&work)).await;
                     }
                     if next? == Next::Answered {
                         return Ok(());

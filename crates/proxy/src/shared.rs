@@ -53,6 +53,8 @@ pub struct Shared {
     pub started: Instant,
     /// Answers that are kept.
     pub cache: Arc<Store>,
+    /// Where answers are shared with other processes.
+    pub tier: Option<Arc<tier::Tier>>,
     /// Sessions of each user, over all listeners.
     pub user_sessions: Mutex<HashMap<Arc<str>, u32>>,
 }

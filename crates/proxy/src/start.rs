@@ -152,7 +152,11 @@ impl Proxy {
     ///
     /// # Errors
     /// See [`StartError`]; nothing is left running then but workers without clients, which end with this value.
-    pub async fn start(config: Config, published: &HashMap<Arc<str>, Arc<Published>>) -> Result<Proxy, StartError> {
+    pub async fn start(
+        config: Config,
+        published: &HashMap<Arc<str>, Arc<Published>>,
+        tier: Option<Arc<tier::Tier>>,
+    ) -> Result<Proxy, StartError> {
         let count = match config.proxy.workers {
             0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             count => count,
@@ -174,10 +178,16 @@ impl Proxy {
             }));
         }
         let rules = RuleSet::new(&config.rules).map_err(StartError::Rules)?.map(Arc::new);
-        if caches(&config.rules) {
+        if tier.is_some() {
+            // Others may keep what is written here: it is told from the beginning, and by table.
+            clusters
+                .values()
+                .for_each(|cluster: &Arc<ClusterShared>| _ = cluster.epochs.get_or_init(cache::Epochs::default));
+        }
+        if tier.is_some() || caches(&config.rules) {
             published.values().for_each(|published| published.watch_tables());
         }
-        crate::follow::begin(&config, clusters.values());
+        crate::follow::begin(&config, clusters.values(), tier.as_ref());
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let bounds = cache::Bounds {
             memory_max: size(config.cache.memory_max),
@@ -193,6 +203,7 @@ impl Proxy {
             worker_clients: (0..count).map(|_| Arc::new(AtomicU32::new(0))).collect(),
             rsa: OnceLock::new(),
             started: Instant::now(),
+            tier,
             user_sessions: Mutex::default(),
         });
         let mut workers = Vec::new();
@@ -319,7 +330,7 @@ impl Proxy {
         if caches(&config.rules) {
             let clusters = self.shared.clusters.read().unwrap_or_else(PoisonError::into_inner);
             clusters.values().for_each(|cluster| cluster.published.watch_tables());
-            crate::follow::begin(&config, clusters.values());
+            crate::follow::begin(&config, clusters.values(), self.shared.tier.as_ref());
         }
         self.shared.config.store(Arc::new(config));
         if let Some(rules) = new_rules {

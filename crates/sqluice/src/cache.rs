@@ -128,6 +128,7 @@ fn describe(page: &Value) -> String {
         bytes(&page["memory_max"]),
         number(&page["evicted"])
     );
+    out.push_str(&tier(&page["tier"]));
     let rules = page["rules"].as_array().map_or(&[][..], Vec::as_slice);
     if rules.is_empty() {
         out.push_str("no rule has cache = \"on\" or \"advise\"\n");
@@ -144,6 +145,21 @@ fn describe(page: &Value) -> String {
         }
     }
     out
+}
+
+/// The shared tier, if there is one.
+fn tier(tier: &Value) -> String {
+    let Some(address) = tier["address"].as_str() else { return String::new() };
+    let word = |key: &str| tier[key].as_str().unwrap_or_default().to_owned();
+    let trouble = tier["trouble"].as_str().map_or_else(String::new, |trouble| format!(": {trouble}"));
+    format!(
+        "tier {address} {}{trouble}; {} members; {} answers found there, {} in memory called good, {} not known\n",
+        word("state"),
+        tier["members"].as_array().map_or(0, Vec::len),
+        number(&tier["found"]),
+        number(&tier["good"]),
+        number(&tier["missed"])
+    )
 }
 
 fn row(rule: &Value) -> [String; 9] {

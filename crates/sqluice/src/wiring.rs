@@ -31,6 +31,7 @@ pub struct Running {
     published: PublishedClusters,
     proxy: Arc<Proxy>,
     control: ControlHandle,
+    tier: Option<Arc<tier::Tier>>,
 }
 
 impl Running {
@@ -43,11 +44,13 @@ impl Running {
         let published: PublishedClusters =
             config.clusters.keys().map(|name| (name.clone(), Arc::new(Published::new(name)))).collect();
         let links = links(&config, &published)?;
-        let proxy = Arc::new(Proxy::start(config.clone(), &published).await?);
+        let tier = shared_tier(&config)?;
+        let proxy = Arc::new(Proxy::start(config.clone(), &published, tier.clone()).await?);
         match control::start(&config, &links, proxy.stats(), proxy.digests()) {
             Ok(control) => {
                 control.show_cache(proxy.cache());
-                Ok(Running { config, published, proxy, control })
+                tier.iter().for_each(|tier| control.show_tier(tier.clone()));
+                Ok(Running { config, published, proxy, control, tier })
             }
             Err(error) => {
                 end(&proxy).await;
@@ -109,6 +112,10 @@ impl Running {
     /// Closes what is left and ends all threads.
     pub async fn stop(self) {
         end(&self.proxy).await;
+        // Nothing is written any more.
+        if let Some(tier) = &self.tier {
+            tier.stop();
+        }
         self.control.shutdown();
     }
 }
@@ -142,6 +149,29 @@ fn links(config: &Config, published: &PublishedClusters) -> anyhow::Result<contr
         links.insert(name.clone(), ClusterLink { published: published.clone(), tls, etcd_tls });
     }
     Ok(links)
+}
+
+/// The cache's shared tier, if there is one.
+fn shared_tier(config: &Config) -> anyhow::Result<Option<Arc<tier::Tier>>> {
+    let Some(tier) = &config.cache.tier else { return Ok(None) };
+    let key = "cache.tier.tls";
+    let largest = config.cache.entry_max.min(config.cache.memory_max / 4);
+    let settings = tier::Settings {
+        address: tier.address.to_string().parse().context("cache.tier.address")?,
+        tls: ClientTls::new(&tls_options(&tier.tls, key)).context(key)?,
+        user: tier.user.as_deref().map(str::to_owned),
+        password: tier.password.as_ref().map(|password| password.expose().to_vec().into()),
+        database: tier.database,
+        prefix: tier.prefix.as_ref().to_owned(),
+        name: tier.name.as_deref().map(str::to_owned),
+        lease: tier.lease,
+        timeout: tier.timeout,
+        connect_timeout: tier.connect_timeout,
+        forget: tier.forget,
+        trust: tier.trust,
+        entry_max: usize::try_from(largest).unwrap_or(usize::MAX),
+    };
+    tier::Tier::start(settings).context("cannot start the cache's tier").map(Some)
 }
 
 fn tls_options(tls: &config::ServerTls, key: &str) -> ClientTlsOptions {

@@ -22,6 +22,7 @@ mod link;
 mod resp;
 mod scripts;
 mod settings;
+mod status;
 mod tells;
 
 use std::collections::HashMap;
@@ -35,39 +36,19 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use link::{Ask, Order, Put};
 pub use settings::Settings;
+pub use status::{Counted, Counts, State, Status};
 use tells::Tells;
 
 /// Requests that wait for the connection; who comes beyond them asks the database.
 const ORDERS_MAX: usize = 4096;
 /// Bytes of answers that wait to be put into the tier; those beyond are not.
 const PUT_BYTES_MAX: usize = 32 << 20;
+/// What may stand beside an answer: its question and its marks. What has more is not put there.
+const BESIDE: usize = 64 << 10;
 /// Bytes of a mark.
 pub const MARK_BYTES: usize = 24;
 /// A mark.
 pub type Mark = [u8; MARK_BYTES];
-
-/// How the tier is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum State {
-    /// It cannot be reached, or this process is no member: nobody asks it.
-    Away,
-    /// It does not answer in time: nobody asks it until it has answered all.
-    Slow,
-    /// It is asked.
-    Serves,
-}
-
-impl State {
-    /// All of them, with their words.
-    pub const ALL: [(State, &'static str); 3] =
-        [(State::Away, "away"), (State::Slow, "slow"), (State::Serves, "serves")];
-
-    /// Its word.
-    pub fn word(self) -> &'static str {
-        State::ALL[self as usize].1
-    }
-}
 
 /// What was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,70 +98,6 @@ pub enum Told {
 /// The mark for definitions among these.
 pub fn definitions_mark(marks: &[u8]) -> Option<Mark> {
     marks.get(MARK_BYTES..2 * MARK_BYTES)?.try_into().ok()
-}
-
-macro_rules! counts {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What was counted.
-        #[derive(Debug, Default)]
-        pub struct Counts {
-            $($(#[$doc])* pub $name: AtomicU64,)*
-        }
-
-        /// The same at one moment.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct Counted {
-            $($(#[$doc])* pub $name: u64,)*
-        }
-
-        impl Counts {
-            fn read(&self) -> Counted {
-                Counted { $($name: self.$name.load(Ordering::Relaxed),)* }
-            }
-        }
-    };
-}
-
-counts! {
-    /// Answers that were found there.
-    found,
-    /// Answers in this process's memory that the tier has called good.
-    good,
-    /// Questions to which there was no good answer.
-    missed,
-    /// Questions that came while a member was missing.
-    closed,
-    /// Questions that were not asked because the tier was away or slow, or too much waited for it.
-    unasked,
-    /// Questions without an answer in time.
-    timeouts,
-    /// Errors that the tier said.
-    errors,
-    /// Answers that were put there.
-    puts,
-    /// Answers that were not, because too much waited.
-    unput,
-    /// Commands that told of writes.
-    tells,
-    /// Writes that the tier could not be told of: their clients waited until nobody could be given an older answer.
-    untold,
-    /// Connections that were made.
-    connects,
-}
-
-/// What there is to see of the tier.
-#[derive(Clone, Debug)]
-pub struct Status {
-    /// How it is.
-    pub state: State,
-    /// Why it is so, if it does not serve.
-    pub trouble: Option<String>,
-    /// Who is a member, by their names.
-    pub members: Vec<String>,
-    /// The server's own name and version.
-    pub server: Option<String>,
-    /// Counts.
-    pub counts: Counted,
 }
 
 /// What this process believes of a cluster.
@@ -359,7 +276,7 @@ impl Tier {
         let shared = &*self.shared;
         let bytes = marks.len() + answer.len();
         let Some(keep_ms) = u64::try_from(keep.as_millis()).ok().filter(|ms| *ms > 0) else { return };
-        if shared.state() != State::Serves {
+        if shared.state() != State::Serves || bytes > shared.packed_max() {
             return;
         }
         let fits = shared.put_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes <= PUT_BYTES_MAX;
@@ -417,6 +334,11 @@ impl Shared {
     /// Others may count on this process until then.
     fn promise(&self, until: Instant) {
         self.promised_us.fetch_max(micros(until.saturating_duration_since(self.began)), Ordering::SeqCst);
+    }
+
+    /// Bytes of the largest answer with all that stands beside it.
+    fn packed_max(&self) -> usize {
+        self.settings.entry_max.saturating_add(BESIDE)
     }
 
     /// A mark that there has never been.

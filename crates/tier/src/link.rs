@@ -1,6 +1,7 @@
 //! The one connection: it logs in, becomes a member, and carries what is asked, put and told until it breaks.
 
 mod login;
+mod replies;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,8 +13,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep_until;
 
 use crate::lease::Clock;
-use crate::resp::{self, Reply};
-use crate::{MARK_BYTES, Place, Shared, State, Told, micros};
+use crate::resp;
+use crate::{Place, Shared, State, Told};
 use login::Server;
 
 /// Requests that are under way; those behind them wait.
@@ -33,8 +34,6 @@ const LEAVE_LIMIT: Duration = Duration::from_millis(200);
 const KEPT_MS: &str = "86400000";
 /// Longest text of the server's that is passed on, in characters.
 const TEXT_MAX: usize = 200;
-/// What a reply has around the answer that it carries.
-const AROUND: usize = 64 << 10;
 
 /// What workers want.
 #[derive(Debug)]
@@ -405,7 +404,7 @@ impl<'a> Link<'a> {
                 let (script, keys) = (self.server.ask.clone(), self.keys());
                 let answer = ask.place.map_or_else(|| self.nothing_key.clone(), |place| self.answer_key(&place));
                 let (shared, mark) = (self.shared, self.shared.new_mark());
-                let wants: &[u8] = if ask.place.is_some() { b"1" } else { b"0" };
+                let wants = if ask.place.is_some() { self.shared.packed_max() } else { 0 }.to_string();
                 let mut unsent = std::mem::take(&mut self.unsent);
                 let words: Vec<&[u8]> = [
                     &b"EVALSHA"[..],
@@ -418,7 +417,7 @@ impl<'a> Link<'a> {
                     &shared.member,
                     &mark,
                     &ask.have,
-                    wants,
+                    wants.as_bytes(),
                 ]
                 .into_iter()
                 .chain(ask.fields.iter().map(|field| &**field))
@@ -432,128 +431,6 @@ impl<'a> Link<'a> {
                 let key = self.answer_key(&put.place);
                 let keep = put.keep_ms.to_string();
                 self.put(Request::Put, &[b"SET", &key, &put.body, b"PX", keep.as_bytes()]);
-            }
-        }
-    }
-
-    fn take_replies(&mut self, complained: &mut Option<String>) -> Result<(), Trouble> {
-        let bulk_max = self.shared.settings.entry_max.saturating_add(AROUND);
-        let mut taken = 0;
-        while let Some((reply, bytes)) = resp::parse(&self.received[taken..], bulk_max)? {
-            taken += bytes;
-            self.take_reply(reply, complained)?;
-        }
-        self.received.drain(..taken);
-        self.received.shrink_to(bulk_max);
-        if self.under_way.is_empty() && self.is_member && self.shared.state() == State::Slow {
-            self.shared.set_state(State::Serves);
-        }
-        Ok(())
-    }
-
-    fn take_reply(&mut self, reply: Reply, complained: &mut Option<String>) -> Result<(), Trouble> {
-        let (request, since) =
-            self.under_way.pop_front().ok_or_else(|| Trouble::Text("it answers what was not asked".into()))?;
-        if let Reply::Error(words) = &reply {
-            self.shared.counts.errors.fetch_add(1, Ordering::Relaxed);
-            // It has no room for what it was to keep; nothing else hangs on that.
-            let is_full = words.starts_with(b"OOM");
-            return match request {
-                Request::Ask(_) | Request::Put if is_full => Ok(()),
-                Request::Leave => Ok(()),
-                request => {
-                    // So that it counts as not told.
-                    self.under_way.push_front((request, since));
-                    Err(refused(words))
-                }
-            };
-        }
-        let now = reply.elements().first().and_then(Reply::integer).and_then(|now| u64::try_from(now).ok());
-        let is_done = reply.elements().get(1).and_then(Reply::integer) == Some(1);
-        let strange = || Trouble::Text("it answers a script as no script here does".into());
-        match request {
-            Request::Tell(number) => self.told(number),
-            Request::Put => _ = self.shared.counts.puts.fetch_add(1, Ordering::Relaxed),
-            Request::Leave => {}
-            Request::Join(number) => {
-                self.clock = Clock::new(now.ok_or_else(strange)?, Instant::now());
-                self.beats = false;
-                if is_done {
-                    self.known.has_untold = false;
-                    self.told(number);
-                    self.joined(complained);
-                }
-            }
-            Request::Beat => {
-                self.clock = Clock::new(now.ok_or_else(strange)?, Instant::now());
-                self.beats = false;
-                if is_done {
-                    self.see_members(reply.elements().get(2).map(Reply::elements).unwrap_or_default());
-                } else {
-                    // The word came too late, or the tier has lost it.
-                    self.is_member = false;
-                    self.shared.set_state(State::Away);
-                    self.next_beat = Instant::now();
-                }
-            }
-            Request::Ask(ask) => {
-                self.shared.latency_us.record(micros(since.elapsed()));
-                let told = self.told_by(&reply, now.ok_or_else(strange)?, ask.fields.len()).ok_or_else(strange)?;
-                // Who asked may have gone on without.
-                let _ = ask.reply.send(told);
-            }
-        }
-        Ok(())
-    }
-
-    fn told(&self, number: u64) {
-        self.shared.told.send_modify(|told| *told = number.max(*told));
-    }
-
-    fn joined(&mut self, complained: &mut Option<String>) {
-        (self.is_member, self.was_member) = (true, true);
-        self.shared.set_state(State::Serves);
-        let (tier, server) = (&self.shared.settings.address, &self.server.version);
-        if complained.take().is_some() {
-            tracing::info!(%tier, server, "the cache's tier can be used again");
-        } else {
-            tracing::info!(%tier, server, "a member of the cache's tier");
-        }
-        self.shared.words().trouble = None;
-    }
-
-    fn see_members(&mut self, members: &[Reply]) {
-        let members: Vec<Box<[u8]>> = members.iter().filter_map(|member| member.bytes().map(Box::from)).collect();
-        let mut words = self.shared.words();
-        let name = |member: &[u8]| {
-            let name = member.split(|byte| *byte == 0).next().unwrap_or_default();
-            String::from_utf8_lossy(name).chars().filter(|c| !c.is_control()).take(TEXT_MAX).collect()
-        };
-        words.members = members.iter().map(|member| name(member)).collect();
-        drop(words);
-        self.known.members = members.into_iter().filter(|member| **member != *self.shared.member).collect();
-    }
-
-    fn told_by(&self, reply: &Reply, now_ms: u64, fields: usize) -> Option<Told> {
-        let counts = &self.shared.counts;
-        let count = |count: &std::sync::atomic::AtomicU64| _ = count.fetch_add(1, Ordering::Relaxed);
-        let [_, marks, rest @ ..] = reply.elements() else {
-            count(&counts.closed);
-            return Some(Told::Nothing);
-        };
-        let marks: Box<[u8]> = marks.bytes().filter(|marks| marks.len() == fields * MARK_BYTES)?.into();
-        match rest.first() {
-            Some(Reply::Integer(1)) => {
-                count(&counts.good);
-                Some(Told::Good)
-            }
-            Some(answer) => {
-                count(&counts.found);
-                Some(Told::Marks { now_ms, marks, answer: Some(answer.bytes()?.into()) })
-            }
-            None => {
-                count(&counts.missed);
-                Some(Told::Marks { now_ms, marks, answer: None })
             }
         }
     }

@@ -7,8 +7,8 @@
 
 /// Asks for the marks of tables, and for the answer if it was read at just these.
 ///
-/// `KEYS`: members, marks, nothing, answer. `ARGV`: who asks, a new mark, the marks that the asker's own answer was read at or nothing, 1 if it wants
-/// the answer, fields. Gives the time alone when nothing may be given out; else the time and the marks, and behind these 1 if the own answer is
+/// `KEYS`: members, marks, nothing, answer. `ARGV`: who asks, a new mark, the marks that the asker's own answer was read at or nothing, bytes of the largest
+/// answer that it wants, fields. Gives the time alone when nothing may be given out; else the time and the marks, and behind these 1 if the own answer is
 /// good, or the answer.
 pub(crate) const ASK: &str = r"
 redis.call('DEL', KEYS[3])
@@ -28,7 +28,7 @@ for i = 1, #fields do
 end
 marks = table.concat(marks)
 if marks == ARGV[3] then return {now, marks, 1} end
-if ARGV[4] == '1' then
+if redis.call('STRLEN', KEYS[4]) <= tonumber(ARGV[4]) then
     local answer = redis.call('GET', KEYS[4])
     if answer and string.sub(answer, 1, #marks) == marks then
         return {now, marks, string.sub(answer, #marks + 1)}

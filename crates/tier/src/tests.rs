@@ -225,8 +225,11 @@ async fn who_leaves_is_not_waited_for_and_who_dies_is_until_it_is_back() {
 
 #[tokio::test]
 async fn passwords_databases_and_bounds() {
-    let lines =
-        ["requirepass secret", "user tier on >pass ~* &* +@all", "maxmemory 3mb", "maxmemory-policy noeviction"];
+    // As the documentation has them.
+    const RIGHTS: &str = "+info +time +script|load +evalsha +get +set +strlen +del +hmget +hset +hdel +zadd +zrem +zscore \
+                          +zcount +zrange +zrangebyscore +zremrangebyscore +pexpire +select";
+    let user = format!("user tier on >pass ~test:* {RIGHTS}");
+    let lines = ["requirepass secret", &user, "maxmemory 3mb", "maxmemory-policy noeviction"];
     let lines = lines.iter().map(|line| (*line).to_owned()).collect();
     let valkey = Valkey::start(ValkeyOptions { lines, tls: None }).unwrap();
     let log_in = |user: Option<&str>, password: &str, database: u32| {

@@ -43,6 +43,7 @@ impl Case {
             rule: "r".into(),
             digest: 7,
             cluster: "main".into(),
+            tier: None,
         }
     }
 

@@ -11,13 +11,13 @@ use crate::{
     CacheFreshness, CacheMode, Consistency, Matchers, Network, Rule, RuleAccess, RuleCache, RuleRoute, patterns,
 };
 
-pub(super) fn read_all(reader: &mut Reader, root: &Table, places: &mut Places) -> Arc<[Rule]> {
+pub(super) fn read_all(reader: &mut Reader, root: &Table, has_tier: bool, places: &mut Places) -> Arc<[Rule]> {
     let mut rules: Vec<Rule> = Vec::new();
     let mut names = BTreeSet::new();
     let mut seen: HashMap<Matchers, Arc<str>> = HashMap::new();
     let mut bytes = 0;
     for table in reader.list(root, &keys::RULE, keys::RULES_MAX) {
-        let rule = read(reader, &table, &mut bytes);
+        let rule = read(reader, &table, has_tier, &mut bytes);
         if !rule.name.is_empty() && !names.insert(rule.name.clone()) {
             let message = format!("another rule has the name {}", quote(&rule.name));
             reader.problem(table.place(&keys::NAME), table.key(&keys::NAME), message);
@@ -37,7 +37,7 @@ pub(super) fn read_all(reader: &mut Reader, root: &Table, places: &mut Places) -
     rules.into()
 }
 
-fn read(reader: &mut Reader, table: &Table, bytes: &mut usize) -> Rule {
+fn read(reader: &mut Reader, table: &Table, has_tier: bool, bytes: &mut usize) -> Rule {
     let name = or_empty(reader.text(table, &keys::NAME));
     if let Err(reason) = name_good(&name)
         && table.has(&keys::NAME)
@@ -70,13 +70,19 @@ fn read(reader: &mut Reader, table: &Table, bytes: &mut usize) -> Rule {
         _ => ttl,
     };
     let shared = reader.flag(table, &keys::CACHE_SHARED);
-    let of_cache = [&keys::CACHE_FRESHNESS, &keys::CACHE_TTL, &keys::CACHE_STALE, &keys::CACHE_SHARED];
+    let tier = reader.flag(table, &keys::CACHE_TIER);
+    let of_cache =
+        [&keys::CACHE_FRESHNESS, &keys::CACHE_TTL, &keys::CACHE_STALE, &keys::CACHE_SHARED, &keys::CACHE_TIER];
     if let Some(setting) = of_cache.into_iter().find(|setting| table.has(setting)).filter(|_| !table.has(&keys::CACHE))
     {
         let message = "it has no effect without `cache`, as in cache = \"on\"";
         reader.problem(table.place(setting), table.key(setting), message);
     }
-    let cache = mode.map(|mode| RuleCache { mode, freshness, ttl, stale, shared });
+    if tier && !has_tier && reader.whole_document() {
+        let message = "it needs `address` in [cache.tier]: without it there is nothing to share";
+        reader.problem(table.place(&keys::CACHE_TIER), table.key(&keys::CACHE_TIER), message);
+    }
+    let cache = mode.map(|mode| RuleCache { mode, freshness, ttl, stale, shared, tier });
     let refuse = reader.text(table, &keys::REFUSE);
     let has_any = |keys: &[&Setting]| keys.iter().any(|key| table.has(key));
     let matching = [

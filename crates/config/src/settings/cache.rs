@@ -9,7 +9,7 @@ pub static CACHE: Section = Section {
     doc: "The result cache (docs/cache.md). Which statements it answers is said by `cache` of rules: without such a rule it takes no memory \
           and costs nothing.",
     settings: &[&MEMORY_MAX, &ENTRY_MAX, &FILL_WAIT, &FOLLOW_DELAY_MAX],
-    sections: &[],
+    sections: &[&super::tier::TIER],
 };
 
 /// `memory_max`

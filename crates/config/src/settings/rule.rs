@@ -44,6 +44,7 @@ pub static RULE: Section = Section {
         &CACHE_TTL,
         &CACHE_STALE,
         &CACHE_SHARED,
+        &CACHE_TIER,
         &REFUSE,
     ],
     sections: &[],
@@ -224,6 +225,13 @@ pub static CACHE_SHARED: Setting = live(
     Kind::Flag { default: false },
     "With `cache`: all users share answers. Without it those do who have the same rights, as far as that is sure. Share only what all users for whom the rule holds may \
      read: the servers are not asked for their rights.",
+);
+/// `cache_tier`
+pub static CACHE_TIER: Setting = live(
+    "cache_tier",
+    Kind::Flag { default: false },
+    "With `cache = \"on\"`: answers are shared with other Sqluice processes through `[cache.tier]`, and what is written through those ends them at \
+     once, too. Each answer takes a question to the tier; while it cannot be asked, servers answer.",
 );
 /// `refuse`
 pub static REFUSE: Setting = text(

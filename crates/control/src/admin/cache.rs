@@ -39,6 +39,8 @@ pub(super) async fn wipe(State(shared): State<Arc<Shared>>, RawQuery(query): Raw
         // It is not known what the table is, or none is named.
         _ => true,
     };
+    // What they have in common cannot be told apart by rule or digest.
+    super::tier::wipe(&shared, wanted.cluster.as_deref());
     let removed =
         shared.cache().map(|store| store.wipe(|answer| wanted.names(answer) && has_read(answer))).unwrap_or_default();
     json_page(&json!({ "answers": removed.entries, "bytes": removed.bytes }))
@@ -107,6 +109,7 @@ fn page(shared: &Shared) -> Value {
         "entry_max": bounds.map(|bounds| bounds.entry_max),
         "evicted": store.map_or(0, |store| store.evicted()),
         "follow": followed(shared),
+        "tier": super::tier::page(shared),
         "rules": rules,
     })
 }

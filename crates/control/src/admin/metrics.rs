@@ -5,6 +5,7 @@ mod failover;
 mod names;
 #[cfg(test)]
 mod tests;
+mod tier;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -50,6 +51,7 @@ pub(crate) fn render(shared: &Shared) -> String {
     sessions(&mut page, &shared.workers);
     rules(&mut page, shared);
     cache::render(&mut page, shared);
+    tier::render(&mut page, shared);
     servers(&mut page, &shared.workers);
     let clusters = shared.clusters();
     views(&mut page, &clusters);

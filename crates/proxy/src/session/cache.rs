@@ -6,6 +6,7 @@
 
 mod context;
 mod hit;
+mod in_tier;
 mod rights;
 
 use std::future::poll_fn;
@@ -13,7 +14,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use cache::{Answer, Comment, Context, Epochs, Found, Freshness, Known, Question, Refusal, Stamp, TableId, Ticket};
+use cache::{
+    Answer, Comment, Context, Epochs, Follow, Found, Freshness, Known, Question, Refusal, Stamp, TableId, Ticket,
+};
 use cluster::grants::Fingerprint;
 use cluster::tables::{Scope, TableCatalog};
 use cluster::view::ServerId;
@@ -31,8 +34,12 @@ use super::{Held, Session};
 use crate::error::SessionEnd;
 use crate::route::rules::{Action, CacheRule};
 use crate::route::{Needs, Pin, Route, Target};
+use in_tier::{Looked, Marked, Wanted};
 
 pub(super) use context::ContextHere;
+
+/// So often the tier is looked into for a statement, while others write what it asks for.
+const TRIES_MAX: u32 = 2;
 
 /// What the cache says to a statement.
 #[derive(Debug)]
@@ -54,6 +61,8 @@ pub(super) struct Fill {
     at: Instant,
     rule: Arc<str>,
     cache: CacheRule,
+    /// The answer goes into the shared tier, too.
+    tier: Option<Box<Marked>>,
 }
 
 /// What the cache is asked for; a text is that of the request.
@@ -111,16 +120,25 @@ impl Session {
         let (store, shared) = (self.worker.shared.cache.clone(), self.cluster.shared.clone());
         let epochs = shared.epochs.get_or_init(Epochs::default);
         let mut at = Instant::now();
-        let mut has_waited = false;
+        let (tier, came) = (self.tier_for(cache), at);
+        if tier.is_none() && cache.wanted.tier && !advises {
+            // It is configured from the next start on.
+            return refuse(Refusal::NoTier);
+        }
+        let (mut has_waited, mut tries) = (false, 0);
         let follow = match cache.wanted.freshness {
             CacheFreshness::Ttl => None,
             CacheFreshness::Follow => match shared.follow.get() {
-                Some(follow) => Some(follow),
+                Some(follow) => Some(&**follow),
                 None => return refuse(Refusal::NotFollowing),
             },
         };
         // The question for this user alone, where its rights do not do.
         let own_context = std::cell::OnceCell::new();
+        if tier.is_some() && asked.rights.is_some() {
+            // Of rights that were changed through another process nothing may be known here.
+            question.context = own_context.get_or_init(|| self.own_context());
+        }
         loop {
             if follow.is_some_and(|follow| !follow.serves(at)) {
                 return refuse(Refusal::NotFollowing);
@@ -153,14 +171,26 @@ impl Session {
                     // From now on all that is written is noted.
                     self.all_writes();
                     self.cluster.shared.published.watch_tables();
-                    let tables = || ids(&self.scope_of(work, request, TableCatalog::read_by));
-                    let stamp = match follow {
-                        Some(follow) => follow.stamp(epochs, at, tables),
-                        None => Ok(epochs.stamp(tables)),
+                    let stamp = || self.stamp(work, request, epochs, follow, at);
+                    let stamped = match &tier {
+                        None => stamp().map(|(stamp, _)| (stamp, Looked::Nowhere)),
+                        Some(tier) => {
+                            let (question, rule, anew) = (&question, &rule.name, comment.anew);
+                            let wanted = Wanted { question, ttl, anew, rule };
+                            Box::pin(self.look_in_tier(tier, work, stamp, wanted)).await
+                        }
                     };
-                    let stamp = match stamp {
-                        Ok(Stamp::Any(_)) => return refuse(Refusal::UnknownTables),
-                        Ok(stamp) => stamp,
+                    let (stamp, tier) = match stamped {
+                        Ok((stamp, Looked::Nowhere)) => (stamp, None),
+                        Ok((stamp, Looked::Fill(marked))) => (stamp, Some(marked)),
+                        Ok((stamp, Looked::Answer(known))) => {
+                            tries += 1;
+                            // Others take it from here; so does this session, unless something was written.
+                            if ticket.keep(&question, stamp, *known, epochs).is_err() || tries > TRIES_MAX {
+                                return Ok(Asked::No(None));
+                            }
+                            continue;
+                        }
                         Err(refusal) => return refuse(refusal),
                     };
                     if let Some(rights) = asked.rights.filter(|_| own_context.get().is_none())
@@ -177,9 +207,21 @@ impl Session {
                     if let Some(own) = own_context.into_inner() {
                         asked.context = own;
                     }
-                    return Ok(Asked::Fill(Box::new(Fill { ticket, stamp, asked, at, rule, cache })));
+                    return Ok(Asked::Fill(Box::new(Fill { ticket, stamp, asked, at, rule, cache, tier })));
                 }
             };
+            if let Some(tier) = &tier {
+                match Box::pin(self.is_good_in_tier(tier, &answer, came)).await {
+                    Ok(true) => {}
+                    Ok(false) if tries < TRIES_MAX => {
+                        tries += 1;
+                        store.forget(&question, &answer);
+                        continue;
+                    }
+                    Ok(false) => return Ok(Asked::No(None)),
+                    Err(refusal) => return refuse(refusal),
+                }
+            }
             cache.counts.stale.add(u64::from(is_stale));
             if advises {
                 count_hit(cache, &answer);
@@ -189,6 +231,30 @@ impl Session {
             let text = |session: &Session| session.digest_text(work, request);
             poll_fn(|cx| Poll::Ready(self.give_answer(cx, cache, &answer, at, text))).await?;
             return Ok(Asked::Answered);
+        }
+    }
+
+    /// The stamp of an answer that is about to be read, and the tables that it is read from.
+    fn stamp(
+        &self,
+        work: &Work,
+        request: &Request,
+        epochs: &Epochs,
+        follow: Option<&Follow>,
+        at: Instant,
+    ) -> Result<(Stamp, Scope), Refusal> {
+        let mut scope = Scope::Any;
+        let tables = || {
+            scope = self.scope_of(work, request, TableCatalog::read_by);
+            ids(&scope)
+        };
+        let stamp = match follow {
+            Some(follow) => follow.stamp(epochs, at, tables)?,
+            None => epochs.stamp(tables),
+        };
+        match stamp {
+            Stamp::Any(_) => Err(Refusal::UnknownTables),
+            stamp => Ok((stamp, scope)),
         }
     }
 
@@ -251,15 +317,21 @@ impl Session {
             rule: rule.name.clone(),
             digest: work.statement.digest,
             cluster: self.cluster.shared.name.clone(),
+            tier: None,
         }
     }
 
     /// A fill reads where all is that anybody has written; for want of a replica that has it, on the primary.
-    pub(super) fn route_fill(&mut self, route: &mut Route) {
-        if self.identity.split != Split::Replica
-            && self.cluster.primary().is_some()
-            && matches!(route.target, Target::Reader | Target::Named(_))
-        {
+    pub(super) fn route_fill(&mut self, route: &mut Route, fill: &Fill) {
+        let is_elsewhere = matches!(route.target, Target::Reader | Target::Named(_));
+        if fill.tier.is_some() && is_elsewhere && !self.cluster.view().same_data {
+            // No replica is known to have what was written through other processes.
+            if self.identity.split != Split::Replica && self.cluster.primary().is_some() {
+                route.target = Target::Primary;
+            }
+            return;
+        }
+        if self.identity.split != Split::Replica && self.cluster.primary().is_some() && is_elsewhere {
             route.consistency = Consistency::Cluster;
             self.judge_named(route);
             self.judge_replicas(route);
@@ -274,7 +346,8 @@ impl Session {
             CacheMode::Advise => 0,
             _ => self.worker.shared.cache.bounds().entry_max,
         };
-        self.has_all_writes(server).then(|| Box::new(Copied::new(bytes_max)))
+        let is_good = fill.tier.as_ref().is_none_or(|marked| self.is_home(marked, server));
+        (is_good && self.has_all_writes(server)).then(|| Box::new(Copied::new(bytes_max)))
     }
 
     /// Whether a server has all that any session of this process has written and was told of.
@@ -301,7 +374,7 @@ impl Session {
         outcome: &mut Outcome,
         took: Duration,
     ) {
-        let Fill { ticket, stamp, asked, at, rule, cache } = fill;
+        let Fill { ticket, stamp, asked, at, rule, cache, tier } = fill;
         let refuse = |refusal: Refusal| {
             if let Some(count) = cache.counts.refused.get(refusal as usize) {
                 count.add_one();
@@ -329,7 +402,7 @@ impl Session {
             refuse(refusal);
         }
         let is_kept = reply.is_ok();
-        let known = Known {
+        let mut known = Known {
             reply,
             rows: outcome.rows.unwrap_or(0),
             found_rows: self.past.found_rows,
@@ -340,11 +413,18 @@ impl Session {
             rule,
             digest: work.statement.digest,
             cluster: self.cluster.shared.name.clone(),
+            tier: None,
         };
+        let packed = tier.and_then(|marked| marked.pack(&mut known));
         let (question, _) = asked.question(request, self.client.capabilities);
         let Some(epochs) = self.cluster.shared.epochs.get() else { return };
         match ticket.keep(&question, stamp, known, epochs) {
-            Ok(()) if is_kept => cache.counts.kept.add_one(),
+            Ok(()) if is_kept => {
+                cache.counts.kept.add_one();
+                if let Some(packed) = packed {
+                    self.put_into_tier(&packed, &cache, at);
+                }
+            }
             Ok(()) => {}
             Err(refusal) => refuse(refusal),
         }
@@ -376,6 +456,9 @@ impl Session {
         }
         if let Some(epochs) = self.cluster.shared.epochs.get() {
             epochs.written(ids(written).as_deref());
+        }
+        if self.worker.shared.tier.is_some() {
+            self.written_for_tier = Some(written.clone());
         }
         if !in_transaction {
             self.written_for_cache = None;

@@ -8,6 +8,7 @@
 mod binlog;
 mod cache;
 mod cache_admin;
+mod cache_tier;
 mod cluster_consistency;
 mod compression;
 mod consistency;

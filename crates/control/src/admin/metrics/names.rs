@@ -4,11 +4,13 @@ mod cache;
 mod clusters;
 mod servers;
 mod sessions;
+mod tier;
 
 pub(super) use cache::*;
 pub(super) use clusters::*;
 pub(super) use servers::*;
 pub(super) use sessions::*;
+pub(super) use tier::*;
 
 /// What Prometheus is told about a metric's behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +96,14 @@ pub const METRICS: &[Metric] = &[
     CACHE_SENT,
     CACHE_SAVED,
     CACHE_REFUSED,
+    TIER_STATE,
+    TIER_MEMBERS,
+    TIER_QUESTIONS,
+    TIER_PUTS,
+    TIER_TELLS,
+    TIER_UNTOLD,
+    TIER_CONNECTS,
+    TIER_LATENCY,
     READS,
     WRITES,
     ERRORS,

@@ -85,6 +85,7 @@ impl Session {
         let cache = action.cache.as_ref().filter(|_| action.refuse.is_none())?;
         if (cache.wanted.shared, cache.wanted.freshness, cache.wanted.mode) != here.wanted
             || answer.age(now) > cache.wanted.ttl
+            || cache.wanted.tier && !self.is_trusted(&answer, now)
         {
             return None;
         }

@@ -1,0 +1,230 @@
+//! The result cache's shared tier: where answers that other processes have read are found, and where they hear of what was written here.
+//!
+//! What [`tier`] promises asks three things of a session. It tells the tier what it wrote before its client hears of that, and only then ends
+//! answers here for the last time ([`Session::tell_tier`]). It reads what it puts there on the primary, which alone has what was written through
+//! other processes. And it looks up tables in a catalogue that was read behind all definitions that the tier has been told of.
+
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cache::{Answer, InTier, Known, Packed, Question, Refusal, Stamp};
+use cluster::tables::Scope;
+use cluster::view::ServerId;
+use config::CacheMode;
+use tier::{Place, Tier, Told, Written};
+
+use super::super::Session;
+use super::super::consistency::may_write;
+use super::super::work::Work;
+use super::ids;
+use crate::route::rules::CacheRule;
+
+/// What the tier has on a question.
+pub(super) enum Looked {
+    /// Answers are not shared.
+    Nowhere,
+    /// The answer.
+    Answer(Box<Known>),
+    /// None; what is read from now on may be put there.
+    Fill(Box<Marked>),
+}
+
+/// A question whose answer is to be put into the tier.
+#[derive(Debug)]
+pub(super) struct Marked {
+    in_tier: InTier,
+    question: Vec<u8>,
+    place: Place,
+    /// The tier's time when it was asked, in milliseconds.
+    read_ms: u64,
+}
+
+/// An answer on its way to the tier.
+pub(super) struct ForTier {
+    place: Place,
+    marks: Box<[u8]>,
+    packed: Vec<u8>,
+}
+
+/// Where an answer is to be looked for, and how old it may be.
+pub(super) struct Wanted<'a> {
+    pub(super) question: &'a Question<'a>,
+    pub(super) ttl: Duration,
+    /// A known answer is no good.
+    pub(super) anew: bool,
+    pub(super) rule: &'a Arc<str>,
+}
+
+impl Session {
+    /// The tier, if answers for this rule are shared through it.
+    pub(super) fn tier_for(&self, cache: &CacheRule) -> Option<Arc<Tier>> {
+        let is_shared = cache.wanted.tier && cache.wanted.mode == CacheMode::On;
+        self.worker.shared.tier.clone().filter(|_| is_shared)
+    }
+
+    /// Where all processes write to: what is read there has what any of them has written. There is no such place in groups, whose members
+    /// may each lack something.
+    fn home(&self) -> Option<Box<str>> {
+        let view = self.cluster.view();
+        match view.primary.and_then(|id| view.server(id)) {
+            _ if view.same_data => Some("".into()),
+            Some(primary) if view.group.is_none() => Some((&*primary.address).into()),
+            _ => None,
+        }
+    }
+
+    /// Whether what this server answers may be put into the tier.
+    pub(super) fn is_home(&self, marked: &Marked, server: ServerId) -> bool {
+        let view = self.cluster.view();
+        (view.same_data || view.primary == Some(server)) && self.home().is_some_and(|home| home == marked.in_tier.home)
+    }
+
+    /// Whether an answer in this process's memory may be given without asking the tier again.
+    pub(super) fn is_trusted(&self, answer: &Answer, came: Instant) -> bool {
+        let tier = self.worker.shared.tier.as_ref().zip(answer.known.tier.as_ref());
+        tier.is_some_and(|(tier, in_tier)| in_tier.was_good() + tier.trust() >= came)
+    }
+
+    /// Whether an answer in this process's memory is good for a question that came at this moment: no other process has written since.
+    pub(super) async fn is_good_in_tier(&self, tier: &Tier, answer: &Answer, came: Instant) -> Result<bool, Refusal> {
+        let Some(in_tier) = &answer.known.tier else { return Ok(false) };
+        if self.is_trusted(answer, came) {
+            return Ok(true);
+        }
+        if self.home().ok_or(Refusal::NoTier)? != in_tier.home {
+            return Ok(false);
+        }
+        let asked = Instant::now();
+        let cluster = &*self.cluster.shared.name;
+        let question = tier::Question { cluster, tables: &in_tier.tables, have: &in_tier.marks, place: None };
+        match tier.ask(question).await {
+            Told::Good => {
+                in_tier.is_good(asked);
+                Ok(true)
+            }
+            Told::Marks { .. } => Ok(false),
+            Told::Nothing => Err(Refusal::NoTier),
+        }
+    }
+
+    /// Looks for an answer in the tier. The stamp is from before.
+    pub(super) async fn look_in_tier(
+        &self,
+        tier: &Tier,
+        work: &Work,
+        stamp: impl FnOnce() -> Result<(Stamp, Scope), Refusal>,
+        wanted: Wanted<'_>,
+    ) -> Result<(Stamp, Looked), Refusal> {
+        let cluster = &*self.cluster.shared.name;
+        let home = self.home().ok_or(Refusal::NoTier)?;
+        // Before tables are looked up.
+        let definitions = tier.at_home(cluster, &home);
+        let (stamp, scope) = stamp()?;
+        let Scope::Tables(keys) = &scope else { return Err(Refusal::UnknownTables) };
+        let tables: Box<[u64]> = keys.iter().map(|key| key.0).collect();
+        let question = wanted.question.to_bytes(home.as_bytes());
+        let place = place_of(&question);
+        let asked = Instant::now();
+        let ask = tier::Question { cluster, tables: &tables, have: &[], place: (!wanted.anew).then_some(place) };
+        let Told::Marks { now_ms, marks, answer } = tier.ask(ask).await else { return Err(Refusal::NoTier) };
+        let defined = tier::definitions_mark(&marks);
+        if defined != definitions {
+            // Somebody has defined something since the catalogue was read: it is not believed until it was read again.
+            drop(self.cluster.shared.published.defining());
+            defined.into_iter().for_each(|mark| tier.definitions_are(cluster, mark));
+            return Err(Refusal::UnknownTables);
+        }
+        let in_tier = InTier::new(home, tables, marks, asked);
+        let packed = answer.as_deref().and_then(|bytes| Packed::parse(bytes, &question));
+        let aged = packed.map(|packed| (packed, Duration::from_millis(now_ms.saturating_sub(packed.read_ms))));
+        if let Some((packed, age)) = aged.filter(|(_, age)| *age <= wanted.ttl)
+            && let Some(read) = asked.checked_sub(age)
+        {
+            let known = Known {
+                reply: Ok(packed.reply.into()),
+                rows: packed.rows,
+                found_rows: packed.found_rows,
+                status: packed.status,
+                server: self.cluster.view().primary.map_or(0, |id| id.0),
+                took: packed.took,
+                asked: read,
+                rule: wanted.rule.clone(),
+                digest: work.statement.digest,
+                cluster: self.cluster.shared.name.clone(),
+                tier: Some(Box::new(in_tier)),
+            };
+            return Ok((stamp, Looked::Answer(Box::new(known))));
+        }
+        Ok((stamp, Looked::Fill(Box::new(Marked { in_tier, question, place, read_ms: now_ms }))))
+    }
+
+    /// Puts an answer into the tier that was asked for at this moment.
+    pub(super) fn put_into_tier(&self, answer: &ForTier, cache: &CacheRule, at: Instant) {
+        if let Some(tier) = self.tier_for(cache) {
+            let keep = cache.wanted.ttl.saturating_add(cache.wanted.stale);
+            tier.put(answer.place, &answer.marks, &answer.packed, keep.saturating_sub(at.elapsed()));
+        }
+    }
+
+    /// Tells the tier what was written, before the client hears of it.
+    pub(in crate::session) async fn tell_tier(&mut self, defines: bool) {
+        let Some(scope) = self.written_for_tier.take() else { return };
+        let Some(tier) = self.worker.shared.tier.clone() else { return };
+        let cluster = &self.cluster.shared;
+        match &scope {
+            _ if defines => tier.tell(&cluster.name, Written::Definition).await,
+            Scope::Any => tier.tell(&cluster.name, Written::Anything).await,
+            Scope::Tables(keys) => {
+                let tables: Vec<u64> = keys.iter().map(|key| key.0).collect();
+                tier.tell(&cluster.name, Written::Tables(&tables)).await;
+            }
+        }
+        // What others have taken from the tier meanwhile may be older.
+        if let Some(epochs) = cluster.epochs.get() {
+            epochs.written(ids(&scope).as_deref());
+        }
+    }
+
+    /// A statement went wrong of which nobody knows what it has done: the tier is told so.
+    pub(in crate::session) async fn tell_tier_all(&mut self, work: &Work) {
+        if self.worker.shared.tier.is_some() && may_write(work) {
+            self.written_for_tier = Some(Scope::Any);
+            Box::pin(self.tell_tier(false)).await;
+        }
+    }
+}
+
+impl Marked {
+    /// How it is kept here, and in the tier.
+    pub(super) fn pack(self, known: &mut Known) -> Option<ForTier> {
+        let Marked { in_tier, question, place, read_ms } = self;
+        let packed = known.reply.as_ref().ok().map(|reply| {
+            Packed {
+                question: &question,
+                reply,
+                read_ms,
+                took: known.took,
+                rows: known.rows,
+                found_rows: known.found_rows,
+                status: known.status,
+            }
+            .to_bytes()
+        });
+        let marks = in_tier.marks.clone();
+        known.tier = Some(Box::new(in_tier));
+        Some(ForTier { place, marks, packed: packed? })
+    }
+}
+
+/// Where the answer to a question is. Two questions with one place displace each other's answers, no more.
+fn place_of(question: &[u8]) -> Place {
+    let mut place = [0; 16];
+    for (half, bytes) in place.chunks_exact_mut(8).enumerate() {
+        let mut hasher = DefaultHasher::new();
+        hasher.write_usize(half);
+        hasher.write(question);
+        bytes.copy_from_slice(&hasher.finish().to_be_bytes());
+    }
+    place
+}

@@ -1,0 +1,133 @@
+//! What comes back over the connection, in the order of what went out.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use super::{Link, Request, TEXT_MAX, Trouble, refused};
+use crate::lease::Clock;
+use crate::resp::{self, Reply};
+use crate::{MARK_BYTES, State, Told, micros};
+
+impl Link<'_> {
+    pub(super) fn take_replies(&mut self, complained: &mut Option<String>) -> Result<(), Trouble> {
+        let bulk_max = self.shared.packed_max();
+        let mut taken = 0;
+        while let Some((reply, bytes)) = resp::parse(&self.received[taken..], bulk_max)? {
+            taken += bytes;
+            self.take_reply(reply, complained)?;
+        }
+        self.received.drain(..taken);
+        self.received.shrink_to(bulk_max);
+        if self.under_way.is_empty() && self.is_member && self.shared.state() == State::Slow {
+            self.shared.set_state(State::Serves);
+        }
+        Ok(())
+    }
+
+    fn take_reply(&mut self, reply: Reply, complained: &mut Option<String>) -> Result<(), Trouble> {
+        let (request, since) =
+            self.under_way.pop_front().ok_or_else(|| Trouble::Text("it answers what was not asked".into()))?;
+        if let Reply::Error(words) = &reply {
+            self.shared.counts.errors.fetch_add(1, Ordering::Relaxed);
+            // It has no room for what it was to keep; nothing else hangs on that.
+            let is_full = words.starts_with(b"OOM");
+            return match request {
+                Request::Ask(_) | Request::Put if is_full => Ok(()),
+                Request::Leave => Ok(()),
+                request => {
+                    // So that it counts as not told.
+                    self.under_way.push_front((request, since));
+                    Err(refused(words))
+                }
+            };
+        }
+        let now = reply.elements().first().and_then(Reply::integer).and_then(|now| u64::try_from(now).ok());
+        let is_done = reply.elements().get(1).and_then(Reply::integer) == Some(1);
+        let strange = || Trouble::Text("it answers a script as no script here does".into());
+        match request {
+            Request::Tell(number) => self.told(number),
+            Request::Put => _ = self.shared.counts.puts.fetch_add(1, Ordering::Relaxed),
+            Request::Leave => {}
+            Request::Join(number) => {
+                self.clock = Clock::new(now.ok_or_else(strange)?, Instant::now());
+                self.beats = false;
+                if is_done {
+                    self.known.has_untold = false;
+                    self.told(number);
+                    self.joined(complained);
+                }
+            }
+            Request::Beat => {
+                self.clock = Clock::new(now.ok_or_else(strange)?, Instant::now());
+                self.beats = false;
+                if is_done {
+                    self.see_members(reply.elements().get(2).map(Reply::elements).unwrap_or_default());
+                } else {
+                    // The word came too late, or the tier has lost it.
+                    self.is_member = false;
+                    self.shared.set_state(State::Away);
+                    self.next_beat = Instant::now();
+                }
+            }
+            Request::Ask(ask) => {
+                self.shared.latency_us.record(micros(since.elapsed()));
+                let told = self.told_by(&reply, now.ok_or_else(strange)?, ask.fields.len()).ok_or_else(strange)?;
+                // Who asked may have gone on without.
+                let _ = ask.reply.send(told);
+            }
+        }
+        Ok(())
+    }
+
+    fn told(&self, number: u64) {
+        self.shared.told.send_modify(|told| *told = number.max(*told));
+    }
+
+    fn joined(&mut self, complained: &mut Option<String>) {
+        (self.is_member, self.was_member) = (true, true);
+        self.shared.set_state(State::Serves);
+        let (tier, server) = (&self.shared.settings.address, &self.server.version);
+        if complained.take().is_some() {
+            tracing::info!(%tier, server, "the cache's tier can be used again");
+        } else {
+            tracing::info!(%tier, server, "a member of the cache's tier");
+        }
+        self.shared.words().trouble = None;
+    }
+
+    fn see_members(&mut self, members: &[Reply]) {
+        let members: Vec<Box<[u8]>> = members.iter().filter_map(|member| member.bytes().map(Box::from)).collect();
+        let mut words = self.shared.words();
+        let name = |member: &[u8]| {
+            let name = member.split(|byte| *byte == 0).next().unwrap_or_default();
+            String::from_utf8_lossy(name).chars().filter(|c| !c.is_control()).take(TEXT_MAX).collect()
+        };
+        words.members = members.iter().map(|member| name(member)).collect();
+        drop(words);
+        self.known.members = members.into_iter().filter(|member| **member != *self.shared.member).collect();
+    }
+
+    fn told_by(&self, reply: &Reply, now_ms: u64, fields: usize) -> Option<Told> {
+        let counts = &self.shared.counts;
+        let count = |count: &std::sync::atomic::AtomicU64| _ = count.fetch_add(1, Ordering::Relaxed);
+        let [_, marks, rest @ ..] = reply.elements() else {
+            count(&counts.closed);
+            return Some(Told::Nothing);
+        };
+        let marks: Box<[u8]> = marks.bytes().filter(|marks| marks.len() == fields * MARK_BYTES)?.into();
+        match rest.first() {
+            Some(Reply::Integer(1)) => {
+                count(&counts.good);
+                Some(Told::Good)
+            }
+            Some(answer) => {
+                count(&counts.found);
+                Some(Told::Marks { now_ms, marks, answer: Some(answer.bytes()?.into()) })
+            }
+            None => {
+                count(&counts.missed);
+                Some(Told::Marks { now_ms, marks, answer: None })
+            }
+        }
+    }
+}

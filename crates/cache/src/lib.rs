@@ -17,6 +17,7 @@ mod in_tier;
 mod judge;
 mod key;
 mod store;
+mod warm;
 
 pub use comment::{Comment, comment};
 pub use epochs::{Epochs, Stamp, TableId};
@@ -26,3 +27,4 @@ pub use in_tier::{InTier, Packed};
 pub use judge::{Refusal, judge};
 pub use key::{Context, Question};
 pub use store::{Answer, Bounds, Found, Freshness, Known, Removed, Store};
+pub use warm::{WarmReport, WarmRun, Warmer};

@@ -24,6 +24,8 @@ pub struct Changes {
     pub rules: Names,
     /// Whether the rules are in another order.
     pub rule_order: bool,
+    /// Statements that fill the result cache, also when only their file differs.
+    pub warms: Names,
     /// Whether `[proxy]` has other values that need no restart.
     pub proxy: bool,
     /// Whether the key of the API differs.
@@ -82,6 +84,7 @@ pub fn diff(old: &Config, new: &Config) -> Changes {
     let tls = |name: &&Arc<str>| old.listeners.get(*name).map(|l| &l.tls) != new.listeners.get(*name).map(|l| &l.tls);
     let listener_tls = listeners.changed.iter().filter(tls).cloned().collect();
     let users = names(&old.users, &new.users);
+    let warms = names(&old.warms, &new.warms);
     let live = |config: &Config| {
         let Proxy { workers: _, busy_poll, digests_max, drain, zone } = config.proxy.clone();
         (busy_poll, digests_max, drain, zone)
@@ -98,7 +101,19 @@ pub fn diff(old: &Config, new: &Config) -> Changes {
     };
     let rule_order = order(old, new) != order(new, old);
     let restart = restart(old, new);
-    Changes { clusters, cluster_parts, listeners, listener_tls, users, rules, rule_order, proxy, admin_key, restart }
+    Changes {
+        clusters,
+        cluster_parts,
+        listeners,
+        listener_tls,
+        users,
+        rules,
+        rule_order,
+        warms,
+        proxy,
+        admin_key,
+        restart,
+    }
 }
 
 impl Changes {
@@ -225,6 +240,7 @@ impl fmt::Display for Changes {
         if self.rule_order {
             out.push("the order of the rules changed".into());
         }
+        self.warms.describe("warm", &mut out);
         if self.proxy {
             out.push("proxy changed".into());
         }

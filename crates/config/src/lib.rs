@@ -30,7 +30,7 @@ pub use model::{
     Credential, Donors, Etcd, Failover, Galera, Given, Heartbeat, Lease, Listener, ListenerTls, Log, LogFormat,
     Monitor, Pem, Pool, Promotion, PromotionRule, Proxy, ProxyIn, ProxyOut, Replay, ReplayMode, ReplicationAccount,
     ReplicationTls, RuleAccess, Server, ServerCompression, ServerTls, ServerTlsMode, Split, Tier, TlsMode, TlsVersion,
-    Unwritable, User, Writers,
+    Unwritable, User, Warm, WarmStatement, Writers,
 };
 pub use network::Network;
 pub use parse::{Loaded, load, parse};

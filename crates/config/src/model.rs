@@ -126,6 +126,8 @@ pub struct Config {
     pub users: BTreeMap<Arc<str>, User>,
     /// Routing rules, in order: the first that fits a statement decides.
     pub rules: Arc<[Rule]>,
+    /// Statements that fill the result cache, by name.
+    pub warms: BTreeMap<Arc<str>, Arc<Warm>>,
     /// Every setting with its effective value as text, in the order of [`crate::settings`]; secrets are hidden. Of rules only
     /// what the file says is here.
     pub given: Vec<Given>,
@@ -190,6 +192,32 @@ pub struct Cache {
     pub follow_delay_max: Duration,
     /// What is shared with other processes.
     pub tier: Option<Tier>,
+}
+
+/// `[warm.NAME]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warm {
+    /// The cluster.
+    pub cluster: Arc<str>,
+    /// The user whose clients shall find the answers.
+    pub user: Arc<str>,
+    /// The schema in which they are; `None` is none.
+    pub schema: Option<Arc<str>>,
+    /// Where the statements were read from.
+    pub file: PathBuf,
+    /// The statements.
+    pub statements: Arc<[WarmStatement]>,
+    /// How many run at a time.
+    pub sessions: usize,
+}
+
+/// One statement of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WarmStatement {
+    /// The line where it begins, from 1.
+    pub line: u32,
+    /// Its text.
+    pub text: Box<[u8]>,
 }
 
 /// A PEM file that was read when the configuration was. Its content is compared on reload, so a renewed certificate

@@ -9,6 +9,7 @@ mod secrets;
 mod tier;
 mod tls;
 mod user;
+mod warm;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -116,8 +117,9 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
     let listeners = listener::read_all(reader, root, &mut places);
     let users = user::read_all(reader, root, &mut places);
     let rules = rule::read_all(reader, root, cache.tier.is_some(), &mut places);
+    let warms = warm::read_all(reader, root, &mut places);
     let admin = admin_address.map(|address| Admin { address, key });
-    let config = Config { proxy, log, admin, cache, clusters, listeners, users, rules, given: Vec::new() };
+    let config = Config { proxy, log, admin, cache, clusters, listeners, users, rules, warms, given: Vec::new() };
     checks::check(reader, &config, &places);
     config
 }

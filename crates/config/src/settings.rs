@@ -14,6 +14,7 @@ pub mod rule;
 pub mod tier;
 pub mod tls;
 pub mod user;
+pub mod warm;
 
 /// When a changed value takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +172,7 @@ pub static ROOT: Section = Section {
         &listener::LISTENER,
         &user::USER,
         &rule::RULE,
+        &warm::WARM,
     ],
 };
 

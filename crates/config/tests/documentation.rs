@@ -30,6 +30,7 @@ fn source() -> MemorySource {
     source.variables.insert("ANOTHER".into(), "hush".into());
     let pem = b"-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n";
     source.files.insert("/pem".into(), (pem.to_vec(), 0o600));
+    source.files.insert("/warm.sql".into(), (b"SELECT a FROM t;\n".to_vec(), 0o644));
     source
 }
 
@@ -65,6 +66,9 @@ fn base() -> Values {
     values.push(value(&["cache", "tier", "user"], "\"t\""));
     values.push(value(&["cache", "tier", "password"], "\"quiet\""));
     values.push(value(&["user", "NAME", "max_sessions"], "5"));
+    values.push(value(&["warm", "NAME", "cluster"], "\"NAME\""));
+    values.push(value(&["warm", "NAME", "user"], "\"app\""));
+    values.push(value(&["warm", "NAME", "file"], "\"/warm.sql\""));
     values.push(value(&["admin", "address"], "\"127.0.0.1:9104\""));
     values
 }

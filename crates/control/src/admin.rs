@@ -16,6 +16,7 @@ mod query;
 mod rules;
 mod text;
 mod tier;
+mod warm;
 
 use std::io;
 use std::net::SocketAddr;
@@ -111,6 +112,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/rules", get(rules::list))
         .route("/cache", get(cache::show).delete(cache::wipe))
         .route("/cache/digests", get(cache_digests::digests))
+        .route("/cache/warm", get(warm::show).put(warm::start))
         .route("/cache/candidates", get(cache_digests::candidates))
         .fallback(|| async { StatusCode::NOT_FOUND })
         .layer(from_fn_with_state(shared.clone(), key::must_be_shown));

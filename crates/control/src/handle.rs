@@ -75,8 +75,9 @@ impl ControlHandle {
     }
 
     /// Says where the answers are that the data plane keeps, for the API and metrics.
-    pub fn show_cache(&self, store: Arc<cache::Store>) {
+    pub fn show_cache(&self, store: Arc<cache::Store>, warmer: Arc<dyn cache::Warmer>) {
         self.shared.set_cache(store);
+        self.shared.set_warmer(warmer);
     }
 
     /// Says where answers are shared with other processes, for the API and metrics.

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-use cache::Store;
+use cache::{Store, Warmer};
 use cluster::command::{Accepted, Command, Refused};
 use cluster::diagnosis::Diagnosis;
 use cluster::observation::FailureClass;
@@ -30,6 +30,7 @@ pub(crate) struct Shared {
     rules: RwLock<Arc<[Rule]>>,
     cache: OnceLock<Arc<Store>>,
     tier: OnceLock<Arc<tier::Tier>>,
+    warmer: OnceLock<Arc<dyn Warmer>>,
 }
 
 /// One cluster's snapshots and its monitor's figures.
@@ -160,12 +161,23 @@ impl Shared {
             rules,
             cache: OnceLock::new(),
             tier: OnceLock::new(),
+            warmer: OnceLock::new(),
         }
     }
 
     /// The answers that the data plane keeps; `None` when it was not told of.
     pub(crate) fn cache(&self) -> Option<&Arc<Store>> {
         self.cache.get()
+    }
+
+    /// Who fills them from files.
+    pub(crate) fn warmer(&self) -> Option<&Arc<dyn Warmer>> {
+        self.warmer.get()
+    }
+
+    pub(crate) fn set_warmer(&self, warmer: Arc<dyn Warmer>) {
+        // As below.
+        let _ = self.warmer.set(warmer);
     }
 
     pub(crate) fn set_cache(&self, store: Arc<Store>) {

@@ -17,6 +17,7 @@ pub mod shared;
 pub mod start;
 pub mod state;
 pub mod wake;
+pub mod warm;
 pub mod worker;
 
 pub use start::{Proxy, StartError};

@@ -38,6 +38,7 @@ mod tracking;
 mod transaction_log;
 mod untold;
 mod variables;
+mod warm;
 mod work;
 
 use std::cell::Cell;
@@ -74,6 +75,7 @@ pub use serve::spawn;
 use statements::ClientStatements;
 use tracking::TrackWish;
 use transaction_log::TransactionLog;
+pub use warm::warm_up;
 use work::{Understood, Work};
 
 /// One client's session.
@@ -118,6 +120,8 @@ pub struct Session {
     cache_context: Option<Box<cache::ContextHere>>,
     /// What the result cache said to the statement that a server runs now; its digest counts that.
     cache_said: Cell<Option<CacheSaid>>,
+    /// What came of it in the end, for statements that fill the cache.
+    cache_came: Cell<Option<CacheSaid>>,
     /// What was written that the result cache was not told of yet.
     written_for_cache: Option<cluster::tables::Scope>,
     /// What was written that other processes were not told of yet; its client has not heard of it either.
@@ -224,12 +228,20 @@ impl Session {
             }
             if let Some(wanted) = rule.cache.as_ref().filter(|_| cache::is_for_cache(&work)) {
                 match Box::pin(self.ask_cache(&work, request, rule, wanted)).await? {
-                    Asked::Answered => return self.flush_answers().await,
+                    Asked::Answered => {
+                        self.cache_came.set(Some(CacheSaid::Hit { saved_us: 0, bytes: 0 }));
+                        return self.flush_answers().await;
+                    }
                     Asked::Fill(asked) => {
                         self.cache_said.set(Some(CacheSaid::Miss));
+                        self.cache_came.set(Some(CacheSaid::Miss));
                         fill = Some(asked);
                     }
-                    Asked::No(said) => self.cache_said.set(said),
+                    Asked::No(said) => {
+                        self.cache_said.set(said);
+                        // With nothing to say, another session is asking a server.
+                        self.cache_came.set(said.or(Some(CacheSaid::Hit { saved_us: 0, bytes: 0 })));
+                    }
                 }
             }
         }

@@ -57,6 +57,8 @@ pub struct Shared {
     pub tier: Option<Arc<tier::Tier>>,
     /// Sessions of each user, over all listeners.
     pub user_sessions: Mutex<HashMap<Arc<str>, u32>>,
+    /// Kinds of clients for whom the cache is filled.
+    pub warming: crate::warm::Warming,
 }
 
 impl Shared {
@@ -309,6 +311,8 @@ pub enum Mail {
     Drain,
     /// There are other rules.
     Rules,
+    /// The file of this name is to be run, so that the result cache has its answers.
+    Warm(Arc<str>),
     /// Somebody wants to know which transactions sessions were told to be theirs.
     Told(Arc<str>, AskTold),
     /// Somebody wants to know the digests.

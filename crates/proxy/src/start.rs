@@ -205,6 +205,7 @@ impl Proxy {
             started: Instant::now(),
             tier,
             user_sessions: Mutex::default(),
+            warming: crate::warm::Warming::default(),
         });
         let mut workers = Vec::new();
         for (index, inbox) in inboxes.into_iter().enumerate() {
@@ -272,6 +273,11 @@ impl Proxy {
     /// The answers that are kept.
     pub fn cache(&self) -> Arc<cache::Store> {
         self.shared.cache.clone()
+    }
+
+    /// Where the workers are asked to fill the cache.
+    pub fn warmer(&self) -> Arc<dyn cache::Warmer> {
+        Arc::new(crate::warm::WarmAll { shared: self.shared.clone(), mailboxes: self.mailboxes.clone() })
     }
 
     /// All sessions.

@@ -297,7 +297,11 @@ impl Worker {
             Mail::Client(client) => session::spawn(self.clone(), *client),
             Mail::Published(name) => {
                 if let Some(cluster) = self.known_cluster(&name) {
+                    let before = cluster.primary();
                     cluster.refresh(&self.shared);
+                    if cluster.primary().is_some_and(|now| before != Some(now)) {
+                        crate::warm::primary_changed(self, &cluster);
+                    }
                 }
             }
             Mail::Connection(name, parcel) => {
@@ -327,6 +331,7 @@ impl Worker {
             }
             Mail::Drain => self.draining.set(true),
             Mail::Rules => self.take_rules(),
+            Mail::Warm(name) => crate::warm::run_for_all(self, &name, "asked for"),
             Mail::Digests(ask) => {
                 let report = self.digests.borrow().report();
                 if ask.reset {

@@ -1,6 +1,7 @@
 //! `sqluice cache`: the result cache of the running process.
 
 mod digests;
+mod warm;
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -44,6 +45,8 @@ enum What {
     Digests(digests::Digests),
     /// Reads for which a rule would have saved time, with the rules ready to paste.
     Advise(digests::Advise),
+    /// Run the files of statements of [warm.NAME], so that the cache has their answers.
+    Warm(warm::Warm),
 }
 
 #[derive(Debug, clap::Args)]
@@ -84,6 +87,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(What::Wipe(args)) => wipe(args),
         Some(What::Digests(args)) => digests::digests(args),
         Some(What::Advise(args)) => digests::advise(args),
+        Some(What::Warm(args)) => warm::warm(args),
     }
 }
 

@@ -156,6 +156,7 @@ Examples:
   sqluice cache                              what is kept, and what came of each rule
   sqluice cache digests                      the same for each form of statement
   sqluice cache advise --ttl-ms 10000        reads that are worth a rule, as [[rule]] blocks
+  sqluice cache warm                         runs the files of [warm.NAME]
   sqluice cache wipe --table shop.products
   sqluice cache wipe --rule product-pages --cluster main
   sqluice cache wipe --all

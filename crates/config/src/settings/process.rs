@@ -38,7 +38,7 @@ pub static DIGESTS_MAX: Setting = limit(
     100_000,
     "off",
     "How many forms of statements each worker counts apart, for each user and schema; the rest is counted together. \
-     An entry takes up to 2 KiB for the text and about 300 bytes more.",
+     An entry takes up to 2 KiB for the text and about 1,200 bytes more.",
 );
 /// `drain_ms`
 pub static DRAIN: Setting = millis(

@@ -80,6 +80,7 @@ impl Session {
 
     /// What the result cache did for a statement that was counted before.
     pub(super) fn count_cached(&self, work: &Work, said: CacheSaid) {
+        self.cache_came.set(Some(said));
         self.worker.digests.borrow_mut().cache_said(self.digest_key(work.statement.digest), said);
     }
 

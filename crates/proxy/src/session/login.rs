@@ -297,6 +297,7 @@ impl Door {
             held: None,
             cache_context: None,
             cache_said: Cell::default(),
+            cache_came: Cell::default(),
             written_for_cache: None,
             written_for_tier: None,
             speaks_native: login.plugin.as_deref().is_none_or(|name| name == Plugin::Native.name().as_bytes()),

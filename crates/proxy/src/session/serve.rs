@@ -28,7 +28,7 @@ pub fn spawn(worker: Rc<Worker>, client: NewClient) {
 
 async fn serve(worker: Rc<Worker>, stream: net::Stream, listener: Arc<ListenerShared>) {
     let handle = worker.shared.sessions.register(stream.peer_addr());
-    let _registered = Registered { worker: &worker, handle: &handle };
+    let _registered = Registered::new(&worker, &handle);
     let limit = listener.settings.load().login_timeout;
     let login = tokio::time::timeout(limit, Box::pin(login::log_in(worker.clone(), stream, listener, handle.clone())));
     let mut session = match login.await {
@@ -46,40 +46,54 @@ async fn serve(worker: Rc<Worker>, stream: net::Stream, listener: Arc<ListenerSh
     };
     worker.stats.logins.add_one();
     worker.stats.sessions.add(1);
-    let end = {
-        let mut run = pin!(session.run());
-        let mut first = true;
-        poll_fn(|cx| {
-            if let Poll::Ready(end) = run.as_mut().poll(cx) {
-                return Poll::Ready(end);
-            }
-            while handle.wake.is_called(cx, &mut first) {
-                if handle.killed.load(Ordering::SeqCst) {
-                    return Poll::Ready(SessionEnd::Killed);
-                }
-                if worker.draining.get() && handle.droppable.load(Ordering::SeqCst) {
-                    return Poll::Ready(SessionEnd::Draining);
-                }
-                // What it runs may have been given up.
-                if let Poll::Ready(end) = run.as_mut().poll(cx) {
-                    return Poll::Ready(end);
-                }
-            }
-            Poll::Pending
-        })
-        .await
-    };
+    let end = heed(&worker, &handle, session.run()).await.unwrap_or_else(|end| end);
     tracing::debug!(client = handle.client(), user = %session.identity.user, reason = %end, "session ended");
     session.end().await;
 }
 
-/// Keeps the session in the list, and counted, while it lives.
-struct Registered<'a> {
-    worker: &'a Worker,
-    handle: &'a SessionHandle,
+/// Runs what a session does, and listens to who calls the session from outside meanwhile.
+pub(super) async fn heed<T>(
+    worker: &Worker,
+    handle: &SessionHandle,
+    run: impl Future<Output = T>,
+) -> Result<T, SessionEnd> {
+    let mut run = pin!(run);
+    let mut first = true;
+    poll_fn(|cx| {
+        if let Poll::Ready(end) = run.as_mut().poll(cx) {
+            return Poll::Ready(Ok(end));
+        }
+        while handle.wake.is_called(cx, &mut first) {
+            if handle.killed.load(Ordering::SeqCst) {
+                return Poll::Ready(Err(SessionEnd::Killed));
+            }
+            if worker.draining.get() && handle.droppable.load(Ordering::SeqCst) {
+                return Poll::Ready(Err(SessionEnd::Draining));
+            }
+            // What it runs may have been given up.
+            if let Poll::Ready(end) = run.as_mut().poll(cx) {
+                return Poll::Ready(Ok(end));
+            }
+        }
+        Poll::Pending
+    })
+    .await
 }
 
-impl Drop for Registered<'_> {
+/// Keeps the session in the list, and counted, while it lives.
+pub(super) struct Registered {
+    worker: Rc<Worker>,
+    handle: Arc<SessionHandle>,
+}
+
+impl Registered {
+    /// A session that is in the list already.
+    pub(super) fn new(worker: &Rc<Worker>, handle: &Arc<SessionHandle>) -> Registered {
+        Registered { worker: worker.clone(), handle: handle.clone() }
+    }
+}
+
+impl Drop for Registered {
     fn drop(&mut self) {
         self.worker.shared.sessions.remove(self.handle.id);
     }

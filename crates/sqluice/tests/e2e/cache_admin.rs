@@ -195,3 +195,82 @@ async fn check_digests(family: Family, table: &str) {
 async fn digests_tell_what_the_cache_does_and_what_it_could() {
     check_digests(Family::MariaDb, "cache_advised").await;
 }
+
+/// A file that a failing statement, an uncacheable one and one without a rule do not stop.
+fn file(table: &str) -> String {
+    let reads: String = (1..=3).map(|id| format!("SELECT n FROM {table} WHERE id = {id};\n")).collect();
+    format!(
+        "# pages\n{reads}SELECT n\nFROM {table} ORDER BY n;\nSELECT none FROM {table};\nSELECT RAND(), n FROM {table};\nSHOW TABLES;\n"
+    )
+}
+
+async fn warmed(front: &Front, runs: u64) -> Value {
+    until("the end of a run", async || {
+        let page = json(front, &["cache", "warm", "--show"]).await;
+        let file = page["files"][0].clone();
+        (file["runs"].as_u64() >= Some(runs) && file["running"] == 0).then_some(file)
+    })
+    .await
+}
+
+async fn check_warm(family: Family, table: &str) {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("warm.sql");
+    std::fs::write(&path, file(table)).unwrap();
+    let rules = format!(
+        "[[rule]]\nname = \"all\"\ncluster = \"main\"\naccess = \"read\"\ncache = \"on\"\ncache_ttl_ms = 600000\n\
+         [warm.pages]\ncluster = \"main\"\nuser = \"{}\"\nschema = \"{}\"\nfile = \"{}\"\nsessions = 2\n",
+        lab::APP_USER,
+        lab::APP_DATABASE,
+        path.display()
+    );
+    let front = start(family, table, &rules).await;
+
+    // The first client that has asked the cache began it; another one like it finds the answers.
+    let file = warmed(&front, 1).await;
+    assert_eq!(
+        (&file["kinds"], &file["statements"], &file["last"]["why"]),
+        (&1.into(), &7.into(), &"first client".into())
+    );
+    let last = &file["last"];
+    assert_eq!((&last["failed"], &last["mistakes"][0]["line"]), (&1.into(), &7.into()), "{last}");
+    assert_eq!(last["refused"]["volatile_function"], 1, "{last}");
+    assert!(front.log().contains("warm.sql:7: error 1054"), "{}", front.log());
+    let mut client = front.client().await;
+    let count = async || {
+        let rule = of_rule(&front, "all").await;
+        (rule["hits"].as_u64().unwrap_or(0), rule["misses"].as_u64().unwrap_or(0))
+    };
+    let before = count().await;
+    for id in 1..=3 {
+        assert_eq!(all(&mut client, &format!("SELECT n FROM {table} WHERE id = {id}")).await[0].rows.len(), 1);
+    }
+    all(&mut client, &format!("SELECT n\nFROM {table} ORDER BY n")).await;
+    assert_eq!(count().await, (before.0 + 4, before.1), "all four are answered by the cache");
+
+    // Asked for: what is there stays, what was written is asked anew.
+    all(&mut client, &format!("UPDATE {table} SET n = n + 1 WHERE id = 1")).await;
+    let ran = command(&front, &["cache", "warm"]).await;
+    assert!(!ran.good && ran.out.contains(" 1 failed"), "a statement failed: {} {}", ran.out, ran.err);
+    let before = count().await;
+    all(&mut client, &format!("SELECT n FROM {table} WHERE id = 1")).await;
+    assert_eq!(count().await, (before.0 + 1, before.1));
+
+    // Who sets a variable that may change answers is another kind, and is warmed as soon as it asks.
+    let runs = warmed(&front, 1).await["runs"].as_u64().unwrap();
+    let mut other = front.client().await;
+    all(&mut other, "SET time_zone = '+03:00'").await;
+    all(&mut other, &format!("SELECT COUNT(*) FROM {table}")).await;
+    assert_eq!(warmed(&front, runs + 1).await["kinds"], 2);
+    let before = count().await;
+    all(&mut other, &format!("SELECT n FROM {table} WHERE id = 2")).await;
+    assert_eq!(count().await, (before.0 + 1, before.1));
+
+    let ran = command(&front, &["cache", "warm", "--cluster", "none"]).await;
+    assert!(!ran.good && ran.err.contains("main"), "{} {}", ran.out, ran.err);
+}
+
+#[tokio::test]
+async fn a_file_of_statements_fills_the_cache() {
+    check_warm(Family::MariaDb, "cache_warmed").await;
+}

@@ -3,6 +3,7 @@
 mod etcd;
 mod events;
 mod two_phases;
+mod warm;
 
 use std::collections::HashSet;
 use std::process::Command;

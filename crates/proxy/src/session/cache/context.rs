@@ -79,6 +79,7 @@ impl Session {
         let kept = context.clone();
         let here = ContextHere { state, prepared_in, key, wanted, version, rights, context: kept, own, parameters };
         self.cache_context = Some(Box::new(here));
+        self.note_kind(crate::state::hash_of(rights));
         (context, rights)
     }
 

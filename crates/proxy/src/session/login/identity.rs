@@ -24,6 +24,15 @@ pub struct UserSession {
 }
 
 impl UserSession {
+    /// One of Sqluice's own, which no limit keeps out.
+    pub(in crate::session) fn unlimited(
+        shared: &Arc<Shared>,
+        pools: &Rc<Pools>,
+        user: &Arc<str>,
+    ) -> Option<UserSession> {
+        UserSession::begin(shared, pools, user, 0)
+    }
+
     fn begin(shared: &Arc<Shared>, pools: &Rc<Pools>, user: &Arc<str>, max: u32) -> Option<UserSession> {
         let mut users = shared.user_sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let count = users.entry(user.clone()).or_insert(0);

@@ -1,0 +1,61 @@
+//! Filling the cache from files of statements: who can be asked to do so, and what came of it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Whoever runs the statements.
+pub trait Warmer: Send + Sync {
+    /// Begins to run all files, or those of one cluster. Gives for how many kinds of clients; 0 if none was seen yet.
+    fn start(&self, cluster: Option<&str>) -> usize;
+
+    /// What is configured, and what came of it.
+    fn report(&self) -> Vec<WarmReport>;
+}
+
+/// One file of statements.
+#[derive(Clone, Debug)]
+pub struct WarmReport {
+    /// Its name in the configuration.
+    pub name: Arc<str>,
+    /// The cluster.
+    pub cluster: Arc<str>,
+    /// The user whose clients shall find the answers.
+    pub user: Arc<str>,
+    /// The schema in which they are.
+    pub schema: Option<Arc<str>>,
+    /// Where the statements are.
+    pub file: PathBuf,
+    /// How many.
+    pub statements: usize,
+    /// Kinds of clients that were seen: each has answers of its own.
+    pub kinds: usize,
+    /// Runs that are under way.
+    pub running: u32,
+    /// Runs that are over.
+    pub runs: u64,
+    /// What came of the last one.
+    pub last: Option<WarmRun>,
+}
+
+/// What came of running a file.
+#[derive(Clone, Debug, Default)]
+pub struct WarmRun {
+    /// Why it was run.
+    pub why: &'static str,
+    /// Answers that were kept.
+    pub kept: u64,
+    /// Statements whose answers were there already.
+    pub there: u64,
+    /// Statements for which no rule asks the cache.
+    pub without_rule: u64,
+    /// Statements that failed.
+    pub failed: u64,
+    /// Statements whose answers were not kept, by reason.
+    pub refused: BTreeMap<&'static str, u64>,
+    /// The first mistakes, with the lines of the file.
+    pub mistakes: Vec<(u32, String)>,
+    /// How long it took.
+    pub took: Duration,
+}

@@ -1,0 +1,310 @@
+//! Running a file of statements in sessions that are twins of a client's, so that the result cache keeps the answers under the
+//! questions that such clients ask.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ::cache::{Context, Refusal as Why, WarmRun};
+use config::Warm;
+use net::Stream;
+use sql::Family;
+use stats::digests::CacheSaid;
+use tokio::io::AsyncReadExt;
+use wire::{Capabilities, Status};
+
+use super::client::{Client, Request};
+use super::login::UserSession;
+use super::serve::{Registered, heed};
+use super::statements::ClientStatements;
+use super::tracking::TrackWish;
+use super::{Identity, Past, Session};
+use crate::error::SessionEnd;
+use crate::route::Pins;
+use crate::warm::Kind;
+use crate::worker::Worker;
+
+/// Longest wait for one statement.
+const STATEMENT_LIMIT: Duration = Duration::from_secs(60);
+/// What could not be kept for a reason that passes is tried so often, at this pace.
+const ROUNDS: u32 = 10;
+const ROUND_PACE: Duration = Duration::from_secs(1);
+/// Mistakes that are told one by one.
+const MISTAKES_MAX: usize = 20;
+/// Progress is told so often.
+const TELL_EACH: Duration = Duration::from_secs(5);
+
+/// Reasons that pass: the tables were not read yet, a replica is behind, somebody writes.
+const PASSING: [Why; 4] = [Why::UnknownTables, Why::Behind, Why::Raced, Why::NotFollowing];
+
+/// A run that is under way.
+struct Run<'a> {
+    name: &'a str,
+    warm: &'a Warm,
+    waiting: RefCell<VecDeque<usize>>,
+    again: RefCell<VecDeque<usize>>,
+    is_last: Cell<bool>,
+    done: Cell<usize>,
+    told: Cell<Instant>,
+    tally: RefCell<WarmRun>,
+}
+
+/// Runs a file for one kind of clients; nothing when its clients have gone.
+pub async fn warm_up(
+    worker: &Rc<Worker>,
+    name: &Arc<str>,
+    warm: &Arc<Warm>,
+    kind: &Arc<Kind>,
+    why: &'static str,
+) -> Option<WarmRun> {
+    kind.key.upgrade()?;
+    let begun = Instant::now();
+    tracing::info!(warm = %name, user = %warm.user, statements = warm.statements.len(), why, "filling the result cache");
+    let run = Run {
+        name,
+        warm,
+        waiting: RefCell::new((0..warm.statements.len()).collect()),
+        again: RefCell::default(),
+        is_last: Cell::new(false),
+        done: Cell::new(0),
+        told: Cell::new(begun),
+        tally: RefCell::new(WarmRun { why, ..WarmRun::default() }),
+    };
+    for round in 1..=ROUNDS {
+        run.is_last.set(round == ROUNDS);
+        let sessions = warm.sessions.min(run.waiting.borrow().len());
+        let feeders = (0..sessions).map(|_| feed(worker, kind, &run));
+        all(feeders.map(Box::pin).collect()).await;
+        run.waiting.swap(&run.again);
+        if run.waiting.borrow().is_empty() || worker.draining.get() {
+            break;
+        }
+        tokio::time::sleep(ROUND_PACE).await;
+    }
+    let mut tally = run.tally.into_inner();
+    tally.took = begun.elapsed();
+    tracing::info!(
+        warm = %name, kept = tally.kept, there = tally.there, without_rule = tally.without_rule, failed = tally.failed,
+        refused = tally.refused.values().sum::<u64>(), ms = tally.took.as_millis() as u64, "the result cache was filled"
+    );
+    Some(tally)
+}
+
+/// Waits for all of them, side by side.
+async fn all<F: Future<Output = ()> + Unpin>(mut futures: Vec<F>) {
+    std::future::poll_fn(|cx| {
+        futures.retain_mut(|future| std::pin::Pin::new(future).poll(cx).is_pending());
+        if futures.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+}
+
+/// One session takes one statement after the other.
+async fn feed(worker: &Rc<Worker>, kind: &Kind, run: &Run<'_>) {
+    let mut session = None;
+    loop {
+        // The borrow must not last.
+        let next = run.waiting.borrow_mut().pop_front();
+        let Some(index) = next.filter(|_| !worker.draining.get()) else { break };
+        let Some(statement) = run.warm.statements.get(index) else { break };
+        let twin = match session.take() {
+            Some(twin) => twin,
+            None => match Twin::new(worker, kind) {
+                Some(twin) => twin,
+                None => break,
+            },
+        };
+        let (twin, came) = twin.ask(worker, &statement.text).await;
+        session = twin;
+        run.count(index, statement.line, came);
+    }
+    if let Some(twin) = session {
+        twin.session.end().await;
+    }
+}
+
+impl Session {
+    /// A session asks the cache: those like it are a kind for which it may be filled. The user's rights are told by a hash.
+    pub(super) fn note_kind(&self, rights: u64) {
+        if self.worker.shared.config.load().warms.is_empty() {
+            return;
+        }
+        let key = &self.identity.key;
+        let ip = key.client.map(|client| client.ip().to_string()).unwrap_or_default();
+        let capabilities = self.client.capabilities.bits().to_le_bytes();
+        let fixed = [self.listener.name.as_bytes(), ip.as_bytes(), &capabilities];
+        let context = Context::new(fixed.into_iter().chain(self.state.answer_context()));
+        let (cluster, user) = (&self.cluster.shared.name, &self.identity.user);
+        crate::warm::note(&self.worker, cluster, user, self.state.schema(), (&context, rights), || Kind {
+            context: context.clone(),
+            rights,
+            listener: self.listener.clone(),
+            key: Arc::downgrade(key),
+            state: self.state.clone(),
+            // Its replies go nowhere, so they need not be small.
+            capabilities: self.client.capabilities - Capabilities::COMPRESS - Capabilities::ZSTD_COMPRESSION,
+            client: self.handle.client_addr(),
+            collation: self.identity.collation,
+            split: self.identity.split,
+            consistency: (self.identity.consistency, self.identity.configured),
+            connections_max: self.identity.connections_max,
+            busy: Arc::default(),
+            again: Arc::default(),
+        });
+    }
+}
+
+/// What came of a statement.
+enum Came {
+    Said(Option<CacheSaid>),
+    Failed(String),
+}
+
+impl Run<'_> {
+    fn count(&self, index: usize, line: u32, came: Came) {
+        let mut tally = self.tally.borrow_mut();
+        match came {
+            Came::Said(Some(CacheSaid::Miss)) => tally.kept += 1,
+            Came::Said(Some(CacheSaid::Hit { .. })) => tally.there += 1,
+            Came::Said(None) => tally.without_rule += 1,
+            Came::Said(Some(CacheSaid::Refused(reason))) => {
+                let reason = Why::ALL.get(usize::from(reason)).copied();
+                if reason.is_some_and(|reason| PASSING.contains(&reason)) && !self.is_last.get() {
+                    self.again.borrow_mut().push_back(index);
+                    return;
+                }
+                *tally.refused.entry(reason.map_or("", Why::word)).or_default() += 1;
+            }
+            Came::Failed(why) => {
+                tally.failed += 1;
+                if tally.mistakes.len() < MISTAKES_MAX {
+                    tracing::warn!(warm = self.name, "{}:{line}: {why}", self.warm.file.display());
+                    tally.mistakes.push((line, why));
+                }
+            }
+        }
+        self.done.set(self.done.get() + 1);
+        if self.told.get().elapsed() >= TELL_EACH {
+            self.told.set(Instant::now());
+            let (done, of) = (self.done.get(), self.warm.statements.len());
+            tracing::info!(warm = self.name, done, of, kept = tally.kept, "filling the result cache goes on");
+        }
+    }
+}
+
+/// A session like a client's, whose replies nobody reads.
+struct Twin {
+    session: Session,
+    _registered: Registered,
+}
+
+impl Twin {
+    fn new(worker: &Rc<Worker>, kind: &Kind) -> Option<Twin> {
+        let key = kind.key.upgrade()?;
+        let (one, other) = std::os::unix::net::UnixStream::pair().ok()?;
+        let (stream, mut sink) = (Stream::attach(one.into()).ok()?, Stream::attach(other.into()).ok()?);
+        tokio::task::spawn_local(async move {
+            let mut scratch = vec![0; 16 * 1024];
+            while sink.read(&mut scratch).await.is_ok_and(|bytes| bytes > 0) {}
+        });
+        let handle = worker.shared.sessions.register(None);
+        let registered = Registered::new(worker, &handle);
+        if let Some(client) = kind.client {
+            let _ = handle.told_from.set(client);
+        }
+        handle.idle_s_max.store(u32::MAX, std::sync::atomic::Ordering::Relaxed);
+        handle.set_user(&key.user);
+        let listener = kind.listener.clone();
+        let cluster = worker.cluster(&listener.cluster);
+        let _ = handle.cluster.set(cluster.shared.name.clone());
+        let (view, catalog) = (cluster.view(), cluster.catalog());
+        let flavour = view.flavour.as_ref()?;
+        let family = if flavour.mariadb { Family::MariaDb } else { Family::MySql };
+        let identity = Identity {
+            user: key.user.clone(),
+            user_hash: crate::state::user_hash(&key.user),
+            _session: UserSession::unlimited(&worker.shared, &cluster.pools, &key.user)?,
+            key,
+            attributes: None,
+            collation: kind.collation,
+            split: kind.split,
+            consistency: kind.consistency.0,
+            configured: kind.consistency.1,
+            rule_scope: Cell::default(),
+            connections_max: kind.connections_max,
+        };
+        let mut session = Session {
+            wish: TrackWish::of_servers(&catalog),
+            client: Client::new(stream, kind.capabilities),
+            scramble: wire::auth::new_scramble().ok()?,
+            fingerprint: None,
+            facts: Cell::new(kind.state.facts(&catalog, family, flavour.number)),
+            began: catalog.clone(),
+            seen: catalog,
+            state: kind.state.clone(),
+            identity,
+            worker: worker.clone(),
+            cluster,
+            listener,
+            handle: handle.clone(),
+            pins: Pins::default(),
+            status: Status::AUTOCOMMIT,
+            statements: ClientStatements::default(),
+            past: Past::default(),
+            own_writes: None,
+            writes_open: false,
+            transaction: None,
+            reads: cluster::tables::Scope::Any,
+            written: None,
+            read_last: None,
+            held: None,
+            cache_context: None,
+            cache_said: Cell::default(),
+            cache_came: Cell::default(),
+            written_for_cache: None,
+            written_for_tier: None,
+            speaks_native: true,
+            refused_changes: 0,
+        };
+        session.status = session.status_at_rest();
+        worker.stats.sessions.add(1);
+        Some(Twin { session, _registered: registered })
+    }
+
+    /// Runs a statement. The session may be over afterwards.
+    async fn ask(mut self, worker: &Worker, text: &[u8]) -> (Option<Twin>, Came) {
+        let mut payload = vec![wire::command::Command::Query as u8];
+        if self.session.client.capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
+            // No attributes, in one set.
+            payload.extend([0, 1]);
+        }
+        payload.extend_from_slice(text);
+        let mut packets = Vec::new();
+        wire::packet::append(&mut packets, 0, &payload);
+        let request = Request::again(&packets, 0);
+        self.session.cache_came.set(None);
+        // The short way to an answer tells nothing of it.
+        self.session.cache_context = None;
+        self.session.past.error = None;
+        let handle = self.session.handle.clone();
+        let asked = heed(worker, &handle, self.session.handle(&request));
+        let ended = match tokio::time::timeout(STATEMENT_LIMIT, asked).await {
+            Ok(Ok(Ok(()))) => None,
+            Ok(Ok(Err(end)) | Err(end)) => Some(end),
+            Err(_) => Some(SessionEnd::ServerLost(format!("no answer in {} s", STATEMENT_LIMIT.as_secs()))),
+        };
+        let came = match (&ended, &self.session.past.error) {
+            (Some(end), _) => Came::Failed(end.to_string()),
+            (None, Some(error)) => Came::Failed(format!("error {}: {}", error.code, error.message)),
+            (None, None) => Came::Said(self.session.cache_came.get()),
+        };
+        // What a file leaves open ends with its session.
+        if ended.is_some() || self.session.held.is_some() {
+            self.session.end().await;
+            return (None, came);
+        }
+        (Some(self), came)
+    }
+}

@@ -157,7 +157,7 @@ async fn what_the_tier_loses_is_not_given_out() {
     two.tell("main", Written::Tables(&TABLES)).await;
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     valkey.restart().unwrap();
-    assert!(valkey.commands(&["DBSIZE"]).unwrap() > ":1".to_owned());
+    assert_ne!(valkey.commands(&["DBSIZE"]).unwrap(), ":0\r\n", "it has saved nothing");
     serves(&[&one, &two]).await;
     assert_eq!(found(&one).await, None);
     assert_ne!(self::marks(&one).await, marks);

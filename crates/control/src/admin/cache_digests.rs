@@ -106,15 +106,21 @@ struct Candidate<'a> {
     row: &'a DigestRow,
     /// Servers' time for one statement, in microseconds.
     each_us: u64,
-    /// For each of [`TTLS`].
+    /// How many statements were looked at, and what was asked before of these, for each of [`TTLS`].
+    asked: u64,
     hits: [u64; TTLS.len()],
+    /// Statements that servers ran.
+    runs: u64,
     /// Statements that wrote one of its tables.
     writes: u64,
 }
 
 impl Candidate<'_> {
     fn saved_us(&self, ttl: usize) -> u64 {
-        self.hits.get(ttl).map_or(0, |hits| hits.saturating_mul(self.each_us))
+        let (hits, asked) = (self.hits.get(ttl).copied().unwrap_or_default(), self.asked.max(1));
+        // The others were asked as often, as far as anybody knows.
+        let all = u128::from(hits) * u128::from(self.runs.max(self.asked)) / u128::from(asked);
+        u64::try_from(all).unwrap_or(u64::MAX).saturating_mul(self.each_us)
     }
 }
 
@@ -144,10 +150,11 @@ fn list(report: &DigestReport, wishes: &Wishes) -> Value {
             refused.push((row, reason));
             continue;
         }
-        let hits = row.questions.as_ref().map(|questions| questions.hits()).unwrap_or_default();
+        let looked_at = row.questions.as_ref().map(|questions| (questions.asked(), questions.hits()));
+        let (asked, hits) = looked_at.unwrap_or_default();
         let each_us = row.figures.time_us / runs;
         let reads: Vec<_> = tables.into_iter().flat_map(|tables| &tables.read).map(named).collect();
-        candidates.push((Candidate { row, each_us, hits, writes: 0 }, reads));
+        candidates.push((Candidate { row, each_us, asked, hits, runs, writes: 0 }, reads));
     }
     let mut candidates: Vec<Candidate<'_>> = candidates
         .into_iter()
@@ -172,10 +179,9 @@ fn list(report: &DigestReport, wishes: &Wishes) -> Value {
 
 fn candidate(of: &Candidate<'_>, ttl: usize) -> Value {
     let mut fields = name(&of.row.name);
-    let asked = of.row.questions.as_ref().map_or(0, |questions| questions.asked());
     let counts = [
         ("statements", of.row.figures.statements),
-        ("asked", asked),
+        ("asked", of.asked),
         ("time_us", of.row.figures.time_us),
         ("writes", of.writes),
         ("saved_us", of.saved_us(ttl)),

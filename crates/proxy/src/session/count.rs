@@ -46,7 +46,7 @@ impl Session {
             by: if self.cluster.primary() == Some(server) { RanBy::Primary } else { RanBy::Replica },
             time_us,
             at: now,
-            question: self.question(work, request),
+            question: self.question(work, request, now),
         };
         self.count_digest(work, request, &ran);
         now

@@ -3,11 +3,16 @@
 //! Time is cut into windows of a TTL's length, and the different pairs of question and window are counted. A cache with this TTL asks a
 //! server at most once for such a pair: hits are at least statements less pairs. Pairs are counted by HyperLogLog, in 256 bytes for each
 //! TTL. Those of several workers are put together by their maxima, so that a pair that two of them saw counts once.
+//!
+//! Looking at a question costs as much as all else that is counted of a statement, so it is done for one minute of eight.
 
 use std::time::Duration;
 
 /// The TTLs that are looked at.
 pub const TTLS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(10), Duration::from_secs(60)];
+
+/// A minute is looked at, the longest of the windows, and then as many are not as make up so many.
+const MINUTES: u64 = 8;
 
 /// Registers of one count: the standard error is 6.5 %.
 const REGISTERS: usize = 256;
@@ -28,6 +33,12 @@ impl Default for Questions {
 }
 
 impl Questions {
+    /// Whether questions of this time, counted from a moment that all workers have in common, are looked at.
+    #[inline]
+    pub fn are_looked_at(at: Duration) -> bool {
+        (at.as_secs() / 60).is_multiple_of(MINUTES)
+    }
+
     /// A question with this hash was asked at this time, counted from a moment that all workers have in common.
     #[inline]
     pub fn ask(&mut self, question: u64, at: Duration) {
@@ -119,6 +130,14 @@ mod tests {
                 assert!(share >= 1.0 - 2.3 * (1.0 - real_share), "{questions} questions: {told}, really {real}");
             }
         }
+    }
+
+    #[test]
+    fn one_minute_of_eight_is_looked_at() {
+        let looked_at: Vec<u64> =
+            (0..1_000).filter(|second| Questions::are_looked_at(Duration::from_secs(*second))).collect();
+        let expected: Vec<u64> = (0..60).chain(480..540).chain(960..1_000).collect();
+        assert_eq!(looked_at, expected);
     }
 
     #[test]

@@ -166,6 +166,12 @@ impl DigestTable {
         self.others.statements
     }
 
+    /// Whether it is of use to tell what was asked at this moment ([`Ran::question`]).
+    #[inline]
+    pub fn looks_at_questions(&self, at: Instant) -> bool {
+        self.entries_max > 0 && Questions::are_looked_at(at.saturating_duration_since(self.began.0))
+    }
+
     /// Counts a statement. Gives whether it has an entry: if not, [`DigestTable::admit`] decides.
     #[inline]
     pub fn count(&mut self, key: u64, ran: &Ran) -> bool {

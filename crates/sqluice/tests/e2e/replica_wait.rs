@@ -47,6 +47,7 @@ async fn check_waiting(family: Family) {
     let hasty = Front::start(servers, |setup| setup.listener = "consistency_wait_ms = 100".into()).await;
 
     // While replicas follow closely.
+    patient.knows(2).await;
     let mut client = patient.client().await;
     let (before, begun) = (patient.metrics().await, Instant::now());
     for v in 1..=50 {

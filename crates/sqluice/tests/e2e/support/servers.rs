@@ -61,7 +61,7 @@ impl Deref for Failing {
     }
 }
 
-/// A primary and two replicas that the caller may kill, freeze and promote.
+/// A primary, the first one, and two replicas that the caller may kill, freeze and promote.
 pub async fn failing(family: Family) -> Failing {
     static MARIADB: (OnceLock<Replication>, Mutex<()>) = (OnceLock::new(), Mutex::const_new(()));
     static MYSQL: (OnceLock<Replication>, Mutex<()>) = (OnceLock::new(), Mutex::const_new(()));
@@ -81,6 +81,11 @@ pub async fn failing(family: Family) -> Failing {
         }
         cluster.primary().set_read_only(false).unwrap();
         cluster.wait_in_sync(HEAL_LIMIT).unwrap();
+        // Tests count what replicas do by their names.
+        if cluster.primary_index() != 0 {
+            cluster.promote(0).unwrap();
+            cluster.wait_in_sync(HEAL_LIMIT).unwrap();
+        }
         cluster
     })
     .await;

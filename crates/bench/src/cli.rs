@@ -70,6 +70,10 @@ pub(crate) struct Arguments {
     /// Parts of the load `cache`: reads, costly, hits [default: all].
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = ["reads", "costly", "hits"])]
     parts: Vec<String>,
+    /// Most seconds for which sysbench asks a contender of the load `cache` before it is measured; less when its share of hits is
+    /// steady; 0 for none [default: 240, with --quick 10].
+    #[arg(long, alias = "warm-up", value_name = "N", value_parser = clap::value_parser!(u32).range(0..=3600))]
+    warm_up_max_s: Option<u32>,
     /// A fast look: fewer rounds, seconds and points.
     #[arg(long)]
     quick: bool,
@@ -169,6 +173,7 @@ fn options(arguments: &Arguments) -> anyhow::Result<Options> {
         files: system::raise_open_files(),
         contenders: contenders(arguments)?,
         parts: arguments.parts.clone(),
+        warm_up_max_s: arguments.warm_up_max_s,
     })
 }
 

@@ -14,6 +14,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use lab::{Valkey, ValkeyOptions};
 use tempfile::TempDir;
 
 use crate::figures::FIXED;
@@ -58,6 +59,8 @@ pub(crate) enum Cache {
     Ttl,
     /// The server's binary log, as only Sqluice has it.
     Follow,
+    /// A Valkey or Redis that all processes ask for each answer, as only Sqluice has it.
+    Tier,
 }
 
 impl Kind {
@@ -73,6 +76,7 @@ impl Kind {
             Kind::Ruled(kind, rules) => format!("{} {rules} rules", kind.name()),
             Kind::Cached(kind, Cache::Ttl) => format!("{} cache", kind.name()),
             Kind::Cached(kind, Cache::Follow) => format!("{} follow", kind.name()),
+            Kind::Cached(kind, Cache::Tier) => format!("{} tier", kind.name()),
             Kind::Fixed => FIXED.to_owned(),
         }
     }
@@ -147,10 +151,10 @@ pub(crate) struct Setup {
     pub(crate) cache: Option<Cache>,
 }
 
-/// How old an answer of a result cache may be, in milliseconds: longer than a turn.
-const CACHE_TTL_MS: u32 = 60_000;
+/// How old an answer of a result cache may be, in milliseconds: longer than all turns at a point.
+pub(crate) const CACHE_TTL_MS: u32 = 3_600_000;
 /// Memory of a result cache, in megabytes: the load fits.
-const CACHE_MB: u32 = 1024;
+const CACHE_MB: u32 = 4096;
 
 /// A contender that serves.
 #[derive(Debug)]
@@ -160,6 +164,8 @@ pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     /// The proxy; the server without one has none.
     pub(crate) daemon: Option<Daemon>,
+    /// The shared tier of its result cache, which serves for as long.
+    _tier: Option<Valkey>,
 }
 
 impl Running {
@@ -169,6 +175,10 @@ impl Running {
     /// The program is missing or does not serve; its log is in the error.
     pub(crate) fn start(kind: &Kind, world: &World, setup: &Setup) -> anyhow::Result<Running> {
         let name = kind.name();
+        let tier = match kind {
+            Kind::Cached(_, Cache::Tier) => Some(Valkey::start(ValkeyOptions::default())?),
+            _ => None,
+        };
         let start = || match kind {
             Kind::Direct => Ok((world.primary(), None)),
             Kind::HaProxy => on_free_port(|port| haproxy::start(world, setup, port)),
@@ -178,7 +188,11 @@ impl Running {
             Kind::Router(program) => on_free_port(|port| router::start(program, world, setup, port)),
             Kind::Fixed => on_free_port(|port| fixed::start(world, setup, port)),
             Kind::Cached(kind, cache) => {
-                let cached = Running::start(kind, world, &Setup { cache: Some(*cache), ..setup.clone() })?;
+                let mut setup = Setup { cache: Some(*cache), ..setup.clone() };
+                if let Some(tier) = &tier {
+                    setup.more += &format!("[cache.tier]\naddress = \"{}\"\n", tier.address());
+                }
+                let cached = Running::start(kind, world, &setup)?;
                 Ok((cached.address, cached.daemon))
             }
             Kind::Ruled(kind, rules) => {
@@ -187,7 +201,7 @@ impl Running {
             }
         };
         let (address, daemon) = start().with_context(|| format!("{name} does not start"))?;
-        Ok(Running { kind: kind.clone(), address, daemon })
+        Ok(Running { kind: kind.clone(), address, daemon, _tier: tier })
     }
 
     pub(crate) fn pid(&self) -> Option<u32> {

@@ -30,6 +30,9 @@ pub(crate) struct Sample {
     /// Bytes of replies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bytes: Option<u64>,
+    /// Reads that the server ran meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) server_reads: Option<u64>,
     /// The proxy's memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) memory: Option<Growth>,
@@ -67,6 +70,18 @@ pub(crate) struct Cell {
     pub(crate) contender: String,
     /// One for each round.
     pub(crate) samples: Vec<Sample>,
+    /// What was before the rounds, if anything was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) warm_up: Option<WarmUp>,
+}
+
+/// How a contender that was just started was asked before it was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct WarmUp {
+    /// For how long, all slices together.
+    pub(crate) seconds: f64,
+    /// The share of hits in each slice, in percent.
+    pub(crate) hits: Vec<f64>,
 }
 
 /// A load that was run.
@@ -99,6 +114,12 @@ pub(crate) struct Record {
 pub(crate) enum Figure {
     /// Queries in a second.
     Throughput,
+    /// The share of queries that reached no server, in percent.
+    Hits,
+    /// How long the warm-up was, in seconds.
+    WarmUpSeconds,
+    /// The share of hits in the warm-up's last slice, in percent.
+    WarmUpHits,
     /// Megabytes (10^6) of replies in a second.
     Bandwidth,
     /// Mean time of a query, in microseconds: clients × seconds ÷ queries.
@@ -158,6 +179,9 @@ impl Figure {
     pub(crate) fn title(self) -> &'static str {
         match self {
             Figure::Throughput => "queries/s",
+            Figure::Hits => "hits %",
+            Figure::WarmUpSeconds => "warm-up s",
+            Figure::WarmUpHits => "warm-up hits %",
             Figure::Bandwidth => "MB/s",
             Figure::Mean => "mean µs",
             Figure::Added => "added µs",
@@ -193,7 +217,7 @@ impl Figure {
     /// Digits behind the point.
     pub(crate) fn decimals(self) -> usize {
         match self {
-            Figure::Throughput | Figure::Bandwidth | Figure::Clients | Figure::CpuMegabyte => 0,
+            Figure::Throughput | Figure::Bandwidth | Figure::Clients | Figure::CpuMegabyte | Figure::WarmUpSeconds => 0,
             Figure::Evenness | Figure::User | Figure::System => 2,
             _ => 1,
         }
@@ -201,7 +225,16 @@ impl Figure {
 
     /// Less of it is better.
     pub(crate) fn less_is_better(self) -> bool {
-        !matches!(self, Figure::Throughput | Figure::Bandwidth | Figure::Clients)
+        !matches!(self, Figure::Throughput | Figure::Hits | Figure::WarmUpHits | Figure::Bandwidth | Figure::Clients)
+    }
+
+    /// Its value in a warm-up, if it is one of a warm-up's.
+    pub(crate) fn of_warm_up(self, warm_up: &WarmUp) -> Option<f64> {
+        match self {
+            Figure::WarmUpSeconds => Some(warm_up.seconds),
+            Figure::WarmUpHits => warm_up.hits.last().copied(),
+            _ => None,
+        }
     }
 
     /// Its value in a sample; `direct` is the sample of the server alone in the same round.
@@ -210,6 +243,10 @@ impl Figure {
         let latency = sample.latency.as_ref();
         match self {
             Figure::Throughput => (sample.seconds > 0.0).then(|| sample.queries as f64 / sample.seconds),
+            // The server counts what the bench and the proxy ask for themselves, too: a few reads.
+            Figure::Hits => each(sample.queries.saturating_sub(sample.server_reads?) as f64 * 100.0),
+            // No sample's: the warm-up is before them all.
+            Figure::WarmUpSeconds | Figure::WarmUpHits => None,
             Figure::Bandwidth => Some(sample.bytes? as f64 / 1e6 / sample.seconds),
             Figure::Mean => each(sample.clients as f64 * sample.seconds * 1e6),
             Figure::Added => Some(Figure::Mean.value(sample, None)? - Figure::Mean.value(direct?, None)?),
@@ -255,6 +292,7 @@ mod tests {
             latency,
             p99_us: None,
             bytes,
+            server_reads: Some(500),
             memory,
         }
     }
@@ -264,6 +302,7 @@ mod tests {
         let direct = Sample { queries: 4_000, ..sample() };
         let value = |figure: Figure| figure.value(&sample(), Some(&direct)).unwrap();
         assert_eq!(value(Figure::Throughput), 1_000.0);
+        assert_eq!(value(Figure::Hits), 75.0);
         assert_eq!(value(Figure::Bandwidth), 4.0);
         assert_eq!(value(Figure::Mean), 4_000.0);
         assert_eq!(value(Figure::Added), 2_000.0);

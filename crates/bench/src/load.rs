@@ -96,7 +96,7 @@ impl Load {
             Load::Large => &[Bandwidth, CpuMegabyte, PeakMemory],
             Load::Tail => &[Clients, Throughput, P50, P99, P999, Evenness, Cpu, PeakMemory],
             Load::Idle => &[Clients, ClientMemory, PeakMemory],
-            Load::Cache => &[Throughput, Cpu, User, System, Mean, P95, P99],
+            Load::Cache => &[Throughput, Hits, WarmUpHits, WarmUpSeconds, Cpu, User, System, Mean, P95, P99],
         }
     }
 

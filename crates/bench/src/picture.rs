@@ -150,6 +150,7 @@ mod tests {
             label: label.into(),
             contender: contender.into(),
             samples: vec![Sample { seconds: 1.0, clients: 1, queries, ..Sample::default() }],
+            warm_up: None,
         };
         let cells = vec![cell("1", "a<b", 100), cell("1", "b", 50), cell("2", "a<b", 80), cell("2", "b", 20)];
         let record = Record {

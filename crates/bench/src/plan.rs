@@ -1,6 +1,7 @@
 //! What each load consists of.
 
 mod cache;
+mod crowd;
 
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub(crate) struct Options {
     pub(crate) contenders: Vec<Kind>,
     /// Only these groups of a load; all if there are none.
     pub(crate) parts: Vec<String>,
+    /// Most seconds for which caches are warmed up.
+    pub(crate) warm_up_max_s: Option<u32>,
 }
 
 /// One point of a load: all contenders take turns at it.
@@ -39,7 +42,18 @@ pub(crate) struct Point {
     pub(crate) label: String,
     /// Clients speak TLS, and proxies with the server.
     pub(crate) tls: bool,
+    /// How contenders that were just started are warmed up before all rounds.
+    pub(crate) cold: Option<Cold>,
     pub(crate) work: Work,
+}
+
+/// A warm-up in slices: the first of them has a table of its own.
+#[derive(Clone, Debug)]
+pub(crate) struct Cold {
+    /// A slice.
+    pub(crate) work: sysbench::Work,
+    /// Most seconds of all slices; fewer if the share of hits is steady before.
+    pub(crate) seconds_max: u32,
 }
 
 /// What is done at a point.
@@ -69,6 +83,8 @@ pub(crate) struct Plan {
     /// Most connections to one server for proxies that share them.
     pub(crate) server_connections: Option<u32>,
     pub(crate) contenders: Vec<Kind>,
+    /// The server is asked how many reads it ran.
+    pub(crate) counts_reads: bool,
     /// How it is done, for the report.
     pub(crate) notes: Vec<String>,
 }
@@ -86,16 +102,6 @@ const THREADS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 const QUICK_THREADS: [u32; 3] = [1, 16, 128];
 /// mysqlslap is told a number of queries, not a time: so many for each second.
 const SLAP_QUERIES: u32 = 15_000;
-/// The load `tail`.
-const TAIL_CLIENTS: u32 = 10_000;
-const TAIL_CONNECTIONS: u32 = 40;
-/// Until all of them have their place in the queue.
-const TAIL_WARM_UP: Duration = Duration::from_secs(3);
-/// The load `idle`.
-const IDLE_CLIENTS: u32 = 20_000;
-const QUICK_IDLE_CLIENTS: u32 = 4_000;
-/// Connections to the server with idle clients, for proxies that share them.
-const IDLE_CONNECTIONS: u32 = 100;
 /// How many rules contenders have in the load `rules`, beside none.
 const RULES: [u32; 2] = [10, 1_000];
 /// What servers have for the data of sysbench, which takes less.
@@ -117,17 +123,17 @@ pub(crate) fn plan(load: Load, options: &Options) -> anyhow::Result<Plan> {
     let mut notes = Vec::new();
     let points = match load {
         Load::Tail => {
-            server_connections = Some(TAIL_CONNECTIONS);
+            server_connections = Some(crowd::TAIL_CONNECTIONS);
             contenders.retain(|kind| *kind == Kind::Direct || kind.multiplexes());
             notes.extend(left_out(&options.contenders, &contenders, "cannot share connections to this server"));
-            vec![tail(options, seconds)?]
+            vec![crowd::tail(options, seconds)?]
         }
         Load::Idle => {
-            server_connections = Some(IDLE_CONNECTIONS);
+            server_connections = Some(crowd::IDLE_CONNECTIONS);
             contenders.retain(|kind| *kind != Kind::Direct);
             // Memory does not differ from round to round as times do.
             rounds = options.rounds.unwrap_or(1);
-            let (points, note) = idle(options);
+            let (points, note) = crowd::idle(options);
             notes.push(note);
             points
         }
@@ -140,6 +146,7 @@ pub(crate) fn plan(load: Load, options: &Options) -> anyhow::Result<Plan> {
         Load::Cache => {
             contenders = cache::contenders(&options.contenders);
             notes.extend(left_out(&options.contenders, &contenders, "is given no result cache here"));
+            notes.extend(cache::notes(options));
             rounds = options.rounds.unwrap_or(QUICK_ROUNDS);
             cache::points(options, options.seconds.unwrap_or(if options.quick { QUICK_SECONDS } else { CACHE_SECONDS }))
         }
@@ -165,7 +172,8 @@ pub(crate) fn plan(load: Load, options: &Options) -> anyhow::Result<Plan> {
         buffer_mb: if load == Load::Cache { cache::BUFFER_MB } else { BUFFER_MB },
     };
     let tables = if load == Load::Cache { cache::TABLES } else { sysbench::TABLES };
-    Ok(Plan { points, rounds, seconds, needs, tables, server_connections, contenders, notes })
+    let counts_reads = load == Load::Cache;
+    Ok(Plan { points, rounds, seconds, needs, tables, server_connections, contenders, counts_reads, notes })
 }
 
 impl Work {
@@ -179,7 +187,7 @@ impl Work {
             Work::Idle(work) => {
                 let alone = contenders.iter().filter(|kind| !kind.multiplexes());
                 let most = alone.map(|kind| kind.clients_max(options.files).min(work.clients.into())).max();
-                most.unwrap_or(IDLE_CONNECTIONS.into())
+                most.unwrap_or(crowd::IDLE_CONNECTIONS.into())
             }
         }
     }
@@ -221,6 +229,7 @@ fn sysbench_points(load: Load, options: &Options, seconds: u32) -> Vec<Point> {
         group: protocol.word().to_owned(),
         label: connections.to_string(),
         tls: false,
+        cold: None,
         work: Work::Sysbench(sysbench::Work {
             script,
             protocol,
@@ -243,6 +252,7 @@ fn slap_points(options: &Options, seconds: u32) -> Vec<Point> {
         group: "SELECT 1111".to_owned(),
         label: clients.to_string(),
         tls: false,
+        cold: None,
         work: Work::Slap(slap::Work { clients: *clients, queries: seconds.saturating_mul(SLAP_QUERIES) }),
     };
     connections(options, threads(options)).iter().map(point).collect()
@@ -270,6 +280,7 @@ fn generated(load: Load, options: &Options, seconds: u32) -> Vec<Point> {
         },
         label: clients.to_string(),
         tls,
+        cold: None,
         work: Work::Generate(generate::Work {
             clients,
             threads: 1,
@@ -284,54 +295,6 @@ fn generated(load: Load, options: &Options, seconds: u32) -> Vec<Point> {
         .iter()
         .flat_map(|tls| connections(options, usual).iter().map(move |clients| point(*tls, *clients)))
         .collect()
-}
-
-fn tail(options: &Options, seconds: u32) -> anyhow::Result<Point> {
-    let clients = connections(options, &[TAIL_CLIENTS]).first().copied().unwrap_or(TAIL_CLIENTS);
-    let files = u64::from(clients) + OTHER_FILES;
-    if options.files < files {
-        bail!(
-            "{clients} clients need {files} open files, and this system allows a process {}: raise the limit (ulimit -Hn, \
-             LimitNOFILE of a systemd unit, /etc/security/limits.conf), or take fewer clients (--connections N)",
-            options.files
-        );
-    }
-    let crowd = generate::Work {
-        clients,
-        threads: 1,
-        warm_up: TAIL_WARM_UP,
-        measured: Duration::from_secs(seconds.into()),
-        query: Query::Point,
-        reconnect: false,
-        tls: false,
-    };
-    Ok(Point {
-        group: "text".to_owned(),
-        label: format!("{clients} on {TAIL_CONNECTIONS}"),
-        tls: false,
-        work: Work::Crowd { crowd, direct_clients: TAIL_CONNECTIONS },
-    })
-}
-
-/// As many clients as the system allows; gives a note about that.
-fn idle(options: &Options) -> (Vec<Point>, String) {
-    let usual = if options.quick { QUICK_IDLE_CLIENTS } else { IDLE_CLIENTS };
-    let wanted = connections(options, &[usual]).first().copied().unwrap_or(usual);
-    let allowed = u32::try_from(options.files.saturating_sub(OTHER_FILES)).unwrap_or(u32::MAX).max(1);
-    let clients = wanted.min(allowed);
-    let point = |tls: bool| {
-        let (warm_up, measured) = (Duration::from_secs(1), Duration::ZERO);
-        let (query, reconnect) = (Query::Point, false);
-        let work = generate::Work { clients, threads: 2, warm_up, measured, query, reconnect, tls };
-        let name = if tls { "TLS" } else { "plain" };
-        Point { group: "idle".to_owned(), label: name.to_owned(), tls, work: Work::Idle(work) }
-    };
-    let note = format!(
-        "A process may have {} open files here: {clients} clients of {wanted}; a proxy with a connection to the server for each has {}.",
-        options.files,
-        Kind::HaProxy.clients_max(options.files).min(clients.into())
-    );
-    (vec![point(false), point(true)], note)
 }
 
 /// A contender without rules, and as others with some.
@@ -354,10 +317,10 @@ fn connections<'a>(options: &'a Options, usual: &'a [u32]) -> &'a [u32] {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn options() -> Options {
+    pub(super) fn options() -> Options {
         Options {
             rounds: None,
             seconds: None,
@@ -370,6 +333,7 @@ mod tests {
             files: 20_000,
             contenders: vec![Kind::Direct, Kind::HaProxy],
             parts: Vec::new(),
+            warm_up_max_s: None,
         }
     }
 
@@ -405,18 +369,5 @@ mod tests {
         assert_eq!(plan.points.len(), 2);
         assert!(plan.notes.iter().any(|note| note.contains("haproxy")), "{:?}", plan.notes);
         assert!(plan.contenders[3].multiplexes() && plan.contenders[3].speaks_tls());
-    }
-
-    #[test]
-    fn too_few_files_are_said_or_made_do_with() {
-        let few = Options { files: 1024, ..options() };
-        let error = super::plan(Load::Tail, &few).unwrap_err().to_string();
-        assert!(error.contains("10300") && error.contains("1024") && error.contains("ulimit"), "{error}");
-        let idle = super::plan(Load::Idle, &few).unwrap();
-        assert!(idle.notes[0].contains("724 clients of 20000"), "{:?}", idle.notes);
-        // Without a proxy there is no memory of a proxy.
-        assert_eq!(idle.contenders, [Kind::HaProxy]);
-        let alone = Options { contenders: vec![Kind::Direct], ..options() };
-        assert!(super::plan(Load::Idle, &alone).is_err());
     }
 }

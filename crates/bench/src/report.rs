@@ -121,7 +121,7 @@ mod tests {
             machine: Machine { cpu: "Some CPU".into(), ..Machine::default() },
             versions: vec![("server".into(), "10.11".into())],
             notes: vec!["a note".into()],
-            cells: vec![Cell { group, label, contender, samples: vec![sample] }],
+            cells: vec![Cell { group, label, contender, samples: vec![sample], warm_up: None }],
         };
         fs::write(output.join("point.json"), serde_json::to_string(&record).unwrap()).unwrap();
         fs::write(output.join("point.svg"), "<svg/>").unwrap();

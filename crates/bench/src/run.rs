@@ -1,16 +1,21 @@
 //! Runs a load: rounds in which all contenders take their turns.
 
 mod turn;
+mod warm_up;
+
+use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 
 use crate::contender::{Kind, Running, Setup};
-use crate::figures::{Cell, Figure, Record, Sample};
+use crate::figures::{Cell, Figure, Record, Sample, WarmUp};
 use crate::load::Load;
 use crate::machine::{self, Machine};
-use crate::plan::{self, Options, Plan, Point, Work};
+use crate::plan::{self, Cold, Options, Plan, Point, Work};
 use crate::world::World;
 use crate::{order, stop, sysbench};
+
+pub(crate) use warm_up::RISE_POINTS;
 
 /// Runs a load to its end.
 ///
@@ -66,7 +71,7 @@ impl Measurement<'_> {
         let mut cells = Vec::new();
         let mut running: Option<Vec<Running>> = None;
         for (number, point) in self.plan.points.iter().enumerate() {
-            if self.setup.tls != point.tls {
+            if self.setup.tls != point.tls || point.cold.is_some() {
                 // The old ones end first.
                 running = None;
                 self.setup.tls = point.tls;
@@ -76,7 +81,19 @@ impl Measurement<'_> {
                 (Some(there), _) => there,
                 (None, _) => running.insert(self.start_all()?),
             };
-            cells.extend(self.point(number, point, contenders)?);
+            let mut warm_ups = BTreeMap::new();
+            if let Some(cold) = &point.cold {
+                for contender in contenders.iter_mut().filter(|contender| point.work.suits(&contender.kind)) {
+                    let (cell, warm_up) = self.warm_up(point, cold, contender)?;
+                    warm_ups.insert(cell.contender.clone(), warm_up);
+                    cells.push(cell);
+                }
+            }
+            let measured = self.point(number, point, contenders)?;
+            cells.extend(measured.into_iter().map(|cell| {
+                let warm_up = warm_ups.remove(&cell.contender);
+                Cell { warm_up, ..cell }
+            }));
         }
         Ok(cells)
     }
@@ -94,6 +111,38 @@ impl Measurement<'_> {
         self.plan.contenders.iter().filter(|kind| !self.setup.tls || kind.speaks_tls()).collect()
     }
 
+    /// The first seconds of a contender that was just started, and more of them until its share of hits is steady.
+    fn warm_up(&self, point: &Point, cold: &Cold, contender: &mut Running) -> anyhow::Result<(Cell, WarmUp)> {
+        let name = contender.kind.name();
+        let (mut first, mut warm_up) = (Vec::new(), WarmUp::default());
+        while let Some(seconds) = warm_up::next_slice(cold.work.seconds, cold.seconds_max, &warm_up.hits) {
+            stop::check()?;
+            let slice = Work::Sysbench(sysbench::Work { seconds, ..cold.work.clone() });
+            let sample = turn::sample(contender, &slice, self.setup.files, self.server())
+                .with_context(|| format!("{name} at the warm-up of {} {}", point.group, point.label))?;
+            warm_up.seconds += sample.seconds;
+            warm_up.hits.push(Figure::Hits.value(&sample, None).context("a warm-up whose hits nobody counted")?);
+            if first.is_empty() {
+                first.push(sample);
+            }
+        }
+        let shown: Vec<String> = warm_up.hits.iter().map(|share| format!("{share:.1}")).collect();
+        progress(&format!(
+            "  {} {}, warm-up of {name}: {} % hits after {:.0} s",
+            point.group,
+            point.label,
+            shown.join(", "),
+            warm_up.seconds
+        ));
+        let (group, label) = (format!("{}, cold", point.group), point.label.clone());
+        Ok((Cell { group, label, contender: name, samples: first, warm_up: None }, warm_up))
+    }
+
+    /// The server whose reads are counted.
+    fn server(&self) -> Option<&lab::Server> {
+        self.plan.counts_reads.then(|| self.world.server())
+    }
+
     /// All rounds of a point.
     fn point(&self, number: usize, point: &Point, running: &mut [Running]) -> anyhow::Result<Vec<Cell>> {
         let kinds = self.contenders();
@@ -108,10 +157,10 @@ impl Measurement<'_> {
                 }
                 let context = || format!("{} at {} {}", kind.name(), point.group, point.label);
                 let sample = match running.get_mut(turn) {
-                    Some(running) => turn::sample(running, &point.work, self.setup.files),
+                    Some(running) => turn::sample(running, &point.work, self.setup.files, self.server()),
                     // Where each turn has a proxy that was just started.
                     None => Running::start(kind, self.world, &self.setup)
-                        .and_then(|mut fresh| turn::sample(&mut fresh, &point.work, self.setup.files)),
+                        .and_then(|mut fresh| turn::sample(&mut fresh, &point.work, self.setup.files, self.server())),
                 };
                 samples.push(sample.with_context(context)?);
             }
@@ -122,6 +171,7 @@ impl Measurement<'_> {
             label: point.label.clone(),
             contender: kind.name(),
             samples,
+            warm_up: None,
         };
         Ok(kinds.iter().zip(samples).filter(|(_, samples)| !samples.is_empty()).map(cell).collect())
     }
@@ -150,6 +200,7 @@ fn short(sample: &Sample) -> String {
     } else {
         say(Figure::Throughput, "/s", 0);
         say(Figure::Cpu, " µs", 1);
+        say(Figure::Hits, "% hits", 1);
     }
     if sample.errors > 0 {
         text.push_str(&format!(" {} errors", sample.errors));

@@ -98,6 +98,9 @@ impl Column {
 
 /// The figure of each round.
 pub(crate) fn values(figure: Figure, cell: &Cell, block: &[&Cell]) -> Vec<Option<f64>> {
+    if let Some(value) = cell.warm_up.as_ref().and_then(|warm_up| figure.of_warm_up(warm_up)) {
+        return vec![Some(value)];
+    }
     let same = |other: &&&Cell| other.contender == "direct" && other.label == cell.label;
     let direct = block.iter().find(same).map(|direct| direct.samples.as_slice()).unwrap_or_default();
     if matches!(figure, Figure::User | Figure::System) {
@@ -194,6 +197,7 @@ pub(crate) fn distinct<'a>(values: impl Iterator<Item = &'a str>) -> Vec<&'a str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::WarmUp;
     use crate::machine::Machine;
 
     fn cell(contender: &str, queries: [u64; 3], cpu_us: Option<u64>) -> Cell {
@@ -206,7 +210,7 @@ mod tests {
             ..Sample::default()
         };
         let (group, label, contender) = ("text".to_owned(), "16".to_owned(), contender.to_owned());
-        Cell { group, label, contender, samples: queries.map(sample).to_vec() }
+        Cell { group, label, contender, samples: queries.map(sample).to_vec(), warm_up: None }
     }
 
     fn record(cells: Vec<Cell>) -> Record {
@@ -246,6 +250,24 @@ mod tests {
         assert!(text.contains("÷ a") && text.contains("0.50"), "{text}");
         let alone = tables(&record(vec![cell("a", [1, 2, 3], Some(1))]), Load::Point);
         assert!(!alone.contains('÷'), "{alone}");
+    }
+
+    #[test]
+    fn a_warm_up_is_told_beside_the_figures() {
+        let warm = WarmUp { seconds: 30.2, hits: vec![71.6, 83.0, 83.9] };
+        let cells = vec![
+            cell("direct", [100, 100, 100], None),
+            Cell { warm_up: Some(warm), ..cell("sqluice cache", [200, 200, 200], Some(10)) },
+        ];
+        let text = tables(&record(cells), Load::Cache);
+        let column = |row: &str, title: &str| {
+            let head = text.lines().next().unwrap().split('|').position(|head| head.trim() == title).unwrap();
+            text.lines().find(|line| line.contains(row)).unwrap().split('|').nth(head).unwrap().trim().to_owned()
+        };
+        assert_eq!(column("| sqluice cache |", "warm-up s"), "30");
+        assert_eq!(column("| sqluice cache |", "warm-up hits %"), "83.9");
+        let without = tables(&record(vec![cell("direct", [100, 100, 100], None)]), Load::Cache);
+        assert!(!without.contains("warm-up"), "{without}");
     }
 
     #[test]

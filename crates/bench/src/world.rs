@@ -54,6 +54,8 @@ impl World {
             format!("innodb_buffer_pool_size={}M", needs.buffer_mb),
             format!("max_connections={}", needs.connections + 200),
             "table_open_cache=4000".to_owned(),
+            // sysbench prepares each statement for each table on each connection.
+            "max_prepared_stmt_count=1048576".to_owned(),
             "max_binlog_size=64M".to_owned(),
             "loose_binlog_expire_logs_seconds=60".to_owned(),
         ];

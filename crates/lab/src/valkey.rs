@@ -15,6 +15,8 @@ use crate::client::POLL_INTERVAL;
 use crate::server::{free_port, log_end};
 use crate::{Daemon, LabError, TlsFiles};
 
+/// The environment variable that names the program.
+const PROGRAM: &str = "SQLUICE_VALKEY";
 /// Longest that it may take to serve.
 const START_LIMIT: Duration = Duration::from_secs(30);
 /// Longest that a command may take.
@@ -51,9 +53,10 @@ impl Valkey {
     /// # Errors
     /// [`LabError::Missing`] when this machine has neither, [`LabError::Start`] when it does not get there.
     pub fn start(options: ValkeyOptions) -> Result<Valkey, LabError> {
-        let found = ["valkey-server", "redis-server"].into_iter().find_map(in_path);
+        let named = std::env::var_os(PROGRAM).filter(|named| !named.is_empty()).map(PathBuf::from);
+        let found = named.or_else(|| ["valkey-server", "redis-server"].into_iter().find_map(in_path));
         let program = found.ok_or_else(|| LabError::Missing {
-            what: "a server `valkey-server` or `redis-server` (looked in PATH)".to_owned(),
+            what: format!("a server `valkey-server` or `redis-server` (looked in PATH; {PROGRAM} names another place)"),
             remedy: "install one with `apt-get install redis-server`, or run `./dev install`".to_owned(),
         })?;
         let mut tries = 0;

@@ -87,6 +87,10 @@ fn text(build: &Build, world: &World, setup: &Setup) -> String {
     set("listener.app.address", quoted("127.0.0.1:0"));
     set("listener.app.cluster", quoted("main"));
     set("listener.app.max_sessions", "30000".to_owned());
+    if setup.cache == Some(Cache::Follow) {
+        set("cluster.main.replication.user", quoted(lab::REPL_USER));
+        set("cluster.main.replication.password", quoted(lab::REPL_PASSWORD));
+    }
     if setup.cache.is_some() {
         set("cache.memory_max", (u64::from(CACHE_MB) << 20).to_string());
     }
@@ -108,6 +112,7 @@ fn cache(cache: Cache) -> String {
     let freshness = match cache {
         Cache::Ttl => format!("cache_ttl_ms = {CACHE_TTL_MS}"),
         Cache::Follow => "cache_freshness = \"follow\"".to_owned(),
+        Cache::Tier => format!("cache_ttl_ms = {CACHE_TTL_MS}\ncache_tier = true"),
     };
     format!("[[rule]]\nname = \"cached\"\ncluster = \"main\"\ncache = \"on\"\n{freshness}\n")
 }

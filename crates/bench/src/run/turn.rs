@@ -1,6 +1,8 @@
 //! One contender's turn.
 
-use anyhow::bail;
+use std::cell::RefCell;
+
+use anyhow::{Context as _, bail};
 
 use crate::contender::{Kind, Running};
 use crate::figures::{Growth, Latency, Sample};
@@ -11,29 +13,28 @@ use crate::system::{self, Clocks, Memory, Spent};
 /// Clients may have errors (deadlocks are one) up to so many in a thousand queries; more, and nothing was measured.
 const ERRORS_MAX_PER_MILLE: u64 = 20;
 
-/// Does what a point asks for, with the proxy's clocks read around it.
+/// Does what a point asks for, with the proxy's clocks read around it, and the server's count of reads if a server is given.
 ///
 /// # Errors
 /// The load fails, or too many of its queries do.
-pub(super) fn sample(contender: &mut Running, work: &Work, files: u64) -> anyhow::Result<Sample> {
+pub(super) fn sample(
+    contender: &mut Running,
+    work: &Work,
+    files: u64,
+    server: Option<&lab::Server>,
+) -> anyhow::Result<Sample> {
     if let Some(daemon) = &mut contender.daemon {
         daemon.check()?;
     }
     let pid = contender.pid();
     let before = pid.map(system::memory).transpose()?;
-    let mut meter = Meter { pid, begin: None, end: None, memory: None };
+    let mut meter = Meter { pid, server, begin: None, end: None, reads: [None; 2], memory: None };
     let mut sample = match work {
         Work::Sysbench(work) => {
-            let mut begin = None;
-            let report = work.run(
-                contender.address,
-                || {
-                    begin = clocks(pid)?;
-                    Ok(())
-                },
-                || meter.stop(),
-            )?;
-            meter.begin = begin;
+            // Nobody asks before: nothing is missed while the count is read.
+            meter.reads[0] = meter.reads_now()?;
+            let meter = RefCell::new(&mut meter);
+            let report = work.run(contender.address, || meter.borrow_mut().start(), || meter.borrow_mut().stop())?;
             let events = report.p99_ms.filter(|_| work.is_point());
             Sample {
                 seconds: report.seconds,
@@ -46,7 +47,7 @@ pub(super) fn sample(contender: &mut Running, work: &Work, files: u64) -> anyhow
             }
         }
         Work::Slap(work) => {
-            meter.begin = clocks(pid)?;
+            meter.start()?;
             let seconds = work.run(contender.address)?;
             meter.stop()?;
             let (clients, queries) = (work.clients.into(), work.queries.into());
@@ -71,6 +72,9 @@ pub(super) fn sample(contender: &mut Running, work: &Work, files: u64) -> anyhow
         let Spent { total_ns, user_ns } = system::spent(begin, end);
         (sample.cpu_ns, sample.user_ns) = (Some(total_ns), Some(user_ns));
     }
+    if let [Some(begin), Some(end)] = meter.reads {
+        sample.server_reads = Some(end.saturating_sub(begin));
+    }
     if let (Some(before), Some(after)) = (before, meter.memory) {
         sample.memory = Some(Growth { before: before.resident, after: after.resident, peak: after.peak });
     }
@@ -80,37 +84,50 @@ pub(super) fn sample(contender: &mut Running, work: &Work, files: u64) -> anyhow
     Ok(sample)
 }
 
-/// Readings of a proxy.
-struct Meter {
+/// Readings of a proxy, and of the server behind it.
+struct Meter<'a> {
     pid: Option<u32>,
+    server: Option<&'a lab::Server>,
     begin: Option<Clocks>,
     end: Option<Clocks>,
+    /// Reads that the server ran until the begin and the end.
+    reads: [Option<u64>; 2],
     memory: Option<Memory>,
 }
 
-impl Meter {
+impl Meter<'_> {
+    fn start(&mut self) -> anyhow::Result<()> {
+        if self.reads[0].is_none() {
+            self.reads[0] = self.reads_now()?;
+        }
+        self.begin = clocks(self.pid)?;
+        Ok(())
+    }
+
     fn stop(&mut self) -> anyhow::Result<()> {
         self.end = clocks(self.pid)?;
+        self.reads[1] = self.reads_now()?;
         self.memory = self.pid.map(system::memory).transpose()?;
         Ok(())
     }
+
+    fn reads_now(&self) -> anyhow::Result<Option<u64>> {
+        let Some(server) = self.server else { return Ok(None) };
+        let text = server.sql(READS)?;
+        Ok(Some(text.split_whitespace().last().and_then(|count| count.parse().ok()).context("no count of reads")?))
+    }
 }
+
+/// MariaDB counts executions of prepared reads there, too.
+const READS: &str = "SHOW GLOBAL STATUS LIKE 'Com_select'";
 
 fn clocks(pid: Option<u32>) -> anyhow::Result<Option<Clocks>> {
     pid.map(system::clocks).transpose()
 }
 
 fn generated(contender: &Running, work: &generate::Work, meter: &mut Meter) -> anyhow::Result<Sample> {
-    let (mut begin, pid) = (None, meter.pid);
-    let outcome = work.run(
-        contender.address,
-        || {
-            begin = clocks(pid)?;
-            Ok(())
-        },
-        || meter.stop(),
-    )?;
-    meter.begin = begin;
+    let meter = RefCell::new(meter);
+    let outcome = work.run(contender.address, || meter.borrow_mut().start(), || meter.borrow_mut().stop())?;
     if let Some(error) = outcome.error.as_ref().filter(|_| outcome.queries == 0) {
         bail!("no query had a good end: {error}");
     }

@@ -23,6 +23,7 @@ use crate::lexer::TokenKind;
 use crate::statement::{Access, Asks, Dialect, Effect, Functions, Hint, Kind, Statement, TransactionStep, Value, Why};
 use crate::tables::NamedTables;
 use crate::text;
+use crate::verdict::Verdict;
 use crate::words::W;
 use counting::Counting;
 
@@ -124,6 +125,7 @@ impl<'a> Classifier<'a> {
             found_rows,
             digest: self.cursor.digest_hash(),
             named: NamedTables::default(),
+            verdict: Verdict::default(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a SQL statement is, without building a tree.
 //!
 //! [`classify()`] tells the verb of a text, where it may run and what it does to the session ([`Memo`] remembers it); [`digest()`] removes its
-//! literals; [`tables()`] names the tables that it reads and writes; [`rewrite`] changes the little that must not reach a server as it is. All of it stands on [`lexer`].
+//! literals; [`tables()`] names the tables that it reads and writes, [`point()`] the row, if there is only one; [`rewrite`] changes the little that must not reach a server as it is. All of it stands on [`lexer`].
 //!
 //! What a text does not show is not known here: a SELECT from a view whose definition calls a writing function, and
 //! what a stored function does beyond the access that [`Functions`] reports.
@@ -13,11 +13,13 @@ mod hint;
 pub mod lexer;
 mod memo;
 pub mod modes;
+mod point;
 pub mod rewrite;
 mod row_change;
 pub mod statement;
 mod tables;
 pub mod text;
+mod verdict;
 mod volatile;
 mod words;
 
@@ -25,10 +27,12 @@ pub use classify::classify;
 pub use digest::{DIGEST_TEXT_MAX, Digest, digest, digest_hash};
 pub use memo::Memo;
 pub use modes::{encoding_of_charset, modes_from_sql_mode};
+pub use point::{Point, Sought, point};
 pub use row_change::{Given, RowChange, Verb, row_change};
 pub use statement::{
     Access, Asks, Dialect, Effect, Encoding, Family, FoundRows, FunctionAccess, Functions, Hint, HintConsistency, Kind,
     Modes, NoFunctions, Statement, TransactionStep, Value, Why,
 };
 pub use tables::{DEPTH_MAX, FunctionName, NAMES_MAX, NamedTables, TableName, Tables, Unread, UnreadReason, tables};
+pub use verdict::Verdict;
 pub use volatile::volatile;

@@ -27,12 +27,12 @@ const STRING: u8 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Class {
-    /// The text has no shape.
-    No,
     /// White space and marks that mean the same wherever they stand.
     Mark,
     /// Letters, `_` and `$`.
     Letter,
+    /// The text has no shape.
+    No,
     /// A digit: of a number, or of a name that began with a letter.
     Digit,
     /// A single quote.
@@ -138,11 +138,19 @@ fn shape_of<'a>(text: &[u8], shape: &'a mut [u8; TEXT_BYTES_MAX]) -> Option<&'a 
     // Numbers behind LIMIT are part of the shape: what an OFFSET skips is part of the statement.
     let (mut limited, mut in_word) = (false, false);
     let mut end = 0;
-    while let Some(&byte) = bytes.next() {
+    loop {
+        // Letters and marks, the most of a text, are their own shape.
+        let rest = bytes.as_slice();
+        let plain = rest.iter().position(|byte| !matches!(class(*byte), Class::Mark | Class::Letter));
+        let (plain, rest) = rest.split_at(plain.unwrap_or(rest.len()));
+        if let Some(last) = plain.last() {
+            in_word = class(*last) == Class::Letter;
+            shape.get_mut(end..end + plain.len())?.copy_from_slice(plain);
+            (end, bytes) = (end + plain.len(), rest.iter());
+        }
+        let Some(&byte) = bytes.next() else { break };
         let mut mark = byte;
         match class(byte) {
-            Class::Letter => in_word = true,
-            Class::Mark => in_word = false,
             Class::Digit if in_word => {}
             Class::Digit => {
                 limited |= ends_with_limit(&shape[..end]);
@@ -187,7 +195,7 @@ fn shape_of<'a>(text: &[u8], shape: &'a mut [u8; TEXT_BYTES_MAX]) -> Option<&'a 
             Class::MayComment if matches!(next(&bytes), b'-' | b'*') => return None,
             Class::Point if class(next(&bytes)) == Class::Digit => return None,
             Class::MayComment | Class::Point => in_word = false,
-            Class::No => return None,
+            Class::Mark | Class::Letter | Class::No => return None,
         }
         *shape.get_mut(end)? = mark;
         end += 1;

@@ -3,6 +3,7 @@
 //! A [`Statement`] is made by [`crate::classify()`] from the text alone; nothing after it reads SQL again.
 
 use crate::tables::NamedTables;
+use crate::verdict::Verdict;
 use bitflags::bitflags;
 
 /// The meaning of one client request, which may hold several statements separated by `;`.
@@ -33,6 +34,8 @@ pub struct Statement {
     pub digest: u64,
     /// What [`Statement::tables`] has found.
     pub named: NamedTables,
+    /// What [`Statement::verdict`] has heard.
+    pub verdict: Verdict,
 }
 
 /// What FOUND_ROWS() is behind a statement, as far as the text tells. Seen with MariaDB 10.11 and MySQL 9.7.
@@ -239,7 +242,7 @@ pub enum Effect {
         session: bool,
         /// READ ONLY (`true`) or READ WRITE (`false`).
         read_only: Option<bool>,
-        /// ISOLATION LEVEL, upper case with spaces (`READ COMMITTED`).
+        /// ISOLATION LEVEL, upper case with spaces (`READ COMMITTED`); empty if only the server knows it.
         isolation: Option<String>,
     },
     /// CREATE TEMPORARY TABLE; the name as written (schema-qualified if it was).

@@ -110,9 +110,16 @@ impl Statement {
     }
 }
 
-/// The tables of a statement, once somebody has asked for them. That is no part of what the statement is: all are equal.
+/// The tables of a statement, and whether it touches one row, once somebody has asked for that. It is no part of what the statement is: all
+/// are equal.
 #[derive(Clone, Debug, Default)]
-pub struct NamedTables(OnceCell<Box<Result<Tables, Unread>>>);
+pub struct NamedTables(OnceCell<Box<Result<Tables, Unread>>>, OnceCell<bool>);
+
+impl NamedTables {
+    pub(crate) fn is_point(&self) -> &OnceCell<bool> {
+        &self.1
+    }
+}
 
 impl PartialEq for NamedTables {
     fn eq(&self, _other: &Self) -> bool {

@@ -208,10 +208,10 @@ pub fn certificate_proof(hash: &[u8], scramble: &Scramble, fingerprint: &[u8; 32
     proof
 }
 
-/// What a certificate is known by: the SHA-256 of its DER form.
-pub fn fingerprint(certificate: &[u8]) -> [u8; 32] {
+/// What some bytes are known by, in every process of every version: their SHA-256. For a certificate they are its DER form.
+pub fn fingerprint(bytes: &[u8]) -> [u8; 32] {
     let mut hash = [0; 32];
-    hash.copy_from_slice(digest::digest(&digest::SHA256, certificate).as_ref());
+    hash.copy_from_slice(digest::digest(&digest::SHA256, bytes).as_ref());
     hash
 }
 

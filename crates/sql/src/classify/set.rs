@@ -138,6 +138,9 @@ impl Classifier<'_> {
             TokenKind::SystemVariable => {
                 let (found, name) = self.system_variable();
                 let value = self.value();
+                if found == Scope::Default && self.next_transaction(&name, &value) {
+                    return;
+                }
                 // `@@x` without a scope word is the session's, whatever scope came before.
                 self.system_variable_set(found, name, value);
             }
@@ -168,6 +171,23 @@ impl Classifier<'_> {
             self.primary(Why::SessionChange);
             self.effect(Effect::Variable { name, value });
         }
+    }
+
+    /// `@@transaction_isolation` and the like without a scope word are the next transaction's. Gives whether it is one of them.
+    fn next_transaction(&mut self, name: &str, value: &Value) -> bool {
+        let literal = match value {
+            Value::Literal(literal) => literal.trim_matches('\'').to_uppercase(),
+            _ => String::new(),
+        };
+        let (read_only, isolation) = match name {
+            "tx_isolation" | "transaction_isolation" => (None, Some(literal.replace('-', " "))),
+            // Of READ WRITE only what says so is sure.
+            "tx_read_only" | "transaction_read_only" => (Some(!matches!(&*literal, "0" | "OFF" | "FALSE")), None),
+            _ => return false,
+        };
+        self.primary(Why::SessionChange);
+        self.effect(Effect::TransactionCharacteristics { session: false, read_only, isolation });
+        true
     }
 
     /// Takes `@@name`, `@@scope.name` and gives scope and lower-case name.

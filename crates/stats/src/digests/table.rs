@@ -26,6 +26,8 @@ pub struct DigestTable {
     victim_weight_max: u64,
     /// An instant and what the calendar said then.
     began: (Instant, SystemTime),
+    /// Seconds since a moment that all workers have in common.
+    second: u64,
 }
 
 #[derive(Debug)]
@@ -44,14 +46,13 @@ struct Entry {
 
 impl Entry {
     #[inline]
-    fn count(&mut self, ran: &Ran, began: Instant) {
+    fn count(&mut self, ran: &Ran, second: u64) {
         self.figures.count(ran);
         self.last = ran.at;
         match ran.by {
             RanBy::Cache { saved_us, bytes } => self.say(CacheSaid::Hit { saved_us, bytes }),
             _ if ran.question != 0 => {
-                let questions = self.questions.get_or_insert_default();
-                questions.ask(ran.question, ran.at.saturating_duration_since(began));
+                self.questions.get_or_insert_default().ask(ran.question, second);
             }
             _ => {}
         }
@@ -123,6 +124,7 @@ impl DigestTable {
             victims: Vec::new(),
             victim_weight_max: 0,
             began: now,
+            second: 0,
         };
         table.set_max(entries_max);
         table
@@ -166,10 +168,15 @@ impl DigestTable {
         self.others.statements
     }
 
-    /// Whether it is of use to tell what was asked at this moment ([`Ran::question`]).
+    /// It is so many seconds since a moment that all workers have in common; to be told once a second.
+    pub fn set_second(&mut self, second: u64) {
+        self.second = second;
+    }
+
+    /// Whether it is of use to tell what is asked ([`Ran::question`]).
     #[inline]
-    pub fn looks_at_questions(&self, at: Instant) -> bool {
-        self.entries_max > 0 && Questions::are_looked_at(at.saturating_duration_since(self.began.0))
+    pub fn looks_at_questions(&self) -> bool {
+        self.entries_max > 0 && Questions::are_looked_at(self.second)
     }
 
     /// Counts a statement. Gives whether it has an entry: if not, [`DigestTable::admit`] decides.
@@ -182,7 +189,7 @@ impl DigestTable {
             return false;
         };
         entry.weight = entry.weight.saturating_add(weight(ran));
-        entry.count(ran, self.began.0);
+        entry.count(ran, self.second);
         true
     }
 
@@ -204,12 +211,12 @@ impl DigestTable {
         if self.entries_max == 0 {
             return;
         }
-        let began = self.began.0;
+        let second = self.second;
         let entry = |weight: u64| {
             let figures = DigestFigures::default();
             let (first, last) = (ran.at, ran.at);
             let mut entry = Entry { key, weight, figures, first, last, name: name(), cached: None, questions: None };
-            entry.count(ran, began);
+            entry.count(ran, second);
             entry
         };
         if self.entries.len() < self.entries_max {

@@ -1,0 +1,417 @@
+//! Statements that touch no row but the one that they name: `… WHERE id = 5`.
+//!
+//! [`point`] understands one SELECT, UPDATE or DELETE of one table, without any other query in it, whose conditions say of columns what they
+//! are. Whether these columns are a key of that table, and whether the table is one, is not known here. It errs on the side of less: what is not
+//! certain is no such statement.
+
+use crate::lexer::{Lexer, Token, TokenKind};
+use crate::statement::{Dialect, Statement};
+use crate::tables::TableName;
+use crate::text;
+
+/// A statement that touches only rows of which all this holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// The table, or a view.
+    pub table: TableName,
+    /// Columns, without what stands before them, and what they are.
+    pub equals: Vec<(Box<str>, Sought)>,
+    /// Columns that an UPDATE sets.
+    pub sets: Vec<Box<str>>,
+}
+
+/// What a column is compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sought {
+    /// A whole number.
+    Number(i128),
+    /// A string of one line of ASCII, without quotes and backslashes in it.
+    Text(Box<str>),
+    /// The parameter with this index.
+    Parameter(usize),
+}
+
+/// With one of these, wherever it stands, other rows may be read.
+const BEYOND: [&[u8]; 12] = [
+    b"SELECT",
+    b"UNION",
+    b"INTERSECT",
+    b"EXCEPT",
+    b"MINUS",
+    b"JOIN",
+    b"STRAIGHT_JOIN",
+    b"TABLE",
+    b"VALUES",
+    b"WITH",
+    // How well a text fits depends on all of them.
+    b"MATCH",
+    b"PROCEDURE",
+];
+/// With one of these between conditions they do not all have to hold, or AND means something else.
+const LOOSE: [&[u8]; 4] = [b"OR", b"XOR", b"BETWEEN", b"CASE"];
+/// What may follow the conditions.
+const BEHIND: [&[u8]; 5] = [b"GROUP", b"HAVING", b"ORDER", b"LIMIT", b"RETURNING"];
+/// Words that are values, where they stand for themselves; a column with such a name is quoted.
+const VALUES: [&[u8]; 14] = [
+    b"TRUE",
+    b"FALSE",
+    b"NULL",
+    b"DEFAULT",
+    b"ROWNUM",
+    b"SYSDATE",
+    b"LOCALTIME",
+    b"LOCALTIMESTAMP",
+    b"CURRENT_DATE",
+    b"CURRENT_TIME",
+    b"CURRENT_TIMESTAMP",
+    b"CURRENT_USER",
+    b"CURRENT_ROLE",
+    b"UTC_TIMESTAMP",
+];
+
+impl Statement {
+    /// Whether [`point`] understands a text of this shape, which is looked for once.
+    ///
+    /// `text` and `dialect` are those that the statement was made from.
+    pub fn is_point(&self, text: &[u8], dialect: &Dialect) -> bool {
+        self.parts == 1 && *self.named.is_point().get_or_init(|| point(text, dialect).is_some())
+    }
+}
+
+/// Understands a statement; `None` where it is of another kind, or may touch more than the conditions say.
+pub fn point(text: &[u8], dialect: &Dialect) -> Option<Point> {
+    let mut walk = Walk {
+        lexer: Lexer::new(text, dialect),
+        token: Token { kind: TokenKind::Semicolon, start: 0, end: 0 },
+        depth: 0,
+        parameters: 0,
+        in_where: false,
+        is_unsure: false,
+    };
+    walk.read();
+    // Behind it a SELECT is another one.
+    let is_select = walk.is(b"SELECT");
+    walk.is_unsure = false;
+    let mut sets = Vec::new();
+    let table = if is_select {
+        walk.take();
+        walk.pass(|walk| walk.is(b"FROM"))?;
+        walk.take();
+        walk.table(b"WHERE")?
+    } else if walk.accept(b"UPDATE") {
+        while walk.accept(b"LOW_PRIORITY") || walk.accept(b"IGNORE") {}
+        let table = walk.table(b"SET")?;
+        loop {
+            sets.push(walk.column()?);
+            walk.accept_equals()?;
+            walk.pass(|walk| walk.token.kind == TokenKind::Comma || walk.is(b"WHERE"))?;
+            if walk.accept(b"WHERE") {
+                break table;
+            }
+            walk.take();
+        }
+    } else if walk.accept(b"DELETE") {
+        while walk.accept(b"LOW_PRIORITY") || walk.accept(b"QUICK") || walk.accept(b"IGNORE") {}
+        walk.accept(b"FROM").then_some(())?;
+        walk.table(b"WHERE")?
+    } else {
+        return None;
+    };
+    let equals = walk.conditions()?;
+    walk.pass(|walk| walk.token.kind == TokenKind::End)?;
+    (!walk.is_unsure && !equals.is_empty()).then_some(Point { table, equals, sets })
+}
+
+struct Walk<'a> {
+    lexer: Lexer<'a>,
+    /// The token in hand.
+    token: Token,
+    /// Parentheses around it.
+    depth: usize,
+    /// Parameters before it.
+    parameters: usize,
+    /// It stands among conditions.
+    in_where: bool,
+    /// Something was there with which nothing is certain.
+    is_unsure: bool,
+}
+
+impl Walk<'_> {
+    fn take(&mut self) {
+        match self.token.kind {
+            TokenKind::End => return,
+            TokenKind::Open => self.depth += 1,
+            TokenKind::Close => self.depth = self.depth.saturating_sub(1),
+            TokenKind::Placeholder => self.parameters += 1,
+            _ => {}
+        }
+        self.read();
+    }
+
+    fn read(&mut self) {
+        self.token = self.lexer.next_token();
+        if self.token.kind == TokenKind::Semicolon && self.lexer.clone().next_token().kind == TokenKind::End {
+            self.token.kind = TokenKind::End;
+        }
+        // What runs in a comment runs on some servers only.
+        self.is_unsure |= self.lexer.in_executed_comment();
+        self.is_unsure |= match self.token.kind {
+            TokenKind::Word => self.is_any(&BEYOND) || self.in_where && self.depth == 0 && self.is_any(&LOOSE),
+            TokenKind::DoubleOperator => self.in_where && self.depth == 0,
+            TokenKind::Bad | TokenKind::Semicolon => true,
+            _ => false,
+        };
+    }
+
+    fn is(&self, word: &[u8]) -> bool {
+        self.token.kind == TokenKind::Word && self.token.bytes(self.lexer.text()).eq_ignore_ascii_case(word)
+    }
+
+    fn is_any(&self, words: &[&[u8]]) -> bool {
+        words.iter().any(|word| self.is(word))
+    }
+
+    fn accept(&mut self, word: &[u8]) -> bool {
+        let found = self.is(word);
+        if found {
+            self.take();
+        }
+        found
+    }
+
+    fn accept_equals(&mut self) -> Option<()> {
+        let is_equals = self.token.kind == TokenKind::Operator && self.token.bytes(self.lexer.text()) == b"=";
+        is_equals.then(|| self.take())
+    }
+
+    fn name(&mut self) -> Option<Box<str>> {
+        let is_name = matches!(self.token.kind, TokenKind::Word | TokenKind::QuotedIdentifier);
+        let name = is_name.then(|| text::identifier(self.token, self.lexer.text()).into())?;
+        self.take();
+        Some(name)
+    }
+
+    fn accept_dot(&mut self) -> bool {
+        let found = self.token.kind == TokenKind::Dot;
+        if found {
+            self.take();
+        }
+        found
+    }
+
+    /// A column: what stands before its name can only be the table.
+    fn column(&mut self) -> Option<Box<str>> {
+        let is_value = self.is_any(&VALUES);
+        let (mut name, mut is_qualified) = (self.name()?, false);
+        while self.accept_dot() {
+            (name, is_qualified) = (self.name()?, true);
+        }
+        (is_qualified || !is_value).then_some(name)
+    }
+
+    /// A table, perhaps with another name, and this word, which is taken.
+    fn table(&mut self, word: &[u8]) -> Option<TableName> {
+        let mut table = TableName { schema: None, name: self.name()? };
+        if self.accept_dot() {
+            table.schema = Some(std::mem::replace(&mut table.name, self.name()?));
+        }
+        if !self.is(word) {
+            self.accept(b"AS");
+            self.name()?;
+        }
+        let found = self.is(word);
+        self.in_where = word == b"WHERE";
+        found.then(|| self.take())?;
+        Some(table)
+    }
+
+    /// Goes on until this holds outside of all parentheses; `None` if it never does.
+    fn pass(&mut self, until: impl Fn(&Self) -> bool) -> Option<()> {
+        loop {
+            match self.token.kind {
+                _ if self.depth == 0 && until(self) => return Some(()),
+                TokenKind::End | TokenKind::Semicolon | TokenKind::Bad => return None,
+                TokenKind::Close if self.depth == 0 => return None,
+                _ => self.take(),
+            }
+        }
+    }
+
+    /// What must hold for each row: behind WHERE, up to what follows the conditions.
+    fn conditions(&mut self) -> Option<Vec<(Box<str>, Sought)>> {
+        let mut equals = Vec::new();
+        let ends = |walk: &Self| walk.is(b"AND") || walk.token.kind == TokenKind::End || walk.is_any(&BEHIND);
+        // The first word stands there already.
+        self.is_unsure |= self.is_any(&LOOSE);
+        self.in_where = true;
+        loop {
+            let found = self.equality();
+            if let Some(found) = found.filter(|_| ends(self)) {
+                equals.push(found);
+            }
+            self.pass(ends)?;
+            if !self.accept(b"AND") {
+                self.in_where = false;
+                return Some(equals);
+            }
+        }
+    }
+
+    /// `column = value`; what was looked at is taken even if it is none.
+    fn equality(&mut self) -> Option<(Box<str>, Sought)> {
+        let column = self.column()?;
+        self.accept_equals()?;
+        let minus = self.token.kind == TokenKind::Operator && self.token.bytes(self.lexer.text()) == b"-";
+        if minus {
+            self.take();
+        }
+        let bytes = self.token.bytes(self.lexer.text());
+        let sought = match self.token.kind {
+            TokenKind::Number if bytes.iter().all(u8::is_ascii_digit) => {
+                let number: i128 = std::str::from_utf8(bytes).ok()?.parse().ok()?;
+                Sought::Number(if minus { -number } else { number })
+            }
+            TokenKind::Placeholder if !minus => Sought::Parameter(self.parameters),
+            TokenKind::String if !minus => Sought::Text(plain(bytes)?.into()),
+            _ => return None,
+        };
+        self.take();
+        Some((column, sought))
+    }
+}
+
+/// What stands in the quotes, if it means what it says in each character set and mode.
+fn plain(literal: &[u8]) -> Option<&str> {
+    let (first, rest) = literal.split_first()?;
+    let (last, inside) = rest.split_last()?;
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'\\' | b'\'' | b'"');
+    let is_quoted = matches!(first, b'\'' | b'"') && first == last;
+    (is_quoted && inside.iter().all(is_plain)).then(|| std::str::from_utf8(inside).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statement::{Encoding, Family, Modes, NoFunctions};
+
+    const DIALECT: Dialect =
+        Dialect { family: Family::MariaDb, version: 101_119, modes: Modes::empty(), encoding: Encoding::Utf8 };
+
+    /// `table column=value …; columns that are set`
+    fn of(text: &str) -> String {
+        let understood = point(text.as_bytes(), &DIALECT);
+        let statement = crate::classify(text.as_bytes(), &DIALECT, &NoFunctions);
+        assert_eq!(statement.is_point(text.as_bytes(), &DIALECT), understood.is_some(), "{text}");
+        let Some(Point { table, equals, sets }) = understood else { return "no".into() };
+        let mut told = table.schema.map_or_else(String::new, |schema| format!("{schema}."));
+        told.push_str(&table.name);
+        for (column, sought) in equals {
+            told.push_str(&match sought {
+                Sought::Number(number) => format!(" {column}={number}"),
+                Sought::Text(text) => format!(" {column}='{text}'"),
+                Sought::Parameter(at) => format!(" {column}=?{at}"),
+            });
+        }
+        if sets.is_empty() { told } else { format!("{told}; {}", sets.join(" ")) }
+    }
+
+    #[test]
+    fn one_row_is_read() {
+        assert_eq!(of("SELECT * FROM t WHERE id = 5"), "t id=5");
+        assert_eq!(of("select a, COUNT(*), (a + 1) from `app`.`t` as x where x.`id`=-5 limit 1;"), "app.t id=-5");
+        assert_eq!(of("SELECT ? FROM t WHERE id = ? AND b = ?"), "t id=?1 b=?2");
+        assert_eq!(of("SELECT a FROM t x WHERE a > 3 AND x.id = 7 AND (b = 1 OR c = 2) ORDER BY a"), "t id=7");
+        assert_eq!(of("SELECT TRIM(a FROM b) FROM t WHERE name = 'a b' GROUP BY a"), "t name='a b'");
+        assert_eq!(of("SELECT a FROM t WHERE NOT b = 1 AND id = 7"), "t id=7");
+        assert_eq!(of("SELECT a FROM t WHERE b = 1.5 AND id = 7"), "t id=7");
+    }
+
+    #[test]
+    fn one_row_is_written() {
+        assert_eq!(of("UPDATE t SET n = n + 1, t.b = ? WHERE id = ?"), "t id=?1; n b");
+        assert_eq!(
+            of("UPDATE LOW_PRIORITY IGNORE app.t AS x SET x.n = IF(a, 1, 2) WHERE id = 3 LIMIT 1"),
+            "app.t id=3; n"
+        );
+        assert_eq!(of("DELETE FROM t WHERE id = 5"), "t id=5");
+        assert_eq!(of("DELETE QUICK FROM t WHERE id = 5 RETURNING a"), "t id=5");
+    }
+
+    #[test]
+    fn what_may_touch_other_rows_is_left_alone() {
+        for text in [
+            "SELECT * FROM t",
+            "SELECT * FROM t WHERE id > 5",
+            "SELECT * FROM t WHERE id = 5 OR b = 1",
+            "SELECT * FROM t WHERE b = 1 AND id = 5 OR c = 3",
+            "SELECT * FROM t WHERE id = 5 || b = 1",
+            "SELECT * FROM t WHERE OR id = 5",
+            "SELECT * FROM t WHERE id = 5 XOR b = 1",
+            "SELECT * FROM t WHERE a BETWEEN 1 AND id = 5",
+            "SELECT * FROM t WHERE CASE WHEN a AND id = 5 THEN 1 ELSE 1 END",
+            "SELECT * FROM t WHERE a = CASE b WHEN 1 AND id = 5 THEN 1 END",
+            "SELECT * FROM t WHERE NOT id = 5",
+            "SELECT * FROM t WHERE NOT (id = 5)",
+            "SELECT * FROM t WHERE id = 5 IS NULL",
+            "SELECT * FROM t WHERE id = 5 = 1",
+            "SELECT * FROM t WHERE id = 5 + 1",
+            "SELECT * FROM t WHERE id = 5 COLLATE utf8mb4_bin",
+            "SELECT * FROM t WHERE id + 1 = 5",
+            "SELECT * FROM t WHERE id = 5.0",
+            "SELECT * FROM t WHERE id = 0x05",
+            "SELECT * FROM t WHERE id = - ?",
+            "SELECT * FROM t WHERE id = b",
+            "SELECT * FROM t WHERE id <=> 5",
+            "SELECT * FROM t WHERE id := 5",
+            "SELECT * FROM t WHERE TRUE = 1",
+            "SELECT * FROM t WHERE name = 'it''s'",
+            "SELECT * FROM t WHERE name = 'a' 'b'",
+            "SELECT * FROM t WHERE name = 'a\\n'",
+            "SELECT * FROM t WHERE name = N'a'",
+            "SELECT * FROM t WHERE name = _latin1'a'",
+            "SELECT * FROM t WHERE name = 'ü'",
+            "SELECT * FROM t, u WHERE id = 5",
+            "SELECT * FROM t JOIN u WHERE id = 5",
+            "SELECT * FROM t NATURAL JOIN u WHERE id = 5",
+            "SELECT * FROM (SELECT 1) t WHERE id = 5",
+            "SELECT * FROM t FOR SYSTEM_TIME ALL WHERE id = 5",
+            "SELECT * FROM t PARTITION (p) WHERE id = 5",
+            "SELECT (SELECT MAX(a) FROM u) FROM t WHERE id = 5",
+            "SELECT * FROM t WHERE id = 5 AND a = (SELECT MAX(a) FROM u)",
+            "SELECT * FROM t WHERE id = 5 AND a IN (TABLE u)",
+            "SELECT * FROM t WHERE id = 5 UNION SELECT * FROM t",
+            "SELECT * FROM t WHERE id = 5 UNION TABLE u",
+            "SELECT MATCH (a) AGAINST ('x') FROM t WHERE id = 5",
+            "SELECT * FROM t WHERE id = 5 FOR UPDATE",
+            "SELECT * FROM t WHERE id = 5 /*! OR 1 */",
+            "SELECT * FROM t WHERE /*! id = 5 */",
+            "SELECT * FROM t /*! x */ WHERE id = 5",
+            "SELECT * FROM t WHERE id = 5)",
+            "SELECT * FROM t WHERE id = 5; DELETE FROM t",
+            "(SELECT * FROM t WHERE id = 5)",
+            "WITH t AS (SELECT 1) SELECT * FROM t WHERE id = 5",
+            "UPDATE t SET a = 1",
+            "UPDATE t, u SET a = 1 WHERE id = 5",
+            "UPDATE t SET a = (SELECT 1) WHERE id = 5",
+            "UPDATE t FOR PORTION OF p FROM 1 TO 2 SET a = 1 WHERE id = 5",
+            "UPDATE t SET a = 1 WHERE id IN (5)",
+            "DELETE t FROM t WHERE id = 5",
+            "DELETE FROM t USING t WHERE id = 5",
+            "DELETE HISTORY FROM t WHERE id = 5",
+            "INSERT INTO t VALUES (1)",
+            "",
+        ] {
+            assert_eq!(of(text), "no", "{text}");
+        }
+    }
+
+    #[test]
+    fn quotes_mean_what_the_mode_says() {
+        let ansi = Dialect { modes: Modes::ANSI_QUOTES, ..DIALECT };
+        let text = b"SELECT * FROM \"t\" WHERE \"id\" = 5";
+        assert_eq!(point(text, &ansi).map(|point| point.table.name), Some("t".into()));
+        assert_eq!(point(text, &DIALECT), None);
+        assert_eq!(point(b"SELECT * FROM t WHERE name = \"a\"", &ansi), None, "a column");
+        assert_eq!(of("SELECT * FROM t WHERE name = \"a\""), "t name='a'");
+    }
+}

@@ -1,10 +1,17 @@
 //! When was each table last written? Epochs answer without a list of what is stored: an answer carries the epochs that it was
-//! read at, and is stale as soon as one of them has moved on. A write costs one addition, whatever the cache holds.
+//! read at, and is stale as soon as one of them has moved on. A write costs a few additions, whatever the cache holds.
+//!
+//! What was read of one row alone has that row's epoch, and that of its table for writes of which the rows are not known. Other answers that were
+//! read from the table are stale after any write of it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Tables share so many epochs: two tables with the same one only make each other's answers stale too often.
 pub(crate) const SLOTS: usize = 4096;
+
+/// Rows of all tables together share so many, one MiB in all.
+const ROWS: usize = 1 << 17;
 
 /// A table, as epochs know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,6 +29,63 @@ impl TableId {
     }
 }
 
+/// A row of a table, as epochs know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RowId(u32);
+
+impl RowId {
+    /// The row with this key, which tells it among those of all tables: all bits of it count.
+    pub fn of(key: u64) -> RowId {
+        RowId((key ^ key >> 32) as u32)
+    }
+
+    /// Its place among so many, a power of two.
+    pub(crate) fn slot(self, places: usize) -> usize {
+        self.0 as usize & places.wrapping_sub(1)
+    }
+}
+
+/// What is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// These tables.
+    Tables(Vec<TableId>),
+    /// Of this table nothing but this row, whether or not it is there.
+    Row(TableId, RowId),
+}
+
+/// A table that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableWrite {
+    /// The table.
+    pub table: TableId,
+    /// No other rows than these; `None`: any.
+    pub rows: Option<Box<[RowId]>>,
+}
+
+impl From<TableId> for TableWrite {
+    fn from(table: TableId) -> TableWrite {
+        TableWrite { table, rows: None }
+    }
+}
+
+/// How many writes ended answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Writes {
+    /// Those of which all rows were known.
+    pub by_row: u64,
+    /// Those of which the tables were known.
+    pub by_table: u64,
+    /// Those that may have been to any table.
+    pub to_any: u64,
+}
+
+/// Where the writes of all clusters are counted.
+pub trait CountedWrites: Send + Sync {
+    /// Those of each cluster of which answers may have been kept, by its name.
+    fn writes(&self) -> Vec<(Arc<str>, Writes)>;
+}
+
 /// The epochs of one cluster.
 #[derive(Debug)]
 pub struct Epochs {
@@ -29,16 +93,20 @@ pub struct Epochs {
     any: AtomicU64,
     /// Moves with writes of which it is not known what they wrote.
     all: AtomicU64,
+    /// Move with each write of their tables.
     tables: Box<[AtomicU64]>,
+    /// Move with writes of their tables of which the rows are not known.
+    unknown_rows: Box<[AtomicU64]>,
+    /// Move with writes of their rows.
+    rows: Box<[AtomicU64]>,
+    by_row: AtomicU64,
+    by_table: AtomicU64,
+    to_any: AtomicU64,
 }
 
 impl Default for Epochs {
     fn default() -> Epochs {
-        Epochs {
-            any: AtomicU64::new(0),
-            all: AtomicU64::new(0),
-            tables: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(),
-        }
+        Epochs::with_rows(ROWS)
     }
 }
 
@@ -54,18 +122,48 @@ pub enum Stamp {
         /// Each table's.
         tables: Box<[(TableId, u64)]>,
     },
+    /// One row was read.
+    Row {
+        /// Of writes to nobody knows what.
+        all: u64,
+        /// The table's, of writes to nobody knows which rows.
+        table: (TableId, u64),
+        /// The row's.
+        row: (RowId, u64),
+    },
 }
 
 impl Epochs {
-    /// The epochs now of the tables that `tables` finds; `None` if it is not known what is read. Whoever looks that up may do so in what
+    /// With so many epochs of rows, or the next power of two: rows with the same one only make each other's answers stale too often.
+    pub fn with_rows(rows: usize) -> Epochs {
+        let zeros = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
+        Epochs {
+            any: AtomicU64::new(0),
+            all: AtomicU64::new(0),
+            tables: zeros(SLOTS),
+            unknown_rows: zeros(SLOTS),
+            rows: zeros(rows.next_power_of_two()),
+            by_row: AtomicU64::new(0),
+            by_table: AtomicU64::new(0),
+            to_any: AtomicU64::new(0),
+        }
+    }
+
+    /// The epochs now of what `reads` finds; `None` if it is not known what is read. Whoever looks that up may do so in what
     /// a definition has just made out of date: the definition's own epoch is taken before.
-    pub fn stamp(&self, tables: impl FnOnce() -> Option<Vec<TableId>>) -> Stamp {
+    pub fn stamp(&self, reads: impl FnOnce() -> Option<Reads>) -> Stamp {
         let (any, all) = (self.any.load(Ordering::SeqCst), self.all.load(Ordering::SeqCst));
-        match tables() {
+        match reads() {
             None => Stamp::Any(any),
-            Some(tables) => {
-                Stamp::Tables { all, tables: tables.into_iter().map(|table| (table, self.at(table))).collect() }
+            Some(Reads::Tables(tables)) => {
+                let tables = tables.into_iter().map(|table| (table, at(&self.tables, table.slot())));
+                Stamp::Tables { all, tables: tables.collect() }
             }
+            Some(Reads::Row(table, row)) => Stamp::Row {
+                all,
+                table: (table, at(&self.unknown_rows, table.slot())),
+                row: (row, at(&self.rows, row.slot(self.rows.len()))),
+            },
         }
     }
 
@@ -74,28 +172,60 @@ impl Epochs {
         match stamp {
             Stamp::Any(any) => self.any.load(Ordering::SeqCst) == *any,
             Stamp::Tables { all, tables } => {
-                self.all.load(Ordering::SeqCst) == *all && tables.iter().all(|(table, epoch)| self.at(*table) == *epoch)
+                self.all.load(Ordering::SeqCst) == *all
+                    && tables.iter().all(|(table, epoch)| at(&self.tables, table.slot()) == *epoch)
+            }
+            Stamp::Row { all, table, row } => {
+                self.all.load(Ordering::SeqCst) == *all
+                    && at(&self.unknown_rows, table.0.slot()) == table.1
+                    && at(&self.rows, row.0.slot(self.rows.len())) == row.1
             }
         }
     }
 
-    /// These tables were written; `None` if it is not known what was.
-    pub fn written(&self, tables: Option<&[TableId]>) {
+    /// This was written; `None` if it is not known what was.
+    pub fn written(&self, tables: Option<&[TableWrite]>) {
         match tables {
-            None => drop(self.all.fetch_add(1, Ordering::SeqCst)),
+            None => {
+                add(&self.all);
+                add(&self.to_any);
+            }
             Some(tables) => {
-                for table in tables {
-                    if let Some(epoch) = self.tables.get(usize::from(table.0)) {
-                        epoch.fetch_add(1, Ordering::SeqCst);
+                for write in tables {
+                    add_at(&self.tables, write.table.slot());
+                    match &write.rows {
+                        None => add_at(&self.unknown_rows, write.table.slot()),
+                        Some(rows) => rows.iter().for_each(|row| add_at(&self.rows, row.slot(self.rows.len()))),
                     }
+                }
+                let by_row = tables.iter().all(|write| write.rows.is_some());
+                if !tables.is_empty() {
+                    add(if by_row { &self.by_row } else { &self.by_table });
                 }
             }
         }
-        self.any.fetch_add(1, Ordering::SeqCst);
+        add(&self.any);
     }
 
-    fn at(&self, table: TableId) -> u64 {
-        self.tables.get(usize::from(table.0)).map_or(0, |epoch| epoch.load(Ordering::SeqCst))
+    /// How many writes there were.
+    pub fn writes(&self) -> Writes {
+        let [by_row, by_table, to_any] =
+            [&self.by_row, &self.by_table, &self.to_any].map(|count| count.load(Ordering::Relaxed));
+        Writes { by_row, by_table, to_any }
+    }
+}
+
+fn at(epochs: &[AtomicU64], slot: usize) -> u64 {
+    epochs.get(slot).map_or(0, |epoch| epoch.load(Ordering::SeqCst))
+}
+
+fn add(epoch: &AtomicU64) {
+    epoch.fetch_add(1, Ordering::SeqCst);
+}
+
+fn add_at(epochs: &[AtomicU64], slot: usize) {
+    if let Some(epoch) = epochs.get(slot) {
+        add(epoch);
     }
 }
 
@@ -107,26 +237,30 @@ mod tests {
         [TableId::of(0x1234_5678_9abc_def0), TableId::of(7)]
     }
 
+    fn tables(tables: &[TableId]) -> Option<Reads> {
+        Some(Reads::Tables(tables.to_vec()))
+    }
+
     #[test]
     fn a_write_makes_stale_what_read_its_tables_and_no_more() {
         let epochs = Epochs::default();
         let [orders, users] = ids();
         assert_ne!(orders, users);
-        let (of_orders, of_users) = (epochs.stamp(|| Some(vec![orders])), epochs.stamp(|| Some(vec![users])));
-        let (of_both, of_any) = (epochs.stamp(|| Some(vec![orders, users])), epochs.stamp(|| None));
-        epochs.written(Some(&[users]));
+        let (of_orders, of_users) = (epochs.stamp(|| tables(&[orders])), epochs.stamp(|| tables(&[users])));
+        let (of_both, of_any) = (epochs.stamp(|| tables(&[orders, users])), epochs.stamp(|| None));
+        epochs.written(Some(&[users.into()]));
         assert!(epochs.is_current(&of_orders));
         for stale in [&of_users, &of_both, &of_any] {
             assert!(!epochs.is_current(stale), "{stale:?}");
         }
-        assert!(epochs.is_current(&epochs.stamp(|| Some(vec![users]))));
+        assert!(epochs.is_current(&epochs.stamp(|| tables(&[users]))));
     }
 
     #[test]
     fn a_write_to_nobody_knows_what_makes_all_stale() {
         let epochs = Epochs::default();
         let [orders, _] = ids();
-        let (of_orders, of_any) = (epochs.stamp(|| Some(vec![orders])), epochs.stamp(|| None));
+        let (of_orders, of_any) = (epochs.stamp(|| tables(&[orders])), epochs.stamp(|| None));
         epochs.written(None);
         assert!(!epochs.is_current(&of_orders) && !epochs.is_current(&of_any));
     }
@@ -137,8 +271,37 @@ mod tests {
         let [orders, _] = ids();
         let stamp = epochs.stamp(|| {
             epochs.written(None);
-            Some(vec![orders])
+            tables(&[orders])
         });
         assert!(!epochs.is_current(&stamp));
+    }
+
+    #[test]
+    fn a_write_to_a_row_leaves_other_rows_alone() {
+        let epochs = Epochs::default();
+        let [orders, users] = ids();
+        let [one, two] = [RowId::of(1), RowId::of(2 << 32)];
+        let stamps = || {
+            let row = |table, row| epochs.stamp(|| Some(Reads::Row(table, row)));
+            [
+                epochs.stamp(|| tables(&[orders])),
+                row(orders, one),
+                row(orders, two),
+                row(users, one),
+                epochs.stamp(|| None),
+            ]
+        };
+        let current = |stamps: &[Stamp; 5]| stamps.each_ref().map(|stamp| epochs.is_current(stamp));
+        let before = stamps();
+        epochs.written(Some(&[TableWrite { table: orders, rows: Some([one].into()) }]));
+        // Whoever shares a row's epoch may be stale without need.
+        assert_eq!(current(&before), [false, false, true, false, false]);
+        let before = stamps();
+        epochs.written(Some(&[orders.into()]));
+        assert_eq!(current(&before), [false, false, false, true, false]);
+        let before = stamps();
+        epochs.written(None);
+        assert_eq!(current(&before), [false; 5]);
+        assert_eq!(epochs.writes(), Writes { by_row: 1, by_table: 1, to_any: 1 });
     }
 }

@@ -9,8 +9,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::epochs::{Epochs, SLOTS, Stamp, TableId};
+use crate::epochs::{Epochs, Reads, SLOTS, Stamp, TableWrite};
 use crate::judge::Refusal;
+
+/// Rows of all tables together share so many counts: a change of one keeps answers of another from being kept, and no more.
+const ROWS: usize = 1 << 14;
 
 /// What the log tells of one cluster.
 #[derive(Debug)]
@@ -25,25 +28,32 @@ pub struct Follow {
     all_moving: AtomicU32,
     /// How many changes of each table are not visible.
     moving: Box<[AtomicU32]>,
+    /// How many of them are to nobody knows which rows.
+    unknown_rows: Box<[AtomicU32]>,
+    /// How many changes of each row are not visible.
+    rows: Box<[AtomicU32]>,
     /// These changes, the oldest first.
-    hidden: Mutex<VecDeque<Option<Vec<TableId>>>>,
+    hidden: Mutex<VecDeque<Option<Vec<TableWrite>>>>,
 }
 
 impl Follow {
     /// Nothing is known. No moment may be before `since`; while the log is further behind than `delay_max`, no answer is good.
     pub fn new(since: Instant, delay_max: Duration) -> Follow {
+        let zeros = |count: usize| (0..count).map(|_| AtomicU32::new(0)).collect();
         Follow {
             since,
             delay_max,
             as_of: AtomicU64::new(0),
             all_moving: AtomicU32::new(0),
-            moving: (0..SLOTS).map(|_| AtomicU32::new(0)).collect(),
+            moving: zeros(SLOTS),
+            unknown_rows: zeros(SLOTS),
+            rows: zeros(ROWS),
             hidden: Mutex::default(),
         }
     }
 
     /// The log tells of a change of these tables; `None` if it is not known what was changed.
-    pub fn changed(&self, epochs: &Epochs, tables: Option<Vec<TableId>>) {
+    pub fn changed(&self, epochs: &Epochs, tables: Option<Vec<TableWrite>>) {
         // In motion first: who finds the new epochs finds that, too.
         self.count(tables.as_deref(), |moving| moving.fetch_add(1, Ordering::SeqCst));
         epochs.written(tables.as_deref());
@@ -83,7 +93,7 @@ impl Follow {
         self.delay(now).is_some_and(|delay| delay <= self.delay_max)
     }
 
-    /// The stamp of an answer that is about to be read, with the tables that `tables` finds.
+    /// The stamp of an answer that is about to be read, with what `reads` finds.
     ///
     /// # Errors
     /// It could not be kept: the log is not followed, a change is under way, or it is not known what is read.
@@ -91,28 +101,40 @@ impl Follow {
         &self,
         epochs: &Epochs,
         now: Instant,
-        tables: impl FnOnce() -> Option<Vec<TableId>>,
+        reads: impl FnOnce() -> Option<Reads>,
     ) -> Result<Stamp, Refusal> {
-        let stamp = epochs.stamp(tables);
-        let Stamp::Tables { tables, .. } = &stamp else { return Err(Refusal::UnknownTables) };
-        let moves =
-            |table: &TableId| self.moving.get(table.slot()).is_some_and(|moving| moving.load(Ordering::SeqCst) > 0);
-        let is_moving = self.all_moving.load(Ordering::SeqCst) > 0 || tables.iter().any(|(table, _)| moves(table));
+        let stamp = epochs.stamp(reads);
+        let moves = |counts: &[AtomicU32], slot: usize| {
+            counts.get(slot).is_some_and(|moving| moving.load(Ordering::SeqCst) > 0)
+        };
+        let all_move = self.all_moving.load(Ordering::SeqCst) > 0;
+        let is_moving = match &stamp {
+            Stamp::Any(_) => return Err(Refusal::UnknownTables),
+            Stamp::Tables { tables, .. } => tables.iter().any(|(table, _)| moves(&self.moving, table.slot())),
+            Stamp::Row { table: (table, _), row: (row, _), .. } => {
+                moves(&self.unknown_rows, table.slot()) || moves(&self.rows, row.slot(ROWS))
+            }
+        };
         // Behind the look at what is in motion: a stream that was lost forgets that.
         match () {
             () if !self.serves(now) => Err(Refusal::NotFollowing),
-            () if is_moving => Err(Refusal::Raced),
+            () if all_move || is_moving => Err(Refusal::Raced),
             () => Ok(stamp),
         }
     }
 
-    fn count(&self, tables: Option<&[TableId]>, change: impl Fn(&AtomicU32) -> u32) {
+    fn count(&self, tables: Option<&[TableWrite]>, change: impl Fn(&AtomicU32) -> u32) {
         let Some(tables) = tables else {
             change(&self.all_moving);
             return;
         };
-        for table in tables.iter().filter_map(|table| self.moving.get(table.slot())) {
-            change(table);
+        let count = |counts: &[AtomicU32], slot: usize| _ = counts.get(slot).map(&change);
+        for write in tables {
+            count(&self.moving, write.table.slot());
+            match &write.rows {
+                None => count(&self.unknown_rows, write.table.slot()),
+                Some(rows) => rows.iter().for_each(|row| count(&self.rows, row.slot(ROWS))),
+            }
         }
     }
 }
@@ -120,18 +142,23 @@ impl Follow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::epochs::{RowId, TableId};
 
     const MAX: Duration = Duration::from_secs(2);
 
-    fn table(number: u64) -> Option<Vec<TableId>> {
-        Some(vec![TableId::of(number)])
+    fn table(number: u64) -> Option<Vec<TableWrite>> {
+        Some(vec![TableId::of(number).into()])
+    }
+
+    fn reads(number: u64) -> Option<Reads> {
+        Some(Reads::Tables(vec![TableId::of(number)]))
     }
 
     #[test]
     fn what_is_read_while_a_change_is_not_visible_is_not_kept() {
         let (start, epochs) = (Instant::now(), Epochs::default());
         let follow = Follow::new(start, MAX);
-        let stamp = |of: u64| follow.stamp(&epochs, start, || table(of));
+        let stamp = |of: u64| follow.stamp(&epochs, start, || reads(of));
         assert_eq!(stamp(1), Err(Refusal::NotFollowing));
         follow.caught_up(start);
         let (before, other) = (stamp(1).unwrap(), stamp(2).unwrap());
@@ -170,8 +197,29 @@ mod tests {
         follow.changed(&epochs, None);
         follow.changed(&epochs, table(1));
         follow.lost();
-        assert_eq!(follow.stamp(&epochs, start, || table(1)), Err(Refusal::NotFollowing));
+        assert_eq!(follow.stamp(&epochs, start, || reads(1)), Err(Refusal::NotFollowing));
         follow.caught_up(start);
-        assert!(follow.stamp(&epochs, start, || table(1)).is_ok());
+        assert!(follow.stamp(&epochs, start, || reads(1)).is_ok());
+    }
+
+    #[test]
+    fn a_row_is_kept_while_another_one_is_in_motion() {
+        let (start, epochs) = (Instant::now(), Epochs::default());
+        let follow = Follow::new(start, MAX);
+        follow.caught_up(start);
+        let table = TableId::of(1);
+        let row = |of: u64| follow.stamp(&epochs, start, || Some(Reads::Row(table, RowId::of(of))));
+        let change = |rows: Option<Box<[RowId]>>| follow.changed(&epochs, Some(vec![TableWrite { table, rows }]));
+        let (one, two) = (row(1).unwrap(), row(2).unwrap());
+        change(Some([RowId::of(1)].into()));
+        assert!(!epochs.is_current(&one) && epochs.is_current(&two));
+        assert_eq!((row(1), row(2).is_ok()), (Err(Refusal::Raced), true));
+        assert_eq!(follow.stamp(&epochs, start, || reads(1)), Err(Refusal::Raced));
+        follow.visible(1);
+        assert!(row(1).is_ok());
+        change(None);
+        assert_eq!((row(2), epochs.is_current(&two)), (Err(Refusal::Raced), false));
+        follow.visible(1);
+        assert!(row(2).is_ok());
     }
 }

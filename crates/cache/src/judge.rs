@@ -1,10 +1,12 @@
 //! What may be kept: a statement that answers the same until one of its tables is written. What is not known to do so is refused.
 
+mod refused;
 mod words;
 
 use sql::lexer::{Lexer, Token, TokenKind};
 use sql::{Access, Dialect, Kind, Statement, Why};
 
+pub use refused::RefusedForms;
 use words::{BEFORE_PARENTHESIS, KNOWN_FUNCTIONS, OF_SESSION, VOLATILE_WORDS};
 
 macro_rules! refusals {
@@ -55,6 +57,8 @@ refusals! {
     Pinned = "pinned",
     /// Autocommit is off: a read opens a transaction.
     AutocommitOff = "autocommit_off",
+    /// Its transaction has a snapshot: what others have committed since is not seen in it.
+    Snapshot = "snapshot",
     /// The text is changed on its way to the server.
     Rewritten = "rewritten",
     /// The reply is larger than `entry_max`.
@@ -86,13 +90,24 @@ impl Refusal {
     }
 }
 
-/// Whether the answer to this statement may be kept. The text is what the statement was made from.
+/// Whether the answer to this statement may be kept. The text is what the statement was made from; it is read once for all
+/// statements of its shape.
 ///
 /// What only the servers' dictionaries tell is not seen here: what a view's definition calls.
 ///
 /// # Errors
 /// Why not.
 pub fn judge(statement: &Statement, text: &[u8], dialect: &Dialect) -> Result<(), Refusal> {
+    // 0 is that it may.
+    let verdict =
+        statement.verdict(|| judge_anew(statement, text, dialect).map_or_else(|refusal| 1 + refusal as u8, |()| 0));
+    match verdict.checked_sub(1) {
+        None => Ok(()),
+        Some(refusal) => Err(Refusal::ALL.get(usize::from(refusal)).copied().unwrap_or(Refusal::NotARead)),
+    }
+}
+
+fn judge_anew(statement: &Statement, text: &[u8], dialect: &Dialect) -> Result<(), Refusal> {
     if statement.parts != 1 {
         return Err(Refusal::SeveralStatements);
     }
@@ -234,6 +249,23 @@ mod tests {
         ] {
             assert_eq!(judged(text), Err(refusal), "{text}");
         }
+    }
+
+    #[test]
+    fn a_shape_is_judged_once_for_all_its_texts() {
+        let dialect =
+            Dialect { family: Family::MariaDb, version: 101_100, modes: Modes::empty(), encoding: Encoding::Utf8 };
+        let mut memo = sql::Memo::default();
+        let mut judged = |text: &str, read: &str| {
+            let statement = memo.classify(text.as_bytes(), &dialect, &NoFunctions);
+            judge(&statement, read.as_bytes(), &dialect)
+        };
+        let [kept, refused] = ["SELECT a FROM t WHERE id = 1", "SELECT a FROM t WHERE id = 1 AND d < NOW()"];
+        assert_eq!((judged(kept, kept), judged(refused, refused)), (Ok(()), Err(Refusal::Volatile)));
+        // Whatever is given as the text now: it is not read again.
+        assert_eq!(judged("SELECT a FROM t WHERE id = 22", refused), Ok(()));
+        assert_eq!(judged("SELECT a FROM t WHERE id = 22 AND d < NOW()", kept), Err(Refusal::Volatile));
+        assert_eq!(judged("SELECT b FROM t WHERE id = 1", refused), Err(Refusal::Volatile), "another shape");
     }
 
     #[test]

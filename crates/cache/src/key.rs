@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use foldhash::quality::{FixedState, RandomState};
 
+/// Of Sqluice.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// All of a session that changes what the same text is answered: who asks, in which schema, with which variables, in which form. It is
 /// made when one of them changes, and shared by the session's questions and the answers that they left.
 #[derive(Clone, Debug)]
@@ -71,9 +74,10 @@ impl Question<'_> {
         hasher.finish()
     }
 
-    /// All of it, for where others keep it. What stands `before` belongs to it.
+    /// All of it, for where others keep it. What stands `before` belongs to it, and so does the version of Sqluice: it may be
+    /// another one that keeps it, and may mean something else by the same bytes.
     pub fn to_bytes(&self, before: &[u8]) -> Vec<u8> {
-        let parts = [before, &self.context.bytes, self.text, self.parameters.unwrap_or_default()];
+        let parts = [VERSION.as_bytes(), before, &self.context.bytes, self.text, self.parameters.unwrap_or_default()];
         let mut bytes = vec![u8::from(self.parameters.is_some())];
         for part in parts {
             bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
@@ -128,6 +132,8 @@ mod tests {
             }
         }
         assert_ne!(questions[0].to_bytes(b"a"), questions[0].to_bytes(b"b"));
+        let bytes = questions[0].to_bytes(b"a");
+        assert!(bytes[9..].starts_with(VERSION.as_bytes()), "another version asks something else: {bytes:?}");
         let again = Context::new([&b"ab"[..], b"c"]);
         assert!(questions[0].keep().is(&Question { context: &again, ..questions[0] }), "made anew it is the same");
     }

@@ -20,11 +20,11 @@ mod store;
 mod warm;
 
 pub use comment::{Comment, comment};
-pub use epochs::{Epochs, Stamp, TableId};
+pub use epochs::{CountedWrites, Epochs, Reads, RowId, Stamp, TableId, TableWrite, Writes};
 pub use fill::{Filling, Ticket};
 pub use follow::Follow;
 pub use in_tier::{InTier, Packed};
-pub use judge::{Refusal, judge};
+pub use judge::{Refusal, RefusedForms, judge};
 pub use key::{Context, Question};
 pub use store::{Answer, Bounds, Found, Freshness, Known, Removed, Store};
-pub use warm::{WarmReport, WarmRun, Warmer};
+pub use warm::{WarmCounts, WarmReport, WarmRun, Warmer};

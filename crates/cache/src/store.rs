@@ -84,7 +84,7 @@ pub struct Answer {
 impl Answer {
     fn bytes(&self) -> usize {
         let stamp = match &self.stamp {
-            Stamp::Any(_) => 0,
+            Stamp::Any(_) | Stamp::Row { .. } => 0,
             Stamp::Tables { tables, .. } => size_of_val(&**tables),
         };
         let tier = self.known.tier.as_ref().map_or(0, |tier| size_of::<InTier>() + tier.bytes());
@@ -101,6 +101,7 @@ impl Answer {
         match &self.stamp {
             Stamp::Any(_) => true,
             Stamp::Tables { tables, .. } => tables.iter().any(|(read, _)| *read == table),
+            Stamp::Row { table: (read, _), .. } => *read == table,
         }
     }
 }

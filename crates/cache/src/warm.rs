@@ -37,6 +37,23 @@ pub struct WarmReport {
     pub runs: u64,
     /// What came of the last one.
     pub last: Option<WarmRun>,
+    /// The statements of all of them, and of those that are under way.
+    pub total: WarmCounts,
+}
+
+/// Statements that are done, by what came of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WarmCounts {
+    /// Their answers were kept.
+    pub kept: u64,
+    /// Their answers were there already.
+    pub there: u64,
+    /// No rule asks the cache for them.
+    pub without_rule: u64,
+    /// Their answers were not kept.
+    pub refused: u64,
+    /// They failed.
+    pub failed: u64,
 }
 
 /// What came of running a file.
@@ -44,15 +61,9 @@ pub struct WarmReport {
 pub struct WarmRun {
     /// Why it was run.
     pub why: &'static str,
-    /// Answers that were kept.
-    pub kept: u64,
-    /// Statements whose answers were there already.
-    pub there: u64,
-    /// Statements for which no rule asks the cache.
-    pub without_rule: u64,
-    /// Statements that failed.
-    pub failed: u64,
-    /// Statements whose answers were not kept, by reason.
+    /// Its statements.
+    pub counts: WarmCounts,
+    /// Those whose answers were not kept, by reason.
     pub refused: BTreeMap<&'static str, u64>,
     /// The first mistakes, with the lines of the file.
     pub mistakes: Vec<(u32, String)>,

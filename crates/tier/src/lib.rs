@@ -39,6 +39,8 @@ pub use settings::Settings;
 pub use status::{Counted, Counts, State, Status};
 use tells::Tells;
 
+/// The form of what stands in the tier, in all its names: with another one processes do not hear of each other. What answers look like they say themselves.
+const FORM: u32 = 2;
 /// Requests that wait for the connection; who comes beyond them asks the database.
 const ORDERS_MAX: usize = 4096;
 /// Bytes of answers that wait to be put into the tier; those beyond are not.

@@ -2,6 +2,7 @@
 
 mod login;
 mod replies;
+mod requests;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use tokio::time::sleep_until;
 
 use crate::lease::Clock;
 use crate::resp;
-use crate::{Place, Shared, State, Told};
+use crate::{FORM, Place, Shared, State, Told};
 use login::Server;
 
 /// Requests that are under way; those behind them wait.
@@ -30,8 +31,6 @@ const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Longest that leaving may take.
 const LEAVE_LIMIT: Duration = Duration::from_millis(200);
-/// How long names stay in the tier when nobody uses them any more.
-const KEPT_MS: &str = "86400000";
 /// Longest text of the server's that is passed on, in characters.
 const TEXT_MAX: usize = 200;
 
@@ -204,7 +203,7 @@ struct Link<'a> {
 impl<'a> Link<'a> {
     fn new(shared: &'a Arc<Shared>, stream: net::Stream, server: Server, known: &'a mut Known) -> Link<'a> {
         let (reader, writer) = tokio::io::split(stream);
-        let key = |what: &str| format!("{}:1:{}:{what}", shared.settings.prefix, server.run).into_bytes();
+        let key = |what: &str| format!("{}:{FORM}:{}:{what}", shared.settings.prefix, server.run).into_bytes();
         Link {
             members_key: key("members"),
             marks_key: key("marks"),
@@ -307,131 +306,5 @@ impl<'a> Link<'a> {
             if self.is_member { self.beat(now) } else { self.join(now) }
         }
         Ok(())
-    }
-
-    fn put(&mut self, request: Request, words: &[&[u8]]) {
-        resp::put_command(&mut self.unsent, words);
-        self.unflushed = true;
-        self.under_way.push_back((request, Instant::now()));
-    }
-
-    /// Tells all that was gathered.
-    fn tell(&mut self) {
-        let gathered = self.shared.tells.take();
-        if gathered.is_empty() {
-            return;
-        }
-        self.shared.counts.tells.fetch_add(1, Ordering::Relaxed);
-        let key = self.marks_key.clone();
-        if gathered.everything {
-            self.put(Request::Tell(gathered.number), &[b"DEL", &key]);
-        } else {
-            let words: Vec<&[u8]> =
-                [b"HDEL", &*key].into_iter().chain(gathered.fields.iter().map(|field| &**field)).collect();
-            self.put(Request::Tell(gathered.number), &words);
-        }
-    }
-
-    /// Promises to be there for a lease from now on. Gives the end on the tier's clock. What is gathered up to here must go out before that
-    /// is said: who adds something later knows of the promise and waits for it.
-    fn promise(&self, now: Instant) -> Vec<u8> {
-        let until = now + self.shared.settings.lease;
-        self.shared.promise(until);
-        self.clock.reached_by(until).to_string().into_bytes()
-    }
-
-    fn beat(&mut self, now: Instant) {
-        let until = self.promise(now);
-        self.tell();
-        let (script, keys) = (self.server.beat.clone(), self.keys());
-        let forget = self.shared.settings.forget.as_millis().to_string();
-        let name = self.shared.settings.name.clone().unwrap_or_default();
-        let shared = self.shared;
-        self.put(
-            Request::Beat,
-            &[
-                b"EVALSHA",
-                &script,
-                b"3",
-                &keys[0],
-                &keys[1],
-                &keys[2],
-                &shared.member,
-                &until,
-                forget.as_bytes(),
-                name.as_bytes(),
-                KEPT_MS.as_bytes(),
-            ],
-        );
-    }
-
-    fn join(&mut self, now: Instant) {
-        let until = self.promise(now);
-        let gathered = self.shared.tells.take();
-        let all_end = self.known.has_untold || !gathered.is_empty();
-        // Until it is done it may have to be done again.
-        self.known.has_untold = all_end;
-        let (script, keys, known) = (self.server.join.clone(), self.keys(), self.known.members.clone());
-        let shared = self.shared;
-        let all_end: &[u8] = if all_end { b"1" } else { b"0" };
-        let words: Vec<&[u8]> =
-            [&b"EVALSHA"[..], &script, b"3", &keys[0], &keys[1], &keys[2], &shared.member, &until, all_end]
-                .into_iter()
-                .chain(known.iter().map(|member| &**member))
-                .collect();
-        self.put(Request::Join(gathered.number), &words);
-    }
-
-    fn leave(&mut self) {
-        self.tell();
-        let (key, member) = (self.members_key.clone(), self.shared.member.clone());
-        self.put(Request::Leave, &[b"ZREM", &key, &member]);
-    }
-
-    fn keys(&self) -> [Vec<u8>; 3] {
-        [self.members_key.clone(), self.marks_key.clone(), self.nothing_key.clone()]
-    }
-
-    fn answer_key(&self, place: &Place) -> Vec<u8> {
-        let hex: String = place.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{}:1:{}:answer:{hex}", self.shared.settings.prefix, self.server.run).into_bytes()
-    }
-
-    fn order(&mut self, order: Order) {
-        match order {
-            Order::Ask(ask) if !self.is_member || ask.reply.is_closed() => drop(ask),
-            Order::Ask(ask) => {
-                let (script, keys) = (self.server.ask.clone(), self.keys());
-                let answer = ask.place.map_or_else(|| self.nothing_key.clone(), |place| self.answer_key(&place));
-                let (shared, mark) = (self.shared, self.shared.new_mark());
-                let wants = if ask.place.is_some() { self.shared.packed_max() } else { 0 }.to_string();
-                let mut unsent = std::mem::take(&mut self.unsent);
-                let words: Vec<&[u8]> = [
-                    &b"EVALSHA"[..],
-                    &script,
-                    b"4",
-                    &keys[0],
-                    &keys[1],
-                    &keys[2],
-                    &answer,
-                    &shared.member,
-                    &mark,
-                    &ask.have,
-                    wants.as_bytes(),
-                ]
-                .into_iter()
-                .chain(ask.fields.iter().map(|field| &**field))
-                .collect();
-                resp::put_command(&mut unsent, &words);
-                (self.unsent, self.unflushed) = (unsent, true);
-                self.under_way.push_back((Request::Ask(ask), Instant::now()));
-            }
-            Order::Put(put) => {
-                self.shared.put_bytes.fetch_sub(put.body.len(), Ordering::Relaxed);
-                let key = self.answer_key(&put.place);
-                let keep = put.keep_ms.to_string();
-                self.put(Request::Put, &[b"SET", &key, &put.body, b"PX", keep.as_bytes()]);
-            }
-        }
     }
 }

@@ -96,7 +96,7 @@ fn a_fill_that_raced_with_a_write_is_not_kept() {
     let case = Case::new(1 << 20, 1 << 10);
     let Found::Fill(ticket) = case.ask("a", 0) else { panic!() };
     let stamp = case.epochs.stamp(|| None);
-    case.epochs.written(Some(&[TableId::of(1)]));
+    case.epochs.written(Some(&[TableId::of(1).into()]));
     assert_eq!(ticket.keep(&case.question("a"), stamp, case.known(Ok(b"old"), 0), &case.epochs), Err(Refusal::Raced));
     assert!(matches!(case.ask("a", 1), Found::Fill(_)));
 }

@@ -192,7 +192,8 @@ fn names<T: PartialEq>(old: &BTreeMap<Arc<str>, T>, new: &BTreeMap<Arc<str>, T>)
 
 fn parts(old: &Cluster, new: &Cluster) -> ClusterParts {
     let rules = |c: &Cluster| {
-        (c.failover, c.galera, c.max_lag, c.down_after, c.up_after, c.slow_start, c.accounts_refresh, c.catalog_refresh)
+        let times = (c.max_lag, c.down_after, c.up_after, c.slow_start, c.accounts_refresh, c.catalog_refresh);
+        (c.failover, c.galera, times, c.mark_writes)
     };
     ClusterParts {
         servers: names(&old.servers, &new.servers),

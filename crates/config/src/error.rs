@@ -1,6 +1,6 @@
 //! What is wrong with a configuration, in words for the person who wrote it.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// One mistake, with the place to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Names and paths of the file are told as they stand there.
+        let mut f = OneLine(f);
         write!(f, "{}:", self.file)?;
         if self.line > 0 {
             write!(f, "{}:{}:", self.line, self.column)?;
@@ -38,6 +40,18 @@ impl fmt::Display for Problem {
             write!(f, "; {hint}")?;
         }
         Ok(())
+    }
+}
+
+/// Keeps what is written in one line: control characters are told by their escapes.
+struct OneLine<'a, 'b>(&'a mut fmt::Formatter<'b>);
+
+impl fmt::Write for OneLine<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        text.chars().try_for_each(|c| match c.is_control() {
+            true => write!(self.0, "{}", c.escape_default()),
+            false => self.0.write_char(c),
+        })
     }
 }
 

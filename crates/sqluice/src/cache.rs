@@ -133,6 +133,9 @@ fn describe(page: &Value) -> String {
         number(&page["evicted"])
     );
     out.push_str(&tier(&page["tier"]));
+    for (cluster, followed) in page["follow"].as_object().into_iter().flatten() {
+        out.push_str(&follow(cluster, followed));
+    }
     let rules = page["rules"].as_array().map_or(&[][..], Vec::as_slice);
     if rules.is_empty() {
         out.push_str("no rule has cache = \"on\" or \"advise\"\n");
@@ -149,6 +152,18 @@ fn describe(page: &Value) -> String {
         }
     }
     out
+}
+
+/// The log of a cluster, if it is followed.
+fn follow(cluster: &str, followed: &Value) -> String {
+    let Some(delay) = followed["delay_ms"].as_u64() else {
+        return format!("log of {cluster} is not followed now: where that is asked for, servers answer\n");
+    };
+    let max = followed["delay_max_ms"].as_u64().map_or_else(String::new, |max| format!(", {max} ms at most"));
+    let serves = if followed["serves"] == true { "" } else { ": servers answer" };
+    let position = followed["position"].as_str().filter(|position| !position.is_empty());
+    let position = position.map_or_else(String::new, |position| format!("; at {position}"));
+    format!("log of {cluster} {delay} ms behind{max}{serves}{position}\n")
 }
 
 /// The shared tier, if there is one.
@@ -235,6 +250,8 @@ mod tests {
     fn the_cache_reads_like_a_table() {
         let page = json!({
             "answers": 812, "bytes": 1_403_312, "memory_max": 67_108_864, "evicted": 0,
+            "follow": { "main": { "delay_ms": 104, "delay_max_ms": 2000, "serves": true, "position": "0-1-812" },
+                        "other": { "delay_ms": null }, "third": { "delay_ms": 3000, "delay_max_ms": 2000, "serves": false } },
             "rules": [{ "rule": "pages", "hits": 900, "stale": 0, "misses": 100, "waits": 3, "kept": 99, "bytes": 2048,
                         "saved_us": 61_500_000, "refused": { "pinned": 311, "raced": 8, "a": 1, "b": 1, "c": 1 } }],
         });
@@ -243,6 +260,9 @@ mod tests {
             text.lines().collect::<Vec<_>>(),
             [
                 "812 answers, 1.3 MiB of 64.0 MiB; 0 gave way to others",
+                "log of main 104 ms behind, 2000 ms at most; at 0-1-812",
+                "log of other is not followed now: where that is asked for, servers answer",
+                "log of third 3000 ms behind, 2000 ms at most: servers answer",
                 "  RULE   HITS  RATIO  STALE  MISSES  WAITS  KEPT  GIVEN OUT  SAVED",
                 "  pages  900   90%    0      100     3      99    2.0 KiB    61.5 s",
                 "  pages not answered: pinned 311, raced 8, a 1, b 1, 1 other reasons",

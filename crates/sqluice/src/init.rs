@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 
 use answers::{AdminKey, Answers, Password};
-use grants::{Family, Grantee};
+use grants::{Family, Grantee, Kind};
 
 /// Arguments of `sqluice init`.
 #[derive(Debug, clap::Args)]
@@ -37,7 +37,10 @@ pub(crate) struct Args {
     /// Where metrics and health are served [default: 127.0.0.1:9104]; "none" for nowhere.
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<String>,
-    /// What the servers are, for the printed SQL [default: mariadb].
+    /// How the servers keep the same data [default: replication, of one server standalone].
+    #[arg(long, value_enum)]
+    kind: Option<Kind>,
+    /// What the servers are, for the printed SQL [default: mariadb; with group_replication and ndb mysql].
     #[arg(long, value_enum)]
     family: Option<Family>,
     /// The file to write; "-" prints it, and takes the password from SQLUICE_MONITOR_PASSWORD.
@@ -90,6 +93,7 @@ fn create<I: BufRead>(args: &Args, input: Option<&mut I>, output: &mut impl io::
             host: &args.monitor_host,
             password: password.for_sql(),
             heartbeat_schema: "sqluice",
+            kind: answers.kind,
             failover: answers.failover,
         },
     );

@@ -48,7 +48,7 @@ impl Running {
         let proxy = Arc::new(Proxy::start(config.clone(), &published, tier.clone()).await?);
         match control::start(&config, &links, proxy.stats(), proxy.digests()) {
             Ok(control) => {
-                control.show_cache(proxy.cache(), proxy.warmer());
+                control.show_cache(proxy.cache(), proxy.warmer(), proxy.cache_writes());
                 tier.iter().for_each(|tier| control.show_tier(tier.clone()));
                 Ok(Running { config, published, proxy, control, tier })
             }

@@ -7,7 +7,7 @@ mod grants;
 
 use std::process::{Command, Output};
 
-use grants::{Grantee, plain, sql};
+use grants::{Grantee, Kind, plain, sql};
 use lab::{Binaries, Family, Server, ServerBinary, ServerOptions};
 
 const USER: &str = "o'watcher";
@@ -46,7 +46,7 @@ fn denied(server: &Server, binary: &ServerBinary, statements: &str) {
 }
 
 fn grantee(failover: bool) -> Grantee<'static> {
-    Grantee { user: USER, host: "%", password: PASSWORD, heartbeat_schema: SCHEMA, failover }
+    Grantee { user: USER, host: "%", password: PASSWORD, heartbeat_schema: SCHEMA, kind: Kind::Replication, failover }
 }
 
 #[test]
@@ -114,6 +114,14 @@ fn with_failover_the_monitor_can_replace_a_primary_and_without_it_cannot() {
         assert_eq!(rights.len(), 1, "{printed}");
         server.sql(rights[0]).unwrap();
         allowed(&server, &binary, change);
+        let scheduler = "SET GLOBAL event_scheduler = ON";
+        if family == Family::MariaDb {
+            denied(&server, &binary, scheduler);
+            let right =
+                printed.lines().find_map(|line| line.strip_prefix("-- ").filter(|sql| sql.starts_with("GRANT SUPER ")));
+            server.sql(right.unwrap()).unwrap();
+        }
+        allowed(&server, &binary, scheduler);
     }
 }
 

@@ -122,6 +122,8 @@ pub struct Cluster {
     pub pool: Pool,
     /// Compression towards the servers.
     pub compression: ServerCompression,
+    /// Writes are sent behind a comment that names their connection.
+    pub mark_writes: bool,
     /// Whether servers are told the clients' addresses.
     pub proxy_protocol: ProxyOut,
 }

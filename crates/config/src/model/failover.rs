@@ -95,6 +95,8 @@ pub struct Promotion {
     pub rejoin: bool,
     /// The servers' events move with the role of the primary.
     pub events: bool,
+    /// `event_scheduler` is switched on on a new primary if it was on on the old one.
+    pub event_scheduler: bool,
     /// How several Sqluice instances agree.
     pub lease: Lease,
     /// How long the lease outlives its last renewal.

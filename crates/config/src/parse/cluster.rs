@@ -56,6 +56,7 @@ fn read(reader: &mut Reader, name: &Arc<str>, table: &Table, places: &mut Places
     let catalog_refresh = reader.duration(table, &keys::CATALOG_REFRESH);
     let compression = reader.choice(table, &keys::COMPRESSION, ServerCompression::ALL, ServerCompression::word);
     let proxy_protocol = reader.choice(table, &keys::PROXY_PROTOCOL, ProxyOut::ALL, ProxyOut::word);
+    let mark_writes = reader.flag(table, &keys::MARK_WRITES);
     let named_servers = reader.named(table, &keys::SERVERS, name_good);
     if named_servers.is_empty() && reader.whole_document() {
         let message = "a cluster needs a server, as in servers.db1 = { address = \"10.0.0.1:3306\" }";
@@ -107,6 +108,7 @@ fn read(reader: &mut Reader, name: &Arc<str>, table: &Table, places: &mut Places
         catalog_refresh,
         tls,
         pool,
+        mark_writes,
         compression: compression.unwrap_or(ServerCompression::Off),
         proxy_protocol: proxy_protocol.unwrap_or(ProxyOut::Off),
     }

@@ -23,6 +23,7 @@ pub(super) fn read_promotion(reader: &mut Reader, parent: &Table, servers: usize
         majority_required: reader.flag(&table, &keys::MAJORITY_REQUIRED),
         rejoin: reader.flag(&table, &keys::REJOIN),
         events: reader.flag(&table, &keys::EVENTS),
+        event_scheduler: reader.flag(&table, &keys::EVENT_SCHEDULER),
         lease: reader.choice(&table, &keys::LEASE, Lease::ALL, Lease::word).unwrap_or(Lease::Off),
         lease_time: reader.duration(&table, &keys::LEASE_TIME),
         hook_before: reader.command(&table, &keys::HOOK_BEFORE),

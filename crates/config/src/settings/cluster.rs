@@ -22,6 +22,7 @@ pub static CLUSTER: Section = Section {
         &CATALOG_REFRESH,
         &COMPRESSION,
         &PROXY_PROTOCOL,
+        &MARK_WRITES,
     ],
     sections: &[&SERVERS, &MONITOR, &PROMOTION, &REPLICATION, &ETCD, &GALERA, &POOL, &TLS],
 };
@@ -115,6 +116,14 @@ pub static COMPRESSION: Setting = live(
         ],
     },
     "Whether connections to the servers are compressed. It is worth its work over long distances only.",
+);
+/// `mark_writes`
+pub static MARK_WRITES: Setting = live(
+    "mark_writes",
+    Kind::Flag { default: true },
+    "Whether INSERT, UPDATE, REPLACE and DELETE are sent behind a short comment that names the connection, as in \
+     `/*sq:6f0c2a91d37e.1b*/`. By it a server's log tells whose a write was whose reply was lost with its server. Connections that \
+     are opened from then on take a change.",
 );
 /// `proxy_protocol` of a cluster
 pub static PROXY_PROTOCOL: Setting = live(

@@ -23,6 +23,7 @@ pub static PROMOTION: Section = Section {
         &MAJORITY_REQUIRED,
         &REJOIN,
         &EVENTS,
+        &EVENT_SCHEDULER,
         &LEASE,
         &LEASE_TIME,
         &HOOK_BEFORE,
@@ -134,6 +135,13 @@ pub static EVENTS: Setting = live(
     Kind::Flag { default: true },
     "Events of the servers move with the primary: those that ran on the old one are disabled there and enabled on the new one. It needs the \
      right EVENT and that of naming any definer; without them a promotion goes on and the journal tells.",
+);
+/// `event_scheduler`
+pub static EVENT_SCHEDULER: Setting = live(
+    "event_scheduler",
+    Kind::Flag { default: true },
+    "With events = true: `event_scheduler` is switched on on a new primary if it was on on the old one (`SET GLOBAL`, which on MariaDB needs the \
+     right SUPER). Where it cannot be, events do not run and the journal tells.",
 );
 /// `lease`
 pub static LEASE: Setting = live(

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use config::document::sample;
-use config::{Address, Errors, FileContent, Source, SystemSource};
+use config::{Address, ClusterKind, Errors, FileContent, Source, SystemSource};
 
-use super::grants::{Family, plain};
+use super::grants::{Family, Kind, plain};
 use super::{Args, files};
 
 /// The environment variable that carries the password when no file can.
@@ -22,6 +22,7 @@ pub(super) struct Answers {
     pub(super) monitor_user: String,
     pub(super) admin: Option<String>,
     pub(super) family: Family,
+    pub(super) kind: Kind,
     pub(super) failover: bool,
 }
 
@@ -119,9 +120,15 @@ impl Answers {
         let listen = or_ask(&args.listen, "Where clients connect", default_listen(&servers))?;
         let monitor_user = or_ask(&args.monitor_user, "User that watches the servers", "sqluice")?;
         let admin = or_ask(&args.admin, "Where metrics and health are served, or none", "127.0.0.1:9104")?;
-        let family = match args.family {
-            Some(family) => family,
-            None => match or_ask(&None, "What the servers are, mariadb or mysql", "mariadb")?.as_str() {
+        let kind = args.kind.unwrap_or(if servers.len() == 1 { Kind::Standalone } else { Kind::Replication });
+        let only = match kind {
+            Kind::GroupReplication | Kind::Ndb => Some(Family::Mysql),
+            Kind::Standalone | Kind::Replication | Kind::Galera => None,
+        };
+        let family = match (args.family, only) {
+            (Some(Family::Mariadb), Some(_)) => bail!("MariaDB has no {}: --family mysql", kind.config().word()),
+            (Some(family), _) | (None, Some(family)) => family,
+            (None, None) => match or_ask(&None, "What the servers are, mariadb or mysql", "mariadb")?.as_str() {
                 "mariadb" => Family::Mariadb,
                 "mysql" => Family::Mysql,
                 other => bail!("{other:?} is neither mariadb nor mysql"),
@@ -133,11 +140,20 @@ impl Answers {
             }
         }
         let admin = Some(admin).filter(|admin| admin != "none");
-        let failover = args.failover && servers.len() > 1;
-        if args.failover && !failover {
-            bail!("--failover needs at least two servers");
+        let failover = args.failover;
+        if failover && kind != Kind::Replication {
+            match kind {
+                Kind::Standalone => bail!("--failover needs at least two servers"),
+                _ => bail!(
+                    "--failover has no use with --kind {}: who belongs to it decides the group",
+                    kind.config().word()
+                ),
+            }
         }
-        Ok(Self { servers, listen, cluster: args.cluster.clone(), monitor_user, admin, family, failover })
+        if kind == Kind::Standalone && servers.len() > 1 {
+            bail!("--kind standalone is for one server");
+        }
+        Ok(Self { servers, listen, cluster: args.cluster.clone(), monitor_user, admin, family, kind, failover })
     }
 
     /// The configuration's text.
@@ -147,8 +163,7 @@ impl Answers {
             values.push((path.iter().map(|&key| key.to_owned()).collect(), literal(value)));
         };
         let cluster = self.cluster.as_str();
-        let kind = if self.servers.len() == 1 { "standalone" } else { "replication" };
-        set(&["cluster", cluster, "kind"], kind);
+        set(&["cluster", cluster, "kind"], self.kind.config().word());
         for (name, address) in &self.servers {
             set(&["cluster", cluster, "servers", name, "address"], address);
         }
@@ -173,6 +188,19 @@ impl Answers {
              # `sqluice check` checks it; SIGHUP makes a running Sqluice read it again.\n{}",
             sample(&values)
         )
+    }
+}
+
+impl Kind {
+    /// As the configuration has it.
+    fn config(self) -> ClusterKind {
+        match self {
+            Kind::Standalone => ClusterKind::Standalone,
+            Kind::Replication => ClusterKind::Replication,
+            Kind::Galera => ClusterKind::Galera,
+            Kind::GroupReplication => ClusterKind::GroupReplication,
+            Kind::Ndb => ClusterKind::Ndb,
+        }
     }
 }
 

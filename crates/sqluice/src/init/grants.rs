@@ -13,6 +13,22 @@ pub(crate) enum Family {
     Mysql,
 }
 
+/// How the servers keep the same data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    /// One server.
+    Standalone,
+    /// One primary and its replicas.
+    Replication,
+    /// Members of a Galera group, or of a Percona XtraDB Cluster.
+    Galera,
+    /// Members of a replication group of MySQL.
+    GroupReplication,
+    /// SQL nodes of a MySQL NDB Cluster.
+    Ndb,
+}
+
 /// Whom the rights are for.
 #[derive(Clone, Debug)]
 pub(crate) struct Grantee<'a> {
@@ -24,6 +40,8 @@ pub(crate) struct Grantee<'a> {
     pub(crate) password: &'a str,
     /// The schema of the heartbeat table.
     pub(crate) heartbeat_schema: &'a str,
+    /// Of what kind the cluster is.
+    pub(crate) kind: Kind,
     /// Whether Sqluice may replace a primary, and not only watch.
     pub(crate) failover: bool,
 }
@@ -31,10 +49,15 @@ pub(crate) struct Grantee<'a> {
 /// The statements, each behind the reason for it. They can be run more than once.
 pub(crate) fn sql(family: Family, grantee: &Grantee) -> String {
     let account = format!("{}@{}", text(grantee.user), text(grantee.host));
-    let mut sql = String::from(
-        "-- Run this as an administrator on the primary; replication brings it to the replicas.\n\n\
-         -- The user itself. If it is there already, its password stays what it is.\n",
-    );
+    let place = match grantee.kind {
+        Kind::Standalone => "-- Run this as an administrator.\n",
+        Kind::Replication => "-- Run this as an administrator on the primary; replication brings it to the replicas.\n",
+        Kind::Galera | Kind::GroupReplication => {
+            "-- Run this as an administrator on a member that takes writes; the group brings it to the others.\n"
+        }
+        Kind::Ndb => "-- Run this as an administrator on each SQL node.\n",
+    };
+    let mut sql = format!("{place}\n-- The user itself. If it is there already, its password stays what it is.\n");
     sql.push_str(&format!("CREATE USER IF NOT EXISTS {account} IDENTIFIED BY {};\n", text(grantee.password)));
     match family {
         Family::Mariadb => sql.push_str(&format!(
@@ -75,22 +98,57 @@ pub(crate) fn sql(family: Family, grantee: &Grantee) -> String {
              GRANT SHOW_ROUTINE ON *.* TO {account};\n"
         )),
     }
-    let schema = schema_pattern(grantee.heartbeat_schema);
-    sql.push_str(&format!(
-        "\n\
-         -- A heartbeat row, by which lag is measured more exactly than servers tell it. Without it their word is taken.\n\
-         GRANT CREATE, SELECT, INSERT, UPDATE ON {schema}.* TO {account};\n"
-    ));
+    // Members of the others do not follow one another with a lag that it could measure.
+    if matches!(grantee.kind, Kind::Standalone | Kind::Replication | Kind::GroupReplication) {
+        let schema = schema_pattern(grantee.heartbeat_schema);
+        sql.push_str(&format!(
+            "\n\
+             -- A heartbeat row, by which lag is measured more exactly than servers tell it. Without it their word is taken.\n\
+             GRANT CREATE, SELECT, INSERT, UPDATE ON {schema}.* TO {account};\n"
+        ));
+    }
+    match grantee.kind {
+        Kind::GroupReplication => sql.push_str(&group_replication(&account)),
+        Kind::Ndb => sql.push_str(&format!(
+            "\n\
+             -- Which data nodes are started, and which of them have the same data. Its views read other tables of the schema.\n\
+             GRANT SELECT ON ndbinfo.* TO {account};\n"
+        )),
+        Kind::Standalone | Kind::Replication | Kind::Galera => {}
+    }
     sql.push_str(&format!(
         "\n\
          -- Only for consistency = \"table\" and the result cache: seeing triggers and views. The user could make triggers with it, too.\n\
          -- GRANT TRIGGER, SHOW VIEW ON *.* TO {account};\n\
-         -- Views are shown only to who may read them, too: GRANT SELECT ON the schemas that have views.\n"
+         -- Views are shown only to who may read them, too: GRANT SELECT ON the schemas that have views.\n\
+         -- So are the columns of keys, by which the result cache ends answers by row. Without SELECT this will do; it shows no data:\n\
+         -- GRANT REFERENCES ON *.* TO {account};\n"
     ));
     sql.push_str(&sharing(family, &account));
     if grantee.failover {
         sql.push_str(&failover(family, &account));
     }
+    sql
+}
+
+/// What the members of a replication group tell of it.
+fn group_replication(account: &str) -> String {
+    let mut sql =
+        String::from("\n-- Who belongs to the group and serves, who is the primary, and how far each has applied.\n");
+    for table in [
+        "replication_group_members",
+        "replication_group_member_stats",
+        "replication_connection_status",
+        "replication_applier_status_by_worker",
+    ] {
+        sql.push_str(&format!("GRANT SELECT ON performance_schema.{table} TO {account};\n"));
+    }
+    sql.push_str(&format!(
+        "-- `sqluice switchover` has the group move its primary.\n\
+         GRANT GROUP_REPLICATION_ADMIN ON *.* TO {account};\n\
+         -- What became of a write that a lost primary did not answer is read in the new one's binary log.\n\
+         GRANT REPLICATION SLAVE ON *.* TO {account};\n"
+    ));
     sql
 }
 
@@ -138,7 +196,9 @@ fn failover(family: Family, account: &str) -> String {
              \n\
              -- Only where the servers have events (CREATE EVENT): they are disabled on an old primary and enabled on the new one.\n\
              -- These rights are as good as every right: who has them can run anything as anybody. Otherwise: events = false.\n\
-             -- GRANT EVENT, BINLOG ADMIN, SET USER ON *.* TO {account};\n"
+             -- GRANT EVENT, BINLOG ADMIN, SET USER ON *.* TO {account};\n\
+             -- Only where event_scheduler is not ON in all configuration files: it is switched on on a new primary. Otherwise: event_scheduler = false.\n\
+             -- GRANT SUPER ON *.* TO {account};\n"
         ),
         Family::Mysql => format!(
             "\n\
@@ -148,6 +208,9 @@ fn failover(family: Family, account: &str) -> String {
              GRANT REPLICATION_SLAVE_ADMIN ON *.* TO {account};\n\
              -- The list of sessions, to end those of clients on a server that is no primary any more.\n\
              GRANT PROCESS ON *.* TO {account};\n\
+             -- Ending the applier of a replica whose source died in the middle of sending a transaction, and sessions of users who have\n\
+             -- this right, too. Without it such a replica stops replication after a minute only. MySQL before 8.0.16 has no such right.\n\
+             GRANT SYSTEM_USER ON *.* TO {account};\n\
              -- RESET REPLICA ALL: a new primary forgets whom it followed.\n\
              GRANT RELOAD ON *.* TO {account};\n\
              -- Heartbeats of replication: whether the replicas still hear a primary that Sqluice does not reach.\n\

@@ -134,8 +134,14 @@ fn made_up_passwords_differ_and_have_every_kind_of_symbol() {
 
 #[test]
 fn sql_quotes_names_and_escapes_the_schema() {
-    let grantee =
-        Grantee { user: "o'hara", host: "10.%", password: "p'w", heartbeat_schema: "sq_luice", failover: false };
+    let grantee = Grantee {
+        user: "o'hara",
+        host: "10.%",
+        password: "p'w",
+        heartbeat_schema: "sq_luice",
+        kind: Kind::Replication,
+        failover: false,
+    };
     for family in [Family::Mariadb, Family::Mysql] {
         let sql = grants::sql(family, &grantee);
         assert!(sql.contains("CREATE USER IF NOT EXISTS 'o''hara'@'10.%' IDENTIFIED BY 'p''w';"), "{sql}");
@@ -165,4 +171,56 @@ fn with_failover_the_account_replicates_and_the_api_has_a_key() {
 
     let one = self::args(folder.path(), &["--server", "10.0.0.1", "--failover", "--force"]);
     assert!(init(&one).unwrap_err().to_string().contains("at least two servers"));
+}
+
+#[test]
+fn each_kind_of_cluster_gets_a_file_that_passes_and_its_own_rights() {
+    use config::ClusterKind::{Galera, GroupReplication, Ndb, Replication, Standalone};
+    for (word, kind, families, wanted, heartbeat) in [
+        ("standalone", Standalone, &["mariadb", "mysql"][..], "Run this as an administrator.\n", true),
+        ("replication", Replication, &["mariadb", "mysql"], "on the primary", true),
+        ("galera", Galera, &["mariadb", "mysql"], "the group brings it", false),
+        ("group_replication", GroupReplication, &["mysql"], "GRANT GROUP_REPLICATION_ADMIN ON", true),
+        ("ndb", Ndb, &["mysql"], "GRANT SELECT ON ndbinfo.* TO", false),
+    ] {
+        for family in ["mariadb", "mysql"] {
+            let folder = folder();
+            let mut line = vec!["--kind", word, "--family", family, "--server", "10.0.0.1"];
+            if kind != Standalone {
+                line.extend(["--server", "10.0.0.2"]);
+            }
+            let args = args(folder.path(), &line);
+            let mut printed = Vec::new();
+            let done = create(&args, None::<&mut &[u8]>, &mut printed);
+            if !families.contains(&family) {
+                assert!(done.unwrap_err().to_string().contains("MariaDB has no"), "{word} {family}");
+                continue;
+            }
+            assert_eq!(done.unwrap(), ExitCode::SUCCESS);
+            let loaded = config::load(&args.output).unwrap();
+            assert_eq!(loaded.warnings, [], "{word}");
+            assert_eq!(loaded.config.clusters["main"].kind, kind);
+            let sql = String::from_utf8(printed).unwrap();
+            assert!(sql.contains(wanted), "{word} {family}: {sql}");
+            assert_eq!(sql.contains("GRANT CREATE, SELECT, INSERT, UPDATE"), heartbeat, "{word} {family}: {sql}");
+        }
+    }
+}
+
+#[test]
+fn a_kind_without_sense_is_refused() {
+    let folder = folder();
+    let two = ["--server", "10.0.0.1", "--server", "10.0.0.2"];
+    for (more, words) in [
+        (vec!["--kind", "ndb", "--failover"], "no use with --kind ndb"),
+        (vec!["--kind", "galera", "--failover"], "no use with --kind galera"),
+        (vec!["--kind", "standalone"], "for one server"),
+    ] {
+        let line: Vec<&str> = two.iter().copied().chain(more).collect();
+        let error = init(&args(folder.path(), &line)).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    // The family follows from the kind.
+    let line: Vec<&str> = two.iter().copied().chain(["--kind", "ndb"]).collect();
+    assert_eq!(init(&args(folder.path(), &line)).unwrap(), ExitCode::SUCCESS);
 }

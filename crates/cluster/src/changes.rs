@@ -4,7 +4,7 @@
 //! ([`crate::published::Published::follow_changes`]).
 
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub use wire::binlog::changes::Gtid;
 pub use wire::binlog::{Key, KeyPart};
@@ -66,4 +66,9 @@ pub enum Told {
 pub trait ChangeListener: Send + Sync {
     /// Hears the next thing, in order.
     fn told(&self, told: Told);
+
+    /// How far the log may be behind for what is heard to be of use; for who looks at it.
+    fn delay_max(&self) -> Option<Duration> {
+        None
+    }
 }

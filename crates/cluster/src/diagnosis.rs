@@ -53,8 +53,12 @@ pub enum Diagnosis {
     SlowHeartbeat(Arc<str>, u64),
     /// A server's binary log has rows without the statements that wrote them, by which writes in doubt are proven.
     StatementsUnlogged(Arc<str>),
+    /// The primary's event scheduler is off, and another server's is on: the primary, the other one.
+    EventsStopped(Arc<str>, Arc<str>),
     /// No server that answers belongs to the primary component of a Galera group and serves.
     NoPrimaryComponent,
+    /// A member's binary log does not tell what became of writes in doubt: the settings that it lacks.
+    OutcomesUnproven(Arc<str>, Arc<str>),
     /// A server does not belong to the Galera group, or not fully: why.
     OutOfGroup(Arc<str>, Arc<str>),
     /// Servers of one cluster belong to several Galera groups.
@@ -71,7 +75,7 @@ pub enum Diagnosis {
 
 impl Diagnosis {
     /// The names of all diagnoses.
-    pub const NAMES: [&'static str; 30] = [
+    pub const NAMES: [&'static str; 32] = [
         "all_down",
         "primary_down",
         "primary_read_only",
@@ -95,6 +99,8 @@ impl Diagnosis {
         "server_ahead",
         "slow_heartbeat",
         "statements_unlogged",
+        "events_stopped",
+        "outcomes_unproven",
         "no_primary_component",
         "out_of_group",
         "two_groups",
@@ -130,7 +136,9 @@ impl Diagnosis {
             Diagnosis::ServerAhead(..) => "server_ahead",
             Diagnosis::SlowHeartbeat(..) => "slow_heartbeat",
             Diagnosis::StatementsUnlogged(_) => "statements_unlogged",
+            Diagnosis::EventsStopped(..) => "events_stopped",
             Diagnosis::NoPrimaryComponent => "no_primary_component",
+            Diagnosis::OutcomesUnproven(..) => "outcomes_unproven",
             Diagnosis::OutOfGroup(..) => "out_of_group",
             Diagnosis::TwoGroups(_) => "two_groups",
             Diagnosis::Donor(_) => "donor",
@@ -233,12 +241,21 @@ impl fmt::Display for Diagnosis {
                 "{name} logs rows without their statements, so nobody can tell what became of writes that a lost primary did not \
                  answer: set binlog_rows_query_log_events (MariaDB: binlog_annotate_row_events)"
             ),
+            Diagnosis::EventsStopped(primary, other) => write!(
+                f,
+                "the primary {primary} runs no events, since its event_scheduler is off, while that of {other} is on: set it alike on \
+                 all servers"
+            ),
             Diagnosis::NoPrimaryComponent => {
                 write!(
                     f,
                     "no server that answers belongs to a part of the group with a majority (Galera's primary component) and serves"
                 )
             }
+            Diagnosis::OutcomesUnproven(name, lacks) => write!(
+                f,
+                "nobody can tell what became of writes that a lost member did not answer, for {name} lacks {lacks}"
+            ),
             Diagnosis::OutOfGroup(name, why) => write!(f, "{name} serves nobody: {why}"),
             Diagnosis::TwoGroups(names) => write!(
                 f,

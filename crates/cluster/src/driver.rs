@@ -5,6 +5,7 @@
 //! tells of the lease whenever it is taken, renewed or lost, [`Driver::command`] asks for something.
 
 mod commands;
+mod elect;
 mod failover;
 mod fetch;
 mod group;

@@ -177,6 +177,10 @@ pub(crate) fn analyse(
             Standing::Donor => diagnoses.push(Diagnosis::Donor(member.name.clone())),
             Standing::Synced | Standing::Away => {}
         }
+        let lacks = member.galera().filter(|_| standings[index] != Standing::Away).map(|galera| &galera.log.lacks);
+        if let Some(lacks) = lacks.filter(|lacks| !lacks.is_empty()) {
+            diagnoses.push(Diagnosis::OutcomesUnproven(member.name.clone(), lacks.join(", ").into()));
+        }
         if member.failure.is_some_and(|failure| failure.class.proves_life()) {
             diagnoses.push(Diagnosis::MonitorRefused(member.name.clone()));
         }

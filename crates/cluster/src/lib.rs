@@ -15,6 +15,7 @@ pub mod diagnosis;
 pub mod driver;
 pub mod galera;
 pub mod grants;
+pub mod group_logs;
 mod group_replication;
 pub mod gtid;
 mod guard;

@@ -217,6 +217,8 @@ pub struct Details {
     /// `@@binlog_rows_query_log_events` (MySQL), `@@binlog_annotate_row_events` (MariaDB): its binary log has the texts of statements
     /// beside the rows.
     pub logs_statements: Option<bool>,
+    /// `@@event_scheduler` is ON: it runs the events that are enabled there.
+    pub event_scheduler: Option<bool>,
     /// What its binary log leaves out: `Binlog_Do_DB` and `Binlog_Ignore_DB` as text, empty when nothing.
     pub binlog_filters: Arc<str>,
     /// Semi-synchronous replication.

@@ -12,6 +12,7 @@ use crate::accounts::Accounts;
 use crate::catalog::Catalog;
 use crate::changes::ChangeListener;
 use crate::grants::PublishedGrants;
+use crate::group_logs::{GroupLogs, MemberLog};
 use crate::gtid::Applied;
 use crate::lags::Lags;
 use crate::observation::Evidence;
@@ -38,6 +39,8 @@ pub struct Published {
     pub grants: PublishedGrants,
     /// What each server has applied.
     pub positions: ArcSwap<Positions>,
+    /// What members of a Galera group told of their binary logs. Nobody is woken when it changes.
+    pub group_logs: ArcSwap<GroupLogs>,
     /// How far each server was behind when it was probed last. Nobody is woken when it changes.
     pub lags: ArcSwap<Lags>,
     subscribers: RwLock<Vec<Callback>>,
@@ -89,6 +92,7 @@ impl Published {
             tables: PublishedTables::default(),
             grants: PublishedGrants::default(),
             positions: ArcSwap::default(),
+            group_logs: ArcSwap::default(),
             lags: ArcSwap::default(),
             subscribers: RwLock::default(),
             evidence: Mutex::default(),
@@ -155,6 +159,14 @@ impl Published {
         self.wake_control();
     }
 
+    /// Users' rights may have been changed elsewhere: what is known of them is not believed until it was read again.
+    pub fn rights_changed(&self) {
+        if self.grants.is_watched() {
+            self.grants.forget();
+            self.wake_control();
+        }
+    }
+
     /// A statement that may define tables, views, triggers and the like is about to be sent to a server: what is known of
     /// tables is not believed until a reading that begins after the answer's drop.
     pub fn defining(self: &Arc<Self>) -> Defining {
@@ -192,6 +204,12 @@ impl Published {
         self.wake_control();
     }
 
+    /// Nobody wants to hear of changes any more. Who has listened may hear a little more.
+    pub fn unfollow_changes(&self) {
+        *self.listener.write().unwrap_or_else(PoisonError::into_inner) = None;
+        self.wake_control();
+    }
+
     // Control plane's side.
 
     /// Who wants to hear of changes.
@@ -204,6 +222,12 @@ impl Published {
     pub fn publish_position(&self, server: ServerId, told: Option<(Applied, bool)>, asked: Instant) {
         let positions = self.positions.load().with(server, told, asked);
         self.positions.store(Arc::new(positions));
+    }
+
+    /// Publishes what a member of a Galera group told of its binary log. Only one thread may do so.
+    pub fn publish_group_log(&self, server: ServerId, told: MemberLog) {
+        let logs = self.group_logs.load().with(server, told);
+        self.group_logs.store(Arc::new(logs));
     }
 
     /// Whether sessions want positions that are not being read yet.

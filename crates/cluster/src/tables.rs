@@ -6,26 +6,29 @@
 //! were read from them, asks [`TableCatalog::read_by`] for what a statement reads and [`TableCatalog::written_by`] for what
 //! it writes; if two statements share a key, or one of them has `Any`, the one may change what the other sees.
 //!
+//! Of a table whose primary key is known it also tells which row a statement means ([`TableCatalog::key_of`]).
+//!
 //! The catalogue is that of the primary. It is read while somebody wants it ([`crate::published::Published::watch_tables`]),
 //! every `catalog_refresh_s` and after each definition that went through Sqluice; between such a definition's beginning and
 //! the reading after its end [`crate::believed::Believed::current`] gives nothing, which stands for `Any`. Definitions that
 //! Sqluice does not see (made on the server itself, or by a procedure) are known with the next reading.
 
 mod build;
+mod rows;
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use sql::{TableName, Tables, Unread};
 
-pub use build::{Cascade, QualifiedName, TableKind, TableRow, TableRows};
+pub use build::{Cascade, KeyRow, QualifiedName, TableKind, TableRow, TableRows};
+pub use rows::{KeyColumn, KeyKind, KeyValue, PrimaryKey, ROWS_MAX, RowKey, Written, plain_number};
 
 /// The catalogue as both planes share it.
 pub type PublishedTables = crate::believed::Believed<TableCatalog>;
 
-/// Stands for one table, in every catalogue of this process. Two tables may share a key, if hardly ever: each then counts
-/// for the other, too.
+/// Stands for one table, in every catalogue of every process: processes that share results of reads tell each other by it what was
+/// written, whatever their versions. Two tables may share a key, if hardly ever: each then counts for the other, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableKey(pub u64);
 
@@ -72,6 +75,18 @@ struct Entry {
     reads: Scope,
     /// What a write to it may write.
     writes: Scope,
+    /// How its rows are told.
+    rows: Option<rows::KnownRows>,
+}
+
+impl Entry {
+    /// The one table that a read of it reads.
+    fn table(&self) -> Option<TableKey> {
+        match &self.reads {
+            Scope::Tables(keys) => <[TableKey; 1]>::try_from(&**keys).ok().map(|[key]| key),
+            Scope::Any => None,
+        }
+    }
 }
 
 /// A snapshot of the primary's tables and views.
@@ -147,14 +162,17 @@ impl TableCatalog {
 
 /// Where a table stands: no name holds a NUL byte.
 fn place(folds_case: bool, schema: &str, name: &str) -> Box<str> {
-    let place = format!("{schema}\0{name}");
+    // Each read whose answer is to be kept asks for it: `format!` takes several times as long.
+    let mut place = String::with_capacity(schema.len() + 1 + name.len());
+    place.push_str(schema);
+    place.push('\0');
+    place.push_str(name);
     if folds_case { place.to_lowercase().into() } else { place.into() }
 }
 
+/// The first bytes of a digest that is the same everywhere and for ever.
 fn key(place: &str) -> TableKey {
-    let mut hasher = DefaultHasher::new();
-    place.hash(&mut hasher);
-    TableKey(hasher.finish())
+    TableKey(wire::auth::fingerprint(place.as_bytes()).iter().take(8).fold(0, |key, byte| key << 8 | u64::from(*byte)))
 }
 
 #[cfg(test)]

@@ -94,7 +94,7 @@ impl Driver {
                 None
             }
             Stage::Undo => {
-                let failed = run.first_error().filter(|(step, _)| matches!(step, Step::SetReadOnly { .. }));
+                let failed = run.errors().find(|(step, _)| matches!(step, Step::SetReadOnly { .. }));
                 let text = match failed {
                     Some((_, error)) => {
                         format!("{}; and the old primary could not be made writable again: {error}", run.why)
@@ -176,6 +176,9 @@ impl Driver {
             Some(position) if position == run.position => {
                 run.again = 0;
                 run.todo = vec![Step::Promote { server: new, old: Some(old) }];
+                // Its first write waits for one of them. The old primary stays as it is: it may be needed again.
+                let others = self.followers(&run).into_iter().filter(|step| step.server() != Some(old));
+                run.todo.extend(others);
                 run.enter(Stage::Promote);
                 Some(run)
             }
@@ -197,6 +200,16 @@ impl Driver {
         self.note(run.id, EntryKind::Decision, Some(self.name_of(old)), format!("taken back: {why}"));
         run.why = why;
         run.todo = vec![Step::SetReadOnly { server: old, on: false, cut: false }];
+        if matches!(run.stage, Stage::Promote | Stage::Learn) {
+            // They have begun to follow the new one, and the old one's writes wait for them.
+            let moved = run.with.iter().filter(|id| **id != old && Some(**id) != run.new);
+            let follows = |id: &ServerId| {
+                let (server, old) = (self.index(*id)?, self.index(old)?);
+                self.channel_from(server, old)
+            };
+            run.todo
+                .extend(moved.filter(|id| follows(id).is_some()).map(|id| Step::Follow { server: *id, source: old }));
+        }
         if self.settings.failover.events {
             run.todo.push(Step::EnableEvents { server: old, old });
         }

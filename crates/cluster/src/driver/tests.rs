@@ -387,6 +387,8 @@ fn every_diagnosis_has_its_name_in_the_list() {
         Diagnosis::ServerAhead(name.clone(), name.clone()),
         Diagnosis::SlowHeartbeat(name.clone(), 30),
         Diagnosis::StatementsUnlogged(name.clone()),
+        Diagnosis::EventsStopped(name.clone(), name.clone()),
+        Diagnosis::OutcomesUnproven(name.clone(), name.clone()),
         Diagnosis::NoPrimaryComponent,
         Diagnosis::OutOfGroup(name.clone(), name.clone()),
         Diagnosis::TwoGroups(vec![]),

@@ -104,6 +104,17 @@ impl Driver {
         }
     }
 
+    /// The primary runs no events, and another server would: its setting was not carried over, or was not alike before.
+    fn stopped_events(&self, primary: usize) -> Option<Diagnosis> {
+        let runs = |server: &Server| server.told().and_then(|facts| facts.details.event_scheduler);
+        let failover = &self.settings.failover;
+        if !failover.events || failover.mode == Mode::Off || runs(&self.servers[primary]) != Some(false) {
+            return None;
+        }
+        let other = self.servers.iter().find(|server| runs(server) == Some(true))?;
+        Some(Diagnosis::EventsStopped(self.servers[primary].name().clone(), other.name().clone()))
+    }
+
     /// Looks whether something is to be done, and begins it.
     pub(super) fn watch(&mut self, now: Instant) {
         let mut found = Vec::new();
@@ -126,6 +137,7 @@ impl Driver {
         } else if !elected.is_some_and(|primary| self.watch_writes(now, primary, busy, &mut found)) {
             self.advised = None;
         }
+        found.extend(elected.and_then(|primary| self.stopped_events(primary)));
         for server in &self.servers {
             if let Some(ahead) = &server.ahead {
                 found.push(Diagnosis::ServerAhead(server.name().clone(), ahead.clone()));

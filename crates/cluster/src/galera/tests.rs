@@ -4,6 +4,7 @@ use super::*;
 use crate::command::Command;
 use crate::driver::Settings;
 use crate::driver::script::{Script, facts, settings};
+use crate::group_logs::MemberLog;
 use crate::observation::{EvidenceKind, FailureClass, Seen};
 use crate::settings::GroupKind;
 use crate::view::ServerId;
@@ -20,6 +21,7 @@ fn galera() -> Galera {
         cluster: "aaaa".into(),
         conf_id: 3,
         segment: 0,
+        log: MemberLog::default(),
     }
 }
 
@@ -272,6 +274,15 @@ fn an_operator_moves_the_writer_without_a_gap() {
     caught_up(&mut script, 1);
     assert_eq!(script.primary(), Some(1));
     assert!(script.driver.command(now, Command::Rejoin { server: ServerId(1), dry_run: false }).is_err());
+}
+
+#[test]
+fn members_whose_logs_prove_nothing_are_named() {
+    let mut script = group(RULES, 2);
+    assert!(!script.found().contains(&"outcomes_unproven"));
+    script.good(2, member(2, |galera| galera.log.lacks = vec!["log_bin", "wsrep_gtid_mode"]));
+    let lacks = Diagnosis::OutcomesUnproven("s2".into(), "log_bin, wsrep_gtid_mode".into());
+    assert!(script.driver.diagnoses().contains(&lacks), "{:?}", script.driver.diagnoses());
 }
 
 #[test]

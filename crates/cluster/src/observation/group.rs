@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::group_logs::MemberLog;
+
 /// What an SQL node tells of its NDB cluster (MySQL NDB Cluster).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ndb {
@@ -106,6 +108,8 @@ pub struct Galera {
     pub conf_id: u64,
     /// `gmcast.segment`: members of one segment stand near each other.
     pub segment: u8,
+    /// Its binary log.
+    pub log: MemberLog,
 }
 
 /// `wsrep_local_state`

@@ -1,9 +1,11 @@
 //! From what `information_schema` tells to what statements touch.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use sql::Dialect;
 
+use super::rows::{KnownRows, PrimaryKey};
 use super::{Entry, SCOPE_TABLES_MAX, Scope, TableCatalog, TableKey, key, place};
 
 /// Engines whose tables hold their own rows. Those of others may show rows of other tables, or of other servers.
@@ -56,6 +58,15 @@ pub struct TableRow {
     pub kind: TableKind,
 }
 
+/// A table's primary key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRow {
+    /// The table.
+    pub table: QualifiedName,
+    /// The key.
+    pub key: PrimaryKey,
+}
+
 /// What a server told of its tables.
 #[derive(Clone, Debug)]
 pub struct TableRows {
@@ -69,6 +80,8 @@ pub struct TableRows {
     pub with_triggers: Option<Vec<QualifiedName>>,
     /// Foreign keys with CASCADE, SET NULL or SET DEFAULT.
     pub cascades: Vec<Cascade>,
+    /// Primary keys by which rows can be told, as far as they are known.
+    pub keys: Vec<KeyRow>,
 }
 
 impl TableCatalog {
@@ -83,6 +96,7 @@ impl TableCatalog {
             rows,
             found: rows.tables.iter().map(|row| (place_of(&row.name), row)).collect(),
             children,
+            keys: rows.keys.iter().map(|row| (place_of(&row.table), &row.key)).collect(),
             triggers: rows.with_triggers.as_ref().map(|all| all.iter().map(place_of).collect()),
             entries: HashMap::with_capacity(rows.tables.len()),
         };
@@ -97,6 +111,7 @@ struct Builder<'a> {
     rows: &'a TableRows,
     found: HashMap<Box<str>, &'a TableRow>,
     children: HashMap<Box<str>, Vec<Box<str>>>,
+    keys: HashMap<Box<str>, &'a PrimaryKey>,
     triggers: Option<HashSet<Box<str>>>,
     entries: HashMap<Box<str>, Entry>,
 }
@@ -106,10 +121,13 @@ impl Builder<'_> {
         if let Some(entry) = self.entries.get(place) {
             return entry.clone();
         }
-        let unknown = Entry { reads: Scope::Any, writes: Scope::Any };
+        let unknown = Entry { reads: Scope::Any, writes: Scope::Any, rows: None };
         let entry = match self.found.get(place).map(|row| &row.kind) {
             Some(TableKind::Table { engine }) if OWN_ROWS.iter().any(|own| own.eq_ignore_ascii_case(engine)) => {
-                Entry { reads: Scope::of(vec![key(place)]), writes: self.written_with(place) }
+                let (writes, comes_back) = self.written_with(place);
+                let rows =
+                    self.keys.get(place).map(|key| KnownRows { key: Arc::new((*key).clone()), alone: !comes_back });
+                Entry { reads: Scope::of(vec![key(place)]), writes, rows }
             }
             Some(TableKind::View { definition: Some(definition) }) if depth < VIEWS_DEEP_MAX => {
                 self.view(place, definition, depth)
@@ -125,7 +143,7 @@ impl Builder<'_> {
 
     /// A view is what its query reads; a write through it may go to any of these tables.
     fn view(&mut self, place: &str, definition: &str, depth: u8) -> Entry {
-        let unknown = Entry { reads: Scope::Any, writes: Scope::Any };
+        let unknown = Entry { reads: Scope::Any, writes: Scope::Any, rows: None };
         let Ok(named) = sql::tables(definition.as_bytes(), &self.rows.dialect) else { return unknown };
         // What tells something else each time may be told by no table at all.
         let is_volatile = sql::volatile(definition.as_bytes(), &self.rows.dialect).is_some();
@@ -135,24 +153,27 @@ impl Builder<'_> {
         // Servers write the schema of every table. A view that names itself in a circle is broken.
         let own_schema = place.split('\0').next().unwrap_or_default().to_owned();
         self.entries.insert(place.into(), unknown);
-        let mut all = Entry { reads: Scope::nothing(), writes: Scope::nothing() };
+        let mut all = Entry { reads: Scope::nothing(), writes: Scope::nothing(), rows: None };
         for table in &named.read {
             let schema = table.schema.as_deref().unwrap_or(&own_schema);
             let of = self.entry(&super::place(self.rows.folds_case, schema, &table.name), depth + 1);
-            all = Entry { reads: all.reads.and(&of.reads), writes: all.writes.and(&of.writes) };
+            all = Entry { reads: all.reads.and(&of.reads), writes: all.writes.and(&of.writes), rows: None };
         }
         all
     }
 
-    /// The table, and what foreign keys write with it; anything if one of these has triggers.
-    fn written_with(&self, place: &str) -> Scope {
-        let Some(triggers) = &self.triggers else { return Scope::Any };
+    /// The table, and what foreign keys write with it; anything if one of these has triggers. And whether they may write other rows of the
+    /// table itself.
+    fn written_with(&self, place: &str) -> (Scope, bool) {
+        let Some(triggers) = &self.triggers else { return (Scope::Any, true) };
         let (mut seen, mut next): (Vec<&str>, usize) = (vec![place], 0);
+        let mut comes_back = false;
         while let Some(table) = seen.get(next).copied() {
             if triggers.contains(table) || seen.len() > SCOPE_TABLES_MAX {
-                return Scope::Any;
+                return (Scope::Any, true);
             }
             for child in self.children.get(table).into_iter().flatten() {
+                comes_back |= **child == *place;
                 if !seen.contains(&&**child) {
                     seen.push(child);
                 }
@@ -160,6 +181,6 @@ impl Builder<'_> {
             next += 1;
         }
         let keys: Vec<TableKey> = seen.into_iter().map(key).collect();
-        Scope::of(keys)
+        (Scope::of(keys), comes_back)
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::changes::KeyPart;
 use sql::{Dialect, Encoding, Family, Modes};
 
 const DIALECT: Dialect =
@@ -26,6 +27,7 @@ fn rows(tables: &[&str]) -> TableRows {
         tables: tables.collect(),
         with_triggers: Some(Vec::new()),
         cascades: Vec::new(),
+        keys: Vec::new(),
     }
 }
 
@@ -137,4 +139,119 @@ fn what_was_read_is_believed_until_a_definition_begins() {
     assert!(published.current().is_none(), "it was read before the definition was over");
     published.publish(TableCatalog::default(), published.request());
     assert!(published.current().is_some());
+}
+
+#[test]
+fn keys_are_the_same_in_every_process_of_every_version() {
+    // What `printf 'app\0orders' | sha256sum` begins with. Other keys would tell other processes of other tables.
+    for (at, expected) in [
+        ("app\0orders", 0xb815_2f62_e457_5687),
+        ("Größe\0Straße", 0x91c4_a6ae_2951_420d),
+        ("\0", 0x6e34_0b9c_ffb3_7a98),
+    ] {
+        assert_eq!(key(at), TableKey(expected), "{at:?}");
+    }
+    assert_eq!(&*place(false, "app", "Orders"), "app\0Orders");
+    assert_eq!(&*place(true, "APP", "Orders"), "app\0orders");
+}
+
+const INTEGER: KeyKind = KeyKind::Integer { max: 1_000 };
+
+fn with_key(mut rows: TableRows, table: &str, columns: &[(&str, KeyKind)], is_only_unique: bool) -> TableRows {
+    let columns = columns.iter().map(|(name, kind)| KeyColumn { name: (*name).into(), kind: *kind, counts_up: false });
+    let key = PrimaryKey { columns: columns.collect(), is_only_unique };
+    rows.keys.push(KeyRow { table: name(table), key });
+    rows
+}
+
+fn table(text: &str) -> TableName {
+    TableName { schema: None, name: text.into() }
+}
+
+#[test]
+fn a_row_is_known_by_all_columns_of_its_key() {
+    let rows = with_key(
+        rows(&["app.t", "app.v = select * from app.t"]),
+        "app.t",
+        &[("a", INTEGER), ("b", KeyKind::Text)],
+        true,
+    );
+    let catalog = TableCatalog::new(&rows);
+    assert!(catalog.key_of(&table("v"), Some("app")).is_none() && catalog.key_of(&table("t"), None).is_none());
+    let (own, key) = catalog.key_of(&table("t"), Some("app")).unwrap();
+    assert!(key.has("A") && !key.has("c"));
+    let row = |a: KeyValue<'static>, b: &'static str| {
+        key.row(own, |column| Some(if column == "a" { a } else { KeyValue::Text(b.as_bytes()) }))
+    };
+    let five = KeyValue::Integer(5);
+    let same = row(five, "x").unwrap();
+    assert_eq!(row(KeyValue::Text(b"5"), "x  "), Some(same), "as servers compare");
+    for other in [row(five, "X"), row(five, " x"), row(KeyValue::Integer(-5), "x"), row(KeyValue::Integer(6), "x")] {
+        assert!(other.is_some_and(|other| other != same));
+    }
+    for unsure in ["05", "5.0", " 5", "+5", "5a", "", "-0", "9007199254740993"] {
+        assert_eq!(row(KeyValue::Text(unsure.as_bytes()), "x"), None, "{unsure}");
+    }
+    assert_eq!((row(five, "\u{fc}"), row(five, "a\\b")), (None, None));
+    assert_eq!(key.row(own, |column| (column == "a").then_some(five)), None);
+    assert_eq!(key.row(own, |_| Some(five)), None, "many texts are equal to a number");
+    // As the log has it.
+    let told = |parts: Vec<KeyPart>| catalog.changed_rows("app", "t", Some(&[parts].into())).rows;
+    let text = |text: &str| KeyPart::Bytes(text.as_bytes().into());
+    assert_eq!(told(vec![KeyPart::Integer(5), text("x ")]), [(own, vec![same])]);
+    assert_eq!(told(vec![text("x"), KeyPart::Integer(5)]), [], "the key is another one");
+    assert_eq!(told(vec![KeyPart::Integer(5)]), []);
+    assert_eq!(catalog.changed_rows("app", "t", None), Written::all(keys(&["app.t"])));
+    assert_eq!(catalog.changed_rows("app", "u", Some(&[vec![KeyPart::Integer(5)]].into())), Written::all(Scope::Any));
+}
+
+#[test]
+fn a_new_row_is_known_if_its_number_is_left_as_it_is() {
+    let catalog = TableCatalog::new(&with_key(rows(&["app.t"]), "app.t", &[("a", INTEGER)], true));
+    let (own, key) = catalog.key_of(&table("t"), Some("app")).unwrap();
+    assert_eq!(key.new_row(own, |_| Some(7)), key.row(own, |_| Some(KeyValue::Integer(7))));
+    for unsure in [Some(0), Some(-1), Some(1_001), None] {
+        assert_eq!(key.new_row(own, |_| unsure), None, "{unsure:?}");
+    }
+}
+
+#[test]
+fn foreign_keys_that_lead_back_write_other_rows() {
+    let cascade = |parent, child| Cascade { parent: name(parent), child: name(child) };
+    let by_id = [("id", INTEGER)];
+    let all = rows(&["app.own", "app.a", "app.b", "app.c"]);
+    let all = with_key(with_key(with_key(all, "app.own", &by_id, true), "app.a", &by_id, true), "app.c", &by_id, true);
+    let cascades = vec![
+        cascade("app.own", "app.own"),
+        cascade("app.a", "app.b"),
+        cascade("app.b", "app.a"),
+        cascade("app.c", "app.b"),
+    ];
+    let catalog = TableCatalog::new(&TableRows { cascades, ..all });
+    let alone = |name| catalog.writes_alone(&table(name), Some("app"));
+    assert_eq!((alone("own"), alone("a"), alone("b"), alone("c")), (false, false, false, true));
+    let change = |table| catalog.changed_rows("app", table, Some(&[vec![KeyPart::Integer(1)]].into()));
+    assert_eq!(change("own"), Written::all(keys(&["app.own"])));
+    let of_c = change("c");
+    assert_eq!((of_c.tables.clone(), of_c.rows.len()), (keys(&["app.c", "app.b", "app.a"]), 1));
+    assert!(of_c.rows_of(key("app\0c")).is_some() && of_c.rows_of(key("app\0b")).is_none());
+}
+
+#[test]
+fn writes_together_leave_no_row_out() {
+    let (t, u) = (TableKey(1), TableKey(2));
+    let only = |table: TableKey, rows: &[u64]| {
+        Written::only(Scope::of(vec![table]), table, rows.iter().map(|row| RowKey(*row)).collect())
+    };
+    let rows =
+        |written: &Written, table| written.rows_of(table).map(|rows| rows.iter().map(|row| row.0).collect::<Vec<_>>());
+    let both = only(t, &[2, 1]).and(&only(t, &[2, 3])).and(&only(u, &[7]));
+    assert_eq!((rows(&both, t), rows(&both, u)), (Some(vec![1, 2, 3]), Some(vec![7])));
+    let more = both.and(&Written::all(Scope::of(vec![u])));
+    assert_eq!((rows(&more, t), rows(&more, u)), (Some(vec![1, 2, 3]), None));
+    assert_eq!(more.tables, Scope::of(vec![t, u]));
+    assert_eq!(more.and(&Written::all(Scope::Any)), Written::all(Scope::Any));
+    let many: Vec<u64> = (0..ROWS_MAX as u64).collect();
+    assert_eq!(rows(&only(t, &many).and(&only(t, &[5])), t).map(|rows| rows.len()), Some(ROWS_MAX));
+    assert_eq!(rows(&only(t, &many).and(&only(t, &[ROWS_MAX as u64])), t), None, "they are too many");
 }

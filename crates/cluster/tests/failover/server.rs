@@ -280,6 +280,7 @@ impl Server {
                 log_bin: Some(true),
                 log_replica_updates: Some(true),
                 logs_statements: None,
+                event_scheduler: None,
                 binlog_filters: "".into(),
                 semi_sync: SemiSync {
                     source_enabled: Some(self.semi_sync.is_some()),

@@ -198,3 +198,22 @@ fn rows_without_their_statements_are_told_where_failover_is_automatic() {
         assert_eq!(script.found(), Vec::<&str>::new());
     }
 }
+
+#[test]
+fn a_primary_that_runs_no_events_is_told_when_another_server_would() {
+    for (events, scheduler, wanted) in [
+        (true, Some(false), vec!["events_stopped"]),
+        (true, Some(true), vec![]),
+        (true, None, vec![]),
+        (false, Some(false), vec![]),
+    ] {
+        let mut script = cluster(Failover { events, ..AUTO }, 3);
+        let told = |mut facts: Facts, scheduler| {
+            facts.details.event_scheduler = scheduler;
+            facts
+        };
+        script.good(1, told(primary(10), scheduler));
+        script.good(3, told(replica(3, 10), Some(true)));
+        assert_eq!(script.found(), wanted, "{events} {scheduler:?}");
+    }
+}

@@ -30,9 +30,9 @@ fn a_switchover_holds_drains_moves_and_turns_the_old_primary_round() {
     (0..2).for_each(|_| script.answer(answer(true)));
     assert_eq!(script.words(), ["wait until s3 has applied 0-1-10"]);
     (0..2).for_each(|_| script.answer(answer(true)));
-    assert_eq!(script.words(), ["promote s3"]);
+    assert_eq!(script.words(), ["promote s3", "have s2 follow s3"], "its first write waits for s2");
     script.answer(answer(true));
-    assert_eq!(script.words(), ["have s1 follow s3", "have s2 follow s3"]);
+    assert_eq!(script.words(), ["have s1 follow s3"]);
     assert_eq!((script.primary(), script.driver.view().hold_writes), (Some(3), false));
 }
 
@@ -51,6 +51,32 @@ fn a_switchover_that_fails_is_taken_back() {
     assert!(logged(&script, "the old primary takes writes again"));
     script.good(1, primary(10));
     assert!(script.primary() == Some(1) && !script.server(1).fenced && !script.driver.view().hold_writes);
+}
+
+#[test]
+fn a_switchover_whose_promotion_fails_leaves_replicas_with_the_old_primary() {
+    let mut script = cluster(Failover { mode: Mode::Off, ..AUTO }, 3);
+    let _ = script.driver.command(script.now, Command::Switchover { to: Some(Script::id(3)), dry_run: false });
+    script.drain();
+    let refused = || Err(StepError { kind: ErrorKind::Failed, text: "no right".into() });
+    let mut read_only = false;
+    for _ in 0..20 {
+        let words = script.words();
+        if words.iter().any(|words| words.contains("writable")) {
+            break;
+        }
+        read_only |= words.iter().any(|words| words == "make s1 read-only");
+        script.answer(|step| match step {
+            Step::Promote { .. } => refused(),
+            step => willing(step, read_only),
+        });
+    }
+    assert_eq!(script.words(), ["make s1 writable", "have s2 follow s1"]);
+    script.answer(|step| match step {
+        Step::Follow { .. } => refused(),
+        step => willing(step, false),
+    });
+    assert!(logged(&script, "the old primary takes writes again"));
 }
 
 #[test]

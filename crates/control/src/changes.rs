@@ -26,10 +26,14 @@ const RETRY_MAX: Duration = Duration::from_secs(5);
 const STUCK_MAX: u32 = 3;
 
 /// What is counted of it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ChangeFigures {
     /// What was committed before then has been told; `None` while the stream is lost.
     pub(crate) as_of: Option<Instant>,
+    /// Where in the log it was then, by GTID.
+    pub(crate) position: String,
+    /// How far the log may be behind for answers to be given.
+    pub(crate) delay_max: Option<Duration>,
     /// Transactions that changed tables which are known.
     pub(crate) tables: u64,
     /// Transactions of which nobody knows what they changed, and gaps.
@@ -66,7 +70,8 @@ impl ChangeFollower {
     pub(crate) async fn run(mut self) {
         let mut position: Option<Position> = None;
         let (mut wait, mut stuck, mut told) = (RETRY_MIN, 0, String::new());
-        self.status.figures().changes = Some(ChangeFigures::default());
+        let delay_max = self.listener.delay_max();
+        self.status.figures().changes = Some(ChangeFigures { delay_max, ..ChangeFigures::default() });
         loop {
             let Some(primary) = self.primary.borrow_and_update().clone() else {
                 if self.primary.changed().await.is_err() {
@@ -123,11 +128,12 @@ impl ChangeFollower {
         self.listener.told(Told::Change(Change { gtid, what }));
     }
 
-    fn caught_up(&self, as_of: Instant) {
+    fn caught_up(&self, as_of: Instant, position: &Position) {
         // What is shown is true by then.
         self.listener.told(Told::CaughtUp { as_of });
         if let Some(figures) = &mut self.status.figures().changes {
             figures.as_of = Some(as_of);
+            figures.position = position.shown();
         }
     }
 }

@@ -48,6 +48,8 @@ pub(crate) struct Shared {
     pub(crate) account: Option<Account>,
     pub(crate) lease: Option<Lease>,
     pub(crate) workers: stats::Workers,
+    /// A new primary's event scheduler is switched on if the old one's was on.
+    pub(crate) carries_scheduler: bool,
     pub(crate) hook_before: Vec<Arc<str>>,
     pub(crate) hook_after: Vec<Arc<str>>,
 }
@@ -160,7 +162,7 @@ impl Shared {
                 let kept = self.target(*server)?.kept.clone();
                 let work = async |hand: &mut Hand<'_>| {
                     let running = steps::running_events(hand).await?;
-                    kept.hold_events(&running);
+                    kept.hold_events(running);
                     steps::disable_events(hand).await
                 };
                 self.with(*server, until, work).await?;
@@ -168,8 +170,9 @@ impl Shared {
             Step::EnableEvents { server, old } => {
                 let kept = self.target(*server)?.kept.clone();
                 let wanted = self.servers.get(old).and_then(|old| old.kept.events());
-                let done =
-                    self.with(*server, until, async |hand| steps::enable_events(hand, wanted.as_ref()).await).await;
+                let carries = self.carries_scheduler;
+                let work = async |hand: &mut Hand<'_>| steps::enable_events(hand, wanted.as_ref(), carries).await;
+                let done = self.with(*server, until, work).await;
                 // Should this server be lost at once, it is known what ran here.
                 kept.release_events(wanted);
                 done?;

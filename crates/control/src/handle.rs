@@ -75,8 +75,14 @@ impl ControlHandle {
     }
 
     /// Says where the answers are that the data plane keeps, for the API and metrics.
-    pub fn show_cache(&self, store: Arc<cache::Store>, warmer: Arc<dyn cache::Warmer>) {
+    pub fn show_cache(
+        &self,
+        store: Arc<cache::Store>,
+        warmer: Arc<dyn cache::Warmer>,
+        writes: Arc<dyn cache::CountedWrites>,
+    ) {
         self.shared.set_cache(store);
+        self.shared.set_cache_writes(writes);
         self.shared.set_warmer(warmer);
     }
 

@@ -15,9 +15,10 @@ mod ndb;
 pub(crate) mod probe;
 mod settings;
 mod tables;
+mod tasks;
 mod unwritten;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,14 +35,13 @@ use tokio::task::JoinHandle;
 use wire::proxy_header::Version;
 
 use self::act::Acting;
-use self::follow::Follower;
-use self::heartbeat::{Clock, Log, Place, Primary, Writer};
+use self::heartbeat::{Clock, Log, Primary};
 use self::link::Way;
 use self::load::Loads;
-use self::probe::{Filters, Probed, Prober};
+use self::probe::Probed;
 use self::settings::{settings, specs};
+use self::tasks::Probing;
 use crate::ClusterLink;
-use crate::changes::ChangeFollower;
 use crate::lease::Lease;
 use crate::memory::Keeper;
 use crate::status::{ClusterStatus, Wish};
@@ -125,17 +125,6 @@ pub(crate) struct OfProcess {
     /// Where wishes are heard.
     pub(crate) heard: mpsc::Receiver<Wish>,
     pub(crate) workers: stats::Workers,
-}
-
-/// One server's tasks.
-struct Probing {
-    prober: Rc<Prober>,
-    urgent: Rc<Notify>,
-    _task: Owned,
-    /// Has its position read.
-    wanted: Rc<Notify>,
-    _follower: Owned,
-    _filters: Owned,
 }
 
 struct Watched {
@@ -231,6 +220,12 @@ impl Watched {
         let Some(name) = self.server_name(probed.id) else { return };
         if let Some(told) = probed.told {
             self.link.published.publish_position(probed.id, told.position, told.asked);
+        }
+        if let Seen::Facts(facts) = &probed.seen
+            && let Some(galera) = &facts.details.galera
+        {
+            // Ahead of the view that lets sessions go there.
+            self.link.published.publish_group_log(probed.id, galera.log.clone());
         }
         {
             let mut figures = self.status.figures();
@@ -373,92 +368,5 @@ impl Watched {
             self.publish(view);
         }
         self.loads.all_is_due();
-    }
-
-    /// Has the log followed for whoever listens now.
-    fn follow_changes(&mut self) {
-        let Some(listener) = self.link.published.change_listener() else { return };
-        if self.changes.as_ref().is_some_and(|(known, _)| Arc::ptr_eq(known, &listener)) {
-            return;
-        }
-        let replication = &self.config.replication;
-        let follower = ChangeFollower {
-            cluster: self.name.clone(),
-            listener: listener.clone(),
-            primary: self.primary.subscribe(),
-            account: replication.user.clone().zip(replication.password.clone()),
-            interval: self.config.monitor.interval,
-            timeout: self.config.monitor.timeout,
-            status: self.status.clone(),
-        };
-        self.changes = Some((listener, own(follower.run())));
-    }
-
-    /// Starts what does not run and ends what is no longer configured.
-    fn start_tasks(&mut self) {
-        let servers: Vec<(ServerId, Arc<str>)> =
-            self.driver.servers().map(|(id, spec)| (id, spec.name.clone())).collect();
-        let kind = self.config.kind;
-        let in_galera = kind == config::ClusterKind::Galera;
-        self.probers.retain(|id, _| servers.iter().any(|(known, _)| known == id));
-        let (monitor, place) = (self.config.monitor.clone(), Place::new(&self.config.monitor.heartbeat_schema));
-        for (id, name) in servers {
-            if self.probers.contains_key(&id) {
-                continue;
-            }
-            let Some(way) = self.way(&name) else { continue };
-            let urgent = Rc::new(Notify::new());
-            let wanted = Rc::new(Notify::new());
-            let follower = Follower {
-                id,
-                way: way.clone(),
-                timeout: monitor.timeout,
-                wanted: wanted.clone(),
-                published: self.link.published.clone(),
-                group: in_galera.then(|| self.results.0.clone()),
-            };
-            let prober = Rc::new(Prober {
-                id,
-                cluster: self.name.clone(),
-                name: name.clone(),
-                way,
-                interval: monitor.interval,
-                timeout: monitor.timeout,
-                place: place.clone(),
-                clock: self.clock,
-                log: self.heartbeats.clone(),
-                filters: Filters::default(),
-                asks_twice: self.config.failover != config::Failover::Off,
-                kind,
-                told_of_heartbeats: Cell::new(false),
-            });
-            let filters = own(prober.clone().read_filters());
-            let task = own(prober.clone().run(urgent.clone(), self.results.0.clone()));
-            let follower = own(follower.run());
-            self.probers
-                .insert(id, Probing { prober, urgent, _task: task, wanted, _follower: follower, _filters: filters });
-        }
-        self.prepare_to_act();
-        self.follow_changes();
-        if self.writer.is_none() {
-            let writer = Writer {
-                cluster: self.name.clone(),
-                mode: match kind {
-                    // Members of these do not follow one another with a lag that it could measure.
-                    config::ClusterKind::Galera | config::ClusterKind::Ndb => config::Heartbeat::Off,
-                    _ => monitor.heartbeat,
-                },
-                place,
-                clock: self.clock,
-                interval: monitor.interval,
-                timeout: monitor.timeout,
-                log: self.heartbeats.clone(),
-                status: self.status.clone(),
-                primary: self.primary.subscribe(),
-                results: self.results.0.clone(),
-                told_not_written: false,
-            };
-            self.writer = Some(own(writer.run()));
-        }
     }
 }

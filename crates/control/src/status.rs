@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-use cache::{Store, Warmer};
+use cache::{CountedWrites, Store, Warmer};
 use cluster::command::{Accepted, Command, Refused};
 use cluster::diagnosis::Diagnosis;
 use cluster::observation::FailureClass;
@@ -31,6 +31,7 @@ pub(crate) struct Shared {
     cache: OnceLock<Arc<Store>>,
     tier: OnceLock<Arc<tier::Tier>>,
     warmer: OnceLock<Arc<dyn Warmer>>,
+    writes: OnceLock<Arc<dyn CountedWrites>>,
 }
 
 /// One cluster's snapshots and its monitor's figures.
@@ -162,6 +163,7 @@ impl Shared {
             cache: OnceLock::new(),
             tier: OnceLock::new(),
             warmer: OnceLock::new(),
+            writes: OnceLock::new(),
         }
     }
 
@@ -178,6 +180,18 @@ impl Shared {
     pub(crate) fn set_warmer(&self, warmer: Arc<dyn Warmer>) {
         // As below.
         let _ = self.warmer.set(warmer);
+    }
+
+    /// The writes that ended answers, of each cluster.
+    pub(crate) fn cache_writes(&self) -> Vec<(Arc<str>, cache::Writes)> {
+        let mut writes = self.writes.get().map(|counted| counted.writes()).unwrap_or_default();
+        writes.sort_by(|(one, _), (other, _)| one.cmp(other));
+        writes
+    }
+
+    pub(crate) fn set_cache_writes(&self, writes: Arc<dyn CountedWrites>) {
+        // As below.
+        let _ = self.writes.set(writes);
     }
 
     pub(crate) fn set_cache(&self, store: Arc<Store>) {

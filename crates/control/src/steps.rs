@@ -4,6 +4,7 @@
 //! which is the caller's: a step that is dropped halfway leaves a connection that is closed.
 
 mod channel;
+mod cut;
 mod events;
 mod follow;
 mod group;
@@ -25,7 +26,7 @@ use crate::monitor::dialect::{self, Dialect};
 use crate::monitor::link::is_denied;
 
 pub(crate) use channel::{Ours, stop_receiver, wait_applied};
-pub(crate) use events::{EventName, disable_events, enable_events, events_of_primary, running_events};
+pub(crate) use events::{Running, disable_events, enable_events, events_of_primary, running_events};
 pub(crate) use follow::{Account, Source, follow};
 pub(crate) use group::set_group_primary;
 pub(crate) use promote::promote;

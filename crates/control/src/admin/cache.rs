@@ -108,19 +108,34 @@ fn page(shared: &Shared) -> Value {
         "memory_max": bounds.map(|bounds| bounds.memory_max),
         "entry_max": bounds.map(|bounds| bounds.entry_max),
         "evicted": store.map_or(0, |store| store.evicted()),
+        "ends": ends(shared),
         "follow": followed(shared),
         "tier": super::tier::page(shared),
         "rules": rules,
     })
 }
 
+/// The writes of each cluster, by what they end.
+fn ends(shared: &Shared) -> Value {
+    let one = |(name, writes): (Arc<str>, cache::Writes)| {
+        let cache::Writes { by_row, by_table, to_any } = writes;
+        (name.to_string(), json!({ "by_row": by_row, "by_table": by_table, "all": to_any }))
+    };
+    Value::Object(shared.cache_writes().into_iter().map(one).collect())
+}
+
 /// How old what is answered may be of each cluster whose log is followed.
 fn followed(shared: &Shared) -> Value {
     let one = |(name, status): (&Arc<str>, &Arc<ClusterStatus>)| {
-        let changes = status.figures().changes?;
+        let changes = status.figures().changes.clone()?;
         // Rounded up: it is a bound.
         let delay_ms = changes.as_of.map(|as_of| as_of.elapsed().as_micros().div_ceil(1_000) as u64);
-        Some((name.to_string(), json!({ "delay_ms": delay_ms })))
+        let delay_max_ms = changes.delay_max.map(|max| u64::try_from(max.as_millis()).unwrap_or(u64::MAX));
+        let serves = delay_ms.zip(delay_max_ms).is_some_and(|(delay, max)| delay <= max);
+        let position = &changes.position;
+        let followed =
+            json!({ "delay_ms": delay_ms, "delay_max_ms": delay_max_ms, "serves": serves, "position": position });
+        Some((name.to_string(), followed))
     };
     Value::Object(shared.clusters().iter().filter_map(one).collect())
 }

@@ -269,7 +269,7 @@ fn describe(status: &ClusterStatus) -> Value {
         "hold_writes": view.hold_writes,
         "failover": figures.failover,
         "lease": figures.lease.map(|words| json!({ "held": figures.lease_held, "text": words })),
-        "changes": figures.changes.map(describe_changes),
+        "changes": figures.changes.as_ref().map(describe_changes),
         "servers": servers,
         "diagnoses": diagnoses,
         "last_decision": decision,
@@ -277,7 +277,7 @@ fn describe(status: &ClusterStatus) -> Value {
     })
 }
 
-fn describe_changes(figures: ChangeFigures) -> Value {
+fn describe_changes(figures: &ChangeFigures) -> Value {
     json!({
         "age_ms": figures.as_of.map(|as_of| as_of.elapsed().as_millis() as u64),
         "tables": figures.tables,

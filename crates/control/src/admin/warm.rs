@@ -60,10 +60,10 @@ fn run(of: &WarmRun) -> Value {
         of.mistakes.iter().map(|(line, error)| json!({ "line": line, "error": error })).collect();
     json!({
         "why": of.why,
-        "kept": of.kept,
-        "there": of.there,
-        "without_rule": of.without_rule,
-        "failed": of.failed,
+        "kept": of.counts.kept,
+        "there": of.counts.there,
+        "without_rule": of.counts.without_rule,
+        "failed": of.counts.failed,
         "refused": of.refused,
         "mistakes": mistakes,
         "took_ms": u64::try_from(of.took.as_millis()).unwrap_or(u64::MAX),

@@ -24,6 +24,20 @@ impl Position {
         Some((Position::MySql(untagged), tagged))
     }
 
+    /// As servers write it, cut off where it is long.
+    pub(super) fn shown(&self) -> String {
+        /// Sets of a cluster with a long history have many parts.
+        const CHARACTERS_MAX: usize = 200;
+        let whole = match self {
+            Position::MariaDb(gtids) => gtids.to_string(),
+            Position::MySql(set) => set.to_string(),
+        };
+        match whole.char_indices().nth(CHARACTERS_MAX) {
+            Some((end, _)) => format!("{}…", whole.get(..end).unwrap_or_default()),
+            None => whole,
+        }
+    }
+
     /// Takes the next transaction in.
     pub(super) fn add(&mut self, gtid: Gtid) {
         match (self, gtid) {

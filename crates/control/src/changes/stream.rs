@@ -146,7 +146,7 @@ impl ChangeFollower {
             if hidden.has_begun()
                 && let Some(goal) = goals.drain(..reached).rfind(|goal| !goal.read_only)
             {
-                self.caught_up(goal.asked);
+                self.caught_up(goal.asked, &position);
             }
             tokio::select! {
                 packet = read.recv() => {

@@ -2,7 +2,6 @@
 //! has no connection left for anybody.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use net::query::{Client, Limits};
 use tokio::time::Instant;
 
 use crate::monitor::link::{Way, query_failure};
-use crate::steps::{self, EventName, FailedKind, Hand};
+use crate::steps::{self, FailedKind, Hand, Running};
 
 /// Time between two looks whether it still lives; far below what servers allow to be idle.
 const LOOK: Duration = Duration::from_secs(2);
@@ -34,7 +33,7 @@ pub(crate) struct Kept {
 /// The events that run on a server while it is the primary, as far as they were read.
 #[derive(Default)]
 struct Events {
-    names: Option<BTreeSet<EventName>>,
+    running: Option<Running>,
     /// They are being disabled there: what is read now tells nothing.
     held: bool,
     /// It was read-only at the last look.
@@ -56,24 +55,26 @@ impl Kept {
     }
 
     /// What ran on the server when it was last seen as a primary; `None` when that was never read.
-    pub(crate) fn events(&self) -> Option<BTreeSet<EventName>> {
-        self.events.borrow().names.clone()
+    pub(crate) fn events(&self) -> Option<Running> {
+        self.events.borrow().running.clone()
     }
 
     /// These are about to be disabled. They are kept in mind beside those of an earlier attempt.
-    pub(crate) fn hold_events(&self, running: &BTreeSet<EventName>) {
+    pub(crate) fn hold_events(&self, running: Running) {
         let mut events = self.events.borrow_mut();
         if !events.held {
-            events.names = None;
+            events.running = None;
         }
         events.held = true;
-        events.names.get_or_insert_default().extend(running.iter().cloned());
+        let known = events.running.get_or_insert_default();
+        known.events.extend(running.events);
+        known.scheduler = running.scheduler;
     }
 
     /// The server is the primary, and these should run there.
-    pub(crate) fn release_events(&self, wanted: Option<BTreeSet<EventName>>) {
+    pub(crate) fn release_events(&self, wanted: Option<Running>) {
         let mut events = self.events.borrow_mut();
-        (events.names, events.held) = (wanted, false);
+        (events.running, events.held) = (wanted, false);
     }
 
     /// Reads what runs on a server that takes writes. Gives whether the connection is still good.
@@ -88,7 +89,7 @@ impl Kept {
             None => (events.held, events.was_read_only) = (false, true),
             // It became writable just now: a step may be about to enable them.
             Some(_) if events.was_read_only => events.was_read_only = false,
-            Some(running) if !events.held => events.names = Some(running),
+            Some(running) if !events.held => events.running = Some(running),
             Some(_) => {}
         }
         true

@@ -1,11 +1,14 @@
 //! Programs of the operator that run before and after a promotion.
 
-use std::process::Stdio;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use cluster::step::ErrorKind;
 use tokio::io::AsyncReadExt;
-use tokio::process::Command;
+use tokio::net::unix::pipe;
 use tokio::time::Instant;
 
 /// How much of what a hook says on standard error is told when it fails.
@@ -17,6 +20,38 @@ pub(crate) struct Called {
     pub(crate) epoch: u64,
     /// Why, in words.
     pub(crate) reason: String,
+}
+
+/// Between two looks whether a program has ended.
+const PACE: Duration = Duration::from_millis(10);
+
+/// A program that runs, and is killed when nobody waits for it any more.
+///
+/// It is none of tokio's: with those, every event loop of the process, a worker's too, looks for programs that have ended each time that it goes to
+/// sleep.
+struct Running(Option<Child>);
+
+impl Running {
+    async fn ended(&mut self) -> io::Result<ExitStatus> {
+        loop {
+            let child = self.0.as_mut().ok_or(io::ErrorKind::NotFound)?;
+            match child.try_wait()? {
+                Some(status) => return Ok(status),
+                None => tokio::time::sleep(PACE).await,
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let Some(mut child) = self.0.take() else { return };
+        if let Ok(None) = child.try_wait() {
+            // The system keeps it until somebody has seen its end, which may take a moment.
+            let _ = child.kill();
+            std::thread::spawn(move || child.wait());
+        }
+    }
 }
 
 /// Runs a program, not through a shell, with `facts` and the search path as its only environment. It is killed when its time is
@@ -35,20 +70,21 @@ pub(super) async fn run(
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        .kill_on_drop(true)
         .spawn()
         .map_err(|error| (ErrorKind::Failed, format!("{program} cannot be started: {error}")))?;
-    let mut words = Vec::new();
     let errors = child.stderr.take();
+    let mut running = Running(Some(child));
+    let mut words = Vec::new();
     let ended = async {
         if let Some(errors) = errors {
+            let errors = pipe::Receiver::from_owned_fd(OwnedFd::from(errors))?;
             let mut errors = errors.take(WORDS_MAX);
             // What it says is for the journal only; its exit code decides.
             let _ = errors.read_to_end(&mut words).await;
             // The rest is read and dropped, so that the program is not stopped by a full pipe.
             let _ = tokio::io::copy(&mut errors.into_inner(), &mut tokio::io::sink()).await;
         }
-        child.wait().await
+        running.ended().await
     };
     match tokio::time::timeout_at(until, ended).await {
         Ok(Ok(status)) if status.success() => Ok(()),

@@ -1,9 +1,12 @@
 //! What deciding about another primary needs of a server: one question more in each probe, and two that are asked seldom.
 
+use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::group_logs::{MemberLog, Numbering};
+use cluster::gtid::mariadb::Gtids;
 use cluster::observation::{
     Channel, Details, Galera, GroupMember, GroupReplication, LocalState, MemberState, SemiSync,
 };
@@ -13,16 +16,16 @@ use super::dialect::{Dialect, is_on, without_line_breaks};
 
 /// Variables and status in one round trip. Those that a family, version or missing plugin does not have are not told.
 pub(super) const DETAILS: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_uuid', 'gtid_mode', \
-    'gtid_slave_pos', 'gtid_binlog_state', 'log_bin', 'log_slave_updates', 'log_replica_updates', \
-    'binlog_rows_query_log_events', 'binlog_annotate_row_events', \
+    'gtid_slave_pos', 'gtid_binlog_state', 'gtid_binlog_pos', 'log_bin', 'log_slave_updates', 'log_replica_updates', \
+    'binlog_rows_query_log_events', 'binlog_annotate_row_events', 'event_scheduler', \
     'rpl_semi_sync_master_enabled', 'rpl_semi_sync_source_enabled', 'rpl_semi_sync_slave_enabled', \
     'rpl_semi_sync_replica_enabled', 'rpl_semi_sync_master_timeout', 'rpl_semi_sync_source_timeout', \
     'rpl_semi_sync_master_wait_point', 'rpl_semi_sync_source_wait_point', \
     'rpl_semi_sync_master_wait_for_slave_count', 'rpl_semi_sync_source_wait_for_replica_count', \
     'wsrep_on', 'wsrep_provider', 'wsrep_provider_options', 'wsrep_desync', 'wsrep_reject_queries', \
-    'wsrep_sst_donor_rejects_queries', 'group_replication_group_name'); \
+    'wsrep_sst_donor_rejects_queries', 'wsrep_gtid_mode', 'group_replication_group_name'); \
     SHOW GLOBAL STATUS WHERE Variable_name IN ('Uptime', 'wsrep_ready', 'wsrep_connected', 'wsrep_cluster_status', \
-    'wsrep_local_state', 'wsrep_cluster_state_uuid', 'wsrep_cluster_conf_id', 'Rpl_semi_sync_master_status', \
+    'wsrep_local_state', 'wsrep_cluster_state_uuid', 'wsrep_cluster_conf_id', 'wsrep_gcomm_uuid', 'wsrep_se_checkpoint', 'Rpl_semi_sync_master_status', \
     'Rpl_semi_sync_source_status', 'Rpl_semi_sync_master_clients', 'Rpl_semi_sync_source_clients', \
     'Rpl_semi_sync_slave_status', 'Rpl_semi_sync_replica_status')";
 
@@ -92,6 +95,7 @@ pub(super) fn read(dialect: Dialect, answers: &[ResultSet], binlog_filters: Opti
         cluster: text("wsrep_cluster_state_uuid"),
         conf_id: number(&["wsrep_cluster_conf_id"]).unwrap_or(0),
         segment: segment(&text("wsrep_provider_options")),
+        log: member_log(dialect, &value),
     });
     let group = if in_galera {
         Some("Galera is active here".into())
@@ -110,6 +114,8 @@ pub(super) fn read(dialect: Dialect, answers: &[ResultSet], binlog_filters: Opti
         log_bin: flag(&["log_bin"]),
         log_replica_updates: flag(&["log_slave_updates", "log_replica_updates"]),
         logs_statements: flag(&["binlog_rows_query_log_events", "binlog_annotate_row_events"]),
+        // The third word is DISABLED.
+        event_scheduler: value(&["event_scheduler"]).map(|word| word.eq_ignore_ascii_case("on")),
         // What could not be read is nothing that fits: the word stands for it.
         binlog_filters: binlog_filters.cloned().unwrap_or_else(|| "unknown".into()),
         semi_sync: SemiSync {
@@ -167,6 +173,19 @@ pub(super) fn read_group(answers: &[ResultSet], own: &str) -> Option<GroupReplic
             None => (applying == 0).then_some(Duration::ZERO),
         },
     })
+}
+
+/// What a member of a Galera group tells of its binary log.
+fn member_log<'a>(dialect: Dialect, value: &dyn Fn(&[&str]) -> Option<Cow<'a, str>>) -> MemberLog {
+    let needed = ["log_bin", "log_slave_updates", "wsrep_gtid_mode", "binlog_annotate_row_events"];
+    let is_off = |name: &&&str| !value(&[**name]).is_some_and(|value| is_on(&value));
+    MemberLog {
+        member: without_line_breaks(&value(&["wsrep_gcomm_uuid"]).unwrap_or_default()),
+        end: value(&["gtid_binlog_pos"]).and_then(|text| Gtids::parse(&text)),
+        numbering: value(&["wsrep_se_checkpoint"]).and_then(|text| Numbering::parse(&text)),
+        // MySQL's servers with Galera have other GTIDs, and were never tried.
+        lacks: needed.iter().filter(|_| dialect.mariadb).filter(is_off).copied().collect(),
+    }
 }
 
 /// `gmcast.segment` of `wsrep_provider_options`; 0 is the library's own default.

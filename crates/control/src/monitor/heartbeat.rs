@@ -78,16 +78,22 @@ impl Log {
         self.writes.back().is_some_and(|last| now_us.saturating_sub(*last) < limit)
     }
 
-    /// How far behind a replica is whose row says `row_us`: the age of the oldest write that it does not have yet.
+    /// Whether the present primary has acknowledged any.
+    pub(crate) fn has_writes(&self) -> bool {
+        !self.writes.is_empty()
+    }
+
+    /// How far behind a replica is whose row says `row_us`: the age of the oldest write that it does not have yet. One that has
+    /// them all is not behind only while heartbeats are written; one that lacks any is, whether or not others come.
     pub(crate) fn lag(&self, now_us: u64, row_us: u64) -> Option<Duration> {
-        if !self.is_alive(now_us) {
-            return None;
-        }
         let missing = match self.writes.front() {
             Some(oldest) if row_us < *oldest => Some(row_us),
             _ => self.writes.iter().copied().find(|write| *write > row_us),
         };
-        Some(Duration::from_micros(missing.map_or(0, |write| now_us.saturating_sub(write))))
+        match missing {
+            Some(write) => Some(Duration::from_micros(now_us.saturating_sub(write))),
+            None => self.is_alive(now_us).then_some(Duration::ZERO),
+        }
     }
 }
 
@@ -134,6 +140,7 @@ impl Writer {
         }
         // The same complaint is told once until something works again.
         let mut told = String::new();
+        let mut before = None;
         loop {
             let Some(primary) = self.primary.borrow_and_update().clone() else {
                 if self.primary.changed().await.is_err() {
@@ -141,7 +148,10 @@ impl Writer {
                 }
                 continue;
             };
-            self.log.borrow_mut().writes.clear();
+            // Writes to the same one count on: replicas may lack them still.
+            if before.replace(primary.id) != Some(primary.id) {
+                self.log.borrow_mut().writes.clear();
+            }
             let stop = self.serve(&primary, &mut told).await;
             let (wait, complaint) = match stop {
                 Stop::Moved => continue,
@@ -298,6 +308,7 @@ mod tests {
         assert!(log.is_alive(2_999_999));
         assert_eq!(log.lag(3_000_000, 1_000_000), None);
         assert_eq!(Log::new(Duration::from_secs(1)).lag(5, 5), None);
+        assert_eq!(log.lag(3_000_000, 900_000), Some(Duration::from_micros(2_100_000)), "it lacks the last one");
     }
 
     #[test]

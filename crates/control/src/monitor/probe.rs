@@ -309,9 +309,13 @@ impl Prober {
                 facts.details.ndb = ndb::read(client).await?;
             }
         }
-        if usable && follows && self.log.borrow().is_alive(self.clock.now_us()) {
-            // Without the row, or the right to read it, lag is what the server tells.
-            let row = client.query_one(self.place.select()).await.ok();
+        if usable && follows && self.log.borrow().has_writes() {
+            // Without the row, or the right to read it, lag is what the server tells; what it tells while it delays may be 0.
+            let row = match client.query_one(self.place.select()).await {
+                Ok(row) => Some(row),
+                Err(QueryError::Server(_)) => None,
+                Err(error) => return Err(query_failure(&error)),
+            };
             let row_us = row.and_then(|row| row.scalar()?.parse().ok());
             facts.heartbeat_lag = row_us.and_then(|row_us| self.log.borrow().lag(self.clock.now_us(), row_us));
         }

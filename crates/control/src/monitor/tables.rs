@@ -1,4 +1,6 @@
-//! Reading the primary's tables, views, triggers and foreign keys, for whoever must know what a statement touches.
+//! Reading the primary's tables, views, triggers, foreign keys and primary keys, for whoever must know what a statement touches.
+
+mod keys;
 
 use cluster::tables::{Cascade, QualifiedName, TableCatalog, TableKind, TableRow, TableRows};
 use net::query::{Client, QueryError, ResultSet};
@@ -52,12 +54,14 @@ pub(crate) async fn load(client: &mut Client, dialect: Dialect) -> Result<Loaded
     if answers.iter().any(|answer| answer.rows.len() > ROWS_MAX) {
         return Ok(nothing(format!("there are more than {ROWS_MAX} tables, or triggers, or foreign keys")));
     }
+    let keys = keys::read(client, tables).await?;
     let rows = TableRows {
         folds_case: case.text(0, "NUMBER").is_none_or(|number| number != "0"),
         dialect: sql_dialect(dialect),
         tables: read_tables(tables, views),
         with_triggers: rights.triggers.then(|| names(triggers, "TABLE_SCHEMA", "TABLE_NAME")),
         cascades: read_cascades(cascades),
+        keys,
     };
     let mut lacks = Vec::new();
     if !rights.triggers {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use cluster::observation::{Channel, Receiver, Replication};
 
 use super::semi_sync::{self, SourceIs};
-use super::{Failed, FailedKind, Hand, position, text};
+use super::{Failed, FailedKind, Hand, cut, position, text};
 use crate::monitor::dialect::{self, Dialect};
 
 /// How long one question for a position may wait on the server, so that a stopped applier is noticed meanwhile.
@@ -69,6 +69,10 @@ pub(crate) async fn stop_following(hand: &mut Hand<'_>, ours: &Ours) -> Result<(
     let Some(channel) = read(hand, ours).await? else { return Ok(()) };
     if channel.receiver == Receiver::Stopped && !channel.applier_running {
         return Ok(());
+    }
+    if !hand.dialect.mariadb {
+        hand.run("stop receiving", hand.dialect.thread("STOP", Some("IO_THREAD"), &channel.name)).await?;
+        cut::drop_transaction(hand, &channel.name).await?;
     }
     semi_sync::stop_quickly(hand, hand.dialect.thread("STOP", None, &channel.name), SourceIs::Well).await
 }

@@ -3,7 +3,8 @@
 //! Whatever comes by replication is disabled on a replica, also what its source had disabled, so a replica does not know which of its
 //! events ran: that is read on the primary. `ALTER EVENT` takes the session's user, character set and collation, which would make
 //! another event of it, so all three are said as they were. None of it is written to the binary log: a replica of the new
-//! primary has these events disabled already, and the old one would have a transaction of its own.
+//! primary has these events disabled already, and the old one would have a transaction of its own. Whether the server runs
+//! events at all, `event_scheduler`, is a setting of each server and is carried over, too.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +19,21 @@ const EVENTS_MAX: usize = 1_000;
 const RIGHTS_MARIADB: &str = "EVENT, BINLOG ADMIN and SET USER";
 const RIGHTS_MYSQL: &str = "EVENT, SET_ANY_DEFINER, and SYSTEM_USER for events of users who have it";
 
+/// What switches the event scheduler on.
+const SCHEDULER_RIGHT_MARIADB: &str = "SUPER";
+const SCHEDULER_RIGHT_MYSQL: &str = "SYSTEM_VARIABLES_ADMIN";
+
 /// An event's schema and name.
 pub(crate) type EventName = (String, String);
+
+/// What runs on a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Running {
+    /// The enabled events.
+    pub(crate) events: BTreeSet<EventName>,
+    /// `event_scheduler` is on.
+    pub(crate) scheduler: bool,
+}
 
 /// How an event is when it runs, and when it came by replication: `SLAVESIDE_DISABLED`, with newer MySQL `REPLICA_SIDE_DISABLED`.
 const ENABLED: &str = "STATUS = 'ENABLED'";
@@ -32,8 +46,8 @@ struct Event {
     collation: String,
 }
 
-/// The enabled events of a server that takes writes; `None` when it is read-only. At most one more than are moved.
-pub(crate) async fn events_of_primary(hand: &mut Hand<'_>) -> Result<Option<BTreeSet<EventName>>, Failed> {
+/// What runs on a server that takes writes; `None` when it is read-only. At most one event more than are moved.
+pub(crate) async fn events_of_primary(hand: &mut Hand<'_>) -> Result<Option<Running>, Failed> {
     let read_only = hand.run("look whether it is read-only", "SELECT @@global.read_only").await?;
     match read_only.scalar() {
         // MariaDB 12 has words for it, all of which begin with NO_LOCK or are ON.
@@ -42,9 +56,10 @@ pub(crate) async fn events_of_primary(hand: &mut Hand<'_>) -> Result<Option<BTre
     }
 }
 
-/// The enabled events. At most one more than are moved.
-pub(crate) async fn running_events(hand: &mut Hand<'_>) -> Result<BTreeSet<EventName>, Failed> {
-    Ok(read(hand, ENABLED).await?.into_iter().map(|event| event.name).collect())
+/// What runs. At most one event more than are moved.
+pub(crate) async fn running_events(hand: &mut Hand<'_>) -> Result<Running, Failed> {
+    let events = read(hand, ENABLED).await?.into_iter().map(|event| event.name).collect();
+    Ok(Running { events, scheduler: has_scheduler(hand).await? })
 }
 
 /// Disables the enabled events as they are on a replica.
@@ -69,12 +84,17 @@ pub(crate) async fn disable_events(hand: &mut Hand<'_>) -> Result<(), Failed> {
     done
 }
 
-/// Enables those of the `wanted` events that replication has disabled here; without `wanted`, none.
+/// Enables those of the `wanted` events that replication has disabled here; without `wanted`, none. Then switches the event scheduler
+/// on if it was on there, and that is to be carried over.
 ///
 /// # Errors
-/// Some are not enabled, or do not run since the event scheduler is off, in words.
-pub(crate) async fn enable_events(hand: &mut Hand<'_>, wanted: Option<&BTreeSet<EventName>>) -> Result<(), Failed> {
-    let mut events = read(hand, REPLICATED).await?;
+/// Some are not enabled, or do not run since the event scheduler is off, in words. The rest is done.
+pub(crate) async fn enable_events(
+    hand: &mut Hand<'_>,
+    wanted: Option<&Running>,
+    carries_scheduler: bool,
+) -> Result<(), Failed> {
+    let events = read(hand, REPLICATED).await?;
     let Some(wanted) = wanted else {
         if events.is_empty() {
             return is_allowed(hand).await;
@@ -83,19 +103,48 @@ pub(crate) async fn enable_events(hand: &mut Hand<'_>, wanted: Option<&BTreeSet<
             format!("{} events are disabled, and which of them ran on the primary before is not known", events.len());
         return Err(Failed::refused(text));
     };
-    if wanted.is_empty() && events.is_empty() {
-        return is_allowed(hand).await;
+    let enabled = match (wanted.events.is_empty(), events.is_empty()) {
+        (true, true) => is_allowed(hand).await,
+        _ => {
+            let events: Vec<Event> = events.into_iter().filter(|event| wanted.events.contains(&event.name)).collect();
+            if events.is_empty() { Ok(()) } else { alter(hand, &events, "ENABLE").await }
+        }
+    };
+    match enabled {
+        // The connection is not used again.
+        Err(failed) if matches!(failed.kind, FailedKind::Lost | FailedKind::TimedOut) => Err(failed),
+        enabled => {
+            let scheduled = schedule(hand, wanted, carries_scheduler).await;
+            enabled.and(scheduled)
+        }
     }
-    events.retain(|event| wanted.contains(&event.name));
-    if events.is_empty() {
+}
+
+/// Sees to it that events run, if they did where these come from. Where they did not, this server's own setting stays.
+async fn schedule(hand: &mut Hand<'_>, wanted: &Running, carries: bool) -> Result<(), Failed> {
+    if !wanted.scheduler || has_scheduler(hand).await? {
         return Ok(());
     }
-    alter(hand, &events, "ENABLE").await?;
+    let idle = "no event runs: event_scheduler is off here and was on on the old primary";
+    if !carries {
+        return Err(Failed::refused(idle));
+    }
+    let done = hand.run("switch the event scheduler on", "SET GLOBAL event_scheduler = ON").await;
+    done.map(drop).map_err(|mut failed| {
+        let right = if hand.dialect.mariadb { SCHEDULER_RIGHT_MARIADB } else { SCHEDULER_RIGHT_MYSQL };
+        let needs = match failed.kind {
+            FailedKind::Denied => format!("; that needs the right {right}"),
+            _ => String::new(),
+        };
+        failed.text = format!("{idle}; {}{needs}", failed.text);
+        failed
+    })
+}
+
+async fn has_scheduler(hand: &mut Hand<'_>) -> Result<bool, Failed> {
     let scheduler = hand.run("look at the event scheduler", "SELECT @@global.event_scheduler").await?;
-    if scheduler.scalar().is_some_and(|value| is_on(&value)) {
-        return Ok(());
-    }
-    Err(Failed::refused("its events are enabled and do not run: event_scheduler is not ON"))
+    // The third word is DISABLED, which only a restart changes.
+    Ok(scheduler.scalar().is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("on")))
 }
 
 async fn read(hand: &mut Hand<'_>, which: &str) -> Result<Vec<Event>, Failed> {

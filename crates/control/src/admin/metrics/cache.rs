@@ -1,5 +1,6 @@
 //! The result cache.
 
+use ::cache::{WarmCounts, WarmReport};
 use stats::cache::CacheCounts;
 
 use super::names::*;
@@ -11,6 +12,12 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
     family(page, CACHE_ANSWERS).sample(&[], size.entries);
     family(page, CACHE_BYTES).sample(&[], size.bytes);
     family(page, CACHE_EVICTED).sample(&[], store.map_or(0, |store| store.evicted()));
+    let mut ends = family(page, CACHE_ENDS);
+    for (cluster, writes) in shared.cache_writes() {
+        for (by, count) in [("row", writes.by_row), ("table", writes.by_table), ("all", writes.to_any)] {
+            ends.sample(&[&cluster, by], count);
+        }
+    }
     let counts = crate::admin::cache::counts(&shared.workers);
     let mut each = |metric: Metric, count: fn(&CacheCounts) -> u64| {
         let mut family = family(page, metric);
@@ -32,6 +39,30 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
     for (rule, counts) in &counts {
         for (word, count) in cache::Refusal::WORDS.iter().zip(&counts.refused) {
             refused.sample(&[rule, word], count.get());
+        }
+    }
+    warming(page, shared);
+}
+
+/// Filling it from files.
+fn warming(page: &mut Page, shared: &Shared) {
+    let files = shared.warmer().map(|warmer| warmer.report()).unwrap_or_default();
+    let mut each = |metric: Metric, figure: fn(&WarmReport) -> u64| {
+        let mut family = family(page, metric);
+        for file in &files {
+            family.sample(&[&file.name], figure(file));
+        }
+    };
+    each(WARM_KINDS, |file| file.kinds as u64);
+    each(WARM_RUNNING, |file| file.running.into());
+    each(WARM_RUNS, |file| file.runs);
+    let mut statements = family(page, WARM_STATEMENTS);
+    for file in &files {
+        let WarmCounts { kept, there, without_rule, refused, failed } = file.total;
+        for (outcome, count) in
+            [("kept", kept), ("there", there), ("without_rule", without_rule), ("refused", refused), ("failed", failed)]
+        {
+            statements.sample(&[&file.name, outcome], count);
         }
     }
 }

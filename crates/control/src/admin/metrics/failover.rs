@@ -56,7 +56,7 @@ pub(super) fn render(page: &mut Page, clusters: &Clusters) {
 
 /// The stream of changes, where somebody listens to it.
 fn stream_of_changes(page: &mut Page, figures: &[(&Arc<str>, Figures)]) {
-    let followed = || figures.iter().filter_map(|(name, figures)| Some((*name, figures.changes?)));
+    let followed = || figures.iter().filter_map(|(name, figures)| Some((*name, figures.changes.as_ref()?)));
     let mut age = family(page, CHANGES_AGE);
     for (name, figures) in followed() {
         if let Some(as_of) = figures.as_of {

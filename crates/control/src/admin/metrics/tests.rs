@@ -128,6 +128,8 @@ fn shared() -> Shared {
         counts.saved_us.add(750_000);
         counts.refused[::cache::Refusal::TooLarge as usize].add(2);
     }
+    shared.set_cache_writes(Arc::new(OfMain));
+    shared.set_warmer(Arc::new(OneFile));
     let link = ClusterLink {
         published: Arc::new(Published::new("main")),
         tls: ClientTls::disabled(),
@@ -151,6 +153,38 @@ fn shared() -> Shared {
     own.count_failure(FailureClass::Timeout);
     drop(figures);
     shared
+}
+
+struct OfMain;
+
+impl ::cache::CountedWrites for OfMain {
+    fn writes(&self) -> Vec<(Arc<str>, ::cache::Writes)> {
+        vec![("main".into(), ::cache::Writes { by_row: 3, by_table: 2, to_any: 1 })]
+    }
+}
+
+struct OneFile;
+
+impl ::cache::Warmer for OneFile {
+    fn start(&self, _: Option<&str>) -> usize {
+        0
+    }
+
+    fn report(&self) -> Vec<::cache::WarmReport> {
+        vec![::cache::WarmReport {
+            name: "pages".into(),
+            cluster: "main".into(),
+            user: "app".into(),
+            schema: None,
+            file: "/pages.sql".into(),
+            statements: 30,
+            kinds: 3,
+            running: 1,
+            runs: 2,
+            last: None,
+            total: ::cache::WarmCounts { kept: 50, there: 20, without_rule: 4, refused: 5, failed: 6 },
+        }]
+    }
 }
 
 #[test]
@@ -184,6 +218,14 @@ fn values() {
         (r#"sqluice_rule_hits_total{rule="first"}"#.into(), 10.0),
         (r#"sqluice_cache_saved_seconds_total{rule="first"}"#.into(), 1.5),
         (r#"sqluice_cache_refused_total{rule="first",reason="too_large"}"#.into(), 4.0),
+        (r#"sqluice_cache_warm_kinds{warm="pages"}"#.into(), 3.0),
+        (r#"sqluice_cache_warm_running{warm="pages"}"#.into(), 1.0),
+        (r#"sqluice_cache_warm_runs_total{warm="pages"}"#.into(), 2.0),
+        (r#"sqluice_cache_warm_statements_total{warm="pages",outcome="kept"}"#.into(), 50.0),
+        (r#"sqluice_cache_warm_statements_total{warm="pages",outcome="there"}"#.into(), 20.0),
+        (r#"sqluice_cache_warm_statements_total{warm="pages",outcome="without_rule"}"#.into(), 4.0),
+        (r#"sqluice_cache_warm_statements_total{warm="pages",outcome="refused"}"#.into(), 5.0),
+        (r#"sqluice_cache_warm_statements_total{warm="pages",outcome="failed"}"#.into(), 6.0),
         (format!("sqluice_server_reads_total{{{odd}}}"), 21.0),
         (format!(r#"sqluice_server_connections{{{odd},state="idle"}}"#), 4.0),
         (format!(r#"sqluice_server_latency_seconds_bucket{{{odd},le="0.0001"}}"#), 2.0),

@@ -18,6 +18,8 @@ use crate::monitor::{Owned, own};
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// Buffer of a connection, which bounds the head of an answer.
 const BUFFER_BYTES: usize = 16 << 10;
+/// Tries of one request beyond one for each endpoint.
+const EXTRA_TRIES: usize = 2;
 /// Longest text of etcd's that is passed on, in characters.
 const TEXT_MAX: usize = 200;
 
@@ -74,9 +76,9 @@ impl Gateway {
     /// Asks for `/v3/PATH`. A request may reach etcd twice.
     pub(super) async fn call(&mut self, path: &str, body: &Value) -> Result<Value, Trouble> {
         let mut reasons = Vec::new();
-        let mut proven_again = false;
-        // One more than there are endpoints: a connection that was kept may have ended meanwhile.
-        for _ in 0..=self.endpoints.len() {
+        let (mut proven_again, mut opened_again) = (false, false);
+        // Beside each endpoint's: a connection that was kept may have ended meanwhile, and a token may be one of before.
+        for _ in 0..self.endpoints.len() + EXTRA_TRIES {
             let kept = self.connection.is_some();
             let tried = match tokio::time::timeout(self.limit, self.once(path, body)).await {
                 Ok(Ok(answer)) => return Ok(answer),
@@ -90,11 +92,17 @@ impl Gateway {
                     self.token = None;
                     proven_again = true;
                 }
-                Tried::Lost(_) if kept => self.connection = None,
+                Tried::Lost(_) if kept && !opened_again => {
+                    self.connection = None;
+                    opened_again = true;
+                }
                 Tried::Lost(reason) | Tried::Elsewhere(reason) => {
                     self.connection = None;
                     reasons.push(format!("{}: {reason}", self.endpoints[self.current]));
                     self.current = (self.current + 1) % self.endpoints.len();
+                    if reasons.len() >= self.endpoints.len() {
+                        break;
+                    }
                 }
             }
         }

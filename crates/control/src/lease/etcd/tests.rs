@@ -57,6 +57,19 @@ async fn until(what: &str, mut look: impl FnMut() -> bool) {
     }
 }
 
+async fn is_held(lease: &Lease) {
+    until("it to be held", || holds(lease)).await;
+}
+
+/// Two processes: the first one holds it, and the other one has heard of that.
+async fn two(etcd: &lab::Etcd) -> (Lease, Lease) {
+    let one = plain("one", etcd);
+    is_held(&one).await;
+    let other = plain("other", etcd);
+    until("the other one to hear of it", || other.words().contains("another process: one")).await;
+    (one, other)
+}
+
 fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     LocalSet::new().block_on(&runtime, test);
@@ -70,10 +83,7 @@ fn started(members: usize) -> lab::Etcd {
 fn one_holds_it_and_another_takes_over() {
     let etcd = started(1);
     run(async {
-        let one = plain("one", &etcd);
-        until("the first one to hold it", || holds(&one)).await;
-        let other = plain("other", &etcd);
-        until("the other one to hear of it", || other.words().contains("another process: one")).await;
+        let (one, other) = two(&etcd).await;
         assert!(holds(&one) && !holds(&other));
         assert!(other.take(tokio::time::Instant::now() + Duration::from_millis(100)).await.is_err());
         let end = one.take(tokio::time::Instant::now() + SOON).await.unwrap();
@@ -82,7 +92,7 @@ fn one_holds_it_and_another_takes_over() {
         let gone = Instant::now();
         let last = one.watch().borrow().unwrap();
         drop(one);
-        until("the other one to take over", || holds(&other)).await;
+        is_held(&other).await;
         let taken = Instant::now();
         assert!(taken >= last, "the first one could still believe that it has it");
         // etcd looks for leases that have ended twice in a second.
@@ -95,13 +105,10 @@ fn one_holds_it_and_another_takes_over() {
 fn what_is_given_back_is_free_at_once() {
     let etcd = started(1);
     run(async {
-        let one = plain("one", &etcd);
-        until("the first one to hold it", || holds(&one)).await;
-        let other = plain("other", &etcd);
-        until("the other one to hear of it", || other.words().contains("another process")).await;
+        let (one, other) = two(&etcd).await;
         let given = Instant::now();
         one.release();
-        until("the other one to take over", || holds(&other)).await;
+        is_held(&other).await;
         assert!(given.elapsed() < TIME && !holds(&one));
     });
 }
@@ -110,15 +117,12 @@ fn what_is_given_back_is_free_at_once() {
 fn a_process_that_ends_gives_it_back() {
     let mut etcd = started(1);
     run(async {
-        let one = plain("one", &etcd);
-        until("the first one to hold it", || holds(&one)).await;
-        let other = plain("other", &etcd);
-        until("the other one to hear of it", || other.words().contains("another process")).await;
+        let (one, other) = two(&etcd).await;
         let given = Instant::now();
         one.end(SOON).await;
         assert!(!holds(&one), "it ends before others can have it");
         drop(one);
-        until("the other one to take over", || holds(&other)).await;
+        is_held(&other).await;
         assert!(given.elapsed() < TIME, "{:?}", given.elapsed());
         // Without etcd nobody waits longer than he wants to.
         etcd.kill(0);
@@ -133,11 +137,11 @@ fn a_reload_keeps_it() {
     let etcd = started(1);
     run(async {
         let one = plain("one", &etcd);
-        until("it to be held", || holds(&one)).await;
+        is_held(&one).await;
         drop(one);
         let begun = Instant::now();
         let again = plain("one", &etcd);
-        until("it to be held again", || holds(&again)).await;
+        is_held(&again).await;
         assert!(begun.elapsed() < TIME / 2, "{:?}", begun.elapsed());
     });
 }
@@ -164,7 +168,7 @@ fn a_majority_of_members_is_enough_and_needed() {
     let mut etcd = started(3);
     run(async {
         let one = plain("one", &etcd);
-        until("it to be held", || holds(&one)).await;
+        is_held(&one).await;
         // Whichever it talked to, and whether that was the leader or not.
         for member in 0..3 {
             etcd.kill(member);
@@ -179,7 +183,7 @@ fn a_majority_of_members_is_enough_and_needed() {
         until("it to be lost", || !holds(&one)).await;
         assert!(one.take(tokio::time::Instant::now() + Duration::from_millis(500)).await.is_err());
         etcd.restart(0).unwrap();
-        until("it to be held again", || holds(&one)).await;
+        is_held(&one).await;
     });
 }
 
@@ -216,12 +220,12 @@ fn it_logs_in_and_logs_in_again() {
         until("a wrong password to be refused", || wrong.words().contains("etcd says")).await;
         assert!(!wrong.words().contains("guessed"));
         let right = process("right", with("secret"), ClientTls::disabled());
-        until("it to be held", || holds(&right)).await;
+        is_held(&right).await;
         // A member that starts anew knows none of its tokens.
         etcd.kill(0);
         until("it to be lost", || !holds(&right)).await;
         etcd.restart(0).unwrap();
-        until("it to be held again", || holds(&right)).await;
+        is_held(&right).await;
     });
 }
 
@@ -246,7 +250,7 @@ fn certificates_are_checked_on_both_sides() {
         let unknown = process("b", config_of(&etcd), client(true, false));
         until("one without a certificate to fail", || unknown.words().contains("cannot be had")).await;
         let known = process("c", config_of(&etcd), client(true, true));
-        until("it to be held", || holds(&known)).await;
+        is_held(&known).await;
     });
 }
 

@@ -32,7 +32,7 @@ async fn told(server: &Server) {
     // Rights count from the next login on.
     let mut client = monitor(server).await;
     let running = running_events(&mut hand(&mut client)).await.unwrap();
-    assert_eq!(running, [("app".to_owned(), "e".to_owned())].into());
+    assert_eq!(running.events, [("app".to_owned(), "e".to_owned())].into());
     assert_eq!(events_of_primary(&mut hand(&mut client)).await.unwrap().as_ref(), Some(&running));
     set_read_only(&mut hand(&mut client), true, false).await.unwrap();
     assert_eq!(events_of_primary(&mut hand(&mut client)).await.unwrap(), None);
@@ -47,13 +47,27 @@ async fn told(server: &Server) {
     }
 
     set_read_only(&mut hand(&mut client), false, false).await.unwrap();
-    let unknown = error(enable_events(&mut hand(&mut client), None).await);
+    let unknown = error(enable_events(&mut hand(&mut client), None, true).await);
     assert!(unknown.starts_with("1 events are disabled, and which of them ran"), "{unknown}");
-    enable_events(&mut hand(&mut client), Some(&BTreeSet::new())).await.unwrap();
+    let nothing = Running { events: BTreeSet::new(), scheduler: false };
+    enable_events(&mut hand(&mut client), Some(&nothing), true).await.unwrap();
     assert_eq!(enabled(), "0\n", "it did not run before");
     server.sql("SET GLOBAL event_scheduler = OFF").unwrap();
-    let idle = error(enable_events(&mut hand(&mut client), Some(&running)).await);
-    assert!(idle.contains("event_scheduler is not ON") && enabled() == "1\n", "{idle}");
+    let running = Running { scheduler: true, ..running };
+    let idle = error(enable_events(&mut hand(&mut client), Some(&running), false).await);
+    assert!(idle.contains("event_scheduler is off here and was on") && enabled() == "1\n", "{idle}");
+    let off = Running { scheduler: false, ..running.clone() };
+    enable_events(&mut hand(&mut client), Some(&off), true).await.unwrap();
+    let scheduler = || server.sql("SELECT @@global.event_scheduler").unwrap();
+    assert_eq!(scheduler(), "OFF\n", "it was off there, too");
+    if server.family() == Family::MariaDb {
+        let denied = error(enable_events(&mut hand(&mut client), Some(&running), true).await);
+        assert!(denied.contains("that needs the right SUPER"), "{denied}");
+        server.sql(&format!("SET sql_log_bin = 0; GRANT SUPER ON *.* TO {user}@'%'")).unwrap();
+        client = monitor(server).await;
+    }
+    enable_events(&mut hand(&mut client), Some(&running), true).await.unwrap();
+    assert_eq!(scheduler(), "ON\n");
     assert_eq!(server.sql(logged).unwrap(), before, "nothing of it is in the binary log");
     let session = client.query_one("SELECT @@sql_log_bin").await.unwrap();
     assert_eq!(session.scalar().as_deref(), Some("1"));

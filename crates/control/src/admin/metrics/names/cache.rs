@@ -8,6 +8,12 @@ pub(in super::super) const CACHE_BYTES: Metric =
     metric("sqluice_cache_bytes", Kind::Gauge, &[], "Memory of these answers, with their keys.");
 pub(in super::super) const CACHE_EVICTED: Metric =
     metric("sqluice_cache_evicted_total", Kind::Counter, &[], "Answers that were given up for want of room.");
+pub(in super::super) const CACHE_ENDS: Metric = metric(
+    "sqluice_cache_ends_total",
+    Kind::Counter,
+    &["cluster", "by"],
+    "Writes that end answers, those that the servers' log tells among them: of known rows (row), of known tables (table), or of nobody knows what (all).",
+);
 pub(in super::super) const CACHE_HITS: Metric = metric(
     "sqluice_cache_hits_total",
     Kind::Counter,
@@ -47,4 +53,20 @@ pub(in super::super) const CACHE_REFUSED: Metric = metric(
     Kind::Counter,
     &["rule", "reason"],
     "Statements that the result cache did not answer or whose answer it did not keep, by reason.",
+);
+pub(in super::super) const WARM_KINDS: Metric = metric(
+    "sqluice_cache_warm_kinds",
+    Kind::Gauge,
+    &["warm"],
+    "Kinds of clients that are there; the file is run for each of them.",
+);
+pub(in super::super) const WARM_RUNNING: Metric =
+    metric("sqluice_cache_warm_running", Kind::Gauge, &["warm"], "Runs of the file that are under way.");
+pub(in super::super) const WARM_RUNS: Metric =
+    metric("sqluice_cache_warm_runs_total", Kind::Counter, &["warm"], "Runs of the file that are over.");
+pub(in super::super) const WARM_STATEMENTS: Metric = metric(
+    "sqluice_cache_warm_statements_total",
+    Kind::Counter,
+    &["warm", "outcome"],
+    "Statements of the file that are done: their answers were kept, were there already, had no rule (without_rule), were not for the cache (refused), or the statements failed.",
 );

@@ -2,7 +2,7 @@
 //! elsewhere, and what nobody may do twice.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cluster::gtid::Written;
 use cluster::tables::Scope;
@@ -19,8 +19,13 @@ use super::transaction_log::is_whole_with;
 use super::work::Work;
 use super::{Held, Session};
 use crate::error::{Refusal, SessionEnd};
-use crate::pool::Farewell;
+use crate::mark::Mark;
+use crate::pool::{End, Farewell};
 use crate::route::{Pin, Route, Target, Write};
+
+/// How long it is looked whether a connection has ended that nobody waits for any more: what the system knows of it already comes at
+/// once.
+const END_WAIT: Duration = Duration::from_millis(50);
 
 /// A server's end, as one statement met it.
 #[derive(Debug)]
@@ -33,10 +38,15 @@ pub struct Lost {
     pub why: String,
     /// All of the statement was on its way, and no reply came: it may have been done.
     pub sent: bool,
+    /// The server has answered the statement with an error, or has ended the connection: it works on it no more. One that was given
+    /// up here may still do so.
+    pub ended: bool,
     /// The server says that the connection was killed: perhaps somebody did not want the transaction.
     pub was_killed: bool,
     /// A moment shortly before the statement was sent.
     pub at: Instant,
+    /// What stood in front of writes on the connection.
+    pub mark: Option<Mark>,
 }
 
 impl Session {
@@ -57,6 +67,23 @@ impl Session {
             }
             Farewell::Said(said) => Err(RelayError::Ended(said)),
         }
+    }
+
+    /// Whether a server works on a statement no more because it has ended its connection, or has answered after all, in the moment in
+    /// which nobody waited for it any more.
+    ///
+    /// That a connection is reset is the end of the server's process. A network answers so, too, but only to what is sent, and behind a
+    /// statement nothing is sent before TCP asks whether the server is still there.
+    pub(super) async fn is_ended_by_server(&self, held: &mut Held, outcome: &Outcome, at: Instant) -> bool {
+        if self.cluster.view().group.is_none() {
+            return false;
+        }
+        let end = match outcome.end {
+            End::GivenUp => tokio::time::timeout(END_WAIT, held.lease.end()).await.unwrap_or_default(),
+            end => end,
+        };
+        let silence = self.cluster.shared.settings.load().keepalive.idle;
+        end == End::Closed || end == End::Reset && (silence.is_zero() || at.elapsed() < silence)
     }
 
     /// Decides what follows when a server was lost before the client had a byte of the reply.

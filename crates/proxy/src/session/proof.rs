@@ -1,8 +1,10 @@
 //! The proof of what became of a statement that was sent and never answered: the new primary's binary log has everything that it
 //! received of the old one, so the tail written since the statement was sent holds its transaction, or it was never committed.
+//! In a Galera group the log of the new writer does, once the group has gone on without the old one ([`group`]).
 
 mod answer;
 mod changed;
+mod group;
 mod logged;
 mod sought;
 mod tail;
@@ -11,6 +13,9 @@ use std::collections::HashSet;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
+use cluster::group_logs::GroupLogs;
+use cluster::gtid::mariadb::Gtids;
+use cluster::gtid::mysql::GtidSet;
 use cluster::gtid::{Applied, Written};
 use cluster::observation::{Evidence, EvidenceKind};
 use cluster::view::{ServerId, ServerView};
@@ -38,6 +43,8 @@ const READ_WAIT: Duration = Duration::from_secs(5);
 const ALIVE_WAIT: Duration = Duration::from_secs(1);
 const ALIVE_PACE: Duration = Duration::from_millis(2);
 const PRIMARY_WAIT: Duration = Duration::from_secs(10);
+/// How long a member of a Galera group may answer before it is believed that it has come back.
+const MEMBER_WAIT: Duration = Duration::from_secs(3);
 /// How often, and at which pace, a session looks whether others have found what is theirs.
 const CLAIM_TRIES: u32 = 100;
 const CLAIM_PACE: Duration = Duration::from_millis(10);
@@ -78,11 +85,12 @@ impl Session {
         attempts: &mut Attempts,
     ) -> Proof {
         let proof = self.look_for_proof(request, work, lost, attempts).await;
-        tracing::info!(server = %lost.name, session = self.handle.id, ?proof, "a statement was sent and never answered");
+        tracing::info!(server = %lost.name, session = self.handle.id, why = lost.why, ?proof, "a statement was sent and never answered");
         proof
     }
 
     async fn look_for_proof(&mut self, request: &Request, work: &Work, lost: &Lost, attempts: &mut Attempts) -> Proof {
+        let known = self.cluster.shared.published.group_logs.load_full();
         let mut wanted = match self.wanted(request, work) {
             Ok(wanted) => wanted,
             Err(why) => return Proof::Unknown(why.into()),
@@ -101,25 +109,35 @@ impl Session {
             false => self.close(held).await,
         }
         let columns = columns.unwrap_or_default();
-        let sought = wanted.sought(&columns);
-        let read = tokio::time::timeout(READ_WAIT, self.read_tail(on, lost, sought));
-        let tail = match read.await {
+        let sought = Sought { mark: lost.mark.clone(), ..wanted.sought(&columns) };
+        let unread = |why| Proof::Unknown(format!("the new primary's binary log does not tell: {why}"));
+        let (from, since) = match self.beginning(on, lost, &known).await {
+            Ok(found) => found,
+            Err(why) => return unread(why),
+        };
+        let tail = match tokio::time::timeout(READ_WAIT, self.read_tail(on, &from, sought)).await {
             Ok(Ok(tail)) => tail,
-            Ok(Err(why)) => return Proof::Unknown(format!("the new primary's binary log does not tell: {why}")),
-            Err(_) => return Proof::Unknown("reading the new primary's binary log took too long".into()),
+            Ok(Err(why)) => return unread(why),
+            Err(_) => return unread("reading it took too long".into()),
         };
-        let (tail, since) = tail;
-        let Some(told) = self.told_to_sessions(since).await else {
-            return Proof::Unknown("too much was written since".into());
-        };
+        let in_group = self.cluster.view().group.is_some();
         let mut unclear = "";
         for _ in 0..CLAIM_TRIES {
+            // In a group the tail has what sessions write on the new writer, too, and are told only now.
+            let Some(told) = self.told_to_sessions(since).await else {
+                return Proof::Unknown("too much was written since".into());
+            };
             match self.claim(&tail, &told) {
+                Found::Nothing if in_group && !lost.ended => {
+                    return Proof::Unknown("the member may still work on it, and come back".into());
+                }
                 Found::Nothing => return Proof::NotDone,
                 Found::These(names) => {
                     let Some(name) = names.first() else { continue };
                     let changed = tail.changed(*name);
-                    let position = changed.and_then(|changed| self.position_of(*name, changed.server));
+                    // Members of a group are not asked for positions.
+                    let in_log = changed.filter(|_| !in_group);
+                    let position = in_log.and_then(|changed| self.position_of(*name, changed.server));
                     let answer = changed.and_then(|changed| self.answer_of(request, work, &wanted, &columns, changed));
                     return Proof::Done { position, answer };
                 }
@@ -140,7 +158,12 @@ impl Session {
     async fn checkout_after(&mut self, lost: &Lost, attempts: &mut Attempts) -> Result<Held, String> {
         const STILL: &str = "the server is still the primary";
         let route = Route::to(Target::Primary, Reason::Transaction, config::Consistency::Session);
-        let until = Instant::now() + PRIMARY_WAIT;
+        let begun = Instant::now();
+        // A member that says it has lost its group goes on answering, and keeps its office until others show that they have gone on.
+        let (unbelieved, pace) = match self.cluster.view().group {
+            Some(_) => (MEMBER_WAIT, CLAIM_PACE),
+            None => (Duration::ZERO, ALIVE_PACE),
+        };
         loop {
             let mut held = self.checkout(&route, attempts).await.map_err(|refusal| refusal.message)?;
             if held.lease.server() != lost.server {
@@ -149,15 +172,18 @@ impl Session {
             let asked = tokio::time::timeout(ALIVE_WAIT, ask(&mut held.lease, "DO 0", &self.worker)).await;
             if matches!(asked, Ok(Ok(_))) {
                 self.release(held).await;
-                return Err(STILL.into());
+                if begun.elapsed() >= unbelieved {
+                    return Err(STILL.into());
+                }
+            } else {
+                self.close(held).await;
             }
-            self.close(held).await;
             let evidence = Evidence { server: lost.server, kind: EvidenceKind::ConnectionLost };
             self.cluster.shared.published.evidence(evidence);
-            if Instant::now() > until {
+            if begun.elapsed() > PRIMARY_WAIT {
                 return Err(STILL.into());
             }
-            tokio::time::sleep(ALIVE_PACE).await;
+            tokio::time::sleep(pace).await;
         }
     }
 
@@ -174,16 +200,31 @@ impl Session {
         found
     }
 
+    /// Where the part of a server's log begins in which the transaction must be, and since when all of that is in it. `known` is what
+    /// members had told of their logs when the server was lost.
+    async fn beginning(&self, on: ServerId, lost: &Lost, known: &GroupLogs) -> Result<(From, Instant), String> {
+        let view = self.cluster.view();
+        match view.group.and_then(|_| view.server(on)) {
+            Some(member) => self.beginning_in_group(member, lost, known).await,
+            None => {
+                Ok(self.position_before(on, lost).ok_or("its position when the statement was sent is not known")?)
+            }
+        }
+    }
+
     /// Reads the part of a server's binary log in which the transaction must be.
-    async fn read_tail(&self, on: ServerId, lost: &Lost, sought: Sought) -> Result<(Tail, Instant), String> {
+    async fn read_tail(&self, on: ServerId, from: &From, sought: Sought) -> Result<Tail, String> {
         let view = self.cluster.view();
         let server = view.server(on).ok_or("it is gone")?;
-        let (from, since) =
-            self.cluster.position_before(on, lost.at).ok_or("its position when the statement was sent is not known")?;
         let mut client = self.connect_to_read(server).await?;
         let said = |error: QueryError| error.to_string();
-        let own = client.query_one("SELECT @@server_id").await.map_err(said)?;
-        let logged_on = own.scalar().and_then(|text| text.parse().ok()).ok_or("it has no server_id")?;
+        let logged_on = match view.group {
+            Some(_) => None,
+            None => {
+                let own = client.query_one("SELECT @@server_id").await.map_err(said)?;
+                Some(own.scalar().and_then(|text| text.parse().ok()).ok_or("it has no server_id")?)
+            }
+        };
         let mariadb = self.is_mariadb();
         let mut tail = Tail::new(Sought { logged_on, ..sought });
         // It says that checksums are known here; whether there are any, the log tells.
@@ -191,8 +232,8 @@ impl Session {
             client.query(format!("SET @{variable} = @@GLOBAL.binlog_checksum")).await.map_err(said)?;
         }
         let mut dump = Vec::new();
-        match &*from {
-            Applied::MariaDb { replicated, .. } => {
+        match from {
+            From::MariaDb(replicated) => {
                 client.query("SET @mariadb_slave_capability = 4").await.map_err(said)?;
                 client.query(format!("SET @slave_connect_state = '{replicated}'")).await.map_err(said)?;
                 dump.push(Command::BinlogDump.byte());
@@ -200,7 +241,7 @@ impl Session {
                 dump.put_u16(NON_BLOCKING | ANNOTATIONS);
                 dump.put_u32(0);
             }
-            Applied::MySql(executed) => {
+            From::MySql(executed) => {
                 let set = executed.encode().ok_or("its position has tags")?;
                 dump.push(Command::BinlogDumpGtid.byte());
                 dump.put_u16(NON_BLOCKING);
@@ -210,7 +251,6 @@ impl Session {
                 dump.put_u32(u32::try_from(set.len()).unwrap_or_default());
                 dump.extend_from_slice(&set);
             }
-            Applied::Group => return Err("members of a group tell no positions".into()),
         }
         client.send_raw(&dump).await.map_err(said)?;
         let (mut bytes, mut checksum_bytes) = (0, 0);
@@ -234,10 +274,20 @@ impl Session {
                 }
                 Some((&END, _)) => {
                     tail.end();
-                    return Ok((tail, since));
+                    return Ok(tail);
                 }
                 _ => return Err(refused(&packet)),
             }
+        }
+    }
+
+    /// Where a replica's log stood before the statement was sent, and since when.
+    fn position_before(&self, on: ServerId, lost: &Lost) -> Option<(From, Instant)> {
+        let (applied, since) = self.cluster.position_before(on, lost.at)?;
+        match &*applied {
+            Applied::MariaDb { replicated, .. } => Some((From::MariaDb(replicated.clone()), since)),
+            Applied::MySql(executed) => Some((From::MySql(executed.clone()), since)),
+            Applied::Group => None,
         }
     }
 
@@ -274,6 +324,15 @@ impl Session {
         let limits = Limits { timeout: READ_WAIT, ..Limits::default() };
         Client::connect(&target, login, limits).await.map_err(|error| error.to_string())
     }
+}
+
+/// Where in a log the tail begins.
+#[derive(Debug)]
+enum From {
+    /// Behind these.
+    MariaDb(Gtids),
+    /// With the first that is not among these.
+    MySql(GtidSet),
 }
 
 /// The words of an error packet.

@@ -138,6 +138,7 @@ impl Session {
                 if refusal.code == GROUP_LOST || self.withheld(work, route, held.lease.server()) == Withhold::Lost =>
             {
                 let (server, name) = (held.lease.server(), held.lease.server_name().clone());
+                let mark = held.lease.origin.mark.clone();
                 self.close(held).await;
                 let kind = match refusal.code {
                     1290 | 1836 => EvidenceKind::ReadOnly,
@@ -147,7 +148,7 @@ impl Session {
                 self.cluster.shared.published.evidence(Evidence { server, kind });
                 // What was refused has not been done, but other members may have what this one could not commit.
                 let (sent, was_killed) = (refusal.code == GROUP_LOST, refusal.code == 1927);
-                let lost = Lost { server, name, why: refusal.message, sent, was_killed, at };
+                let lost = Lost { server, name, why: refusal.message, sent, ended: true, was_killed, at, mark };
                 self.go_on_without(request, work, route, &lost, attempts).await
             }
             RelayError::Withheld(refusal) if refusal.code == DEADLOCK => {
@@ -210,8 +211,10 @@ impl Session {
                 self.end_with(request, refusal)
             }
             RelayError::Server(error) => {
+                let mut held = held;
                 let (server, name) = (held.lease.server(), held.lease.server_name().clone());
-                let stats = held.lease.stats().clone();
+                let (stats, mark) = (held.lease.stats().clone(), held.lease.origin.mark.clone());
+                let ended = outcome.sent && self.is_ended_by_server(&mut held, &outcome, at).await;
                 self.close(held).await;
                 tracing::info!(server = %name, error, "a backend connection was lost");
                 self.cluster.shared.published.evidence(Evidence { server, kind: EvidenceKind::ConnectionLost });
@@ -219,7 +222,7 @@ impl Session {
                     // Half a reply cannot be taken back: the client's connection breaks as the server's did.
                     return Err(SessionEnd::ServerLost(error));
                 }
-                let lost = Lost { server, name, why: error, sent: outcome.sent, was_killed: false, at };
+                let lost = Lost { server, name, why: error, sent: outcome.sent, ended, was_killed: false, at, mark };
                 let next = self.go_on_without(request, work, route, &lost, attempts).await;
                 if matches!(next, Ok(Next::TryAgain)) {
                     stats.retries.add_one();
@@ -230,7 +233,7 @@ impl Session {
     }
 
     /// A member of a Galera group serves nobody: another one does.
-    fn avoid_member(&self, server: ServerId, refusal: Refusal, attempts: &mut Attempts) {
+    pub(super) fn avoid_member(&self, server: ServerId, refusal: Refusal, attempts: &mut Attempts) {
         self.cluster.shared.published.evidence(Evidence { server, kind: EvidenceKind::NotInGroup });
         attempts.refused(server, refusal);
     }

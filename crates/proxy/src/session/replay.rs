@@ -12,7 +12,7 @@ use super::checksum::Checksum;
 use super::client::Request;
 use super::learn::holds_number;
 use super::lost::Lost;
-use super::relay::{Outcome, Purpose, Relay, RelayError, Withhold};
+use super::relay::{NOT_IN_GROUP, Outcome, Purpose, Relay, RelayError, Withhold, is_not_in_group};
 use super::reset::ask;
 use super::transaction_log::{Entry, Limits, Obstacle, Said, TransactionLog};
 use super::work::{Body, Work};
@@ -79,6 +79,8 @@ enum Wrong {
     Conflict(String),
     /// The server was lost, or is read-only.
     Lost(String),
+    /// The server says that its group serves nobody here: that is no try, and soon another one is the writer.
+    OutOfGroup(Refusal),
 }
 
 impl Session {
@@ -233,6 +235,12 @@ impl Session {
                     attempts.failed_on(server);
                     last = why;
                 }
+                Err(Wrong::OutOfGroup(refusal)) => {
+                    let server = held.lease.server();
+                    self.close(held).await;
+                    attempts.replays -= 1;
+                    self.avoid_member(server, refusal, attempts);
+                }
             }
         }
         Err(NotReplayed::Failed(format!(
@@ -311,6 +319,9 @@ impl Session {
             if matches!(error.code, 1205 | 1213) {
                 return Err(Wrong::Conflict(why));
             }
+            if is_not_in_group(&error.as_packet()) {
+                return Err(Wrong::OutOfGroup(error.clone()));
+            }
             if Withhold::Lost.applies(&error.as_packet()) {
                 return Err(Wrong::Lost(why));
             }
@@ -326,6 +337,7 @@ impl Session {
         if let Some(last) = sent.pending.back_mut() {
             last.purpose = Purpose::Replay;
         }
+        let mut outcome = Outcome { checksum: Some(Checksum::default()), ..Outcome::default() };
         let mut relay = Relay {
             worker: &self.worker,
             handle: &self.handle,
@@ -339,10 +351,10 @@ impl Session {
             prepare_as: 0,
             keeps_end: false,
             warnings: None,
-            outcome: Outcome { checksum: Some(Checksum::default()), ..Outcome::default() },
+            outcome: &mut outcome,
         };
         relay.run().await?;
-        Ok(relay.outcome)
+        Ok(outcome)
     }
 }
 
@@ -350,6 +362,7 @@ impl Session {
 fn wrong(error: RelayError) -> Wrong {
     match error {
         RelayError::Server(why) => Wrong::Lost(why),
+        RelayError::FixUp(refusal) if refusal.code == NOT_IN_GROUP => Wrong::OutOfGroup(refusal),
         RelayError::FixUp(refusal)
         | RelayError::Withheld(refusal)
         | RelayError::Ended(refusal)

@@ -11,11 +11,15 @@ use wire::Capabilities;
 use wire::command::Execute;
 use wire::parameters::{Date, Time, Value};
 
+use crate::mark::{self, Mark};
+
 /// A statement that may have been written into a log.
 #[derive(Debug)]
 pub struct Text {
-    /// As it was sent, or prepared.
+    /// As the client sent it, or prepared it.
     pub text: Vec<u8>,
+    /// It was sent behind the connection's mark, if that has one.
+    pub is_marked: bool,
     /// The execution of a prepared statement.
     pub execution: Option<Execution>,
     /// How the text is read.
@@ -64,8 +68,22 @@ impl Text {
         self.execution.as_ref().map_or(Some(Vec::new()), Execution::values)
     }
 
-    /// Whether the log's text is this one's.
-    pub fn is_like(&self, logged: &[u8]) -> Likeness {
+    /// Whether the log's text is this one's, sent on a connection with this mark.
+    pub fn is_like(&self, logged: &[u8], mark: Option<&Mark>) -> Likeness {
+        let Some(mark) = mark else { return self.is_like_bare(logged) };
+        match mark::in_front_of(logged).find(|(found, _)| *found == mark.bytes()) {
+            Some((_, behind)) => self.is_like_bare(behind),
+            // Somebody else wrote the very same, or somebody on the way takes comments away.
+            None if self.is_marked => match self.is_like_bare(logged) {
+                Likeness::Other => Likeness::Other,
+                Likeness::Same | Likeness::Similar => Likeness::Similar,
+            },
+            None => self.is_like_bare(logged),
+        }
+    }
+
+    /// The same behind the mark.
+    fn is_like_bare(&self, logged: &[u8]) -> Likeness {
         let (own, logged) = (trim(&self.text), trim(logged));
         let Some(execution) = &self.execution else {
             return match logged.strip_prefix(own) {
@@ -274,6 +292,7 @@ pub(super) mod tests {
         let execution = Some(Execution { payload, types, count, capabilities: Capabilities::empty() });
         Text {
             text: text.into(),
+            is_marked: true,
             execution,
             dialect: DIALECT,
             schema: Some("app".into()),
@@ -283,7 +302,7 @@ pub(super) mod tests {
 
     fn likeness(kind: u8, flag: u8, value: &[u8], logged: &str) -> Likeness {
         let text = prepared("INSERT INTO t (a) VALUES (?)", &[(kind, flag, Some(value))]);
-        text.is_like(format!("INSERT INTO t (a) VALUES ({logged})").as_bytes())
+        text.is_like_bare(format!("INSERT INTO t (a) VALUES ({logged})").as_bytes())
     }
 
     fn counted(bytes: &[u8]) -> Vec<u8> {
@@ -345,10 +364,10 @@ pub(super) mod tests {
         assert_eq!(of(b"abc", "CONCAT('a')"), Similar);
         // MariaDB puts a backslash before bytes that are no characters.
         let text = prepared("INSERT INTO t VALUES (?)", &[(252, 0, Some(&[2, 0, 0xff]))]);
-        assert_eq!(text.is_like(b"INSERT INTO t VALUES ('\\0\\\xff')"), Same);
+        assert_eq!(text.is_like_bare(b"INSERT INTO t VALUES ('\\0\\\xff')"), Same);
         let plain = Dialect { modes: Modes::NO_BACKSLASH_ESCAPES, ..DIALECT };
         let text = prepared("INSERT INTO t VALUES (?)", &[(252, 0, Some(b"\x03a\\b"))]);
-        assert_eq!(Text { dialect: plain, ..text }.is_like(b"INSERT INTO t VALUES ('a\\b')"), Same);
+        assert_eq!(Text { dialect: plain, ..text }.is_like_bare(b"INSERT INTO t VALUES ('a\\b')"), Same);
     }
 
     #[test]
@@ -376,7 +395,7 @@ pub(super) mod tests {
         let (five, minus) = (int(5), int(-5));
         let of = |text: &str, values: &[&[u8]], logged: &str| {
             let parameters: Vec<_> = values.iter().map(|value| (8, 0, Some(*value))).collect();
-            prepared(text, &parameters).is_like(logged.as_bytes())
+            prepared(text, &parameters).is_like_bare(logged.as_bytes())
         };
         let text = " INSERT INTO t VALUES ('?', ?,?) /* why? */ -- what?\n;";
         assert_eq!(of(text, &[&five, &minus], "INSERT INTO t VALUES ('?', 5,-5) /* why? */ -- what?"), Same);
@@ -387,6 +406,6 @@ pub(super) mod tests {
         assert_eq!(of("UPDATE t SET a=?", &[&five], "UPDATE t SET a=5 and more"), Similar);
         assert_eq!(of("DELETE FROM t", &[], "DELETE FROM t"), Same);
         let null = prepared("UPDATE t SET a=?", &[(8, 0, None)]);
-        assert_eq!((null.is_like(b"UPDATE t SET a=NULL"), null.is_like(b"UPDATE t SET a=5")), (Same, Other));
+        assert_eq!((null.is_like_bare(b"UPDATE t SET a=NULL"), null.is_like_bare(b"UPDATE t SET a=5")), (Same, Other));
     }
 }

@@ -10,6 +10,7 @@ use super::answer::{self, Answer, Column, Columns};
 use super::changed::{Changed, Target};
 use super::logged::{Execution, Text};
 use super::tail::{Name, Sought};
+use crate::mark;
 use crate::session::client::Request;
 use crate::session::read_back::rows;
 use crate::session::reset::ask;
@@ -38,7 +39,7 @@ impl Wanted {
             columns: columns.columns.len(),
             counter: columns.counter(),
         });
-        Sought { logged_on: 0, texts: std::mem::take(&mut self.texts), target }
+        Sought { logged_on: None, mark: None, texts: std::mem::take(&mut self.texts), target }
     }
 }
 
@@ -50,7 +51,7 @@ impl Session {
             return Err("it is a text of several statements");
         }
         if !self.cluster.shared.settings.load().logs_tell {
-            return Err("only servers that replicate have it in their logs");
+            return Err("servers of this kind do not have it in their logs");
         }
         match (statement.transaction, statement.kind) {
             (Some(TransactionStep::Commit { chain: false, release: false }), _) => {
@@ -99,7 +100,8 @@ impl Session {
         };
         let change = sql::row_change(&text, &dialect);
         let table_schema = change.and_then(|change| change.schema.or(names_in.map(str::to_owned)));
-        Some(Text { text, execution, dialect, schema: schema.map(str::to_owned), table_schema })
+        let is_marked = mark::belongs_to(&work.statement, &text);
+        Some(Text { text, is_marked, execution, dialect, schema: schema.map(str::to_owned), table_schema })
     }
 
     /// Asks the new primary what the table is like. `None` if the connection is of no more use.

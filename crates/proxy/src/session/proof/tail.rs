@@ -4,7 +4,7 @@
 //! that of its own applier. The texts of the statements tell, where they are logged, and what sessions were told of their own
 //! transactions is left out. Another text is no proof that a transaction is another one: where a trigger writes first, both
 //! families log the trigger's text instead of the client's. So nothing is absent while a transaction is there of which nobody
-//! knows whose it is.
+//! knows whose it is. What has a mark in front tells by itself: that of another connection is another's.
 
 use std::collections::HashMap;
 
@@ -12,6 +12,7 @@ use wire::binlog::{Event, Kind};
 
 use super::changed::{Changed, Target};
 use super::logged::{Likeness, Text};
+use crate::mark::{self, Mark};
 
 /// A transaction by its GTID: the server's UUID (MySQL) or the domain (MariaDB), and the number.
 pub type Name = (u128, u64);
@@ -22,12 +23,27 @@ const HEARTBEAT: &[u8] = b".heartbeat (writer, at_us)";
 /// What is sought.
 #[derive(Debug)]
 pub struct Sought {
-    /// `server_id` of the server that has the log: what began there is not it.
-    pub logged_on: u32,
+    /// `server_id` of the server that has the log: what began there is not it. `None` where logs do not tell where a transaction
+    /// began, as in a Galera group.
+    pub logged_on: Option<u32>,
+    /// What stood in front of the session's writes.
+    pub mark: Option<Mark>,
     /// The statements that may have written, in order.
     pub texts: Vec<Text>,
     /// The table whose rows count, if there is one statement that changes one table.
     pub target: Option<Target>,
+}
+
+impl Sought {
+    /// Whether a text of the log has marks in front, and none that the session's texts were sent with. A mark may also have come
+    /// with the text, from a Sqluice that is a client of this one.
+    fn was_sent_by_another(&self, logged: &[u8]) -> bool {
+        let mut marks = mark::in_front_of(logged).map(|(mark, _)| mark).peekable();
+        let came =
+            |mark: &[u8]| self.texts.iter().any(|text| mark::in_front_of(&text.text).any(|(came, _)| came == mark));
+        let is_own = |mark: &[u8]| self.mark.as_ref().is_some_and(|own| own.bytes() == mark);
+        marks.peek().is_some() && !marks.any(|mark| is_own(mark) || came(mark))
+    }
 }
 
 /// What was found.
@@ -54,8 +70,8 @@ struct Current {
     annotated: bool,
     guessed: bool,
     is_other: bool,
-    /// The monitor wrote it, and is told nothing.
-    is_heartbeat: bool,
+    /// It is not the session's: the monitor wrote it, or it was sent on another connection.
+    is_foreign: bool,
     /// The last text's tables are all in other schemas than its own, so far.
     is_elsewhere: bool,
     changed: Changed,
@@ -92,7 +108,7 @@ impl Tail {
 
     /// Takes the next event in.
     pub fn take(&mut self, event: &Event<'_>) {
-        let foreign = event.server != self.sought.logged_on;
+        let foreign = self.sought.logged_on.is_none_or(|own| event.server != own);
         match event.kind {
             Kind::MySqlGtid { source, number } if foreign => {
                 self.begin((u128::from_be_bytes(source), number), event.server);
@@ -171,21 +187,23 @@ impl Tail {
             annotated: false,
             guessed: false,
             is_other: false,
-            is_heartbeat: false,
+            is_foreign: false,
             is_elsewhere: false,
             changed: Changed { server, ..Changed::default() },
         });
     }
 
-    fn annotate(&mut self, text: &[u8]) {
+    fn annotate(&mut self, logged: &[u8]) {
         let Some(current) = &mut self.current else { return };
-        if !current.annotated && memchr::memmem::find(text, HEARTBEAT).is_some() {
-            current.is_heartbeat = true;
+        if !current.annotated && memchr::memmem::find(logged, HEARTBEAT).is_some() {
+            current.is_foreign = true;
         }
+        current.is_foreign |= self.sought.was_sent_by_another(logged);
         current.annotated = true;
+        let mark = self.sought.mark.as_ref();
         current.guessed |= std::mem::take(&mut current.is_elsewhere);
         let later = self.sought.texts.iter().enumerate().skip(current.next);
-        let mut like = later.map(|(index, sought)| (index, sought.is_like(text)));
+        let mut like = later.map(|(index, sought)| (index, sought.is_like(logged, mark)));
         let found = like.clone().find(|(_, like)| *like == Likeness::Same);
         match found.or_else(|| like.find(|(_, like)| *like == Likeness::Similar)) {
             Some((index, likeness)) => {
@@ -202,7 +220,7 @@ impl Tail {
     pub fn end(&mut self) {
         let Some(current) = self.current.take() else { return };
         match current {
-            Current { is_heartbeat: true, .. } => {}
+            Current { is_foreign: true, .. } => {}
             Current { is_other: true, name, .. } => self.others.push(name),
             Current { annotated: false, name, .. } => self.textless.push(name),
             Current { guessed: true, name, .. } | Current { is_elsewhere: true, name, .. } => self.guesses.push(name),
@@ -221,16 +239,55 @@ mod tests {
 
     use super::super::logged::tests::{DIALECT, prepared};
     use super::*;
+    use crate::mark::Marks;
 
     fn sought(texts: &[&str]) -> Tail {
         let texts = texts.iter().map(|text| Text {
             text: text.as_bytes().to_vec(),
+            is_marked: true,
             execution: None,
             dialect: DIALECT,
             schema: Some("app".into()),
             table_schema: None,
         });
-        Tail::new(Sought { logged_on: 2, texts: texts.collect(), target: None })
+        Tail::new(Sought { logged_on: Some(2), mark: None, texts: texts.collect(), target: None })
+    }
+
+    #[test]
+    fn marks_tell_whose_a_transaction_is() {
+        let marks = Marks::default();
+        let [own, other] = [marks.next().unwrap(), Marks::default().next().unwrap()];
+        let with = |mark: &Mark, text: &str| format!("{}{text}", String::from_utf8_lossy(mark.bytes()));
+        let found = |mark: Option<&Mark>, text: &str, logged: &[&str]| {
+            let mut tail = sought(&[text]);
+            tail.sought.mark = mark.cloned();
+            mariadb(&mut tail, 1, logged);
+            tail.end();
+            tail.found(|_| false)
+        };
+        let (insert, delete) = ("INSERT INTO t VALUES (7)", "DELETE FROM t");
+        let these = Found::These(vec![(0, 1)]);
+        assert_eq!(found(Some(&own), insert, &[&with(&own, insert)]), these);
+        assert_eq!(found(Some(&own), &format!(" {insert};"), &[&with(&own, &format!(" {insert}"))]), these);
+        assert_eq!(found(Some(&own), insert, &[&with(&other, insert)]), Found::Nothing, "the very same of another");
+        assert_eq!(found(Some(&own), insert, &[&with(&other, delete)]), Found::Nothing);
+        assert_eq!(found(Some(&own), insert, &[&with(&other, delete), "INSERT INTO audit"]), Found::Nothing);
+        assert_eq!(found(Some(&own), insert, &[&with(&own, delete)]), Found::Others, "earlier on the same connection");
+        assert_eq!(found(Some(&own), insert, &[insert]), Found::Similar, "past Sqluice");
+        assert_eq!(found(Some(&own), insert, &[delete]), Found::Others);
+        assert_eq!(found(None, insert, &[&with(&other, insert)]), Found::Nothing, "nothing is marked here");
+        // Between here and the server stands another Sqluice, or a client of this one is one.
+        assert_eq!(found(Some(&own), insert, &[&with(&other, &with(&own, insert))]), these);
+        let came = with(&other, insert);
+        assert_eq!(found(Some(&own), &came, &[&with(&own, &came)]), these);
+        assert_eq!(found(None, &came, &[&came]), these);
+        // A text that is too long for a mark.
+        let mut tail = sought(&[insert]);
+        tail.sought.mark = Some(own);
+        tail.sought.texts[0].is_marked = false;
+        mariadb(&mut tail, 1, &[insert]);
+        tail.end();
+        assert_eq!(tail.found(|_| false), these);
     }
 
     fn mariadb(tail: &mut Tail, sequence: u64, texts: &[&str]) {
@@ -297,7 +354,8 @@ mod tests {
         let found = |number: i64, schemas: &[&str], logged: &str| {
             let sought = prepared("INSERT INTO t VALUES (?)", &[(8, 0, Some(&number.to_le_bytes()))]);
             let target = Target { schema: "app".into(), table: "t".into(), columns: 1, counter: Some(0) };
-            let mut tail = Tail::new(Sought { logged_on: 2, texts: vec![sought], target: Some(target) });
+            let mut tail =
+                Tail::new(Sought { logged_on: Some(2), mark: None, texts: vec![sought], target: Some(target) });
             let maps: Vec<_> = schemas.iter().map(|schema| map(schema)).collect();
             let rows =
                 [&[9, 0, 0, 0, 0, 0, 1, 0, 1, 1, 0][..], &41_u64.to_le_bytes(), &[0], &42_u64.to_le_bytes()].concat();

@@ -2,6 +2,7 @@
 
 pub mod causal_reads;
 pub mod cluster_writes;
+pub mod loads;
 pub mod near;
 pub mod pin;
 pub mod read_write_split;
@@ -10,7 +11,8 @@ pub mod select_server;
 
 pub use causal_reads::{Needs, OwnWrites, SharedWrites};
 pub use cluster_writes::{ClusterWrites, Moment, Write};
+pub use loads::Loads;
 pub use near::{LagBounds, Near};
 pub use pin::{Pin, Pins};
 pub use read_write_split::{Facts, Reason, Route, Target, decide, needs_primary_in_transaction};
-pub use select_server::{Loads, Preferences, select};
+pub use select_server::{Preferences, select};

@@ -33,6 +33,8 @@ pub struct OwnWrites {
     /// In a Galera group: where and when it has last written, or read for the statement's own sake. Another member has it
     /// when it has shown, asked after that, that it has all that was written anywhere.
     in_group: Option<Untold>,
+    /// The last time on any other member than that one, which itself need not have it: it may have become the writer since.
+    elsewhere: Option<Instant>,
 }
 
 /// A write of which no position was told.
@@ -84,9 +86,27 @@ impl OwnWrites {
     /// Something may have been written, or was read for the statement's own sake, in a Galera group.
     pub fn was_in_group(&mut self, server: ServerId, at: Instant) {
         // Of several sessions the last one counts, however late it is noted.
-        if self.in_group.is_none_or(|last| last.at <= at) {
-            self.in_group = Some(Untold { server, at });
-        }
+        let before = match self.in_group {
+            Some(last) if last.at > at => (last.server != server).then_some(at),
+            last => {
+                self.in_group = Some(Untold { server, at });
+                last.filter(|last| last.server != server).map(|last| last.at)
+            }
+        };
+        self.elsewhere = self.elsewhere.max(before);
+    }
+
+    /// Anything may have been written anywhere in a Galera group until this moment.
+    pub fn was_all_over_group(&mut self, server: ServerId, at: Instant) {
+        self.was_in_group(server, at);
+        self.elsewhere = self.elsewhere.max(Some(at));
+    }
+
+    /// Whether a member lacks some of it, as far as it has shown that it has all that was written until `shown`.
+    fn may_lack_in_group(&self, server: ServerId, shown: Option<Instant>) -> bool {
+        let Some(last) = self.in_group else { return false };
+        let until = if last.server == server { self.elsewhere } else { Some(last.at) };
+        until.is_some_and(|until| shown.is_none_or(|shown| shown <= until))
     }
 
     /// Where it was last in its Galera group.
@@ -188,15 +208,12 @@ pub struct Needs<'a> {
 impl Needs<'_> {
     /// Why this replica must not serve the read; `None` if it may.
     pub fn lacking(&self, server: ServerId) -> Option<Reason> {
-        let has_shown = |last: Untold| self.positions.of(server).is_some_and(|position| position.asked > last.at);
-        if let Some(last) = self.own.and_then(|own| own.in_group)
-            && last.server != server
-            && !has_shown(last)
-        {
+        let shown = || self.positions.of(server).map(|position| position.asked);
+        let may_lack = |written: &OwnWrites| written.in_group.is_some() && written.may_lack_in_group(server, shown());
+        if self.own.is_some_and(may_lack) {
             return Some(Reason::OwnWrite);
         }
-        // Of the writes of all only the last one's member is known, and others may have written elsewhere.
-        if self.all.iter().filter_map(|all| all.in_group).any(|last| !has_shown(last)) {
+        if self.all.iter().any(|all| may_lack(all)) {
             return Some(Reason::ClusterWrite);
         }
         let applied = || self.positions.of(server).map(|position| &*position.applied);
@@ -230,250 +247,4 @@ impl Needs<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use cluster::gtid::mariadb::Gtids;
-    use cluster::view::{Health, Role, ServerView};
-
-    const PRIMARY: ServerId = ServerId(0);
-    const REPLICA: ServerId = ServerId(1);
-    const OTHER: ServerId = ServerId(2);
-    const WINDOW: Duration = Duration::from_secs(5);
-
-    fn ms(count: u64) -> Duration {
-        Duration::from_millis(count)
-    }
-
-    fn told(server: ServerId, sequence: u64, logs: bool) -> Option<(Applied, bool)> {
-        let all = Gtids::parse(&format!("0-1-{sequence}")).unwrap();
-        let replicated = if server == PRIMARY { Gtids::default() } else { all.clone() };
-        Some((Applied::MariaDb { server: u32::from(server.0) + 1, replicated, current: all }, logs))
-    }
-
-    fn view(primary: Health) -> View {
-        let server = |id: ServerId, role, health| ServerView {
-            id,
-            name: format!("db{}", id.0).into(),
-            address: "".into(),
-            resolved: None,
-            role,
-            health,
-            lag: None,
-            serves_reads: true,
-            fenced: false,
-            weight: 100,
-            zone: "".into(),
-            reason: "".into(),
-        };
-        let servers =
-            [server(PRIMARY, Role::Primary, primary), server(REPLICA, Role::Replica, Health::Up)].into_iter().collect();
-        View { primary: Some(PRIMARY), servers, ..View::empty("main") }
-    }
-
-    struct Case {
-        start: Instant,
-        positions: Positions,
-        own: OwnWrites,
-        before: Option<ServerId>,
-    }
-
-    impl Case {
-        fn new() -> Case {
-            Case {
-                start: Instant::now() + ms(1_000),
-                positions: Positions::default(),
-                own: OwnWrites::default(),
-                before: None,
-            }
-        }
-
-        fn at(&self, at_ms: u64) -> Instant {
-            self.start + ms(at_ms)
-        }
-
-        fn tell(&mut self, at_ms: u64, server: ServerId, sequence: u64) {
-            self.positions = self.positions.with(server, told(server, sequence, true), self.at(at_ms));
-        }
-
-        fn wrote(&mut self, sequence: u64) {
-            self.own.tell(Written::parse(true, &format!("0-1-{sequence}")).unwrap());
-        }
-
-        fn settle(&mut self, at_ms: u64, view: &View) {
-            self.own.settle(view, &self.positions, WINDOW, self.start + ms(at_ms));
-        }
-
-        fn lacking(&self, server: ServerId) -> Option<Reason> {
-            let (own, positions) = (Some(&self.own), &self.positions);
-            Needs { own, all: &[], before: self.before, positions }.lacking(server)
-        }
-    }
-
-    #[test]
-    fn a_read_goes_where_the_write_is() {
-        let mut case = Case::new();
-        assert_eq!(case.lacking(REPLICA), None, "nothing was written");
-        case.wrote(7);
-        assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite), "it has told nothing yet");
-        case.tell(0, REPLICA, 6);
-        assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite));
-        case.tell(1, REPLICA, 7);
-        assert_eq!(case.lacking(REPLICA), None);
-        case.tell(2, REPLICA, 5);
-        assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite), "it was rebuilt from an older copy");
-    }
-
-    #[test]
-    fn a_replica_can_be_asked_to_wait_for_what_positions_tell() {
-        let mut case = Case::new();
-        let awaited = |case: &Case, all: &[SharedWrites]| {
-            let (own, positions) = (Some(&case.own), &case.positions);
-            Needs { own, all, before: case.before, positions }.awaited(REPLICA)
-        };
-        case.wrote(7);
-        assert_eq!(awaited(&case, &[]), None, "it has told nothing yet");
-        case.tell(0, REPLICA, 6);
-        assert_eq!(awaited(&case, &[]).as_deref(), Some("0-1-7"));
-        let others = arc_swap::ArcSwap::from_pointee(OwnWrites::default());
-        let mut later = OwnWrites::default();
-        later.tell(Written::parse(true, "0-1-9").unwrap());
-        others.store(Arc::new(later));
-        assert_eq!(awaited(&case, &[others.load()]).as_deref(), Some("0-1-9"), "all are behind the last one");
-        case.tell(1, REPLICA, 7);
-        assert_eq!(awaited(&case, &[]), None, "it has it");
-        // What no position tells, and what was read, cannot be asked for.
-        case.wrote(8);
-        let at = case.at(2);
-        case.own.wrote_untold(PRIMARY, at);
-        assert_eq!(awaited(&case, &[]), None);
-        case.own.untold = None;
-        case.own.saw(PRIMARY, at);
-        assert_eq!(awaited(&case, &[]), None);
-        case.own.seen = Seen::Nothing;
-        assert_eq!(awaited(&case, &[]).as_deref(), Some("0-1-8"));
-        case.own.wrote_unlogged();
-        assert_eq!(awaited(&case, &[]), None, "it will never have it");
-    }
-
-    #[test]
-    fn a_write_without_a_position_is_covered_by_what_its_server_tells_next() {
-        let (mut case, view) = (Case::new(), view(Health::Up));
-        case.tell(0, PRIMARY, 5);
-        case.tell(0, REPLICA, 5);
-        let written = case.at(10);
-        case.own.wrote_untold(PRIMARY, written);
-        case.settle(10_000, &view);
-        assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite), "time alone does not help");
-        case.tell(20, PRIMARY, 6);
-        case.settle(20, &view);
-        assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite));
-        case.tell(30, REPLICA, 6);
-        assert_eq!(case.lacking(REPLICA), None);
-        // A write while the primary is being asked is not in the answer.
-        let written = case.at(41);
-        case.own.wrote_untold(PRIMARY, written);
-        case.tell(40, PRIMARY, 6);
-        case.settle(50, &view);
-        assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite));
-    }
-
-    #[test]
-    fn without_gtids_the_primary_serves_for_a_while() {
-        let (mut case, view) = (Case::new(), view(Health::Up));
-        let written = case.at(0);
-        case.own.wrote_untold(PRIMARY, written);
-        case.settle(4_999, &view);
-        assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite));
-        case.settle(5_000, &view);
-        assert_eq!(case.lacking(REPLICA), None);
-        // Without a binary log there are positions of what came from elsewhere, but none of writes.
-        let asked = case.at(6_000);
-        case.positions = case.positions.with(PRIMARY, told(PRIMARY, 9, false), asked);
-        let written = case.at(5_500);
-        case.own.wrote_untold(PRIMARY, written);
-        case.settle(6_000, &view);
-        assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite));
-        case.settle(10_500, &view);
-        assert_eq!(case.lacking(REPLICA), None);
-    }
-
-    #[test]
-    fn a_lost_server_is_not_waited_for() {
-        let mut case = Case::new();
-        case.tell(20, PRIMARY, 6);
-        case.tell(20, REPLICA, 6);
-        let written = case.at(10);
-        case.own.wrote_untold(OTHER, written);
-        case.settle(30, &view(Health::Up));
-        assert_eq!(case.lacking(REPLICA), None);
-    }
-
-    #[test]
-    fn what_passed_the_binary_log_stays_on_its_server() {
-        let (mut case, view) = (Case::new(), view(Health::Up));
-        case.own.wrote_unlogged();
-        case.tell(0, PRIMARY, 5);
-        case.tell(0, REPLICA, 5);
-        case.settle(1_000_000, &view);
-        assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite));
-    }
-
-    #[test]
-    fn what_was_read_on_the_primary_stays_there_until_replicas_have_it() {
-        let (mut case, view) = (Case::new(), view(Health::Up));
-        case.tell(0, PRIMARY, 5);
-        case.tell(0, REPLICA, 5);
-        let read = case.at(10);
-        case.own.saw(PRIMARY, read);
-        case.settle(11, &view);
-        assert_eq!(case.lacking(REPLICA), Some(Reason::EarlierRead), "nobody knows what it has seen");
-        case.tell(20, PRIMARY, 6);
-        case.settle(20, &view);
-        assert_eq!(case.lacking(REPLICA), Some(Reason::EarlierRead));
-        case.tell(21, REPLICA, 6);
-        assert_eq!(case.lacking(REPLICA), None);
-        // A commit of its own covers what was read before.
-        let read = case.at(30);
-        case.own.saw(PRIMARY, read);
-        case.wrote(7);
-        case.tell(31, REPLICA, 7);
-        assert_eq!(case.lacking(REPLICA), None);
-        // A server without positions cannot be compared.
-        let read = case.at(40);
-        case.own.saw(OTHER, read);
-        case.settle(41, &view);
-        assert_eq!(case.lacking(REPLICA), None);
-    }
-
-    #[test]
-    fn a_member_of_a_group_has_what_was_written_before_it_was_asked() {
-        let mut case = Case::new();
-        let ask = |case: &mut Case, at_ms: u64, server: ServerId| {
-            let asked = case.at(at_ms);
-            case.positions = case.positions.with(server, Some((Applied::Group, false)), asked);
-        };
-        ask(&mut case, 0, REPLICA);
-        assert_eq!(case.lacking(REPLICA), None, "nothing was written");
-        let written = case.at(10);
-        case.own.was_in_group(PRIMARY, written);
-        assert_eq!((case.lacking(REPLICA), case.lacking(PRIMARY)), (Some(Reason::OwnWrite), None));
-        ask(&mut case, 10, REPLICA);
-        assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite), "it was asked in the same moment");
-        ask(&mut case, 11, REPLICA);
-        assert_eq!(case.lacking(REPLICA), None);
-        assert_eq!(case.lacking(OTHER), Some(Reason::OwnWrite), "it was never asked");
-    }
-
-    #[test]
-    fn reads_do_not_go_back() {
-        let mut case = Case::new();
-        case.tell(0, REPLICA, 9);
-        case.tell(100, OTHER, 5);
-        case.tell(100, REPLICA, 9);
-        case.before = Some(REPLICA);
-        assert_eq!(case.lacking(OTHER), Some(Reason::EarlierRead));
-        assert_eq!(case.lacking(REPLICA), None, "a server is never behind itself");
-        case.before = Some(OTHER);
-        assert_eq!(case.lacking(OTHER), None);
-    }
-}
+mod tests;

@@ -31,6 +31,8 @@ pub enum Write {
     Untold(ServerId, Instant),
     /// It was done on this member of a Galera group before this moment.
     InGroup(ServerId, Instant),
+    /// It was done on this member of a Galera group, or on others, before this moment.
+    AllOverGroup(ServerId, Instant),
 }
 
 /// When and where a read is routed.
@@ -132,7 +134,7 @@ impl ClusterWrites {
 fn anything(moment: Moment<'_>) -> Write {
     let (server, now) = (moment.view.primary.unwrap_or(ServerId(0)), Instant::now());
     match moment.view.group {
-        Some(_) => Write::InGroup(server, now),
+        Some(_) => Write::AllOverGroup(server, now),
         None => Write::Untold(server, now),
     }
 }
@@ -144,6 +146,7 @@ fn add(last: &ArcSwap<OwnWrites>, write: &Write) {
             Write::Told(written) => next.tell_of_many(written.clone(), INTERVALS_MAX),
             Write::Untold(server, at) => next.wrote_untold(*server, *at),
             Write::InGroup(server, at) => next.was_in_group(*server, *at),
+            Write::AllOverGroup(server, at) => next.was_all_over_group(*server, *at),
         }
         next
     });

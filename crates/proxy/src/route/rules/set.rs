@@ -1,0 +1,149 @@
+//! The rules of a configuration, put together so that a statement can be tried against all of them.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use config::patterns::Patterns;
+use config::{Consistency, Matchers, Network, Rule, RuleAccess};
+
+use super::comments::Comments;
+use super::{Asked, Asker, Texts};
+
+/// The rules as all workers share them.
+#[derive(Debug)]
+pub struct RuleSet {
+    /// Those that count.
+    pub(super) rules: Box<[Compiled]>,
+    pub(super) digests: Option<Patterns>,
+    pub(super) texts: Option<Patterns>,
+    /// Comments that rules name.
+    pub(super) comments: Comments,
+    /// Networks that rules name, each once.
+    pub(super) networks: Box<[Network]>,
+    pub(super) looks_at: LooksAt,
+    /// All rules by name, also those that are switched off.
+    pub(super) names: Box<[Arc<str>]>,
+    /// A rule wants reads to see what their session has written.
+    pub(super) asks_consistency: bool,
+}
+
+/// A rule that counts.
+#[derive(Debug)]
+pub(super) struct Compiled {
+    pub(super) rule: Rule,
+    /// The number of its expressions among all.
+    pub(super) digest_pattern: Option<u32>,
+    pub(super) text_pattern: Option<u32>,
+    /// Schema and name of its table.
+    pub(super) table: Option<(Option<Box<str>>, Box<str>)>,
+    /// The number of its comment.
+    pub(super) comment: Option<u32>,
+    /// Its place among all rules.
+    pub(super) place: u32,
+}
+
+/// What any rule looks at; nothing else tells outcomes apart.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LooksAt {
+    pub(super) listener: bool,
+    pub(super) cluster: bool,
+    pub(super) user: bool,
+    pub(super) schema: bool,
+    pub(super) digest: bool,
+    pub(super) access: bool,
+}
+
+impl RuleSet {
+    /// Takes the rules of a configuration; `None` when none of them counts.
+    ///
+    /// # Errors
+    /// Their regular expressions cannot be put together, which the configuration's own checks should have found.
+    pub fn new(rules: &[Rule]) -> Result<Option<RuleSet>, String> {
+        let (mut digests, mut texts) = (Vec::new(), Vec::new());
+        let number = |patterns: &mut Vec<Arc<str>>, pattern: &Option<Arc<str>>| {
+            let pattern = pattern.as_ref()?;
+            patterns.push(pattern.clone());
+            u32::try_from(patterns.len() - 1).ok()
+        };
+        let mut comments = Comments::default();
+        let counting = rules.iter().zip(0..).filter(|(rule, _)| rule.enabled);
+        let compiled: Box<[Compiled]> = counting
+            .map(|(rule, place)| Compiled {
+                digest_pattern: number(&mut digests, &rule.matchers.digest_regex),
+                text_pattern: number(&mut texts, &rule.matchers.text_regex),
+                table: rule.matchers.table.as_deref().map(|text| match text.split_once('.') {
+                    Some((schema, name)) => (Some(schema.into()), name.into()),
+                    None => (None, text.into()),
+                }),
+                comment: rule.matchers.comment.as_deref().map(|text| comments.add(text)),
+                place,
+                rule: rule.clone(),
+            })
+            .collect();
+        if compiled.is_empty() {
+            return Ok(None);
+        }
+        let together = |patterns: &[Arc<str>]| {
+            let patterns: Vec<&str> = patterns.iter().map(|pattern| &**pattern).collect();
+            if patterns.is_empty() { Ok(None) } else { Patterns::new(&patterns).map(Some) }
+        };
+        let mut networks: Vec<Network> = Vec::new();
+        let mut known = HashSet::new();
+        networks.extend(compiled.iter().filter_map(|rule| rule.rule.matchers.client).filter(|one| known.insert(*one)));
+        let any = |looks: fn(&Matchers) -> bool| compiled.iter().any(|rule| looks(&rule.rule.matchers));
+        Ok(Some(RuleSet {
+            digests: together(&digests)?,
+            texts: together(&texts)?,
+            comments,
+            networks: networks.into(),
+            looks_at: LooksAt {
+                listener: any(|matchers| matchers.listener.is_some()),
+                cluster: any(|matchers| matchers.cluster.is_some()),
+                user: any(|matchers| matchers.user.is_some()),
+                // A name without a schema is in the session's.
+                schema: any(|matchers| matchers.schema.is_some() || matchers.table.is_some()),
+                // Statements of one digest name the same tables.
+                digest: any(|matchers| {
+                    matchers.digest.is_some() || matchers.digest_regex.is_some() || matchers.table.is_some()
+                }),
+                access: any(|matchers| matchers.access.is_some()),
+            },
+            names: rules.iter().map(|rule| rule.name.clone()).collect(),
+            asks_consistency: compiled
+                .iter()
+                .any(|rule| rule.rule.consistency.is_some_and(|asked| asked != Consistency::None)),
+            rules: compiled,
+        }))
+    }
+
+    /// All rules by name, in order.
+    pub fn names(&self) -> &[Arc<str>] {
+        &self.names
+    }
+}
+
+impl Compiled {
+    /// Whether all holds but for regular expressions.
+    pub(super) fn fits(&self, asker: Asker<'_>, asked: Asked<'_>) -> bool {
+        let Matchers { listener, cluster, user, schema, client, digest, access, .. } = &self.rule.matchers;
+        let is = |wanted: &Option<Arc<str>>, name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
+        is(user, asker.user)
+            && schema.as_deref().is_none_or(|wanted| asked.schema == Some(wanted))
+            && digest.is_none_or(|wanted| wanted == asked.digest)
+            && is(listener, asker.listener)
+            && is(cluster, asker.cluster)
+            && access.is_none_or(|wanted| (wanted == RuleAccess::Read) == asked.reads)
+            && client.is_none_or(|network| asker.client.is_some_and(|client| network.contains(client)))
+    }
+
+    /// Whether the rule's table is among those that the statement names.
+    pub(super) fn names_table(&self, asked: Asked<'_>, texts: &impl Texts) -> bool {
+        let Some((schema, name)) = &self.table else { return true };
+        // A command without a text names none.
+        let Some(tables) = texts.tables().filter(|_| asked.digest != 0) else { return false };
+        tables.read.iter().chain(&tables.written).any(|named| {
+            let is_in = named.schema.as_deref().or(asked.schema);
+            named.name == *name && schema.as_deref().is_none_or(|wanted| is_in == Some(wanted))
+        })
+    }
+}

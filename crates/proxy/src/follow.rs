@@ -4,21 +4,22 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use cache::{Epochs, Follow, TableId};
+use cache::{Epochs, Follow};
 use cluster::changes::{Change, ChangeListener, Gtid, TableChange, Told, What};
 use cluster::gtid::Written as Position;
 use cluster::gtid::mariadb::{self, Gtids};
 use cluster::gtid::mysql::GtidSet;
-use cluster::tables::Scope;
+use cluster::tables::{Scope, Written};
 use cluster::view::ServerId;
-use tier::{Tier, Written};
+use tier::Tier;
 
 use crate::route::Write;
+use crate::session::table_writes;
 use crate::shared::ClusterShared;
 
-/// Has the logs followed of the clusters for which a rule asks that.
+/// Has the logs followed of the clusters for which a rule asks that, and of no others.
 pub(crate) fn begin<'a>(
     config: &config::Config,
     clusters: impl Iterator<Item = &'a Arc<ClusterShared>>,
@@ -34,29 +35,42 @@ pub(crate) fn begin<'a>(
         let Some(cluster) = config.clusters.get(&shared.name) else { continue };
         let wanted = |rule: &config::Rule| rule.matchers.cluster.as_ref().is_none_or(|name| *name == shared.name);
         // In a group others write than the server whose log would be followed.
-        if cluster.kind.is_group() || !config.rules.iter().any(|rule| follows(rule) && wanted(rule)) {
+        let is_wanted = !cluster.kind.is_group() && config.rules.iter().any(|rule| follows(rule) && wanted(rule));
+        if !is_wanted {
+            if shared.follow.swap(None).is_some() {
+                shared.published.unfollow_changes();
+            }
             continue;
         }
-        shared.follow.get_or_init(|| {
-            let follow = Arc::new(Follow::new(Instant::now(), config.cache.follow_delay_max));
-            shared.published.watch_tables();
-            shared.published.follow_changes(Arc::new(Listener {
-                cluster: Arc::downgrade(shared),
-                follow: follow.clone(),
-                tier: tier.cloned(),
-                heartbeats: cluster.monitor.heartbeat_schema.clone(),
-                hidden: Mutex::default(),
-            }));
-            follow
-        });
+        if shared.follow.load().is_some() {
+            continue;
+        }
+        // A new one each time: whoever listened before may still hear something, and it means nothing to this one. What was missed
+        // meanwhile is told as a change of everything when the stream begins.
+        let follow = Arc::new(Follow::new(Instant::now(), config.cache.follow_delay_max));
+        shared.published.watch_tables();
+        shared.published.follow_changes(Arc::new(Listener {
+            cluster: Arc::downgrade(shared),
+            follow: follow.clone(),
+            delay_max: config.cache.follow_delay_max,
+            tier: tier.cloned(),
+            heartbeats: cluster.monitor.heartbeat_schema.clone(),
+            hidden: Mutex::default(),
+        }));
+        shared.follow.store(Some(follow));
     }
 }
+
+/// The schema of grants.
+const GRANTS: &str = "mysql";
 
 /// Hears one cluster's changes.
 #[derive(Debug)]
 struct Listener {
     cluster: Weak<ClusterShared>,
     follow: Arc<Follow>,
+    /// How far the log may be behind for answers to be given.
+    delay_max: Duration,
     /// Where answers are shared with other processes, which may not follow, or not so fast.
     tier: Option<Arc<Tier>>,
     /// The schema that the monitor writes to all the time.
@@ -72,6 +86,8 @@ struct Hidden {
     unnamed: bool,
     /// It may have changed what names mean.
     defines: bool,
+    /// It may have changed what users may read.
+    grants: bool,
     /// What it has changed.
     scope: Scope,
 }
@@ -89,20 +105,26 @@ impl ChangeListener for Listener {
             }
         }
     }
+
+    fn delay_max(&self) -> Option<Duration> {
+        Some(self.delay_max)
+    }
 }
 
 impl Listener {
     fn changed(&self, cluster: &ClusterShared, change: &Change) {
-        let (scope, defines) = match &change.what {
-            What::Everything(_) => (Scope::Any, true),
+        let (written, defines) = match &change.what {
+            What::Everything(_) => (Written::all(Scope::Any), true),
             What::Tables(tables) => {
                 let catalog = cluster.published.tables.current();
                 let of = |table: &TableChange| match &catalog {
-                    Some(catalog) => catalog.changed(&table.schema, &table.table),
-                    None => Scope::Any,
+                    // What was known of its key is no longer so.
+                    Some(catalog) if table.defined => Written::all(catalog.changed(&table.schema, &table.table)),
+                    Some(catalog) => catalog.changed_rows(&table.schema, &table.table, table.keys.as_ref()),
+                    None => Written::all(Scope::Any),
                 };
-                let scope = tables.iter().fold(Scope::nothing(), |all, table| of(table).and(&all));
-                (scope, tables.iter().any(|table| table.defined))
+                let written = tables.iter().fold(Written::all(Scope::nothing()), |all, table| of(table).and(&all));
+                (written, tables.iter().any(|table| table.defined))
             }
         };
         let is_heartbeat = match &change.what {
@@ -110,22 +132,28 @@ impl Listener {
             What::Everything(_) => false,
         };
         // Nothing depends on it, whether or not it is known.
-        let scope = if is_heartbeat && scope == Scope::Any { Scope::nothing() } else { scope };
+        let is_nothing = is_heartbeat && written.tables == Scope::Any;
+        let written = if is_nothing { Written::all(Scope::nothing()) } else { written };
+        let scope = &written.tables;
+        // A statement about users is one that is not understood.
+        let grants = match &change.what {
+            What::Everything(_) => true,
+            What::Tables(tables) => tables.iter().any(|table| table.schema.eq_ignore_ascii_case(GRANTS)),
+        };
         if defines {
             cluster.published.tables_changed();
         }
-        let written = written(change.gtid);
-        self.hidden().push_back(Hidden { unnamed: written.is_none(), defines, scope: scope.clone() });
-        // Else replicas would be behind twice a second, for a table that nobody reads.
-        if let Some(written) = written.filter(|_| !is_heartbeat) {
-            cluster.writes.note(&Write::Told(written), &scope);
+        if grants {
+            cluster.published.rights_changed();
         }
-        self.note_in_tier(cluster, &scope, defines);
-        let tables = match scope {
-            Scope::Any => None,
-            Scope::Tables(keys) => Some(keys.iter().map(|key| TableId::of(key.0)).collect()),
-        };
-        self.follow.changed(cluster.epochs.get_or_init(Epochs::default), tables);
+        let position = position(change.gtid);
+        self.hidden().push_back(Hidden { unnamed: position.is_none(), defines, grants, scope: scope.clone() });
+        // Else replicas would be behind twice a second, for a table that nobody reads.
+        if let Some(position) = position.filter(|_| !is_heartbeat) {
+            cluster.writes.note(&Write::Told(position), scope);
+        }
+        self.note_in_tier(cluster, scope, defines);
+        self.follow.changed(cluster.epochs.get_or_init(Epochs::default), table_writes(&written));
     }
 
     fn visible(&self, cluster: &ClusterShared, changes: usize) {
@@ -139,6 +167,10 @@ impl Listener {
         if now.iter().any(|change| change.defines) {
             cluster.published.tables_changed();
         }
+        // What was read in between may be from before it.
+        if now.iter().any(|change| change.grants) {
+            cluster.published.rights_changed();
+        }
         if now.iter().any(|change| change.unnamed) {
             let primary = cluster.published.view.load().primary.unwrap_or(ServerId(0));
             cluster.writes.note(&Write::Untold(primary, Instant::now()), &Scope::Any);
@@ -150,12 +182,12 @@ impl Listener {
     fn note_in_tier(&self, cluster: &ClusterShared, scope: &Scope, defines: bool) {
         let Some(tier) = &self.tier else { return };
         match scope {
-            _ if defines => tier.note(&cluster.name, Written::Definition),
-            Scope::Any => tier.note(&cluster.name, Written::Anything),
+            _ if defines => tier.note(&cluster.name, tier::Written::Definition),
+            Scope::Any => tier.note(&cluster.name, tier::Written::Anything),
             Scope::Tables(keys) if keys.is_empty() => {}
             Scope::Tables(keys) => {
                 let tables: Vec<u64> = keys.iter().map(|key| key.0).collect();
-                tier.note(&cluster.name, Written::Tables(&tables));
+                tier.note(&cluster.name, tier::Written::Tables(&tables));
             }
         }
     }
@@ -166,7 +198,7 @@ impl Listener {
 }
 
 /// What a replica must have applied to show a change.
-fn written(gtid: Gtid) -> Option<Position> {
+fn position(gtid: Gtid) -> Option<Position> {
     match gtid {
         Gtid::MySql(source, number) => {
             let mut set = GtidSet::default();

@@ -9,6 +9,7 @@ pub mod error;
 mod follow;
 pub mod keyring;
 pub mod listener;
+pub mod mark;
 pub mod pool;
 pub mod route;
 pub mod session;

@@ -26,7 +26,7 @@ use net::client::ConnectError;
 use stats::WorkerStats;
 use tokio::sync::oneshot;
 
-pub use connection::{Connection, Farewell, Key, MEANINGFUL, Origin, Parcel, ServerStatements, StatementKey};
+pub use connection::{Connection, End, Farewell, Key, MEANINGFUL, Origin, Parcel, ServerStatements, StatementKey};
 pub use lease::Lease;
 pub use open::ON_DEMAND;
 pub use quota::Quota;
@@ -65,6 +65,8 @@ pub struct Wanted {
     pub state: Arc<StateMap>,
     /// The handshake collation for a new connection.
     pub collation: u16,
+    /// The statement does the same whatever schema the connection is in.
+    pub in_any_schema: bool,
 }
 
 /// The pools of one worker for one cluster.
@@ -128,10 +130,16 @@ impl Pools {
         pool
     }
 
-    /// An idle connection to `server`, if there is one and nobody waits for it.
-    pub fn take_idle(self: &Rc<Self>, server: &ServerView, key: &Key, state: &StateMap) -> Option<Lease> {
+    /// An idle connection to `server`, if there is one and nobody waits for it. `in_any_schema` is as in [`Wanted`].
+    pub fn take_idle(
+        self: &Rc<Self>,
+        server: &ServerView,
+        key: &Key,
+        state: &StateMap,
+        in_any_schema: bool,
+    ) -> Option<Lease> {
         let pool = self.server(server.id, &server.name);
-        while let Some(mut connection) = pool.take_idle(key, state) {
+        while let Some(mut connection) = pool.take_idle(key, state, in_any_schema) {
             if connection.is_alive() {
                 return Some(Lease::new(connection, self.clone(), pool));
             }
@@ -155,7 +163,7 @@ impl Pools {
         *pool.last_wanted.borrow_mut() = Some(wanted.clone());
         if !self.take_permit(&pool) {
             match self.wait(&pool, wanted, wait).await? {
-                Grant::Connection(connection) if connection.origin.state.can_become(&wanted.state) => {
+                Grant::Connection(connection) if connection.origin.fits(&wanted.state, wanted.in_any_schema) => {
                     return Ok(Lease::new(connection, self.clone(), pool));
                 }
                 Grant::Connection(connection) => {
@@ -242,7 +250,7 @@ impl Pools {
     fn put(&self, pool: &Rc<ServerPool>, mut connection: Box<Connection>) {
         let now = self.now.get();
         let settings = self.settings();
-        let too_old = now.saturating_duration_since(connection.origin.opened) >= settings.pool.max_age;
+        let too_old = connection.origin.opened.checked_add(settings.pool.max_age).is_some_and(|end| now >= end);
         let over_limit = pool.quota.max() > 0 && pool.quota.total() > pool.quota.max();
         let other_tls = connection.origin.tls_number != settings.tls_number;
         if pool.closed.get() || other_tls || too_old || over_limit {

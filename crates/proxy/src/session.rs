@@ -1,6 +1,8 @@
 //! One client's connection and the state the client believes it has. **Start here:** [`Session::handle`] tells the life
 //! of a query.
 
+mod any_schema;
+mod begin;
 mod binlog;
 mod cache;
 mod cached;
@@ -9,6 +11,7 @@ mod checksum;
 mod client;
 mod consistency;
 mod count;
+mod exchange;
 mod facts;
 mod found_rows;
 mod hold;
@@ -61,15 +64,15 @@ use crate::sessions::SessionHandle;
 use crate::shared::ListenerShared;
 use crate::state::{StateFacts, StateMap};
 use crate::worker::{ClusterHere, CountedHere, Worker};
-use cache::{Asked, Fill};
+use cache::Asked;
+pub(crate) use cache::table_writes;
 use checkout::Attempts;
-use checksum::Checksum;
 use client::{Client, Request};
 pub use hold::RELEASED_MAX;
 pub use outgoing::Outgoing;
 pub use proof::{Name, Told};
 use recover::{Failed, Next};
-use relay::{Outcome, Relay, RelayError};
+use relay::Outcome;
 use replica_wait::Awaits;
 pub use serve::spawn;
 use statements::ClientStatements;
@@ -106,6 +109,8 @@ pub struct Session {
     own_writes: Option<Box<OwnWrites>>,
     /// Something may have been written in the open transaction.
     writes_open: bool,
+    /// What the open transaction is to the result cache.
+    transaction_reads: cache::TransactionReads,
     /// The statements of the open transaction, so that it can be run again elsewhere.
     transaction: Option<Box<TransactionLog>>,
     /// What the statement reads, if it must find the last writes of that.
@@ -123,9 +128,9 @@ pub struct Session {
     /// What came of it in the end, for statements that fill the cache.
     cache_came: Cell<Option<CacheSaid>>,
     /// What was written that the result cache was not told of yet.
-    written_for_cache: Option<cluster::tables::Scope>,
+    written_for_cache: Option<cluster::tables::Written>,
     /// What was written that other processes were not told of yet; its client has not heard of it either.
-    written_for_tier: Option<cluster::tables::Scope>,
+    written_for_tier: Option<cluster::tables::Written>,
     /// The client named the native plugin at its login; COM_CHANGE_USER names what it likes best instead.
     speaks_native: bool,
     /// COM_CHANGE_USERs that were refused.
@@ -275,6 +280,7 @@ impl Session {
         }
         self.begin_log(&work, &route);
         let mut attempts = Attempts::of(request.packets.len());
+        attempts.in_any_schema = self.does_same_in_any_schema(&work, request);
         loop {
             let mut held = match self.checkout(&route, &mut attempts).await {
                 Ok(held) => held,
@@ -283,9 +289,9 @@ impl Session {
                     return self.refuse(request, &refusal).await;
                 }
             };
-            let mut started = attempts.at;
-            match self.exchange(&mut held, &work, &route, request, fill.as_deref()).await {
-                Ok(mut outcome) => {
+            let (mut started, mut outcome) = (attempts.at, Outcome::default());
+            match self.exchange(&mut held, &work, &route, request, fill.as_deref(), &mut outcome).await {
+                Ok(()) => {
                     // What the server waited for is no time of the statement.
                     started = outcome.there_at.unwrap_or(started);
                     let over = self.count(&held, &work, request, &outcome, started);
@@ -301,7 +307,7 @@ impl Session {
                     self.log(request, &work, &outcome);
                     return self.settle(held, &work, &outcome).await;
                 }
-                Err((error, outcome)) => {
+                Err(error) => {
                     self.cluster.loads.end(held.lease.server());
                     self.end_all_answers(&work);
                     Box::pin(self.tell_tier_all(&work)).await;
@@ -339,6 +345,7 @@ impl Session {
             consistency: self.identity.consistency,
         };
         let mut route = route::decide(facts, &work.statement, rule);
+        self.take_newest_primary(&route);
         self.judge_schema(&mut route);
         if route.reason == Reason::ServerState && self.cluster.view().primary.is_none() {
             route.target = Target::Reader;
@@ -354,56 +361,6 @@ impl Session {
             self.worker.stats.unknown_statements.add_one();
         }
         route
-    }
-
-    /// Sends the statement with what must go ahead of it, and relays the reply.
-    async fn exchange(
-        &mut self,
-        held: &mut Held,
-        work: &Work,
-        route: &Route,
-        request: &Request,
-        fill: Option<&Fill>,
-    ) -> Result<Outcome, (RelayError, Outcome)> {
-        self.handle.begin_statement(held.lease.server(), held.lease.origin.thread_id);
-        self.cluster.loads.begin(held.lease.server());
-        if route.target == Target::Pinned {
-            self.look_at_pinned(held).map_err(|error| (error, Outcome::default()))?;
-        }
-        let prepare_as = if work.prepares() { self.statements.next_id() } else { 0 };
-        let mut sent = self.send(held, work, request).await.map_err(|error| (error, Outcome::default()))?;
-        let wish_after = self.wish.after(&work.statement.effects, &self.cluster.catalog());
-        let lists_processes = work.statement.asks.contains(sql::Asks::PROCESSES) && work.statement.parts == 1;
-        let renumber = (lists_processes && !work.prepares() && work.command != wire::command::Command::StmtExecute)
-            .then(|| processes::Renumber::of(&self.worker.shared.sessions, held.lease.server()));
-        let warnings = self.own_messages().filter(|_| work.command == wire::command::Command::InitDb);
-        let withhold = self.withheld(work, route, held.lease.server());
-        let checksum = self.transaction.is_some().then(Checksum::default);
-        let keeps_end = self.notes_first(work);
-        let copied = self.copy_for(fill, held.lease.server());
-        let mut relay = Relay {
-            worker: &self.worker,
-            handle: &self.handle,
-            client: &mut self.client,
-            connection: &mut held.lease,
-            pending: std::mem::take(&mut sent.pending),
-            wish: wish_after.as_ref().unwrap_or(&self.wish),
-            withhold,
-            renumber,
-            file_allowed: work.statement.asks.contains(sql::Asks::LOCAL_FILE),
-            prepare_as,
-            keeps_end,
-            warnings,
-            outcome: Outcome { sent: sent.sent, checksum, copied, ..Outcome::default() },
-        };
-        match relay.run().await {
-            Ok(()) => {
-                sent.pending = relay.pending;
-                sent.keep(&self.worker);
-                Ok(relay.outcome)
-            }
-            Err(error) => Err((error, relay.outcome)),
-        }
     }
 
     /// Answers with an error of Sqluice's own; the session goes on.

@@ -16,6 +16,7 @@ use net::tls::{ClientTls, ServerTls};
 use stats::Workers;
 use stats::digests::{Deliver, DigestSource};
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::watch;
 use wire::Capabilities;
 use wire::auth::{Credential, RsaKey};
 use wire::compress::Algorithm;
@@ -23,6 +24,7 @@ use wire::handshake::client::{COLLATION_FALLBACK, LoginRequest, RsaPolicy};
 use wire::proxy_header::Version;
 
 use crate::keyring::Keyring;
+use crate::mark::Marks;
 use crate::pool::{Parcel, Quota};
 use crate::route::ClusterWrites;
 use crate::route::rules::RuleSet;
@@ -51,6 +53,9 @@ pub struct Shared {
     pub rsa: OnceLock<Option<Arc<RsaKey>>>,
     /// When the process started.
     pub started: Instant,
+    /// [`Shared::uptime_s`], told once a second. Workers have no timers of their own as long as nothing waits: their event
+    /// loops would ask the clock for them around each statement.
+    pub seconds: watch::Sender<u32>,
     /// Answers that are kept.
     pub cache: Arc<Store>,
     /// Where answers are shared with other processes.
@@ -110,6 +115,8 @@ pub struct ClusterSettings {
     pub max_lag: Duration,
     /// The servers' logs tell what became of a commit that was never answered.
     pub logs_tell: bool,
+    /// Writes are sent with a mark.
+    pub mark_writes: bool,
     /// Where this proxy stands.
     pub zone: Arc<str>,
     /// Limits of servers that have one of their own, by name.
@@ -142,7 +149,7 @@ pub struct ClusterShared {
     /// When its tables were written, once an answer is to be kept.
     pub epochs: OnceLock<Epochs>,
     /// What its log tells of changes, if answers are to be followed.
-    pub follow: OnceLock<Arc<Follow>>,
+    pub follow: ArcSwapOption<Follow>,
     /// What any session has written, once a read wants to see it.
     pub writes: ClusterWrites,
     /// Connections in use by each user, for `max_connections_per_user`.
@@ -151,6 +158,8 @@ pub struct ClusterShared {
     workers: usize,
     /// Transactions that a session was found to have committed on a server that was lost.
     pub claimed: Mutex<HashSet<Name>>,
+    /// What tells its backend connections from each other, and from those of other processes, in a log.
+    pub marks: Marks,
 }
 
 /// Where mail to each worker goes in.
@@ -173,12 +182,13 @@ impl ClusterShared {
             keyring: Keyring::default(),
             quotas: RwLock::default(),
             epochs: OnceLock::new(),
-            follow: OnceLock::new(),
+            follow: ArcSwapOption::empty(),
             writes: ClusterWrites::default(),
             user_leases: crate::pool::UserLeases::default(),
             mailboxes,
             workers,
             claimed: Mutex::default(),
+            marks: Marks::default(),
         }
     }
 
@@ -399,6 +409,14 @@ impl Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl cache::CountedWrites for Shared {
+    fn writes(&self) -> Vec<(Arc<str>, cache::Writes)> {
+        let clusters = self.clusters.read().unwrap_or_else(PoisonError::into_inner);
+        let of = |cluster: &Arc<ClusterShared>| Some((cluster.name.clone(), cluster.epochs.get()?.writes()));
+        clusters.values().filter_map(of).collect()
     }
 }
 

@@ -21,7 +21,7 @@ use crate::route::rules::RuleSet;
 use crate::route::{Pin, Reason};
 use crate::sessions::Sessions;
 use crate::shared::{ClusterSettings, ClusterShared, Digests, ListenerShared, Mail, Mailboxes, Shared};
-use crate::worker::Worker;
+use crate::worker::{self, Worker};
 
 /// How often a drain looks whether sessions have ended.
 const DRAIN_PACE: Duration = Duration::from_millis(50);
@@ -93,6 +93,10 @@ fn cluster_settings(config: &Config, name: &str) -> Result<Option<ClusterSetting
             .as_ref()
             .map(|key| Pem::read_from(format!("cluster.{name}.tls.key_file"), key.expose())),
     };
+    let logs_tell = matches!(
+        cluster.kind,
+        config::ClusterKind::Replication | config::ClusterKind::GroupReplication | config::ClusterKind::Galera
+    );
     Ok(Some(ClusterSettings {
         pool: cluster.pool.clone(),
         tls: ClientTls::new(&options).map_err(tls)?,
@@ -110,7 +114,8 @@ fn cluster_settings(config: &Config, name: &str) -> Result<Option<ClusterSetting
         keepalive: Keepalive::after(cluster.pool.keepalive, cluster.pool.user_timeout),
         slow_start: cluster.slow_start,
         max_lag: cluster.max_lag,
-        logs_tell: matches!(cluster.kind, config::ClusterKind::Replication | config::ClusterKind::GroupReplication),
+        logs_tell,
+        mark_writes: cluster.mark_writes && logs_tell,
         zone: config.proxy.zone.clone(),
         own_limits: cluster.servers.iter().map(|(name, server)| (name.clone(), server.max_connections)).collect(),
     }))
@@ -203,6 +208,7 @@ impl Proxy {
             worker_clients: (0..count).map(|_| Arc::new(AtomicU32::new(0))).collect(),
             rsa: OnceLock::new(),
             started: Instant::now(),
+            seconds: watch::Sender::default(),
             tier,
             user_sessions: Mutex::default(),
             warming: crate::warm::Warming::default(),
@@ -217,6 +223,7 @@ impl Proxy {
             })?;
             workers.push(thread);
         }
+        tokio::spawn(worker::tell_seconds(Arc::downgrade(&shared)));
         let proxy = Proxy { shared, mailboxes, listeners: Mutex::default(), workers: Mutex::new(workers) };
         let config = proxy.shared.config.load_full();
         for (name, listener) in &config.listeners {
@@ -280,6 +287,11 @@ impl Proxy {
         Arc::new(crate::warm::WarmAll { shared: self.shared.clone(), mailboxes: self.mailboxes.clone() })
     }
 
+    /// Where the writes are counted that end answers.
+    pub fn cache_writes(&self) -> Arc<dyn cache::CountedWrites> {
+        self.shared.clone()
+    }
+
     /// All sessions.
     pub fn sessions(&self) -> &Sessions {
         &self.shared.sessions
@@ -336,8 +348,10 @@ impl Proxy {
         if caches(&config.rules) {
             let clusters = self.shared.clusters.read().unwrap_or_else(PoisonError::into_inner);
             clusters.values().for_each(|cluster| cluster.published.watch_tables());
-            crate::follow::begin(&config, clusters.values(), self.shared.tier.as_ref());
         }
+        let clusters = self.shared.clusters.read().unwrap_or_else(PoisonError::into_inner);
+        crate::follow::begin(&config, clusters.values(), self.shared.tier.as_ref());
+        drop(clusters);
         self.shared.config.store(Arc::new(config));
         if let Some(rules) = new_rules {
             self.shared.rules.store(rules.map(Arc::new));

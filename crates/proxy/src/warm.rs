@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use cache::{Context, WarmReport, WarmRun, Warmer};
+use cache::{Context, WarmCounts, WarmReport, WarmRun, Warmer};
 use config::{Consistency, Split, Warm};
 use wire::Capabilities;
 
@@ -69,6 +69,7 @@ struct File {
     running: u32,
     runs: u64,
     last: Option<WarmRun>,
+    total: WarmCounts,
 }
 
 impl Warming {
@@ -114,11 +115,25 @@ impl Warming {
         self.files().entry(name.clone()).or_default().running += 1;
     }
 
-    fn ended(&self, name: &str, run: Option<WarmRun>) {
+    /// A statement of a run is done.
+    pub(crate) fn count(&self, name: &str, count: fn(&mut WarmCounts) -> &mut u64) {
+        if let Some(file) = self.files().get_mut(name) {
+            *count(&mut file.total) += 1;
+        }
+    }
+
+    /// A run is over; another one for the same kind may follow at once.
+    fn ended(&self, name: &str, run: WarmRun) {
+        if let Some(file) = self.files().get_mut(name) {
+            file.runs += 1;
+            file.last = Some(run);
+        }
+    }
+
+    /// None follows.
+    fn rests(&self, name: &str) {
         if let Some(file) = self.files().get_mut(name) {
             file.running = file.running.saturating_sub(1);
-            file.runs += u64::from(run.is_some());
-            file.last = run.or(file.last.take());
         }
     }
 }
@@ -184,11 +199,13 @@ fn start(worker: &Rc<Worker>, name: &Arc<str>, warm: &Arc<Warm>, kind: Arc<Kind>
     worker.shared.warming.began(&name);
     tokio::task::spawn_local(async move {
         loop {
-            let run = crate::session::warm_up(&worker, &name, &warm, &kind, why).await;
+            if let Some(run) = crate::session::warm_up(&worker, &name, &warm, &kind, why).await {
+                worker.shared.warming.ended(&name, run);
+            }
             kind.busy.store(false, Ordering::SeqCst);
             // Who came meanwhile wants it anew; who comes now begins by itself.
             if !kind.again.swap(false, Ordering::SeqCst) || kind.busy.swap(true, Ordering::SeqCst) {
-                worker.shared.warming.ended(&name, run);
+                worker.shared.warming.rests(&name);
                 return;
             }
         }
@@ -231,6 +248,7 @@ impl Warmer for WarmAll {
                 running: file.map_or(0, |file| file.running),
                 runs: file.map_or(0, |file| file.runs),
                 last: file.and_then(|file| file.last.clone()),
+                total: file.map(|file| file.total).unwrap_or_default(),
             }
         };
         config.warms.iter().map(report).collect()

@@ -1,16 +1,19 @@
 //! One backend connection: a socket that is logged in, with what is known of its state.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
+use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
 use cluster::view::ServerId;
 use foldhash::fast::RandomState;
 use net::Stream;
 use net::stream::Detached;
+use sql::Statement;
 use stats::ServerStats;
 use tokio::io::{AsyncRead, ReadBuf};
 use wire::Capabilities;
@@ -19,6 +22,7 @@ use wire::packet::HEADER_BYTES;
 use wire::reply::ServerError;
 
 use crate::error::Refusal;
+use crate::mark::{self, Mark};
 use crate::state::StateMap;
 
 /// Capabilities that change what a server answers: connections that differ in them are not exchanged for each other.
@@ -88,6 +92,8 @@ pub struct Origin {
     pub key: Arc<Key>,
     /// The server's id of it, which KILL takes on that server.
     pub thread_id: u64,
+    /// What stands in front of the writes that are sent on it.
+    pub mark: Option<Mark>,
     /// What both sides agreed on.
     pub capabilities: Capabilities,
     /// The server is MariaDB.
@@ -97,6 +103,9 @@ pub struct Origin {
     /// It was reset: its schema must be chosen again, because MariaDB's reset (seen with 10.11) takes the server's character
     /// set for `character_set_database`, which LOAD DATA reads files by.
     pub schema_is_stale: bool,
+    /// A session without a schema has used it, and found it in one: `state` has none, and it is in some. Such statements as
+    /// do the same in any schema are all that it is good for, until one is chosen.
+    pub in_some_schema: bool,
     /// It tells all changes of its state; a connection fresh from its login or reset does not yet.
     pub tracks: bool,
     /// Statements prepared on it.
@@ -133,6 +142,32 @@ pub enum Farewell {
     Said(Refusal),
 }
 
+/// How a connection to a server ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum End {
+    /// It has not, or in a way that tells nothing.
+    #[default]
+    Unknown,
+    /// The server closed it.
+    Closed,
+    /// It was reset.
+    Reset,
+    /// Nobody waits for the server any more.
+    GivenUp,
+}
+
+impl End {
+    /// By the error of a socket.
+    pub fn of(error: &io::Error) -> End {
+        match error.kind() {
+            // With TLS this is an end without a farewell.
+            io::ErrorKind::UnexpectedEof => End::Closed,
+            io::ErrorKind::ConnectionReset => End::Reset,
+            _ => End::Unknown,
+        }
+    }
+}
+
 /// A connection on its way to another worker.
 #[derive(Debug)]
 pub struct Parcel {
@@ -144,6 +179,20 @@ impl Origin {
     /// Tells it from every other backend connection that exists.
     pub fn identity(&self) -> (ServerId, u64) {
         (self.server, self.thread_id)
+    }
+
+    /// Whether it can be brought to this state, or is good for a statement that does the same in any schema.
+    #[inline]
+    pub fn fits(&self, wanted: &StateMap, in_any_schema: bool) -> bool {
+        in_any_schema || wanted.schema().is_some() || !self.in_some_schema && self.state.can_become(wanted)
+    }
+
+    /// What is sent in front of a text of this meaning.
+    pub fn mark_of(&self, statement: &Statement, text: &[u8]) -> &[u8] {
+        match &self.mark {
+            Some(mark) if mark::belongs_to(statement, text) => mark.bytes(),
+            _ => &[],
+        }
     }
 
     /// COM_RESET_CONNECTION succeeds, or is on its way.
@@ -205,6 +254,21 @@ impl Connection {
             let message = String::from_utf8_lossy(error.message).into_owned();
             Farewell::Said(Refusal { code: error.code, sqlstate: error.sqlstate, message })
         })
+    }
+
+    /// Waits for the connection to end, or for the server to say something, which is lost.
+    pub async fn end(&mut self) -> End {
+        let mut bytes = [0; HEADER_BYTES];
+        let read = poll_fn(|cx| {
+            let mut buffer = ReadBuf::new(&mut bytes);
+            let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer));
+            Poll::Ready(read.map(|()| buffer.filled().is_empty()))
+        });
+        match read.await {
+            Ok(true) => End::Closed,
+            Ok(false) => End::Unknown,
+            Err(error) => End::of(&error),
+        }
     }
 
     /// Whether another worker can have it; a TLS connection stays where it was opened.

@@ -34,14 +34,14 @@ pub struct ServerPool {
 }
 
 impl ServerPool {
-    pub(super) fn take_idle(&self, key: &Key, state: &StateMap) -> Option<Box<Connection>> {
+    pub(super) fn take_idle(&self, key: &Key, state: &StateMap, in_any_schema: bool) -> Option<Box<Connection>> {
         if self.has_waiters() {
             return None;
         }
         let mut idle = self.idle.borrow_mut();
         let mut fallback = None;
         for (index, connection) in idle.iter().enumerate().rev().take(LOOKED_AT_MAX) {
-            if *connection.origin.key != *key || !connection.origin.state.can_become(state) {
+            if *connection.origin.key != *key || !connection.origin.fits(state, in_any_schema) {
                 continue;
             }
             if connection.origin.state.fingerprint() == state.fingerprint() {

@@ -1,7 +1,5 @@
 //! What the result cache's figures want to know of a statement.
 
-use std::time::Instant;
-
 use cache::Refusal;
 use sql::Kind;
 use stats::digests::CacheSaid;
@@ -24,8 +22,8 @@ pub(super) fn refused(refusal: Refusal) -> CacheSaid {
 impl Session {
     /// The hash of a read with all its values, the same in all workers; 0 for all else, and while nobody wants to know.
     #[inline]
-    pub(super) fn question(&self, work: &Work, request: &Request, now: Instant) -> u64 {
-        if !self.worker.digests.borrow().looks_at_questions(now) {
+    pub(super) fn question(&self, work: &Work, request: &Request) -> u64 {
+        if !self.worker.digests.borrow().looks_at_questions() {
             return 0;
         }
         if work.statement.kind != Kind::Select || !work.statement.access.only_reads() || !work.runs_text() {

@@ -51,6 +51,8 @@ pub struct Attempts {
     pub(super) may_ask_replicas: bool,
     /// A replica has waited in vain.
     pub(super) waited_in_vain: bool,
+    /// The statement does the same whatever schema its connection is in.
+    pub(super) in_any_schema: bool,
 }
 
 impl Attempts {
@@ -70,6 +72,7 @@ impl Attempts {
             lacking_since: None,
             may_ask_replicas: false,
             waited_in_vain: false,
+            in_any_schema: false,
         }
     }
 
@@ -177,13 +180,14 @@ impl Session {
                 continue;
             };
             let (key, state) = (&self.identity.key, &self.state);
-            if let Some(lease) = self.cluster.pools.take_idle(server, key, state) {
+            if let Some(lease) = self.cluster.pools.take_idle(server, key, state, attempts.in_any_schema) {
                 return Ok(Held { lease, awaits, _user: user });
             }
             let wanted = Wanted {
                 key: self.identity.key.clone(),
                 state: self.state.clone(),
                 collation: self.identity.collation,
+                in_any_schema: attempts.in_any_schema,
             };
             let wait = self.cluster.pools.settings().pool.wait;
             let leased = tokio::select! {

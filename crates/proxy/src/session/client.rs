@@ -16,6 +16,8 @@ use crate::worker::Worker;
 
 /// Buffers larger than this are given back when a session waits for its client.
 const BUFFER_KEPT_BYTES: usize = 1024;
+/// No listener's limit is lower: shorter commands are taken without a look at it.
+const SHORT_BYTES: usize = 64 * 1024;
 /// Shorter commands are taken whatever the servers' limit is, which they know themselves.
 const LONG_BYTES: usize = 256 * 1024;
 /// Bytes of commands that a client has sent ahead; beyond them nothing is read while a statement runs.
@@ -80,15 +82,20 @@ impl Client {
     }
 
     /// The next command. Commands that came together are given one by one.
+    /// `max_bytes` tells the listener's limit, which is asked for commands only that are not short.
     /// `server_max` tells the servers' `max_allowed_packet`, if it is known; it is asked for long commands only.
     pub async fn next_request(
         &mut self,
         worker: &Worker,
-        max_bytes: usize,
+        max_bytes: impl Fn() -> usize,
         server_max: impl Fn() -> Option<usize>,
     ) -> Result<Request, SessionEnd> {
         loop {
-            match packet::first(&self.inbox, max_bytes) {
+            let first = match packet::first(&self.inbox, SHORT_BYTES) {
+                First::TooLong => packet::first(&self.inbox, max_bytes()),
+                first => first,
+            };
+            match first {
                 First::Whole { sequence: 0, taken, .. } => return Ok(self.take(taken, 0, false)),
                 First::Split { sequence, taken, .. } if packet::in_order(&self.inbox[..taken]) => {
                     return Ok(self.take(taken, sequence, true));
@@ -102,7 +109,7 @@ impl Client {
                     return Err(SessionEnd::ClientMisbehaved("packets out of order".into()));
                 }
                 First::TooLong => {
-                    let why = format_args!("got a packet bigger than {max_bytes} bytes (listener max_packet)");
+                    let why = format_args!("got a packet bigger than {} bytes (listener max_packet)", max_bytes());
                     return Err(self.too_long(Refusal::own(1153, b"08S01", why)).await);
                 }
                 // Servers refuse it by its header; all of it would be held here in vain.
@@ -278,6 +285,9 @@ impl Client {
 
     /// Sends all that is to be sent.
     pub async fn flush(&mut self) -> io::Result<()> {
+        if !self.has_unsent() {
+            return Ok(());
+        }
         poll_fn(|cx| self.poll_flush(cx)).await
     }
 
@@ -340,6 +350,7 @@ impl Client {
         } else {
             self.outbox.clear();
         }
+        self.unflushed = true;
         ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
         self.unflushed = false;
         Poll::Ready(Ok(()))

@@ -27,16 +27,21 @@ impl Session {
         all: &'a [SharedWrites],
         positions: &'a Positions,
     ) -> Option<Needs<'a>> {
-        let own = self.own_for(route);
-        let before = self.before(route);
-        let nothing = own.is_none() && before.is_none() && all.is_empty();
+        if route.consistency == Consistency::None {
+            return None;
+        }
+        let (own, before) = (self.own_for(route), self.before(route));
+        if own.is_none() && before.is_none() && all.is_empty() {
+            return None;
+        }
+        let view = self.cluster.view();
         let counts = match route.target {
             Target::Reader => true,
             // A member that has just become the writer need not have all that another one wrote.
-            Target::Primary => self.cluster.view().group.is_some(),
+            Target::Primary => view.group.is_some(),
             Target::Pinned | Target::Named(_) => false,
         };
-        if nothing || !counts || self.cluster.view().same_data || route.consistency == Consistency::None {
+        if !counts || view.same_data {
             return None;
         }
         Some(Needs { own, all, before, positions })
@@ -76,6 +81,14 @@ impl Session {
         let (view, positions) = (self.cluster.view(), self.cluster.shared.published.positions.load());
         let moment = Moment { view: &view, positions: &positions, window: self.window() };
         self.cluster.shared.writes.last(moment)
+    }
+
+    /// A read that must find what any session has written does not go by a view that other workers are ahead of: they may have written
+    /// on another primary already, and what was the primary has none of that.
+    pub(super) fn take_newest_primary(&self, route: &Route) {
+        if asks_for_all(route) && self.cluster.shared.published.view.load().primary != self.cluster.primary() {
+            self.worker.take_published(&self.cluster);
+        }
     }
 
     /// How long a write counts of which no position will be told.
@@ -124,7 +137,8 @@ impl Session {
         let positions = self.cluster.shared.published.positions.load();
         let all = self.writes_of_all(route, &positions);
         let needs = Needs { own: self.own_for(route), all: &all, before: self.before(route), positions: &positions };
-        if view.primary != Some(server) && needs.lacking(server).is_some() {
+        let has_all = view.primary == Some(server) && view.group.is_none();
+        if !has_all && needs.lacking(server).is_some() {
             route.target = Target::Reader;
             self.cluster.shared.published.want_positions();
         }
@@ -230,12 +244,12 @@ impl Session {
         written: Vec<Written>,
         over: Instant,
     ) {
-        if self.cluster.view().same_data {
+        let view = self.cluster.view();
+        if view.same_data {
             // Wherever the session reads, it finds what it has written.
             return;
         }
-        let server = held.lease.server();
-        let in_group = self.cluster.view().group.is_some();
+        let (server, in_group) = (held.lease.server(), view.group.is_some());
         let statement = &*work.statement;
         let calls = statement.asks.contains(Asks::STORED_FUNCTIONS);
         match statement.access {
@@ -249,7 +263,7 @@ impl Session {
                 self.read_last = Some(server);
                 if reads_on_purpose(route.reason) && in_group {
                     self.own_writes.get_or_insert_default().was_in_group(server, over);
-                } else if reads_on_purpose(route.reason) && self.cluster.view().primary == Some(server) {
+                } else if reads_on_purpose(route.reason) && view.primary == Some(server) {
                     self.own_writes.get_or_insert_default().saw(server, over);
                 }
             }
@@ -308,6 +322,7 @@ impl Session {
             Write::Told(written) => own.tell(written),
             Write::Untold(server, at) => own.wrote_untold(server, at),
             Write::InGroup(server, at) => own.was_in_group(server, at),
+            Write::AllOverGroup(server, at) => own.was_all_over_group(server, at),
         }
     }
 

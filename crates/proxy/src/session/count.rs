@@ -22,10 +22,11 @@ impl Session {
         started: Instant,
     ) -> Instant {
         let (server, stats, now) = (held.lease.server(), held.lease.stats(), Instant::now());
+        let took = now.saturating_duration_since(started);
         self.cluster.loads.end(server);
         if work.expect != Expect::Nothing {
-            let first_byte = outcome.first_byte.unwrap_or(now);
-            self.cluster.loads.first_byte(server, first_byte.saturating_duration_since(started), now);
+            let waited = outcome.first_byte.map_or(took, |first_byte| first_byte.saturating_duration_since(started));
+            self.cluster.loads.first_byte(server, waited, now);
         }
         match work.statement.access {
             access if access.only_reads() => stats.reads.add_one(),
@@ -36,8 +37,7 @@ impl Session {
         if outcome.error.is_some() {
             stats.errors.add_one();
         }
-        let latency = now.saturating_duration_since(started).as_micros();
-        let time_us = u64::try_from(latency).unwrap_or(u64::MAX);
+        let time_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         stats.latency_us.record(time_us);
         let ran = Ran {
             failed: outcome.error.is_some(),
@@ -46,7 +46,7 @@ impl Session {
             by: if self.cluster.primary() == Some(server) { RanBy::Primary } else { RanBy::Replica },
             time_us,
             at: now,
-            question: self.question(work, request, now),
+            question: self.question(work, request),
         };
         self.count_digest(work, request, &ran);
         now

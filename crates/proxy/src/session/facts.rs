@@ -1,6 +1,5 @@
 //! What follows from a session's state and the servers' defaults.
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use sql::Dialect;
@@ -12,10 +11,10 @@ use crate::state::{StateFacts, StateMap};
 impl Session {
     /// When servers get other defaults, the session keeps those that it began with, as on a server of its own.
     pub(super) fn look_at_catalog(&mut self) {
-        let now = self.cluster.catalog();
-        if Rc::ptr_eq(&now, &self.seen) {
+        if self.cluster.has_catalog(&self.seen) {
             return;
         }
+        let now = self.cluster.catalog();
         if let Some(kept) = self.state.keep_beginning(&self.began, &now) {
             self.state = Arc::new(kept);
         }

@@ -47,7 +47,9 @@ impl Session {
     pub(super) async fn know_found_rows(&mut self, held: &mut Held, work: &Work) -> Result<(), SessionEnd> {
         // Messages would have to be read first.
         let asks = counts_found_rows(&work.statement) && self.past.found_rows_unsure && self.past.error.is_none();
-        if !asks || self.pins.bits() != 1 << Pin::FoundRows as u8 || self.past.messages_unread {
+        let keeps_only = self.pins.bits() == 1 << Pin::FoundRows as u8
+            || self.pins.has(Pin::FoundRows) && self.transaction_may_ask().is_ok();
+        if !asks || !keeps_only || self.past.messages_unread {
             return Ok(());
         }
         self.client.flush().await.map_err(SessionEnd::ClientLost)?;

@@ -5,7 +5,6 @@ mod arrival;
 mod change_user;
 mod identity;
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,14 +23,12 @@ use wire::handshake::server::{AwaitResponse, Conversation, Response};
 use wire::handshake::{HandshakeResponse, LOGIN_BYTES_MAX};
 use wire::{Capabilities, Status};
 
+use super::Session;
+use super::begin::Beginning;
 use super::client::Client;
 use super::prove::{Proven, Prover, refuse};
-use super::statements::ClientStatements;
-use super::tracking::TrackWish;
-use super::{Past, Session};
 use crate::error::{Refusal, SessionEnd};
 use crate::pool::{MEANINGFUL, ON_DEMAND};
-use crate::route::Pins;
 use crate::sessions::SessionHandle;
 use crate::shared::ListenerShared;
 use crate::state::StateMap;
@@ -263,46 +260,22 @@ impl Door {
         identity.describe(&login.attributes);
         let idle_s = u32::try_from(listener.settings.load().idle_timeout.as_secs()).unwrap_or(u32::MAX);
         handle.idle_s_max.store(idle_s, std::sync::atomic::Ordering::Relaxed);
-        handle.set_user(&proven.user);
-        let _ = handle.cluster.set(cluster.shared.name.clone());
         let catalog = cluster.catalog();
-        let family = if flavour.mariadb { Family::MariaDb } else { Family::MySql };
         let ignore_space = login.capabilities.contains(Capabilities::IGNORE_SPACE);
         let state = StateMap::of_session(&catalog, login.collation, None).ignoring_space(ignore_space, &catalog);
-        let state = Arc::new(state);
-        Ok(Session {
-            wish: TrackWish::of_servers(&catalog),
+        let beginning = Beginning {
             client: Client::new(stream, login.capabilities),
             scramble: greeting.scramble,
             fingerprint,
-            facts: Cell::new(state.facts(&catalog, family, flavour.number)),
-            began: catalog.clone(),
-            seen: catalog,
-            state,
+            state: Arc::new(state),
             identity,
             worker,
             cluster,
             listener,
             handle,
-            pins: Pins::default(),
-            status: Status::AUTOCOMMIT,
-            statements: ClientStatements::default(),
-            past: Past::default(),
-            own_writes: None,
-            writes_open: false,
-            transaction: None,
-            reads: cluster::tables::Scope::Any,
-            written: None,
-            read_last: None,
-            held: None,
-            cache_context: None,
-            cache_said: Cell::default(),
-            cache_came: Cell::default(),
-            written_for_cache: None,
-            written_for_tier: None,
             speaks_native: login.plugin.as_deref().is_none_or(|name| name == Plugin::Native.name().as_bytes()),
-            refused_changes: 0,
-        })
+        };
+        Ok(Session::begin(beginning, flavour))
     }
 }
 

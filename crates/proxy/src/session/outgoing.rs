@@ -87,7 +87,7 @@ pub(super) async fn write_while_alive(
 ) -> Result<(), RelayError> {
     let work = async {
         stream.write_all(bytes).await?;
-        stream.flush().await
+        if stream.is_buffered() { stream.flush().await } else { Ok(()) }
     };
     tokio::pin!(work);
     std::future::poll_fn(|cx| {

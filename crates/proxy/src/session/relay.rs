@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 pub use copied::Copied;
 pub(super) use outcome::changes_of;
-pub use outcome::{DEADLOCK, GROUP_LOST, NOT_IN_GROUP, Outcome, RelayError, StateChange, Withhold};
+pub use outcome::{DEADLOCK, GROUP_LOST, NOT_IN_GROUP, Outcome, RelayError, StateChange, Withhold, is_not_in_group};
 use tokio::io::{AsyncRead, ReadBuf};
 use wire::exchange::{Advance, Event, Exchange, Packet};
 use wire::packet::HEADER_BYTES;
@@ -27,7 +27,7 @@ use super::outgoing::write_while_alive;
 use super::processes::Renumber;
 use super::tracking::TrackWish;
 use crate::error::Refusal;
-use crate::pool::{Connection, StatementKey};
+use crate::pool::{Connection, End, StatementKey};
 use crate::sessions::SessionHandle;
 use crate::worker::Worker;
 
@@ -97,7 +97,7 @@ pub struct Relay<'a> {
     /// The end of the reply stays in the client's outbox: what it says must be noted before the client hears it.
     pub keeps_end: bool,
     /// What was learned.
-    pub outcome: Outcome,
+    pub outcome: &'a mut Outcome,
 }
 
 /// Bytes of one chunk on their way to the client: a single run is sent from where it was read.
@@ -133,21 +133,31 @@ impl Relay<'_> {
 
     /// Reads once, understands all that is there, sends once.
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
-        if self.handle.abandoned.load(Ordering::Relaxed) {
-            return Poll::Ready(Err(RelayError::Server(GIVEN_UP.into())));
-        }
         let worker = self.worker;
         let mut scratch = worker.scratch.borrow_mut();
         let mut buffer = ReadBuf::new(&mut scratch);
+        let is_given_up = self.handle.abandoned.load(Ordering::Relaxed);
         match Pin::new(&mut self.connection.stream).poll_read(cx, &mut buffer) {
+            // That the connection has ended as well tells more than that nobody waits for it.
+            Poll::Ready(Ok(())) if is_given_up && !buffer.filled().is_empty() => {
+                return Poll::Ready(Err(RelayError::Server(GIVEN_UP.into())));
+            }
+            Poll::Pending if is_given_up => {
+                self.outcome.end = End::GivenUp;
+                return Poll::Ready(Err(RelayError::Server(GIVEN_UP.into())));
+            }
             Poll::Ready(Ok(())) => {}
-            Poll::Ready(Err(error)) => return Poll::Ready(Err(RelayError::Server(error.to_string()))),
+            Poll::Ready(Err(error)) => {
+                self.outcome.end = End::of(&error);
+                return Poll::Ready(Err(RelayError::Server(error.to_string())));
+            }
             // A client that has left is given a little time, not all that its statement may take.
             Poll::Pending => return self.client.poll_left(cx, &mut scratch).map(Ok),
         }
         worker.busy_poll.note();
         let chunk = buffer.filled();
         if chunk.is_empty() {
+            self.outcome.end = End::Closed;
             return Poll::Ready(Err(RelayError::Server("the server closed the connection".into())));
         }
         let mut inbox = std::mem::take(&mut self.connection.inbox);

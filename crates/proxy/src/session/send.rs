@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use sql::{Asks, Effect, Kind, Value};
-use wire::Capabilities;
+use sql::{Access, Asks, Effect, Kind, Value, Why};
 use wire::codec::Write;
-use wire::command::{BulkExecute, Command, Execute, LAST_PREPARED};
+use wire::command::{BulkExecute, Command, Execute, LAST_PREPARED, query_text_at};
 use wire::exchange::Expect;
 use wire::packet::{self, HEADER_BYTES, Header};
 use wire::reply::{self, Ok};
+use wire::{Capabilities, Status};
 
 use super::client::Request;
 use super::outgoing::{Outgoing, write, write_while_alive};
@@ -19,6 +19,7 @@ use crate::pool::{Connection, Origin, StatementKey};
 use crate::route::Pin;
 use crate::state::StateMap;
 
+const WRITES: Access = Access::Primary(Why::Writes);
 /// Makes a connection tell all changes of its state.
 const TRACK_EVERYTHING: &str = "session_track_schema=1,session_track_state_change=1,session_track_system_variables='*'";
 
@@ -53,11 +54,15 @@ impl Session {
         }
         let mut as_came: Option<&[u8]> = None;
         match &work.body {
+            Body::AsCame if let Some((before, mark, text)) = self.marked(connection, work, request) => {
+                out.packet(|bytes| [before, mark, text].iter().for_each(|part| bytes.extend_from_slice(part)));
+            }
             Body::AsCame if out.bytes.is_empty() => as_came = Some(&request.packets),
             Body::AsCame => out.bytes.extend_from_slice(&request.packets),
             Body::Payload(payload) => out.packet(|bytes| bytes.extend_from_slice(payload)),
             Body::Prepare(key) => out.packet(|bytes| {
                 bytes.push(Command::StmtPrepare.byte());
+                bytes.extend_from_slice(connection.origin.mark_of(&work.statement, &key.text));
                 bytes.extend_from_slice(&key.text);
             }),
             Body::Execute(_) => self.write_execute(statement, work.command, request, &mut out),
@@ -80,6 +85,24 @@ impl Session {
             }
         }
         Ok(out)
+    }
+
+    /// A text that is marked: what goes before the mark, the mark, and what goes behind it.
+    fn marked<'a>(
+        &self,
+        connection: &'a Connection,
+        work: &Work,
+        request: &'a Request,
+    ) -> Option<(&'a [u8], &'a [u8], &'a [u8])> {
+        // Most statements are no writes: they are told first.
+        if work.command != Command::Query || work.statement.access != WRITES {
+            return None;
+        }
+        let payload = request.payload();
+        let at = 1 + query_text_at(payload.get(1..)?, self.client.capabilities).ok()?;
+        let (before, text) = payload.split_at_checked(at)?;
+        let mark = connection.origin.mark_of(&work.statement, text);
+        (!mark.is_empty()).then_some((before, mark, text))
     }
 
     /// Whether the statement names a user variable that only sessions before this one had. To MySQL, one that was never set
@@ -126,6 +149,9 @@ impl Session {
             // The server takes nothing but a new password, and the connection is the session's alone.
             return false;
         }
+        // A session without a schema gets a connection that has one only for what does the same there.
+        connection.origin.in_some_schema |= connection.origin.state.schema().is_some();
+        connection.origin.in_some_schema &= wanted.schema().is_none();
         if connection.origin.tracks && connection.origin.state.fingerprint() == wanted.fingerprint() {
             return false;
         }
@@ -186,7 +212,7 @@ impl Session {
             Some(types) => connection.origin.statements.find_for(key, me, types),
             None => connection.origin.statements.find(key),
         };
-        let (mut key, state) = (known.key.clone(), known.state.clone());
+        let (mut key, state, statement) = (known.key.clone(), known.state.clone(), known.statement.clone());
         let asks = known.statement.asks & (Asks::ROW_COUNT | Asks::FOUND_ROWS);
         if work.command == Command::StmtExecute
             && self.pins.is_empty()
@@ -208,7 +234,13 @@ impl Session {
             Box::pin(self.settle_fix_ups(connection, out)).await?;
         }
         let purpose = Purpose::Prepare(key.clone());
-        out.command(connection, Command::StmtPrepare, &key.text, purpose, Expect::Prepared);
+        let mark = connection.origin.mark_of(&statement, &key.text);
+        out.packet(|bytes| {
+            bytes.push(Command::StmtPrepare.byte());
+            bytes.extend_from_slice(mark);
+            bytes.extend_from_slice(&key.text);
+        });
+        out.expect(connection, Expect::Prepared, purpose);
         if connection.origin.mariadb && matches!(work.body, Body::Execute(_)) {
             return Ok(LAST_PREPARED);
         }
@@ -247,7 +279,7 @@ impl Session {
             prepare_as: 0,
             keeps_end: false,
             warnings: None,
-            outcome: Outcome::default(),
+            outcome: &mut Outcome::default(),
         };
         relay.run().await
     }
@@ -352,18 +384,27 @@ pub(super) fn without_state(mut reply: Vec<u8>, capabilities: Capabilities) -> V
     reply
 }
 
-/// A short result with these status flags, which stand at the same place in both forms of its end.
-pub(super) fn with_status(mut reply: Vec<u8>, status: wire::Status) -> Vec<u8> {
+/// A result with these status flags, which stand at the same place in both forms of its end.
+pub(super) fn with_status(reply: Vec<u8>, status: Status) -> Vec<u8> {
+    with_flags(reply, Status::all(), status)
+}
+
+/// A result whose ends have, of these status flags, those of `status`.
+pub(super) fn with_flags(mut reply: Vec<u8>, which: Status, status: Status) -> Vec<u8> {
     const LONGEST_EOF: usize = 8;
-    let mut at = 0;
+    let (mut at, mut goes_on) = (0, false);
     while let Some(header) = Header::read(reply.get(at..).unwrap_or_default()) {
         let payload = at + HEADER_BYTES;
         at = payload + header.length;
-        if header.length <= LONGEST_EOF
+        // The rest of a row that fills more than a packet may look like anything.
+        let is_whole = !std::mem::replace(&mut goes_on, header.length == packet::PAYLOAD_BYTES_MAX);
+        if is_whole
+            && header.length <= LONGEST_EOF
             && let Some([reply::EOF, _, _, flags @ ..]) = reply.get_mut(payload..at)
             && let Some(flags) = flags.first_chunk_mut()
         {
-            *flags = status.bits().to_le_bytes();
+            let before = Status::from_bits_retain(u16::from_le_bytes(*flags));
+            *flags = ((before - which) | (status & which)).bits().to_le_bytes();
         }
     }
     reply

@@ -124,8 +124,8 @@ impl Session {
         }
         self.handle.droppable.store(self.held.is_none(), Ordering::Relaxed);
         self.handle.idle_since_s.store(self.worker.uptime_s.get(), Ordering::Relaxed);
-        let max_bytes = usize::try_from(self.listener.settings.load().max_packet).unwrap_or(usize::MAX);
-        let began = &self.began;
+        let (listener, began) = (&self.listener, &self.began);
+        let max_bytes = || usize::try_from(listener.settings.load().max_packet).unwrap_or(usize::MAX);
         let server_max = || began.globals.get("max_allowed_packet")?.parse().ok();
         let request = self.client.next_request(&self.worker, max_bytes, server_max).await;
         self.handle.idle_since_s.store(0, Ordering::Relaxed);

@@ -7,23 +7,20 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ::cache::{Context, Refusal as Why, WarmRun};
+use ::cache::{Context, Refusal as Why, WarmCounts, WarmRun};
 use config::Warm;
 use net::Stream;
-use sql::Family;
 use stats::digests::CacheSaid;
 use tokio::io::AsyncReadExt;
-use wire::{Capabilities, Status};
+use wire::Capabilities;
 
+use super::begin::Beginning;
 use super::client::{Client, Request};
 use super::login::UserSession;
 use super::serve::{Registered, heed};
-use super::statements::ClientStatements;
-use super::tracking::TrackWish;
-use super::{Identity, Past, Session};
+use super::{Identity, Session};
 use crate::error::SessionEnd;
-use crate::route::Pins;
-use crate::warm::Kind;
+use crate::warm::{Kind, Warming};
 use crate::worker::Worker;
 
 /// Longest wait for one statement.
@@ -42,6 +39,7 @@ const PASSING: [Why; 4] = [Why::UnknownTables, Why::Behind, Why::Raced, Why::Not
 /// A run that is under way.
 struct Run<'a> {
     name: &'a str,
+    warming: &'a Warming,
     warm: &'a Warm,
     waiting: RefCell<VecDeque<usize>>,
     again: RefCell<VecDeque<usize>>,
@@ -64,6 +62,7 @@ pub async fn warm_up(
     tracing::info!(warm = %name, user = %warm.user, statements = warm.statements.len(), why, "filling the result cache");
     let run = Run {
         name,
+        warming: &worker.shared.warming,
         warm,
         waiting: RefCell::new((0..warm.statements.len()).collect()),
         again: RefCell::default(),
@@ -86,8 +85,8 @@ pub async fn warm_up(
     let mut tally = run.tally.into_inner();
     tally.took = begun.elapsed();
     tracing::info!(
-        warm = %name, kept = tally.kept, there = tally.there, without_rule = tally.without_rule, failed = tally.failed,
-        refused = tally.refused.values().sum::<u64>(), ms = tally.took.as_millis() as u64, "the result cache was filled"
+        warm = %name, kept = tally.counts.kept, there = tally.counts.there, without_rule = tally.counts.without_rule,
+        failed = tally.counts.failed, refused = tally.counts.refused, ms = tally.took.as_millis() as u64, "the result cache was filled"
     );
     Some(tally)
 }
@@ -165,10 +164,10 @@ enum Came {
 impl Run<'_> {
     fn count(&self, index: usize, line: u32, came: Came) {
         let mut tally = self.tally.borrow_mut();
-        match came {
-            Came::Said(Some(CacheSaid::Miss)) => tally.kept += 1,
-            Came::Said(Some(CacheSaid::Hit { .. })) => tally.there += 1,
-            Came::Said(None) => tally.without_rule += 1,
+        let count: fn(&mut WarmCounts) -> &mut u64 = match came {
+            Came::Said(Some(CacheSaid::Miss)) => |counts| &mut counts.kept,
+            Came::Said(Some(CacheSaid::Hit { .. })) => |counts| &mut counts.there,
+            Came::Said(None) => |counts| &mut counts.without_rule,
             Came::Said(Some(CacheSaid::Refused(reason))) => {
                 let reason = Why::ALL.get(usize::from(reason)).copied();
                 if reason.is_some_and(|reason| PASSING.contains(&reason)) && !self.is_last.get() {
@@ -176,20 +175,23 @@ impl Run<'_> {
                     return;
                 }
                 *tally.refused.entry(reason.map_or("", Why::word)).or_default() += 1;
+                |counts| &mut counts.refused
             }
             Came::Failed(why) => {
-                tally.failed += 1;
                 if tally.mistakes.len() < MISTAKES_MAX {
                     tracing::warn!(warm = self.name, "{}:{line}: {why}", self.warm.file.display());
                     tally.mistakes.push((line, why));
                 }
+                |counts| &mut counts.failed
             }
-        }
+        };
+        *count(&mut tally.counts) += 1;
+        self.warming.count(self.name, count);
         self.done.set(self.done.get() + 1);
         if self.told.get().elapsed() >= TELL_EACH {
             self.told.set(Instant::now());
             let (done, of) = (self.done.get(), self.warm.statements.len());
-            tracing::info!(warm = self.name, done, of, kept = tally.kept, "filling the result cache goes on");
+            tracing::info!(warm = self.name, done, of, kept = tally.counts.kept, "filling the result cache goes on");
         }
     }
 }
@@ -215,13 +217,10 @@ impl Twin {
             let _ = handle.told_from.set(client);
         }
         handle.idle_s_max.store(u32::MAX, std::sync::atomic::Ordering::Relaxed);
-        handle.set_user(&key.user);
         let listener = kind.listener.clone();
         let cluster = worker.cluster(&listener.cluster);
-        let _ = handle.cluster.set(cluster.shared.name.clone());
-        let (view, catalog) = (cluster.view(), cluster.catalog());
+        let view = cluster.view();
         let flavour = view.flavour.as_ref()?;
-        let family = if flavour.mariadb { Family::MariaDb } else { Family::MySql };
         let identity = Identity {
             user: key.user.clone(),
             user_hash: crate::state::user_hash(&key.user),
@@ -235,39 +234,19 @@ impl Twin {
             rule_scope: Cell::default(),
             connections_max: kind.connections_max,
         };
-        let mut session = Session {
-            wish: TrackWish::of_servers(&catalog),
+        let beginning = Beginning {
             client: Client::new(stream, kind.capabilities),
             scramble: wire::auth::new_scramble().ok()?,
             fingerprint: None,
-            facts: Cell::new(kind.state.facts(&catalog, family, flavour.number)),
-            began: catalog.clone(),
-            seen: catalog,
             state: kind.state.clone(),
             identity,
             worker: worker.clone(),
             cluster,
             listener,
             handle: handle.clone(),
-            pins: Pins::default(),
-            status: Status::AUTOCOMMIT,
-            statements: ClientStatements::default(),
-            past: Past::default(),
-            own_writes: None,
-            writes_open: false,
-            transaction: None,
-            reads: cluster::tables::Scope::Any,
-            written: None,
-            read_last: None,
-            held: None,
-            cache_context: None,
-            cache_said: Cell::default(),
-            cache_came: Cell::default(),
-            written_for_cache: None,
-            written_for_tier: None,
             speaks_native: true,
-            refused_changes: 0,
         };
+        let mut session = Session::begin(beginning, flavour);
         session.status = session.status_at_rest();
         worker.stats.sessions.add(1);
         Some(Twin { session, _registered: registered })

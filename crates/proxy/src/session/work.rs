@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use sql::{Access, Asks, Effect, FoundRows, Kind, NamedTables, Statement, TransactionStep, Why};
+use sql::{Access, Asks, Effect, FoundRows, Kind, NamedTables, Statement, TransactionStep, Verdict, Why};
 use wire::command::Command;
 use wire::exchange::Expect;
 
@@ -140,6 +140,7 @@ pub(super) fn plain(kind: Kind, access: Access) -> Rc<Statement> {
         found_rows: FoundRows::Left,
         digest: 0,
         named: NamedTables::default(),
+        verdict: Verdict::default(),
     };
     Rc::new(statement)
 }

@@ -16,6 +16,8 @@ pub struct StateFacts {
     pub autocommit: bool,
     /// Whether transactions are READ ONLY unless they say otherwise.
     pub reads_only: bool,
+    /// Whether each statement of a transaction sees what is committed by then, unless the transaction says otherwise.
+    pub reads_newest: bool,
     /// Of the schema's name: tells digests of different schemas apart.
     pub schema_hash: u64,
 }
@@ -32,6 +34,17 @@ impl StateMap {
         let global = |name: &str| catalog.globals.get(name).map(String::as_str);
         let value = self.variable("tx_read_only").or_else(|| global("tx_read_only"));
         value.or_else(|| global("transaction_read_only")).is_some_and(|value| !is_off(value))
+    }
+
+    /// Whether each statement of this session's transactions sees what is committed by then: they are READ COMMITTED or READ UNCOMMITTED,
+    /// unless they say otherwise. False if it is not known.
+    pub fn reads_newest(&self, catalog: &Catalog) -> bool {
+        let global = |name: &str| catalog.globals.get(name).map(String::as_str);
+        let value = self.variable("tx_isolation").or_else(|| global("transaction_isolation"));
+        let is = |value: &str, level: &str| value.eq_ignore_ascii_case(level);
+        value
+            .or_else(|| global("tx_isolation"))
+            .is_some_and(|value| is(value, "READ-COMMITTED") || is(value, "READ-UNCOMMITTED"))
     }
 
     /// Whether what this session writes goes to the binary log, if the server has one.
@@ -66,6 +79,7 @@ impl StateMap {
             dialect: self.dialect(catalog, family, version),
             autocommit: self.autocommit(catalog),
             reads_only: self.reads_only(catalog),
+            reads_newest: self.reads_newest(catalog),
             schema_hash: schema_hash(self.schema.as_deref()),
         }
     }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cache::{Answer, Known, Question};
 use cluster::view::ServerId;
@@ -17,8 +17,10 @@ use wire::command::{CURSOR_READ_ONLY, Command, Execute};
 use super::super::Session;
 use super::super::client::Request;
 use super::super::request::statement_id;
-use super::{ContextHere, count_hit, micros, text_of};
+use super::ContextHere;
+use super::question::{text_of, write_parameters};
 use crate::error::SessionEnd;
+use crate::route::Pin;
 use crate::route::rules::CacheRule;
 
 impl Session {
@@ -72,7 +74,7 @@ impl Session {
         let parameters = execution.is_some().then_some(&**parameters);
         let question = Question { context: &here.context, text, parameters };
         let (now, shared) = (Instant::now(), &self.cluster.shared);
-        if here.wanted.1 == CacheFreshness::Follow && !shared.follow.get()?.serves(now) {
+        if here.wanted.1 == CacheFreshness::Follow && !shared.follow.load().as_ref()?.serves(now) {
             return None;
         }
         let (store, epochs) = (&self.worker.shared.cache, shared.epochs.get()?);
@@ -111,7 +113,7 @@ impl Session {
         }
         let count = execute.count.unwrap_or(u64::from(known.parameters));
         let types = types.filter(|(known, _)| *known == count).map(|(_, types)| &**types).unwrap_or_default();
-        super::write_parameters(parameters, count, types, &execute);
+        write_parameters(parameters, count, types, &execute);
         Some(known.key.text.clone())
     }
 
@@ -128,13 +130,13 @@ impl Session {
         let known = &answer.known;
         self.learn_answer(known);
         self.worker.stats.local_answers.add_one();
-        let reply = known.reply.as_deref().unwrap_or_default();
+        let reply = self.reply_here(answer);
         let by = RanBy::Cache { saved_us: micros(known.took), bytes: reply.len() as u64 };
         let ran = Ran { failed: false, rows_sent: known.rows, rows_affected: 0, by, time_us: 0, at, question: 0 };
         self.count_digest_of(known.digest, &ran, || digest_text(self));
         count_hit(cache, answer);
         cache.counts.bytes.add(reply.len() as u64);
-        match self.client.poll_answer(cx, reply) {
+        match self.client.poll_answer(cx, &reply) {
             Poll::Ready(Err(error)) => Err(SessionEnd::ClientLost(error)),
             _ => Ok(()),
         }
@@ -142,9 +144,14 @@ impl Session {
 
     /// What a server's reply would have taught.
     fn learn_answer(&mut self, known: &Known) {
-        self.status = Status::from_bits_retain(known.status) & Status::OF_SESSION;
+        self.status = self.status_behind(Status::from_bits_retain(known.status));
+        if self.pins.has(Pin::FoundRows) {
+            self.pins.put(Pin::FoundRows, false);
+            self.show_pins(self.pins.bits());
+        }
         let past = &mut self.past;
-        (past.row_count, past.was_questioned) = (-1, false);
+        // A connection that is kept does not know of it.
+        (past.row_count, past.was_questioned) = (-1, self.held.is_some());
         (past.found_rows, past.found_rows_unsure) = (known.found_rows, false);
         past.error = None;
         (past.warnings, past.warning_count, past.own_messages) = (None, 0, 0);
@@ -152,4 +159,14 @@ impl Session {
         past.messages = past.messages.wrapping_add(1);
         self.read_last = Some(ServerId(known.server));
     }
+}
+
+/// Counts that an answer was given, or could have been.
+pub(super) fn count_hit(cache: &CacheRule, answer: &Answer) {
+    cache.counts.hits.add_one();
+    cache.counts.saved_us.add(micros(answer.known.took));
+}
+
+pub(super) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

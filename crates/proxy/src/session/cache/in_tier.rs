@@ -4,20 +4,19 @@
 //! answers here for the last time ([`Session::tell_tier`]). It reads what it puts there on the primary, which alone has what was written through
 //! other processes. And it looks up tables in a catalogue that was read behind all definitions that the tier has been told of.
 
-use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cache::{Answer, InTier, Known, Packed, Question, Refusal, Stamp};
-use cluster::tables::Scope;
+use cluster::tables::{Scope, Written};
 use cluster::view::ServerId;
 use config::CacheMode;
-use tier::{Place, Tier, Told, Written};
+use tier::{Place, Tier, Told};
 
 use super::super::Session;
 use super::super::consistency::may_write;
 use super::super::work::Work;
-use super::ids;
+use super::table_writes;
 use crate::route::rules::CacheRule;
 
 /// What the tier has on a question.
@@ -169,27 +168,27 @@ impl Session {
 
     /// Tells the tier what was written, before the client hears of it.
     pub(in crate::session) async fn tell_tier(&mut self, defines: bool) {
-        let Some(scope) = self.written_for_tier.take() else { return };
+        let Some(written) = self.written_for_tier.take() else { return };
         let Some(tier) = self.worker.shared.tier.clone() else { return };
         let cluster = &self.cluster.shared;
-        match &scope {
-            _ if defines => tier.tell(&cluster.name, Written::Definition).await,
-            Scope::Any => tier.tell(&cluster.name, Written::Anything).await,
+        match &written.tables {
+            _ if defines => tier.tell(&cluster.name, tier::Written::Definition).await,
+            Scope::Any => tier.tell(&cluster.name, tier::Written::Anything).await,
             Scope::Tables(keys) => {
                 let tables: Vec<u64> = keys.iter().map(|key| key.0).collect();
-                tier.tell(&cluster.name, Written::Tables(&tables)).await;
+                tier.tell(&cluster.name, tier::Written::Tables(&tables)).await;
             }
         }
         // What others have taken from the tier meanwhile may be older.
         if let Some(epochs) = cluster.epochs.get() {
-            epochs.written(ids(&scope).as_deref());
+            epochs.written(table_writes(&written).as_deref());
         }
     }
 
     /// A statement went wrong of which nobody knows what it has done: the tier is told so.
     pub(in crate::session) async fn tell_tier_all(&mut self, work: &Work) {
         if self.worker.shared.tier.is_some() && may_write(work) {
-            self.written_for_tier = Some(Scope::Any);
+            self.written_for_tier = Some(Written::all(Scope::Any));
             Box::pin(self.tell_tier(false)).await;
         }
     }
@@ -217,14 +216,21 @@ impl Marked {
     }
 }
 
-/// Where the answer to a question is. Two questions with one place displace each other's answers, no more.
+/// Where the answer to a question is, for every process of every version. Two questions with one place displace each other's answers, no more.
 fn place_of(question: &[u8]) -> Place {
-    let mut place = [0; 16];
-    for (half, bytes) in place.chunks_exact_mut(8).enumerate() {
-        let mut hasher = DefaultHasher::new();
-        hasher.write_usize(half);
-        hasher.write(question);
-        bytes.copy_from_slice(&hasher.finish().to_be_bytes());
-    }
+    let mut place = Place::default();
+    place.iter_mut().zip(&wire::auth::fingerprint(question)).for_each(|(byte, digit)| *byte = *digit);
     place
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_has_its_place_in_every_process() {
+        // What `printf question | sha256sum` begins with.
+        let expected = 0x1f50_87db_919c_ed5c_123c_7f50_7d3f_cce8_u128;
+        assert_eq!(place_of(b"question"), expected.to_be_bytes());
+    }
 }

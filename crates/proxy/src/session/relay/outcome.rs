@@ -10,6 +10,7 @@ use wire::reply::{self, Change, Ok, Prepared};
 
 use super::Copied;
 use crate::error::Refusal;
+use crate::pool::End;
 use crate::session::checksum::Checksum;
 
 /// Changes of the session that are kept for after one reply. Beyond them it is only known that something changed.
@@ -59,6 +60,8 @@ pub struct Outcome {
     pub copied: Option<Box<Copied>>,
     /// All of the statement was given to the server's connection.
     pub sent: bool,
+    /// How the connection ended.
+    pub end: End,
     /// Bytes of the reply reached the client's socket.
     pub delivered: bool,
     /// When the server had what the statement must find, if it was asked to wait for that.
@@ -162,7 +165,7 @@ impl Withhold {
 
 /// A member of a Galera group without its group, or one that an operator has told to refuse, says so before it does anything.
 /// The same code is that of commands that a server does not know.
-fn is_not_in_group(error: &reply::ServerError<'_>) -> bool {
+pub fn is_not_in_group(error: &reply::ServerError<'_>) -> bool {
     error.code == NOT_IN_GROUP && memchr::memmem::find(error.message, b"WSREP").is_some()
 }
 

@@ -1,0 +1,205 @@
+//! Keeping: where the answer to a question comes from, when it is kept, and what ends it.
+//!
+//! A fill runs where all is that was written before ([`Session::has_all_writes`]), and the epochs move before a writer hears of its write
+//! ([`Session::end_answers`]).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cache::{Known, Refusal, Stamp, Ticket};
+use cluster::tables::{Scope, Written};
+use cluster::view::ServerId;
+use config::{CacheMode, Consistency, Split};
+use sql::Kind;
+use wire::Status;
+
+use super::super::cached::refused;
+use super::super::client::Request;
+use super::super::consistency::may_write;
+use super::super::relay::{Copied, Outcome, StateChange};
+use super::super::work::Work;
+use super::super::{Held, Session};
+use super::in_tier::Marked;
+use super::in_transaction::at_rest;
+use super::question::AskedFor;
+use super::rows::{Told, table_writes};
+use crate::route::rules::CacheRule;
+use crate::route::{Needs, Pin, Route, Target};
+
+/// A statement whose answer is to be kept.
+#[derive(Debug)]
+pub(in crate::session) struct Fill {
+    pub(super) ticket: Ticket,
+    pub(super) stamp: Stamp,
+    pub(super) asked: AskedFor,
+    pub(super) at: Instant,
+    pub(super) rule: Arc<str>,
+    pub(super) cache: CacheRule,
+    /// The answer goes into the shared tier, too.
+    pub(super) tier: Option<Box<Marked>>,
+}
+
+impl Session {
+    /// A fill reads where all is that anybody has written; for want of a replica that has it, on the primary.
+    pub(in crate::session) fn route_fill(&mut self, route: &mut Route, fill: &Fill) {
+        let is_elsewhere = matches!(route.target, Target::Reader | Target::Named(_));
+        if fill.tier.is_some() && is_elsewhere && !self.cluster.view().same_data {
+            // No replica is known to have what was written through other processes.
+            if self.identity.split != Split::Replica && self.cluster.primary().is_some() {
+                route.target = Target::Primary;
+            }
+            return;
+        }
+        if self.identity.split != Split::Replica && self.cluster.primary().is_some() && is_elsewhere {
+            route.consistency = Consistency::Cluster;
+            self.judge_named(route);
+            self.judge_replicas(route);
+        }
+    }
+
+    /// Where the answer of this server goes to, if it may be kept.
+    pub(in crate::session) fn copy_for(&self, fill: Option<&Fill>, server: ServerId) -> Option<Box<Copied>> {
+        let fill = fill?;
+        let bytes_max = match fill.cache.wanted.mode {
+            // Only its size counts.
+            CacheMode::Advise => 0,
+            _ => self.worker.shared.cache.bounds().entry_max,
+        };
+        let is_good = fill.tier.as_ref().is_none_or(|marked| self.is_home(marked, server));
+        (is_good && self.has_all_writes(server)).then(|| Box::new(Copied::new(bytes_max)))
+    }
+
+    /// Whether a server has all that any session of this process has written and was told of.
+    pub(super) fn has_all_writes(&self, server: ServerId) -> bool {
+        // The newest one: the log of another primary may be followed before this worker hears of it.
+        let view = self.cluster.shared.published.view.load();
+        if view.same_data || view.primary == Some(server) && view.group.is_none() {
+            return true;
+        }
+        let positions = self.cluster.shared.published.positions.load();
+        let all = self.all_writes();
+        let needs = Needs { own: None, all: std::slice::from_ref(&all), before: None, positions: &positions };
+        needs.lacking(server).is_none()
+    }
+
+    /// Keeps what a server answered. Behind [`Session::learn`]: what that could not learn from the reply, a kept one would not
+    /// tell either.
+    pub(in crate::session) fn keep_answer(
+        &self,
+        fill: Fill,
+        work: &Work,
+        request: &Request,
+        held: &Held,
+        outcome: &mut Outcome,
+        took: Duration,
+    ) {
+        let Fill { ticket, stamp, asked, at, rule, cache, tier } = fill;
+        let refuse = |refusal: Refusal| {
+            if let Some(count) = cache.counts.refused.get(refusal as usize) {
+                count.add_one();
+            }
+            self.count_cached(work, refused(refusal));
+        };
+        let advises = cache.wanted.mode == CacheMode::Advise;
+        let Some(copied) = outcome.copied.take() else { return refuse(Refusal::Behind) };
+        let status = outcome.status.unwrap_or_default();
+        let mut plain = Status::OF_SESSION | Status::NO_INDEX | Status::NO_GOOD_INDEX | Status::QUERY_WAS_SLOW;
+        let changes = outcome.changes.iter().any(|change| !only_counts(change));
+        // What was told is known.
+        plain.set(Status::SESSION_STATE_CHANGED, !outcome.changes.is_empty());
+        let reply = match () {
+            () if outcome.error.is_some() => return refuse(Refusal::Failed),
+            () if outcome.warnings > 0 || outcome.warned_before => Err(Refusal::Warnings),
+            () if !self.pins.is_empty() && self.transaction_may_ask().is_err() => return refuse(Refusal::Pinned),
+            () if changes || !(status - plain).is_empty() => Err(Refusal::Changes),
+            () if self.past.found_rows_unsure => Err(Refusal::Session),
+            () if outcome.rows.is_none() => Err(Refusal::NotARead),
+            () if advises => copied.fits(self.worker.shared.cache.bounds().entry_max).map(|()| Box::default()),
+            () => copied.into_reply(),
+        };
+        if let Err(refusal) = reply {
+            refuse(refusal);
+        }
+        let is_kept = reply.is_ok();
+        let (reply, status) = match reply {
+            Ok(reply) => {
+                let (reply, status) = at_rest(reply, status);
+                (Ok(reply), status)
+            }
+            Err(refusal) => (Err(refusal), status),
+        };
+        let mut known = Known {
+            reply,
+            rows: outcome.rows.unwrap_or(0),
+            found_rows: self.past.found_rows,
+            status: status.bits(),
+            server: held.lease.server().0,
+            took,
+            asked: at,
+            rule,
+            digest: work.statement.digest,
+            cluster: self.cluster.shared.name.clone(),
+            tier: None,
+        };
+        let packed = tier.and_then(|marked| marked.pack(&mut known));
+        let (question, _) = asked.question(request, self.client.capabilities);
+        let Some(epochs) = self.cluster.shared.epochs.get() else { return };
+        match ticket.keep(&question, stamp, known, epochs) {
+            Ok(()) if is_kept => {
+                cache.counts.kept.add_one();
+                if let Some(packed) = packed {
+                    self.put_into_tier(&packed, &cache, at);
+                }
+            }
+            Ok(()) => {}
+            Err(refusal) => refuse(refusal),
+        }
+    }
+
+    /// What was written ends the life of what was read before it: at the end of the transaction, before the client hears of that.
+    pub(in crate::session) fn end_answers(&mut self, work: &Work, request: &Request, told: Told) {
+        if self.cluster.shared.epochs.get().is_none() {
+            // Nobody has ever kept an answer, and who keeps the first one reads what is written by now; what is open may be
+            // committed behind that.
+            self.written_for_cache = self.pins.has(Pin::Transaction).then(|| Written::all(Scope::Any));
+            return;
+        }
+        if may_write(work) {
+            // Behind the reply: what a definition has changed while the statement ran is known, or known to be unknown.
+            let written = self.written_by(work, request, told);
+            self.written_for_cache = Some(match &self.written_for_cache {
+                Some(before) => before.and(&written),
+                None => written,
+            });
+        }
+        let Some(written) = &self.written_for_cache else { return };
+        let in_transaction = self.pins.has(Pin::Transaction);
+        // These commit nothing by themselves; of all else that is not sure.
+        let goes_on = matches!(work.statement.kind, Kind::Insert | Kind::Update | Kind::Delete | Kind::Select)
+            && work.statement.parts == 1;
+        if in_transaction && goes_on {
+            return;
+        }
+        if let Some(epochs) = self.cluster.shared.epochs.get() {
+            epochs.written(table_writes(written).as_deref());
+        }
+        if self.worker.shared.tier.is_some() {
+            self.written_for_tier = Some(written.clone());
+        }
+        if !in_transaction {
+            self.written_for_cache = None;
+        }
+    }
+
+    /// A statement went wrong of which nobody knows what it has done.
+    pub(in crate::session) fn end_all_answers(&self, work: &Work) {
+        if let Some(epochs) = self.cluster.shared.epochs.get().filter(|_| !work.statement.access.only_reads()) {
+            epochs.written(None);
+        }
+    }
+}
+
+/// MySQL tells each statement's number as a change of a variable.
+fn only_counts(change: &StateChange) -> bool {
+    matches!(change, StateChange::Variable(name, _) if name == "statement_id")
+}

@@ -1,0 +1,108 @@
+//! The question: whether a statement is one for the cache, and what the cache is asked for by it.
+
+use std::sync::Arc;
+
+use cache::{Comment, Context, Question, Refusal};
+use cluster::grants::Fingerprint;
+use sql::{FoundRows, Kind};
+use wire::Capabilities;
+use wire::command::{Command, Execute, query_text_at};
+
+use super::super::Session;
+use super::super::client::Request;
+use super::super::found_rows::counts_found_rows;
+use super::super::work::{Body, Work};
+use crate::route::rules::CacheRule;
+
+/// What the cache is asked for; a text is that of the request.
+#[derive(Debug)]
+pub(super) struct AskedFor {
+    pub(super) context: Context,
+    /// The rights that stand for the user there.
+    pub(super) rights: Option<Fingerprint>,
+    /// The text of a prepared statement, and its parameters with their types.
+    prepared: Option<(Arc<[u8]>, Vec<u8>)>,
+}
+
+impl AskedFor {
+    pub(super) fn question<'a>(
+        &'a self,
+        request: &'a Request,
+        capabilities: Capabilities,
+    ) -> (Question<'a>, Comment<'a>) {
+        let (text, parameters) = match &self.prepared {
+            Some((text, parameters)) => (&**text, Some(&**parameters)),
+            None => (text_of(request, capabilities), None),
+        };
+        let comment = cache::comment(text);
+        (Question { context: &self.context, text: comment.rest, parameters }, comment)
+    }
+}
+
+impl Session {
+    /// Whether a session may have this command answered by the cache at all.
+    pub(super) fn may_ask(&self, work: &Work, request: &Request) -> Result<(), Refusal> {
+        let statement = &*work.statement;
+        match () {
+            () if !matches!(work.command, Command::Query | Command::StmtExecute) || request.sequence != 0 => {
+                Err(Refusal::Command)
+            }
+            () if work.opens_cursor => Err(Refusal::Command),
+            () if statement.hint.is_some() => Err(Refusal::Hint),
+            () if !matches!(work.body, Body::AsCame | Body::Execute(_)) => Err(Refusal::Rewritten),
+            () if self.is_in_system_schema() => Err(Refusal::ServerTables),
+            // Only the server knows what FOUND_ROWS() is behind it, and it is asked for nothing but SQL_CALC_FOUND_ROWS.
+            () if !matches!(statement.found_rows, FoundRows::Rows { .. } | FoundRows::Uncut)
+                && !counts_found_rows(statement) =>
+            {
+                Err(Refusal::Session)
+            }
+            () => Ok(()),
+        }
+    }
+
+    /// What the cache is asked for.
+    pub(super) fn asked(&mut self, work: &Work, request: &Request, cache: &CacheRule) -> Result<AskedFor, Refusal> {
+        let Body::Execute(id) = work.body else {
+            let (context, rights) = self.context(cache, None);
+            return Ok(AskedFor { context, rights, prepared: None });
+        };
+        let capabilities = self.client.capabilities;
+        // Whether columns are described in a reply depends on what its connection has sent before.
+        if capabilities.contains(Capabilities::CACHE_METADATA) {
+            return Err(Refusal::Command);
+        }
+        let known = self.statements.find_mut(id).ok_or(Refusal::Command)?;
+        let arguments = request.payload().get(1..).unwrap_or_default();
+        let execute = Execute::parse(arguments, known.parameters, capabilities).map_err(|_| Refusal::Command)?;
+        let count = execute.count.unwrap_or(u64::from(known.parameters));
+        let types = known.types_of(count, execute.types).unwrap_or_default();
+        let mut parameters = Vec::new();
+        write_parameters(&mut parameters, count, types, &execute);
+        let (text, prepared_in) = (known.key.text.clone(), known.state.clone());
+        let (context, rights) = self.context(cache, Some(prepared_in));
+        Ok(AskedFor { context, rights, prepared: Some((text, parameters)) })
+    }
+}
+
+/// Whether a command is one that the cache is asked for: a query that is run.
+pub(in crate::session) fn is_for_cache(work: &Work) -> bool {
+    work.runs_text() && work.statement.kind == Kind::Select
+}
+
+/// Writes the parameters of an execution so that those that differ in anything are other bytes.
+pub(super) fn write_parameters(out: &mut Vec<u8>, count: u64, types: &[u8], execute: &Execute<'_>) {
+    out.clear();
+    out.reserve(16 + types.len() + execute.null_bitmap.len() + execute.values.len());
+    out.extend_from_slice(&count.to_le_bytes());
+    out.extend_from_slice(&(types.len() as u64).to_le_bytes());
+    for part in [types, execute.null_bitmap, execute.values] {
+        out.extend_from_slice(part);
+    }
+}
+
+/// The text of COM_QUERY.
+pub(in crate::session) fn text_of(request: &Request, capabilities: Capabilities) -> &[u8] {
+    let arguments = request.payload().get(1..).unwrap_or_default();
+    &arguments[query_text_at(arguments, capabilities).unwrap_or(arguments.len())..]
+}

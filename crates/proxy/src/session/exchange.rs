@@ -1,0 +1,64 @@
+//! A statement and its reply: what goes to the server, and what comes back of it.
+
+use wire::command::Command;
+
+use super::cache::Fill;
+use super::checksum::Checksum;
+use super::client::Request;
+use super::processes::Renumber;
+use super::relay::{Outcome, Relay, RelayError};
+use super::work::Work;
+use super::{Held, Session};
+use crate::route::{Route, Target};
+
+impl Session {
+    /// Sends the statement with what must go ahead of it, and relays the reply. What was learned is in `outcome`, also when it
+    /// failed.
+    pub(super) async fn exchange(
+        &mut self,
+        held: &mut Held,
+        work: &Work,
+        route: &Route,
+        request: &Request,
+        fill: Option<&Fill>,
+        outcome: &mut Outcome,
+    ) -> Result<(), RelayError> {
+        self.handle.begin_statement(held.lease.server(), held.lease.origin.thread_id);
+        self.cluster.loads.begin(held.lease.server());
+        if route.target == Target::Pinned {
+            self.look_at_pinned(held)?;
+        }
+        let prepare_as = if work.prepares() { self.statements.next_id() } else { 0 };
+        let mut sent = self.send(held, work, request).await?;
+        let effects = &work.statement.effects;
+        let wish_after = if effects.is_empty() { None } else { self.wish.after(effects, &self.cluster.catalog()) };
+        let lists_processes = work.statement.asks.contains(sql::Asks::PROCESSES) && work.statement.parts == 1;
+        let renumber = (lists_processes && !work.prepares() && work.command != Command::StmtExecute)
+            .then(|| Renumber::of(&self.worker.shared.sessions, held.lease.server()));
+        let warnings = self.own_messages().filter(|_| work.command == Command::InitDb);
+        let withhold = self.withheld(work, route, held.lease.server());
+        let keeps_end = self.notes_first(work);
+        outcome.sent = sent.sent;
+        outcome.checksum = self.transaction.is_some().then(Checksum::default);
+        outcome.copied = self.copy_for(fill, held.lease.server());
+        let mut relay = Relay {
+            worker: &self.worker,
+            handle: &self.handle,
+            client: &mut self.client,
+            connection: &mut held.lease,
+            pending: std::mem::take(&mut sent.pending),
+            wish: wish_after.as_ref().unwrap_or(&self.wish),
+            withhold,
+            renumber,
+            file_allowed: work.statement.asks.contains(sql::Asks::LOCAL_FILE),
+            prepare_as,
+            keeps_end,
+            warnings,
+            outcome,
+        };
+        relay.run().await?;
+        sent.pending = relay.pending;
+        sent.keep(&self.worker);
+        Ok(())
+    }
+}

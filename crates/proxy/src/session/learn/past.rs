@@ -1,0 +1,122 @@
+//! What a statement leaves behind for questions of later ones: its rows, its messages, LAST_INSERT_ID().
+
+use sql::Kind;
+use wire::command::Command;
+
+use crate::route::Pin;
+use crate::session::client::Request;
+use crate::session::relay::Outcome;
+use crate::session::work::Work;
+use crate::session::{Doubt, Held, Session};
+
+impl Session {
+    /// The same of a write outside a transaction that a lost server has done, and Sqluice has answered.
+    pub(in crate::session) fn learn_answered(&mut self, work: &Work, outcome: &Outcome) {
+        self.pins.put(Pin::NextStatement, false);
+        self.pins.put(Pin::FoundRows, false);
+        self.learn_past(work, outcome);
+        // There is no server to be asked.
+        self.past.found_rows_unsure = false;
+        (self.past.error, self.past.warnings, self.past.warning_count) = (None, None, 0);
+        (self.past.own_messages, self.past.messages_unread, self.past.messages_unsure) = (0, false, false);
+        self.past.messages = self.past.messages.wrapping_add(1);
+        self.show_pins(self.pins.bits());
+    }
+
+    /// What ROW_COUNT() and FOUND_ROWS() would say now.
+    pub(in crate::session) fn learn_past(&mut self, work: &Work, outcome: &Outcome) {
+        let past = &mut self.past;
+        past.was_questioned = false;
+        past.row_count = match (outcome.rows, &outcome.error) {
+            (None, None) => i64::try_from(outcome.affected_rows).unwrap_or(i64::MAX),
+            _ => -1,
+        };
+        self.learn_found_rows(work, outcome);
+    }
+
+    /// What SHOW WARNINGS would say now. A statement that asks for messages leaves them. MariaDB keeps them until a statement
+    /// names tables or has messages of its own, be it run or prepared; MySQL until the next one.
+    pub(super) fn learn_messages(&mut self, held: &mut Held, work: &Work, outcome: &Outcome) {
+        let statement = &work.statement;
+        if work.command == Command::InitDb && !self.is_mariadb() && outcome.error.is_none() {
+            return;
+        }
+        self.past.own_messages = if outcome.error.is_some() { 1 } else { outcome.warnings };
+        let leaves_messages = match statement.kind {
+            Kind::Show | Kind::Diagnostics => true,
+            _ => self.is_mariadb() && statement.kind != Kind::Select,
+        };
+        let new = outcome.warnings > 0 || outcome.error.is_some();
+        if statement.asks.contains(sql::Asks::DIAGNOSTICS) && leaves_messages {
+            self.past.messages_unread = new;
+            return;
+        }
+        if self.is_mariadb() && !new && !outcome.warned_before && work.runs_text() && may_name_tables(statement) {
+            self.past.messages_unsure = self.past.has_messages();
+            // Those of another session may have gone, or may still be there.
+            held.lease.origin.messages = held.lease.origin.messages.filter(|mark| Some(*mark) == self.messages_mark());
+            return;
+        }
+        if self.is_mariadb() && !new && !statement.uses_tables && !outcome.warned_before {
+            return;
+        }
+        // MariaDB keeps the messages of one of several statements through those that name no table.
+        let earlier = self.is_mariadb() && !new && outcome.warned_before;
+        self.past.messages_unsure = false;
+        self.past.error = outcome.error.clone();
+        (self.past.warnings, self.past.warning_count) = (None, outcome.warnings);
+        self.past.messages_unread = new || earlier;
+        self.past.messages = self.past.messages.wrapping_add(1);
+        held.lease.origin.messages = Some((self.handle.id, self.past.messages));
+    }
+
+    /// What LAST_INSERT_ID() would say now. An id that stands in the request was given, not made: then nothing changed.
+    pub(in crate::session) fn learn_insert_id(
+        &mut self,
+        held: &mut Held,
+        request: &Request,
+        work: &Work,
+        outcome: &Outcome,
+    ) {
+        let (id, origin) = (outcome.insert_id, &mut held.lease.origin);
+        let own = self.past.doubt.is_some() || origin.insert_id == Some(self.past.insert_id);
+        if work.statement.insert_id_unsure {
+            (self.past.doubt, origin.insert_id) = (Some(Doubt::Any), None);
+        } else if id != 0 && holds_number(request.payload(), id) {
+            self.past.doubt = Some(if own { Doubt::Any } else { Doubt::Given(id) });
+        } else if id != 0 {
+            (self.past.insert_id, self.past.doubt, origin.insert_id) = (id, None, Some(id));
+        }
+    }
+}
+
+/// Whether a statement may name tables or not, as far as its text says: only if it does the messages of those before it go.
+pub(in crate::session) fn may_name_tables(statement: &sql::Statement) -> bool {
+    use Kind::{Account, Administration, Call, Compound, Handler, Lock, Show};
+    statement.asks.contains(sql::Asks::STORED_FUNCTIONS)
+        || matches!(statement.kind, Account | Administration | Call | Compound | Handler | Lock | Show)
+}
+
+/// Whether a request holds this number, in digits or as a binary parameter.
+pub(in crate::session) fn holds_number(payload: &[u8], number: u64) -> bool {
+    let bytes = number.to_le_bytes();
+    let length = bytes.iter().rposition(|byte| *byte != 0).map_or(1, |last| last + 1);
+    memchr::memmem::find(payload, number.to_string().as_bytes()).is_some()
+        || payload
+            .first()
+            .is_some_and(|byte| [Command::StmtExecute, Command::StmtBulkExecute].map(Command::byte).contains(byte))
+            && memchr::memmem::find(payload, &bytes[..length]).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_found_in_texts_and_in_parameters() {
+        assert!(holds_number(b"\x03INSERT INTO t VALUES (77, 1)", 77));
+        assert!(!holds_number(b"\x03INSERT INTO t VALUES (76, 1)", 77));
+        assert!(holds_number(&[0x17, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0x39, 0x30, 0, 0], 12_345));
+        assert!(!holds_number(&[0x03, 0x39, 0x30, 0, 0], 12_345), "no parameter");
+    }
+}

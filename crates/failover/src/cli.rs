@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let count = arguments.rounds.unwrap_or(if arguments.quick { 1 } else { 5 });
     let (mut rounds, mut skipped, mut failed) = (Vec::new(), Vec::new(), false);
     for scenario in scenarios {
-        if let Some(obstacle) = scenario.obstacle() {
+        if let Some(obstacle) = scenario.obstacle(options.family) {
             eprintln!("{}: not played: {obstacle}", scenario.name());
             skipped.push((scenario.name(), obstacle.to_owned()));
             continue;

@@ -31,6 +31,10 @@ pub(crate) struct Round {
     pub(crate) stall_at_ms: f64,
     /// What that statement belonged to.
     pub(crate) stall_of: String,
+    /// How long a Galera group itself stood still: the longest write directly on a member.
+    pub(crate) standstill_ms: Option<f64>,
+    /// By how much a client's longest wait exceeds that, in the part of the harm where it does most.
+    pub(crate) added_ms: Option<f64>,
     /// The slowest statement before the harm.
     pub(crate) calm_ms: f64,
     pub(crate) errors: BTreeMap<String, u64>,
@@ -101,6 +105,30 @@ impl Round {
         (self.errors, self.messages) = (ledger.errors, ledger.messages);
     }
 
+    /// Compares clients' waits with those of the writer beside Sqluice, each part of the harm for itself; `parts` are their beginnings.
+    pub(crate) fn compare(&mut self, ledger: &Ledger, parts: &[f64]) {
+        if ledger.beside.is_empty() {
+            return;
+        }
+        let longest = |spans: &mut dyn Iterator<Item = (f64, f64)>, from: f64, to: f64| {
+            let within = spans.filter(|(_, end)| (from..to).contains(end));
+            within.map(|(begin, end)| end - begin).fold(0.0, f64::max)
+        };
+        let ends = parts.iter().skip(1).copied().chain([f64::INFINITY]);
+        for (from, to) in parts.iter().copied().zip(ends) {
+            let stood = longest(&mut ledger.beside.iter().copied(), from, to);
+            let waited = longest(&mut ledger.slow.iter().map(|slow| (slow.began_ms, slow.ended_ms)), from, to);
+            self.standstill_ms = Some(self.standstill_ms.unwrap_or_default().max(stood));
+            self.added_ms = Some(self.added_ms.unwrap_or(f64::NEG_INFINITY).max(waited - stood));
+            if parts.len() > 1 {
+                self.notes.push(format!(
+                    "from {:.0} ms on: the group stood still for {stood:.0} ms, a client waited for {waited:.0} ms",
+                    from - parts[0]
+                ));
+            }
+        }
+    }
+
     /// Takes what the servers have.
     pub(crate) fn take(&mut self, checked: Checked) {
         (self.lost, self.duplicates) = (checked.lost, checked.duplicates);
@@ -145,6 +173,7 @@ pub(crate) fn middle_and_worst(values: impl Iterator<Item = f64>) -> Option<(f64
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::ledger::{Slow, Work};
 
     #[test]
     fn outages_are_found() {
@@ -156,6 +185,25 @@ mod tests {
         // What was over before the harm is no outage of it.
         assert_eq!(longest_gap(&times, 1_701.0), Some(5.0));
         assert_eq!(longest_gap(&times, 2_000.0), None);
+    }
+
+    #[test]
+    fn each_part_of_the_harm_is_compared_for_itself() {
+        let slow = |began_ms, ended_ms| Slow { work: Work::Keyed, began_ms, ended_ms };
+        let ledger = Ledger {
+            beside: vec![(10.0, 12.0), (100.0, 600.0), (1_000.0, 1_010.0)],
+            slow: vec![slow(0.0, 90.0), slow(101.0, 620.0), slow(1_000.0, 1_060.0)],
+            ..Ledger::default()
+        };
+        let mut round = Round::default();
+        round.compare(&ledger, &[95.0, 900.0]);
+        assert_eq!((round.standstill_ms, round.added_ms), (Some(500.0), Some(50.0)));
+        let mut round = Round::default();
+        round.compare(&ledger, &[95.0]);
+        assert_eq!((round.standstill_ms, round.added_ms), (Some(500.0), Some(19.0)));
+        round = Round::default();
+        round.compare(&Ledger::default(), &[95.0]);
+        assert_eq!(round.added_ms, None);
     }
 
     #[test]

@@ -121,7 +121,7 @@ impl Front {
 }
 
 /// The primary is known, and both replicas take reads.
-fn is_whole(page: &Value) -> bool {
+pub(crate) fn is_whole(page: &Value) -> bool {
     let reads = |server: &&Value| server["role"] == "replica" && server["serves_reads"] == true;
     page["primary"].is_string() && page["servers"].as_array().is_some_and(|all| all.iter().filter(reads).count() == 2)
 }
@@ -138,11 +138,17 @@ fn text(world: &World, setup: Setup, folder: &Path) -> String {
     let servers: String = (0..world.all().len())
         .map(|index| format!("servers.db{} = {{ address = \"{}\" }}\n", index + 1, world.address(index)))
         .collect();
+    let kind = match world.is_group() {
+        true => "kind = \"galera\"".to_owned(),
+        false => format!(
+            "kind = \"replication\"\nfailover = \"auto\"\nmax_lag_ms = {LAG_MAX_MS}\n\
+             promotion = {{ journal = \"{journal}\", lease = \"{lease}\"{unwritable} }}"
+        ),
+    };
     format!(
         "[proxy]\nworkers = 2\n[log]\nformat = \"json\"\n[admin]\naddress = \"127.0.0.1:0\"\nkey = \"{}\"\n\
-         [cluster.main]\nkind = \"replication\"\nfailover = \"auto\"\nslow_start_s = 0\nmax_lag_ms = {LAG_MAX_MS}\n{servers}\
+         [cluster.main]\n{kind}\nslow_start_s = 0\n{servers}\
          replication = {{ user = \"{}\", password = \"{}\" }}\n\
-         promotion = {{ journal = \"{journal}\", lease = \"{lease}\"{unwritable} }}\n\
          [cluster.main.monitor]\nuser = \"{}\"\npassword = \"{}\"\ninterval_ms = {INTERVAL_MS}\n\
          [cluster.main.tls]\nmode = \"disabled\"\n\
          [listener.app]\naddress = \"127.0.0.1:0\"\ncluster = \"main\"\n",

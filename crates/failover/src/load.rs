@@ -1,6 +1,7 @@
 //! Clients that work through Sqluice while harm is done.
 
 mod age;
+pub(crate) mod beside;
 mod caller;
 pub(crate) mod ledger;
 pub(crate) mod table;
@@ -35,7 +36,7 @@ pub(crate) struct Shared {
     clock: Clock,
     stop: AtomicBool,
     acknowledged: AtomicU64,
-    /// Ways in; the first one is taken as long as it is open.
+    /// Ways in. Each client has its own, and takes the next one when that is closed.
     doors: Vec<SocketAddr>,
     /// Mean pause of a client between two pieces of work.
     pause: Duration,
@@ -49,6 +50,8 @@ pub(crate) struct Plan {
     pub(crate) doors: Vec<SocketAddr>,
     /// Look for old answers, too.
     pub(crate) ages: bool,
+    /// Write on this member of a group, too.
+    pub(crate) beside: Option<SocketAddr>,
     /// With sessions that do nothing and ask once at the end.
     pub(crate) idle: bool,
 }
@@ -74,7 +77,7 @@ impl Load {
             .enable_all()
             .build()
             .context("cannot start clients")?;
-        let Plan { clients, pause, doors, ages, idle: with_idle } = plan;
+        let Plan { clients, pause, doors, ages, beside, idle: with_idle } = plan;
         let (stop, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
         let shared = Arc::new(Shared { clock, stop, acknowledged, doors, pause });
         let (callers, idle) = runtime.block_on(async {
@@ -96,6 +99,9 @@ impl Load {
             let newest = Arc::new(AtomicU64::new(0));
             at_work.push(runtime.spawn(age::tick(shared.clone(), newest.clone())));
             at_work.extend((0..READERS).map(|_| runtime.spawn(age::read(shared.clone(), newest.clone()))));
+        }
+        if let Some(member) = beside {
+            at_work.push(runtime.spawn(beside::write(shared.clone(), member)));
         }
         Ok(Load { runtime, shared, at_work, idle })
     }

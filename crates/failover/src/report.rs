@@ -35,6 +35,9 @@ pub(crate) fn line(round: &Round) -> String {
     if let Some(age) = round.oldest_read_ms {
         let _ = write!(text, ", oldest read {age:.0} ms");
     }
+    if let Some((stood, added)) = round.standstill_ms.zip(round.added_ms) {
+        let _ = write!(text, ", the group stood still for {stood:.0} ms, a client waited {added:.0} ms longer");
+    }
     let _ = write!(text, ", primary {}", round.primary);
     if !round.diagnoses.is_empty() {
         let names: Vec<&str> = round.diagnoses.iter().map(String::as_str).collect();
@@ -70,6 +73,7 @@ pub(crate) fn markdown(rounds: &[Round], scenarios: &[Scenario], skipped: &[(Str
         }
     }
     text.push_str("\nTimes are median / worst of the rounds, in milliseconds since the harm; the rest are sums.\n");
+    standstills(&mut text, rounds, scenarios);
     text.push_str("\n| scenario | target | worst | |\n|---|---|---|---|\n");
     for scenario in scenarios {
         let of_it = of(rounds, *scenario);
@@ -100,6 +104,35 @@ pub(crate) fn markdown(rounds: &[Round], scenarios: &[Scenario], skipped: &[(Str
         let _ = writeln!(text, "\nWhat must not be:\n\n{}", violations.join("\n"));
     }
     text
+}
+
+/// Clients' waits beside the groups' own, for scenarios with groups.
+fn standstills(text: &mut String, rounds: &[Round], scenarios: &[Scenario]) {
+    let mut rows = String::new();
+    for scenario in scenarios {
+        let of_it = of(rounds, *scenario);
+        let times = |value: fn(&Round) -> Option<f64>| {
+            let (middle, worst) = middle_and_worst(of_it.iter().filter_map(|round| value(round)))?;
+            Some(format!("{middle:.0} / {worst:.0}"))
+        };
+        let Some(stood) = times(|round| round.standstill_ms) else { continue };
+        let sum = |value: fn(&Round) -> u64| of_it.iter().map(|round| value(round)).sum::<u64>();
+        let _ = writeln!(
+            rows,
+            "| {} | {stood} | {} | {} | {} |",
+            scenario.name(),
+            times(|round| Some(round.stall_ms)).unwrap_or_default(),
+            times(|round| round.added_ms).unwrap_or_default(),
+            sum(|round| round.unknown)
+        );
+    }
+    if !rows.is_empty() {
+        let _ = write!(
+            text,
+            "\n| scenario | the group stood still | longest stall | a client waited longer by | in doubt |\n\
+             |---|---|---|---|---|\n{rows}"
+        );
+    }
 }
 
 fn of(rounds: &[Round], scenario: Scenario) -> Vec<&Round> {

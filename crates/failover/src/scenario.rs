@@ -2,6 +2,7 @@
 
 mod crowd;
 mod faults;
+mod members;
 mod middle;
 
 use std::path::Path;
@@ -27,6 +28,13 @@ const WARM_LIMIT: Duration = Duration::from_secs(60);
 /// Calm time before the harm.
 const CALM: Duration = Duration::from_millis(1_500);
 
+/// What groups are told beside: docs and output name it, since standstills follow from it.
+macro_rules! group {
+    () => {
+        "three Galera members with binary logs, evs.suspect_timeout=PT1S"
+    };
+}
+
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Scenario {
@@ -48,10 +56,18 @@ pub(crate) enum Scenario {
     Disk,
     /// The primary has no connection left.
     Connections,
-    /// kill -9 of Sqluice in the middle of a failover; a second one is there.
+    /// kill -9 of the primary; clients work through two Sqluices.
+    Pair,
+    /// kill -9 of one of two Sqluices in the middle of a failover.
     Crash,
     /// The killed primary comes back under load.
     Back,
+    /// kill -9 of the writer of a Galera group.
+    GaleraKill,
+    /// The writer of a Galera group is stopped in good order, and comes back by way of a donor.
+    GaleraStop,
+    /// The writer of a Galera group is desynced like a donor for a while.
+    GaleraDonor,
 }
 
 /// Which servers may be the primary at the end.
@@ -80,8 +96,16 @@ impl Scenario {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
-    /// Why it cannot be played on this machine.
-    pub(crate) fn obstacle(self) -> Option<&'static str> {
+    /// With a Galera group in place of a primary and replicas.
+    fn has_group(self) -> bool {
+        matches!(self, Scenario::GaleraKill | Scenario::GaleraStop | Scenario::GaleraDonor)
+    }
+
+    /// Why it cannot be played on this machine, or with these servers.
+    pub(crate) fn obstacle(self, family: Family) -> Option<&'static str> {
+        if self.has_group() && family != Family::MariaDb {
+            return Some("Galera groups are of MariaDB servers here");
+        }
         let needs = matches!(self, Scenario::Cut | Scenario::Full | Scenario::Disk);
         (needs && !room::is_inside()).then_some("this machine allows no namespaces for network and mounts (unshare)")
     }
@@ -95,15 +119,25 @@ impl Scenario {
             Scenario::Connections => "max_connections of the primary, all taken by others, for 5 s",
             Scenario::Lag => "one applier stopped, the other one behind FLUSH TABLES WITH READ LOCK, for 5 s",
             Scenario::Freeze => "SIGSTOP, and SIGCONT after 5 s",
+            Scenario::GaleraKill => group!(),
+            Scenario::GaleraStop => concat!(group!(), "; back after 1 s"),
+            Scenario::GaleraDonor => concat!(group!(), "; wsrep_desync for 5 s"),
             _ => "",
         }
     }
 
     fn wanted(self) -> Wanted {
         match self {
-            Scenario::Kill | Scenario::Freeze | Scenario::Cut | Scenario::Disk | Scenario::Crash | Scenario::Back => {
-                Wanted::Another
-            }
+            Scenario::Kill
+            | Scenario::Freeze
+            | Scenario::Cut
+            | Scenario::Disk
+            | Scenario::Pair
+            | Scenario::Crash
+            | Scenario::Back
+            | Scenario::GaleraKill
+            | Scenario::GaleraStop
+            | Scenario::GaleraDonor => Wanted::Another,
             Scenario::Switchover => Wanted::The(1),
             Scenario::Replica | Scenario::Lag | Scenario::Connections => Wanted::The(0),
             Scenario::Full => Wanted::Any,
@@ -113,7 +147,7 @@ impl Scenario {
     /// Does harm to server 0, or whatever it is about; gives when, on the round's clock.
     fn harm(self, stage: &mut Stage, round: u32) -> anyhow::Result<f64> {
         match self {
-            Scenario::Kill => faults::kill(stage),
+            Scenario::Kill | Scenario::Pair => faults::kill(stage),
             Scenario::Freeze => faults::freeze(stage),
             Scenario::Switchover => faults::switchover(stage),
             Scenario::Replica => faults::kill_replica(stage),
@@ -124,6 +158,9 @@ impl Scenario {
             Scenario::Connections => crowd::connections(stage),
             Scenario::Crash => middle::crash(stage, round),
             Scenario::Back => faults::back(stage),
+            Scenario::GaleraKill => members::kill_writer(stage),
+            Scenario::GaleraStop => members::stop_writer(stage),
+            Scenario::GaleraDonor => members::desync_writer(stage),
         }
     }
 
@@ -136,12 +173,14 @@ impl Scenario {
             own_addresses: self == Scenario::Cut,
             small_disk: matches!(self, Scenario::Full | Scenario::Disk),
         };
-        let world = World::start(options.family, terrain, options.clients)?;
+        let world = match self.has_group() {
+            true => World::start_group(options.clients)?,
+            false => World::start(options.family, terrain, options.clients)?,
+        };
         let clock = Clock::start();
-        let (setup, instances) = (
-            Setup { lease: self == Scenario::Crash, unwritable: self == Scenario::Disk },
-            1 + usize::from(self == Scenario::Crash),
-        );
+        let two = matches!(self, Scenario::Pair | Scenario::Crash);
+        let setup = Setup { lease: two, unwritable: self == Scenario::Disk };
+        let instances = 1 + usize::from(two);
         let mut fronts = Vec::new();
         for _ in 0..instances {
             fronts.push(Front::start(options.program, &world, setup)?);
@@ -151,6 +190,8 @@ impl Scenario {
             pause: options.pause,
             doors: fronts.iter().map(|front| front.address).collect(),
             ages: self == Scenario::Lag,
+            // A member that stays, and is not the next writer.
+            beside: self.has_group().then(|| world.server(2).address()),
             // Sessions end with the process that they are connected to.
             idle: self != Scenario::Crash,
         };
@@ -164,12 +205,14 @@ impl Scenario {
             fronts,
             asked: 0,
             load,
+            parts: Vec::new(),
             diagnoses: Default::default(),
             notes: Vec::new(),
             violations: Vec::new(),
         };
         stage.watch(CALM);
         let figures = self.harm_and_count(&mut stage, round, options);
+        stage.world.keep(options.output, &format!("{}-{round}", self.name()))?;
         for (index, front) in stage.fronts.iter().enumerate() {
             front.keep(options.output, &format!("{}-{round}-{}", self.name(), index + 1))?;
         }
@@ -199,12 +242,20 @@ impl Scenario {
         figures.primary = format!("db{}", primary + 1);
         figures.take(check::all(&stage.world, primary, &followers_of(&page), &ledger, settled_ms)?);
         figures.time(times, event_ms);
+        let parts: Vec<f64> = [event_ms].into_iter().chain(stage.parts.drain(..)).collect();
+        figures.compare(&ledger, &parts);
         figures.count(ledger, event_ms, times.promoted_ms);
         let right = match self.wanted() {
             Wanted::The(index) => primary == index,
             Wanted::Another => primary != 0,
             Wanted::Any => true,
         };
+        if self.has_group() && stage.world.log(2)?.contains("Shifting SYNCED -> OPEN") {
+            figures.notes.push("db3 itself lost its group, though no harm was done to it".into());
+        }
+        if self.has_group() && figures.errors_sum() > 0 {
+            figures.violations.push(format!("clients had errors: {:?}", figures.messages));
+        }
         if !right {
             figures.violations.push(format!("the primary is db{}", primary + 1));
         }

@@ -26,6 +26,8 @@ pub(crate) struct Stage {
     /// Which of them is asked.
     pub(crate) asked: usize,
     pub(crate) load: Load,
+    /// When the harm's next parts began.
+    pub(crate) parts: Vec<f64>,
     pub(crate) diagnoses: BTreeSet<String>,
     pub(crate) notes: Vec<String>,
     pub(crate) violations: Vec<String>,

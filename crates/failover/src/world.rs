@@ -1,18 +1,24 @@
-//! The servers of a round: a primary and two replicas, semi-synchronous without a fallback.
+//! The servers of a round: a primary and two replicas, semi-synchronous without a fallback, or a Galera group of three.
 
 use std::fs::File;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context as _;
-use lab::{Family, Replication, ReplicationOptions, Server};
+use anyhow::{Context as _, bail};
+use lab::{Family, Galera, GaleraOptions, Replication, ReplicationOptions, Server};
 
-use crate::load::table;
+use crate::load::{beside, table};
 use crate::room;
 
 /// Longer than any round, so that a commit is never acknowledged without a replica.
 const SEMI_SYNC_WAIT_MS: u32 = 600_000;
+/// A member that is lost is given up after a second instead of five.
+const GROUP: &str = "evs.keepalive_period=PT0.2S;evs.suspect_timeout=PT1S;evs.inactive_timeout=PT3S;\
+                     evs.inactive_check_period=PT0.1S";
+/// With these settings members tell what became of a write.
+const GROUP_LOGS: [&str; 4] =
+    ["log_bin=binlog", "log_slave_updates=ON", "wsrep_gtid_mode=ON", "wsrep_gtid_domain_id=7"];
 /// Room that the primary's small disk has beyond what it holds at first.
 const SMALL_DISK_ROOM_MB: u64 = 48;
 /// Longest wait for replicas to follow again after the set-up changed something.
@@ -27,10 +33,16 @@ pub(crate) struct Terrain {
     pub(crate) small_disk: bool,
 }
 
+#[derive(Debug)]
+enum Servers {
+    Replication(Replication),
+    Group(Galera),
+}
+
 /// Servers. They end when this is dropped.
 #[derive(Debug)]
 pub(crate) struct World {
-    servers: Replication,
+    servers: Servers,
     terrain: Terrain,
 }
 
@@ -64,7 +76,7 @@ impl World {
         let init_sql = table::schema(clients);
         let servers =
             Replication::start(ReplicationOptions { config, init_sql, ..ReplicationOptions::new(family, 2) })?;
-        let world = World { servers, terrain };
+        let world = World { servers: Servers::Replication(servers), terrain };
         if terrain.own_addresses {
             world.move_to_own_addresses()?;
         }
@@ -75,8 +87,59 @@ impl World {
             Family::MariaDb => "SET GLOBAL rpl_semi_sync_master_enabled = ON",
             Family::MySql => "SET GLOBAL rpl_semi_sync_source_enabled = ON",
         })?;
-        world.servers.wait_in_sync(SYNC_LIMIT)?;
+        if let Servers::Replication(servers) = &world.servers {
+            servers.wait_in_sync(SYNC_LIMIT)?;
+        }
         Ok(world)
+    }
+
+    /// Starts a Galera group, with the tables of the load.
+    ///
+    /// # Errors
+    /// Galera's library is missing, or a server does not start.
+    pub(crate) fn start_group(clients: u32) -> anyhow::Result<World> {
+        let options = GaleraOptions {
+            provider_options: GROUP.to_owned(),
+            config: GROUP_LOGS.map(str::to_owned).to_vec(),
+            init_sql: table::schema(clients) + beside::TABLE,
+            ..GaleraOptions::new(3)
+        };
+        Ok(World { servers: Servers::Group(Galera::start(&options)?), terrain: Terrain::default() })
+    }
+
+    /// The Galera group.
+    ///
+    /// # Errors
+    /// The servers are none.
+    pub(crate) fn group(&self) -> anyhow::Result<&Galera> {
+        match &self.servers {
+            Servers::Group(group) => Ok(group),
+            Servers::Replication(_) => bail!("these servers are no Galera group"),
+        }
+    }
+
+    /// What a server logged, from its first start on.
+    pub(crate) fn log(&self, index: usize) -> anyhow::Result<String> {
+        let log = std::fs::read(self.log_file(index)).context("cannot read a server's log")?;
+        Ok(String::from_utf8_lossy(&log).into_owned())
+    }
+
+    /// Keeps the logs of a group's members in this folder, under names that begin with `name`: who belonged to it is there.
+    pub(crate) fn keep(&self, folder: &Path, name: &str) -> anyhow::Result<()> {
+        if self.is_group() {
+            for index in 0..self.all().len() {
+                std::fs::copy(self.log_file(index), folder.join(format!("{name}-db{}.log", index + 1)))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn log_file(&self, index: usize) -> PathBuf {
+        self.server(index).folder().join("server.log")
+    }
+
+    pub(crate) fn is_group(&self) -> bool {
+        matches!(self.servers, Servers::Group(_))
     }
 
     /// Where Sqluice and the others find a server.
@@ -89,11 +152,14 @@ impl World {
     }
 
     pub(crate) fn server(&self, index: usize) -> &Server {
-        self.servers.server(index)
+        &self.all()[index]
     }
 
     pub(crate) fn all(&self) -> &[Server] {
-        self.servers.servers()
+        match &self.servers {
+            Servers::Replication(servers) => servers.servers(),
+            Servers::Group(group) => group.servers(),
+        }
     }
 
     /// Checksums of the application's tables on each of these servers.

@@ -26,6 +26,10 @@ pub enum Kind {
     Execute,
     /// A result of [`MANY`] rows.
     Rows,
+    /// The point select, other than ever before.
+    NewPoint,
+    /// [`MANY`] rows that nobody has asked for before.
+    NewRows,
     /// A change of a session variable.
     Set,
     /// The point select of two sessions of different state that take turns on one connection.
@@ -61,7 +65,7 @@ pub enum Rules {
 }
 
 /// All kinds.
-pub const LOADS: [Load; 12] = [
+pub const LOADS: [Load; 14] = [
     load(Kind::PointSelect, "point_select", "SELECT of a row by its key, as text, on a replica", 4000),
     load(Kind::Execute, "execute", "the same, prepared", 4000),
     load(Kind::Rows, "rows", "SELECT of 100 rows (13 kB)", 2000),
@@ -80,6 +84,8 @@ pub const LOADS: [Load; 12] = [
     ),
     ruled(load(Kind::PointSelect, "cache_hit", "point_select, answered by the cache", 4000), Rules::Cache),
     ruled(load(Kind::Execute, "cache_hit_execute", "execute, answered by the cache", 4000), Rules::Cache),
+    ruled(load(Kind::NewPoint, "cache_fill", "point_select, kept by the cache", 4000), Rules::Cache),
+    ruled(load(Kind::NewRows, "cache_fill_rows", "rows, kept by the cache", 2000), Rules::Cache),
 ];
 
 const fn load(kind: Kind, name: &'static str, what: &'static str, times: u32) -> Load {
@@ -117,12 +123,14 @@ pub struct Clients {
     open: Vec<(Client, Option<Statement>)>,
     /// Which row is next.
     row: u32,
+    /// How many new questions there were.
+    new: u32,
 }
 
 impl Clients {
     /// None yet.
     pub fn new(address: Address) -> Clients {
-        Clients { target: Target::plain(address, LIMIT), open: Vec::new(), row: 0 }
+        Clients { target: Target::plain(address, LIMIT), open: Vec::new(), row: 0, new: 0 }
     }
 
     /// Does a piece of work this many times, one after the other.
@@ -136,9 +144,13 @@ impl Clients {
             match kind {
                 Kind::PointSelect => self.point_select(0, id).await?,
                 Kind::Execute => self.execute(id).await?,
-                Kind::Rows => {
-                    let from = id.min(ROWS - MANY + 1);
-                    let sql = format!("SELECT c FROM sbtest1 WHERE id BETWEEN {from} AND {}", from + MANY - 1);
+                Kind::Rows => self.rows(0, &many(id), MANY as usize).await?,
+                Kind::NewPoint => {
+                    let sql = format!("SELECT c FROM sbtest1 WHERE id={id} AND k<{}", self.next_new());
+                    self.rows(0, &sql, 1).await?;
+                }
+                Kind::NewRows => {
+                    let sql = format!("{} AND k<{}", many(id), self.next_new());
                     self.rows(0, &sql, MANY as usize).await?;
                 }
                 Kind::Set => self.change(0, &format!("SET SESSION sort_buffer_size = {}", 65_536 + id)).await?,
@@ -156,6 +168,12 @@ impl Clients {
             }
         }
         Ok(())
+    }
+
+    /// A number that is larger than all keys and was not given before.
+    fn next_new(&mut self) -> u32 {
+        self.new += 1;
+        1_000_000 + self.new
     }
 
     /// Ends all clients.
@@ -211,6 +229,11 @@ impl Clients {
         }
         self.point_select((turn % 2) as usize, id).await
     }
+}
+
+fn many(id: u32) -> String {
+    let from = id.min(ROWS - MANY + 1);
+    format!("SELECT c FROM sbtest1 WHERE id BETWEEN {from} AND {}", from + MANY - 1)
 }
 
 fn login() -> LoginRequest {

@@ -108,17 +108,19 @@ fn run(plan: &Plan) -> anyhow::Result<()> {
     std::fs::create_dir_all(&plan.profiles).with_context(|| plan.profiles.display().to_string())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut report = Report::new(last, figures::versions(&servers)?);
-    report.head();
-    let mut running: Option<(Rules, TempDir, Program)> = None;
+    // All start before the first is counted: each is waited for until it does what it does most of the time.
+    let mut running: Vec<(Rules, Program, TempDir)> = Vec::new();
     for load in &plan.loads {
-        if running.as_ref().is_none_or(|(rules, ..)| *rules != load.rules) {
-            // The old one ends first.
-            drop(running.take());
+        if !running.iter().any(|(rules, ..)| *rules == load.rules) {
             let folder = tempfile::Builder::new().prefix("sqluice-").tempdir()?;
             let program = Program::start(&plan.program, folder.path(), &servers, load.rules)?;
-            running = Some((load.rules, folder, program));
+            running.push((load.rules, program, folder));
         }
-        let Some((.., program)) = &mut running else { continue };
+    }
+    report.head();
+    for load in &plan.loads {
+        let Some((_, program, _)) = running.iter_mut().find(|(rules, ..)| *rules == load.rules) else { continue };
+        program.wait_until_usual();
         let profile = measure(&runtime, program, load, &plan.profiles)
             .with_context(|| format!("{}; the program's log ends so:\n{}", load.name, program.log()))?;
         report.line(load, profile.total as f64 / f64::from(load.times));

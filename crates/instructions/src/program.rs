@@ -21,6 +21,11 @@ use crate::profile::Profile;
 const START_LIMIT: Duration = Duration::from_secs(120);
 /// Longest wait for callgrind to do what it is asked.
 const ASK_LIMIT: Duration = Duration::from_secs(60);
+/// Sqluice looks at what is asked again in the first minute of so many seconds, from its start.
+const LOOKS_EVERY_S: u64 = 8 * 60;
+const LOOKS_S: u64 = 61;
+/// What counting a load takes at most, and what passes between the start and its being noticed.
+const COUNTS_S: u64 = 50;
 /// Between two looks at something that is waited for.
 const PACE: Duration = Duration::from_millis(20);
 /// What the worker runs and no other thread.
@@ -34,6 +39,7 @@ pub struct Program {
     address: Address,
     /// Profiles that callgrind has written so far.
     dumps: usize,
+    began: Instant,
 }
 
 impl Program {
@@ -66,8 +72,10 @@ impl Program {
             folder: folder.to_owned(),
             address: Address::Tcp { host: String::new(), port: 0 },
             dumps: 0,
+            began: Instant::now(),
         };
         let text = started.wait("it listens", || std::fs::read_to_string(&ready).ok())?;
+        started.began = Instant::now();
         let told = |name: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
             line.map(str::to_owned).with_context(|| format!("no {name} in {text:?}"))
@@ -82,6 +90,18 @@ impl Program {
     /// Where clients connect.
     pub fn address(&self) -> Address {
         self.address.clone()
+    }
+
+    /// Waits while the program looks at what is asked again, or will do so before a load is counted: it does that in one minute
+    /// of eight, and what counts is what it does most of the time.
+    pub fn wait_until_usual(&self) {
+        let second = self.began.elapsed().as_secs() % LOOKS_EVERY_S;
+        let left_s = match second {
+            ..LOOKS_S => LOOKS_S - second,
+            _ if second + COUNTS_S > LOOKS_EVERY_S => LOOKS_EVERY_S + LOOKS_S - second,
+            _ => 0,
+        };
+        thread::sleep(Duration::from_secs(left_s));
     }
 
     /// Sets all counts to zero.

@@ -47,7 +47,7 @@ pub fn accounts_sql(family: Family) -> String {
         }
         Family::MySql => {
             "REPLICATION CLIENT, CONNECTION_ADMIN, SHOW_ROUTINE, TRIGGER, SHOW VIEW, \
-             PROCESS, SYSTEM_VARIABLES_ADMIN, REPLICATION_SLAVE_ADMIN, GROUP_REPLICATION_ADMIN, RELOAD"
+             PROCESS, SYSTEM_VARIABLES_ADMIN, SYSTEM_USER, REPLICATION_SLAVE_ADMIN, GROUP_REPLICATION_ADMIN, RELOAD"
         }
     };
     sql.push_str(&format!(

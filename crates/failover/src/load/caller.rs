@@ -9,9 +9,9 @@ use net::client::Target;
 use net::query::{Client, Limits, Parameter, QueryError, ResultSet, Statement};
 use wire::auth::Credential;
 
-use super::Shared;
 use super::ledger::{End, Ledger, Work, Write, end_of};
 use super::table::{Sql, TOKENS_MAX};
+use super::{PREPARES_EVERY, Shared};
 
 /// Longest wait for a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(60);
@@ -47,11 +47,13 @@ pub(super) struct Caller {
 
 impl Caller {
     pub(super) async fn start(shared: Arc<Shared>, number: u32, prepares: bool) -> anyhow::Result<Caller> {
-        let client = connect(shared.doors[0]).await?;
+        // Both kinds of clients take all ways.
+        let door = (number / PREPARES_EVERY) as usize % shared.doors.len();
+        let client = connect(shared.doors[door]).await?;
         let random = u64::from(number) << 32 | 0x9e37_79b9;
         let (prepared, next, ledger) = (Vec::new(), 0, Ledger::default());
         let mut caller =
-            Caller { shared, number, prepares, client, prepared, door: 0, next, random, last_keyed: None, ledger };
+            Caller { shared, number, prepares, client, prepared, door, next, random, last_keyed: None, ledger };
         caller.prepare().await?;
         Ok(caller)
     }

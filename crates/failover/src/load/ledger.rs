@@ -76,6 +76,8 @@ pub(crate) struct Ledger {
     /// The oldest answer of a reader that wrote nothing, milliseconds behind what was acknowledged.
     pub(crate) oldest_ms: f64,
     pub(crate) age_reads: u64,
+    /// Beginnings and ends of writes directly on a member of a group.
+    pub(crate) beside: Vec<(f64, f64)>,
 }
 
 impl Ledger {
@@ -107,6 +109,7 @@ impl Ledger {
         self.idle_harmed += other.idle_harmed;
         self.oldest_ms = self.oldest_ms.max(other.oldest_ms);
         self.age_reads += other.age_reads;
+        self.beside.extend(other.beside);
     }
 
     /// When writes were acknowledged, in order.

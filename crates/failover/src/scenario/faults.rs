@@ -16,7 +16,7 @@ pub(super) const LASTS: Duration = Duration::from_secs(5);
 /// A server that waits for room on its disk looks once a minute.
 const DISK_LIMIT: Duration = Duration::from_secs(120);
 /// From the new primary to the return of the old one.
-const AWAY: Duration = Duration::from_secs(1);
+pub(super) const AWAY: Duration = Duration::from_secs(1);
 
 pub(super) fn kill(stage: &mut Stage) -> anyhow::Result<f64> {
     let event = stage.clock.now_ms();

@@ -4,38 +4,8 @@ use lab::Family;
 use serde_json::Value;
 
 use crate::failover::command;
-use crate::login::accounts;
+use crate::support::cache::{KEY, caching};
 use crate::support::{Front, all, calm, until};
-
-const KEY: &str = "open sesame";
-
-/// Sqluice with these rules, in front of servers with a table of the test's own, once answers of it are kept by the rule `all`.
-async fn start(family: Family, table: &str, rules: &str) -> Front {
-    let servers = calm(family).await;
-    let table = table.to_owned();
-    accounts(
-        servers,
-        &format!(
-            "DROP TABLE IF EXISTS app.{table}, app.{table}_other; CREATE TABLE app.{table} (id INT PRIMARY KEY, n INT); \
-             INSERT INTO app.{table} VALUES (1, 10), (2, 20), (3, 30)"
-        ),
-    )
-    .await;
-    let front = Front::start(servers, |setup| {
-        setup.admin = format!("key = \"{KEY}\"");
-        setup.more = rules.to_owned();
-    })
-    .await;
-    let mut client = front.client().await;
-    let read = format!("SELECT COUNT(*) AS known FROM {table}");
-    until("an answer from the cache", async || {
-        let before = of_rule(&front, "all").await["hits"].clone();
-        all(&mut client, &read).await;
-        (of_rule(&front, "all").await["hits"].as_u64() > before.as_u64()).then_some(())
-    })
-    .await;
-    front
-}
 
 /// What the command prints, as JSON.
 async fn json(front: &Front, arguments: &[&str]) -> Value {
@@ -51,7 +21,7 @@ async fn of_rule(front: &Front, rule: &str) -> Value {
 
 async fn check_commands(family: Family, table: &str) {
     let rules = "[[rule]]\nname = \"all\"\ncluster = \"main\"\ncache = \"on\"\ncache_ttl_ms = 600000\n";
-    let front = start(family, table, rules).await;
+    let front = caching(family, table, rules).await;
     let mut client = front.client().await;
     let read = format!("SELECT n FROM {table} WHERE id = 1");
     let fill = async |client: &mut net::query::Client| {
@@ -100,10 +70,16 @@ async fn check_rules(family: Family, table: &str) {
         rule("all", &format!("table = \"app.{table}\"")),
         rule("user", "user = \"nobody\""),
     ];
-    let front = start(family, table, &rules.concat()).await;
+    let front = caching(family, table, &rules.concat()).await;
     let mut client = front.client().await;
     let other = format!("{table}_other");
-    all(&mut client, &format!("CREATE TABLE {other} (id INT PRIMARY KEY); INSERT INTO {other} VALUES (1)")).await;
+    all(
+        &mut client,
+        &format!(
+            "DROP TABLE IF EXISTS {other}; CREATE TABLE {other} (id INT PRIMARY KEY); INSERT INTO {other} VALUES (1)"
+        ),
+    )
+    .await;
     // A definition leaves nothing known of tables for a moment.
     let count = async |rule: &str| of_rule(&front, rule).await["hits"].as_u64().unwrap_or(0);
     let is_hit = async |client: &mut net::query::Client, rule: &str, read: &str| {
@@ -132,7 +108,7 @@ async fn rules_choose_by_table_and_by_comment() {
 
 async fn check_digests(family: Family, table: &str) {
     let rules = "[[rule]]\nname = \"all\"\nuser = \"lab_app\"\ndigest_regex = '^SELECT (COUNT|n )'\ncache = \"on\"\ncache_ttl_ms = 600000\n";
-    let front = start(family, table, &rules.replace("lab_app", lab::APP_USER)).await;
+    let front = caching(family, table, &rules.replace("lab_app", lab::APP_USER)).await;
     let mut client = front.client().await;
     let rows = |page: &Value, key: &str, part: &str| -> Vec<Value> {
         let rows = page[key].as_array().unwrap().iter();
@@ -149,10 +125,10 @@ async fn check_digests(family: Family, table: &str) {
     let page = json(&front, &["cache", "digests"]).await;
     let [row] = &rows(&page, "digests", "WHERE id = ?")[..] else { panic!("{page:#}") };
     let counts = ["statements", "hits", "misses"].map(|key| row[key].as_u64().unwrap());
-    assert_eq!((counts, &row["refused"]), ([6, 4, 1], &serde_json::json!({ "pinned": 1 })), "{row}");
+    assert_eq!((counts, &row["refused"]), ([6, 4, 1], &serde_json::json!({ "snapshot": 1 })), "{row}");
     assert!(row["saved_us"].as_u64() > Some(0) && row["bytes"].as_u64() > Some(0), "{row}");
     let ran = command(&front, &["cache", "digests"]).await;
-    assert!(ran.good && ran.out.contains("pinned 1"), "{} {}", ran.out, ran.err);
+    assert!(ran.good && ran.out.contains("snapshot 1"), "{} {}", ran.out, ran.err);
 
     // What none does, but should: asked again and again, as text and prepared. What never comes again does not count.
     let prepared = client.prepare(&format!("SELECT id FROM {table} WHERE n = ?")).await.unwrap();
@@ -224,7 +200,7 @@ async fn check_warm(family: Family, table: &str) {
         lab::APP_DATABASE,
         path.display()
     );
-    let front = start(family, table, &rules).await;
+    let front = caching(family, table, &rules).await;
 
     // The first client that has asked the cache began it; another one like it finds the answers.
     let file = warmed(&front, 1).await;
@@ -265,6 +241,14 @@ async fn check_warm(family: Family, table: &str) {
     let before = count().await;
     all(&mut other, &format!("SELECT n FROM {table} WHERE id = 2")).await;
     assert_eq!(count().await, (before.0 + 1, before.1));
+
+    // The metrics have all runs: each has done the whole file, and failed at one statement of it.
+    let runs = warmed(&front, runs + 1).await["runs"].as_f64().unwrap();
+    let metrics = front.metrics().await;
+    let done = |outcome: &str| metrics.sum("sqluice_cache_warm_statements_total", &["warm=\"pages\"", outcome]);
+    let outcomes = ["failed", "refused", "without_rule"].map(|outcome| done(&format!("outcome=\"{outcome}\"")));
+    assert_eq!((done(""), outcomes), (7.0 * runs, [runs; 3]), "{runs} runs");
+    assert_eq!(metrics.sum("sqluice_cache_warm_runs_total", &["warm=\"pages\""]), runs);
 
     let ran = command(&front, &["cache", "warm", "--cluster", "none"]).await;
     assert!(!ran.good && ran.err.contains("main"), "{} {}", ran.out, ran.err);

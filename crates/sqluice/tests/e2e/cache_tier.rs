@@ -1,17 +1,15 @@
 //! The result cache's shared tier: two Sqluices in front of the same servers, and a Valkey or Redis that both know.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+mod play;
+
 use std::time::{Duration, Instant};
 
 use lab::{Family, Valkey, ValkeyOptions};
 use net::query::{Client, Parameter};
-use serde_json::Value;
 
 use crate::login::accounts;
-use crate::support::{Front, all, authority, blocking, calm, http_with, signal, until, value};
-
-const KEY: &str = "open sesame";
+use crate::support::cache::{KEY, hits, page, until_hit};
+use crate::support::{Front, all, authority, blocking, calm, families, http_with, signal, until, value};
 
 async fn valkey(options: ValkeyOptions) -> Valkey {
     blocking(|| Valkey::start(options).unwrap()).await
@@ -26,8 +24,8 @@ fn sections(tier: &str) -> String {
 }
 
 /// One Sqluice. What the cache does not answer the primary does, so that nobody is given what a replica does not have yet.
-async fn front(tier: &str) -> Front {
-    Front::start(calm(Family::MariaDb).await, |setup| {
+async fn front(family: Family, tier: &str) -> Front {
+    Front::start(calm(family).await, |setup| {
         setup.admin = format!("key = \"{KEY}\"");
         setup.listener = "split = \"primary\"".into();
         setup.more = sections(tier);
@@ -36,8 +34,8 @@ async fn front(tier: &str) -> Front {
 }
 
 /// Two of them, and a table of their own for the test.
-async fn fronts(table: &str, tier: &str) -> [Front; 2] {
-    let servers = calm(Family::MariaDb).await;
+async fn fronts(family: Family, table: &str, tier: &str) -> [Front; 2] {
+    let servers = calm(family).await;
     accounts(
         servers,
         &format!(
@@ -46,7 +44,7 @@ async fn fronts(table: &str, tier: &str) -> [Front; 2] {
         ),
     )
     .await;
-    let fronts = [front(tier).await, front(tier).await];
+    let fronts = [front(family, tier).await, front(family, tier).await];
     for front in &fronts {
         caches(front, table).await;
     }
@@ -56,23 +54,7 @@ async fn fronts(table: &str, tier: &str) -> [Front; 2] {
 /// Waits until answers come from the cache again.
 async fn caches(front: &Front, table: &str) {
     let mut client = front.client().await;
-    let read = format!("SELECT COUNT(*) AS known FROM {table}");
-    until("an answer from the cache", async || {
-        let before = hits(front).await;
-        all(&mut client, &read).await;
-        (hits(front).await > before).then_some(())
-    })
-    .await;
-}
-
-async fn page(front: &Front) -> Value {
-    let (status, body) = http_with(&front.admin, "GET", "/api/v1/cache", Some(KEY)).await;
-    assert_eq!(status, 200, "{body}");
-    serde_json::from_str(&body).unwrap()
-}
-
-async fn hits(front: &Front) -> u64 {
-    page(front).await["rules"][0]["hits"].as_u64().unwrap_or(0)
+    until_hit(front, &mut client, &format!("SELECT COUNT(*) AS known FROM {table}")).await;
 }
 
 async fn in_tier(front: &Front, key: &str) -> u64 {
@@ -86,10 +68,9 @@ async fn is_found(front: &Front, client: &mut Client, read: &str, expected: &str
     in_tier(front, "found").await > before
 }
 
-#[tokio::test]
-async fn processes_find_each_others_answers_and_hear_of_each_others_writes() {
+async fn check_answers(family: Family) {
     let valkey = valkey(ValkeyOptions::default()).await;
-    let [one, two] = fronts("tier_answers", &format!("address = \"{}\"", valkey.address())).await;
+    let [one, two] = fronts(family, "tier_answers", &format!("address = \"{}\"", valkey.address())).await;
     let (mut a, mut b) = (one.client().await, two.client().await);
     let read = "SELECT n FROM tier_answers WHERE id = 1";
     assert_eq!(value(&mut a, read).await, "0");
@@ -126,9 +107,9 @@ async fn processes_find_each_others_answers_and_hear_of_each_others_writes() {
     until("the view is known", async || {
         // With whatever is asked of the tier, it is heard of.
         value(&mut b, read).await;
-        let before = hits(&two).await;
+        let before = hits(&two, "all").await;
         assert_eq!(value(&mut b, "SELECT n FROM tier_view").await, "49");
-        (hits(&two).await > before).then_some(())
+        (hits(&two, "all").await > before).then_some(())
     })
     .await;
     all(&mut a, "CREATE OR REPLACE VIEW tier_view AS SELECT n FROM tier_answers WHERE id = 2").await;
@@ -155,9 +136,15 @@ async fn processes_find_each_others_answers_and_hear_of_each_others_writes() {
 }
 
 #[tokio::test]
-async fn without_the_tier_servers_answer() {
+async fn processes_find_each_others_answers_and_hear_of_each_others_writes() {
+    for family in families() {
+        check_answers(family).await;
+    }
+}
+
+async fn check_lost(family: Family) {
     let mut valkey = valkey(ValkeyOptions::default()).await;
-    let [one, two] = fronts("tier_lost", &format!("address = \"{}\"", valkey.address())).await;
+    let [one, two] = fronts(family, "tier_lost", &format!("address = \"{}\"", valkey.address())).await;
     let (mut a, mut b) = (one.client().await, two.client().await);
     let read = "SELECT n FROM tier_lost WHERE id = 1";
     let mut n = 0;
@@ -210,10 +197,17 @@ async fn without_the_tier_servers_answer() {
 }
 
 #[tokio::test]
+async fn without_the_tier_servers_answer() {
+    for family in families() {
+        check_lost(family).await;
+    }
+}
+
+#[tokio::test]
 async fn a_wrong_password_is_a_line_in_the_log_and_no_more() {
     let options = ValkeyOptions { lines: vec!["requirepass right".into()], tls: None };
     let valkey = valkey(options).await;
-    let bad = front(&format!("address = \"{}\"\npassword = \"hushhush\"", valkey.address())).await;
+    let bad = front(Family::MariaDb, &format!("address = \"{}\"\npassword = \"hushhush\"", valkey.address())).await;
     until("it is said", async || bad.log().contains("to AUTH: WRONGPASS").then_some(())).await;
     assert!(!bad.log().contains("hushhush"));
     let mut client = bad.client().await;
@@ -231,17 +225,17 @@ async fn the_tier_speaks_tls() {
         format!("address = \"{}\"\ntls = {{ mode = \"{mode}\"{ca} }}", valkey.address())
     };
     for mode in ["verify_identity", "required"] {
-        let front = front(&tls(mode)).await;
+        let front = front(Family::MariaDb, &tls(mode)).await;
         until("it serves", async || (page(&front).await["tier"]["state"] == "serves").then_some(())).await;
     }
-    let front = front(&tls("disabled")).await;
+    let front = front(Family::MariaDb, &tls("disabled")).await;
     until("it is no use", async || page(&front).await["tier"]["trouble"].is_string().then_some(())).await;
 }
 
 #[tokio::test]
 async fn a_process_that_stands_still_is_waited_for() {
     let valkey = valkey(ValkeyOptions::default()).await;
-    let [one, two] = fronts("tier_still", &format!("address = \"{}\"", valkey.address())).await;
+    let [one, two] = fronts(Family::MariaDb, "tier_still", &format!("address = \"{}\"", valkey.address())).await;
     let (mut a, mut b) = (one.client().await, two.client().await);
     let read = "SELECT n FROM tier_still WHERE id = 1";
     for n in 1..4 {
@@ -275,90 +269,4 @@ async fn a_process_that_stands_still_is_waited_for() {
         assert_eq!(value(&mut b, read).await, n.to_string());
     }
     assert!(in_tier(&two, "closed").await > 0, "the tier was closed while a member was missing");
-}
-
-/// Clients of both processes write and read: nobody is given what is older than what anybody was told of when it asked, nor older than what
-/// it has read itself. `SQLUICE_SEED` plays other orders.
-async fn play(table: &'static str, tier: &str, harm: bool) {
-    const ROWS: usize = 4;
-    const SESSIONS: usize = 8;
-    const PLAYED: Duration = Duration::from_secs(6);
-    let seed: u64 = std::env::var("SQLUICE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
-    let mut valkey = valkey(ValkeyOptions::default()).await;
-    let fronts = fronts(table, &format!("address = \"{}\"\n{tier}", valkey.address())).await;
-    let told: Arc<[AtomicU64]> = (0..ROWS).map(|_| AtomicU64::new(0)).collect();
-    let next: Arc<[tokio::sync::Mutex<u64>]> = (0..ROWS).map(|_| tokio::sync::Mutex::new(0)).collect();
-    let (end, over) = (Instant::now() + PLAYED, Arc::new(AtomicBool::new(false)));
-    let mut tasks = Vec::new();
-    for session in 0..SESSIONS {
-        let mut client = fronts[session % 2].client().await;
-        let (told, next, over) = (told.clone(), next.clone(), over.clone());
-        tasks.push(tokio::spawn(async move {
-            let mut random = seed * 1_000 + session as u64;
-            let mut below = |n: u64| {
-                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                (random >> 33) % n
-            };
-            let (mut seen, mut steps) = ([0; ROWS], 0_u64);
-            while !over.load(Ordering::Relaxed) {
-                let row = below(ROWS as u64) as usize;
-                if below(10) == 0 {
-                    // Rows only grow: writers of a row take turns.
-                    let mut last = next[row].lock().await;
-                    *last += 1;
-                    all(&mut client, &format!("UPDATE {table} SET n = {} WHERE id = {row}", *last)).await;
-                    told[row].store(*last, Ordering::SeqCst);
-                } else {
-                    let must = told[row].load(Ordering::SeqCst).max(seen[row]);
-                    let read = format!("SELECT n FROM {table} WHERE id = {row}");
-                    let found: u64 = value(&mut client, &read).await.parse().unwrap();
-                    assert!(found >= must, "seed {seed}, session {session}, row {row}: {found} where {must} was told");
-                    seen[row] = found;
-                }
-                steps += 1;
-            }
-            steps
-        }));
-    }
-    let mut turn = seed;
-    while Instant::now() < end {
-        tokio::time::sleep(Duration::from_millis(400)).await;
-        turn += 1;
-        match turn % 4 {
-            _ if !harm => {}
-            0 => drop(valkey.commands(&["FLUSHALL"]).unwrap()),
-            1 => {
-                valkey.signal("STOP").unwrap();
-                tokio::time::sleep(Duration::from_millis(100 * (turn % 7))).await;
-                valkey.signal("CONT").unwrap();
-            }
-            2 => drop(valkey.commands(&["CLIENT KILL TYPE normal"]).unwrap()),
-            _ => {
-                valkey = blocking(move || {
-                    valkey.kill();
-                    valkey.restart().unwrap();
-                    valkey
-                })
-                .await;
-            }
-        }
-    }
-    over.store(true, Ordering::Relaxed);
-    let mut steps = 0;
-    for task in tasks {
-        steps += task.await.unwrap();
-    }
-    let (one, two) = (hits(&fronts[0]).await, hits(&fronts[1]).await);
-    println!("seed {seed}: {steps} statements, {} answered by the cache", one + two);
-    assert!(one > 100 && two > 100, "the cache must be tried: {one}, {two} of {steps}");
-}
-
-#[tokio::test]
-async fn nobody_reads_older_than_what_anybody_was_told() {
-    play("tier_play", "", false).await;
-}
-
-#[tokio::test]
-async fn nobody_does_while_the_tier_comes_and_goes() {
-    play("tier_harm", "lease_ms = 300", true).await;
 }

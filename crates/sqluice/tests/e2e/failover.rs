@@ -2,6 +2,7 @@
 
 mod etcd;
 mod events;
+mod follow;
 mod two_phases;
 mod warm;
 

@@ -15,7 +15,7 @@ use crate::support::{Front, Metrics, app, blocking, has_mysql, until};
 
 /// What Sqluice may add to the standstill of the group, on a machine that is busy: reading in the new primary's binary log what became of
 /// statements without an answer, and letting all that wait go on.
-const ADDED_MAX: Duration = Duration::from_secs(2);
+const ADDED_MAX: Duration = Duration::from_secs(10);
 
 /// A group of this test's own, and the program in front of it.
 struct Group {
@@ -123,6 +123,39 @@ fn standstill(group: &Group, without: usize) -> JoinHandle<Duration> {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     })
+}
+
+#[tokio::test]
+async fn what_init_prints_is_enough_for_a_group() {
+    if !has_mysql() {
+        return;
+    }
+    let group = Group::start(false).await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut init = std::process::Command::new(env!("CARGO_BIN_EXE_sqluice"));
+    init.args(["init", "--non-interactive", "--kind", "group_replication", "--monitor-user", "watcher"]);
+    init.arg("--output").arg(folder.path().join("sqluice.toml"));
+    let addresses: Vec<String> = group.servers.servers().iter().map(|server| server.address().to_string()).collect();
+    for address in &addresses {
+        init.args(["--server", address]);
+    }
+    let printed = crate::support::run(init, "").await;
+    let sql = printed.out.clone();
+    assert!(sql.contains("GROUP_REPLICATION_ADMIN"), "{}", printed.output());
+    let primary = group.primary().await.unwrap();
+    group.on(primary - 1, move |server| server.sql(&sql).unwrap()).await;
+    let password = std::fs::read_to_string(folder.path().join("sqluice-monitor.pw")).unwrap();
+    let front = Front::start_on(&addresses, |setup| {
+        setup.kind = "group_replication";
+        setup.monitor = format!("user = \"watcher\"\npassword = \"{}\"", password.trim_end());
+        setup.admin = "key = \"hush hush\"".into();
+    })
+    .await;
+    let group = Group { front, ..group };
+    group.is_whole().await;
+    let to = format!("db{}", primary % 3 + 1);
+    eprintln!("{}", command(&group.front, &["switchover", "--to", &to]).await.output());
+    assert_eq!(group.primary_other_than(primary).await, primary % 3 + 1);
 }
 
 #[tokio::test]

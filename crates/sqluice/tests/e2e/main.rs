@@ -21,6 +21,7 @@ mod failover;
 mod failures;
 mod follow;
 mod galera;
+mod galera_doubt;
 mod group_replication;
 mod hostile;
 mod in_doubt;

@@ -54,19 +54,20 @@ async fn check_waiting(family: Family) {
         all(&mut client, &format!("UPDATE awaited SET v = {v} WHERE id = 1")).await;
         assert_eq!(value(&mut client, READ).await, v.to_string());
     }
-    let (after, took) = (patient.metrics().await, begun.elapsed());
+    let (after, took) = (patient.metrics_behind([&mut client]).await, begun.elapsed());
     eprintln!("{family:?}: 50 writes, each with a read of a replica, took {took:?}");
     assert_eq!(replica_reads(&after) - replica_reads(&before), 50.0, "each waits on a replica");
     assert_eq!(timeouts(&after), 0.0);
 
-    // While they are a second behind.
-    delay(servers, family, &[1, 1]).await;
+    // While they are at least a second behind: servers count in whole seconds.
+    delay(servers, family, &[2, 2]).await;
     patient.knows(2).await;
     let mut client = update(&patient, 101).await;
-    let reading = tokio::spawn(async move { value(&mut client, READ).await });
+    let reading = tokio::spawn(async move { (value(&mut client, READ).await, client) });
     is_waiting(servers).await;
-    assert_eq!(reading.await.unwrap(), "101");
-    let waited = patient.metrics().await;
+    let (read, mut client) = reading.await.unwrap();
+    assert_eq!(read, "101");
+    let waited = patient.metrics_behind([&mut client]).await;
     assert_eq!((replica_reads(&waited) - replica_reads(&after), timeouts(&waited)), (1.0, 0.0));
     let mut client = update(&patient, 102).await;
     all(&mut client, "START TRANSACTION READ ONLY").await;
@@ -100,7 +101,7 @@ async fn check_waiting(family: Family) {
         }
         assert!(begun.elapsed() >= Duration::from_millis(100), "{v}: {:?}", begun.elapsed());
     }
-    let after = hasty.metrics().await;
+    let after = hasty.metrics_behind([&mut client]).await;
     assert_eq!(timeouts(&after) - timeouts(&before), 6.0);
     assert_eq!(replica_reads(&after), replica_reads(&before), "none was in time");
     delay(servers, family, &[0, 0]).await;

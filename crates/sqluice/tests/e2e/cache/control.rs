@@ -37,7 +37,7 @@ async fn what_is_wiped_is_asked_anew() {
             assert!(is_hit(&front, &mut client, &read).await);
             let (status, body) = wipe(&front, query).await;
             assert_eq!(
-                (status, serde_json::from_str::<Value>(&body).unwrap()["answers"].as_u64()),
+                (status, serde_json::from_str::<serde_json::Value>(&body).unwrap()["answers"].as_u64()),
                 (200, Some(1)),
                 "{body}"
             );

@@ -85,7 +85,7 @@ async fn a_large_result_is_not_buffered() {
         all(&mut client, "CREATE TABLE cache_stream_rows (n INT)").await;
         let rows = vec!["(1)"; 32].join(",");
         all(&mut client, &format!("INSERT INTO cache_stream_rows VALUES {rows}")).await;
-        knows_tables(&front, &mut client, "SELECT COUNT(*) FROM cache_stream_rows").await;
+        until_hit(&front, &mut client, "SELECT COUNT(*) FROM cache_stream_rows").await;
         let (before, refused_before) = (peak_mib(&front), refused(&front, "all", "too_large").await);
         let mut command = front.cli(&client_program(family));
         let sql =

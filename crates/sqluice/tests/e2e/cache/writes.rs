@@ -69,7 +69,7 @@ async fn a_transaction_that_is_older_than_the_first_answer_ends_it() {
     all(&mut writer, "BEGIN").await;
     all(&mut writer, "UPDATE cache_older SET n = 2").await;
     let read = "SELECT n FROM cache_older";
-    knows_tables(&front, &mut reader, read).await;
+    until_hit(&front, &mut reader, read).await;
     assert_eq!(value(&mut reader, read).await, "1");
     all(&mut writer, "COMMIT").await;
     assert_eq!(value(&mut reader, read).await, "2");
@@ -113,7 +113,7 @@ pub(super) async fn play(front: &Front, table: &str, consistency: &str) {
     let next = Arc::new(AtomicU64::new(1_000));
     let mut setup = front.client().await;
     all(&mut setup, &format!("INSERT INTO {table} VALUES (0, 0), (1, 0), (2, 0), (3, 0)")).await;
-    knows_tables(front, &mut setup, &format!("SELECT COUNT(*) FROM {table}")).await;
+    until_hit(front, &mut setup, &format!("SELECT COUNT(*) FROM {table}")).await;
     let end = Instant::now() + PLAYED;
     let mut tasks = Vec::new();
     for session in 0..SESSIONS {

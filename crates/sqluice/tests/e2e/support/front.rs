@@ -192,6 +192,15 @@ impl Front {
         Metrics::read(&self.admin).await
     }
 
+    /// The figures with all in them that these clients were answered: a reply may be out before it is counted, but what the
+    /// same session is answered next is not.
+    pub async fn metrics_behind<const N: usize>(&self, clients: [&mut Client; N]) -> Metrics {
+        for client in clients {
+            client.ping().await.unwrap();
+        }
+        self.metrics().await
+    }
+
     /// Waits until sessions are pinned for exactly these reasons. A pin is counted right after the reply that began it.
     pub async fn is_pinned_by(&self, reasons: &[&str]) {
         let deadline = Instant::now() + Duration::from_secs(5);

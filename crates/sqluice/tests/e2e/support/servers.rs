@@ -27,6 +27,11 @@ pub fn has_mysql() -> bool {
     named
 }
 
+/// The families of servers that are here.
+pub fn families() -> impl Iterator<Item = Family> {
+    [Family::MariaDb].into_iter().chain(has_mysql().then_some(Family::MySql))
+}
+
 fn start(family: Family) -> Replication {
     let (certificate, key) = authority().sign();
     let tls = TlsFiles { authority: authority().file(), certificate, key };

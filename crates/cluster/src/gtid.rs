@@ -32,14 +32,31 @@ impl Written {
 
     /// Takes a later write in. One of the other family, which a cluster cannot have, takes its place.
     /// On MySQL so many intervals of each server stay: the last ones, and the later write's.
-    pub fn add(&mut self, later: Written, intervals_max: usize) {
+    ///
+    /// Gives back what counts no longer although its numbers are higher, for another server's word is taken for the newer one:
+    /// who hears of writes of many sessions may hear of this one late.
+    pub fn add(&mut self, later: Written, intervals_max: usize) -> Option<Written> {
         match (self, later) {
-            (Written::MariaDb(gtids), Written::MariaDb(later)) => later.iter().for_each(|gtid| gtids.wrote(*gtid)),
+            (Written::MariaDb(gtids), Written::MariaDb(later)) => {
+                let mut higher = Gtids::default();
+                later.iter().filter_map(|gtid| gtids.wrote(*gtid)).for_each(|gtid| higher.advance_to(gtid));
+                return (!higher.is_empty()).then_some(Written::MariaDb(higher));
+            }
             (Written::MySql(set), Written::MySql(later)) => {
                 set.add(&later);
                 set.keep_newest(intervals_max, &later);
             }
             (other, later) => *other = later,
+        }
+        None
+    }
+
+    /// Takes other writes in: of each domain the highest number counts, whoever told it.
+    pub fn add_highest(&mut self, other: Written) {
+        match (self, other) {
+            (Written::MariaDb(gtids), Written::MariaDb(other)) => gtids.advance(&other),
+            (Written::MySql(set), Written::MySql(other)) => set.add(&other),
+            (this, other) => *this = other,
         }
     }
 }
@@ -107,11 +124,13 @@ impl Applied {
         (!text.is_empty()).then_some(text)
     }
 
-    /// Whether everything that the other server had written by itself, and on MySQL all that it had, is here.
+    /// Whether everything that the other server had written by itself, and on MySQL all that it had, is here. A MariaDB server
+    /// tells the last number of a domain only: what another one wrote there may have come behind a write of its own.
     pub fn has_all_written_on(&self, other: &Applied) -> bool {
         match (self, other) {
-            (Applied::MariaDb { .. }, Applied::MariaDb { server, current, .. }) => {
-                current.iter().filter(|gtid| gtid.server == *server).all(|gtid| self.has_gtid(*gtid))
+            (Applied::MariaDb { replicated: here, .. }, Applied::MariaDb { server, current, .. }) => {
+                let counts = |gtid: &&Gtid| gtid.server == *server || here.of(gtid.domain).is_some();
+                current.iter().filter(counts).all(|gtid| self.has_gtid(*gtid))
             }
             (Applied::MySql(here), Applied::MySql(there)) => here.contains(there),
             _ => false,
@@ -164,6 +183,10 @@ mod tests {
         assert!(primary.has(&wrote("0-1-100")));
         assert!(maria(2, "0-1-100", "0-2-500").has_all_written_on(&primary));
         assert!(!maria(2, "0-1-99", "0-1-99").has_all_written_on(&primary));
+        let former = maria(1, "0-2-120", "0-2-120");
+        assert!(!maria(3, "0-1-99", "0-1-99").has_all_written_on(&former), "its own writes are before that");
+        assert!(maria(3, "0-2-120", "0-2-120").has_all_written_on(&former));
+        assert!(maria(3, "0-1-99", "0-1-99").has_all_written_on(&maria(1, "7-9-1", "0-1-99,7-9-1")));
     }
 
     #[test]
@@ -200,9 +223,9 @@ mod tests {
         let mut written = wrote("0-1-100");
         written.add(wrote("1-1-7"), 8);
         written.add(wrote("0-1-102"), 8);
-        written.add(wrote("0-1-101"), 8);
+        assert_eq!(written.add(wrote("0-1-101"), 8), None);
         assert_eq!(written, wrote("0-1-102,1-1-7"), "one that is told late is no step back");
-        written.add(wrote("0-2-50"), 8);
+        assert_eq!(written.add(wrote("0-2-50"), 8), Some(wrote("0-1-102")));
         assert_eq!(written, wrote("0-2-50,1-1-7"), "another primary may have lost some: the newest word counts");
     }
 

@@ -90,12 +90,13 @@ impl Gtids {
     }
 
     /// A session wrote this. Of one server the highest number counts, for what it tells may come late; the word of another
-    /// server is newer: it is the primary now, and may have lost some numbers.
-    pub(super) fn wrote(&mut self, gtid: Gtid) {
+    /// server is newer: it is the primary now, and may have lost some numbers. Gives back what has a higher number nevertheless.
+    pub(super) fn wrote(&mut self, gtid: Gtid) -> Option<Gtid> {
         let known = self.of(gtid.domain);
         if known.is_none_or(|known| known.server != gtid.server || known.sequence < gtid.sequence) {
             self.put(gtid);
         }
+        known.filter(|known| known.server != gtid.server && known.sequence > gtid.sequence)
     }
 }
 

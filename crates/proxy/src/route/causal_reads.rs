@@ -17,15 +17,22 @@ use super::read_write_split::Reason;
 /// The longest list of positions that a server is asked to wait for, in bytes.
 const AWAITED_MAX: usize = 4096;
 
+/// What is known of a write on one server may come behind what is known of another one's, when the primary has moved: for so long
+/// both count.
+const LATE_MAX: Duration = Duration::from_secs(60);
+
 /// What a session has written, as far as servers told.
 #[derive(Clone, Debug, Default)]
 pub struct OwnWrites {
     /// Positions that servers told with the replies to writes.
     told: Option<Written>,
-    /// The last write of which no position was told, and that no server's position is known to cover yet.
-    untold: Option<Untold>,
-    /// Where a server was when writes without a position were surely done.
-    since: Option<Arc<Applied>>,
+    /// Of many sessions: positions with higher numbers than the last one, which another server told, and since when they are. One of
+    /// the two was told late, and nobody knows which.
+    overtaken: Option<(Written, Instant)>,
+    /// On each server: the last write of which no position was told, and that no server's position is known to cover yet.
+    untold: Vec<Untold>,
+    /// Where servers were when writes without a position were surely done.
+    since: Vec<Since>,
     /// What was read on the primary for the statement's own sake, in a transaction or with locks.
     seen: Seen,
     /// Something was written past the binary log (`sql_log_bin = 0`): it stays on its server for good.
@@ -45,6 +52,15 @@ struct Untold {
     at: Instant,
 }
 
+/// What a server told behind writes without a position.
+#[derive(Clone, Debug)]
+struct Since {
+    server: ServerId,
+    applied: Arc<Applied>,
+    /// When that was known.
+    at: Instant,
+}
+
 /// What a session knows to exist although it may have been written by others.
 #[derive(Clone, Debug, Default)]
 enum Seen {
@@ -60,17 +76,40 @@ enum Seen {
 impl OwnWrites {
     /// A server told the position of a write.
     pub fn tell(&mut self, written: Written) {
-        self.tell_of_many(written, WRITTEN_MAX);
+        // A session's writes come one behind another: the last word counts.
+        let _ = self.add_told(written, WRITTEN_MAX);
         // A commit comes behind all that its session could read before it.
         self.seen = Seen::Nothing;
     }
 
     /// A server told the position of a write of one of many sessions; of each MySQL server so many intervals are kept.
-    pub fn tell_of_many(&mut self, written: Written, intervals_max: usize) {
+    pub fn tell_of_many(&mut self, written: Written, intervals_max: usize, now: Instant) {
+        let Some(higher) = self.add_told(written, intervals_max) else {
+            self.overtaken.take_if(|(_, at)| now.saturating_duration_since(*at) >= LATE_MAX);
+            return;
+        };
+        match &mut self.overtaken {
+            Some((words, at)) => {
+                words.add_highest(higher);
+                *at = now;
+            }
+            none => *none = Some((higher, now)),
+        }
+    }
+
+    fn add_told(&mut self, written: Written, intervals_max: usize) -> Option<Written> {
         match &mut self.told {
             Some(told) => told.add(written, intervals_max),
-            None => self.told = Some(written),
+            none => {
+                *none = Some(written);
+                None
+            }
         }
+    }
+
+    /// All positions that were told.
+    fn all_told(&self) -> impl Iterator<Item = &Written> {
+        self.told.iter().chain(self.overtaken.as_ref().map(|(words, _)| words))
     }
 
     /// The session has read on the primary, in a transaction or with locks.
@@ -80,7 +119,10 @@ impl OwnWrites {
 
     /// Something may have been written, and no position was told.
     pub fn wrote_untold(&mut self, server: ServerId, at: Instant) {
-        self.untold = Some(Untold { server, at });
+        match self.untold.iter_mut().find(|untold| untold.server == server) {
+            Some(untold) => untold.at = untold.at.max(at),
+            None => self.untold.push(Untold { server, at }),
+        }
     }
 
     /// Something may have been written, or was read for the statement's own sake, in a Galera group.
@@ -126,27 +168,38 @@ impl OwnWrites {
 
     /// There is a write, or a read, whose position is not known yet.
     pub fn awaits_position(&self) -> bool {
-        self.untold.is_some() || matches!(self.seen, Seen::At(..))
+        !self.untold.is_empty() || matches!(self.seen, Seen::At(..))
     }
 
     /// Replaces a write without a position by its server's own, once that was asked for behind the write. On a server that
     /// tells no positions of writes only time helps: the write is forgotten after `window`.
     pub fn settle(&mut self, view: &View, positions: &Positions, window: Duration, now: Instant) {
         self.settle_seen(positions);
-        let Some(untold) = self.untold else { return };
+        let mut untold = std::mem::take(&mut self.untold);
+        untold.retain(|untold| !self.settle_untold(*untold, view, positions, (window, now)));
+        self.untold = untold;
+    }
+
+    /// Whether this write has been covered, or was forgotten.
+    fn settle_untold(
+        &mut self,
+        untold: Untold,
+        view: &View,
+        positions: &Positions,
+        (window, now): (Duration, Instant),
+    ) -> bool {
         // Its server may be gone: whatever was saved of the write is on the primary then.
         let lives = |server: ServerId| view.server(server).is_some_and(|known| known.health.answers());
         let server = if lives(untold.server) { untold.server } else { view.primary.unwrap_or(untold.server) };
         let Some(position) = positions.of(server).filter(|position| position.tells_writes) else {
-            if now.saturating_duration_since(untold.at) >= window {
-                self.untold = None;
-            }
-            return;
+            return now.saturating_duration_since(untold.at) >= window;
         };
-        if position.asked > untold.at {
-            self.since = Some(position.applied.clone());
-            self.untold = None;
+        let covers = position.asked > untold.at;
+        if covers {
+            self.since.retain(|since| since.server != server && now.saturating_duration_since(since.at) < LATE_MAX);
+            self.since.push(Since { server, applied: position.applied.clone(), at: now });
         }
+        covers
     }
 
     /// Replaces the moment of a read by the first position that its server told when asked after it. What a server without
@@ -171,21 +224,23 @@ impl OwnWrites {
 
     /// Whether a server has all of it but for writes whose positions are known, for which it can be asked to wait.
     fn lacks_told_at_most(&self, applied: &Applied) -> bool {
-        self.in_group.is_none()
-            && !self.unlogged
-            && self.untold.is_none()
-            && self.since.as_ref().is_none_or(|since| applied.has_all_written_on(since))
+        self.in_group.is_none() && !self.unlogged && self.untold.is_empty() && self.has_all_since(applied)
+    }
+
+    /// Whether a server has all writes without a position.
+    fn has_all_since(&self, applied: &Applied) -> bool {
+        self.since.iter().all(|since| applied.has_all_written_on(&since.applied))
     }
 
     fn are_on(&self, applied: Option<&Applied>) -> bool {
         // What is written in a group is told by no position.
         let Some(applied) = applied.filter(|applied| **applied != Applied::Group) else {
-            return self.told.is_none() && self.untold.is_none() && self.since.is_none() && !self.unlogged;
+            return self.told.is_none() && self.untold.is_empty() && self.since.is_empty() && !self.unlogged;
         };
         !self.unlogged
-            && self.untold.is_none()
-            && self.told.as_ref().is_none_or(|told| applied.has(told))
-            && self.since.as_ref().is_none_or(|since| applied.has_all_written_on(since))
+            && self.untold.is_empty()
+            && self.all_told().all(|told| applied.has(told))
+            && self.has_all_since(applied)
     }
 }
 
@@ -242,7 +297,7 @@ impl Needs<'_> {
         if goes_back || !written().all(|written| written.lacks_told_at_most(applied)) {
             return None;
         }
-        applied.awaits(written().filter_map(|written| written.told.as_ref())).filter(|text| text.len() <= AWAITED_MAX)
+        applied.awaits(written().flat_map(OwnWrites::all_told)).filter(|text| text.len() <= AWAITED_MAX)
     }
 }
 

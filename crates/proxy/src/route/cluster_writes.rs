@@ -140,10 +140,11 @@ fn anything(moment: Moment<'_>) -> Write {
 }
 
 fn add(last: &ArcSwap<OwnWrites>, write: &Write) {
+    let now = Instant::now();
     last.rcu(|last| {
         let mut next = OwnWrites::clone(last);
         match write {
-            Write::Told(written) => next.tell_of_many(written.clone(), INTERVALS_MAX),
+            Write::Told(written) => next.tell_of_many(written.clone(), INTERVALS_MAX, now),
             Write::Untold(server, at) => next.wrote_untold(*server, *at),
             Write::InGroup(server, at) => next.was_in_group(*server, *at),
             Write::AllOverGroup(server, at) => next.was_all_over_group(*server, *at),
@@ -233,6 +234,21 @@ mod tests {
         assert_eq!(lacking(&writes, &positions), Some(Reason::ClusterWrite));
         let positions = positions.with(REPLICA, told(REPLICA, 12), Instant::now());
         assert_eq!(lacking(&writes, &positions), None);
+    }
+
+    #[test]
+    fn a_write_that_is_told_late_is_no_step_back_behind_another_server_s_either() {
+        let writes = ClusterWrites::default();
+        let positions = Positions::default().with(REPLICA, told(REPLICA, 10), Instant::now());
+        lacking(&writes, &positions);
+        let positions = positions.with(PRIMARY, told(PRIMARY, 10), Instant::now());
+        let note = |text: &str| writes.note(&Write::Told(Written::parse(true, text).unwrap()), &Scope::Any);
+        note("0-3-15");
+        note("0-1-11");
+        for (sequence, expected) in [(11, Some(Reason::ClusterWrite)), (14, Some(Reason::ClusterWrite)), (15, None)] {
+            let positions = positions.with(REPLICA, told(REPLICA, sequence), Instant::now());
+            assert_eq!(lacking(&writes, &positions), expected, "{sequence}");
+        }
     }
 
     #[test]

@@ -115,7 +115,7 @@ fn a_replica_can_be_asked_to_wait_for_what_positions_tell() {
     let at = case.at(2);
     case.own.wrote_untold(PRIMARY, at);
     assert_eq!(awaited(&case, &[]), None);
-    case.own.untold = None;
+    case.own.untold.clear();
     case.own.saw(PRIMARY, at);
     assert_eq!(awaited(&case, &[]), None);
     case.own.seen = Seen::Nothing;
@@ -144,6 +144,31 @@ fn a_write_without_a_position_is_covered_by_what_its_server_tells_next() {
     case.tell(40, PRIMARY, 6);
     case.settle(50, &view);
     assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite));
+}
+
+#[test]
+fn writes_without_positions_on_two_servers_are_both_covered() {
+    let (mut case, view) = (Case::new(), view(Health::Up));
+    let (first, second) = (case.at(10), case.at(11));
+    // The primary has moved, and the word of the former one comes late.
+    case.own.wrote_untold(REPLICA, second);
+    case.own.wrote_untold(PRIMARY, first);
+    case.tell(20, PRIMARY, 5);
+    case.tell(20, OTHER, 9);
+    case.settle(30, &view);
+    assert_eq!(case.lacking(OTHER), Some(Reason::OwnWrite), "nobody knows yet what the other one has");
+    let current = Gtids::parse("0-2-10").unwrap();
+    let applied = Applied::MariaDb { server: 2, replicated: Gtids::parse("0-1-5").unwrap(), current };
+    case.positions = case.positions.with(REPLICA, Some((applied, true)), case.at(31));
+    case.settle(40, &view);
+    assert!(!case.own.awaits_position());
+    assert_eq!(case.lacking(OTHER), Some(Reason::OwnWrite));
+    // The former primary's word alone does not take the other one's away.
+    case.own.wrote_untold(PRIMARY, second);
+    case.settle(50, &view);
+    assert_eq!(case.lacking(OTHER), Some(Reason::OwnWrite));
+    case.tell(60, OTHER, 10);
+    assert_eq!(case.lacking(OTHER), None);
 }
 
 #[test]

@@ -157,14 +157,37 @@ async fn session(game: Arc<Game>, front: usize, books: Arc<Books>, mut random: R
             continue;
         };
         let seen: u64 = read.scalar().unwrap().parse().unwrap();
-        assert!(seen >= told, "Sqluice {front}, row {row}: {told} was told, {seen} was read");
-        assert!(seen >= long_ago, "Sqluice {front}, row {row}: {long_ago} is older than is shown, {seen} was read");
+        if seen < told.max(long_ago) {
+            let servers = on_servers(&game).await;
+            panic!(
+                "Sqluice {front}, row {row}: {told} was told, {long_ago} was written longer ago than is shown, {seen} was read; {servers}"
+            );
+        }
         reads += 1;
         if random.below(8) == 0 {
             tokio::time::sleep(Duration::from_millis(random.below(20))).await;
         }
     }
     reads
+}
+
+/// What each server has, for the story of a failure.
+async fn on_servers(game: &Game) -> String {
+    let mut story = String::new();
+    for address in &game.addresses {
+        let target = net::client::Target::plain(address.parse().unwrap(), Duration::from_secs(15));
+        let Ok(mut client) = Client::connect(&target, app(), Limits::default()).await else { continue };
+        let sql = format!(
+            "SELECT CONCAT_WS(' ', @@server_id, @@read_only, @@global.gtid_binlog_pos, GROUP_CONCAT(id, ':', n ORDER BY id)) FROM {}",
+            game.table
+        );
+        let row = client.query_one(sql).await;
+        story += &format!(
+            "\n{address}: {}",
+            row.map_or_else(|error| error.to_string(), |row| row.scalar().unwrap_or_default().into_owned())
+        );
+    }
+    story
 }
 
 /// Writes past those under test; gives how often.

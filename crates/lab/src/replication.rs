@@ -124,6 +124,8 @@ impl Replication {
         if old.is_running() {
             old.set_read_only(true)?;
             wait_applied(new, &written(old)?, PROMOTE_SYNC_LIMIT)?;
+        } else {
+            self.fetch_from_others(index)?;
         }
         new.sql(forget_source(new.family()))?;
         new.set_read_only(false)?;
@@ -136,7 +138,25 @@ impl Replication {
         Ok(())
     }
 
-    /// Lets a server, such as a primary that was killed and is back, follow the present primary, read-only.
+    /// Gives a server what any other replica has got of a primary that is no more: else that one would have too much.
+    fn fetch_from_others(&self, index: usize) -> Result<(), LabError> {
+        let new = self.server(index);
+        let others = self.replicas().filter(|other| other.is_running() && other.port() != new.port());
+        for other in others {
+            // What it has received and not applied is nowhere.
+            other.sql(stop_replica(other.family()))?;
+            let position = written(other)?;
+            if !has_applied(new, &position, Duration::ZERO)? {
+                let family = new.family();
+                new.sql(&format!("{} {} {}", stop_replica(family), change_source(other), start_replica(family)))?;
+                wait_applied(new, &position, PROMOTE_SYNC_LIMIT)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets a server, such as a primary that was killed and is back, follow the present primary, read-only. What it alone has written
+    /// stays in its tables, and is forgotten in its log.
     ///
     /// # Errors
     /// When the server refuses, for one because it is the primary itself.
@@ -144,17 +164,49 @@ impl Replication {
         let server = self.server(index);
         server.set_read_only(true)?;
         let family = server.family();
+        server.sql(stop_replica(family))?;
         let position = match family {
-            // All that it has logged counts as seen: a former primary's own transactions, and a statement of the primary
-            // that a killed replica logged without noting its position (which it does in a step of its own after DDL).
-            Family::MariaDb => {
-                "SET GLOBAL gtid_slave_pos = COALESCE(NULLIF(@@GLOBAL.gtid_binlog_pos, ''), @@GLOBAL.gtid_current_pos);"
-            }
-            Family::MySql => "",
+            Family::MariaDb => self.common_position(server)?,
+            Family::MySql => self.common_set(server)?,
         };
-        let stop = stop_replica(family);
         let (change, start) = (change_source(self.primary()), start_replica(family));
-        server.sql(&format!("{stop} {position} {change} {start}")).map(drop)
+        server.sql(&format!("{position} {change} {start}")).map(drop)
+    }
+
+    /// The statements that have a server of MariaDB go on where the primary's log does. All that both have logged counts as seen: a
+    /// former primary's own transactions, and a statement of the primary that a killed replica logged without noting its position
+    /// (which it does in a step of its own after DDL).
+    fn common_position(&self, server: &Server) -> Result<String, LabError> {
+        let own = server.sql("SELECT COALESCE(NULLIF(@@GLOBAL.gtid_binlog_pos, ''), @@GLOBAL.gtid_current_pos)")?;
+        let state = self.primary().sql("SELECT @@GLOBAL.gtid_binlog_state")?;
+        let (mut common, mut alone) = (Vec::new(), false);
+        for gtid in gtids(&own) {
+            // What a server wrote last is in the primary's log, or never came there.
+            let there =
+                gtids(&state).find(|there| (there.0, there.1) == (gtid.0, gtid.1)).filter(|there| there.2 < gtid.2);
+            alone |= there.is_some();
+            let (domain, server, sequence) = there.unwrap_or(gtid);
+            common.push(format!("{domain}-{server}-{sequence}"));
+        }
+        let position = format!("SET GLOBAL gtid_slave_pos = '{}';", common.join(","));
+        let forget = "RESET MASTER; SET GLOBAL slave_exec_mode = 'IDEMPOTENT';";
+        Ok(if alone { format!("{forget} {position}") } else { position })
+    }
+
+    /// The statements that have a server of MySQL forget what the primary does not have.
+    fn common_set(&self, server: &Server) -> Result<String, LabError> {
+        let there = written(self.primary())?;
+        let alone = server.sql(&format!("SELECT GTID_SUBTRACT(@@GLOBAL.gtid_executed, '{there}')"))?;
+        let alone = alone.trim();
+        if alone.is_empty() {
+            return Ok(String::new());
+        }
+        let common =
+            server.sql(&format!("SELECT REPLACE(GTID_SUBTRACT(@@GLOBAL.gtid_executed, '{alone}'), '\\n', '')"))?;
+        Ok(format!(
+            "RESET BINARY LOGS AND GTIDS; SET GLOBAL gtid_purged = '{}'; SET GLOBAL replica_exec_mode = 'IDEMPOTENT';",
+            common.trim()
+        ))
     }
 
     /// The checksum of every table of a database, for every server in the order of their index.
@@ -239,14 +291,27 @@ fn written(server: &Server) -> Result<String, LabError> {
     Ok(position.trim().to_owned())
 }
 
-fn wait_applied(replica: &Server, position: &str, limit: Duration) -> Result<(), LabError> {
-    let seconds = limit.as_secs_f64();
+/// The GTIDs of a list as MariaDB writes it: domain, server, sequence.
+fn gtids(text: &str) -> impl Iterator<Item = (u64, u64, u64)> {
+    text.trim().split(',').filter_map(|gtid| {
+        let mut numbers = gtid.trim().split('-').map(|number| number.parse().ok());
+        Some((numbers.next()??, numbers.next()??, numbers.next()??))
+    })
+}
+
+fn has_applied(replica: &Server, position: &str, limit: Duration) -> Result<bool, LabError> {
     let wait = match replica.family() {
-        Family::MariaDb => "MASTER_GTID_WAIT",
-        Family::MySql => "WAIT_FOR_EXECUTED_GTID_SET",
+        Family::MariaDb => format!("MASTER_GTID_WAIT('{position}', {})", limit.as_secs_f64()),
+        // No time at all means for ever there.
+        Family::MySql if limit.is_zero() => format!("NOT GTID_SUBSET('{position}', @@GLOBAL.gtid_executed)"),
+        Family::MySql => format!("WAIT_FOR_EXECUTED_GTID_SET('{position}', {})", limit.as_secs_f64()),
     };
-    // Both say 0 when the position is reached.
-    if replica.sql(&format!("SELECT {wait}('{position}', {seconds})"))?.trim() == "0" {
+    // All say 0 when the position is reached.
+    Ok(replica.sql(&format!("SELECT {wait}"))?.trim() == "0")
+}
+
+fn wait_applied(replica: &Server, position: &str, limit: Duration) -> Result<(), LabError> {
+    if has_applied(replica, position, limit)? {
         return Ok(());
     }
     let status = replica.sql_vertical(match replica.family() {

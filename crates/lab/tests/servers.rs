@@ -161,6 +161,41 @@ fn a_dead_primary_can_be_replaced_and_rejoin() {
 }
 
 #[test]
+fn what_only_one_has_of_a_dead_primary_is_fetched_and_what_none_has_is_forgotten() {
+    for family in families() {
+        let cluster = Replication::start(ReplicationOptions::new(family, 2)).unwrap();
+        let stop = if family == Family::MariaDb { "STOP SLAVE" } else { "STOP REPLICA" };
+        cluster
+            .primary()
+            .sql("CREATE TABLE app.t (id INT PRIMARY KEY, n INT); INSERT INTO app.t VALUES (1, 1)")
+            .unwrap();
+        cluster.wait_in_sync(Duration::from_secs(10)).unwrap();
+        cluster.server(1).sql(stop).unwrap();
+        cluster.primary().sql("INSERT INTO app.t VALUES (2, 1)").unwrap();
+        let has_it = |count: &&str| cluster.server(2).sql("SELECT COUNT(*) FROM app.t").unwrap().trim() == *count;
+        while !has_it(&"2") {
+            std::thread::yield_now();
+        }
+        cluster.server(2).sql(stop).unwrap();
+        cluster.primary().sql("INSERT INTO app.t VALUES (3, 1)").unwrap();
+        cluster.server(0).kill9();
+        cluster.promote(1).unwrap();
+        // More than what the dead one has alone, so that its position would look like one from before.
+        let writes: String = (0..5).map(|n| format!("REPLACE INTO app.t VALUES ({}, 2);", 3 + n)).collect();
+        cluster.primary().sql(&writes).unwrap();
+        cluster.server(0).restart().unwrap();
+        cluster.rejoin(0).unwrap();
+        cluster.wait_in_sync(Duration::from_secs(10)).unwrap();
+        for server in cluster.servers() {
+            assert_eq!(server.sql("SELECT COUNT(*), SUM(n) FROM app.t").unwrap(), "7\t12\n", "{family:?}");
+        }
+        cluster.promote(0).unwrap();
+        cluster.primary().sql("DELETE FROM app.t").unwrap();
+        cluster.wait_in_sync(Duration::from_secs(10)).unwrap();
+    }
+}
+
+#[test]
 fn a_replica_that_logged_more_than_it_noted_can_rejoin() {
     let cluster = Replication::start(ReplicationOptions::new(Family::MariaDb, 1)).unwrap();
     cluster.primary().sql("CREATE TABLE app.t (id INT PRIMARY KEY)").unwrap();

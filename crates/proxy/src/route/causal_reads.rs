@@ -17,8 +17,8 @@ use super::read_write_split::Reason;
 /// The longest list of positions that a server is asked to wait for, in bytes.
 const AWAITED_MAX: usize = 4096;
 
-/// What is known of a write on one server may come behind what is known of another one's, when the primary has moved: for so long
-/// both count.
+/// When the primary has moved, writes on the former one may be told behind writes on the new one: by other sessions, or by a connection
+/// that tells what it did before. For so long both count.
 const LATE_MAX: Duration = Duration::from_secs(60);
 
 /// What a session has written, as far as servers told.
@@ -26,8 +26,8 @@ const LATE_MAX: Duration = Duration::from_secs(60);
 pub struct OwnWrites {
     /// Positions that servers told with the replies to writes.
     told: Option<Written>,
-    /// Of many sessions: positions with higher numbers than the last one, which another server told, and since when they are. One of
-    /// the two was told late, and nobody knows which.
+    /// Positions with higher numbers than the last one, which another server told, and since when they are. Either that server's writes
+    /// are lost, or the last one was told late.
     overtaken: Option<(Written, Instant)>,
     /// On each server: the last write of which no position was told, and that no server's position is known to cover yet.
     untold: Vec<Untold>,
@@ -76,34 +76,28 @@ enum Seen {
 impl OwnWrites {
     /// A server told the position of a write.
     pub fn tell(&mut self, written: Written) {
-        // A session's writes come one behind another: the last word counts.
-        let _ = self.add_told(written, WRITTEN_MAX);
+        self.add_told(written, WRITTEN_MAX, Instant::now);
         // A commit comes behind all that its session could read before it.
         self.seen = Seen::Nothing;
     }
 
     /// A server told the position of a write of one of many sessions; of each MySQL server so many intervals are kept.
-    pub fn tell_of_many(&mut self, written: Written, intervals_max: usize, now: Instant) {
-        let Some(higher) = self.add_told(written, intervals_max) else {
-            self.overtaken.take_if(|(_, at)| now.saturating_duration_since(*at) >= LATE_MAX);
-            return;
-        };
-        match &mut self.overtaken {
-            Some((words, at)) => {
-                words.add_highest(higher);
-                *at = now;
-            }
-            none => *none = Some((higher, now)),
-        }
+    pub fn tell_of_many(&mut self, written: Written, intervals_max: usize) {
+        self.add_told(written, intervals_max, Instant::now);
     }
 
-    fn add_told(&mut self, written: Written, intervals_max: usize) -> Option<Written> {
-        match &mut self.told {
-            Some(told) => told.add(written, intervals_max),
-            none => {
-                *none = Some(written);
-                None
+    fn add_told(&mut self, written: Written, intervals_max: usize, now: impl Fn() -> Instant) {
+        let Some(told) = &mut self.told else {
+            self.told = Some(written);
+            return;
+        };
+        match (told.add(written, intervals_max), &mut self.overtaken) {
+            (Some(higher), Some((words, since))) => {
+                words.add_highest(higher);
+                *since = now();
             }
+            (Some(higher), none) => *none = Some((higher, now())),
+            (None, words) => _ = words.take_if(|(_, since)| now().saturating_duration_since(*since) >= LATE_MAX),
         }
     }
 

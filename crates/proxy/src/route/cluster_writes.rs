@@ -140,11 +140,10 @@ fn anything(moment: Moment<'_>) -> Write {
 }
 
 fn add(last: &ArcSwap<OwnWrites>, write: &Write) {
-    let now = Instant::now();
     last.rcu(|last| {
         let mut next = OwnWrites::clone(last);
         match write {
-            Write::Told(written) => next.tell_of_many(written.clone(), INTERVALS_MAX, now),
+            Write::Told(written) => next.tell_of_many(written.clone(), INTERVALS_MAX),
             Write::Untold(server, at) => next.wrote_untold(*server, *at),
             Write::InGroup(server, at) => next.was_in_group(*server, *at),
             Write::AllOverGroup(server, at) => next.was_all_over_group(*server, *at),

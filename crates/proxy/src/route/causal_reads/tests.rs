@@ -93,6 +93,26 @@ fn a_read_goes_where_the_write_is() {
 }
 
 #[test]
+fn a_write_on_a_former_primary_that_is_told_late_is_no_step_back() {
+    let mut case = Case::new();
+    let tell = |case: &mut Case, text: &str, at_ms: u64| {
+        let at = case.at(at_ms);
+        case.own.add_told(Written::parse(true, text).unwrap(), WRITTEN_MAX, || at);
+    };
+    tell(&mut case, "0-3-15", 0);
+    tell(&mut case, "0-1-11", 1);
+    case.tell(2, REPLICA, 14);
+    assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite));
+    let awaited = Needs { own: Some(&case.own), all: &[], before: None, positions: &case.positions }.awaited(REPLICA);
+    assert_eq!(awaited.as_deref(), Some("0-3-15"));
+    // They were lost, for nothing is told of them for so long.
+    tell(&mut case, "0-1-12", 60_000);
+    assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite));
+    tell(&mut case, "0-1-13", 60_001);
+    assert_eq!(case.lacking(REPLICA), None);
+}
+
+#[test]
 fn a_replica_can_be_asked_to_wait_for_what_positions_tell() {
     let mut case = Case::new();
     let awaited = |case: &Case, all: &[SharedWrites]| {

@@ -74,6 +74,9 @@ pub(crate) struct Arguments {
     /// steady; 0 for none [default: 240, with --quick 10].
     #[arg(long, alias = "warm-up", value_name = "N", value_parser = clap::value_parser!(u32).range(0..=3600))]
     warm_up_max_s: Option<u32>,
+    /// The share of hits is steady when ten seconds raise it by no more than so many percent of all queries [default: 0.3].
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    warm_up_rise: Option<f64>,
     /// A fast look: fewer rounds, seconds and points.
     #[arg(long)]
     quick: bool,
@@ -174,7 +177,14 @@ fn options(arguments: &Arguments) -> anyhow::Result<Options> {
         contenders: contenders(arguments)?,
         parts: arguments.parts.clone(),
         warm_up_max_s: arguments.warm_up_max_s,
+        warm_up_rise: arguments.warm_up_rise,
     })
+}
+
+/// A share of a hundred, above zero: a share that can only rise is never steady at zero.
+fn percent(text: &str) -> Result<f64, String> {
+    let percent = text.parse().ok().filter(|percent| (0.01..=100.0).contains(percent));
+    percent.ok_or_else(|| "a number from 0.01 to 100 is expected".to_owned())
 }
 
 fn contenders(arguments: &Arguments) -> anyhow::Result<Vec<Kind>> {

@@ -33,6 +33,8 @@ pub(crate) struct Options {
     pub(crate) parts: Vec<String>,
     /// Most seconds for which caches are warmed up.
     pub(crate) warm_up_max_s: Option<u32>,
+    /// In percent of all queries.
+    pub(crate) warm_up_rise: Option<f64>,
 }
 
 /// One point of a load: all contenders take turns at it.
@@ -54,6 +56,8 @@ pub(crate) struct Cold {
     pub(crate) work: sysbench::Work,
     /// Most seconds of all slices; fewer if the share of hits is steady before.
     pub(crate) seconds_max: u32,
+    /// It is steady when a slice raises it by no more than so many percent of all queries.
+    pub(crate) rise: f64,
 }
 
 /// What is done at a point.
@@ -334,6 +338,7 @@ pub(super) mod tests {
             contenders: vec![Kind::Direct, Kind::HaProxy],
             parts: Vec::new(),
             warm_up_max_s: None,
+            warm_up_rise: None,
         }
     }
 

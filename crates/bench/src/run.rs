@@ -15,8 +15,6 @@ use crate::plan::{self, Cold, Options, Plan, Point, Work};
 use crate::world::World;
 use crate::{order, stop, sysbench};
 
-pub(crate) use warm_up::RISE_POINTS;
-
 /// Runs a load to its end.
 ///
 /// # Errors
@@ -115,7 +113,7 @@ impl Measurement<'_> {
     fn warm_up(&self, point: &Point, cold: &Cold, contender: &mut Running) -> anyhow::Result<(Cell, WarmUp)> {
         let name = contender.kind.name();
         let (mut first, mut warm_up) = (Vec::new(), WarmUp::default());
-        while let Some(seconds) = warm_up::next_slice(cold.work.seconds, cold.seconds_max, &warm_up.hits) {
+        while let Some(seconds) = warm_up::next_slice(cold.work.seconds, cold.seconds_max, cold.rise, &warm_up.hits) {
             stop::check()?;
             let slice = Work::Sysbench(sysbench::Work { seconds, ..cold.work.clone() });
             let sample = turn::sample(contender, &slice, self.setup.files, self.server())

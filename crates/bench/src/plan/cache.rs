@@ -6,7 +6,6 @@ use super::{Cold, Options, Point, Work, connections};
 use crate::contender::CACHE_TTL_MS;
 use crate::contender::{Cache, Kind};
 use crate::generate::{self, Query};
-use crate::run::RISE_POINTS;
 use crate::sysbench::{self, Protocol};
 
 /// sysbench's tables.
@@ -25,6 +24,8 @@ const WARM_UP: Duration = Duration::from_secs(2);
 /// Seconds of a slice of sysbench's warm-up, and the most of all slices.
 const COLD_SECONDS: u32 = 10;
 const COLD_SECONDS_MAX: u32 = 240;
+/// A warm-up goes on while a slice raises the share of hits by more than so many percent of all queries.
+const RISE_POINTS: f64 = 0.3;
 const QUICK_COLD_SECONDS_MAX: u32 = 10;
 
 /// Who takes part: the server alone, HAProxy, those with a cache without it and with it, and the ceiling.
@@ -72,11 +73,11 @@ pub(super) fn points(options: &Options, seconds: u32) -> Vec<Point> {
         cold: None,
         work,
     };
-    let most = cold_seconds_max(options);
+    let (most, rise) = (cold_seconds_max(options), rise(options));
     let mut points: Vec<Point> = connections(options, usual)
         .iter()
         .map(|connections| {
-            let cold = (most > 0).then(|| Cold { work: reads(*connections, COLD_SECONDS), seconds_max: most });
+            let cold = (most > 0).then(|| Cold { work: reads(*connections, COLD_SECONDS), seconds_max: most, rise });
             Point { cold, ..point("reads", *connections, Work::Sysbench(reads(*connections, seconds))) }
         })
         .collect();
@@ -92,17 +93,21 @@ pub(super) fn notes(options: &Options) -> Vec<String> {
         format!("Caches may give answers for {} s.", CACHE_TTL_MS / 1000),
         "`hits` is the share of statements that reached no server: what the server has counted (`Com_select`) is missing in it.".to_owned(),
     ];
-    let most = cold_seconds_max(options);
+    let (most, rise) = (cold_seconds_max(options), rise(options));
     if most > 0 {
         let first = most.min(COLD_SECONDS);
         notes.push(format!(
             "`reads`: each contender begins anew, empty, at each number of connections. Before the rounds it is asked for {first} s, and \
-             again for as long as that raises its share of hits by more than {RISE_POINTS} percent of all queries, {most} s at most: the \
+             again for as long as that raises its share of hits by more than {rise} percent of all queries, {most} s at most: the \
              same rule for all. `warm-up s` is how long that took, `warm-up hits %` the share in the last of these slices. \
              `reads, cold` are the figures of the first {first} s."
         ));
     }
     notes
+}
+
+fn rise(options: &Options) -> f64 {
+    options.warm_up_rise.unwrap_or(RISE_POINTS)
 }
 
 fn cold_seconds_max(options: &Options) -> u32 {

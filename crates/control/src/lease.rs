@@ -17,6 +17,9 @@ use tokio::sync::{Notify, watch};
 use crate::monitor::Owned;
 use crate::monitor::link::Way;
 
+/// Who waits for the lease asks for it so often: its holder may have died a moment ago.
+const HURRY_PACE: Duration = Duration::from_millis(50);
+
 /// How often questions of the lease ended in which way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Confirmations {
@@ -90,7 +93,8 @@ impl Lease {
         self.core.held.subscribe()
     }
 
-    /// Confirms the lease now, and gives the moment until which it is held.
+    /// Confirms the lease now, and gives the moment until which it is held. One that another process has is asked for again and again
+    /// until then.
     pub(crate) async fn take(&self, until: tokio::time::Instant) -> Result<Instant, String> {
         self.core.paused_until.replace(None);
         let asked = Instant::now();
@@ -103,8 +107,10 @@ impl Lease {
                 if let Some(end) = lease.filter(|end| *end >= asked + self.core.worth) {
                     return Some(end);
                 }
-                if held.changed().await.is_err() {
-                    return None;
+                match tokio::time::timeout(HURRY_PACE, held.changed()).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(_)) => return None,
+                    Err(_) => self.core.hurry.notify_waiters(),
                 }
             }
         };

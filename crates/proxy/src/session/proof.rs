@@ -111,7 +111,7 @@ impl Session {
         let columns = columns.unwrap_or_default();
         let sought = Sought { mark: lost.mark.clone(), ..wanted.sought(&columns) };
         let unread = |why| Proof::Unknown(format!("the new primary's binary log does not tell: {why}"));
-        let (from, since) = match self.beginning(on, lost, &known).await {
+        let (on, from, since) = match self.beginning(on, lost, &known).await {
             Ok(found) => found,
             Err(why) => return unread(why),
         };
@@ -171,6 +171,10 @@ impl Session {
             }
             let asked = tokio::time::timeout(ALIVE_WAIT, ask(&mut held.lease, "DO 0", &self.worker)).await;
             if matches!(asked, Ok(Ok(_))) {
+                let in_group = self.cluster.view().group.is_some();
+                if in_group && lost.ended && self.is_back(lost.server, None).await {
+                    return Ok(held);
+                }
                 self.release(held).await;
                 if begun.elapsed() >= unbelieved {
                     return Err(STILL.into());
@@ -200,14 +204,21 @@ impl Session {
         found
     }
 
-    /// Where the part of a server's log begins in which the transaction must be, and since when all of that is in it. `known` is what
-    /// members had told of their logs when the server was lost.
-    async fn beginning(&self, on: ServerId, lost: &Lost, known: &GroupLogs) -> Result<(From, Instant), String> {
+    /// Whose log the transaction must be in, where the part of it begins, and since when all of that is in it. `known` is what members
+    /// had told of their logs when the server was lost.
+    async fn beginning(
+        &self,
+        on: ServerId,
+        lost: &Lost,
+        known: &GroupLogs,
+    ) -> Result<(ServerId, From, Instant), String> {
         let view = self.cluster.view();
         match view.group.and_then(|_| view.server(on)) {
             Some(member) => self.beginning_in_group(member, lost, known).await,
             None => {
-                Ok(self.position_before(on, lost).ok_or("its position when the statement was sent is not known")?)
+                let (from, since) =
+                    self.position_before(on, lost).ok_or("its position when the statement was sent is not known")?;
+                Ok((on, from, since))
             }
         }
     }

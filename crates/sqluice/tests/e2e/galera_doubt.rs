@@ -139,7 +139,7 @@ async fn kept(group: &Group, index: usize) -> HashMap<usize, (Vec<i32>, i32)> {
     text.lines().map(line).collect()
 }
 
-/// Ends the writer again and again under load, and looks that each client's writes were done once.
+/// Ends the writer again and again under load.
 async fn end_the_writer(how: fn(&Server)) {
     let group = start("", async |addresses| addresses).await;
     let load = Load::start(&group.front).await;
@@ -153,6 +153,11 @@ async fn end_the_writer(how: fn(&Server)) {
         group.front.knows(3).await;
     }
     load.more(500).await;
+    all_was_done_once(&group, load).await;
+}
+
+/// Ends the load, and looks that each client's writes were done once.
+async fn all_was_done_once(group: &Group, load: Load) {
     let done = load.end().await;
     let log = group.front.log();
     let proofs = |what: &str| log.lines().filter(|line| line.contains("never answered") && line.contains(what)).count();
@@ -166,7 +171,7 @@ async fn end_the_writer(how: fn(&Server)) {
     let errors: Vec<_> = done.iter().flat_map(|done| &done.errors).collect();
     assert!(errors.is_empty(), "{errors:?}");
     for index in 0..3 {
-        let kept = kept(&group, index).await;
+        let kept = kept(group, index).await;
         for (number, done) in done.iter().enumerate() {
             assert_eq!(kept[&number], (done.rows.clone(), done.counted), "client {number} on db{}", index + 1);
         }
@@ -181,6 +186,34 @@ async fn nothing_is_in_doubt_behind_stops_of_the_writer() {
 #[tokio::test]
 async fn nothing_is_in_doubt_behind_kills_of_the_writer() {
     end_the_writer(Server::kill9).await;
+}
+
+/// All members lose one another, and grow together as they were: no view without the writer ever tells what became of its writes.
+#[tokio::test]
+async fn nothing_is_in_doubt_behind_a_group_that_lost_itself() {
+    let group = start(QUICK, async |addresses| addresses).await;
+    let load = Load::start(&group.front).await;
+    for _ in 0..ROUNDS {
+        load.more(500).await;
+        let isolate = async |on: bool| {
+            let each = move |servers: &lab::Galera| (0..3).for_each(|index| servers.isolate(index, on).unwrap());
+            group.with(each).await;
+        };
+        isolate(true).await;
+        for index in 0..3 {
+            let sql = "SHOW STATUS LIKE 'wsrep_cluster_status'";
+            until("each to be alone", async || {
+                group.on(index, |server| server.sql(sql).unwrap()).await.contains("non-Primary").then_some(())
+            })
+            .await;
+        }
+        isolate(false).await;
+        for index in 0..3 {
+            group.let_back(index).await;
+        }
+        load.more(500).await;
+    }
+    all_was_done_once(&group, load).await;
 }
 
 /// A client of a member itself, past the program, that holds the locks of these counters.

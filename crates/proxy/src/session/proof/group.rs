@@ -4,11 +4,16 @@
 //! binary log and all, every transaction that the lost one got into that order: Galera's `process_prim_conf_change` waits for its
 //! appliers before it takes the view, and MariaDB writes the view to `mysql.wsrep_cluster_members` behind that. Nothing of the lost
 //! member comes later, unless it comes back and goes on with what it was doing: see [`Lost::ended`].
+//!
+//! When all members lose one another the group goes on with the lost one as if nothing had been. If that one has ended the statement, and
+//! then answers a read that waits for the group (`wsrep_sync_wait`), its own log is proof: what it had given to the group before it gave
+//! up is ordered ahead of that read, or was dropped with the group's old view, and the read is answered when all that is ordered ahead
+//! of it is done.
 
 use std::time::{Duration, Instant};
 
 use cluster::group_logs::GroupLogs;
-use cluster::view::ServerView;
+use cluster::view::{ServerId, ServerView};
 use net::query::{self, Client, Limits, QueryError};
 use wire::auth::Credential;
 
@@ -20,19 +25,24 @@ use crate::session::lost::Lost;
 const GROUP_WAIT: Duration = Duration::from_secs(30);
 /// How often the new writer is asked whether the lost member is out of its view.
 const VIEW_PACE: Duration = Duration::from_millis(5);
+/// How often the lost member is asked whether it is back in its group, and how long it may take to answer.
+const BACK_PACE: Duration = Duration::from_millis(50);
+const BACK_WAIT: Duration = Duration::from_secs(2);
+/// Answered when all is done that the group had ordered before.
+const IN_GROUP: &str = "SET SESSION wsrep_sync_wait = 1; START TRANSACTION READ ONLY; COMMIT";
 /// The members of its view, the member itself, and what it is part of.
 const VIEW: &str = "SELECT LOWER(node_uuid) FROM mysql.wsrep_cluster_members; \
                     SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_gcomm_uuid', 'wsrep_cluster_status')";
 
 impl Session {
-    /// Waits until this member has all that the lost one has ever got into the group's order. Gives where its log begins to matter,
-    /// and since when.
+    /// Waits until this member has all that the lost one has ever got into the group's order, or until that one is back and has it itself.
+    /// Gives whose log it is in, where that begins to matter, and since when.
     pub(super) async fn beginning_in_group(
         &self,
         on: &ServerView,
         lost: &Lost,
         known: &GroupLogs,
-    ) -> Result<(From, Instant), String> {
+    ) -> Result<(ServerId, From, Instant), String> {
         let (logs, noted) =
             self.cluster.group_logs_before(lost.at).ok_or("its position when the statement was sent is not known")?;
         let tail = logs.tail_of(on.id, lost.server)?;
@@ -40,15 +50,51 @@ impl Session {
         if known.of(lost.server).is_none_or(|log| *log.member != *tail.lost) {
             return Err("the member was started again meanwhile".into());
         }
-        let mut client = self.connect_to_watch(on).await?;
-        let until = Instant::now() + GROUP_WAIT;
-        while Instant::now() < until {
-            if View::ask(&mut client).await?.is_behind(tail.here, tail.lost)? {
-                return Ok((From::MariaDb(tail.from.clone()), noted));
+        let until = tokio::time::Instant::now() + GROUP_WAIT;
+        let gone_on = async {
+            let waited = match tokio::time::timeout_at(until, self.wait_for_view(on, tail.here, tail.lost)).await {
+                Ok(waited) => waited,
+                Err(_) => Err("the group has not gone on without the member".into()),
+            };
+            if waited.is_err() && lost.ended {
+                // This one may have lost the group, too, and the other one be the first that is back.
+                tokio::time::sleep_until(until).await;
             }
+            waited
+        };
+        let back = async {
+            while !lost.ended || !self.is_back(lost.server, Some(tail.lost)).await {
+                tokio::time::sleep(BACK_PACE).await;
+            }
+        };
+        tokio::select! {
+            waited = gone_on => waited.map(|()| (on.id, From::MariaDb(tail.from.clone()), noted)),
+            () = back => {
+                let own = logs.tail_of(lost.server, lost.server)?;
+                Ok((lost.server, From::MariaDb(own.from.clone()), noted))
+            }
+        }
+    }
+
+    /// Waits until a member, `here`, shows a view of its group without the lost one.
+    async fn wait_for_view(&self, on: &ServerView, here: &str, lost: &str) -> Result<(), String> {
+        let mut client = self.connect_to_watch(on).await?;
+        while !View::ask(&mut client).await?.is_behind(here, lost)? {
             tokio::time::sleep(VIEW_PACE).await;
         }
-        Err("the group has not gone on without the member".into())
+        Ok(())
+    }
+
+    /// Whether a member that was lost belongs to its group again, as the same one if `member` tells which it was.
+    pub(super) async fn is_back(&self, server: ServerId, member: Option<&str>) -> bool {
+        let asked = async {
+            let view = self.cluster.view();
+            let mut client = self.connect_to_watch(view.server(server).ok_or("it is gone")?).await?;
+            client.query(IN_GROUP).await.map_err(|error| error.to_string())?;
+            Ok::<_, String>(View::ask(&mut client).await?.own)
+        };
+        let asked = tokio::time::timeout(BACK_WAIT, asked).await;
+        matches!(asked, Ok(Ok(own)) if member.is_none_or(|member| own.eq_ignore_ascii_case(member)))
     }
 
     /// Logs in to a server as the monitor, which may see the group's view.

@@ -35,6 +35,10 @@ pub(crate) async fn direct(servers: &Replication) -> Client {
 }
 
 async fn start(family: Family, table: &str) -> Front {
+    start_with(family, table, follows).await
+}
+
+async fn start_with(family: Family, table: &str, with: impl FnOnce(&mut Setup)) -> Front {
     let servers = calm(family).await;
     accounts(
         servers,
@@ -47,7 +51,7 @@ async fn start(family: Family, table: &str) -> Front {
         ),
     )
     .await;
-    Front::start(servers, follows).await
+    Front::start(servers, with).await
 }
 
 /// What is written on the server itself ends what depends on it, and nothing else.
@@ -109,17 +113,18 @@ async fn what_is_written_around_it_ends_answers_with_mysql() {
 async fn check_rows(family: Family) {
     let table = "follow_rows";
     accounts(calm(family).await, "SET GLOBAL binlog_row_metadata = 'FULL'").await;
-    let front = start(family, table).await;
+    // Nobody's rights count: those that other tests change would have all asked for anew.
+    let shared = |setup: &mut Setup| {
+        follows(setup);
+        setup.more.push_str("cache_shared = true\n");
+    };
+    let front = start_with(family, table, shared).await;
     let (mut client, mut around) = (front.client().await, direct(calm(family).await).await);
     let row = |id: u32| format!("SELECT COALESCE(MAX(n), 0) FROM {table} WHERE id = {id}");
     let (one, two, none, sum) = (row(1), row(2), row(7), format!("SELECT SUM(n) FROM {table}"));
     let prepared = client.prepare(&format!("SELECT n FROM {table} WHERE id = ?")).await.unwrap();
-    // What other tests define on these servers may end all answers.
-    let counts = async || {
-        let page = page(&front).await;
-        (page["rules"][0]["misses"].as_u64().unwrap_or(0), page["ends"]["main"]["all"].as_u64())
-    };
-    let mut compared = 0;
+    let misses = async || page(&front).await["rules"][0]["misses"].as_u64().unwrap_or(0);
+    let mut left_alone = 0;
     for (write, changed, expected) in [
         ("UPDATE TABLE SET n = 21 WHERE id = 2", vec![&two, &sum], "21"),
         ("INSERT INTO TABLE VALUES (7, 70)", vec![&none, &sum], "70"),
@@ -134,7 +139,6 @@ async fn check_rows(family: Family) {
         let execute = async |client: &mut Client| {
             client.execute(&prepared, &[net::query::Parameter::Int(1)]).await.unwrap()[0].scalar().unwrap().into_owned()
         };
-        let before = counts().await;
         let value_of_one = until("the answer to the prepared statement to be kept", async || {
             let before = hits(&front, "all").await;
             let value = execute(&mut client).await;
@@ -149,15 +153,14 @@ async fn check_rows(family: Family) {
             let expected = if **read == sum { value(&mut around, &sum).await } else { expected.to_owned() };
             until(write, async || (value(&mut client, read).await == expected).then_some(())).await;
         }
-        // The answer to the read of another row was never asked for anew.
-        let asked = counts().await;
+        let before = misses().await;
         until_hit(&front, &mut client, &one).await;
         assert_eq!(execute(&mut client).await, value_of_one);
-        let after = counts().await;
-        assert!(after.0 == asked.0 || after.1 > before.1, "{write}: {}", page(&front).await);
-        compared += u64::from(after.1 == before.1);
+        left_alone += u32::from(misses().await == before);
     }
-    assert!(compared > 0, "other tests ended all answers each time");
+    // The answers to reads of another row were not asked for anew. What other tests do on these servers may end all answers, but hardly
+    // each time; if writes ended all answers of the table, only the one that changes nothing would leave them alone.
+    assert!(left_alone >= 3, "{left_alone} of 6: {}", page(&front).await);
     let ends = &page(&front).await["ends"]["main"];
     // A foreign key may have written the other table with each of them.
     assert!(ends["by_table"].as_u64() >= Some(5), "{ends}");

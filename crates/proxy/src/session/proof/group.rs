@@ -25,8 +25,9 @@ use crate::session::lost::Lost;
 const GROUP_WAIT: Duration = Duration::from_secs(30);
 /// How often the new writer is asked whether the lost member is out of its view.
 const VIEW_PACE: Duration = Duration::from_millis(5);
-/// How often the lost member is asked whether it is back in its group, and how long it may take to answer.
-const BACK_PACE: Duration = Duration::from_millis(50);
+/// How often the lost member is asked whether it is back in its group, by each session with a login of its own, and how long it may take to
+/// answer.
+const BACK_PACE: Duration = Duration::from_millis(200);
 const BACK_WAIT: Duration = Duration::from_secs(2);
 /// Answered when all is done that the group had ordered before.
 const IN_GROUP: &str = "SET SESSION wsrep_sync_wait = 1; START TRANSACTION READ ONLY; COMMIT";
@@ -63,13 +64,13 @@ impl Session {
             waited
         };
         let back = async {
-            while !lost.ended || !self.is_back(lost.server, Some(tail.lost)).await {
+            while !self.is_back(lost.server, Some(tail.lost)).await {
                 tokio::time::sleep(BACK_PACE).await;
             }
         };
         tokio::select! {
             waited = gone_on => waited.map(|()| (on.id, From::MariaDb(tail.from.clone()), noted)),
-            () = back => {
+            () = back, if lost.ended => {
                 let own = logs.tail_of(lost.server, lost.server)?;
                 Ok((lost.server, From::MariaDb(own.from.clone()), noted))
             }

@@ -93,7 +93,7 @@ mod tests {
     use std::time::Instant;
 
     use socket2::{Domain, Socket, Type};
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpSocket};
 
     use super::*;
 
@@ -126,16 +126,19 @@ mod tests {
     #[tokio::test]
     async fn a_silent_address_costs_its_head_start_and_a_refusing_one_nothing() {
         let (_listener, _queued, silent) = silent();
-        let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        // Bound, so that nobody else can listen there meanwhile.
+        let closed = TcpSocket::new_v4().unwrap();
+        closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let closed_address = closed.local_addr().unwrap();
         let open = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = open.local_addr().unwrap();
         let start = Instant::now();
-        let connected = connect([silent, closed, address].into_iter()).await.unwrap();
+        let connected = connect([silent, closed_address, address].into_iter()).await.unwrap();
         assert_eq!(connected.peer_addr().unwrap(), address);
         assert!(start.elapsed() >= HEAD_START, "the silent address was not tried: {:?}", start.elapsed());
-        let connected = connect([closed, address].into_iter()).await.unwrap();
+        let connected = connect([closed_address, address].into_iter()).await.unwrap();
         assert_eq!(connected.peer_addr().unwrap(), address);
-        assert_eq!(connect([closed].into_iter()).await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(connect([closed_address].into_iter()).await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
         assert_eq!(connect([].into_iter()).await.unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

@@ -1,5 +1,6 @@
 //! Logging in to a real MariaDB and asking it.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -264,15 +265,19 @@ async fn a_server_without_tls_is_taken_or_refused_by_mode() {
 
 #[tokio::test]
 async fn who_is_not_there_or_silent_is_told_from_who_refuses() {
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = closed.local_addr().unwrap().port();
-    let target = |timeout| Target::plain(Address::Tcp { host: "127.0.0.1".into(), port }, timeout);
-    // It listens, and says nothing.
-    let error = sqluice_net::client::connect(&target(Duration::from_millis(50)), login("n", "")).await.unwrap_err();
+    let target = |address: SocketAddr, timeout| {
+        Target::plain(Address::Tcp { host: address.ip().to_string(), port: address.port() }, timeout)
+    };
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = target(listener.local_addr().unwrap(), Duration::from_millis(50));
+    let error = sqluice_net::client::connect(&silent, login("n", "")).await.unwrap_err();
     assert!(matches!((error.phase, &error.cause), (Phase::Greeting, Cause::Timeout(_))), "{error}");
     assert!(error.to_string().contains("waiting for the greeting"), "{error}");
-    drop(closed);
-    let error = sqluice_net::client::connect(&target(TIMEOUT), login("n", "")).await.unwrap_err();
+    // Bound, so that nobody else can listen there meanwhile.
+    let closed = tokio::net::TcpSocket::new_v4().unwrap();
+    closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let refusing = target(closed.local_addr().unwrap(), TIMEOUT);
+    let error = sqluice_net::client::connect(&refusing, login("n", "")).await.unwrap_err();
     assert!(matches!((error.phase, &error.cause), (Phase::Connect, Cause::Io(_))), "{error}");
     let nowhere = Target::plain(Address::Unix("/nonexistent/socket".into()), TIMEOUT);
     let error = sqluice_net::client::connect(&nowhere, login("n", "")).await.unwrap_err();

@@ -42,6 +42,7 @@ impl Session {
             |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if super::tracking::is_wish(name));
         let written = self.learn_commits(held, outcome, over);
         let effects = self.effects_of(work);
+        let before = (!outcome.changes.is_empty() || !effects.is_empty()).then(|| self.state.clone());
         if self.learn_changes(work, outcome) || work.statement.effects.iter().any(sets_tracking) {
             // The client's own tracking took the place of ours: it is set again with the next statement.
             held.lease.origin.tracks = false;
@@ -76,6 +77,10 @@ impl Session {
         }
         if !outcome.changes.is_empty() {
             self.pins.put(Pin::Tracing, self.state.is_traced());
+        }
+        if let Some(before) = before.filter(|before| *before == self.state) {
+            // Whoever holds it sees at once that nothing has changed.
+            self.state = before;
         }
         self.learn_statement(held, work, outcome);
         if let Some(status) = outcome.status {
@@ -128,16 +133,16 @@ impl Session {
             let is = |effect: &Effect| matches!(effect, Effect::WhileRunning { name } if name == wanted);
             work.statement.effects.iter().any(is)
         };
-        let state = Arc::make_mut(&mut self.state);
         let (mut unexplained, mut moves) = (false, false);
         for change in &outcome.changes {
             match change {
                 // What another session's routine left to be told; choosing a schema anew does more than it seems.
-                StateChange::Schema { name, .. } if state.schema() == Some(name) && !may_choose(&work.statement) => {}
+                StateChange::Schema { name, .. }
+                    if self.state.schema() == Some(name) && !may_choose(&work.statement) => {}
                 StateChange::Schema { name, more } => {
                     let chosen = |effect: &Effect| matches!(effect, Effect::Schema(chosen) if chosen == name);
                     if !more || name.is_empty() || work.statement.effects.iter().any(chosen) {
-                        state.set_schema(Some(name));
+                        Arc::make_mut(&mut self.state).set_schema(Some(name));
                     }
                 }
                 StateChange::Variable(name, value) => {
@@ -152,7 +157,7 @@ impl Session {
                     } else if MOVES.contains(&name) {
                         moves = true;
                     } else if !REPORTS.contains(&name) {
-                        state.set_variable(name, value);
+                        Arc::make_mut(&mut self.state).set_variable(name, value);
                     }
                 }
                 StateChange::Some => unexplained = true,

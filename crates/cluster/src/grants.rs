@@ -104,6 +104,11 @@ impl Grants {
         Grants { users }
     }
 
+    /// Whether anybody's rights are known.
+    pub fn is_known(&self) -> bool {
+        !self.users.is_empty()
+    }
+
     /// Stands for what this user may read; users with the same one may read the same. `None` if it is not known.
     pub fn fingerprint(&self, user: &str) -> Option<&Fingerprint> {
         self.users.get(user).map(|user| &user.fingerprint)

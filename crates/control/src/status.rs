@@ -255,6 +255,12 @@ impl Shared {
 }
 
 impl ClusterStatus {
+    /// Whether it is known what users may read, so that those who may read the same can share kept answers; `None` if nobody asks for that.
+    pub(crate) fn knows_rights(&self) -> Option<bool> {
+        let grants = &self.published.grants;
+        grants.is_watched().then(|| grants.current().is_some_and(|grants| grants.is_known()))
+    }
+
     pub(crate) fn figures(&self) -> MutexGuard<'_, Figures> {
         self.figures.lock().unwrap_or_else(PoisonError::into_inner)
     }

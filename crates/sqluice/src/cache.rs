@@ -136,6 +136,11 @@ fn describe(page: &Value) -> String {
     for (cluster, followed) in page["follow"].as_object().into_iter().flatten() {
         out.push_str(&follow(cluster, followed));
     }
+    for (cluster, known) in page["rights"].as_object().into_iter().flatten() {
+        if *known == false {
+            let _ = writeln!(out, "rights of users of {cluster} are not known now: each has answers of its own");
+        }
+    }
     let rules = page["rules"].as_array().map_or(&[][..], Vec::as_slice);
     if rules.is_empty() {
         out.push_str("no rule has cache = \"on\" or \"advise\"\n");
@@ -252,6 +257,7 @@ mod tests {
             "answers": 812, "bytes": 1_403_312, "memory_max": 67_108_864, "evicted": 0,
             "follow": { "main": { "delay_ms": 104, "delay_max_ms": 2000, "serves": true, "position": "0-1-812" },
                         "other": { "delay_ms": null }, "third": { "delay_ms": 3000, "delay_max_ms": 2000, "serves": false } },
+            "rights": { "main": true, "other": false },
             "rules": [{ "rule": "pages", "hits": 900, "stale": 0, "misses": 100, "waits": 3, "kept": 99, "bytes": 2048,
                         "saved_us": 61_500_000, "refused": { "pinned": 311, "raced": 8, "a": 1, "b": 1, "c": 1 } }],
         });
@@ -263,6 +269,7 @@ mod tests {
                 "log of main 104 ms behind, 2000 ms at most; at 0-1-812",
                 "log of other is not followed now: where that is asked for, servers answer",
                 "log of third 3000 ms behind, 2000 ms at most: servers answer",
+                "rights of users of other are not known now: each has answers of its own",
                 "  RULE   HITS  RATIO  STALE  MISSES  WAITS  KEPT  GIVEN OUT  SAVED",
                 "  pages  900   90%    0      100     3      99    2.0 KiB    61.5 s",
                 "  pages not answered: pinned 311, raced 8, a 1, b 1, 1 other reasons",

@@ -110,6 +110,7 @@ fn page(shared: &Shared) -> Value {
         "evicted": store.map_or(0, |store| store.evicted()),
         "ends": ends(shared),
         "follow": followed(shared),
+        "rights": rights(shared),
         "tier": super::tier::page(shared),
         "rules": rules,
     })
@@ -138,6 +139,13 @@ fn followed(shared: &Shared) -> Value {
         Some((name.to_string(), followed))
     };
     Value::Object(shared.clusters().iter().filter_map(one).collect())
+}
+
+/// Whether the rights of users are known, of each cluster where that counts.
+fn rights(shared: &Shared) -> Value {
+    let known =
+        |(name, status): (&Arc<str>, &Arc<ClusterStatus>)| Some((name.to_string(), status.knows_rights()?.into()));
+    Value::Object(shared.clusters().iter().filter_map(known).collect())
 }
 
 fn of_rule(rule: &str, counts: &CacheCounts) -> Value {

@@ -18,6 +18,12 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
             ends.sample(&[&cluster, by], count);
         }
     }
+    let mut rights = family(page, CACHE_RIGHTS);
+    for (cluster, status) in &shared.clusters() {
+        if let Some(known) = status.knows_rights() {
+            rights.sample(&[cluster], u64::from(known));
+        }
+    }
     let counts = crate::admin::cache::counts(&shared.workers);
     let mut each = |metric: Metric, count: fn(&CacheCounts) -> u64| {
         let mut family = family(page, metric);

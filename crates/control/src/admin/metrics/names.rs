@@ -89,6 +89,7 @@ pub const METRICS: &[Metric] = &[
     CACHE_BYTES,
     CACHE_EVICTED,
     CACHE_ENDS,
+    CACHE_RIGHTS,
     CACHE_HITS,
     CACHE_STALE,
     CACHE_MISSES,

@@ -17,6 +17,11 @@ pub async fn page(front: &Front) -> Value {
     serde_json::from_str(&body).unwrap()
 }
 
+/// Waits until users' rights are known: until then each user has answers of its own, which are asked for anew then.
+pub async fn until_rights(front: &Front) {
+    until("users' rights to be known", async || (page(front).await["rights"]["main"] == true).then_some(())).await;
+}
+
 /// What it tells of a rule; null if nothing.
 pub async fn of_rule(front: &Front, rule: &str) -> Value {
     let page = page(front).await;
@@ -58,6 +63,11 @@ pub async fn caching(family: Family, table: &str, rules: &str) -> Front {
     })
     .await;
     let mut client = front.client().await;
+    // The first reading that is for the cache has them read.
+    all(&mut client, &format!("SELECT COUNT(*) AS known FROM {table}")).await;
+    if !rules.contains("cache_shared = true") {
+        until_rights(&front).await;
+    }
     until_hit(&front, &mut client, &format!("SELECT COUNT(*) AS known FROM {table}")).await;
     front
 }

@@ -14,6 +14,12 @@ pub(in super::super) const CACHE_ENDS: Metric = metric(
     &["cluster", "by"],
     "Writes that end answers, those that the servers' log tells among them: of known rows (row), of known tables (table), or of nobody knows what (all).",
 );
+pub(in super::super) const CACHE_RIGHTS: Metric = metric(
+    "sqluice_cache_rights_known",
+    Kind::Gauge,
+    &["cluster"],
+    "1 while it is known what users may read, so that those who may read the same share answers; 0 while each has answers of its own. Missing where nobody asks for that.",
+);
 pub(in super::super) const CACHE_HITS: Metric = metric(
     "sqluice_cache_hits_total",
     Kind::Counter,

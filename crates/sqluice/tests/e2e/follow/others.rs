@@ -5,7 +5,8 @@ use crate::support::{SOON, blocking, error, said};
 
 async fn check_rights(family: Family) {
     let table = "follow_rights";
-    let front = start(family, table).await;
+    make(family, table).await;
+    let front = Front::start(calm(family).await, follows).await;
     let user = |name: &str| {
         format!(
             "DROP USER IF EXISTS {name}@'%'; CREATE USER {name}@'%' IDENTIFIED BY 'x'; GRANT SELECT ON app.{table} TO {name}@'%'; \

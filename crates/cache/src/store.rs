@@ -188,7 +188,10 @@ impl Store {
         if known.reply.is_err() || !key.is(question) || !epochs.is_current(stamp) {
             return None;
         }
-        slot.used = true;
+        // Only once: other workers find it, too, and what is only read they have all at once.
+        if !slot.used {
+            slot.used = true;
+        }
         Some(slot.answer.clone())
     }
 

@@ -76,11 +76,11 @@ impl Session {
         }
     }
 
-    /// What all sessions have written.
-    pub(super) fn all_writes(&self) -> SharedWrites {
+    /// What all sessions have written to these tables. From the first call on writes are noted by table.
+    pub(super) fn writes_to(&self, tables: &Scope) -> Vec<SharedWrites> {
         let (view, positions) = (self.cluster.view(), self.cluster.shared.published.positions.load());
         let moment = Moment { view: &view, positions: &positions, window: self.window() };
-        self.cluster.shared.writes.last(moment)
+        self.cluster.shared.writes.last_of(tables, moment)
     }
 
     /// A read that must find what any session has written does not go by a view that other workers are ahead of: they may have written

@@ -6,6 +6,7 @@ mod galera;
 mod memory;
 mod pipelined;
 mod questions;
+mod replicas;
 mod rights;
 mod rows;
 mod transactions;

@@ -33,7 +33,7 @@ const TABLES: &str = "USE app; DROP VIEW IF EXISTS later, of_busy_twice, of_busy
     CREATE TABLE parent (id INT PRIMARY KEY); INSERT INTO parent VALUES (1), (2); \
     CREATE TABLE child (p INT, FOREIGN KEY (p) REFERENCES parent (id) ON DELETE CASCADE); INSERT INTO child VALUES (1), (2)";
 
-async fn tables(servers: &'static Replication, family: Family) {
+pub async fn tables(servers: &'static Replication, family: Family) {
     delay(servers, family, &[0, 0]).await;
     blocking(move || {
         servers.primary().sql(TABLES).unwrap();

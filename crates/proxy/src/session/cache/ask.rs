@@ -122,21 +122,21 @@ impl Session {
                         return refuse(refusal);
                     }
                     // From now on all that is written is noted.
-                    self.all_writes();
+                    self.writes_to(&Scope::nothing());
                     self.cluster.shared.published.watch_tables();
                     let stamp = || self.stamp(work, request, epochs, follow, at);
                     let stamped = match &tier {
-                        None => stamp().map(|(stamp, _)| (stamp, Looked::Nowhere)),
+                        None => stamp().map(|(stamp, reads)| (stamp, reads, Looked::Nowhere)),
                         Some(tier) => {
                             let (question, rule, anew) = (&question, &rule.name, comment.anew);
                             let wanted = Wanted { question, ttl, anew, rule };
                             Box::pin(self.look_in_tier(tier, work, stamp, wanted)).await
                         }
                     };
-                    let (stamp, tier) = match stamped {
-                        Ok((stamp, Looked::Nowhere)) => (stamp, None),
-                        Ok((stamp, Looked::Fill(marked))) => (stamp, Some(marked)),
-                        Ok((stamp, Looked::Answer(known))) => {
+                    let (stamp, reads, tier) = match stamped {
+                        Ok((stamp, reads, Looked::Nowhere)) => (stamp, reads, None),
+                        Ok((stamp, reads, Looked::Fill(marked))) => (stamp, reads, Some(marked)),
+                        Ok((stamp, _, Looked::Answer(known))) => {
                             tries += 1;
                             // Others take it from here; so does this session, unless something was written.
                             if ticket.keep(&question, stamp, *known, epochs).is_err() || tries > TRIES_MAX {
@@ -146,7 +146,7 @@ impl Session {
                         }
                         Err(refusal) => return refuse(refusal),
                     };
-                    if !self.transaction_has_all_writes() {
+                    if !self.transaction_has_writes_to(&reads) {
                         return refuse(Refusal::Behind);
                     }
                     if let Some(rights) = asked.rights.filter(|_| own_context.get().is_none())
@@ -163,7 +163,7 @@ impl Session {
                     if let Some(own) = own_context.into_inner() {
                         asked.context = own;
                     }
-                    return Ok(Asked::Fill(Box::new(Fill { ticket, stamp, asked, at, rule, cache, tier })));
+                    return Ok(Asked::Fill(Box::new(Fill { ticket, stamp, reads, asked, at, rule, cache, tier })));
                 }
             };
             if !self.fits_transaction(answer.known.server) {

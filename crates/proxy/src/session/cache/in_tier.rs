@@ -107,14 +107,14 @@ impl Session {
         }
     }
 
-    /// Looks for an answer in the tier. The stamp is from before.
+    /// Looks for an answer in the tier. The stamp, and what is read, is from before.
     pub(super) async fn look_in_tier(
         &self,
         tier: &Tier,
         work: &Work,
         stamp: impl FnOnce() -> Result<(Stamp, Scope), Refusal>,
         wanted: Wanted<'_>,
-    ) -> Result<(Stamp, Looked), Refusal> {
+    ) -> Result<(Stamp, Scope, Looked), Refusal> {
         let cluster = &*self.cluster.shared.name;
         let home = self.home().ok_or(Refusal::NoTier)?;
         // Before tables are looked up.
@@ -153,9 +153,9 @@ impl Session {
                 cluster: self.cluster.shared.name.clone(),
                 tier: Some(Box::new(in_tier)),
             };
-            return Ok((stamp, Looked::Answer(Box::new(known))));
+            return Ok((stamp, scope, Looked::Answer(Box::new(known))));
         }
-        Ok((stamp, Looked::Fill(Box::new(Marked { in_tier, question, place, read_ms: now_ms }))))
+        Ok((stamp, scope, Looked::Fill(Box::new(Marked { in_tier, question, place, read_ms: now_ms }))))
     }
 
     /// Puts an answer into the tier that was asked for at this moment.

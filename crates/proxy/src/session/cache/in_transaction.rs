@@ -11,6 +11,7 @@
 use std::borrow::Cow;
 
 use cache::{Answer, Refusal};
+use cluster::tables::Scope;
 use cluster::view::ServerId;
 use sql::{Access, Effect, TransactionStep, Why};
 use wire::Status;
@@ -68,11 +69,11 @@ impl Session {
         here == ServerId(server) || view.same_data || view.primary == Some(here) && view.group.is_none()
     }
 
-    /// Whether the connection that the session keeps, if it does, is one to a server that has all writes. Asked behind the stamp, and
-    /// ahead of the statement.
-    pub(super) fn transaction_has_all_writes(&self) -> bool {
+    /// Whether the connection that the session keeps, if it does, is one to a server that has all writes to these tables. Asked behind the
+    /// stamp, and ahead of the statement.
+    pub(super) fn transaction_has_writes_to(&self, tables: &Scope) -> bool {
         let here = self.held.as_ref().map(|held: &Held| held.lease.server());
-        let has = here.is_none_or(|server| self.has_all_writes(server));
+        let has = here.is_none_or(|server| self.has_writes_to(tables, server));
         if !has {
             self.cluster.shared.published.want_positions();
         }

@@ -1,6 +1,6 @@
 //! Keeping: where the answer to a question comes from, when it is kept, and what ends it.
 //!
-//! A fill runs where all is that was written before ([`Session::has_all_writes`]), and the epochs move before a writer hears of its write
+//! A fill runs where all is that was written to its tables before ([`Session::has_writes_to`]), and the epochs move before a writer hears of its write
 //! ([`Session::end_answers`]).
 
 use std::sync::Arc;
@@ -31,6 +31,8 @@ use crate::route::{Needs, Pin, Route, Target};
 pub(in crate::session) struct Fill {
     pub(super) ticket: Ticket,
     pub(super) stamp: Stamp,
+    /// The tables that are read.
+    pub(super) reads: Scope,
     pub(super) asked: AskedFor,
     pub(super) at: Instant,
     pub(super) rule: Arc<str>,
@@ -40,7 +42,7 @@ pub(in crate::session) struct Fill {
 }
 
 impl Session {
-    /// A fill reads where all is that anybody has written; for want of a replica that has it, on the primary.
+    /// A fill reads where all is that anybody has written to its tables; for want of a replica that has it, on the primary.
     pub(in crate::session) fn route_fill(&mut self, route: &mut Route, fill: &Fill) {
         let is_elsewhere = matches!(route.target, Target::Reader | Target::Named(_));
         if fill.tier.is_some() && is_elsewhere && !self.cluster.view().same_data {
@@ -51,7 +53,10 @@ impl Session {
             return;
         }
         if self.identity.split != Split::Replica && self.cluster.primary().is_some() && is_elsewhere {
-            route.consistency = Consistency::Cluster;
+            if route.consistency != Consistency::Cluster {
+                route.consistency = Consistency::Table;
+                self.reads = fill.reads.clone();
+            }
             self.judge_named(route);
             self.judge_replicas(route);
         }
@@ -66,19 +71,19 @@ impl Session {
             _ => self.worker.shared.cache.bounds().entry_max,
         };
         let is_good = fill.tier.as_ref().is_none_or(|marked| self.is_home(marked, server));
-        (is_good && self.has_all_writes(server)).then(|| Box::new(Copied::new(bytes_max)))
+        (is_good && self.has_writes_to(&fill.reads, server)).then(|| Box::new(Copied::new(bytes_max)))
     }
 
-    /// Whether a server has all that any session of this process has written and was told of.
-    pub(super) fn has_all_writes(&self, server: ServerId) -> bool {
+    /// Whether a server has all that any session of this process has written to these tables and was told of.
+    pub(super) fn has_writes_to(&self, tables: &Scope, server: ServerId) -> bool {
         // The newest one: the log of another primary may be followed before this worker hears of it.
         let view = self.cluster.shared.published.view.load();
         if view.same_data || view.primary == Some(server) && view.group.is_none() {
             return true;
         }
         let positions = self.cluster.shared.published.positions.load();
-        let all = self.all_writes();
-        let needs = Needs { own: None, all: std::slice::from_ref(&all), before: None, positions: &positions };
+        let all = self.writes_to(tables);
+        let needs = Needs { own: None, all: &all, before: None, positions: &positions };
         needs.lacking(server).is_none()
     }
 
@@ -93,7 +98,7 @@ impl Session {
         outcome: &mut Outcome,
         took: Duration,
     ) {
-        let Fill { ticket, stamp, asked, at, rule, cache, tier } = fill;
+        let Fill { ticket, stamp, asked, at, rule, cache, tier, .. } = fill;
         let refuse = |refusal: Refusal| {
             if let Some(count) = cache.counts.refused.get(refusal as usize) {
                 count.add_one();

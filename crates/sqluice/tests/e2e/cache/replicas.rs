@@ -1,0 +1,70 @@
+//! Answers that are kept are read on replicas that lack writes, as long as they lack none to the tables that are read.
+
+use lab::Replication;
+
+use super::*;
+use crate::consistency::{delay, replica_reads};
+use crate::support::{failing, has_mysql};
+use crate::table_consistency::tables;
+
+/// A question that nobody has asked before.
+fn anew(read: &str, number: &mut u32) -> String {
+    *number += 1;
+    format!("{read} WHERE {number} = {number}")
+}
+
+async fn check(family: Family) {
+    let servers = failing(family).await;
+    let servers: &'static Replication = &servers;
+    tables(servers, family).await;
+    let front = Front::start(servers, |setup| {
+        setup.admin = format!("key = \"{KEY}\"");
+        setup.more = rule("all", "cluster = \"main\"\ncache = \"on\"\ncache_ttl_ms = 600000\ncache_shared = true");
+    })
+    .await;
+    delay(servers, family, &[2, 2]).await;
+    front.knows(2).await;
+    let (mut writer, mut reader, mut number) = (front.client().await, front.client().await, 0);
+    let kept = async || of_rule(&front, "all").await["kept"].as_u64().unwrap_or(0);
+    until("fills on replicas that have all from before the first one, of tables that are known", async || {
+        all(&mut writer, "UPDATE busy SET v = 0").await;
+        let (kept_before, before) = (kept().await, replica_reads(&front.metrics_behind([&mut reader]).await));
+        assert_eq!(value(&mut reader, &anew("SELECT v FROM quiet", &mut number)).await, "5");
+        let after = replica_reads(&front.metrics_behind([&mut reader]).await);
+        (after > before && kept().await > kept_before).then_some(())
+    })
+    .await;
+    for v in 1..=10 {
+        let write = if v % 2 == 0 { "UPDATE busy SET v = {}" } else { "BEGIN; UPDATE of_busy SET v = {}; COMMIT" };
+        all(&mut writer, &write.replace("{}", &v.to_string())).await;
+        let (kept_before, before) = (kept().await, replica_reads(&front.metrics_behind([&mut reader]).await));
+        assert_eq!(value(&mut reader, &anew("SELECT v FROM quiet", &mut number)).await, "5");
+        let after = replica_reads(&front.metrics_behind([&mut reader]).await);
+        assert_eq!(after, before + 1.0, "replicas have all of that table, behind write {v}");
+        assert_eq!(kept().await, kept_before + 1, "behind write {v}");
+        for read in ["SELECT v FROM busy", "SELECT v FROM of_busy", "SELECT b.v FROM busy b JOIN quiet"] {
+            let question = anew(read, &mut number);
+            for client in [&mut reader, &mut writer] {
+                for _ in 0..2 {
+                    assert_eq!(value(client, &question).await, v.to_string(), "{read}");
+                }
+            }
+        }
+        assert_eq!(value(&mut reader, "SELECT v FROM busy").await, v.to_string(), "what was kept has ended");
+    }
+    all(&mut writer, "UPDATE quiet SET v = 6").await;
+    assert_eq!(value(&mut reader, &anew("SELECT v FROM quiet", &mut number)).await, "6");
+    delay(servers, family, &[0, 0]).await;
+}
+
+#[tokio::test]
+async fn an_answer_is_read_where_its_tables_are_up_to_date_mariadb() {
+    check(Family::MariaDb).await;
+}
+
+#[tokio::test]
+async fn an_answer_is_read_where_its_tables_are_up_to_date_mysql() {
+    if has_mysql() {
+        check(Family::MySql).await;
+    }
+}

@@ -144,6 +144,7 @@ fn shared() -> Shared {
         ..View::empty("main")
     });
     let applied = Applied::MySql(GtidSet::default());
+    link.published.watch_grants();
     link.published.publish_position(ServerId(1), Some((applied, true)), Instant::now());
     let mut figures = status.0.figures();
     figures.changes = Some(ChangeFigures { as_of: Some(Instant::now()), ..ChangeFigures::default() });
@@ -216,6 +217,7 @@ fn values() {
         ("sqluice_sessions".to_owned(), 6.0),
         (r#"sqluice_pinned_total{reason="temporary_table"}"#.into(), 4.0),
         (r#"sqluice_rule_hits_total{rule="first"}"#.into(), 10.0),
+        (r#"sqluice_cache_rights_known{cluster="main"}"#.into(), 0.0),
         (r#"sqluice_cache_saved_seconds_total{rule="first"}"#.into(), 1.5),
         (r#"sqluice_cache_refused_total{rule="first",reason="too_large"}"#.into(), 4.0),
         (r#"sqluice_cache_warm_kinds{warm="pages"}"#.into(), 3.0),

@@ -93,8 +93,8 @@ async fn members_find_each_others_answers_until_one_of_them_writes() {
         let defines = definitions_mark(&now) != definitions_mark(&marks);
         assert_eq!(defines, written == Written::Definition);
         // What was read before comes late.
-        two.put(PLACE, &marks, b"the old answer", Duration::from_secs(600));
         let puts = two.status().counts.puts;
+        two.put(PLACE, &marks, b"the old answer", Duration::from_secs(600));
         until("it is put", async || two.status().counts.puts > puts).await;
         assert_eq!(found(&one).await, None);
     }

@@ -83,7 +83,7 @@ async fn check_waiting(family: Family) {
     hasty.knows(2).await;
     let mut client = hasty.client().await;
     let prepared = client.prepare("SELECT v FROM awaited WHERE id = ?").await.unwrap();
-    let before = hasty.metrics().await;
+    let before = hasty.metrics_behind([&mut client]).await;
     for v in 201..=206_i64 {
         all(&mut client, &format!("UPDATE awaited SET v = {v} WHERE id = 1")).await;
         let begun = Instant::now();

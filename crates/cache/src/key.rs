@@ -52,12 +52,12 @@ pub struct Question<'a> {
     pub parameters: Option<&'a [u8]>,
 }
 
-/// The same, kept.
+/// The same, kept: its bytes stand before those of its answer.
 #[derive(Debug)]
 pub(crate) struct Key {
     context: Context,
-    text: Box<[u8]>,
-    parameters: Option<Box<[u8]>>,
+    /// Where the text ends, and the parameters.
+    ends: (usize, Option<usize>),
 }
 
 impl Question<'_> {
@@ -86,21 +86,33 @@ impl Question<'_> {
         bytes
     }
 
-    pub(crate) fn keep(&self) -> Key {
-        Key { context: self.context.clone(), text: self.text.into(), parameters: self.parameters.map(Box::from) }
+    /// Kept, with the bytes of both.
+    pub(crate) fn keep(&self, answer: &[u8]) -> (Key, Vec<u8>) {
+        let parameters = self.parameters.map(|parameters| self.text.len() + parameters.len());
+        let key = Key { context: self.context.clone(), ends: (self.text.len(), parameters) };
+        (key, [self.text, self.parameters.unwrap_or_default(), answer].concat())
     }
 }
 
 impl Key {
-    pub(crate) fn is(&self, question: &Question<'_>) -> bool {
-        *self.text == *question.text
-            && self.parameters.as_deref() == question.parameters
+    #[inline]
+    pub(crate) fn is(&self, bytes: &[u8], question: &Question<'_>) -> bool {
+        let (text, parameters) = self.ends;
+        bytes.get(..text) == Some(question.text)
+            && parameters.and_then(|end| bytes.get(text..end)) == question.parameters
             && self.context == *question.context
     }
 
-    /// Bytes that it takes. Contexts are shared, but nobody can tell by how many: each counts in full.
+    /// What stands behind the question.
+    #[inline]
+    pub(crate) fn behind<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        let (text, parameters) = self.ends;
+        bytes.get(parameters.unwrap_or(text)..).unwrap_or_default()
+    }
+
+    /// Bytes that it takes elsewhere. Contexts are shared, but nobody can tell by how many: each counts in full.
     pub(crate) fn bytes(&self) -> usize {
-        self.text.len() + self.parameters.as_ref().map_or(0, |parameters| parameters.len()) + self.context.bytes()
+        self.context.bytes()
     }
 }
 
@@ -126,7 +138,8 @@ mod tests {
         }
         for (i, one) in questions.iter().enumerate() {
             for (j, other) in questions.iter().enumerate() {
-                assert_eq!(one.keep().is(other), i == j, "{one:?} {other:?}");
+                let (key, bytes) = one.keep(b"1");
+                assert_eq!((key.is(&bytes, other), key.behind(&bytes)), (i == j, &b"1"[..]), "{one:?} {other:?}");
                 assert_eq!(one.hash(&state) == other.hash(&state), i == j, "{one:?} {other:?}");
                 assert_eq!(one.to_bytes(b"a") == other.to_bytes(b"a"), i == j, "{one:?} {other:?}");
             }
@@ -135,6 +148,7 @@ mod tests {
         let bytes = questions[0].to_bytes(b"a");
         assert!(bytes[9..].starts_with(VERSION.as_bytes()), "another version asks something else: {bytes:?}");
         let again = Context::new([&b"ab"[..], b"c"]);
-        assert!(questions[0].keep().is(&Question { context: &again, ..questions[0] }), "made anew it is the same");
+        let (key, bytes) = questions[0].keep(b"");
+        assert!(key.is(&bytes, &Question { context: &again, ..questions[0] }), "made anew it is the same");
     }
 }

@@ -9,6 +9,7 @@
 //! That needs two things of the caller: the read runs on a server that has all that was written when the stamp was taken, and a write
 //! whose end is not known counts as one.
 
+mod answer;
 mod comment;
 mod epochs;
 mod fill;
@@ -19,6 +20,7 @@ mod key;
 mod store;
 mod warm;
 
+pub use answer::{Answer, Known, Summary};
 pub use comment::{Comment, comment};
 pub use epochs::{CountedWrites, Epochs, Reads, RowId, Stamp, TableId, TableWrite, Writes};
 pub use fill::{Filling, Ticket};
@@ -26,5 +28,5 @@ pub use follow::Follow;
 pub use in_tier::{InTier, Packed};
 pub use judge::{Refusal, RefusedForms, judge};
 pub use key::{Context, Question};
-pub use store::{Answer, Bounds, Found, Freshness, Known, Removed, Store};
+pub use store::{Bounds, Found, Freshness, Hit, Removed, Store};
 pub use warm::{WarmCounts, WarmReport, WarmRun, Warmer};

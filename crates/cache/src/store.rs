@@ -11,18 +11,21 @@ use std::time::{Duration, Instant};
 use foldhash::fast::FixedState;
 use foldhash::quality::RandomState;
 
-use crate::epochs::{Epochs, Stamp, TableId};
+use crate::answer::{Answer, Known, Summary};
+use crate::epochs::{Epochs, Stamp};
 use crate::fill::{Filling, Ticket};
-use crate::in_tier::InTier;
 use crate::judge::Refusal;
-use crate::key::{Key, Question};
+use crate::key::Question;
 
 /// Most parts.
 const SHARDS_MAX: usize = 16;
 /// So many of the largest answers fit into a part at least.
 const LARGEST_IN_SHARD: usize = 4;
-/// What an answer takes besides its key and its bytes: itself, its place in the map, of which up to half is empty, and in the queue.
-const OVERHEAD_BYTES: usize = size_of::<Answer>() + 2 * size_of::<(u64, Slot)>() + 2 * size_of::<u64>() + 32;
+/// What an answer takes besides itself: its place in the map, of which up to half is empty, and in the queue.
+const PLACES_BYTES: usize = 2 * size_of::<(u64, Slot)>() + 2 * size_of::<u64>() + 32;
+
+/// Replies up to so many bytes are copied for who finds them.
+const COPIED_MAX: usize = 4_096;
 
 /// So long it is remembered that an answer cannot be kept: it may have come with what the next one has not.
 const REFUSED_MAX: Duration = Duration::from_secs(1);
@@ -45,80 +48,39 @@ pub struct Freshness {
     pub stale: Duration,
 }
 
-/// What the database answered.
-#[derive(Debug)]
-pub struct Known {
-    /// The reply's packets as they go to the client, or why they are not kept: then all ask the database for as long.
-    pub reply: Result<Box<[u8]>, Refusal>,
-    /// Rows of the result.
-    pub rows: u64,
-    /// What FOUND_ROWS() is behind it.
-    pub found_rows: Option<u64>,
-    /// The status flags at its end.
-    pub status: u16,
-    /// The server that answered, by its number.
-    pub server: u16,
-    /// How long that took.
-    pub took: Duration,
-    /// Before it was asked.
-    pub asked: Instant,
-    /// The rule that let it be kept.
-    pub rule: Arc<str>,
-    /// The hash of the statement's digest.
-    pub digest: u64,
-    /// Of which cluster.
-    pub cluster: Arc<str>,
-    /// How the shared tier tells whether it is good; nothing where it is not asked.
-    pub tier: Option<Box<InTier>>,
-}
-
-/// A kept answer.
-#[derive(Debug)]
-pub struct Answer {
-    /// What the database answered.
-    pub known: Known,
-    key: Key,
-    stamp: Stamp,
-}
-
-impl Answer {
-    fn bytes(&self) -> usize {
-        let stamp = match &self.stamp {
-            Stamp::Any(_) | Stamp::Row { .. } => 0,
-            Stamp::Tables { tables, .. } => size_of_val(&**tables),
-        };
-        let tier = self.known.tier.as_ref().map_or(0, |tier| size_of::<InTier>() + tier.bytes());
-        OVERHEAD_BYTES + self.key.bytes() + stamp + tier + self.known.reply.as_ref().map_or(0, |reply| reply.len())
-    }
-
-    /// How long ago the database was asked.
-    pub fn age(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.known.asked)
-    }
-
-    /// Whether it was read from this table; if it is not known what was read, it may have been.
-    pub fn may_have_read(&self, table: TableId) -> bool {
-        match &self.stamp {
-            Stamp::Any(_) => true,
-            Stamp::Tables { tables, .. } => tables.iter().any(|(read, _)| *read == table),
-            Stamp::Row { table: (read, _), .. } => *read == table,
-        }
-    }
-}
-
 /// What the cache says to a question.
 #[derive(Debug)]
 pub enum Found {
     /// The answer.
-    Hit(Arc<Answer>),
+    Hit(Answer),
     /// The answer, older than wished, while somebody asks the database anew.
-    Stale(Arc<Answer>),
+    Stale(Answer),
     /// Nobody knows it: the asker asks the database, and keeps what it answers.
     Fill(Ticket),
     /// Somebody is asking the database.
     Wait(Arc<Filling>),
     /// What the database answers cannot be kept.
     Pass(Refusal),
+}
+
+/// An answer that was found.
+#[derive(Debug)]
+pub enum Hit {
+    /// Its bytes were copied.
+    Copied(Summary),
+    /// A longer one, or one of which the shared tier has more to say.
+    Kept(Answer),
+}
+
+impl Hit {
+    /// What its asker has to know besides its bytes.
+    #[inline]
+    pub fn summary(&self) -> &Summary {
+        match self {
+            Hit::Copied(summary) => summary,
+            Hit::Kept(answer) => answer.summary(),
+        }
+    }
 }
 
 /// What was removed.
@@ -132,7 +94,7 @@ pub struct Removed {
 
 #[derive(Debug)]
 struct Slot {
-    answer: Arc<Answer>,
+    answer: Answer,
     /// It was asked for since the queue came by.
     used: bool,
 }
@@ -179,20 +141,27 @@ impl Store {
     }
 
     /// The answer, of whatever age, if there is one that may still be given. Its asker looks whether it is young enough, and
-    /// asks in full ([`Store::ask`]) if not.
-    pub fn find(&self, question: &Question<'_>, epochs: &Epochs) -> Option<Arc<Answer>> {
+    /// asks in full ([`Store::ask`]) if not. `reply` is memory for a copy of it.
+    pub fn find(&self, question: &Question<'_>, epochs: &Epochs, reply: &mut Vec<u8>) -> Option<Hit> {
         let hash = question.hash(&self.state);
         let mut shard = self.shard(hash);
         let slot = shard.answers.get_mut(&hash)?;
-        let Answer { known, key, stamp } = &*slot.answer;
-        if known.reply.is_err() || !key.is(question) || !epochs.is_current(stamp) {
+        let answer = &slot.answer;
+        let kept = answer.reply().ok()?;
+        if !answer.is_to(question) || !answer.is_current(epochs) {
             return None;
         }
         // Only once: other workers find it, too, and what is only read they have all at once.
         if !slot.used {
             slot.used = true;
         }
-        Some(slot.answer.clone())
+        // For the same reason a short one is copied: whoever holds it writes to its count, now and later.
+        if kept.len() > COPIED_MAX || answer.tier().is_some() {
+            return Some(Hit::Kept(slot.answer.clone()));
+        }
+        reply.clear();
+        reply.extend_from_slice(kept);
+        Some(Hit::Copied(*answer.summary()))
     }
 
     /// Looks for the answer. `epochs` are the cluster's. With `anew` a known answer is no good.
@@ -207,21 +176,21 @@ impl Store {
         let hash = question.hash(&self.state);
         let mut shard = self.shard(hash);
         let Shard { answers, fills, .. } = &mut *shard;
-        if let Some(slot) = answers.get_mut(&hash).filter(|slot| slot.answer.key.is(question)) {
-            let age = slot.answer.age(now);
-            let is_good = !anew && epochs.is_current(&slot.answer.stamp);
-            let ttl = match slot.answer.known.reply {
+        if let Some(slot) = answers.get_mut(&hash).filter(|slot| slot.answer.is_to(question)) {
+            let age = slot.answer.summary().age(now);
+            let is_good = !anew && slot.answer.is_current(epochs);
+            let ttl = match slot.answer.reply() {
                 Ok(_) => freshness.ttl,
                 Err(_) => freshness.ttl.min(REFUSED_MAX),
             };
             if is_good && age <= ttl {
                 slot.used = true;
-                return match slot.answer.known.reply {
+                return match slot.answer.reply() {
                     Ok(_) => Found::Hit(slot.answer.clone()),
                     Err(refusal) => Found::Pass(refusal),
                 };
             }
-            if is_good && age <= freshness.ttl.saturating_add(freshness.stale) && slot.answer.known.reply.is_ok() {
+            if is_good && age <= freshness.ttl.saturating_add(freshness.stale) && slot.answer.reply().is_ok() {
                 if fills.contains_key(&hash) {
                     slot.used = true;
                     return Found::Stale(slot.answer.clone());
@@ -240,10 +209,10 @@ impl Store {
     }
 
     /// Removes this answer to the question: it is known elsewhere that it is stale.
-    pub fn forget(&self, question: &Question<'_>, answer: &Arc<Answer>) {
+    pub fn forget(&self, question: &Question<'_>, answer: &Answer) {
         let hash = question.hash(&self.state);
         let mut shard = self.shard(hash);
-        if shard.answers.get(&hash).is_some_and(|slot| Arc::ptr_eq(&slot.answer, answer)) {
+        if shard.answers.get(&hash).is_some_and(|slot| slot.answer.is(answer)) {
             shard.remove(hash);
         }
     }
@@ -290,7 +259,7 @@ impl Store {
     }
 
     fn insert(&self, ticket: &Ticket, answer: Answer) -> Result<(), Refusal> {
-        let (hash, bytes) = (ticket.hash, answer.bytes());
+        let (hash, bytes) = (ticket.hash, bytes_of(&answer));
         if bytes > self.shard_max {
             return Err(Refusal::TooLarge);
         }
@@ -303,7 +272,7 @@ impl Store {
         shard.remove(hash);
         let evicted = shard.make_room(self.shard_max - bytes);
         shard.bytes += bytes;
-        shard.answers.insert(hash, Slot { answer: Arc::new(answer), used: false });
+        shard.answers.insert(hash, Slot { answer, used: false });
         shard.enqueue(hash);
         drop(shard);
         self.evicted.fetch_add(evicted, Ordering::Relaxed);
@@ -317,21 +286,20 @@ impl Ticket {
     /// # Errors
     /// It is stale already, or was wiped meanwhile, or does not fit.
     pub fn keep(self, question: &Question<'_>, stamp: Stamp, known: Known, epochs: &Epochs) -> Result<(), Refusal> {
-        let answer = Answer { key: question.keep(), stamp, known };
-        if !epochs.is_current(&answer.stamp) {
+        if !epochs.is_current(&stamp) {
             return Err(Refusal::Raced);
         }
-        if answer.known.reply.as_ref().is_ok_and(|reply| reply.len() > self.store.bounds.entry_max) {
+        if known.reply.as_ref().is_ok_and(|reply| reply.len() > self.store.bounds.entry_max) {
             return Err(Refusal::TooLarge);
         }
-        self.store.insert(&self, answer)
+        self.store.insert(&self, Answer::new(question, stamp, known))
     }
 }
 
 impl Shard {
     fn remove(&mut self, hash: u64) {
         if let Some(slot) = self.answers.remove(&hash) {
-            self.bytes -= slot.answer.bytes();
+            self.bytes -= bytes_of(&slot.answer);
         }
     }
 
@@ -365,6 +333,10 @@ impl Shard {
             self.queue.retain(|hash| answers.contains_key(hash) && seen.insert(*hash));
         }
     }
+}
+
+fn bytes_of(answer: &Answer) -> usize {
+    PLACES_BYTES + answer.bytes()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

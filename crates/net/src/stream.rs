@@ -300,14 +300,35 @@ impl From<UnixStream> for Stream {
     }
 }
 
+// Apart from the plain sockets' way, which is short enough to be put where it is used.
+impl Stream {
+    #[inline(never)]
+    fn poll_read_otherwise(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Stream::Plain(tcp) => Pin::new(tcp).poll_read(cx, buffer),
+            Stream::Unix(unix) => Pin::new(unix).poll_read(cx, buffer),
+            Stream::Tls(tls) => Pin::new(tls).poll_read(cx, buffer),
+            Stream::Compressed(compressed) => Pin::new(compressed).poll_read(cx, buffer),
+        }
+    }
+
+    #[inline(never)]
+    fn poll_write_otherwise(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self {
+            Stream::Plain(tcp) => Pin::new(tcp).poll_write(cx, bytes),
+            Stream::Unix(unix) => Pin::new(unix).poll_write(cx, bytes),
+            Stream::Tls(tls) => Pin::new(tls).poll_write(cx, bytes),
+            Stream::Compressed(compressed) => Pin::new(compressed).poll_write(cx, bytes),
+        }
+    }
+}
+
 impl AsyncRead for Stream {
     #[inline]
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Stream::Plain(tcp) => Pin::new(tcp).poll_read(cx, buffer),
-            Stream::Unix(unix) => Pin::new(unix).poll_read(cx, buffer),
-            Stream::Tls(tls) => Pin::new(tls).poll_read(cx, buffer),
-            Stream::Compressed(compressed) => Pin::new(compressed).poll_read(cx, buffer),
+            other => other.poll_read_otherwise(cx, buffer),
         }
     }
 }
@@ -315,16 +336,14 @@ impl AsyncRead for Stream {
 impl AsyncWrite for Stream {
     #[inline]
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            // A socket nearly always has room: only one that has none needs to know whom to wake.
-            Stream::Plain(tcp) => match tcp.try_write(bytes) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Pin::new(tcp).poll_write(cx, bytes),
-                written => Poll::Ready(written),
-            },
-            Stream::Unix(unix) => Pin::new(unix).poll_write(cx, bytes),
-            Stream::Tls(tls) => Pin::new(tls).poll_write(cx, bytes),
-            Stream::Compressed(compressed) => Pin::new(compressed).poll_write(cx, bytes),
+        // A socket nearly always has room: only one that has none needs to know whom to wake.
+        if let Stream::Plain(tcp) = &*self {
+            match tcp.try_write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
         }
+        self.get_mut().poll_write_otherwise(cx, bytes)
     }
 
     #[inline]

@@ -45,10 +45,8 @@ mod warm;
 mod work;
 
 use std::cell::Cell;
-use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
 
 use cluster::catalog::Catalog;
 use cluster::view::ServerId;
@@ -218,9 +216,6 @@ impl Session {
     /// server was lost before the client got a byte, a read is tried again on another one, and a transaction is replayed.
     async fn handle(&mut self, request: &Request) -> Result<(), SessionEnd> {
         self.look_at_catalog();
-        if self.cache_context.is_some() && poll_fn(|cx| Poll::Ready(self.give_known(cx, request))).await? {
-            return self.flush_answers().await;
-        }
         let work = match self.understand(request).await? {
             Understood::Work(work) => work,
             Understood::Answered => return self.client.flush().await.map_err(SessionEnd::ClientLost),

@@ -37,6 +37,8 @@ pub struct Worker {
     pub scratch: RefCell<Box<[u8]>>,
     /// Whether and how it looks for events instead of sleeping.
     pub busy_poll: Rc<BusyPoll>,
+    /// Memory for a reply of the result cache; borrowed until it is sent.
+    pub reply: RefCell<Vec<u8>>,
     /// Memory for what is sent to servers, used again by the next statements.
     pub outgoing: RefCell<Vec<Outgoing>>,
     /// What statements of one form cost.
@@ -81,6 +83,7 @@ impl Worker {
             stats,
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
             busy_poll: Rc::default(),
+            reply: RefCell::default(),
             outgoing: RefCell::default(),
             digests: RefCell::new(digests),
             rules: WorkerRules::default(),

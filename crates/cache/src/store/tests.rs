@@ -2,6 +2,7 @@ use std::task::{Context as Waits, Poll, Waker};
 
 use super::*;
 use crate::Context;
+use crate::epochs::TableId;
 
 const MS: Duration = Duration::from_millis(1);
 const FRESH: Freshness = Freshness { ttl: Duration::from_millis(100), stale: Duration::from_millis(50) };
@@ -34,14 +35,16 @@ impl Case {
     fn known(&self, reply: Result<&[u8], Refusal>, at: u32) -> Known {
         Known {
             reply: reply.map(Box::from),
-            rows: 1,
-            found_rows: None,
-            status: 2,
-            server: 0,
-            took: MS,
-            asked: self.start + at * MS,
+            summary: Summary {
+                rows: 1,
+                found_rows: None,
+                status: 2,
+                server: 0,
+                took: MS,
+                asked: self.start + at * MS,
+                digest: 7,
+            },
             rule: "r".into(),
-            digest: 7,
             cluster: "main".into(),
             tier: None,
         }
@@ -54,7 +57,7 @@ impl Case {
 
     fn reply(&self, text: &str, at: u32) -> Option<Vec<u8>> {
         match self.ask(text, at) {
-            Found::Hit(answer) | Found::Stale(answer) => Some(answer.known.reply.as_ref().unwrap().to_vec()),
+            Found::Hit(answer) | Found::Stale(answer) => Some(answer.reply().unwrap().to_vec()),
             _ => None,
         }
     }
@@ -76,12 +79,22 @@ fn an_answer_is_given_until_it_is_too_old_or_something_was_written() {
 #[test]
 fn what_is_found_without_asking_is_no_older_than_a_write_and_asks_nobody() {
     let case = Case::new(1 << 20, 1 << 10);
-    let find = |text: &str| case.store.find(&case.question(text), &case.epochs);
+    let reply = std::cell::RefCell::default();
+    let find = |text: &str| case.store.find(&case.question(text), &case.epochs, &mut reply.borrow_mut());
     assert!(find("a").is_none());
     case.fill("a", b"one", 0).unwrap();
     let found = find("a").unwrap();
-    assert_eq!((found.known.reply.as_deref(), found.age(case.start + 7 * MS)), (Ok(&b"one"[..]), 7 * MS));
+    assert!(matches!(found, Hit::Copied(_)));
+    assert_eq!((&reply.borrow()[..], found.summary().age(case.start + 7 * MS)), (&b"one"[..], 7 * MS));
     assert!(find("A").is_none());
+    let long = vec![7; COPIED_MAX + 1];
+    let large = Case::new(1 << 20, 2 * COPIED_MAX);
+    large.fill("long", &long, 0).unwrap();
+    let found = large.store.find(&large.question("long"), &large.epochs, &mut Vec::new());
+    assert!(
+        matches!(found, Some(Hit::Kept(answer)) if answer.reply() == Ok(&long[..])),
+        "nobody waits while it is copied"
+    );
     case.epochs.written(None);
     assert!(find("a").is_none() && matches!(case.ask("a", 1), Found::Fill(_)), "nobody was asked in vain");
     // What cannot be kept is no answer.
@@ -149,7 +162,7 @@ fn what_was_wiped_is_gone_and_what_was_asked_before_is_not_kept() {
     case.fill("a", b"one", 0).unwrap();
     case.fill("b", b"two", 0).unwrap();
     let Found::Fill(ticket) = case.ask("c", 0) else { panic!() };
-    let removed = case.store.wipe(|answer| answer.known.reply.as_ref().is_ok_and(|reply| **reply == *b"one"));
+    let removed = case.store.wipe(|answer| answer.reply() == Ok(b"one"));
     assert_eq!(removed.entries, 1);
     assert!(removed.bytes > 0);
     assert!(case.reply("a", 1).is_none() && case.reply("b", 1).is_some());
@@ -186,7 +199,7 @@ fn memory_stays_under_its_bound_whatever_is_asked() {
                 .store
                 .shards
                 .iter()
-                .map(|s| lock(s).answers.values().map(|slot| slot.answer.bytes()).sum::<usize>())
+                .map(|s| lock(s).answers.values().map(|slot| bytes_of(&slot.answer)).sum::<usize>())
                 .sum();
             assert_eq!(counted as u64, case.store.size().bytes);
         }

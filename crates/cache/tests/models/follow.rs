@@ -221,7 +221,7 @@ impl World {
         let question = Question { context: &self.context, text: text.as_bytes(), parameters: None };
         match self.store.ask(&question, &self.epochs, FRESH, self.now, random.below(30) == 0) {
             Found::Hit(answer) | Found::Stale(answer) => {
-                let reply = answer.known.reply.as_ref().unwrap();
+                let reply = answer.reply().unwrap();
                 let seen = usize::from_le_bytes(reply[..].try_into().unwrap());
                 let (own, followed) = self.must_see(asked);
                 assert!(seen >= own, "{asked:?}: write {own} was acknowledged, the answer is of {seen}");
@@ -249,19 +249,7 @@ impl World {
     fn keep(&mut self, asked: Asked, ticket: Ticket, stamp: Stamp, at: Instant, read: usize) {
         let text = asked.text();
         let question = Question { context: &self.context, text: text.as_bytes(), parameters: None };
-        let known = sqluice_cache::Known {
-            reply: Ok(read.to_le_bytes().into()),
-            rows: 1,
-            found_rows: None,
-            status: 2,
-            server: 0,
-            took: self.now - at,
-            asked: at,
-            rule: "r".into(),
-            digest: 1,
-            cluster: "main".into(),
-            tier: None,
-        };
+        let known = crate::known(Ok(read.to_le_bytes().into()), at, self.now - at);
         match ticket.keep(&question, stamp, known, &self.epochs) {
             Ok(()) => self.kept += 1,
             Err(refusal) => assert_eq!(refusal, Refusal::Raced),

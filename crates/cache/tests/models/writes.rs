@@ -143,11 +143,11 @@ impl World {
         let must_see = shown(&self.told, asked);
         match self.store.ask(&question, &self.epochs, FRESH, self.now, anew) {
             Found::Hit(answer) | Found::Stale(answer) => {
-                let reply = answer.known.reply.as_ref().unwrap();
+                let reply = answer.reply().unwrap();
                 let number = |at: usize| u64::from_le_bytes(reply[at..at + 8].try_into().unwrap());
                 let (seen, table_then) = (number(0), number(8));
                 assert!(seen >= must_see, "{asked:?}: write {must_see} was told, the answer is of {seen}");
-                let age = self.now - answer.known.asked;
+                let age = self.now - answer.summary().asked;
                 assert!(age <= FRESH.ttl + FRESH.stale, "{age:?}");
                 self.hits += 1;
                 self.spared += u64::from(shown(&self.told, Asked { row: None, ..asked }) > table_then);
@@ -173,22 +173,11 @@ impl World {
     ) {
         let text = asked.text();
         let question = Question { context: &self.context, text: text.as_bytes(), parameters: None };
-        let known = sqluice_cache::Known {
-            reply: match is_good {
-                true => Ok([read.to_le_bytes(), table.to_le_bytes()].concat().into()),
-                false => Err(Refusal::Warnings),
-            },
-            rows: 1,
-            found_rows: None,
-            status: 2,
-            server: 0,
-            took: self.now - at,
-            asked: at,
-            rule: "r".into(),
-            digest: 1,
-            cluster: "main".into(),
-            tier: None,
+        let reply = match is_good {
+            true => Ok([read.to_le_bytes(), table.to_le_bytes()].concat().into()),
+            false => Err(Refusal::Warnings),
         };
+        let known = crate::known(reply, at, self.now - at);
         self.raced += u64::from(ticket.keep(&question, stamp, known, &self.epochs).is_err());
     }
 

@@ -34,7 +34,7 @@ pub(super) async fn wipe(State(shared): State<Arc<Shared>>, RawQuery(query): Raw
         }
         None => BTreeMap::new(),
     };
-    let has_read = |answer: &Answer| match tables.get(&answer.known.cluster) {
+    let has_read = |answer: &Answer| match tables.get(answer.cluster()) {
         Some(Some(ids)) => ids.iter().any(|id| answer.may_have_read(*id)),
         // It is not known what the table is, or none is named.
         _ => true,
@@ -90,10 +90,9 @@ impl Wanted {
     }
 
     fn names(&self, answer: &Answer) -> bool {
-        let known = &answer.known;
-        self.cluster.as_ref().is_none_or(|name| **name == *known.cluster)
-            && self.rule.as_ref().is_none_or(|name| **name == *known.rule)
-            && self.digest.is_none_or(|digest| digest == known.digest)
+        self.cluster.as_ref().is_none_or(|name| **name == *answer.cluster())
+            && self.rule.as_ref().is_none_or(|name| **name == *answer.rule())
+            && self.digest.is_none_or(|digest| digest == answer.summary().digest)
     }
 }
 

@@ -89,6 +89,21 @@ impl ClusterWrites {
         self.by_table.get().is_some()
     }
 
+    /// From now on writes are noted by table; of what was written until now nobody knows to which.
+    pub fn watch_by_table(&self, moment: Moment<'_>) {
+        self.by_table(moment);
+    }
+
+    fn by_table(&self, moment: Moment<'_>) -> &ByTable {
+        let by_table = self.by_table.get_or_init(ByTable::new);
+        if !self.by_table_armed.load(Ordering::SeqCst) {
+            self.watched.store(true, Ordering::SeqCst);
+            add(&by_table.any, &anything(moment));
+            self.by_table_armed.store(true, Ordering::SeqCst);
+        }
+        by_table
+    }
+
     /// Notes a write to these tables.
     pub fn note(&self, write: &Write, scope: &Scope) {
         add(&self.last, write);
@@ -113,12 +128,7 @@ impl ClusterWrites {
 
     /// What a read of these tables must find that is routed now. The first call begins to watch, as with [`ClusterWrites::last`].
     pub fn last_of(&self, scope: &Scope, moment: Moment<'_>) -> Vec<SharedWrites> {
-        let by_table = self.by_table.get_or_init(ByTable::new);
-        if !self.by_table_armed.load(Ordering::SeqCst) {
-            self.watched.store(true, Ordering::SeqCst);
-            add(&by_table.any, &anything(moment));
-            self.by_table_armed.store(true, Ordering::SeqCst);
-        }
+        let by_table = self.by_table(moment);
         match scope {
             // Members of a group tell no positions that could be compared.
             Scope::Tables(keys) if moment.view.group.is_none() => {

@@ -169,6 +169,7 @@ impl Client {
     }
 
     /// Reads what the client has sent into the inbox; 0 is its end.
+    #[inline]
     fn poll_fill(&mut self, cx: &mut Context<'_>, worker: &Worker) -> Poll<io::Result<usize>> {
         let mut scratch = worker.scratch.borrow_mut();
         let mut buffer = ReadBuf::new(&mut scratch);
@@ -293,6 +294,7 @@ impl Client {
 
     /// Sends an answer as [`Client::poll_send`] does, but lets it wait for those to further commands that are here already, as
     /// long as they are few bytes: they go out together.
+    #[inline]
     pub fn poll_answer(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<()>> {
         if !self.inbox.is_empty() && self.outbox.len() + bytes.len() <= GATHERED_BYTES_MAX {
             self.outbox.extend_from_slice(bytes);
@@ -308,7 +310,24 @@ impl Client {
 
     /// Sends what waits in the outbox and then `bytes`, as far as the socket takes them at once; the rest waits in the
     /// outbox. Never pending: who has more to send must flush first.
+    #[inline]
     pub fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<()>> {
+        let mut rest = bytes;
+        if !self.has_unsent() && !self.stream.is_buffered() {
+            match Pin::new(&mut self.stream).poll_write(cx, bytes) {
+                // Nearly always.
+                Poll::Ready(Ok(n)) if n == bytes.len() => return Poll::Ready(Ok(())),
+                Poll::Ready(Ok(n)) => rest = &bytes[n..],
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => {}
+            }
+        }
+        self.poll_send_rest(cx, rest)
+    }
+
+    /// The same, where the socket does not take all at once, or others write to it.
+    #[inline(never)]
+    fn poll_send_rest(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<()>> {
         if self.has_unsent() {
             self.outbox.extend_from_slice(bytes);
             return match self.poll_flush(cx) {

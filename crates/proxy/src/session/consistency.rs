@@ -76,13 +76,6 @@ impl Session {
         }
     }
 
-    /// What all sessions have written to these tables. From the first call on writes are noted by table.
-    pub(super) fn writes_to(&self, tables: &Scope) -> Vec<SharedWrites> {
-        let (view, positions) = (self.cluster.view(), self.cluster.shared.published.positions.load());
-        let moment = Moment { view: &view, positions: &positions, window: self.window() };
-        self.cluster.shared.writes.last_of(tables, moment)
-    }
-
     /// A read that must find what any session has written does not go by a view that other workers are ahead of: they may have written
     /// on another primary already, and what was the primary has none of that.
     pub(super) fn take_newest_primary(&self, route: &Route) {
@@ -92,7 +85,7 @@ impl Session {
     }
 
     /// How long a write counts of which no position will be told.
-    fn window(&self) -> Duration {
+    pub(super) fn window(&self) -> Duration {
         let window = self.listener.settings.load().consistency_window;
         window.unwrap_or_else(|| self.cluster.shared.settings.load().max_lag)
     }

@@ -2,10 +2,9 @@
 //! answer, and says what is to be kept of that.
 
 use std::future::poll_fn;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use cache::{Epochs, Follow, Found, Freshness, Known, Refusal, Stamp};
+use cache::{Epochs, Follow, Found, Freshness, Known, Refusal, Stamp, Summary};
 use cluster::tables::Scope;
 use config::{CacheFreshness, CacheMode};
 use stats::digests::CacheSaid;
@@ -121,9 +120,7 @@ impl Session {
                         self.cluster.refused.note(work.statement.digest, refusal);
                         return refuse(refusal);
                     }
-                    // From now on all that is written is noted.
-                    self.writes_to(&Scope::nothing());
-                    self.cluster.shared.published.watch_tables();
+                    self.watch_writes();
                     let stamp = || self.stamp(work, request, epochs, follow, at);
                     let stamped = match &tier {
                         None => stamp().map(|(stamp, reads)| (stamp, reads, Looked::Nowhere)),
@@ -166,7 +163,7 @@ impl Session {
                     return Ok(Asked::Fill(Box::new(Fill { ticket, stamp, reads, asked, at, rule, cache, tier })));
                 }
             };
-            if !self.fits_transaction(answer.known.server) {
+            if !self.fits_transaction(answer.summary().server) {
                 return refuse(Refusal::Behind);
             }
             if let Some(tier) = &tier {
@@ -183,12 +180,14 @@ impl Session {
             }
             cache.counts.stale.add(u64::from(is_stale));
             if advises {
-                count_hit(cache, &answer);
-                let saved_us = micros(answer.known.took);
+                count_hit(cache, answer.summary());
+                let saved_us = micros(answer.summary().took);
                 return Ok(Asked::No(Some(CacheSaid::Hit { saved_us, bytes: 0 })));
             }
             let text = |session: &Session| session.digest_text(work, request);
-            poll_fn(|cx| Poll::Ready(self.give_answer(cx, cache, &answer, at, text))).await?;
+            let reply = self.reply_here(&answer);
+            self.note_answer(cache, answer.summary(), reply.len(), at, text);
+            poll_fn(|cx| self.client.poll_answer(cx, &reply)).await.map_err(SessionEnd::ClientLost)?;
             self.log_answer(request, work, &answer);
             return Ok(Asked::Answered);
         }
@@ -223,14 +222,16 @@ impl Session {
     fn nothing_for_others(&self, work: &Work, rule: &Action, at: Instant) -> Known {
         Known {
             reply: Err(Refusal::Rights),
-            rows: 0,
-            found_rows: None,
-            status: 0,
-            server: 0,
-            took: Duration::ZERO,
-            asked: at,
+            summary: Summary {
+                rows: 0,
+                found_rows: None,
+                status: 0,
+                server: 0,
+                took: Duration::ZERO,
+                asked: at,
+                digest: work.statement.digest,
+            },
             rule: rule.name.clone(),
-            digest: work.statement.digest,
             cluster: self.cluster.shared.name.clone(),
             tier: None,
         }

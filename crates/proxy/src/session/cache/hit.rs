@@ -4,10 +4,9 @@
 //! that decides, which is asked for, and whether the session could run a statement on any connection now.
 
 use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll};
 use std::time::{Duration, Instant};
 
-use cache::{Answer, Known, Question};
+use cache::{Answer, Hit, Question, Summary};
 use cluster::view::ServerId;
 use config::{CacheFreshness, CacheMode};
 use stats::digests::{Ran, RanBy};
@@ -19,35 +18,78 @@ use super::super::client::Request;
 use super::super::request::statement_id;
 use super::ContextHere;
 use super::question::{text_of, write_parameters};
-use crate::error::SessionEnd;
 use crate::route::Pin;
 use crate::route::rules::CacheRule;
+use crate::worker::Worker;
+
+/// What a client is sent.
+#[derive(Debug)]
+pub(in crate::session) enum Reply {
+    /// In memory of the worker's, to be given back.
+    Copied(Vec<u8>),
+    /// A long one.
+    Kept(Answer),
+}
+
+impl Reply {
+    /// Its packets.
+    #[inline]
+    pub(in crate::session) fn bytes(&self) -> &[u8] {
+        match self {
+            Reply::Copied(bytes) => bytes,
+            Reply::Kept(answer) => answer.reply().unwrap_or_default(),
+        }
+    }
+
+    /// It was sent.
+    #[inline]
+    pub(in crate::session) fn over(self, worker: &Worker) {
+        if let Reply::Copied(bytes) = self {
+            worker.reply.replace(bytes);
+        }
+    }
+}
 
 impl Session {
-    /// Gives the client the answer that is kept, if one is and may be given without any more thought. Never waits; what the socket
-    /// does not take is left to be flushed.
+    /// The answer that is kept, if one is and may be given without any more thought. The session is as it would be behind a
+    /// server's then: all that is left is to send it.
+    #[inline]
+    pub(in crate::session) fn known_reply(&mut self, request: &Request) -> Option<Reply> {
+        match self.cache_context {
+            Some(_) => self.find_reply(request),
+            None => None,
+        }
+    }
+
     #[inline(never)]
-    pub(in crate::session) fn give_known(
-        &mut self,
-        cx: &mut TaskContext<'_>,
-        request: &Request,
-    ) -> Result<bool, SessionEnd> {
+    fn find_reply(&mut self, request: &Request) -> Option<Reply> {
+        self.look_at_catalog();
         // It is not asked for meanwhile.
-        let Some(mut here) = self.cache_context.take() else { return Ok(false) };
-        let mut parameters = std::mem::take(&mut here.parameters);
-        let given = self.look_up(cx, request, &here, &mut parameters);
+        let mut here = self.cache_context.take()?;
+        let (mut parameters, mut copied) = (std::mem::take(&mut here.parameters), self.worker.reply.take());
+        let found = self.look_up(request, &here, &mut parameters, &mut copied);
         here.parameters = parameters;
         self.cache_context = Some(here);
-        given.unwrap_or(Ok(false))
+        match found {
+            Some(Hit::Copied(_)) => Some(Reply::Copied(copied)),
+            Some(Hit::Kept(answer)) => {
+                self.worker.reply.replace(copied);
+                Some(Reply::Kept(answer))
+            }
+            None => {
+                self.worker.reply.replace(copied);
+                None
+            }
+        }
     }
 
     fn look_up(
         &mut self,
-        cx: &mut TaskContext<'_>,
         request: &Request,
         here: &ContextHere,
         parameters: &mut Vec<u8>,
-    ) -> Option<Result<bool, SessionEnd>> {
+        reply: &mut Vec<u8>,
+    ) -> Option<Hit> {
         let may_ask = request.sequence == 0
             && here.wanted.2 == CacheMode::On
             && self.held.is_none()
@@ -78,22 +120,30 @@ impl Session {
             return None;
         }
         let (store, epochs) = (&self.worker.shared.cache, shared.epochs.get()?);
-        let of_user = || store.find(&Question { context: here.own.as_ref()?, ..question }, epochs);
-        let answer = store.find(&question, epochs).or_else(of_user)?;
-        let digest = answer.known.digest;
+        let hit = match store.find(&question, epochs, reply) {
+            Some(hit) => hit,
+            None => store.find(&Question { context: here.own.as_ref()?, ..question }, epochs, reply)?,
+        };
+        let summary = hit.summary();
         let rules = self.worker.rules.get()?;
-        let rule = self.rule_for_read(&rules, digest, text)?;
+        let rule = self.rule_for_read(&rules, summary.digest, text)?;
         let action = rules.action(rule)?;
         let cache = action.cache.as_ref().filter(|_| action.refuse.is_none())?;
         if (cache.wanted.shared, cache.wanted.freshness, cache.wanted.mode) != here.wanted
-            || answer.age(now) > cache.wanted.ttl
-            || cache.wanted.tier && !self.is_trusted(&answer, now)
+            || summary.age(now) > cache.wanted.ttl
         {
             return None;
         }
+        let bytes = match &hit {
+            Hit::Copied(_) if cache.wanted.tier => return None,
+            Hit::Copied(_) => reply.len(),
+            Hit::Kept(answer) if cache.wanted.tier && !self.is_trusted(answer, now) => return None,
+            Hit::Kept(answer) => answer.reply().map_or(0, <[u8]>::len),
+        };
         rules.count(rule);
         let digest_text = |session: &Session| Some(session.digest_text_in(text, prepared_in));
-        Some(self.give_answer(cx, cache, &answer, now, digest_text).map(|()| true))
+        self.note_answer(cache, summary, bytes, now, digest_text);
+        Some(hit)
     }
 
     /// The text of a prepared statement that is executed in this context without a cursor; its parameters are written as
@@ -117,34 +167,28 @@ impl Session {
         Some(known.key.text.clone())
     }
 
-    /// Gives the client a kept answer. The session is as it would be behind a server's. `digest_text` is asked only if the digest
-    /// is new.
-    pub(super) fn give_answer(
+    /// A kept answer of so many bytes is given: the session is as it would be behind a server's. `digest_text` is asked only if the
+    /// digest is new.
+    pub(super) fn note_answer(
         &mut self,
-        cx: &mut TaskContext<'_>,
         cache: &CacheRule,
-        answer: &Answer,
+        summary: &Summary,
+        bytes: usize,
         at: Instant,
         digest_text: impl Fn(&Session) -> Option<String>,
-    ) -> Result<(), SessionEnd> {
-        let known = &answer.known;
-        self.learn_answer(known);
+    ) {
+        self.learn_answer(summary);
         self.worker.stats.local_answers.add_one();
-        let reply = self.reply_here(answer);
-        let by = RanBy::Cache { saved_us: micros(known.took), bytes: reply.len() as u64 };
-        let ran = Ran { failed: false, rows_sent: known.rows, rows_affected: 0, by, time_us: 0, at, question: 0 };
-        self.count_digest_of(known.digest, &ran, || digest_text(self));
-        count_hit(cache, answer);
-        cache.counts.bytes.add(reply.len() as u64);
-        match self.client.poll_answer(cx, &reply) {
-            Poll::Ready(Err(error)) => Err(SessionEnd::ClientLost(error)),
-            _ => Ok(()),
-        }
+        let by = RanBy::Cache { saved_us: micros(summary.took), bytes: bytes as u64 };
+        let ran = Ran { failed: false, rows_sent: summary.rows, rows_affected: 0, by, time_us: 0, at, question: 0 };
+        self.count_digest_of(summary.digest, &ran, || digest_text(self));
+        count_hit(cache, summary);
+        cache.counts.bytes.add(bytes as u64);
     }
 
     /// What a server's reply would have taught.
-    fn learn_answer(&mut self, known: &Known) {
-        self.status = self.status_behind(Status::from_bits_retain(known.status));
+    fn learn_answer(&mut self, summary: &Summary) {
+        self.status = self.status_behind(Status::from_bits_retain(summary.status));
         if self.pins.has(Pin::FoundRows) {
             self.pins.put(Pin::FoundRows, false);
             self.show_pins(self.pins.bits());
@@ -152,19 +196,19 @@ impl Session {
         let past = &mut self.past;
         // A connection that is kept does not know of it.
         (past.row_count, past.was_questioned) = (-1, self.held.is_some());
-        (past.found_rows, past.found_rows_unsure) = (known.found_rows, false);
+        (past.found_rows, past.found_rows_unsure) = (summary.found_rows, false);
         past.error = None;
         (past.warnings, past.warning_count, past.own_messages) = (None, 0, 0);
         (past.messages_unread, past.messages_unsure) = (false, false);
         past.messages = past.messages.wrapping_add(1);
-        self.read_last = Some(ServerId(known.server));
+        self.read_last = Some(ServerId(summary.server));
     }
 }
 
 /// Counts that an answer was given, or could have been.
-pub(super) fn count_hit(cache: &CacheRule, answer: &Answer) {
+pub(super) fn count_hit(cache: &CacheRule, summary: &Summary) {
     cache.counts.hits.add_one();
-    cache.counts.saved_us.add(micros(answer.known.took));
+    cache.counts.saved_us.add(micros(summary.took));
 }
 
 pub(super) fn micros(duration: Duration) -> u64 {

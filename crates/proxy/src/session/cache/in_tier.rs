@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cache::{Answer, InTier, Known, Packed, Question, Refusal, Stamp};
+use cache::{Answer, InTier, Known, Packed, Question, Refusal, Stamp, Summary};
 use cluster::tables::{Scope, Written};
 use cluster::view::ServerId;
 use config::CacheMode;
@@ -81,13 +81,13 @@ impl Session {
 
     /// Whether an answer in this process's memory may be given without asking the tier again.
     pub(super) fn is_trusted(&self, answer: &Answer, came: Instant) -> bool {
-        let tier = self.worker.shared.tier.as_ref().zip(answer.known.tier.as_ref());
+        let tier = self.worker.shared.tier.as_ref().zip(answer.tier());
         tier.is_some_and(|(tier, in_tier)| in_tier.was_good() + tier.trust() >= came)
     }
 
     /// Whether an answer in this process's memory is good for a question that came at this moment: no other process has written since.
     pub(super) async fn is_good_in_tier(&self, tier: &Tier, answer: &Answer, came: Instant) -> Result<bool, Refusal> {
-        let Some(in_tier) = &answer.known.tier else { return Ok(false) };
+        let Some(in_tier) = answer.tier() else { return Ok(false) };
         if self.is_trusted(answer, came) {
             return Ok(true);
         }
@@ -142,14 +142,16 @@ impl Session {
         {
             let known = Known {
                 reply: Ok(packed.reply.into()),
-                rows: packed.rows,
-                found_rows: packed.found_rows,
-                status: packed.status,
-                server: self.cluster.view().primary.map_or(0, |id| id.0),
-                took: packed.took,
-                asked: read,
+                summary: Summary {
+                    rows: packed.rows,
+                    found_rows: packed.found_rows,
+                    status: packed.status,
+                    server: self.cluster.view().primary.map_or(0, |id| id.0),
+                    took: packed.took,
+                    asked: read,
+                    digest: work.statement.digest,
+                },
                 rule: wanted.rule.clone(),
-                digest: work.statement.digest,
                 cluster: self.cluster.shared.name.clone(),
                 tier: Some(Box::new(in_tier)),
             };
@@ -203,10 +205,10 @@ impl Marked {
                 question: &question,
                 reply,
                 read_ms,
-                took: known.took,
-                rows: known.rows,
-                found_rows: known.found_rows,
-                status: known.status,
+                took: known.summary.took,
+                rows: known.summary.rows,
+                found_rows: known.summary.found_rows,
+                status: known.summary.status,
             }
             .to_bytes()
         });

@@ -131,7 +131,7 @@ impl Session {
 
     /// The reply of an answer, with the flags of the session's transaction.
     pub(super) fn reply_here<'a>(&self, answer: &'a Answer) -> Cow<'a, [u8]> {
-        let reply = answer.known.reply.as_deref().unwrap_or_default();
+        let reply = answer.reply().unwrap_or_default();
         let flags = self.transaction_flags();
         if flags == Status::AUTOCOMMIT {
             return Cow::Borrowed(reply);
@@ -158,7 +158,7 @@ impl Session {
         if self.held.is_none() || self.transaction.is_none() {
             return;
         }
-        let reply = answer.known.reply.as_deref().unwrap_or_default();
+        let reply = answer.reply().unwrap_or_default();
         let mut exchange = Exchange::new(work.expect, self.client.capabilities);
         let (mut sum, mut at) = (Checksum::default(), 0);
         while !exchange.is_over() {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cache::{Known, Refusal, Stamp, Ticket};
+use cache::{Known, Refusal, Stamp, Summary, Ticket};
 use cluster::tables::{Scope, Written};
 use cluster::view::ServerId;
 use config::{CacheMode, Consistency, Split};
@@ -24,7 +24,7 @@ use super::in_transaction::at_rest;
 use super::question::AskedFor;
 use super::rows::{Told, table_writes};
 use crate::route::rules::CacheRule;
-use crate::route::{Needs, Pin, Route, Target};
+use crate::route::{Moment, Needs, Pin, Route, Target};
 
 /// A statement whose answer is to be kept.
 #[derive(Debug)]
@@ -74,6 +74,14 @@ impl Session {
         (is_good && self.has_writes_to(&fill.reads, server)).then(|| Box::new(Copied::new(bytes_max)))
     }
 
+    /// From now on all that is written is noted by table.
+    pub(super) fn watch_writes(&self) {
+        let (view, positions) = (self.cluster.view(), self.cluster.shared.published.positions.load());
+        let moment = Moment { view: &view, positions: &positions, window: self.window() };
+        self.cluster.shared.writes.watch_by_table(moment);
+        self.cluster.shared.published.watch_tables();
+    }
+
     /// Whether a server has all that any session of this process has written to these tables and was told of.
     pub(super) fn has_writes_to(&self, tables: &Scope, server: ServerId) -> bool {
         // The newest one: the log of another primary may be followed before this worker hears of it.
@@ -82,7 +90,8 @@ impl Session {
             return true;
         }
         let positions = self.cluster.shared.published.positions.load();
-        let all = self.writes_to(tables);
+        let moment = Moment { view: &self.cluster.view(), positions: &positions, window: self.window() };
+        let all = self.cluster.shared.writes.last_of(tables, moment);
         let needs = Needs { own: None, all: &all, before: None, positions: &positions };
         needs.lacking(server).is_none()
     }
@@ -135,14 +144,16 @@ impl Session {
         };
         let mut known = Known {
             reply,
-            rows: outcome.rows.unwrap_or(0),
-            found_rows: self.past.found_rows,
-            status: status.bits(),
-            server: held.lease.server().0,
-            took,
-            asked: at,
+            summary: Summary {
+                rows: outcome.rows.unwrap_or(0),
+                found_rows: self.past.found_rows,
+                status: status.bits(),
+                server: held.lease.server().0,
+                took,
+                asked: at,
+                digest: work.statement.digest,
+            },
             rule,
-            digest: work.statement.digest,
             cluster: self.cluster.shared.name.clone(),
             tier: None,
         };

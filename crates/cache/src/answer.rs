@@ -1,0 +1,152 @@
+//! What is kept of an answer.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use triomphe::HeaderSlice;
+
+use crate::epochs::{Epochs, Stamp, TableId};
+use crate::in_tier::InTier;
+use crate::judge::Refusal;
+use crate::key::{Key, Question};
+
+/// What its asker has to know of an answer besides its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Summary {
+    /// Rows of the result.
+    pub rows: u64,
+    /// What FOUND_ROWS() is behind it.
+    pub found_rows: Option<u64>,
+    /// The status flags at its end.
+    pub status: u16,
+    /// The server that answered, by its number.
+    pub server: u16,
+    /// How long that took.
+    pub took: Duration,
+    /// Before it was asked.
+    pub asked: Instant,
+    /// The hash of the statement's digest.
+    pub digest: u64,
+}
+
+impl Summary {
+    /// How long ago the database was asked.
+    pub fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.asked)
+    }
+}
+
+/// What the database answered.
+#[derive(Debug)]
+pub struct Known {
+    /// The reply's packets as they go to the client, or why they are not kept: then all ask the database for as long.
+    pub reply: Result<Box<[u8]>, Refusal>,
+    /// All that is told of it at once.
+    pub summary: Summary,
+    /// The rule that let it be kept.
+    pub rule: Arc<str>,
+    /// Of which cluster.
+    pub cluster: Arc<str>,
+    /// How the shared tier tells whether it is good; nothing where it is not asked.
+    pub tier: Option<Box<InTier>>,
+}
+
+/// A kept answer, in one piece of memory: who looks for one waits for memory longer than for anything else. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Answer(triomphe::Arc<HeaderSlice<Kept, [u8]>>);
+
+/// What is kept before the bytes: those of the question, and behind them the reply's.
+#[derive(Debug)]
+struct Kept {
+    key: Key,
+    stamp: Stamp,
+    refused: Option<Refusal>,
+    summary: Summary,
+    tier: Option<Box<InTier>>,
+    rule: Arc<str>,
+    cluster: Arc<str>,
+}
+
+impl Answer {
+    pub(crate) fn new(question: &Question<'_>, stamp: Stamp, known: Known) -> Answer {
+        let Known { reply, summary, rule, cluster, tier } = known;
+        let (reply, refused) = match &reply {
+            Ok(reply) => (&**reply, None),
+            Err(refusal) => (&[][..], Some(*refusal)),
+        };
+        let (key, bytes) = question.keep(reply);
+        let kept = Kept { key, stamp, refused, summary, tier, rule, cluster };
+        Answer(triomphe::Arc::from_header_and_vec(kept, bytes))
+    }
+
+    /// All that is told of it at once.
+    #[inline]
+    pub fn summary(&self) -> &Summary {
+        &self.0.header.summary
+    }
+
+    /// The reply's packets.
+    ///
+    /// # Errors
+    /// It was known that they cannot be kept.
+    #[inline]
+    pub fn reply(&self) -> Result<&[u8], Refusal> {
+        match self.0.header.refused {
+            None => Ok(self.0.header.key.behind(&self.0.slice)),
+            Some(refusal) => Err(refusal),
+        }
+    }
+
+    /// The rule that let it be kept.
+    pub fn rule(&self) -> &str {
+        &self.0.header.rule
+    }
+
+    /// Of which cluster.
+    pub fn cluster(&self) -> &str {
+        &self.0.header.cluster
+    }
+
+    /// How the shared tier tells whether it is good; nothing where it is not asked.
+    #[inline]
+    pub fn tier(&self) -> Option<&InTier> {
+        self.0.header.tier.as_deref()
+    }
+
+    /// Whether it answers this.
+    #[inline]
+    pub(crate) fn is_to(&self, question: &Question<'_>) -> bool {
+        self.0.header.key.is(&self.0.slice, question)
+    }
+
+    /// Whether nothing was written that it may lack.
+    #[inline]
+    pub(crate) fn is_current(&self, epochs: &Epochs) -> bool {
+        epochs.is_current(&self.0.header.stamp)
+    }
+
+    /// Whether they are one.
+    pub(crate) fn is(&self, other: &Answer) -> bool {
+        triomphe::Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Bytes that it takes, besides its places in the store.
+    pub(crate) fn bytes(&self) -> usize {
+        let Kept { key, stamp, tier, .. } = &self.0.header;
+        let stamp = match stamp {
+            Stamp::Any(_) | Stamp::Row { .. } => 0,
+            Stamp::Tables { tables, .. } => size_of_val(&**tables),
+        };
+        let tier = tier.as_ref().map_or(0, |tier| size_of::<InTier>() + tier.bytes());
+        size_of_val(&*self.0) + key.bytes() + stamp + tier
+    }
+
+    /// Whether it was read from this table; if it is not known what was read, it may have been.
+    pub fn may_have_read(&self, table: TableId) -> bool {
+        match &self.0.header.stamp {
+            Stamp::Any(_) => true,
+            Stamp::Tables { tables, .. } => tables.iter().any(|(read, _)| *read == table),
+            Stamp::Row { table: (read, _), .. } => *read == table,
+        }
+    }
+}

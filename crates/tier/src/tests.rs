@@ -236,12 +236,15 @@ async fn who_leaves_is_not_waited_for_and_who_dies_is_until_it_is_back() {
     let info = valkey.commands(&["INFO replication"]).unwrap();
     let replication = info.lines().find_map(|line| line.strip_prefix("master_replid:")).unwrap().trim();
     let members = format!("test:{FORM}:{run}.{replication}:members");
-    valkey.commands(&[&format!("ZADD {members} 1 \"two\\x00dead\"")]).unwrap();
+    // Not long enough ago to be forgotten by those that are there.
+    let died = std::time::SystemTime::now() - Duration::from_secs(2);
+    let died = died.duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+    valkey.commands(&[&format!("ZADD {members} {died} \"two\\x00dead\"")]).unwrap();
     assert_eq!(ask(&one, &[], None).await, Told::Nothing);
     let two = start(&valkey, named);
     serves(&[&one, &two]).await;
     // One without a name is forgotten.
-    valkey.commands(&[&format!("ZADD {members} 1 \"nobody\\x00dead\"")]).unwrap();
+    valkey.commands(&[&format!("ZADD {members} {died} \"nobody\\x00dead\"")]).unwrap();
     assert_eq!(ask(&one, &[], None).await, Told::Nothing);
     let three = start(&valkey, |settings| settings.forget = Duration::from_secs(1));
     serves(&[&one, &two, &three]).await;

@@ -1,14 +1,18 @@
 //! What is kept of an answer.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use triomphe::HeaderSlice;
+use triomphe::ThinArc;
 
 use crate::epochs::{Epochs, Stamp, TableId};
 use crate::in_tier::InTier;
 use crate::judge::Refusal;
 use crate::key::{Key, Question};
+
+/// Before an answer: how many hold it, and how many bytes stand behind what is kept.
+const COUNTS_BYTES: usize = 2 * size_of::<usize>();
 
 /// What its asker has to know of an answer besides its bytes.
 #[derive(Clone, Copy, Debug)]
@@ -53,14 +57,17 @@ pub struct Known {
 
 /// A kept answer, in one piece of memory: who looks for one waits for memory longer than for anything else. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Answer(triomphe::Arc<HeaderSlice<Kept, [u8]>>);
+pub struct Answer(ThinArc<Kept, u8>);
 
-/// What is kept before the bytes: those of the question, and behind them the reply's.
+/// What is kept before the bytes: those of the question, and behind them the reply's. What every asker looks at comes first.
 #[derive(Debug)]
+#[repr(C)]
 struct Kept {
     key: Key,
     stamp: Stamp,
     refused: Option<Refusal>,
+    /// It was found since this was asked last.
+    used: AtomicBool,
     summary: Summary,
     tier: Option<Box<InTier>>,
     rule: Arc<str>,
@@ -75,14 +82,14 @@ impl Answer {
             Err(refusal) => (&[][..], Some(*refusal)),
         };
         let (key, bytes) = question.keep(reply);
-        let kept = Kept { key, stamp, refused, summary, tier, rule, cluster };
-        Answer(triomphe::Arc::from_header_and_vec(kept, bytes))
+        let kept = Kept { key, stamp, refused, used: AtomicBool::new(false), summary, tier, rule, cluster };
+        Answer(ThinArc::from_header_and_slice(kept, &bytes))
     }
 
     /// All that is told of it at once.
     #[inline]
     pub fn summary(&self) -> &Summary {
-        &self.0.header.summary
+        &self.kept().summary
     }
 
     /// The reply's packets.
@@ -91,59 +98,78 @@ impl Answer {
     /// It was known that they cannot be kept.
     #[inline]
     pub fn reply(&self) -> Result<&[u8], Refusal> {
-        match self.0.header.refused {
-            None => Ok(self.0.header.key.behind(&self.0.slice)),
+        match self.kept().refused {
+            None => Ok(self.kept().key.behind(&self.0.slice)),
             Some(refusal) => Err(refusal),
         }
     }
 
     /// The rule that let it be kept.
     pub fn rule(&self) -> &str {
-        &self.0.header.rule
+        &self.kept().rule
     }
 
     /// Of which cluster.
     pub fn cluster(&self) -> &str {
-        &self.0.header.cluster
+        &self.kept().cluster
     }
 
     /// How the shared tier tells whether it is good; nothing where it is not asked.
     #[inline]
     pub fn tier(&self) -> Option<&InTier> {
-        self.0.header.tier.as_deref()
+        self.kept().tier.as_deref()
+    }
+
+    #[inline]
+    fn kept(&self) -> &Kept {
+        &self.0.header.header
+    }
+
+    /// It was found.
+    #[inline]
+    pub(crate) fn use_it(&self) {
+        // Only once: other workers find it, too, and what is only read they have all at once.
+        if !self.kept().used.load(Ordering::Relaxed) {
+            self.kept().used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it was found since this was asked last.
+    pub(crate) fn take_use(&self) -> bool {
+        self.kept().used.swap(false, Ordering::Relaxed)
     }
 
     /// Whether it answers this.
     #[inline]
     pub(crate) fn is_to(&self, question: &Question<'_>) -> bool {
-        self.0.header.key.is(&self.0.slice, question)
+        self.kept().key.is(&self.0.slice, question)
     }
 
     /// Whether nothing was written that it may lack.
     #[inline]
     pub(crate) fn is_current(&self, epochs: &Epochs) -> bool {
-        epochs.is_current(&self.0.header.stamp)
+        epochs.is_current(&self.kept().stamp)
     }
 
     /// Whether they are one.
     pub(crate) fn is(&self, other: &Answer) -> bool {
-        triomphe::Arc::ptr_eq(&self.0, &other.0)
+        std::ptr::eq(self.kept(), other.kept())
     }
 
     /// Bytes that it takes, besides its places in the store.
     pub(crate) fn bytes(&self) -> usize {
-        let Kept { key, stamp, tier, .. } = &self.0.header;
+        let Kept { key, stamp, tier, .. } = self.kept();
         let stamp = match stamp {
             Stamp::Any(_) | Stamp::Row { .. } => 0,
             Stamp::Tables { tables, .. } => size_of_val(&**tables),
         };
         let tier = tier.as_ref().map_or(0, |tier| size_of::<InTier>() + tier.bytes());
-        size_of_val(&*self.0) + key.bytes() + stamp + tier
+        COUNTS_BYTES + size_of::<Kept>() + self.0.slice.len() + key.bytes() + stamp + tier
     }
 
     /// Whether it was read from this table; if it is not known what was read, it may have been.
     pub fn may_have_read(&self, table: TableId) -> bool {
-        match &self.0.header.stamp {
+        match &self.kept().stamp {
             Stamp::Any(_) => true,
             Stamp::Tables { tables, .. } => tables.iter().any(|(read, _)| *read == table),
             Stamp::Row { table: (read, _), .. } => *read == table,

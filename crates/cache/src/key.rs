@@ -1,7 +1,8 @@
 //! What an answer is found by: the question, byte for byte, and all of its session that changes the answer.
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use foldhash::quality::{FixedState, RandomState};
 
@@ -11,9 +12,12 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// All of a session that changes what the same text is answered: who asks, in which schema, with which variables, in which form. It is
 /// made when one of them changes, and shared by the session's questions and the answers that they left.
 #[derive(Clone, Debug)]
-pub struct Context {
-    bytes: Arc<[u8]>,
+pub struct Context(Arc<Parts>);
+
+#[derive(Debug, PartialEq)]
+struct Parts {
     hash: u64,
+    bytes: Box<[u8]>,
 }
 
 impl Context {
@@ -24,22 +28,47 @@ impl Context {
             bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
             bytes.extend_from_slice(part);
         }
-        Context { hash: FixedState::default().hash_one(&bytes), bytes: bytes.into() }
+        Context(Arc::new(Parts { hash: FixedState::default().hash_one(&bytes), bytes: bytes.into() }))
     }
 
     /// Bytes that it takes.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes.len()
+        size_of::<Parts>() + self.0.bytes.len()
     }
 }
 
 impl PartialEq for Context {
+    #[inline]
     fn eq(&self, other: &Context) -> bool {
-        Arc::ptr_eq(&self.bytes, &other.bytes) || self.bytes == other.bytes
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
     }
 }
 
 impl Eq for Context {}
+
+/// Contexts that sessions and answers have, each once: who compares them looks at no bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Contexts(Mutex<HashMap<u64, Weak<Parts>>>);
+
+impl Contexts {
+    /// The one that is there, or this one from now on.
+    pub(crate) fn share(&self, context: Context) -> Context {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match all.get(&context.0.hash).and_then(Weak::upgrade) {
+            Some(there) if *there == *context.0 => return Context(there),
+            // Another one with this hash is alone with its own.
+            Some(_) => return context,
+            None => {}
+        }
+        if all.len() == all.capacity() {
+            all.retain(|_, parts| parts.strong_count() > 0);
+            let as_many = all.len();
+            all.reserve(as_many);
+        }
+        all.insert(context.0.hash, Arc::downgrade(&context.0));
+        context
+    }
+}
 
 /// A question that the cache is asked.
 #[derive(Clone, Copy, Debug)]
@@ -56,15 +85,17 @@ pub struct Question<'a> {
 #[derive(Debug)]
 pub(crate) struct Key {
     context: Context,
-    /// Where the text ends, and the parameters.
-    ends: (usize, Option<usize>),
+    text_end: usize,
+    /// Where the parameters end.
+    end: usize,
+    has_parameters: bool,
 }
 
 impl Question<'_> {
     /// Finds its place; another question there takes the place, but never the answer. Nobody outside can tell it beforehand.
     pub(crate) fn hash(&self, state: &RandomState) -> u64 {
         let mut hasher = state.build_hasher();
-        hasher.write_u64(self.context.hash);
+        hasher.write_u64(self.context.0.hash);
         hasher.write(self.text);
         hasher.write_usize(self.text.len());
         if let Some(parameters) = self.parameters {
@@ -77,7 +108,7 @@ impl Question<'_> {
     /// All of it, for where others keep it. What stands `before` belongs to it, and so does the version of Sqluice: it may be
     /// another one that keeps it, and may mean something else by the same bytes.
     pub fn to_bytes(&self, before: &[u8]) -> Vec<u8> {
-        let parts = [VERSION.as_bytes(), before, &self.context.bytes, self.text, self.parameters.unwrap_or_default()];
+        let parts = [VERSION.as_bytes(), before, &self.context.0.bytes, self.text, self.parameters.unwrap_or_default()];
         let mut bytes = vec![u8::from(self.parameters.is_some())];
         for part in parts {
             bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
@@ -88,26 +119,30 @@ impl Question<'_> {
 
     /// Kept, with the bytes of both.
     pub(crate) fn keep(&self, answer: &[u8]) -> (Key, Vec<u8>) {
-        let parameters = self.parameters.map(|parameters| self.text.len() + parameters.len());
-        let key = Key { context: self.context.clone(), ends: (self.text.len(), parameters) };
-        (key, [self.text, self.parameters.unwrap_or_default(), answer].concat())
+        let parameters = self.parameters.unwrap_or_default();
+        let key = Key {
+            context: self.context.clone(),
+            text_end: self.text.len(),
+            end: self.text.len() + parameters.len(),
+            has_parameters: self.parameters.is_some(),
+        };
+        (key, [self.text, parameters, answer].concat())
     }
 }
 
 impl Key {
     #[inline]
     pub(crate) fn is(&self, bytes: &[u8], question: &Question<'_>) -> bool {
-        let (text, parameters) = self.ends;
-        bytes.get(..text) == Some(question.text)
-            && parameters.and_then(|end| bytes.get(text..end)) == question.parameters
-            && self.context == *question.context
+        self.context == *question.context
+            && self.has_parameters == question.parameters.is_some()
+            && bytes.get(..self.text_end) == Some(question.text)
+            && bytes.get(self.text_end..self.end) == Some(question.parameters.unwrap_or_default())
     }
 
     /// What stands behind the question.
     #[inline]
     pub(crate) fn behind<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        let (text, parameters) = self.ends;
-        bytes.get(parameters.unwrap_or(text)..).unwrap_or_default()
+        bytes.get(self.end..).unwrap_or_default()
     }
 
     /// Bytes that it takes elsewhere. Contexts are shared, but nobody can tell by how many: each counts in full.
@@ -119,6 +154,21 @@ impl Key {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn equal_contexts_are_one_as_long_as_somebody_has_it() {
+        let contexts = Contexts::default();
+        let number = |n: u32| contexts.share(Context::new([&n.to_le_bytes()[..]]));
+        let (one, two, again) = (number(1), number(2), number(1));
+        assert!(Arc::ptr_eq(&one.0, &again.0) && one != two);
+        drop((one, again));
+        for n in 3..1_000 {
+            assert_ne!(number(n), two);
+        }
+        let kept = contexts.0.lock().unwrap();
+        assert!(kept.len() < 16, "those that nobody has are not kept: {}", kept.len());
+        assert!(kept.values().any(|parts| Weak::ptr_eq(parts, &Arc::downgrade(&two.0))));
+    }
 
     #[test]
     fn whatever_differs_makes_another_question() {

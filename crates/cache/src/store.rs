@@ -15,14 +15,14 @@ use crate::answer::{Answer, Known, Summary};
 use crate::epochs::{Epochs, Stamp};
 use crate::fill::{Filling, Ticket};
 use crate::judge::Refusal;
-use crate::key::Question;
+use crate::key::{Context, Contexts, Question};
 
 /// Most parts.
 const SHARDS_MAX: usize = 16;
 /// So many of the largest answers fit into a part at least.
 const LARGEST_IN_SHARD: usize = 4;
 /// What an answer takes besides itself: its place in the map, of which up to half is empty, and in the queue.
-const PLACES_BYTES: usize = 2 * size_of::<(u64, Slot)>() + 2 * size_of::<u64>() + 32;
+const PLACES_BYTES: usize = 2 * (size_of::<(u64, Answer)>() + 1) + 2 * size_of::<u64>() + 32;
 
 /// Replies up to so many bytes are copied for who finds them.
 const COPIED_MAX: usize = 4_096;
@@ -92,16 +92,9 @@ pub struct Removed {
     pub bytes: u64,
 }
 
-#[derive(Debug)]
-struct Slot {
-    answer: Answer,
-    /// It was asked for since the queue came by.
-    used: bool,
-}
-
 #[derive(Debug, Default)]
 struct Shard {
-    answers: HashMap<u64, Slot, FixedState>,
+    answers: HashMap<u64, Answer, FixedState>,
     /// The hashes of answers, the next to go first; some may be gone already.
     queue: VecDeque<u64>,
     bytes: usize,
@@ -115,6 +108,7 @@ pub struct Store {
     bounds: Bounds,
     shard_max: usize,
     state: RandomState,
+    contexts: Contexts,
     /// How often something was wiped: what was asked before that is not kept.
     wipes: AtomicU64,
     evicted: AtomicU64,
@@ -130,6 +124,7 @@ impl Store {
             bounds,
             shard_max: bounds.memory_max / shards,
             state: RandomState::default(),
+            contexts: Contexts::default(),
             wipes: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
         }
@@ -140,24 +135,25 @@ impl Store {
         self.bounds
     }
 
+    /// A context for questions: those that are equal are one.
+    pub fn context<'a>(&self, parts: impl IntoIterator<Item = &'a [u8]>) -> Context {
+        self.contexts.share(Context::new(parts))
+    }
+
     /// The answer, of whatever age, if there is one that may still be given. Its asker looks whether it is young enough, and
     /// asks in full ([`Store::ask`]) if not. `reply` is memory for a copy of it.
     pub fn find(&self, question: &Question<'_>, epochs: &Epochs, reply: &mut Vec<u8>) -> Option<Hit> {
         let hash = question.hash(&self.state);
-        let mut shard = self.shard(hash);
-        let slot = shard.answers.get_mut(&hash)?;
-        let answer = &slot.answer;
+        let shard = self.shard(hash);
+        let answer = shard.answers.get(&hash)?;
         let kept = answer.reply().ok()?;
         if !answer.is_to(question) || !answer.is_current(epochs) {
             return None;
         }
-        // Only once: other workers find it, too, and what is only read they have all at once.
-        if !slot.used {
-            slot.used = true;
-        }
-        // For the same reason a short one is copied: whoever holds it writes to its count, now and later.
+        answer.use_it();
+        // A short one is copied: whoever holds it writes to its count, now and later, and other workers wait for that.
         if kept.len() > COPIED_MAX || answer.tier().is_some() {
-            return Some(Hit::Kept(slot.answer.clone()));
+            return Some(Hit::Kept(answer.clone()));
         }
         reply.clear();
         reply.extend_from_slice(kept);
@@ -175,25 +171,24 @@ impl Store {
     ) -> Found {
         let hash = question.hash(&self.state);
         let mut shard = self.shard(hash);
-        let Shard { answers, fills, .. } = &mut *shard;
-        if let Some(slot) = answers.get_mut(&hash).filter(|slot| slot.answer.is_to(question)) {
-            let age = slot.answer.summary().age(now);
-            let is_good = !anew && slot.answer.is_current(epochs);
-            let ttl = match slot.answer.reply() {
+        if let Some(answer) = shard.answers.get(&hash).filter(|answer| answer.is_to(question)) {
+            let age = answer.summary().age(now);
+            let is_good = !anew && answer.is_current(epochs);
+            let ttl = match answer.reply() {
                 Ok(_) => freshness.ttl,
                 Err(_) => freshness.ttl.min(REFUSED_MAX),
             };
             if is_good && age <= ttl {
-                slot.used = true;
-                return match slot.answer.reply() {
-                    Ok(_) => Found::Hit(slot.answer.clone()),
+                answer.use_it();
+                return match answer.reply() {
+                    Ok(_) => Found::Hit(answer.clone()),
                     Err(refusal) => Found::Pass(refusal),
                 };
             }
-            if is_good && age <= freshness.ttl.saturating_add(freshness.stale) && slot.answer.reply().is_ok() {
-                if fills.contains_key(&hash) {
-                    slot.used = true;
-                    return Found::Stale(slot.answer.clone());
+            if is_good && age <= freshness.ttl.saturating_add(freshness.stale) && answer.reply().is_ok() {
+                if shard.fills.contains_key(&hash) {
+                    answer.use_it();
+                    return Found::Stale(answer.clone());
                 }
             } else {
                 shard.remove(hash);
@@ -212,7 +207,7 @@ impl Store {
     pub fn forget(&self, question: &Question<'_>, answer: &Answer) {
         let hash = question.hash(&self.state);
         let mut shard = self.shard(hash);
-        if shard.answers.get(&hash).is_some_and(|slot| slot.answer.is(answer)) {
+        if shard.answers.get(&hash).is_some_and(|known| known.is(answer)) {
             shard.remove(hash);
         }
     }
@@ -224,7 +219,7 @@ impl Store {
         for shard in &self.shards {
             let mut shard = lock(shard);
             let hashes: Vec<u64> =
-                shard.answers.iter().filter(|(_, slot)| which(&slot.answer)).map(|(hash, _)| *hash).collect();
+                shard.answers.iter().filter(|(_, answer)| which(answer)).map(|(hash, _)| *hash).collect();
             let before = shard.bytes;
             removed.entries += hashes.len() as u64;
             hashes.into_iter().for_each(|hash| shard.remove(hash));
@@ -272,7 +267,7 @@ impl Store {
         shard.remove(hash);
         let evicted = shard.make_room(self.shard_max - bytes);
         shard.bytes += bytes;
-        shard.answers.insert(hash, Slot { answer, used: false });
+        shard.answers.insert(hash, answer);
         shard.enqueue(hash);
         drop(shard);
         self.evicted.fetch_add(evicted, Ordering::Relaxed);
@@ -298,8 +293,8 @@ impl Ticket {
 
 impl Shard {
     fn remove(&mut self, hash: u64) {
-        if let Some(slot) = self.answers.remove(&hash) {
-            self.bytes -= bytes_of(&slot.answer);
+        if let Some(answer) = self.answers.remove(&hash) {
+            self.bytes -= bytes_of(&answer);
         }
     }
 
@@ -309,11 +304,8 @@ impl Shard {
         while self.bytes > bytes_max
             && let Some(hash) = self.queue.pop_front()
         {
-            match self.answers.get_mut(&hash) {
-                Some(slot) if slot.used => {
-                    slot.used = false;
-                    self.queue.push_back(hash);
-                }
+            match self.answers.get(&hash) {
+                Some(answer) if answer.take_use() => self.queue.push_back(hash),
                 Some(_) => {
                     self.remove(hash);
                     evicted += 1;

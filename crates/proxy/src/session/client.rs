@@ -81,6 +81,25 @@ impl Client {
         self.inbox.is_empty()
     }
 
+    /// The next command if it is one like nearly all: short, in one packet, and read in one piece or with others. `None` if something
+    /// else is there; [`Client::next_request`] takes that. Nothing may be unsent that the client waits for.
+    #[inline]
+    pub fn poll_short(&mut self, cx: &mut Context<'_>, worker: &Worker) -> Poll<Result<Option<Request>, SessionEnd>> {
+        loop {
+            match packet::first(&self.inbox, SHORT_BYTES) {
+                First::Whole { sequence: 0, taken, .. } => return Poll::Ready(Ok(Some(self.take(taken, 0, false)))),
+                First::Needs(_) if self.inbox.is_empty() => {
+                    match ready!(self.poll_fill(cx, worker)).map_err(SessionEnd::ClientLost) {
+                        Ok(0) => return Poll::Ready(Err(SessionEnd::ClientLeft)),
+                        Ok(_) => {}
+                        Err(end) => return Poll::Ready(Err(end)),
+                    }
+                }
+                _ => return Poll::Ready(Ok(None)),
+            }
+        }
+    }
+
     /// The next command. Commands that came together are given one by one.
     /// `max_bytes` tells the listener's limit, which is asked for commands only that are not short.
     /// `server_max` tells the servers' `max_allowed_packet`, if it is known; it is asked for long commands only.

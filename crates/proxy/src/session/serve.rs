@@ -1,11 +1,11 @@
 //! A session from its client's first byte to its end, and how it is called from outside meanwhile.
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 
 use super::client::Request;
 use super::{Session, login};
@@ -46,18 +46,19 @@ async fn serve(worker: Rc<Worker>, stream: net::Stream, listener: Arc<ListenerSh
     };
     worker.stats.logins.add_one();
     worker.stats.sessions.add(1);
-    let end = heed(&worker, &handle, session.run()).await.unwrap_or_else(|end| end);
+    let end = heed(&worker, &handle, pin!(session.run())).await.unwrap_or_else(|end| end);
     tracing::debug!(client = handle.client(), user = %session.identity.user, reason = %end, "session ended");
-    session.end().await;
+    // On the heap: here it would take as much memory all the while that it has not begun.
+    Box::pin(session.end()).await;
 }
 
-/// Runs what a session does, and listens to who calls the session from outside meanwhile.
+/// Runs what a session does, and listens to who calls the session from outside meanwhile. What it does is kept by the caller: by value
+/// this future had it twice, as what it was given and as what it runs.
 pub(super) async fn heed<T>(
     worker: &Worker,
     handle: &SessionHandle,
-    run: impl Future<Output = T>,
+    mut run: Pin<&mut impl Future<Output = T>>,
 ) -> Result<T, SessionEnd> {
-    let mut run = pin!(run);
     let mut first = true;
     poll_fn(|cx| {
         if let Poll::Ready(end) = run.as_mut().poll(cx) {
@@ -107,19 +108,6 @@ impl Session {
                 Ok(request) => request,
                 Err(end) => return end,
             };
-            self.worker.stats.requests.add_one();
-            // Sent from here, not from where it was found: behind a system call each return is a slow one.
-            if let Some(reply) = self.known_reply(&request) {
-                if let Err(error) = poll_fn(|cx| self.client.poll_answer(cx, reply.bytes())).await {
-                    return SessionEnd::ClientLost(error);
-                }
-                reply.over(&self.worker);
-                if let Err(end) = self.flush_answers().await {
-                    return end;
-                }
-                self.client.reuse(request);
-                continue;
-            }
             if let Err(end) = self.handle(&request).await {
                 // What was said last should still arrive; whether it does changes nothing.
                 let _ = self.client.flush().await;
@@ -129,19 +117,74 @@ impl Session {
         }
     }
 
-    /// Waits for the client. An idle session costs memory only: who has to end it wakes it.
+    /// Waits for a command that the result cache does not answer; those that it does are answered meanwhile. An idle session costs
+    /// memory only: who has to end it wakes it.
     async fn next_request(&mut self) -> Result<Request, SessionEnd> {
-        if self.worker.draining.get() && self.held.is_none() && self.client.is_idle() {
-            return Err(SessionEnd::Draining);
+        loop {
+            self.flush_answers().await?;
+            if self.may_leave() {
+                return Err(SessionEnd::Draining);
+            }
+            self.handle.droppable.store(self.held.is_none(), Ordering::Relaxed);
+            self.handle.idle_since_s.store(self.worker.uptime_s.get(), Ordering::Relaxed);
+            let request = match poll_fn(|cx| self.poll_unknown(cx)).await {
+                Ok(None) if !self.must_stop() => self.long_request().await.map(Some),
+                request => request,
+            };
+            self.handle.idle_since_s.store(0, Ordering::Relaxed);
+            self.handle.droppable.store(false, Ordering::Relaxed);
+            if let Some(request) = request? {
+                self.worker.stats.requests.add_one();
+                return Ok(request);
+            }
         }
-        self.handle.droppable.store(self.held.is_none(), Ordering::Relaxed);
-        self.handle.idle_since_s.store(self.worker.uptime_s.get(), Ordering::Relaxed);
+    }
+
+    /// A command that the result cache does not answer. `None` if something else is to be done before the next one, or if that is not
+    /// [a short one](Client::poll_short).
+    ///
+    /// What it does answer is found, sent and forgotten here, within one call: with many sessions most of what that takes is waiting for
+    /// memory, and each future between here and the socket has some; and behind a system call each return is a slow one.
+    #[inline]
+    fn poll_unknown(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Request>, SessionEnd>> {
+        while !self.must_stop() {
+            let request = match ready!(self.client.poll_short(cx, &self.worker)) {
+                Ok(Some(request)) => request,
+                other => return Poll::Ready(other),
+            };
+            let Some(reply) = self.known_reply(&request) else { return Poll::Ready(Ok(Some(request))) };
+            self.worker.stats.requests.add_one();
+            // It is never pending: what the socket does not take waits to be flushed.
+            if let Poll::Ready(Err(error)) = self.client.poll_answer(cx, reply.bytes()) {
+                return Poll::Ready(Err(SessionEnd::ClientLost(error)));
+            }
+            reply.over(&self.worker);
+            self.client.reuse(request);
+            let now = self.worker.uptime_s.get();
+            if self.handle.idle_since_s.load(Ordering::Relaxed) != now {
+                self.handle.idle_since_s.store(now, Ordering::Relaxed);
+            }
+        }
+        Poll::Ready(Ok(None))
+    }
+
+    /// Before the next command is taken there is something else to do.
+    #[inline]
+    fn must_stop(&self) -> bool {
+        self.client.must_flush() || self.may_leave()
+    }
+
+    /// The worker is to end, and nothing of this session's is under way.
+    #[inline]
+    fn may_leave(&self) -> bool {
+        self.worker.draining.get() && self.held.is_none() && self.client.is_idle()
+    }
+
+    /// The next command, whatever its length.
+    async fn long_request(&mut self) -> Result<Request, SessionEnd> {
         let (listener, began) = (&self.listener, &self.began);
         let max_bytes = || usize::try_from(listener.settings.load().max_packet).unwrap_or(usize::MAX);
         let server_max = || began.globals.get("max_allowed_packet")?.parse().ok();
-        let request = self.client.next_request(&self.worker, max_bytes, server_max).await;
-        self.handle.idle_since_s.store(0, Ordering::Relaxed);
-        self.handle.droppable.store(false, Ordering::Relaxed);
-        request
+        self.client.next_request(&self.worker, max_bytes, server_max).await
     }
 }

@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -268,8 +269,11 @@ impl Twin {
         self.session.cache_context = None;
         self.session.past.error = None;
         let handle = self.session.handle.clone();
-        let asked = heed(worker, &handle, self.session.handle(&request));
-        let ended = match tokio::time::timeout(STATEMENT_LIMIT, asked).await {
+        let asked = {
+            let run = pin!(self.session.handle(&request));
+            tokio::time::timeout(STATEMENT_LIMIT, heed(worker, &handle, run)).await
+        };
+        let ended = match asked {
             Ok(Ok(Ok(()))) => None,
             Ok(Ok(Err(end)) | Err(end)) => Some(end),
             Err(_) => Some(SessionEnd::ServerLost(format!("no answer in {} s", STATEMENT_LIMIT.as_secs()))),

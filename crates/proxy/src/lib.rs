@@ -5,6 +5,7 @@
 //! believe of each other.
 
 pub mod busy_poll;
+pub mod coarse_clock;
 pub mod error;
 mod follow;
 pub mod keyring;

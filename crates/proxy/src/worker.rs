@@ -14,6 +14,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 pub use self::cluster::{ClusterHere, CountedHere, UserSchema};
 use crate::busy_poll::BusyPoll;
+use crate::coarse_clock::CoarseClock;
 use crate::route::rules::WorkerRules;
 use crate::session::{self, Outgoing};
 use crate::shared::{ClusterShared, Mail, Shared};
@@ -37,7 +38,11 @@ pub struct Worker {
     pub scratch: RefCell<Box<[u8]>>,
     /// Whether and how it looks for events instead of sleeping.
     pub busy_poll: Rc<BusyPoll>,
-    /// Memory for a reply of the result cache; borrowed until it is sent.
+    /// For bounds that need not be kept to the millisecond.
+    pub clock: CoarseClock,
+    /// Memory for parameters that the result cache is asked with.
+    pub parameters: RefCell<Vec<u8>>,
+    /// Memory for a reply of the result cache; taken until it is sent.
     pub reply: RefCell<Vec<u8>>,
     /// Memory for what is sent to servers, used again by the next statements.
     pub outgoing: RefCell<Vec<Outgoing>>,
@@ -83,6 +88,8 @@ impl Worker {
             stats,
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
             busy_poll: Rc::default(),
+            clock: CoarseClock::start(),
+            parameters: RefCell::default(),
             reply: RefCell::default(),
             outgoing: RefCell::default(),
             digests: RefCell::new(digests),

@@ -39,8 +39,6 @@ pub(in crate::session) struct ContextHere {
     pub(super) context: Context,
     /// With the user in place of its rights, once that was asked for.
     pub(super) own: Option<Context>,
-    /// Memory for parameters that are looked for.
-    pub(super) parameters: Vec<u8>,
 }
 
 /// For whom an answer is.
@@ -75,9 +73,8 @@ impl Session {
         };
         let context = self.context_for(whose, (wanted.1, wanted.2), &prepared_in);
         let (state, key) = (self.state.clone(), self.identity.key.clone());
-        let (own, parameters) = (None, Vec::new());
         let kept = context.clone();
-        let here = ContextHere { state, prepared_in, key, wanted, version, rights, context: kept, own, parameters };
+        let here = ContextHere { state, prepared_in, key, wanted, version, rights, context: kept, own: None };
         self.cache_context = Some(Box::new(here));
         self.note_kind(crate::state::hash_of(rights));
         (context, rights)
@@ -138,6 +135,6 @@ impl Session {
         let before = prepared_in.answer_context().filter(|_| elsewhere);
         // No assignment is empty.
         let parts = self.state.answer_context().chain([&b""[..]]).chain(before);
-        Context::new(fixed.into_iter().chain(parts))
+        self.worker.shared.cache.context(fixed.into_iter().chain(parts))
     }
 }

@@ -22,6 +22,9 @@ use crate::route::Pin;
 use crate::route::rules::CacheRule;
 use crate::worker::Worker;
 
+/// Memory for parameters that a worker keeps.
+const PARAMETERS_KEPT_BYTES: usize = 64 * 1024;
+
 /// What a client is sent.
 #[derive(Debug)]
 pub(in crate::session) enum Reply {
@@ -65,22 +68,17 @@ impl Session {
     fn find_reply(&mut self, request: &Request) -> Option<Reply> {
         self.look_at_catalog();
         // It is not asked for meanwhile.
-        let mut here = self.cache_context.take()?;
-        let (mut parameters, mut copied) = (std::mem::take(&mut here.parameters), self.worker.reply.take());
-        let found = self.look_up(request, &here, &mut parameters, &mut copied);
-        here.parameters = parameters;
+        let here = self.cache_context.take()?;
+        let worker = self.worker.clone();
+        let (mut parameters, mut reply) = (worker.parameters.borrow_mut(), worker.reply.borrow_mut());
+        let found = self.look_up(request, &here, &mut parameters, &mut reply);
         self.cache_context = Some(here);
-        match found {
-            Some(Hit::Copied(_)) => Some(Reply::Copied(copied)),
-            Some(Hit::Kept(answer)) => {
-                self.worker.reply.replace(copied);
-                Some(Reply::Kept(answer))
-            }
-            None => {
-                self.worker.reply.replace(copied);
-                None
-            }
-        }
+        parameters.clear();
+        parameters.shrink_to(PARAMETERS_KEPT_BYTES);
+        Some(match found? {
+            Hit::Copied(_) => Reply::Copied(std::mem::take(&mut reply)),
+            Hit::Kept(answer) => Reply::Kept(answer),
+        })
     }
 
     fn look_up(
@@ -115,7 +113,8 @@ impl Session {
         let prepared_in = &*here.prepared_in;
         let parameters = execution.is_some().then_some(&**parameters);
         let question = Question { context: &here.context, text, parameters };
-        let (now, shared) = (Instant::now(), &self.cluster.shared);
+        // What is too old by it is looked at again, by a better one.
+        let (now, shared) = (self.worker.clock.no_earlier(), &self.cluster.shared);
         if here.wanted.1 == CacheFreshness::Follow && !shared.follow.load().as_ref()?.serves(now) {
             return None;
         }
@@ -137,7 +136,7 @@ impl Session {
         let bytes = match &hit {
             Hit::Copied(_) if cache.wanted.tier => return None,
             Hit::Copied(_) => reply.len(),
-            Hit::Kept(answer) if cache.wanted.tier && !self.is_trusted(answer, now) => return None,
+            Hit::Kept(answer) if cache.wanted.tier && !self.is_trusted(answer, Instant::now()) => return None,
             Hit::Kept(answer) => answer.reply().map_or(0, <[u8]>::len),
         };
         rules.count(rule);

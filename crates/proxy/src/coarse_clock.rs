@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
 /// What time it is, to within a tick of the kernel (1 to 10 ms). [`Instant::now`] waits until all that was to be read from memory
-/// before is there; this does not, and takes a tenth of the time.
+/// before is there; this does not.
 #[derive(Clone, Copy, Debug)]
 pub struct CoarseClock {
     /// A moment of both clocks. To the kernel they are one: `CLOCK_MONOTONIC` and `CLOCK_MONOTONIC_COARSE` of clock_gettime(2).

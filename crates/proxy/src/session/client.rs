@@ -100,7 +100,7 @@ impl Client {
         }
     }
 
-    /// The next command. Commands that came together are given one by one.
+    /// The next command, of which some is here already. Commands that came together are given one by one.
     /// `max_bytes` tells the listener's limit, which is asked for commands only that are not short.
     /// `server_max` tells the servers' `max_allowed_packet`, if it is known; it is asked for long commands only.
     pub async fn next_request(
@@ -142,9 +142,6 @@ impl Client {
                     // Room is made as bytes come: a header alone must not cost memory.
                     self.inbox.reserve(bytes.min(2 * self.inbox.len() + 64).saturating_sub(self.inbox.len()));
                     let n = poll_fn(|cx| self.poll_fill(cx, worker)).await.map_err(SessionEnd::ClientLost)?;
-                    if n == 0 && self.inbox.is_empty() {
-                        return Err(SessionEnd::ClientLeft);
-                    }
                     if n == 0 {
                         return Err(SessionEnd::ClientLost(io::ErrorKind::UnexpectedEof.into()));
                     }

@@ -46,7 +46,7 @@ async fn what_is_wiped_is_asked_anew() {
         for query in ["?rule=other", "?table=app.other", "?cluster=other"] {
             assert!(wipe(&front, query).await.1.contains("\"answers\":0"), "{query}");
         }
-        // It is counted, not asked for: what others define meanwhile may end it, and leaves it where it is.
+        // It is counted, not asked for: what others define or grant meanwhile may have it asked anew, and leaves it where it is.
         let kept = page(&front).await["answers"].as_u64();
         assert_eq!(kept, Some(1));
         assert_eq!(wipe(&front, "?table=x").await.0, 400);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lab::{Family, Replication};
 
-use crate::consistency::{CLIENTS, WAYS, delay, procedure, replica_reads, routed, table, write};
+use crate::consistency::{CLIENTS, FOR_LONG, WAYS, delay, procedure, replica_reads, routed, table, write};
 use crate::support::{Front, all, blocking, failing, has_mysql, until, value};
 
 /// Writes of each writer, each followed by a read of somebody else.
@@ -68,7 +68,7 @@ async fn a_statement_may_ask_for_what_all_have_written() {
     delay(servers, Family::MariaDb, &[0, 0]).await;
     table(servers, "asked").await;
     let front = Front::start(servers, |_| {}).await;
-    delay(servers, Family::MariaDb, &[3, 3]).await;
+    delay(servers, Family::MariaDb, FOR_LONG).await;
     front.knows(2).await;
     let (mut writer, mut reader) = (front.client().await, front.client().await);
     for v in ["7", "8"] {

@@ -6,7 +6,7 @@ use net::query::{self, Client, Limits, Parameter};
 use serde_json::Value;
 use wire::auth::Credential;
 
-use crate::consistency::{delay, table};
+use crate::consistency::{FOR_LONG, delay, table};
 use crate::login::accounts;
 use crate::support::{Front, SOON, all, app, calm, error, failing, http_with, said, until, value};
 
@@ -289,11 +289,10 @@ async fn a_rule_says_what_a_read_is_sure_to_see() {
         setup.more = rules.clone();
     })
     .await;
-    delay(servers, Family::MariaDb, &[3, 3]).await;
+    delay(servers, Family::MariaDb, FOR_LONG).await;
     careful.knows(2).await;
     careless.knows(2).await;
     let (mut careful, mut careless) = (careful.client().await, careless.client().await);
-    // Of the delay's few seconds each look needs but a moment.
     all(&mut careful, "UPDATE ruled SET v = 7 WHERE id = 1").await;
     assert_eq!(value(&mut careful, "SELECT v FROM (SELECT v FROM ruled WHERE id = 1) AS weak").await, "0");
     assert_eq!(value(&mut careful, "SELECT v FROM (SELECT v FROM ruled WHERE id = 1) AS strong").await, "7");

@@ -7,7 +7,7 @@ use lab::{Family, Replication};
 use net::query::Parameter;
 
 use crate::cluster_consistency::check_pairs;
-use crate::consistency::{delay, replica_reads};
+use crate::consistency::{FOR_LONG, delay, replica_reads};
 use crate::support::{Front, all, blocking, error, failing, has_mysql, until, value};
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn a_statement_a_rule_and_a_session_may_ask_for_it() {
     tables(servers, Family::MariaDb).await;
     let rule = "[[rule]]\nname = \"fresh\"\ndigest_regex = '^SELECT v ?, id FROM busy'\nconsistency = \"table\"";
     let front = Front::start(servers, |setup| setup.more = rule.into()).await;
-    delay(servers, Family::MariaDb, &[2, 2]).await;
+    delay(servers, Family::MariaDb, FOR_LONG).await;
     front.knows(2).await;
     let (mut writer, mut reader) = (front.client().await, front.client().await);
     let read = "SELECT v FROM busy";

@@ -145,6 +145,7 @@ async fn a_killed_writer_costs_no_more_than_the_standstill_of_the_group() {
     stop.store(true, Ordering::Relaxed);
     let stood_still = watch.await.unwrap();
     // The old writer comes back, and nothing moves.
+    clients.calm_down();
     group.with(|servers| servers.restart(0).unwrap()).await;
     group.front.knows(3).await;
     clients.more(200).await;

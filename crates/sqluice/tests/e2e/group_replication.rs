@@ -172,6 +172,7 @@ async fn a_killed_primary_costs_no_more_than_the_standstill_of_the_group() {
     group.primary_other_than(1).await;
     clients.more(200).await;
     // The old primary comes back as a replica.
+    clients.calm_down();
     group.with(|servers| servers.restart(0).unwrap()).await;
     group.is_whole().await;
     clients.more(200).await;

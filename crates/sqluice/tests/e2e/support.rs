@@ -19,7 +19,7 @@ pub use servers::{authority, calm, failing, families, has_mysql};
 pub use tools::{Ran, blocking, client_program, run, signal};
 
 /// Longest wait for something that should come soon, on a machine that is busy.
-pub const SOON: Duration = Duration::from_secs(15);
+pub const SOON: Duration = Duration::from_secs(60);
 
 /// Looks again and again until `look` gives something.
 pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {

@@ -14,6 +14,8 @@ use super::{Front, app, until};
 pub const WRITERS: i32 = 6;
 /// Clients that only read.
 const READERS: i32 = 4;
+/// Between statements of clients that have [calmed down](Clients::calm_down).
+const CALM_PAUSE: Duration = Duration::from_millis(50);
 /// What clients work on.
 pub const TABLES: &str = "CREATE TABLE app.t (client INT, n INT, PRIMARY KEY (client, n)); \
                           CREATE TABLE app.hot (id INT PRIMARY KEY, n INT); INSERT INTO app.hot VALUES (1, 0)";
@@ -51,6 +53,7 @@ impl Load {
 /// Clients that insert and read their own rows in single statements, and clients that only read.
 pub struct Clients {
     stop: Arc<AtomicBool>,
+    calm: Arc<AtomicBool>,
     written: Arc<AtomicU64>,
     tasks: Vec<JoinHandle<Load>>,
 }
@@ -62,11 +65,12 @@ impl Clients {
 
     /// Rows are numbered from here.
     pub async fn start_at(front: &Front, first: i32) -> Clients {
-        let (stop, written) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let [stop, calm] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let written = Arc::new(AtomicU64::new(0));
         let mut tasks = Vec::new();
         for number in 0..WRITERS + READERS {
             let mut client = front.client().await;
-            let (stop, written, target) = (stop.clone(), written.clone(), front.target());
+            let (stop, calm, written, target) = (stop.clone(), calm.clone(), written.clone(), front.target());
             tasks.push(tokio::spawn(async move {
                 let mut load = Load::default();
                 for n in first.. {
@@ -98,16 +102,24 @@ impl Clients {
                     }
                     load.longest = load.longest.max(begun.elapsed());
                     assert!(load.errors.len() < 100, "{:?}", load.errors.last());
+                    if calm.load(Ordering::Relaxed) {
+                        tokio::time::sleep(CALM_PAUSE).await;
+                    }
                 }
                 load
             }));
         }
-        Clients { stop, written, tasks }
+        Clients { stop, calm, written, tasks }
     }
 
     pub async fn more(&self, count: u64) {
         let goal = self.written.load(Ordering::Relaxed) + count;
         until("writes to go on", async || (self.written.load(Ordering::Relaxed) >= goal).then_some(())).await;
+    }
+
+    /// From now on all wait between their statements: a server that joins may never catch up with clients that do not.
+    pub fn calm_down(&self) {
+        self.calm.store(true, Ordering::Relaxed);
     }
 
     pub async fn end(self) -> Load {

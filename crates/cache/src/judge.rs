@@ -1,13 +1,11 @@
 //! What may be kept: a statement that answers the same until one of its tables is written. What is not known to do so is refused.
 
 mod refused;
-mod words;
 
-use sql::lexer::{Lexer, Token, TokenKind};
-use sql::{Access, Dialect, Kind, Statement, Why};
+use sql::lexer::{Lexer, TokenKind};
+use sql::{Access, Dialect, Kind, Statement, Varies, Why};
 
 pub use refused::RefusedForms;
-use words::{BEFORE_PARENTHESIS, KNOWN_FUNCTIONS, OF_SESSION, VOLATILE_WORDS};
 
 macro_rules! refusals {
     ($($(#[$doc:meta])* $name:ident = $word:literal,)*) => {
@@ -133,10 +131,17 @@ fn judge_anew(statement: &Statement, text: &[u8], dialect: &Dialect) -> Result<(
         () if !statement.uses_tables => return Err(Refusal::NoTable),
         () => {}
     }
-    if sql::volatile(text, dialect).is_some() {
-        return Err(Refusal::Volatile);
+    if says_no_cache(text, dialect) {
+        return Err(Refusal::Asked);
     }
-    judge_tokens(text, dialect)
+    match sql::varies(text, dialect) {
+        None => Ok(()),
+        Some(Varies::UserVariable) => Err(Refusal::UserVariable),
+        Some(Varies::SystemVariable) => Err(Refusal::SystemVariable),
+        Some(Varies::Volatile) => Err(Refusal::Volatile),
+        Some(Varies::Function) => Err(Refusal::Function),
+        Some(Varies::Bad) => Err(Refusal::NotARead),
+    }
 }
 
 /// Whether nothing in the session changes but what FOUND_ROWS() is, which is kept with the answer.
@@ -144,47 +149,15 @@ fn is_unchanging(statement: &Statement) -> bool {
     statement.effects.iter().all(|effect| *effect == sql::Effect::CalcFoundRows)
 }
 
-fn judge_tokens(text: &[u8], dialect: &Dialect) -> Result<(), Refusal> {
+fn says_no_cache(text: &[u8], dialect: &Dialect) -> bool {
     let mut lexer = Lexer::new(text, dialect);
-    let mut before = TokenKind::End;
-    let mut token = lexer.next_token();
-    while !matches!(token.kind, TokenKind::End) {
-        let next = lexer.next_token();
+    loop {
+        let token = lexer.next_token();
         match token.kind {
-            TokenKind::Bad => return Err(Refusal::NotARead),
-            TokenKind::UserVariable => return Err(Refusal::UserVariable),
-            TokenKind::SystemVariable => return Err(Refusal::SystemVariable),
-            // Of a schema, or in quotes: no function that is built in.
-            TokenKind::QuotedIdentifier if next.kind == TokenKind::Open => return Err(Refusal::Function),
-            TokenKind::Word if next.kind == TokenKind::Open && before == TokenKind::Dot => {
-                return Err(Refusal::Function);
-            }
-            TokenKind::Word if before != TokenKind::Dot && next.kind != TokenKind::Dot => {
-                judge_word(&token, &next, text, lexer)?;
-            }
+            TokenKind::End | TokenKind::Bad => return false,
+            TokenKind::Word if token.bytes(text).eq_ignore_ascii_case(b"sql_no_cache") => return true,
             _ => {}
         }
-        (before, token) = (token.kind, next);
-    }
-    Ok(())
-}
-
-fn judge_word(token: &Token, next: &Token, text: &[u8], mut lexer: Lexer<'_>) -> Result<(), Refusal> {
-    let bytes = token.bytes(text);
-    let is = |words: &[&str]| words.iter().any(|word| bytes.eq_ignore_ascii_case(word.as_bytes()));
-    if bytes.eq_ignore_ascii_case(b"sql_no_cache") {
-        return Err(Refusal::Asked);
-    }
-    if next.kind != TokenKind::Open {
-        return if is(VOLATILE_WORDS) { Err(Refusal::Volatile) } else { Ok(()) };
-    }
-    let has_argument = lexer.next_token().kind != TokenKind::Close;
-    match () {
-        () if is(KNOWN_FUNCTIONS) || is(BEFORE_PARENTHESIS) => Ok(()),
-        // Without an argument it is the time of day.
-        () if is(&["unix_timestamp"]) && has_argument => Ok(()),
-        () if is(OF_SESSION) => Err(Refusal::Volatile),
-        () => Err(Refusal::Function),
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! A text names tables and views ([`sql::tables()`]). A [`TableCatalog`] tells which tables hold the rows: views are followed to
 //! the tables that they read, and a write counts for all that triggers and foreign keys may make of it. What is not known
-//! touches anything: [`Scope::Any`]. So whoever keeps something by table, such as the last write of each or results that
-//! were read from them, asks [`TableCatalog::read_by`] for what a statement reads and [`TableCatalog::written_by`] for what
-//! it writes; if two statements share a key, or one of them has `Any`, the one may change what the other sees.
+//! touches anything: [`Scope::Any`]. So whoever keeps something by table, such as the last write of each, asks
+//! [`TableCatalog::read_by`] for what a statement reads and [`TableCatalog::written_by`] for what it writes, and whoever keeps
+//! answers [`TableCatalog::answered_by`]; if two statements share a key, or one of them has `Any`, the one may change what the other sees.
 //!
 //! Of a table whose primary key is known it also tells which row a statement means ([`TableCatalog::key_of`]).
 //!
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use sql::{TableName, Tables, Unread};
 
-pub use build::{Cascade, KeyRow, QualifiedName, TableKind, TableRow, TableRows};
+pub use build::{Cascade, ComputedColumns, KeyRow, QualifiedName, TableKind, TableRow, TableRows};
 pub use rows::{KeyColumn, KeyKind, KeyValue, PrimaryKey, ROWS_MAX, RowKey, Written, plain_number};
 
 /// The catalogue as both planes share it.
@@ -77,9 +77,15 @@ struct Entry {
     writes: Scope,
     /// How its rows are told.
     rows: Option<rows::KnownRows>,
+    /// It shows the same at all times and to everybody who may read it, until it is written.
+    is_steady: bool,
 }
 
 impl Entry {
+    fn unknown() -> Entry {
+        Entry { reads: Scope::Any, writes: Scope::Any, rows: None, is_steady: false }
+    }
+
     /// The one table that a read of it reads.
     fn table(&self) -> Option<TableKey> {
         match &self.reads {
@@ -103,7 +109,18 @@ impl TableCatalog {
     /// unqualified names are.
     pub fn read_by(&self, named: &Result<Tables, Unread>, schema: Option<&str>) -> Scope {
         match named {
-            Ok(named) if named.functions.is_empty() => self.all_of(&named.read, schema, |entry| &entry.reads),
+            Ok(named) if named.functions.is_empty() => self.all_of(&named.read, schema, |entry| Some(&entry.reads)),
+            _ => Scope::Any,
+        }
+    }
+
+    /// With what an answer to a statement with these names goes out of date: what it reads, or anything if one of that may show something
+    /// else by time or session. What its own text calls is not looked at ([`sql::varies()`]).
+    pub fn answered_by(&self, named: &Result<Tables, Unread>, schema: Option<&str>) -> Scope {
+        match named {
+            Ok(named) if named.functions.is_empty() => {
+                self.all_of(&named.read, schema, |entry| entry.is_steady.then_some(&entry.reads))
+            }
             _ => Scope::Any,
         }
     }
@@ -113,7 +130,7 @@ impl TableCatalog {
     pub fn written_by(&self, named: &Result<Tables, Unread>, schema: Option<&str>) -> Scope {
         match named {
             Ok(named) if named.functions.is_empty() && !named.defines => {
-                self.all_of(&named.written, schema, |entry| &entry.writes)
+                self.all_of(&named.written, schema, |entry| Some(&entry.writes))
             }
             _ => Scope::Any,
         }
@@ -124,12 +141,12 @@ impl TableCatalog {
         self.entry(schema, table).map_or(Scope::Any, |entry| entry.writes.clone())
     }
 
-    fn all_of(&self, names: &[TableName], schema: Option<&str>, part: fn(&Entry) -> &Scope) -> Scope {
+    fn all_of(&self, names: &[TableName], schema: Option<&str>, part: fn(&Entry) -> Option<&Scope>) -> Scope {
         let mut all = Scope::nothing();
         for name in names {
             let entry = name.schema.as_deref().or(schema).and_then(|schema| self.entry(schema, &name.name));
-            all = match entry {
-                Some(entry) => part(entry).and(&all),
+            all = match entry.and_then(part) {
+                Some(part) => part.and(&all),
                 None => Scope::Any,
             };
             if all == Scope::Any {

@@ -19,6 +19,7 @@ mod row_change;
 pub mod statement;
 mod tables;
 pub mod text;
+mod varies;
 mod verdict;
 mod volatile;
 mod words;
@@ -34,5 +35,6 @@ pub use statement::{
     Modes, NoFunctions, Statement, TransactionStep, Value, Why,
 };
 pub use tables::{DEPTH_MAX, FunctionName, NAMES_MAX, NamedTables, TableName, Tables, Unread, UnreadReason, tables};
+pub use varies::{Varies, varies};
 pub use verdict::Verdict;
 pub use volatile::volatile;

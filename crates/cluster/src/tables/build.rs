@@ -67,6 +67,15 @@ pub struct KeyRow {
     pub key: PrimaryKey,
 }
 
+/// What a server told of columns that are computed when they are read.
+#[derive(Clone, Debug, Default)]
+pub struct ComputedColumns {
+    /// Tables whose columns were told. Others may have any.
+    pub seen: HashSet<QualifiedName>,
+    /// The expressions of such columns.
+    pub expressions: Vec<(QualifiedName, String)>,
+}
+
 /// What a server told of its tables.
 #[derive(Clone, Debug)]
 pub struct TableRows {
@@ -82,6 +91,8 @@ pub struct TableRows {
     pub cascades: Vec<Cascade>,
     /// Primary keys by which rows can be told, as far as they are known.
     pub keys: Vec<KeyRow>,
+    /// Columns that are computed when they are read; `None` where none of them can differ by time or session.
+    pub computed: Option<ComputedColumns>,
 }
 
 impl TableCatalog {
@@ -97,6 +108,7 @@ impl TableCatalog {
             found: rows.tables.iter().map(|row| (place_of(&row.name), row)).collect(),
             children,
             keys: rows.keys.iter().map(|row| (place_of(&row.table), &row.key)).collect(),
+            steady: rows.computed.as_ref().map(|computed| steady(computed, &rows.dialect).map(place_of).collect()),
             triggers: rows.with_triggers.as_ref().map(|all| all.iter().map(place_of).collect()),
             entries: HashMap::with_capacity(rows.tables.len()),
         };
@@ -107,11 +119,20 @@ impl TableCatalog {
     }
 }
 
+/// The tables whose columns are known, but for those that have one that differs by time or session.
+fn steady<'a>(computed: &'a ComputedColumns, dialect: &Dialect) -> impl Iterator<Item = &'a QualifiedName> {
+    let differs = |(_, expression): &&(QualifiedName, String)| sql::varies(expression.as_bytes(), dialect).is_some();
+    let differ: HashSet<&QualifiedName> = computed.expressions.iter().filter(differs).map(|(table, _)| table).collect();
+    computed.seen.iter().filter(move |table| !differ.contains(table))
+}
+
 struct Builder<'a> {
     rows: &'a TableRows,
     found: HashMap<Box<str>, &'a TableRow>,
     children: HashMap<Box<str>, Vec<Box<str>>>,
     keys: HashMap<Box<str>, &'a PrimaryKey>,
+    /// Tables that show the same to everybody and at all times; `None`: all do.
+    steady: Option<HashSet<Box<str>>>,
     triggers: Option<HashSet<Box<str>>>,
     entries: HashMap<Box<str>, Entry>,
 }
@@ -121,13 +142,14 @@ impl Builder<'_> {
         if let Some(entry) = self.entries.get(place) {
             return entry.clone();
         }
-        let unknown = Entry { reads: Scope::Any, writes: Scope::Any, rows: None };
+        let unknown = Entry::unknown();
         let entry = match self.found.get(place).map(|row| &row.kind) {
             Some(TableKind::Table { engine }) if OWN_ROWS.iter().any(|own| own.eq_ignore_ascii_case(engine)) => {
                 let (writes, comes_back) = self.written_with(place);
                 let rows =
                     self.keys.get(place).map(|key| KnownRows { key: Arc::new((*key).clone()), alone: !comes_back });
-                Entry { reads: Scope::of(vec![key(place)]), writes, rows }
+                let is_steady = self.steady.as_ref().is_none_or(|steady| steady.contains(place));
+                Entry { reads: Scope::of(vec![key(place)]), writes, rows, is_steady }
             }
             Some(TableKind::View { definition: Some(definition) }) if depth < VIEWS_DEEP_MAX => {
                 self.view(place, definition, depth)
@@ -143,21 +165,25 @@ impl Builder<'_> {
 
     /// A view is what its query reads; a write through it may go to any of these tables.
     fn view(&mut self, place: &str, definition: &str, depth: u8) -> Entry {
-        let unknown = Entry { reads: Scope::Any, writes: Scope::Any, rows: None };
+        let unknown = Entry::unknown();
         let Ok(named) = sql::tables(definition.as_bytes(), &self.rows.dialect) else { return unknown };
-        // What tells something else each time may be told by no table at all.
-        let is_volatile = sql::volatile(definition.as_bytes(), &self.rows.dialect).is_some();
-        if !named.functions.is_empty() || !named.written.is_empty() || is_volatile {
+        if !named.functions.is_empty() || !named.written.is_empty() {
             return unknown;
         }
         // Servers write the schema of every table. A view that names itself in a circle is broken.
         let own_schema = place.split('\0').next().unwrap_or_default().to_owned();
         self.entries.insert(place.into(), unknown);
-        let mut all = Entry { reads: Scope::nothing(), writes: Scope::nothing(), rows: None };
+        let is_steady = sql::varies(definition.as_bytes(), &self.rows.dialect).is_none();
+        let mut all = Entry { reads: Scope::nothing(), writes: Scope::nothing(), rows: None, is_steady };
         for table in &named.read {
             let schema = table.schema.as_deref().unwrap_or(&own_schema);
             let of = self.entry(&super::place(self.rows.folds_case, schema, &table.name), depth + 1);
-            all = Entry { reads: all.reads.and(&of.reads), writes: all.writes.and(&of.writes), rows: None };
+            all = Entry {
+                reads: all.reads.and(&of.reads),
+                writes: all.writes.and(&of.writes),
+                rows: None,
+                is_steady: all.is_steady && of.is_steady,
+            };
         }
         all
     }

@@ -28,6 +28,7 @@ fn rows(tables: &[&str]) -> TableRows {
         with_triggers: Some(Vec::new()),
         cascades: Vec::new(),
         keys: Vec::new(),
+        computed: None,
     }
 }
 
@@ -84,6 +85,38 @@ fn views_are_what_they_read() {
     let hidden = TableRow { name: name("app.v"), kind: TableKind::View { definition: None } };
     let rows = TableRows { tables: vec![hidden], ..rows };
     assert_eq!(scopes(&rows, "SELECT * FROM v").0, Scope::Any, "its definition may not be seen");
+}
+
+#[test]
+fn what_differs_by_time_or_session_is_read_but_answered_by_nothing_known() {
+    let all = rows(&[
+        "app.t",
+        "app.own = select `app`.`t`.`a` AS `a` from `app`.`t` where `app`.`t`.`owner` = current_user()",
+        "app.clock = select now() AS `now` from `app`.`t`",
+        "app.last = select last_insert_id() AS `id` from `app`.`t`",
+        "app.of_clock = select `app`.`clock`.`now` AS `now` from `app`.`clock`",
+        "app.plain = select `app`.`t`.`a` AS `a` from `app`.`t`",
+    ]);
+    let answered = |rows: &TableRows, table: &str| {
+        let named = sql::tables(format!("SELECT * FROM {table}").as_bytes(), &DIALECT);
+        let catalog = TableCatalog::new(rows);
+        assert_eq!(catalog.read_by(&named, Some("app")), keys(&["app.t"]), "{table}");
+        catalog.answered_by(&named, Some("app"))
+    };
+    for table in ["t", "plain"] {
+        assert_eq!(answered(&all, table), keys(&["app.t"]), "{table}");
+    }
+    for table in ["own", "clock", "last", "of_clock"] {
+        assert_eq!(answered(&all, table), Scope::Any, "{table}");
+    }
+    let with = |seen: &[&str], expression: &str| {
+        let expressions = vec![(name("app.t"), expression.to_owned())];
+        let computed = ComputedColumns { seen: seen.iter().map(|table| name(table)).collect(), expressions };
+        TableRows { computed: Some(computed), ..all.clone() }
+    };
+    assert_eq!(answered(&with(&["app.t"], "`a` + 1"), "plain"), keys(&["app.t"]));
+    assert_eq!(answered(&with(&["app.t"], "current_user()"), "plain"), Scope::Any, "a column of a table of the view");
+    assert_eq!(answered(&with(&["app.other"], "`a` + 1"), "t"), Scope::Any, "its columns are not seen");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Reading the primary's tables, views, triggers, foreign keys and primary keys, for whoever must know what a statement touches.
 
+mod columns;
 mod keys;
 
-use cluster::tables::{Cascade, QualifiedName, TableCatalog, TableKind, TableRow, TableRows};
+use cluster::tables::{Cascade, ComputedColumns, QualifiedName, TableCatalog, TableKind, TableRow, TableRows};
 use net::query::{Client, QueryError, ResultSet};
 use sql::{Encoding, Family, Modes};
 
@@ -54,21 +55,31 @@ pub(crate) async fn load(client: &mut Client, dialect: Dialect) -> Result<Loaded
     if answers.iter().any(|answer| answer.rows.len() > ROWS_MAX) {
         return Ok(nothing(format!("there are more than {ROWS_MAX} tables, or triggers, or foreign keys")));
     }
-    let keys = keys::read(client, tables).await?;
+    let columns = columns::read(client, dialect.mariadb).await?;
+    let computed = dialect
+        .mariadb
+        .then(|| columns.as_ref().map_or_else(ComputedColumns::default, |all| columns::computed(&all.columns)));
+    let unseen = computed.as_ref().map_or(0, |computed| columns::unseen(tables, computed));
     let rows = TableRows {
         folds_case: case.text(0, "NUMBER").is_none_or(|number| number != "0"),
         dialect: sql_dialect(dialect),
         tables: read_tables(tables, views),
         with_triggers: rights.triggers.then(|| names(triggers, "TABLE_SCHEMA", "TABLE_NAME")),
         cascades: read_cascades(cascades),
-        keys,
+        keys: columns.map(|all| keys::keys(tables, &all.indexes, &all.columns)).unwrap_or_default(),
+        computed,
     };
     let mut lacks = Vec::new();
     if !rights.triggers {
-        lacks.push("TRIGGER (so that each write counts for all tables)");
+        lacks.push("TRIGGER (so that each write counts for all tables)".to_owned());
     }
     if !rights.views {
-        lacks.push("SHOW VIEW (so that a view may be any table)");
+        lacks.push("SHOW VIEW (so that a view may be any table)".to_owned());
+    }
+    if unseen > 0 {
+        lacks.push(format!(
+            "REFERENCES or SELECT (so that {unseen} tables may have columns that differ by time or session, and answers from them are not kept)"
+        ));
     }
     let incomplete = match lacks.is_empty() {
         true => String::new(),

@@ -121,8 +121,13 @@ pub(crate) fn sql(family: Family, grantee: &Grantee) -> String {
          -- Only for consistency = \"table\" and the result cache: seeing triggers and views. The user could make triggers with it, too.\n\
          -- GRANT TRIGGER, SHOW VIEW ON *.* TO {account};\n\
          -- Views are shown only to who may read them, too: GRANT SELECT ON the schemas that have views.\n\
-         -- So are the columns of keys, by which the result cache ends answers by row. Without SELECT this will do; it shows no data:\n\
-         -- GRANT REFERENCES ON *.* TO {account};\n"
+         -- So are columns: the result cache ends answers by row where it sees those of keys{}.\n\
+         -- Without SELECT this will do; it shows no data:\n\
+         -- GRANT REFERENCES ON *.* TO {account};\n",
+        match family {
+            Family::Mariadb => ", and keeps none from a table of which it sees no column",
+            Family::Mysql => "",
+        }
     ));
     sql.push_str(&sharing(family, &account));
     if grantee.failover {

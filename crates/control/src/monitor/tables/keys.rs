@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use cluster::tables::{KeyColumn, KeyKind, KeyRow, PrimaryKey, QualifiedName};
-use net::query::{Client, QueryError, ResultSet};
+use net::query::ResultSet;
 
-use super::{OWN_SCHEMAS, ROWS_MAX, name};
+use super::name;
 
 /// Collations that compare bytes, of character sets in which ASCII is ASCII.
 const OF_BYTES: [&str; 11] = [
@@ -22,33 +22,6 @@ const OF_BYTES: [&str; 11] = [
     "utf8mb4_0900_bin",
 ];
 
-/// Reads the keys of these tables. Where the server does not tell them none is known, and answers end by table.
-///
-/// # Errors
-/// The connection broke.
-pub(super) async fn read(client: &mut Client, tables: &ResultSet) -> Result<Vec<KeyRow>, QueryError> {
-    let limit = ROWS_MAX + 1;
-    let indexes = format!(
-        "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS \
-         WHERE NON_UNIQUE = 0 AND TABLE_SCHEMA NOT IN {OWN_SCHEMAS} LIMIT {limit}"
-    );
-    let columns = format!(
-        "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, COLLATION_NAME, GENERATION_EXPRESSION, EXTRA \
-         FROM information_schema.COLUMNS WHERE COLUMN_KEY = 'PRI' AND TABLE_SCHEMA NOT IN {OWN_SCHEMAS} LIMIT {limit}"
-    );
-    let mut answers = Vec::new();
-    for statement in [indexes, columns] {
-        match client.query_one(statement).await {
-            Ok(answer) if answer.rows.len() <= ROWS_MAX => answers.push(answer),
-            Ok(_) => return Ok(Vec::new()),
-            Err(error) if error.code().is_some() => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        }
-    }
-    let [indexes, columns] = &answers[..] else { return Ok(Vec::new()) };
-    Ok(keys(tables, indexes, columns))
-}
-
 /// What is known of one table.
 #[derive(Default)]
 struct Known {
@@ -59,7 +32,8 @@ struct Known {
     has_others: bool,
 }
 
-fn keys(tables: &ResultSet, indexes: &ResultSet, columns: &ResultSet) -> Vec<KeyRow> {
+/// The keys of these tables, by their unique indexes and at least the columns of these.
+pub(super) fn keys(tables: &ResultSet, indexes: &ResultSet, columns: &ResultSet) -> Vec<KeyRow> {
     let kinds: HashMap<(QualifiedName, String), (KeyKind, bool)> = (0..columns.rows.len())
         .filter_map(|row| {
             let table = name(columns, row, "TABLE_SCHEMA", "TABLE_NAME")?;

@@ -39,7 +39,7 @@ impl Session {
             return (Scope::Any, None);
         };
         let named = work.statement.tables(seen.text, &seen.dialect);
-        let scope = seen.catalog.read_by(named, seen.schema);
+        let scope = seen.catalog.answered_by(named, seen.schema);
         let Scope::Tables(keys) = &scope else { return (scope, None) };
         let row = match (named, &**keys) {
             (Ok(named), [own]) if work.statement.kind == Kind::Select => {

@@ -74,6 +74,50 @@ async fn users_with_the_same_rights_share_answers_and_others_do_not() {
 }
 
 #[tokio::test]
+async fn what_shows_each_user_something_else_comes_from_servers() {
+    for family in families() {
+        let names = ["e2e_shown_a", "e2e_shown_b"];
+        let mut sql = "CREATE TABLE IF NOT EXISTS app.cache_shown (id INT PRIMARY KEY, n INT); \
+                       CREATE OR REPLACE VIEW app.cache_shown_whom AS SELECT id, USER() AS who FROM app.cache_shown; \
+                       CREATE OR REPLACE VIEW app.cache_shown_last AS SELECT id, LAST_INSERT_ID() AS last FROM app.cache_shown; \
+                       CREATE OR REPLACE VIEW app.cache_shown_to AS SELECT id, CONCAT(who, '') AS who FROM app.cache_shown_whom; "
+            .to_owned();
+        sql += &names.map(|name| user(name, &["SELECT, INSERT ON *.*"])).concat();
+        if family == Family::MariaDb {
+            // MySQL refuses such columns.
+            sql += "DROP TABLE IF EXISTS app.cache_shown_made; \
+                    CREATE TABLE app.cache_shown_made (id INT PRIMARY KEY, who VARCHAR(200) AS (USER()) VIRTUAL, \
+                    kept VARCHAR(200) AS (CONCAT(id, 'x')) VIRTUAL); \
+                    INSERT INTO app.cache_shown_made (id) VALUES (1);";
+        }
+        accounts(calm(family).await, &sql).await;
+        let front = start(family, "cache_shown", &rule("all", RULE)).await;
+        let (mut a, mut b) = (login(&front, names[0]).await, login(&front, names[1]).await);
+        share(&front, &mut a, &mut b, "SELECT n FROM cache_shown WHERE id = 1").await;
+        let mut whose =
+            vec!["SELECT who FROM cache_shown_whom WHERE id = 1", "SELECT who FROM cache_shown_to WHERE id = 1"];
+        if family == Family::MariaDb {
+            whose.push("SELECT who FROM cache_shown_made WHERE id = 1");
+        }
+        for read in whose {
+            for _ in 0..3 {
+                assert!(value(&mut a, read).await.starts_with("e2e_shown_a@"), "{read}");
+                assert!(value(&mut b, read).await.starts_with("e2e_shown_b@"), "{read}");
+            }
+        }
+        let before = refused(&front, "all", "unknown_tables").await;
+        for _ in 0..2 {
+            all(&mut a, "SELECT last FROM cache_shown_last WHERE id = 1").await;
+        }
+        assert_eq!(
+            refused(&front, "all", "unknown_tables").await,
+            before + 2,
+            "what a session has left is nobody else's"
+        );
+    }
+}
+
+#[tokio::test]
 async fn rights_that_are_taken_away_end_sharing_at_once() {
     for family in families() {
         accounts(

@@ -29,6 +29,8 @@ pub struct Plan {
     pub replicas: usize,
     /// Scripts that run at a time.
     pub lanes: usize,
+    /// Sqluice has a rule by which its result cache answers what it may, and scripts [ask again](Script::asked_again).
+    pub cached: bool,
     /// Scripts that are kept, by name.
     pub cases: BTreeMap<String, Script>,
     /// The first seed, and how many.
@@ -63,6 +65,8 @@ pub struct Report {
     pub scripts: u64,
     /// Steps that were compared.
     pub steps: u64,
+    /// Answers of the result cache.
+    pub hits: u64,
     /// Differences.
     pub failures: Vec<Failure>,
 }
@@ -112,8 +116,9 @@ pub fn run(plan: &Plan) -> anyhow::Result<Report> {
 fn lane(world: &World, index: usize, shared: &Shared<'_>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let mut lane = Lane::start(world, index, CONNECTIONS).await?;
+        let mut lane = Lane::start(world, index, CONNECTIONS, shared.plan.cached).await?;
         while let Some((name, script)) = shared.next() {
+            let script = if shared.plan.cached { script.asked_again(KEEPERS) } else { script };
             let found = lane.run(&script).await.with_context(|| name.clone())?;
             shared.report().scripts += 1;
             if let Some(mismatch) = found {
@@ -124,6 +129,7 @@ fn lane(world: &World, index: usize, shared: &Shared<'_>) -> anyhow::Result<()> 
             }
         }
         shared.report().steps += lane.compared;
+        shared.report().hits += lane.hits();
         lane.stop().await;
         Ok(())
     })

@@ -22,6 +22,7 @@ Compares Sqluice, in front of a primary and a replica, with a server of its own.
   conform --lanes N            scripts at a time (default: one per core)
   conform --failures N         stop after so many differences (default 10)
   conform --shrink N           make a difference smaller for at most so many seconds (default 12)
+  conform --cache              with the result cache, which answers what it may; each read is asked again, and again behind writes
   conform --family mysql       servers of this family; MySQL's needs SQLUICE_MYSQLD
   conform FILE…                these scripts
 
@@ -58,6 +59,7 @@ pub fn main(arguments: Vec<String>) -> anyhow::Result<bool> {
             }
             "--lanes" => plan.lanes = usize::try_from(number()?)?.max(1),
             "--failures" => plan.failures_max = usize::try_from(number()?)?,
+            "--cache" => plan.cached = true,
             "--family" => {
                 plan.family = match arguments.next().as_deref() {
                     Some("mariadb") => Family::MariaDb,
@@ -82,6 +84,9 @@ pub fn main(arguments: Vec<String>) -> anyhow::Result<bool> {
     let report = run(&plan)?;
     let seconds = started.elapsed().as_secs_f64();
     println!("{} scripts, {} steps, {} differ, {seconds:.1} s", report.scripts, report.steps, report.failures.len());
+    if plan.cached {
+        println!("{} steps were answered by the result cache", report.hits);
+    }
     Ok(report.failures.is_empty())
 }
 
@@ -96,6 +101,7 @@ pub fn plan(family: Family) -> anyhow::Result<Plan> {
         family,
         replicas: 1,
         lanes,
+        cached: false,
         cases,
         seeds: (1, 0),
         limit: Duration::from_secs(60),

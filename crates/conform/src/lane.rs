@@ -71,6 +71,9 @@ pub struct Lane<'a> {
     fronts: [net::Address; 2],
     direct: Client,
     primary: Client,
+    /// Where the schemas are prepared: the primary itself, or through Sqluice, whose cache would not see it otherwise.
+    workshop: Client,
+    cached: bool,
     replicas: Vec<Client>,
     /// What the replicas are known to have.
     position: String,
@@ -83,7 +86,7 @@ impl<'a> Lane<'a> {
     ///
     /// # Errors
     /// Something did not start.
-    pub async fn start(world: &'a World, index: usize, connections: usize) -> anyhow::Result<Lane<'a>> {
+    pub async fn start(world: &'a World, index: usize, connections: usize, cached: bool) -> anyhow::Result<Lane<'a>> {
         let root = [world.direct(), world.cluster().primary()];
         for server in root {
             server.sql(&fill_text(LIBRARY, index)).context("the lane's own schema")?;
@@ -97,7 +100,12 @@ impl<'a> Lane<'a> {
                 server.sql(&grants).context("privileges")?;
             }
         }
-        let running = Running::start(config(world, connections)?).await?;
+        if cached {
+            // What tables and views are is what the cache goes by.
+            let grant = format!("GRANT SELECT ON *.* TO {}", lab::MONITOR_USER);
+            world.cluster().primary().sql(&grant).context("the monitor's privileges")?;
+        }
+        let running = Running::start(config(world, connections, cached)?).await?;
         let address = |name: &str| -> anyhow::Result<net::Address> {
             let address = running.addresses().get(name).cloned().ok_or_else(|| anyhow!("no listener {name}"))?;
             address.parse().map_err(|error| anyhow!("{address}: {error}"))
@@ -105,33 +113,48 @@ impl<'a> Lane<'a> {
         let fronts = [address("auto")?, address("primary")?];
         let mut replicas = Vec::new();
         for replica in world.cluster().replicas() {
-            replicas.push(control(replica).await?);
+            replicas.push(control(&server_address(replica)?).await?);
         }
-        let (direct, primary) = (control(world.direct()).await?, control(world.cluster().primary()).await?);
+        let primary_address = server_address(world.cluster().primary())?;
+        let (direct, primary) = (control(&server_address(world.direct())?).await?, control(&primary_address).await?);
         let differences = Differences::load()?;
         let (position, compared) = (String::new(), 0);
-        let mut lane =
-            Lane { world, index, differences, running, fronts, direct, primary, replicas, position, compared };
+        let [_, front] = &fronts;
+        knows(&running, replicas.len(), index).await?;
+        let workshop = control(if cached { front } else { &primary_address }).await?;
+        let mut lane = Lane {
+            world,
+            index,
+            differences,
+            running,
+            fronts,
+            direct,
+            primary,
+            workshop,
+            cached,
+            replicas,
+            position,
+            compared,
+        };
         lane.sync().await?;
-        lane.knows().await?;
         Ok(lane)
     }
 
-    /// Waits until Sqluice knows all servers, and the functions of the lane's schema.
-    async fn knows(&self) -> anyhow::Result<()> {
+    /// How many steps the result cache has answered.
+    pub fn hits(&self) -> u64 {
+        let workers = self.running.stats();
+        workers.iter().flat_map(|worker| worker.caches.get()).map(|(_, counts)| counts.hits.get()).sum()
+    }
+
+    /// Waits until the cache knows tables again that a definition may have changed: nothing is kept before.
+    async fn knows_tables(&self) -> anyhow::Result<()> {
         let published = self.running.published().get("main").ok_or_else(|| anyhow!("no cluster"))?;
         let deadline = Instant::now() + SOON;
-        let ready = |view: &View| {
-            let reads = view.servers.iter().filter(|server| server.role == Role::Replica && server.serves_reads);
-            view.primary.is_some() && reads.count() >= self.replicas.len()
-        };
-        let library = fill_text("{lib}", self.index);
-        let knows_functions = || published.catalog.load().functions.keys().any(|(schema, _)| *schema == library);
-        while !ready(&published.view.load()) || !knows_functions() {
+        while published.tables.is_wanted() {
             if Instant::now() > deadline {
-                bail!("Sqluice does not know its servers after {SOON:?}");
+                bail!("tables are not known after {SOON:?}");
             }
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
         Ok(())
     }
@@ -169,8 +192,7 @@ impl<'a> Lane<'a> {
         sessions: &mut HashMap<usize, (Probe, Probe)>,
     ) -> anyhow::Result<Option<Mismatch>> {
         let front = self.fronts[usize::from(script.primary_only)].clone();
-        let direct: net::Address =
-            self.world.direct().address().to_string().parse().map_err(|error| anyhow!("{error}"))?;
+        let direct = server_address(self.world.direct())?;
         let schema = fill_text("{a}", self.index);
         let mut last = 0;
         let mut set_up = Vec::new();
@@ -199,6 +221,9 @@ impl<'a> Lane<'a> {
                 );
                 sessions.insert(*session, pair);
             }
+            if self.cached {
+                self.knows_tables().await?;
+            }
             let Some((direct, through)) = sessions.get_mut(session) else { continue };
             let direct = direct.act(&action, &self.differences).await?;
             let through = through.act(&action, &self.differences).await?;
@@ -216,10 +241,10 @@ impl<'a> Lane<'a> {
     /// Runs statements on the servers themselves.
     async fn set_up(&mut self, sql: &[u8]) -> anyhow::Result<()> {
         let text = || String::from_utf8_lossy(sql).into_owned();
-        let (direct, primary) = (&mut self.direct, &mut self.primary);
-        let (direct, primary) = tokio::join!(direct.query(sql), primary.query(sql));
+        let (direct, workshop) = (&mut self.direct, &mut self.workshop);
+        let (direct, through) = tokio::join!(direct.query(sql), workshop.query(sql));
         direct.with_context(text)?;
-        primary.with_context(text)?;
+        through.with_context(text)?;
         self.sync().await
     }
 
@@ -290,6 +315,25 @@ impl<'a> Lane<'a> {
     }
 }
 
+/// Waits until Sqluice knows all servers, and the functions of the lane's schema.
+async fn knows(running: &Running, replicas: usize, lane: usize) -> anyhow::Result<()> {
+    let published = running.published().get("main").ok_or_else(|| anyhow!("no cluster"))?;
+    let deadline = Instant::now() + SOON;
+    let ready = |view: &View| {
+        let reads = view.servers.iter().filter(|server| server.role == Role::Replica && server.serves_reads);
+        view.primary.is_some() && reads.count() >= replicas
+    };
+    let library = fill_text("{lib}", lane);
+    let knows_functions = || published.catalog.load().functions.keys().any(|(schema, _)| *schema == library);
+    while !ready(&published.view.load()) || !knows_functions() {
+        if Instant::now() > deadline {
+            bail!("Sqluice does not know its servers after {SOON:?}");
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Ok(())
+}
+
 /// What is done before each script.
 const CLEAN: &str = "
 DROP DATABASE IF EXISTS {a};
@@ -301,14 +345,18 @@ ALTER TABLE {lib}.log AUTO_INCREMENT = 1;
 UPDATE {lib}.counter SET n = 0;
 ";
 
-async fn control(server: &lab::Server) -> anyhow::Result<Client> {
+fn server_address(server: &lab::Server) -> anyhow::Result<net::Address> {
     let address = server.address().to_string();
-    let target = Target::plain(address.parse().map_err(|error| anyhow!("{address}: {error}"))?, SOON);
+    address.parse().map_err(|error| anyhow!("{address}: {error}"))
+}
+
+async fn control(address: &net::Address) -> anyhow::Result<Client> {
+    let target = Target::plain(address.clone(), SOON);
     let login = query::login(lab::APP_USER, Credential::password(lab::APP_PASSWORD));
     Ok(Client::connect(&target, login, Limits { timeout: SOON + SOON, ..Limits::default() }).await?)
 }
 
-fn config(world: &World, connections: usize) -> anyhow::Result<config::Config> {
+fn config(world: &World, connections: usize, cached: bool) -> anyhow::Result<config::Config> {
     let mut text = format!(
         "[proxy]\nworkers = 1\ndrain_ms = 200\n\
          [listener.auto]\naddress = \"127.0.0.1:0\"\ncluster = \"main\"\n\
@@ -321,6 +369,9 @@ fn config(world: &World, connections: usize) -> anyhow::Result<config::Config> {
     );
     for (index, server) in world.cluster().servers().iter().enumerate() {
         writeln!(text, "servers.db{} = {{ address = \"{}\" }}", index + 1, server.address())?;
+    }
+    if cached {
+        text.push_str("[[rule]]\nname = \"all\"\ncluster = \"main\"\ncache = \"on\"\ncache_ttl_ms = 600000\n");
     }
     let folder = tempfile::TempDir::new()?;
     let file = folder.path().join("sqluice.toml");

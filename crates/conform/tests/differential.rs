@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use conform::campaign::{self, Plan};
+use conform::campaign::{self, Plan, Report};
 use conform::{cli, world};
 use lab::Family;
 
@@ -12,6 +12,8 @@ use lab::Family;
 const STREAMS: &str = "SQLUICE_CONFORM_STREAMS";
 /// So many otherwise: what takes less than a minute in a debug build on two cores.
 const STREAMS_DEFAULT: u64 = 30;
+/// So many with the result cache.
+const CACHED_DEFAULT: u64 = 20;
 /// The first seed; another one each day finds other things.
 const FIRST: &str = "SQLUICE_CONFORM_FIRST";
 
@@ -19,7 +21,7 @@ fn number(name: &str) -> Option<u64> {
     Some(std::env::var(name).ok()?.parse().unwrap_or_else(|_| panic!("{name} is no number")))
 }
 
-fn nothing_differs(plan: Plan) {
+fn nothing_differs(plan: Plan) -> Report {
     let report = campaign::run(&plan).unwrap_or_else(|error| panic!("{error:#}"));
     println!("{:?}: {} scripts, {} steps", plan.family, report.scripts, report.steps);
     let cases = plan.cases.keys().filter(|name| campaign::fits(name, plan.family)).count();
@@ -27,6 +29,7 @@ fn nothing_differs(plan: Plan) {
     let shown: Vec<_> =
         report.failures.iter().map(|failure| format!("{}: {}", failure.name, failure.mismatch)).collect();
     assert!(shown.is_empty(), "{} scripts differ:\n{}", shown.len(), shown.join("\n"));
+    report
 }
 
 #[test]
@@ -39,6 +42,18 @@ fn cases_that_are_kept_show_no_difference() {
 #[test]
 fn random_scripts_show_no_difference() {
     random_scripts(Family::MariaDb);
+}
+
+#[test]
+fn reads_that_the_cache_answers_show_no_difference() {
+    cached_scripts(Family::MariaDb);
+}
+
+#[test]
+fn reads_that_the_cache_answers_show_no_difference_on_mysql() {
+    if has_mysql() {
+        cached_scripts(Family::MySql);
+    }
 }
 
 #[test]
@@ -60,6 +75,14 @@ fn random_scripts(family: Family) {
     let plan = cli::plan(family).unwrap();
     let seeds = (number(FIRST).unwrap_or(1), streams);
     nothing_differs(Plan { cases: Default::default(), seeds, limit: Duration::MAX, failures_max: 10, ..plan });
+}
+
+fn cached_scripts(family: Family) {
+    let plan = cli::plan(family).unwrap();
+    let seeds = (number(FIRST).unwrap_or(1), number(STREAMS).unwrap_or(CACHED_DEFAULT));
+    let plan = Plan { cases: Default::default(), seeds, limit: Duration::MAX, failures_max: 10, cached: true, ..plan };
+    let report = nothing_differs(plan);
+    assert!(report.hits > report.scripts, "the cache has answered {} steps", report.hits);
 }
 
 fn has_mysql() -> bool {

@@ -13,7 +13,7 @@
 //! Session 0 sets up: it speaks to the servers themselves and is not compared. `{a}`, `{b}` and `{lib}` are the schemas
 //! of the lane that runs the script. In SQL, `\n`, `\t`, `\\` and `\xHH` stand for bytes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use anyhow::{Context as _, anyhow, bail};
@@ -151,12 +151,29 @@ impl Script {
     pub fn asked_again(&self, keepers: usize) -> Script {
         let mut steps = Vec::new();
         let mut before: Vec<&Action> = Vec::new();
+        // Of a statement that is not there, errors would add up.
+        let mut prepared = BTreeSet::new();
         for (at, step) in self.steps.iter().enumerate() {
             steps.push(step.clone());
             if step.session == 0 {
                 continue;
             }
-            if step.action.may_be_kept() {
+            match &step.action {
+                Action::Prepare(name, sql) if reads(sql) => _ = prepared.insert((step.session, name)),
+                Action::Prepare(name, _) | Action::Close(name) => _ = prepared.remove(&(step.session, name)),
+                Action::Reset | Action::ChangeUser(_) | Action::Reconnect => {
+                    prepared.retain(|(session, _)| *session != step.session);
+                }
+                _ => {}
+            }
+            let may_be_kept = match &step.action {
+                Action::Query(sql) => reads(sql),
+                Action::Execute { name, values, .. } => {
+                    prepared.contains(&(step.session, name)) && !values.contains(&Value::Long)
+                }
+                _ => false,
+            };
+            if may_be_kept {
                 steps.push(step.clone());
                 if step.session > keepers && step.action.may_be_shared() && !before.contains(&&step.action) {
                     before.insert(0, &step.action);
@@ -208,6 +225,12 @@ impl Script {
         }
         Ok(())
     }
+}
+
+/// A cache may keep what is answered, by its looks.
+fn reads(sql: &[u8]) -> bool {
+    let begins = |word: &str| sql.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word.as_bytes()));
+    ["SELECT", "(SELECT", "WITH"].into_iter().any(begins)
 }
 
 impl fmt::Display for Script {
@@ -297,19 +320,6 @@ impl Action {
             "reconnect" => Action::Reconnect,
             _ => bail!("no action !{verb}"),
         })
-    }
-
-    /// A cache may keep what is answered, by its looks.
-    fn may_be_kept(&self) -> bool {
-        match self {
-            Action::Query(sql) => {
-                let begins =
-                    |word: &str| sql.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word.as_bytes()));
-                ["SELECT", "(SELECT", "WITH"].into_iter().any(begins)
-            }
-            Action::Execute { values, .. } => !values.contains(&Value::Long),
-            _ => false,
-        }
     }
 
     /// It reads tables and nothing of its session: any other one may ask it, and keeps no connection for it.

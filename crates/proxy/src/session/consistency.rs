@@ -285,10 +285,11 @@ impl Session {
         if told && outcome.error.is_none() || !wrote {
             return;
         }
-        // The end of a result set has no room for trackers under the old framing, and an error has none at all.
+        // The end of a result set has no room for trackers under the old framing, and an error has none at all. That there is something
+        // to tell MySQL's status flags do not say there, either (seen with 9.7).
+        let has_to_tell = |status: Status| status.contains(Status::SESSION_STATE_CHANGED);
         let silent = outcome.error.is_some()
-            || (outcome.ended_by_eof
-                && outcome.status.is_none_or(|status| status.contains(Status::SESSION_STATE_CHANGED)));
+            || outcome.ended_by_eof && (!self.is_mariadb() || outcome.status.is_none_or(has_to_tell));
         let tells = || {
             let positions = self.cluster.shared.published.positions.load();
             positions.of(server).is_some_and(|position| position.tells_writes)

@@ -1,10 +1,15 @@
 //! Answers that are kept are read on replicas that lack writes, as long as they lack none to the tables that are read.
 
+use std::time::Duration;
+
 use lab::Replication;
+use net::query::Parameter;
+use net::tls::ClientTls;
+use wire::Capabilities;
 
 use super::*;
 use crate::consistency::{delay, replica_reads};
-use crate::support::{failing, has_mysql};
+use crate::support::{app, blocking, failing, has_mysql};
 use crate::table_consistency::tables;
 
 /// A question that nobody has asked before.
@@ -13,10 +18,16 @@ fn anew(read: &str, number: &mut u32) -> String {
     format!("{read} WHERE {number} = {number}")
 }
 
+/// Writes a table without its caller's text saying so.
+const BUMP: &str = "CREATE FUNCTION app.bump(x INT) RETURNS INT MODIFIES SQL DATA \
+                    BEGIN UPDATE app.busy SET v = x; RETURN x; END";
+
 async fn check(family: Family) {
     let servers = failing(family).await;
     let servers: &'static Replication = &servers;
     tables(servers, family).await;
+    // So that who may not everything may make one.
+    accounts(servers, "SET GLOBAL log_bin_trust_function_creators = ON; DROP FUNCTION IF EXISTS app.bump").await;
     let front = Front::start(servers, |setup| {
         setup.admin = format!("key = \"{KEY}\"");
         setup.more = rule("all", "cluster = \"main\"\ncache = \"on\"\ncache_ttl_ms = 600000\ncache_shared = true");
@@ -51,6 +62,27 @@ async fn check(family: Family) {
             }
         }
         assert_eq!(value(&mut reader, "SELECT v FROM busy").await, v.to_string(), "what was kept has ended");
+    }
+    all(&mut writer, BUMP).await;
+    // What a function writes no text tells; and where that is in the log, no reply tells in the old framing.
+    let mut old = app();
+    old.capabilities -= Capabilities::DEPRECATE_EOF;
+    let mut old = front.connect(old, ClientTls::disabled()).await.unwrap();
+    for (caller, first) in [(&mut writer, 100), (&mut old, 200)] {
+        let called = caller.prepare("SELECT app.bump(?)").await.unwrap();
+        for v in first..first + 3 {
+            // Replicas lack this call, and nothing before it.
+            blocking(move || servers.wait_in_sync(Duration::from_secs(30)).unwrap()).await;
+            match v % 3 {
+                0 => drop(all(caller, &format!("SELECT app.bump({v})")).await),
+                1 => drop(caller.execute(&called, &[Parameter::Int(v)]).await.unwrap()),
+                _ => drop(all(caller, &format!("DO app.bump({v})")).await),
+            }
+            for client in [&mut reader, caller] {
+                assert_eq!(value(client, &anew("SELECT v FROM busy", &mut number)).await, v.to_string(), "call {v}");
+                assert_eq!(value(client, "SELECT v FROM busy").await, v.to_string(), "call {v}");
+            }
+        }
     }
     all(&mut writer, "UPDATE quiet SET v = 6").await;
     assert_eq!(value(&mut reader, &anew("SELECT v FROM quiet", &mut number)).await, "6");

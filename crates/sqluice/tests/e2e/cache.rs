@@ -10,6 +10,7 @@ mod replicas;
 mod rights;
 mod rows;
 mod transactions;
+mod ways;
 mod writes;
 
 use lab::Family;

@@ -57,6 +57,8 @@ refusals! {
     AutocommitOff = "autocommit_off",
     /// Its transaction has a snapshot: what others have committed since is not seen in it.
     Snapshot = "snapshot",
+    /// Its session sees what others have not committed.
+    Uncommitted = "uncommitted",
     /// The text is changed on its way to the server.
     Rewritten = "rewritten",
     /// The reply is larger than `entry_max`.

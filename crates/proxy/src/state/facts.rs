@@ -18,6 +18,10 @@ pub struct StateFacts {
     pub reads_only: bool,
     /// Whether each statement of a transaction sees what is committed by then, unless the transaction says otherwise.
     pub reads_newest: bool,
+    /// Whether statements may see what others have not committed, unless their transaction says otherwise.
+    pub reads_uncommitted: bool,
+    /// Whether `column IS NULL` may ask for the session's last AUTO_INCREMENT number.
+    pub null_is_last_id: bool,
     /// Of the schema's name: tells digests of different schemas apart.
     pub schema_hash: u64,
 }
@@ -36,15 +40,22 @@ impl StateMap {
         value.or_else(|| global("transaction_read_only")).is_some_and(|value| !is_off(value))
     }
 
-    /// Whether each statement of this session's transactions sees what is committed by then: they are READ COMMITTED or READ UNCOMMITTED,
-    /// unless they say otherwise. False if it is not known.
+    /// Whether each statement of this session's transactions sees what is committed by then and no more, unless they say otherwise. False
+    /// if it is not known.
     pub fn reads_newest(&self, catalog: &Catalog) -> bool {
+        self.isolation(catalog).is_some_and(|level| level.eq_ignore_ascii_case("READ-COMMITTED"))
+    }
+
+    fn isolation<'a>(&'a self, catalog: &'a Catalog) -> Option<&'a str> {
         let global = |name: &str| catalog.globals.get(name).map(String::as_str);
-        let value = self.variable("tx_isolation").or_else(|| global("transaction_isolation"));
-        let is = |value: &str, level: &str| value.eq_ignore_ascii_case(level);
+        self.variable("tx_isolation").or_else(|| global("transaction_isolation")).or_else(|| global("tx_isolation"))
+    }
+
+    fn null_is_last_id(&self, catalog: &Catalog) -> bool {
+        let value = self.variable("sql_auto_is_null");
         value
-            .or_else(|| global("tx_isolation"))
-            .is_some_and(|value| is(value, "READ-COMMITTED") || is(value, "READ-UNCOMMITTED"))
+            .or_else(|| catalog.globals.get("sql_auto_is_null").map(String::as_str))
+            .is_some_and(|value| !is_off(value))
     }
 
     /// Whether what this session writes goes to the binary log, if the server has one.
@@ -80,6 +91,10 @@ impl StateMap {
             autocommit: self.autocommit(catalog),
             reads_only: self.reads_only(catalog),
             reads_newest: self.reads_newest(catalog),
+            reads_uncommitted: self
+                .isolation(catalog)
+                .is_some_and(|level| level.eq_ignore_ascii_case("READ-UNCOMMITTED")),
+            null_is_last_id: self.null_is_last_id(catalog),
             schema_hash: schema_hash(self.schema.as_deref()),
         }
     }

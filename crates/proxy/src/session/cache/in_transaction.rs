@@ -1,7 +1,8 @@
-//! The cache in a transaction: one that has only read, and whose statements each see what is committed by then, READ COMMITTED or READ
-//! UNCOMMITTED, is answered as a session without one is.
+//! The cache in a transaction: one that has only read, and whose statements each see what is committed by then, READ COMMITTED, is answered
+//! as a session without one is.
 //!
-//! A snapshot (REPEATABLE READ, SERIALIZABLE) is the server's alone: an answer from outside is of another moment. A transaction that has
+//! A snapshot (REPEATABLE READ, SERIALIZABLE) is the server's alone: an answer from outside is of another moment. So is what nobody has
+//! committed (READ UNCOMMITTED), which may never be, so that no write ends it. A transaction that has
 //! written, or locked something, sees and means more than what others have committed. Its answers say in their status flags that it is
 //! open, which is put into them when they are given; what is kept has the flags of a session without one.
 //!
@@ -47,6 +48,13 @@ impl Session {
     #[inline]
     pub(super) fn may_ask_here(&self) -> Result<(), Refusal> {
         let facts = self.facts();
+        if facts.null_is_last_id {
+            return Err(Refusal::Session);
+        }
+        if facts.reads_uncommitted && !self.pins.has(Pin::Transaction) {
+            // What is never committed nobody tells the end of.
+            return Err(Refusal::Uncommitted);
+        }
         if self.held.is_none() && self.pins.is_empty() {
             // A read opens one that has read nothing before.
             return if facts.autocommit || facts.reads_newest { Ok(()) } else { Err(Refusal::AutocommitOff) };

@@ -104,6 +104,37 @@ async fn transactions_that_see_what_is_committed_are_answered_until_they_write()
 }
 
 #[tokio::test]
+async fn who_sees_what_is_not_committed_or_its_last_id_asks_servers() {
+    for family in families() {
+        let table = "cache_uncommitted";
+        let front = start(family, table, &rule("all", RULE)).await;
+        let (mut one, mut two) = (front.client().await, front.client().await);
+        let read = &*format!("SELECT n FROM {table} WHERE id = 1");
+        keep(&front, &mut two, read).await;
+        let variable = if family == Family::MariaDb { "tx_isolation" } else { "transaction_isolation" };
+        for (set, unset, reason) in [
+            ("SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED".to_owned(), NEWEST.to_owned(), "uncommitted"),
+            (
+                format!("SET {variable} = 'READ-UNCOMMITTED'"),
+                format!("SET {variable} = 'READ-COMMITTED'"),
+                "uncommitted",
+            ),
+            ("SET sql_auto_is_null = 1".into(), "SET sql_auto_is_null = 0".into(), "session"),
+        ] {
+            all(&mut one, &set).await;
+            let before = refused(&front, "all", reason).await;
+            for _ in 0..3 {
+                assert!(!is_hit(&front, &mut one, read).await, "{set}");
+            }
+            assert_eq!(refused(&front, "all", reason).await, before + 3, "{set}");
+            all(&mut one, &unset).await;
+            keep(&front, &mut one, read).await;
+            assert!(is_hit(&front, &mut two, read).await, "{unset}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_snapshot_is_left_to_servers() {
     for family in families() {
         let table = "cache_snapshot";

@@ -59,7 +59,8 @@ pub(crate) async fn load(client: &mut Client, dialect: Dialect) -> Result<Loaded
     let computed = dialect
         .mariadb
         .then(|| columns.as_ref().map_or_else(ComputedColumns::default, |all| columns::computed(&all.columns)));
-    let unseen = computed.as_ref().map_or(0, |computed| columns::unseen(tables, computed));
+    let knows_columns = columns.is_some();
+    let unseen = computed.as_ref().filter(|_| knows_columns).map_or(0, |computed| columns::unseen(tables, computed));
     let rows = TableRows {
         folds_case: case.text(0, "NUMBER").is_none_or(|number| number != "0"),
         dialect: sql_dialect(dialect),
@@ -81,10 +82,18 @@ pub(crate) async fn load(client: &mut Client, dialect: Dialect) -> Result<Loaded
             "REFERENCES or SELECT (so that {unseen} tables may have columns that differ by time or session, and answers from them are not kept)"
         ));
     }
-    let incomplete = match lacks.is_empty() {
-        true => String::new(),
-        false => format!("the monitor user lacks, ON *.*, {}", lacks.join(" and ")),
-    };
+    let mut incomplete = Vec::new();
+    if !lacks.is_empty() {
+        incomplete.push(format!("the monitor user lacks, ON *.*, {}", lacks.join(" and ")));
+    }
+    if !knows_columns {
+        incomplete.push(format!(
+            "the server does not tell columns, or there are more than {} of those that count (so that answers end by table, and with \
+             MariaDB none are kept)",
+            columns::COLUMNS_MAX
+        ));
+    }
+    let incomplete = incomplete.join("; ");
     Ok(Loaded { catalog: TableCatalog::new(&rows), incomplete })
 }
 

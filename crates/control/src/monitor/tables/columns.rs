@@ -5,6 +5,9 @@ use net::query::{Client, QueryError, ResultSet};
 
 use super::{OWN_SCHEMAS, ROWS_MAX, name};
 
+/// Where there are more, nothing is known of any.
+pub(super) const COLUMNS_MAX: usize = 4 * ROWS_MAX;
+
 /// Columns of keys, first ones and computed ones, and unique indexes.
 pub(super) struct Columns {
     /// Of each table the primary key's; with MariaDB also the first one, and those that are computed.
@@ -18,7 +21,6 @@ pub(super) struct Columns {
 /// # Errors
 /// The connection broke.
 pub(super) async fn read(client: &mut Client, mariadb: bool) -> Result<Option<Columns>, QueryError> {
-    let columns_max = 4 * ROWS_MAX;
     // MySQL has no computed column that differs by time or session.
     let which = if mariadb {
         "COLUMN_KEY = 'PRI' OR ORDINAL_POSITION = 1 OR IS_GENERATED = 'ALWAYS'"
@@ -28,17 +30,17 @@ pub(super) async fn read(client: &mut Client, mariadb: bool) -> Result<Option<Co
     let columns = format!(
         "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, COLLATION_NAME, GENERATION_EXPRESSION, EXTRA \
          FROM information_schema.COLUMNS WHERE ({which}) AND TABLE_SCHEMA NOT IN {OWN_SCHEMAS} LIMIT {}",
-        columns_max + 1
+        COLUMNS_MAX + 1
     );
     let indexes = format!(
         "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS \
          WHERE NON_UNIQUE = 0 AND TABLE_SCHEMA NOT IN {OWN_SCHEMAS} LIMIT {}",
-        columns_max + 1
+        COLUMNS_MAX + 1
     );
     let mut answers = Vec::new();
     for statement in [columns, indexes] {
         match client.query_one(statement).await {
-            Ok(answer) if answer.rows.len() <= columns_max => answers.push(answer),
+            Ok(answer) if answer.rows.len() <= COLUMNS_MAX => answers.push(answer),
             Ok(_) => return Ok(None),
             Err(error) if error.code().is_some() => return Ok(None),
             Err(error) => return Err(error),

@@ -5,6 +5,7 @@
 //! from a seed; one that shows a difference is [made small](shrink). What may differ is listed, with reasons, in
 //! `differences`.
 
+mod ask_again;
 pub mod campaign;
 pub mod cli;
 pub mod client;

@@ -90,6 +90,7 @@ Examples:
   sqluice init                             asks what it needs to know
   sqluice init --non-interactive --server db1=10.0.0.1 --server db2=10.0.0.2 > grants.sql
   sqluice init --server 10.0.0.1 --output - --non-interactive
+  sqluice init --grants-only --family mysql  the SQL grants for sqluice.toml, and nothing else
 
 Then run the printed SQL on the primary, as an administrator.";
 

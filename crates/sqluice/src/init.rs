@@ -3,6 +3,7 @@
 mod answers;
 mod files;
 mod grants;
+mod only;
 
 use std::io::{self, BufRead, IsTerminal as _};
 use std::path::PathBuf;
@@ -12,6 +13,9 @@ use anyhow::{Context as _, bail};
 
 use answers::{AdminKey, Answers, Password};
 use grants::{Family, Grantee, Kind};
+
+/// The schema of the heartbeat table, unless the configuration names another one.
+const HEARTBEAT_SCHEMA: &str = "sqluice";
 
 /// Arguments of `sqluice init`.
 #[derive(Debug, clap::Args)]
@@ -49,9 +53,12 @@ pub(crate) struct Args {
     /// Let Sqluice replace a primary that is lost: failover = "auto", with the rights and the API's key that this needs.
     #[arg(long)]
     failover: bool,
-    /// Overwrite the file.
+    /// Write the file although there is one. The one that is there is kept beside it, as FILE.bak-1 and so on.
     #[arg(long)]
     force: bool,
+    /// Print the SQL grants alone and write nothing: for the file that --output names, or, if it is not there, for these arguments.
+    #[arg(long, conflicts_with = "force")]
+    grants_only: bool,
     /// Ask nothing: what is not given takes its default.
     #[arg(long)]
     non_interactive: bool,
@@ -70,9 +77,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Does it: asks only when there is an `input`, and gives `output` what is for standard output.
 fn create<I: BufRead>(args: &Args, input: Option<&mut I>, output: &mut impl io::Write) -> anyhow::Result<ExitCode> {
+    if args.grants_only {
+        return only::print(args, output);
+    }
     let to_stdout = args.output.as_os_str() == "-";
     if !to_stdout && !args.force && args.output.exists() {
-        bail!("{} exists; --force overwrites it", args.output.display());
+        bail!(
+            "{0} exists and stays as it is; `sqluice init --grants-only --output {0}` prints the SQL grants for it, --force keeps a \
+             copy of it and writes a new one",
+            args.output.display()
+        );
     }
     let answers = match input {
         Some(input) => ask(args, input, &mut io::stderr().lock())?,
@@ -92,7 +106,7 @@ fn create<I: BufRead>(args: &Args, input: Option<&mut I>, output: &mut impl io::
             user: &answers.monitor_user,
             host: &args.monitor_host,
             password: password.for_sql(),
-            heartbeat_schema: "sqluice",
+            heartbeat_schema: HEARTBEAT_SCHEMA,
             kind: answers.kind,
             failover: answers.failover,
         },
@@ -104,10 +118,17 @@ fn create<I: BufRead>(args: &Args, input: Option<&mut I>, output: &mut impl io::
     }
     password.write()?;
     key.as_ref().map_or(Ok(()), AdminKey::write)?;
+    if args.force
+        && let Some(kept) = files::keep_copy(&args.output)?
+    {
+        eprintln!("kept the file that was there as {}", kept.display());
+    }
     files::write_private(&args.output, text.as_bytes(), args.force)?;
     let name = args.output.display();
     eprintln!("wrote {name}");
-    eprintln!("The monitor user needs these rights; with `--force` again, this prints them again:\n");
+    let family = answers.family.word();
+    eprintln!("The monitor user needs these rights. To print them again:");
+    eprintln!("sqluice init --grants-only --family {family} --output {name}\n");
     output.write_all(sql.as_bytes()).context("cannot print the SQL")?;
     eprintln!("\nNext: sqluice check --config {name}\n      sqluice run --config {name}");
     Ok(ExitCode::SUCCESS)

@@ -12,6 +12,8 @@ use super::{Args, files};
 
 /// The environment variable that carries the password when no file can.
 const PASSWORD_VARIABLE: &str = "SQLUICE_MONITOR_PASSWORD";
+/// Stands in the SQL in place of that password.
+const PASSWORD_UNKNOWN: &str = "the value of SQLUICE_MONITOR_PASSWORD";
 
 /// What the operator said.
 #[derive(Debug, PartialEq, Eq)]
@@ -121,14 +123,9 @@ impl Answers {
         let monitor_user = or_ask(&args.monitor_user, "User that watches the servers", "sqluice")?;
         let admin = or_ask(&args.admin, "Where metrics and health are served, or none", "127.0.0.1:9104")?;
         let kind = args.kind.unwrap_or(if servers.len() == 1 { Kind::Standalone } else { Kind::Replication });
-        let only = match kind {
-            Kind::GroupReplication | Kind::Ndb => Some(Family::Mysql),
-            Kind::Standalone | Kind::Replication | Kind::Galera => None,
-        };
-        let family = match (args.family, only) {
-            (Some(Family::Mariadb), Some(_)) => bail!("MariaDB has no {}: --family mysql", kind.config().word()),
-            (Some(family), _) | (None, Some(family)) => family,
-            (None, None) => match or_ask(&None, "What the servers are, mariadb or mysql", "mariadb")?.as_str() {
+        let family = match kind.family(args.family)? {
+            Some(family) => family,
+            None => match or_ask(&None, "What the servers are, mariadb or mysql", "mariadb")?.as_str() {
                 "mariadb" => Family::Mariadb,
                 "mysql" => Family::Mysql,
                 other => bail!("{other:?} is neither mariadb nor mysql"),
@@ -191,7 +188,43 @@ impl Answers {
     }
 }
 
+impl Family {
+    /// The word of the argument.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Family::Mariadb => "mariadb",
+            Family::Mysql => "mysql",
+        }
+    }
+}
+
 impl Kind {
+    /// The family, if it was given or follows from the kind.
+    ///
+    /// # Errors
+    /// The family that was given has no such kind.
+    pub(super) fn family(self, given: Option<Family>) -> anyhow::Result<Option<Family>> {
+        let only_mysql = matches!(self, Kind::GroupReplication | Kind::Ndb);
+        match given {
+            Some(Family::Mariadb) if only_mysql => {
+                bail!("MariaDB has no {}: --family mysql", self.config().word())
+            }
+            None if only_mysql => Ok(Some(Family::Mysql)),
+            given => Ok(given),
+        }
+    }
+
+    /// From the configuration.
+    pub(super) fn of(kind: ClusterKind) -> Self {
+        match kind {
+            ClusterKind::Standalone => Kind::Standalone,
+            ClusterKind::Replication => Kind::Replication,
+            ClusterKind::Galera => Kind::Galera,
+            ClusterKind::GroupReplication => Kind::GroupReplication,
+            ClusterKind::Ndb => Kind::Ndb,
+        }
+    }
+
     /// As the configuration has it.
     fn config(self) -> ClusterKind {
         match self {
@@ -238,7 +271,7 @@ impl Password {
     pub(super) fn for_sql(&self) -> &str {
         match self {
             Self::Kept { password, .. } | Self::Made { password, .. } => password,
-            Self::Variable => "the value of SQLUICE_MONITOR_PASSWORD",
+            Self::Variable => PASSWORD_UNKNOWN,
         }
     }
 
@@ -286,7 +319,7 @@ impl Source for Written<'_> {
     }
 }
 
-fn read_password(path: &Path) -> anyhow::Result<String> {
+pub(super) fn read_password(path: &Path) -> anyhow::Result<String> {
     let content = SystemSource.file(path).with_context(|| format!("cannot read {}", path.display()))?;
     let password = std::str::from_utf8(&content.bytes).ok().map(|text| text.trim_end_matches(['\r', '\n']));
     match password {

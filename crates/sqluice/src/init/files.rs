@@ -1,10 +1,10 @@
-//! Writing files that nobody else may read, and making passwords up.
+//! Writing files that nobody else may read, keeping copies of files, and making passwords up.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read as _, Write as _};
-use std::path::Path;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 /// Writes a file with mode 0600. An existing one is only replaced when told so, and then as a whole.
 pub(super) fn write_private(path: &Path, bytes: &[u8], replace: bool) -> anyhow::Result<()> {
@@ -24,6 +24,34 @@ pub(super) fn write_private(path: &Path, bytes: &[u8], replace: bool) -> anyhow:
         let _ = fs::remove_file(&beside);
     }
     written.with_context(failed)
+}
+
+/// Copies of one file that are kept, at most.
+const COPIES_MAX: u32 = 999;
+
+/// Copies a file to `NAME.bak-1`, or to the next number that is free, with mode 0600, and gives where the copy is. `None`: there is no such
+/// file.
+pub(super) fn keep_copy(path: &Path) -> anyhow::Result<Option<PathBuf>> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+    };
+    for number in 1..=COPIES_MAX {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".bak-{number}"));
+        let copy = PathBuf::from(name);
+        let failed = || format!("cannot write {}", copy.display());
+        match private(&copy) {
+            Ok(mut file) => {
+                file.write_all(&bytes).and_then(|()| file.sync_all()).with_context(failed)?;
+                return Ok(Some(copy));
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error).with_context(failed),
+        }
+    }
+    bail!("there are {COPIES_MAX} copies of {} already; remove some", path.display())
 }
 
 fn private(path: &Path) -> std::io::Result<File> {

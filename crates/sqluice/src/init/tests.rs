@@ -67,14 +67,58 @@ fn it_overwrites_only_when_told_and_keeps_the_password() {
     let before = fs::read_to_string(&first.output).unwrap();
 
     let again = args(folder.path(), &["--server", "10.0.0.2"]);
-    assert!(init(&again).unwrap_err().to_string().contains("--force"));
+    assert!(init(&again).unwrap_err().to_string().contains("--grants-only"));
     assert_eq!(fs::read_to_string(&first.output).unwrap(), before);
 
     let forced = args(folder.path(), &["--server", "10.0.0.2", "--force"]);
     init(&forced).unwrap();
     assert!(fs::read_to_string(&first.output).unwrap().contains("10.0.0.2:3306"));
     assert_eq!(fs::read_to_string(folder.path().join("sqluice-monitor.pw")).unwrap(), password);
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left behind");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "nothing is left behind but the copy");
+}
+
+#[test]
+fn an_edited_file_is_never_lost() {
+    let folder = folder();
+    let first = args(folder.path(), &["--server", "10.0.0.1"]);
+    init(&first).unwrap();
+    fs::write(&first.output, "# days of work\n").unwrap();
+    let forced = args(folder.path(), &["--server", "10.0.0.1", "--force"]);
+    init(&forced).unwrap();
+    fs::write(&first.output, "# more of it\n").unwrap();
+    init(&forced).unwrap();
+    let copy = |number: u32| fs::read_to_string(folder.path().join(format!("sqluice.toml.bak-{number}"))).unwrap();
+    assert_eq!((copy(1).as_str(), copy(2).as_str()), ("# days of work\n", "# more of it\n"));
+    // Nothing is written where no copy can be kept.
+    fs::remove_file(&first.output).unwrap();
+    fs::create_dir(&first.output).unwrap();
+    assert!(init(&forced).unwrap_err().to_string().contains("cannot read"));
+}
+
+#[test]
+fn grants_are_printed_alone() {
+    let folder = folder();
+    let printed = |more: &[&str]| {
+        let mut sql = Vec::new();
+        let done = create(&args(folder.path(), more), None::<&mut &[u8]>, &mut sql).unwrap();
+        assert_eq!(done, ExitCode::SUCCESS);
+        String::from_utf8(sql).unwrap()
+    };
+    // For the arguments, while there is no file; and none comes to be.
+    let sql = printed(&["--grants-only", "--family", "mysql", "--kind", "replication"]);
+    assert!(sql.contains("IDENTIFIED BY 'the monitor''s password';") && sql.contains("REPLICATION CLIENT"), "{sql}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    // For the file, exactly what was printed when it was written.
+    let two = ["--server", "10.0.0.1", "--server", "10.0.0.2", "--failover", "--monitor-user", "watcher"];
+    let first = printed(&two);
+    let before = fs::read_to_string(folder.path().join("sqluice.toml")).unwrap();
+    assert_eq!(printed(&["--grants-only"]), first);
+    assert!(first.contains("'watcher'@'%'") && first.contains("GRANT REPLICATION SLAVE ON"), "{first}");
+    assert_eq!(fs::read_to_string(folder.path().join("sqluice.toml")).unwrap(), before);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "configuration, password and key");
+    // Edited, it is still the file that counts.
+    fs::write(folder.path().join("sqluice.toml"), before.replace("watcher", "guard")).unwrap();
+    assert!(printed(&["--grants-only"]).contains("'guard'@'%'"));
 }
 
 #[test]

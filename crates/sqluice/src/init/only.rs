@@ -1,0 +1,89 @@
+//! `sqluice init --grants-only`: the SQL for a configuration that is there already.
+
+use std::io;
+use std::process::ExitCode;
+use std::str;
+
+use anyhow::{Context as _, anyhow, bail};
+
+use super::answers::read_password;
+use super::grants::{self, Family, Grantee, Kind, plain};
+use super::{Args, HEARTBEAT_SCHEMA};
+
+/// Stands in the SQL for a password that is not known, or cannot stand there.
+const PASSWORD_HERE: &str = "the monitor's password";
+
+/// Prints the SQL for the clusters of the file that `--output` names, or for the arguments if that is not there. Writes no file.
+///
+/// # Errors
+/// The file has mistakes, the arguments do not fit, or the output cannot be written.
+pub(super) fn print(args: &Args, output: &mut impl io::Write) -> anyhow::Result<ExitCode> {
+    let sql = if args.output.exists() { of_file(args)? } else { of_arguments(args)? };
+    output.write_all(sql.as_bytes()).context("cannot print the SQL")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// For each cluster of the file: kind, user, password, heartbeat and failover are the file's, unless an argument says otherwise.
+fn of_file(args: &Args) -> anyhow::Result<String> {
+    let config = config::load(&args.output).map_err(|errors| anyhow!("{errors}"))?.config;
+    let several = config.clusters.len() > 1;
+    let mut sql = String::new();
+    for (name, cluster) in &config.clusters {
+        let kind = args.kind.unwrap_or(Kind::of(cluster.kind));
+        let password = match &args.monitor_password_file {
+            Some(path) => read_password(path)?,
+            None => {
+                let known = str::from_utf8(cluster.monitor.password.expose()).ok().filter(|password| plain(password));
+                known.unwrap_or(PASSWORD_HERE).to_owned()
+            }
+        };
+        if several {
+            sql.push_str(&format!("-- Cluster {name}.\n"));
+        }
+        sql.push_str(&grants::sql(
+            family(args, kind)?,
+            &Grantee {
+                user: grantable(args.monitor_user.as_deref().unwrap_or(&cluster.monitor.user))?,
+                host: grantable(&args.monitor_host)?,
+                password: &password,
+                heartbeat_schema: &cluster.monitor.heartbeat_schema,
+                kind,
+                failover: kind == Kind::Replication && (args.failover || cluster.failover != config::Failover::Off),
+            },
+        ));
+    }
+    Ok(sql)
+}
+
+/// For the arguments alone.
+fn of_arguments(args: &Args) -> anyhow::Result<String> {
+    let default = if args.servers.len() == 1 { Kind::Standalone } else { Kind::Replication };
+    let kind = args.kind.unwrap_or(default);
+    if args.failover && kind != Kind::Replication {
+        bail!("--failover is for --kind replication");
+    }
+    let password = args.monitor_password_file.as_deref().map(read_password).transpose()?;
+    Ok(grants::sql(
+        family(args, kind)?,
+        &Grantee {
+            user: grantable(args.monitor_user.as_deref().unwrap_or("sqluice"))?,
+            host: grantable(&args.monitor_host)?,
+            password: password.as_deref().unwrap_or(PASSWORD_HERE),
+            heartbeat_schema: HEARTBEAT_SCHEMA,
+            kind,
+            failover: args.failover,
+        },
+    ))
+}
+
+fn family(args: &Args, kind: Kind) -> anyhow::Result<Family> {
+    Ok(kind.family(args.family)?.unwrap_or_else(|| {
+        eprintln!("This is for MariaDB; for MySQL say --family mysql.");
+        Family::Mariadb
+    }))
+}
+
+/// A name that can stand in the SQL.
+fn grantable(name: &str) -> anyhow::Result<&str> {
+    if plain(name) { Ok(name) } else { bail!("{name:?} has a backslash or a control character") }
+}

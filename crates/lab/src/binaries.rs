@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::LabError;
+use crate::{LabError, skip};
 
 /// Names a `mariadbd` other than the one in the `PATH`.
 const MARIADBD_VARIABLE: &str = "SQLUICE_MARIADBD";
@@ -72,8 +72,17 @@ impl Binaries {
         Ok(Binaries { mariadb, mysql })
     }
 
-    /// The families that can be started here, for tests that run against each of them.
+    /// The families that can be started here, for tests that run against each of them. A family that is missing counts as
+    /// [skipped](crate::skip()).
+    ///
+    /// # Panics
+    /// When one is missing and the environment has `CI=true`.
     pub fn families(&self) -> Vec<Family> {
+        for (family, found) in [(Family::MariaDb, &self.mariadb), (Family::MySql, &self.mysql)] {
+            if found.is_none() {
+                skip(&missing(family).to_string());
+            }
+        }
         [&self.mariadb, &self.mysql].into_iter().flatten().map(|binary| binary.family).collect()
     }
 

@@ -27,6 +27,7 @@ mod group;
 mod group_replication;
 mod replication;
 mod server;
+mod skip;
 mod template;
 mod valkey;
 
@@ -42,4 +43,5 @@ pub use galera::{Galera, GaleraOptions};
 pub use group_replication::{GROUP_NAME, GroupReplication, GroupReplicationOptions};
 pub use replication::{Replication, ReplicationOptions};
 pub use server::{Server, ServerOptions, TlsFiles};
+pub use skip::skip;
 pub use valkey::{Valkey, ValkeyOptions};

@@ -7,7 +7,6 @@ use sqluice_lab::{Binaries, Family, GroupReplication, GroupReplicationOptions};
 #[test]
 fn a_group_replicates_and_takes_back_what_it_lost() {
     if !Binaries::find().unwrap().families().contains(&Family::MySql) {
-        eprintln!("skipped: SQLUICE_MYSQLD names no MySQL server (docs/testing.md)");
         return;
     }
     let options = GroupReplicationOptions {

@@ -10,9 +10,8 @@ use wire::handshake::client::{LoginRequest, RsaPolicy};
 
 use super::support::{Authority, login, tcp, unix, with_tls};
 
-fn start(test: &str) -> Option<Server> {
+fn start() -> Option<Server> {
     if !Binaries::find().is_ok_and(|found| found.families().contains(&Family::MySql)) {
-        eprintln!("{test}: skipped, SQLUICE_MYSQLD names no mysqld");
         return None;
     }
     let authority = Authority::new();
@@ -27,7 +26,7 @@ fn start(test: &str) -> Option<Server> {
 
 #[tokio::test]
 async fn caching_sha2_goes_every_way() {
-    let Some(server) = start("caching_sha2_goes_every_way") else { return };
+    let Some(server) = start() else { return };
     let refusing = || LoginRequest { rsa: RsaPolicy::Refuse, ..login("s", "secret") };
     let by_hash = || query::login("s", Credential::CachingSha2Stage1(caching_sha2::stage1(b"secret")));
     let plain = tcp(&server);

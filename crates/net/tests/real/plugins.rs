@@ -37,11 +37,15 @@ async fn check(server: &Server, target: &Target, user: &str, password: &str) {
     assert_eq!(current.scalar().unwrap(), format!("{user}@%"), "{}", server.port());
 }
 
-/// Whether this server has a plugin; those that came later than 10.11 are tested where a newer server is named.
+/// Whether this server has a plugin. Debian's core package of 10.11 has none; CI tries them with MariaDB 11.8, where all
+/// must be there.
 fn install(server: &Server, library: &str) -> bool {
     let installed = server.sql(&format!("INSTALL SONAME '{library}'"));
     if let Err(error) = &installed {
-        eprintln!("skipped: {library}: {error}");
+        match server.sql("SELECT VERSION() LIKE '10.%'").unwrap().trim() {
+            "1" => eprintln!("not a part of this server: {library}: {error}"),
+            _ => lab::skip(&format!("{library}: {error}")),
+        }
     }
     installed.is_ok()
 }
@@ -98,7 +102,6 @@ async fn a_question_for_the_password() {
 #[tokio::test]
 async fn mysqls_sha256_password() {
     if !Binaries::find().is_ok_and(|found| found.families().contains(&Family::MySql)) {
-        eprintln!("skipped: SQLUICE_MYSQLD names no mysqld");
         return;
     }
     let server = start(

@@ -71,7 +71,7 @@ async fn binary_logs_are_read_from_afar() {
     let program = client_program(Family::MariaDb).with_file_name("mariadb-binlog");
     let version = Command::new(&program).arg("--version").output();
     if !version.is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: {} does not run", program.display());
+        lab::skip(&format!("{} does not run", program.display()));
         return;
     }
     let primary = blocking(|| Replication::start(ReplicationOptions::new(Family::MariaDb, 0)).unwrap()).await;

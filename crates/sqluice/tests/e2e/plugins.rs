@@ -16,14 +16,18 @@ use crate::support::{
     Front, SOON, all, any_certificate, authority, blocking, calm, client_program, error, has_mysql, run, value,
 };
 
-/// Loads a plugin into all servers; gives whether they have it.
+/// Loads a plugin into all servers; gives whether they have it. Debian's core package of 10.11 has none; CI tries them with
+/// MariaDB 11.8, where all must be there.
 async fn install(servers: &'static Replication, library: &'static str) -> bool {
     blocking(move || {
         servers.servers().iter().all(|server| {
             let loaded = server.sql(&format!("INSTALL SONAME '{library}'"));
             let is = loaded.is_ok() || loaded.is_err_and(|error| error.to_string().contains("already"));
             if !is {
-                eprintln!("skipped: this server has no {library}");
+                match server.sql("SELECT VERSION() LIKE '10.%'").unwrap().trim() {
+                    "1" => eprintln!("not a part of this server: {library}"),
+                    _ => lab::skip(&format!("this server has no {library}")),
+                }
             }
             is
         })
@@ -178,7 +182,7 @@ async fn mariadbs_clients_get_a_proof_of_the_certificate() {
     command.arg("--version");
     let version = run(command, "").await.output();
     if version.contains("Distrib 10.") {
-        eprintln!("skipped: the client is too old ({version})");
+        eprintln!("the client knows no such proof, those from 11.4 on do ({version})");
         return;
     }
     let other = front.address_of("other");

@@ -203,7 +203,7 @@ impl Drop for HaProxy {
 #[tokio::test]
 async fn haproxy_may_stand_in_front() {
     if Command::new("haproxy").arg("-v").output().is_err() {
-        eprintln!("skipped: haproxy is missing (apt-get install haproxy)");
+        lab::skip("haproxy is missing (apt-get install haproxy)");
         return;
     }
     let servers = calm(Family::MariaDb).await;

@@ -128,7 +128,8 @@ impl Client {
                     return Err(SessionEnd::ClientMisbehaved("packets out of order".into()));
                 }
                 First::TooLong => {
-                    let why = format_args!("got a packet bigger than {} bytes (listener max_packet)", max_bytes());
+                    let max = max_bytes();
+                    let why = format_args!("got a packet bigger than {max} bytes (listener max_packet)");
                     return Err(self.too_long(Refusal::own(1153, b"08S01", why)).await);
                 }
                 // Servers refuse it by its header; all of it would be held here in vain.

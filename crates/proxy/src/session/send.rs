@@ -54,11 +54,13 @@ impl Session {
         }
         let mut as_came: Option<&[u8]> = None;
         match &work.body {
-            Body::AsCame if let Some((before, mark, text)) = self.marked(connection, work, request) => {
-                out.packet(|bytes| [before, mark, text].iter().for_each(|part| bytes.extend_from_slice(part)));
-            }
-            Body::AsCame if out.bytes.is_empty() => as_came = Some(&request.packets),
-            Body::AsCame => out.bytes.extend_from_slice(&request.packets),
+            Body::AsCame => match self.marked(connection, work, request) {
+                Some((before, mark, text)) => {
+                    out.packet(|bytes| [before, mark, text].iter().for_each(|part| bytes.extend_from_slice(part)));
+                }
+                None if out.bytes.is_empty() => as_came = Some(&request.packets),
+                None => out.bytes.extend_from_slice(&request.packets),
+            },
             Body::Payload(payload) => out.packet(|bytes| bytes.extend_from_slice(payload)),
             Body::Prepare(key) => out.packet(|bytes| {
                 bytes.push(Command::StmtPrepare.byte());

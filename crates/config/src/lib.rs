@@ -4,7 +4,7 @@
 //! parsing itself is pure. All mistakes of a file are reported at once, each with line, column, key, the allowed values
 //! and, where one is near, the key or word that was probably meant. [`settings`] holds each tunable exactly once; the
 //! reader, the documentation ([`document::markdown`]) and the commented sample ([`document::sample`]) all stand on it.
-//! [`diff`] tells what a reload changes.
+//! [`diff()`] tells what a reload changes.
 
 mod address;
 mod checks;

@@ -41,7 +41,7 @@ pub struct SessionHandle {
     pub abandoned: AtomicBool,
     /// What it is pinned by, as bits.
     pub pins: AtomicU32,
-    /// Since when it waits for its client, in seconds of [`Shared::uptime_s`]; 0 while it has something to do.
+    /// Since when it waits for its client, in seconds of `Shared::uptime_s`; 0 while it has something to do.
     pub idle_since_s: AtomicU32,
     /// How long it may, in seconds.
     pub idle_s_max: AtomicU32,

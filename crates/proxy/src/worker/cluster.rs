@@ -73,7 +73,7 @@ pub struct ClusterHere {
     past_positions: RefCell<VecDeque<Past>>,
     /// Bytes of statements that wait for a view.
     pub held_bytes: Cell<usize>,
-    /// Schemas that users have entered lately, with [`Worker::uptime_s`] of that.
+    /// Schemas that users have entered lately, with `Worker::uptime_s` of that.
     pub entered: RefCell<HashMap<UserSchema, u32>>,
     /// Keys in use by sessions that came lately: sessions with equal keys share one, which makes comparing cheap.
     keys: RefCell<VecDeque<Weak<Key>>>,

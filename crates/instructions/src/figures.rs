@@ -72,28 +72,54 @@ pub fn versions(servers: &Replication) -> anyhow::Result<String> {
 pub struct Report {
     last: Figures,
     now: Figures,
+    /// Kinds that cost more than the kept figures allow, in words.
+    refused: Vec<String>,
 }
 
 impl Report {
     /// An empty one.
     pub fn new(last: Figures, versions: String) -> Report {
-        Report { last, now: Figures { versions, instructions: BTreeMap::new() } }
+        Report { last, now: Figures { versions, instructions: BTreeMap::new() }, refused: Vec::new() }
     }
 
     /// Prints the head of the table.
     pub fn head(&self) {
         println!("Instructions in user space of the worker, for each piece of work:");
-        println!("{:24} {:>9} {:>9} {:>8}  what", "kind", "now", "last", "change");
+        println!("{:24} {:>9} {:>9} {:>8} {:>8}  what", "kind", "now", "last", "change", "allowed");
     }
 
-    /// Prints a line of the table.
+    /// Prints a line of the table, and notes growth beyond what the load allows. A kind without a figure is refused, too.
     pub fn line(&mut self, load: &Load, count: f64) {
+        let allowed = 100.0 * load.growth_max;
         let (last, change) = match self.last.instructions.get(load.name) {
-            Some(last) => (format!("{last:.0}"), format!("{:+.1} %", 100.0 * (count / last - 1.0))),
-            None => ("-".to_owned(), "-".to_owned()),
+            Some(last) => {
+                let growth = 100.0 * (count / last - 1.0);
+                if growth > allowed {
+                    self.refused.push(format!("{}: {count:.0} instead of {last:.0}, {growth:+.1} %", load.name));
+                }
+                (format!("{last:.0}"), format!("{growth:+.1} %"))
+            }
+            None => {
+                self.refused.push(format!("{}: no figure is kept", load.name));
+                ("-".to_owned(), "-".to_owned())
+            }
         };
-        println!("{:24} {count:>9.0} {last:>9} {change:>8}  {}", load.name, load.what);
+        println!("{:24} {count:>9.0} {last:>9} {change:>8} {allowed:>6.0} %  {}", load.name, load.what);
         self.now.instructions.insert(load.name.to_owned(), count);
+    }
+
+    /// Whether all kinds stay within their bounds.
+    ///
+    /// # Errors
+    /// Kinds that do not, with what to do.
+    pub fn judge(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            self.refused.is_empty(),
+            "more instructions than allowed:\n  {}\nMake it cheaper. If the growth is worth it, keep the new figures with \
+             `./dev instructions --save`, in a commit of its own that gives the reason.",
+            self.refused.join("\n  ")
+        );
+        Ok(())
     }
 
     /// Prints what the figures depend on.

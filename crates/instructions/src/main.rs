@@ -23,7 +23,8 @@ use profile::Profile;
 use program::Program;
 
 const HELP: &str = "\
-Counts the instructions that pieces of work take in a worker of Sqluice, with callgrind, and compares with the last figures.
+Counts the instructions that pieces of work take in a worker of Sqluice, with callgrind, and compares with the figures that
+are kept. It fails when a kind takes more than they allow.
 
   instructions [KIND…]     these kinds of work, or all
   instructions --top [N]   and the N (25) functions and source files that cost most
@@ -131,7 +132,7 @@ fn run(plan: &Plan) -> anyhow::Result<()> {
     report.foot();
     println!("profiles, for callgrind_annotate or KCachegrind: {}/KIND.callgrind", plan.profiles.display());
     drop(running);
-    if plan.save { report.save(&plan.last) } else { Ok(()) }
+    if plan.save { report.save(&plan.last) } else { report.judge() }
 }
 
 /// Runs a load once to be warm, and once with the counts on.

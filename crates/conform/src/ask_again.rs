@@ -25,7 +25,7 @@ impl Script {
             match &step.action {
                 Action::Prepare(name, sql) if reads(sql) => _ = prepared.insert((step.session, name)),
                 Action::Prepare(name, _) | Action::Close(name) => _ = prepared.remove(&(step.session, name)),
-                Action::Reset | Action::ChangeUser(_) | Action::Reconnect => {
+                Action::Reset | Action::ChangeUser(..) | Action::Reconnect | Action::Quit | Action::Cut => {
                     prepared.retain(|(session, _)| *session != step.session);
                 }
                 _ => {}

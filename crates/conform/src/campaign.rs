@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use lab::Family;
 
-use crate::generate::{Shape, generate};
+use crate::generate::{Shape, generate, share};
 use crate::lane::{Lane, Mismatch};
 use crate::script::Script;
 use crate::shrink::shrink;
@@ -33,11 +33,13 @@ pub struct Plan {
     pub cached: bool,
     /// Scripts that are kept, by name.
     pub cases: BTreeMap<String, Script>,
+    /// Sessions of random scripts share one connection to each server, or have a pool: by the seed where it is not said.
+    pub shared: Option<bool>,
     /// The first seed, and how many.
     pub seeds: (u64, u64),
     /// No new seed is begun after this time.
     pub limit: Duration,
-    /// After so many differences no new script is begun.
+    /// After so many kinds of differences no new script is begun.
     pub failures_max: usize,
     /// Longest that one difference is made smaller.
     pub shrink: Duration,
@@ -65,10 +67,21 @@ pub struct Report {
     pub scripts: u64,
     /// Steps that were compared.
     pub steps: u64,
+    /// Steps that were left out, because another session held the only connection.
+    pub skipped: u64,
     /// Answers of the result cache.
     pub hits: u64,
-    /// Differences.
+    /// The first difference of each kind.
     pub failures: Vec<Failure>,
+    /// How many scripts showed a difference of each [kind](Mismatch::kind).
+    pub kinds: BTreeMap<String, u64>,
+}
+
+impl Report {
+    /// How many scripts differ.
+    pub fn differ(&self) -> u64 {
+        self.kinds.values().sum()
+    }
 }
 
 struct Shared<'a> {
@@ -122,6 +135,9 @@ fn lane(world: &World, index: usize, shared: &Shared<'_>) -> anyhow::Result<()> 
             let found = lane.run(&script).await.with_context(|| name.clone())?;
             shared.report().scripts += 1;
             if let Some(mismatch) = found {
+                if !shared.is_new(&mismatch) {
+                    continue;
+                }
                 let (script, mismatch) = shrink(&mut lane, &script, mismatch, shared.plan.shrink).await?;
                 let file = write(&shared.plan.folder, &name, &script, &mismatch)?;
                 eprintln!("--- {name} differs; {} ---\n{script}{mismatch}", file.display());
@@ -129,6 +145,7 @@ fn lane(world: &World, index: usize, shared: &Shared<'_>) -> anyhow::Result<()> 
             }
         }
         shared.report().steps += lane.compared;
+        shared.report().skipped += lane.skipped;
         shared.report().hits += lane.hits();
         lane.stop().await;
         Ok(())
@@ -140,8 +157,16 @@ impl Shared<'_> {
         self.report.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Counts a difference; whether it is the first of its kind.
+    fn is_new(&self, mismatch: &Mismatch) -> bool {
+        let mut report = self.report();
+        let count = report.kinds.entry(mismatch.kind()).or_default();
+        *count += 1;
+        *count == 1
+    }
+
     fn next(&self) -> Option<(String, Script)> {
-        if self.report().failures.len() >= self.plan.failures_max {
+        if self.report().kinds.len() >= self.plan.failures_max {
             return None;
         }
         if let Some(job) = self.jobs.get(self.next_job.fetch_add(1, Ordering::Relaxed)) {
@@ -153,7 +178,7 @@ impl Shared<'_> {
             return None;
         }
         let seed = first + at;
-        Some((format!("seed-{seed}"), seeded(seed, self.plan.family)))
+        Some((format!("seed-{seed}"), seeded(seed, self.plan.family, self.plan.shared)))
     }
 }
 
@@ -165,9 +190,11 @@ pub fn fits(name: &str, family: Family) -> bool {
     }
 }
 
-/// The script of a seed: every second one keeps to the primary.
-pub fn seeded(seed: u64, family: Family) -> Script {
-    generate(seed, Shape { family, keepers: KEEPERS, primary_only: seed % 2 == 1 })
+/// The script of a seed: every second one keeps to the primary; of four that follow each other, two share one connection where
+/// `shared` says nothing.
+pub fn seeded(seed: u64, family: Family, shared: Option<bool>) -> Script {
+    let shape = Shape { family, keepers: KEEPERS, primary_only: seed % 2 == 1 };
+    if shared.unwrap_or(seed % 4 > 1) { share(seed, shape) } else { generate(seed, shape) }
 }
 
 fn write(folder: &Path, name: &str, script: &Script, mismatch: &Mismatch) -> anyhow::Result<PathBuf> {

@@ -16,11 +16,14 @@ Compares Sqluice, in front of a primary and a replica, with a server of its own.
 
   conform                      the kept cases, then 200 seeds
   conform --streams N          so many seeds
+  conform --no-cases           without the kept cases
   conform --first N            begin with this seed
   conform --seed N             this seed alone; may be repeated
   conform --print N            show the script of a seed, run nothing
+  conform --pool 1             all sessions of random scripts share one connection to each server (by the seed where it is not said)
+  conform --pool 4             none of them do
   conform --lanes N            scripts at a time (default: one per core)
-  conform --failures N         stop after so many differences (default 10)
+  conform --failures N         stop after so many kinds of differences (default 10)
   conform --shrink N           make a difference smaller for at most so many seconds (default 12)
   conform --cache              with the result cache, which answers what it may; each read is asked again, and again behind writes
   conform --family mysql       servers of this family; MySQL's needs SQLUICE_MYSQLD
@@ -35,7 +38,7 @@ Scripts that show a difference are made small and written to target/conform/stre
 /// The arguments make no sense, or servers were lost.
 pub fn main(arguments: Vec<String>) -> anyhow::Result<bool> {
     let mut plan = Plan { seeds: (1, 200), limit: Duration::MAX, failures_max: 10, ..plan(Family::MariaDb)? };
-    let mut files = BTreeMap::new();
+    let (mut files, mut seeds) = (BTreeMap::new(), Vec::new());
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         let mut number = || {
@@ -47,16 +50,18 @@ pub fn main(arguments: Vec<String>) -> anyhow::Result<bool> {
                 return Ok(true);
             }
             "--streams" => plan.seeds.1 = number()?,
+            "--no-cases" => plan.cases.clear(),
             "--first" => plan.seeds.0 = number()?,
             "--seed" => {
                 let seed = number()?;
-                files.insert(format!("seed-{seed}"), seeded(seed, plan.family));
+                seeds.push(seed);
             }
             "--shrink" => plan.shrink = Duration::from_secs(number()?),
             "--print" => {
-                print!("{}", seeded(number()?, plan.family));
+                print!("{}", seeded(number()?, plan.family, plan.shared));
                 return Ok(true);
             }
+            "--pool" => plan.shared = Some(number()? == 1),
             "--lanes" => plan.lanes = usize::try_from(number()?)?.max(1),
             "--failures" => plan.failures_max = usize::try_from(number()?)?,
             "--cache" => plan.cached = true,
@@ -74,6 +79,9 @@ pub fn main(arguments: Vec<String>) -> anyhow::Result<bool> {
             }
         }
     }
+    for seed in seeds {
+        files.insert(format!("seed-{seed}"), seeded(seed, plan.family, plan.shared));
+    }
     if !files.is_empty() {
         (plan.cases, plan.seeds.1) = (files, 0);
     }
@@ -83,11 +91,18 @@ pub fn main(arguments: Vec<String>) -> anyhow::Result<bool> {
     let started = Instant::now();
     let report = run(&plan)?;
     let seconds = started.elapsed().as_secs_f64();
-    println!("{} scripts, {} steps, {} differ, {seconds:.1} s", report.scripts, report.steps, report.failures.len());
+    if report.kinds.len() > 1 {
+        println!("kinds of differences, and in how many scripts:");
+        report.kinds.iter().for_each(|(kind, count)| println!("{count:5} {kind}"));
+    }
+    println!("{} scripts, {} steps, {} differ, {seconds:.1} s", report.scripts, report.steps, report.differ());
+    if report.skipped > 0 {
+        println!("{} more steps were left out: another session held the only connection", report.skipped);
+    }
     if plan.cached {
         println!("{} steps were answered by the result cache", report.hits);
     }
-    Ok(report.failures.is_empty())
+    Ok(report.kinds.is_empty())
 }
 
 /// The usual plan: all cases, no seeds yet.
@@ -103,6 +118,7 @@ pub fn plan(family: Family) -> anyhow::Result<Plan> {
         lanes,
         cached: false,
         cases,
+        shared: None,
         seeds: (1, 0),
         limit: Duration::from_secs(60),
         failures_max: 5,

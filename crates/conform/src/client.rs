@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use net::client::Target;
+use net::client::{ConnectError, Target};
 use net::query::{self, Client, Limits};
 use net::tls::ClientTls;
 use wire::auth::Credential;
@@ -16,7 +16,7 @@ use wire::{Capabilities, Status, packet};
 
 use crate::differences::Differences;
 use crate::observe::Observer;
-use crate::script::{Action, Login, Value};
+use crate::script::{Account, Action, Login, OTHER_PASSWORD, Value};
 
 /// Longest that one reply may take: nothing in a script takes long.
 const REPLY_LIMIT: Duration = Duration::from_secs(20);
@@ -34,17 +34,15 @@ struct Slot {
 /// One session.
 pub struct Probe {
     client: Client,
-    address: net::Address,
-    login: Login,
-    /// The schema of the login.
-    schema: String,
+    entrance: Entrance,
     /// The schema that it is in.
     now_in: String,
     slots: HashMap<String, Slot>,
 }
 
-fn request(login: Login, schema: Option<&str>) -> LoginRequest {
-    let mut request = query::login(lab::APP_USER, Credential::password(lab::APP_PASSWORD));
+fn request(login: Login, user: &str, schema: Option<&str>) -> LoginRequest {
+    let password = if login.other_password { OTHER_PASSWORD } else { lab::APP_PASSWORD };
+    let mut request = query::login(user, Credential::password(password));
     request.schema = schema.map(|schema| schema.as_bytes().to_vec());
     request.capabilities.set(Capabilities::DEPRECATE_EOF, !login.classic_eof);
     request.capabilities.set(Capabilities::SESSION_TRACK, !login.no_tracking);
@@ -53,21 +51,66 @@ fn request(login: Login, schema: Option<&str>) -> LoginRequest {
     request
 }
 
-async fn connect(address: &net::Address, login: Login, schema: &str) -> anyhow::Result<Client> {
-    let target = Target { tls: ClientTls::disabled(), ..Target::plain(address.clone(), REPLY_LIMIT) };
-    let limits = Limits { timeout: REPLY_LIMIT, ..Limits::default() };
-    Ok(Client::connect(&target, request(login, Some(schema)), limits).await?)
+/// Where a session logs in, and as whom.
+#[derive(Clone, Debug)]
+pub struct Entrance {
+    /// The server, or Sqluice.
+    pub address: net::Address,
+    /// How.
+    pub login: Login,
+    /// The lane's number, which is in the names of its schemas and accounts.
+    pub lane: usize,
+}
+
+impl Entrance {
+    fn user(&self, account: Account) -> String {
+        match account {
+            Account::App => lab::APP_USER.to_owned(),
+            other => crate::lane::fill_text(&format!("{{{}}}", other.word()), self.lane),
+        }
+    }
+
+    fn schema(&self) -> String {
+        crate::lane::fill_text("{a}", self.lane)
+    }
+
+    async fn connect(&self) -> Result<Client, ConnectError> {
+        let target = Target { tls: ClientTls::disabled(), ..Target::plain(self.address.clone(), REPLY_LIMIT) };
+        let limits = Limits { timeout: REPLY_LIMIT, ..Limits::default() };
+        let schema = (self.login.account == Account::App).then(|| self.schema());
+        let request = request(self.login, &self.user(self.login.account), schema.as_deref());
+        Client::connect(&target, request, limits).await
+    }
 }
 
 impl Probe {
-    /// Logs in as the lab's application.
+    /// Logs in: gives the session, or the line that says why the server refused it.
     ///
     /// # Errors
-    /// Why it was not let in.
-    pub async fn connect(address: &net::Address, login: Login, schema: &str) -> anyhow::Result<Probe> {
-        let client = connect(address, login, schema).await.with_context(|| format!("connecting to {address}"))?;
-        let (address, schema, now_in) = (address.clone(), schema.to_owned(), schema.to_owned());
-        Ok(Probe { client, address, login, schema, now_in, slots: HashMap::new() })
+    /// The server could not be asked.
+    pub async fn connect(entrance: Entrance) -> anyhow::Result<Result<Probe, String>> {
+        let client = match entrance.connect().await {
+            Ok(client) => client,
+            Err(error) => match error.server_error() {
+                Some(refused) => return Ok(Err(format!("login refused {}", refused.code))),
+                None => return Err(error).with_context(|| format!("connecting to {}", entrance.address)),
+            },
+        };
+        let now_in = if entrance.login.account == Account::App { entrance.schema() } else { String::new() };
+        Ok(Ok(Probe { client, entrance, now_in, slots: HashMap::new() }))
+    }
+
+    /// The id of the greeting.
+    pub fn id(&self) -> u32 {
+        self.client.greeting().connection_id
+    }
+
+    /// Ends the session by COM_QUIT, or by closing the socket alone.
+    pub async fn leave(self, quits: bool) {
+        if quits {
+            // One that is broken is over already.
+            let _ = self.client.quit().await;
+        }
     }
 
     /// Does one thing, and gives what came back in lines.
@@ -130,9 +173,10 @@ impl Probe {
                 payload.extend_from_slice(data);
                 wants = Wants::Nothing;
             }
-            Action::ChangeUser(schema) => {
+            Action::ChangeUser(schema, account) => {
                 self.slots.clear();
-                match self.client.change_user(request(self.login, schema.as_deref())).await {
+                let user = self.entrance.user(account.unwrap_or(self.entrance.login.account));
+                match self.client.change_user(request(self.entrance.login, &user, schema.as_deref())).await {
                     Ok(()) => {
                         lines.push("user changed".into());
                         self.now_in = schema.clone().unwrap_or_default();
@@ -143,10 +187,12 @@ impl Probe {
             }
             Action::Reconnect => {
                 self.slots.clear();
-                self.client = connect(&self.address, self.login, &self.schema).await?;
-                self.now_in = self.schema.clone();
+                self.client = self.entrance.connect().await?;
+                self.now_in = self.entrance.schema();
                 return Ok(());
             }
+            // The lane ends sessions.
+            Action::Quit | Action::Cut => return Ok(()),
         }
         self.client.send_raw(&payload).await?;
         let observer = Observer {

@@ -6,13 +6,19 @@
 //! never pins for longer than a statement: should Sqluice pin one all the same, the pool runs dry and that shows.
 
 mod keeping;
+mod leaving;
+mod looking;
 mod prepared;
+mod rights;
+mod sharing;
 mod state;
 mod tables;
 
 use std::collections::VecDeque;
 
 use lab::Family;
+
+pub use sharing::share;
 
 use crate::random::Random;
 use crate::script::{Action, Login, Script, Step};
@@ -74,12 +80,7 @@ pub fn generate(seed: u64, shape: Shape) -> Script {
     let mut script = Script { primary_only: shape.primary_only, ..Script::default() };
     script.title.push(format!("seed {seed}"));
     for session in 1..=sessions {
-        let login = Login {
-            classic_eof: random.once_in(3),
-            no_tracking: random.once_in(2),
-            found_rows: random.once_in(6),
-            single_statements: random.once_in(10),
-        };
+        let login = login(&mut random);
         if login != Login::default() {
             script.logins.insert(session, login);
         }
@@ -105,6 +106,16 @@ pub fn generate(seed: u64, shape: Shape) -> Script {
     let tables = tables::set_up(sessions, shape.family, &script.steps);
     script.steps.splice(0..0, tables);
     script
+}
+
+fn login(random: &mut Random) -> Login {
+    Login {
+        classic_eof: random.once_in(3),
+        no_tracking: random.once_in(2),
+        found_rows: random.once_in(6),
+        single_statements: random.once_in(10),
+        ..Login::default()
+    }
 }
 
 /// Makes steps for one session at a time.
@@ -180,6 +191,10 @@ mod tests {
             let shape = Shape { family: Family::MariaDb, keepers: 2, primary_only: seed % 2 == 0 };
             let script = generate(seed, shape);
             assert_eq!(script, generate(seed, shape), "seed {seed}");
+            let text = script.to_string();
+            assert_eq!(Script::parse(&text).unwrap(), script, "seed {seed}:\n{text}");
+            let script = share(seed, shape);
+            assert_eq!(script, share(seed, shape), "seed {seed}");
             let text = script.to_string();
             assert_eq!(Script::parse(&text).unwrap(), script, "seed {seed}:\n{text}");
         }

@@ -1,18 +1,21 @@
 //! A lane runs one script after the other: it has schemas and a Sqluice of its own, and shares the servers.
 
-use std::collections::HashMap;
+mod house;
+mod sessions;
+
 use std::fmt::Write as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use cluster::view::{Role, View};
 use lab::Family;
 use net::client::Target;
 use net::query::{self, Client, Limits};
-use sqluice::wiring::Running;
 use wire::auth::Credential;
 
-use crate::client::Probe;
+use house::House;
+use sessions::{Met, Sessions};
+
+use crate::client::Entrance;
 use crate::differences::Differences;
 use crate::generate::LIBRARY;
 use crate::script::{Action, Script, Step};
@@ -49,6 +52,24 @@ impl Mismatch {
     }
 }
 
+impl Mismatch {
+    /// A text that differences of one kind have in common: the step and what differed, without numbers.
+    pub fn kind(&self) -> String {
+        let at = self.direct.iter().zip(&self.through).take_while(|(direct, through)| direct == through).count();
+        let line = |lines: &[String]| lines.get(at).cloned().unwrap_or_default();
+        let whole = format!("{} | {} | {}", self.action, line(&self.direct), line(&self.through));
+        let mut kind = String::new();
+        for c in whole.chars().take(300) {
+            match c {
+                '0'..='9' if kind.ends_with('#') => {}
+                '0'..='9' => kind.push('#'),
+                _ => kind.push(c),
+            }
+        }
+        kind
+    }
+}
+
 impl std::fmt::Display for Mismatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(f, "step {}: {}", self.step + 1, self.action)?;
@@ -66,19 +87,27 @@ pub struct Lane<'a> {
     world: &'a World,
     index: usize,
     differences: Differences,
-    running: Running,
-    /// `split = "auto"`, and `split = "primary"`.
-    fronts: [net::Address; 2],
+    /// Connections to each server that usual scripts have.
+    connections: usize,
+    /// The Sqluice of usual scripts, once one was run. Scripts [whose sessions share](Script::shared) one connection have
+    /// one of their own.
+    house: Option<House>,
     direct: Client,
     primary: Client,
     /// Where the schemas are prepared: the primary itself, or through Sqluice, whose cache would not see it otherwise.
     workshop: Client,
+    /// The lane's administrator on the server that is asked directly, and on the primary.
+    administrators: [Client; 2],
+    /// The script before may have made accounts.
+    has_accounts: bool,
     cached: bool,
     replicas: Vec<Client>,
     /// What the replicas are known to have.
     position: String,
     /// How many steps were compared.
     pub compared: u64,
+    /// How many steps were left out, because another session held the only connection.
+    pub skipped: u64,
 }
 
 impl<'a> Lane<'a> {
@@ -87,9 +116,9 @@ impl<'a> Lane<'a> {
     /// # Errors
     /// Something did not start.
     pub async fn start(world: &'a World, index: usize, connections: usize, cached: bool) -> anyhow::Result<Lane<'a>> {
-        let root = [world.direct(), world.cluster().primary()];
-        for server in root {
+        for server in [world.direct(), world.cluster().primary()] {
             server.sql(&fill_text(LIBRARY, index)).context("the lane's own schema")?;
+            server.sql(&fill_text(&administrator(world.family()), index)).context("the lane's administrator")?;
             if world.family() == Family::MySql {
                 // What `clean` asks for, and what Sqluice reads user variables by.
                 let to = lab::APP_USER;
@@ -105,36 +134,30 @@ impl<'a> Lane<'a> {
             let grant = format!("GRANT SELECT ON *.* TO {}", lab::MONITOR_USER);
             world.cluster().primary().sql(&grant).context("the monitor's privileges")?;
         }
-        let running = Running::start(config(world, connections, cached)?).await?;
-        let address = |name: &str| -> anyhow::Result<net::Address> {
-            let address = running.addresses().get(name).cloned().ok_or_else(|| anyhow!("no listener {name}"))?;
-            address.parse().map_err(|error| anyhow!("{address}: {error}"))
-        };
-        let fronts = [address("auto")?, address("primary")?];
         let mut replicas = Vec::new();
         for replica in world.cluster().replicas() {
-            replicas.push(control(&server_address(replica)?).await?);
+            replicas.push(control(&server_address(replica)?, lab::APP_USER).await?);
         }
-        let primary_address = server_address(world.cluster().primary())?;
-        let (direct, primary) = (control(&server_address(world.direct())?).await?, control(&primary_address).await?);
-        let differences = Differences::load()?;
-        let (position, compared) = (String::new(), 0);
-        let [_, front] = &fronts;
-        knows(&running, replicas.len(), index).await?;
-        let workshop = control(if cached { front } else { &primary_address }).await?;
+        let (direct, primary) = (server_address(world.direct())?, server_address(world.cluster().primary())?);
+        let administrator = fill_text("{admin}", index);
+        let house = if cached { Some(House::start(world, connections, true, index).await?) } else { None };
+        let workshop = house.as_ref().map_or(&primary, |house| house.front(true));
         let mut lane = Lane {
             world,
             index,
-            differences,
-            running,
-            fronts,
-            direct,
-            primary,
-            workshop,
+            differences: Differences::load()?,
+            connections,
+            workshop: control(workshop, lab::APP_USER).await?,
+            house,
+            administrators: [control(&direct, &administrator).await?, control(&primary, &administrator).await?],
+            direct: control(&direct, lab::APP_USER).await?,
+            primary: control(&primary, lab::APP_USER).await?,
+            has_accounts: true,
             cached,
             replicas,
-            position,
-            compared,
+            position: String::new(),
+            compared: 0,
+            skipped: 0,
         };
         lane.sync().await?;
         Ok(lane)
@@ -142,21 +165,7 @@ impl<'a> Lane<'a> {
 
     /// How many steps the result cache has answered.
     pub fn hits(&self) -> u64 {
-        let workers = self.running.stats();
-        workers.iter().flat_map(|worker| worker.caches.get()).map(|(_, counts)| counts.hits.get()).sum()
-    }
-
-    /// Waits until the cache knows tables again that a definition may have changed: nothing is kept before.
-    async fn knows_tables(&self) -> anyhow::Result<()> {
-        let published = self.running.published().get("main").ok_or_else(|| anyhow!("no cluster"))?;
-        let deadline = Instant::now() + SOON;
-        while published.tables.is_wanted() {
-            if Instant::now() > deadline {
-                bail!("tables are not known after {SOON:?}");
-            }
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        Ok(())
+        self.house.as_ref().map_or(0, House::hits)
     }
 
     /// Runs a script to its first difference.
@@ -165,21 +174,35 @@ impl<'a> Lane<'a> {
     /// The script could not be run: a server is gone, or its preparation failed.
     pub async fn run(&mut self, script: &Script) -> anyhow::Result<Option<Mismatch>> {
         self.clean().await?;
-        let mut sessions = HashMap::new();
-        let found = self.run_with(script, &mut sessions).await;
+        let house = match self.house.take_if(|_| !script.shared) {
+            Some(house) => house,
+            // Of its own, so that nothing comes from the script before.
+            None if script.shared => House::start(self.world, 1, false, self.index).await?,
+            None => House::start(self.world, self.connections, false, self.index).await?,
+        };
+        let mut sessions = Sessions::new(script);
+        let found = self.run_with(script, &house, &mut sessions).await;
         self.end_prepared(script, &mut sessions).await;
+        if script.shared && found.is_ok() {
+            sessions.leave_all(&house, &mut self.direct).await?;
+        }
+        if script.shared {
+            house.stop().await;
+        } else {
+            self.house = Some(house);
+        }
         found
     }
 
     /// Ends XA transactions that were prepared in the sessions that prepared them. Another session that rolls one back while
     /// its own one leaves loses it on MariaDB 10.11: XA RECOVER lists it no more, and its locks stay until the server is
     /// started again.
-    async fn end_prepared(&self, script: &Script, sessions: &mut HashMap<usize, (Probe, Probe)>) {
+    async fn end_prepared(&self, script: &Script, sessions: &mut Sessions) {
         for Step { session, action } in &script.steps {
-            let Some((direct, through)) = sessions.get_mut(session) else { continue };
+            let Some(pair) = sessions.find(*session) else { continue };
             let Some(id) = action.sql().and_then(|sql| sql.strip_prefix(b"XA PREPARE ")) else { continue };
             let end = Action::Query(fill(&[b"XA ROLLBACK ", id].concat(), self.index));
-            for probe in [direct, through] {
+            for probe in [&mut pair.direct, &mut pair.through] {
                 // It is over already, most often.
                 let _ = probe.act(&end, &self.differences).await;
             }
@@ -189,62 +212,74 @@ impl<'a> Lane<'a> {
     async fn run_with(
         &mut self,
         script: &Script,
-        sessions: &mut HashMap<usize, (Probe, Probe)>,
+        house: &House,
+        sessions: &mut Sessions,
     ) -> anyhow::Result<Option<Mismatch>> {
-        let front = self.fronts[usize::from(script.primary_only)].clone();
         let direct = server_address(self.world.direct())?;
-        let schema = fill_text("{a}", self.index);
+        let through = house.front(script.primary_only).clone();
+        let lane = self.index;
+        let entrance = |address: &net::Address, session: &usize| Entrance {
+            address: address.clone(),
+            login: script.logins.get(session).copied().unwrap_or_default(),
+            lane,
+        };
+        let entrances = |session: &usize| [entrance(&direct, session), entrance(&through, session)];
         let mut last = 0;
         let mut set_up = Vec::new();
         for (at, Step { session, action }) in script.steps.iter().enumerate() {
             let action = fill_action(action, self.index);
             if *session == 0 {
                 let Action::Query(sql) = action else { bail!("session 0 sends SQL text only") };
-                set_up.extend_from_slice(&sql);
-                set_up.extend_from_slice(b";\n");
+                set_up.push(sql);
                 last = 0;
                 continue;
             }
             if !set_up.is_empty() {
                 self.set_up(&std::mem::take(&mut set_up)).await?;
             }
+            if sessions.waits(*session, house) {
+                self.skipped += 1;
+                continue;
+            }
             // A session sees its own writes at once; those of others only where replicas have them.
             if last != *session && !script.primary_only {
                 self.sync().await?;
             }
             last = *session;
-            if !sessions.contains_key(session) {
-                let login = script.logins.get(session).copied().unwrap_or_default();
-                let pair = (
-                    Probe::connect(&direct, login, &schema).await?,
-                    Probe::connect(&front, login, &schema).await.context("through Sqluice")?,
-                );
-                sessions.insert(*session, pair);
-            }
             if self.cached {
-                self.knows_tables().await?;
+                house.knows_tables().await?;
             }
-            let Some((direct, through)) = sessions.get_mut(session) else { continue };
-            let direct = direct.act(&action, &self.differences).await?;
-            let through = through.act(&action, &self.differences).await?;
-            self.compared += 1;
-            if direct != through {
-                return Ok(Some(Mismatch { step: at, action: action.to_string(), direct, through }));
-            }
-            if direct.iter().any(|line| line.starts_with("broken")) {
-                sessions.remove(session);
+            let met = match sessions.enter(*session, entrances(session)).await? {
+                None => sessions.act(*session, &action, &self.differences, house, &mut self.direct).await?,
+                Some(met) => met,
+            };
+            match met {
+                Met::Same => self.compared += 1,
+                Met::Nothing => self.skipped += 1,
+                Met::Difference { at_login, direct, through } => {
+                    let action = if at_login { "(login)".to_owned() } else { action.to_string() };
+                    return Ok(Some(Mismatch { step: at, action, direct, through }));
+                }
             }
         }
         Ok(None)
     }
 
     /// Runs statements on the servers themselves.
-    async fn set_up(&mut self, sql: &[u8]) -> anyhow::Result<()> {
-        let text = || String::from_utf8_lossy(sql).into_owned();
-        let (direct, workshop) = (&mut self.direct, &mut self.workshop);
-        let (direct, through) = tokio::join!(direct.query(sql), workshop.query(sql));
-        direct.with_context(text)?;
-        through.with_context(text)?;
+    async fn set_up(&mut self, statements: &[Vec<u8>]) -> anyhow::Result<()> {
+        for run in statements.chunk_by(|a, b| is_of_accounts(a) == is_of_accounts(b)) {
+            let sql = run.join(&b";\n"[..]);
+            let of_accounts = is_of_accounts(&run[0]);
+            self.has_accounts |= of_accounts;
+            let [direct, through] = match &mut self.administrators {
+                [direct, through] if of_accounts => [direct, through],
+                _ => [&mut self.direct, &mut self.workshop],
+            };
+            let text = || String::from_utf8_lossy(&sql).into_owned();
+            let (direct, through) = tokio::join!(direct.query(&sql), through.query(&sql));
+            direct.with_context(text)?;
+            through.with_context(text)?;
+        }
         self.sync().await
     }
 
@@ -286,7 +321,13 @@ impl<'a> Lane<'a> {
                 }
             }
         }
-        self.set_up(fill_text(CLEAN, self.index).as_bytes()).await
+        if std::mem::take(&mut self.has_accounts) {
+            let drop = fill_text("DROP USER IF EXISTS {u1}, {u2}; DROP ROLE IF EXISTS {r1}, {r2}", self.index);
+            for administrator in &mut self.administrators {
+                administrator.query(&drop).await?;
+            }
+        }
+        self.set_up(&[fill_text(CLEAN, self.index).into_bytes()]).await
     }
 
     /// Waits until all replicas have what the primary has.
@@ -311,27 +352,10 @@ impl<'a> Lane<'a> {
 
     /// Ends the lane's Sqluice.
     pub async fn stop(self) {
-        self.running.stop().await;
-    }
-}
-
-/// Waits until Sqluice knows all servers, and the functions of the lane's schema.
-async fn knows(running: &Running, replicas: usize, lane: usize) -> anyhow::Result<()> {
-    let published = running.published().get("main").ok_or_else(|| anyhow!("no cluster"))?;
-    let deadline = Instant::now() + SOON;
-    let ready = |view: &View| {
-        let reads = view.servers.iter().filter(|server| server.role == Role::Replica && server.serves_reads);
-        view.primary.is_some() && reads.count() >= replicas
-    };
-    let library = fill_text("{lib}", lane);
-    let knows_functions = || published.catalog.load().functions.keys().any(|(schema, _)| *schema == library);
-    while !ready(&published.view.load()) || !knows_functions() {
-        if Instant::now() > deadline {
-            bail!("Sqluice does not know its servers after {SOON:?}");
+        if let Some(house) = self.house {
+            house.stop().await;
         }
-        tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    Ok(())
 }
 
 /// What is done before each script.
@@ -342,65 +366,69 @@ CREATE DATABASE {a} CHARACTER SET utf8mb4;
 CREATE DATABASE {b} CHARACTER SET latin1;
 DELETE FROM {lib}.log;
 ALTER TABLE {lib}.log AUTO_INCREMENT = 1;
-UPDATE {lib}.counter SET n = 0;
+UPDATE {lib}.counter SET n = 0
 ";
+
+/// The lane's administrator: it makes accounts and gives rights, and like the application sees nothing past `read_only`.
+fn administrator(family: Family) -> String {
+    let (identified, more) = match family {
+        Family::MariaDb => (format!("VIA mysql_native_password USING PASSWORD('{}')", lab::APP_PASSWORD), ""),
+        Family::MySql => {
+            (format!("WITH caching_sha2_password BY '{}'", lab::APP_PASSWORD), ", CREATE ROLE, ROLE_ADMIN")
+        }
+    };
+    format!(
+        "DROP USER IF EXISTS {{admin}};\nCREATE USER {{admin}} IDENTIFIED {identified};\n\
+         GRANT {}, CREATE USER{more} ON *.* TO {{admin}} WITH GRANT OPTION;\n",
+        lab::APP_PRIVILEGES
+    )
+}
+
+/// A statement that the lane's administrator runs.
+fn is_of_accounts(sql: &[u8]) -> bool {
+    let begins = ["GRANT", "REVOKE", "SET DEFAULT ROLE", "SET PASSWORD"];
+    let kinds = ["CREATE", "DROP", "ALTER"].map(|verb| [format!("{verb} USER"), format!("{verb} ROLE")]);
+    let mut words = begins.into_iter().map(str::to_owned).chain(kinds.into_iter().flatten());
+    words.any(|words| sql.get(..words.len()).is_some_and(|head| head.eq_ignore_ascii_case(words.as_bytes())))
+}
 
 fn server_address(server: &lab::Server) -> anyhow::Result<net::Address> {
     let address = server.address().to_string();
     address.parse().map_err(|error| anyhow!("{address}: {error}"))
 }
 
-async fn control(address: &net::Address) -> anyhow::Result<Client> {
+async fn control(address: &net::Address, user: &str) -> anyhow::Result<Client> {
     let target = Target::plain(address.clone(), SOON);
-    let login = query::login(lab::APP_USER, Credential::password(lab::APP_PASSWORD));
+    let login = query::login(user, Credential::password(lab::APP_PASSWORD));
     Ok(Client::connect(&target, login, Limits { timeout: SOON + SOON, ..Limits::default() }).await?)
 }
 
-fn config(world: &World, connections: usize, cached: bool) -> anyhow::Result<config::Config> {
-    let mut text = format!(
-        "[proxy]\nworkers = 1\ndrain_ms = 200\n\
-         [listener.auto]\naddress = \"127.0.0.1:0\"\ncluster = \"main\"\n\
-         [listener.primary]\naddress = \"127.0.0.1:0\"\ncluster = \"main\"\nsplit = \"primary\"\n\
-         [cluster.main]\nkind = \"replication\"\nslow_start_s = 0\ncatalog_refresh_s = 1\n\
-         monitor = {{ user = \"{}\", password = \"{}\", interval_ms = 100 }}\n\
-         pool = {{ max_connections_per_server = {connections}, wait_ms = 3000 }}\ntls = {{ mode = \"disabled\" }}\n",
-        lab::MONITOR_USER,
-        lab::MONITOR_PASSWORD
-    );
-    for (index, server) in world.cluster().servers().iter().enumerate() {
-        writeln!(text, "servers.db{} = {{ address = \"{}\" }}", index + 1, server.address())?;
-    }
-    if cached {
-        text.push_str("[[rule]]\nname = \"all\"\ncluster = \"main\"\ncache = \"on\"\ncache_ttl_ms = 600000\n");
-    }
-    let folder = tempfile::TempDir::new()?;
-    let file = folder.path().join("sqluice.toml");
-    std::fs::write(&file, text)?;
-    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
-    Ok(config::load(&file)?.config)
+/// The names that a lane gives to schemas, accounts and roles.
+const NAMES: [&str; 8] = ["{a}", "{b}", "{lib}", "{admin}", "{u1}", "{u2}", "{r1}", "{r2}"];
+
+/// Puts the lane's names in.
+pub(crate) fn fill_text(text: &str, lane: usize) -> String {
+    NAMES.iter().fold(text.to_owned(), |text, name| text.replace(name, &filled(name, lane)))
 }
 
-/// Puts the lane's schemas in.
-fn fill_text(text: &str, lane: usize) -> String {
-    let schema = |name: &str| format!("c{lane}_{name}");
-    text.replace("{a}", &schema("a")).replace("{b}", &schema("b")).replace("{lib}", &schema("lib"))
+fn filled(name: &str, lane: usize) -> String {
+    format!("c{lane}_{}", name.trim_matches(['{', '}']))
 }
 
 fn fill(bytes: &[u8], lane: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut rest = bytes;
-    'bytes: while let Some((&byte, after)) = rest.split_first() {
-        if byte == b'{' {
-            for name in ["{a}", "{b}", "{lib}"] {
-                if let Some(after) = rest.strip_prefix(name.as_bytes()) {
-                    out.extend_from_slice(fill_text(name, lane).as_bytes());
-                    rest = after;
-                    continue 'bytes;
-                }
+    while let Some((&byte, after)) = rest.split_first() {
+        match NAMES.iter().find(|name| rest.starts_with(name.as_bytes())) {
+            Some(name) => {
+                out.extend_from_slice(filled(name, lane).as_bytes());
+                rest = &rest[name.len()..];
+            }
+            None => {
+                out.push(byte);
+                rest = after;
             }
         }
-        out.push(byte);
-        rest = after;
     }
     out
 }
@@ -410,7 +438,9 @@ fn fill_action(action: &Action, lane: usize) -> Action {
         Action::Query(sql) => Action::Query(fill(sql, lane)),
         Action::Prepare(name, sql) => Action::Prepare(name.clone(), fill(sql, lane)),
         Action::InitDb(schema) => Action::InitDb(fill(schema, lane)),
-        Action::ChangeUser(schema) => Action::ChangeUser(schema.as_deref().map(|schema| fill_text(schema, lane))),
+        Action::ChangeUser(schema, account) => {
+            Action::ChangeUser(schema.as_deref().map(|schema| fill_text(schema, lane)), *account)
+        }
         other => other.clone(),
     }
 }

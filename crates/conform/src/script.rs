@@ -3,6 +3,7 @@
 //! ```text
 //! # A comment.
 //! split primary
+//! pool one
 //! session 2 classic-eof no-tracking
 //! 0: CREATE TABLE {a}.x (id INT)
 //! 1: SELECT 1
@@ -11,7 +12,7 @@
 //! ```
 //!
 //! Session 0 sets up: it speaks to the servers themselves and is not compared. `{a}`, `{b}` and `{lib}` are the schemas
-//! of the lane that runs the script. In SQL, `\n`, `\t`, `\\` and `\xHH` stand for bytes.
+//! of the lane that runs the script; `{admin}`, `{u1}` and `{u2}` its accounts, `{r1}` and `{r2}` its roles. In SQL, `\n`, `\t`, `\\` and `\xHH` stand for bytes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -48,8 +49,8 @@ pub enum Action {
     InitDb(Vec<u8>),
     /// COM_RESET_CONNECTION.
     Reset,
-    /// COM_CHANGE_USER to the same user, with this schema.
-    ChangeUser(Option<String>),
+    /// COM_CHANGE_USER with this schema, to another account or to the login's own.
+    ChangeUser(Option<String>, Option<Account>),
     /// COM_SET_OPTION: multi-statements on or off.
     SetOption(bool),
     /// COM_PING.
@@ -58,6 +59,40 @@ pub enum Action {
     FieldList(String),
     /// Leaves and connects anew.
     Reconnect,
+    /// COM_QUIT. The session's next step connects anew.
+    Quit,
+    /// The socket is closed without a word. The session's next step connects anew.
+    Cut,
+}
+
+/// An account of a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Account {
+    /// The lab's application.
+    #[default]
+    App,
+    /// `{admin}`, which makes accounts and gives rights.
+    Admin,
+    /// `{u1}`, which a script makes for itself.
+    First,
+    /// `{u2}`, which a script makes for itself.
+    Second,
+}
+
+/// What accounts are called in scripts.
+const ACCOUNTS: [(&str, Account); 4] =
+    [("app", Account::App), ("admin", Account::Admin), ("u1", Account::First), ("u2", Account::Second)];
+
+impl Account {
+    /// What it is called in scripts: `{u1}` in SQL is `u1` here.
+    pub fn word(self) -> &'static str {
+        ACCOUNTS.iter().find(|(_, account)| *account == self).map_or("", |(word, _)| word)
+    }
+
+    fn parse(word: &str) -> anyhow::Result<Account> {
+        let known = ACCOUNTS.iter().find(|(name, _)| *name == word);
+        Ok(known.ok_or_else(|| anyhow!("no account {word}"))?.1)
+    }
 }
 
 /// A parameter's value of the binary protocol.
@@ -115,7 +150,14 @@ pub struct Login {
     pub found_rows: bool,
     /// Without MULTI_STATEMENTS.
     pub single_statements: bool,
+    /// With the password that [`OTHER_PASSWORD`] is.
+    pub other_password: bool,
+    /// Which account.
+    pub account: Account,
 }
+
+/// The password that scripts give an account that gets another one.
+pub const OTHER_PASSWORD: &str = "another-secret";
 
 /// A whole script.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -124,6 +166,8 @@ pub struct Script {
     pub title: Vec<String>,
     /// Everything goes to the primary.
     pub primary_only: bool,
+    /// All sessions share one connection to each server. Steps that would wait for it are left out.
+    pub shared: bool,
     /// How sessions log in that do not do it the usual way.
     pub logins: BTreeMap<usize, Login>,
     /// The steps.
@@ -133,11 +177,12 @@ pub struct Script {
 /// A flag of [`Login`].
 type Flag = fn(&mut Login) -> &mut bool;
 
-const LOGIN_WORDS: [(&str, Flag); 4] = [
+const LOGIN_WORDS: [(&str, Flag); 5] = [
     ("classic-eof", |login| &mut login.classic_eof),
     ("no-tracking", |login| &mut login.no_tracking),
     ("found-rows", |login| &mut login.found_rows),
     ("single-statements", |login| &mut login.single_statements),
+    ("other-password", |login| &mut login.other_password),
 ];
 
 impl Script {
@@ -164,11 +209,16 @@ impl Script {
         match line {
             "split primary" => self.primary_only = true,
             "split auto" => self.primary_only = false,
+            "pool one" => self.shared = true,
             _ if line.starts_with("session ") => {
                 let mut words = line.split_whitespace().skip(1);
                 let session = words.next().unwrap_or_default().parse()?;
                 let login = self.logins.entry(session).or_default();
                 for word in words {
+                    if let Some(account) = word.strip_prefix("as-") {
+                        login.account = Account::parse(account)?;
+                        continue;
+                    }
                     let known = LOGIN_WORDS.iter().find(|(name, _)| *name == word);
                     *known.ok_or_else(|| anyhow!("no login word {word}"))?.1(login) = true;
                 }
@@ -188,11 +238,19 @@ impl fmt::Display for Script {
             writeln!(f, "# {line}")?;
         }
         writeln!(f, "split {}", if self.primary_only { "primary" } else { "auto" })?;
+        if self.shared {
+            writeln!(f, "pool one")?;
+        }
         for (session, login) in &self.logins {
             let mut login = *login;
-            let words: Vec<_> =
-                LOGIN_WORDS.iter().filter(|(_, flag)| *flag(&mut login)).map(|(word, _)| *word).collect();
-            writeln!(f, "session {session} {}", words.join(" "))?;
+            write!(f, "session {session}")?;
+            for (word, _) in LOGIN_WORDS.iter().filter(|(_, flag)| *flag(&mut login)) {
+                write!(f, " {word}")?;
+            }
+            match login.account {
+                Account::App => writeln!(f)?,
+                other => writeln!(f, " as-{}", other.word())?,
+            }
         }
         self.steps.iter().try_for_each(|step| writeln!(f, "{step}"))
     }
@@ -225,11 +283,16 @@ impl fmt::Display for Action {
             Action::LongData(name, parameter, data) => write!(f, "!long-data {name} {parameter} {}", escape(data)),
             Action::InitDb(schema) => write!(f, "!init-db {}", escape(schema)),
             Action::Reset => f.write_str("!reset"),
-            Action::ChangeUser(schema) => write!(f, "!change-user {}", schema.as_deref().unwrap_or("-")),
+            Action::ChangeUser(schema, account) => {
+                write!(f, "!change-user {}", schema.as_deref().unwrap_or("-"))?;
+                account.map_or(Ok(()), |account| write!(f, " {}", account.word()))
+            }
             Action::SetOption(on) => write!(f, "!set-option {}", if *on { "on" } else { "off" }),
             Action::Ping => f.write_str("!ping"),
             Action::FieldList(table) => write!(f, "!field-list {table}"),
             Action::Reconnect => f.write_str("!reconnect"),
+            Action::Quit => f.write_str("!quit"),
+            Action::Cut => f.write_str("!cut"),
         }
     }
 }
@@ -262,11 +325,16 @@ impl Action {
             }
             "init-db" => Action::InitDb(unescape(rest)?),
             "reset" => Action::Reset,
-            "change-user" => Action::ChangeUser((rest != "-").then(|| rest.to_owned())),
+            "change-user" => {
+                let account = if tail.is_empty() { None } else { Some(Account::parse(tail)?) };
+                Action::ChangeUser((first != "-").then_some(name), account)
+            }
             "set-option" => Action::SetOption(rest == "on"),
             "ping" => Action::Ping,
             "field-list" => Action::FieldList(name),
             "reconnect" => Action::Reconnect,
+            "quit" => Action::Quit,
+            "cut" => Action::Cut,
             _ => bail!("no action !{verb}"),
         })
     }

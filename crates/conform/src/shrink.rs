@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::lane::{Lane, Mismatch};
-use crate::script::{Login, Script, Step};
+use crate::script::{Account, Login, Script, Step};
 
 /// Drops whatever is not needed for some difference, within `limit`. Gives the small script and what it shows.
 ///
@@ -19,6 +19,17 @@ pub async fn shrink(
     let mut best = script.clone();
     let mut shown = first;
     best.steps.truncate(shown.step + 1);
+    // Usual logins, where unusual ones are not the point.
+    let mut plain = best.clone();
+    plain.logins.values_mut().for_each(|login| *login = Login { account: login.account, ..Login::default() });
+    if plain != best
+        && let Ok(Some(mismatch)) = lane.run(&plain).await
+        && mismatch.is_like(&shown)
+    {
+        plain.logins.retain(|_, login| *login != Login::default());
+        plain.steps.truncate(mismatch.step + 1);
+        (best, shown) = (plain, mismatch);
+    }
     // Whole sessions first: most of them only stand by.
     let mut sessions: Vec<usize> = best.steps.iter().map(|step| step.session).filter(|id| *id != 0).collect();
     sessions.sort_unstable();
@@ -41,6 +52,8 @@ pub async fn shrink(
         }
         size /= 2;
     }
+    let named = best.steps.iter().filter(|step| step.session != 0 || is_used(step, &best)).cloned().collect();
+    attempt(lane, &mut best, &mut shown, named, deadline).await?;
     let mut at = 0;
     while at < best.steps.len() && best.steps[at].session == 0 {
         let mut steps = best.steps.clone();
@@ -50,19 +63,30 @@ pub async fn shrink(
         }
     }
     // A usual login, where an unusual one is not the point.
-    for session in best.logins.clone().into_keys() {
+    for (session, login) in best.logins.clone() {
         let mut plain = best.clone();
-        plain.logins.insert(session, Login::default());
+        plain.logins.insert(session, Login { account: login.account, ..Login::default() });
         if Instant::now() < deadline
             && let Some(mismatch) = lane.run(&plain).await?
             && mismatch.is_like(&shown)
         {
-            plain.logins.remove(&session);
+            if login.account == Account::App {
+                plain.logins.remove(&session);
+            }
             (best, shown) = (plain, mismatch);
         }
     }
     best.logins.retain(|session, _| best.steps.iter().any(|step| step.session == *session));
     Ok((best, shown))
+}
+
+/// Whether what a step sets up is named by a session.
+fn is_used(step: &Step, script: &Script) -> bool {
+    let text = step.action.to_string();
+    let names = text.split(|c: char| !c.is_ascii_alphanumeric() && !"{}._".contains(c));
+    let name = names.filter(|word| word.contains("}.")).map(|word| word.rsplit('.').next().unwrap_or_default()).next();
+    let Some(name) = name else { return true };
+    script.steps.iter().any(|step| step.session != 0 && step.action.to_string().contains(name))
 }
 
 async fn attempt(

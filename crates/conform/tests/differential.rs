@@ -74,13 +74,16 @@ fn random_scripts(family: Family) {
     let streams = number(STREAMS).unwrap_or(STREAMS_DEFAULT);
     let plan = cli::plan(family).unwrap();
     let seeds = (number(FIRST).unwrap_or(1), streams);
-    nothing_differs(Plan { cases: Default::default(), seeds, limit: Duration::MAX, failures_max: 10, ..plan });
+    let shared = Some(false);
+    nothing_differs(Plan { cases: Default::default(), seeds, shared, limit: Duration::MAX, failures_max: 10, ..plan });
 }
 
 fn cached_scripts(family: Family) {
     let plan = cli::plan(family).unwrap();
     let seeds = (number(FIRST).unwrap_or(1), number(STREAMS).unwrap_or(CACHED_DEFAULT));
-    let plan = Plan { cases: Default::default(), seeds, limit: Duration::MAX, failures_max: 10, cached: true, ..plan };
+    let shared = Some(false);
+    let plan =
+        Plan { cases: Default::default(), seeds, shared, limit: Duration::MAX, failures_max: 10, cached: true, ..plan };
     let report = nothing_differs(plan);
     assert!(report.hits > report.scripts, "the cache has answered {} steps", report.hits);
 }

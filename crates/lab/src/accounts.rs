@@ -20,7 +20,7 @@ pub const REPL_USER: &str = "repl";
 pub const REPL_PASSWORD: &str = "repl-secret";
 
 /// What the application may do: everything but administer. Above all nothing that sees past `read_only`.
-const APP_PRIVILEGES: &str = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, RELOAD, PROCESS, REFERENCES, INDEX, ALTER, \
+pub const APP_PRIVILEGES: &str = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, RELOAD, PROCESS, REFERENCES, INDEX, ALTER, \
                               CREATE TEMPORARY TABLES, LOCK TABLES, EXECUTE, CREATE VIEW, SHOW VIEW, CREATE ROUTINE, \
                               ALTER ROUTINE, EVENT, TRIGGER, SHOW DATABASES";
 

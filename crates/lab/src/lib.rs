@@ -32,8 +32,8 @@ mod template;
 mod valkey;
 
 pub use accounts::{
-    APP_DATABASE, APP_PASSWORD, APP_USER, MONITOR_DATABASE, MONITOR_PASSWORD, MONITOR_USER, REPL_PASSWORD, REPL_USER,
-    accounts_sql,
+    APP_DATABASE, APP_PASSWORD, APP_PRIVILEGES, APP_USER, MONITOR_DATABASE, MONITOR_PASSWORD, MONITOR_USER,
+    REPL_PASSWORD, REPL_USER, accounts_sql,
 };
 pub use binaries::{Binaries, Family, ServerBinary};
 pub use daemon::Daemon;

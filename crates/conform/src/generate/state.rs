@@ -299,8 +299,8 @@ impl Generator {
         let ask = query("SELECT @@sql_mode, @u, DATABASE(), @@autocommit, LAST_INSERT_ID()");
         match self.random.below(9) {
             0 | 1 => vec![Action::Reset, ask],
-            2 => vec![Action::ChangeUser(Some("{b}".into())), ask],
-            3 => vec![Action::ChangeUser(None), ask],
+            2 => vec![Action::ChangeUser(Some("{b}".into()), None), ask],
+            3 => vec![Action::ChangeUser(None, None), ask],
             4 => vec![Action::Ping],
             5 => vec![Action::SetOption(false), query("SELECT 1; SELECT 2"), Action::SetOption(true)],
             6 => vec![Action::SetOption(true), query("SELECT 1; SELECT 2")],

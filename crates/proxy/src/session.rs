@@ -168,8 +168,10 @@ struct Past {
     /// the schema's collation, and another schema does not change it.
     variables: Vec<Box<str>>,
     row_count: i64,
-    /// Sqluice asked the pinned connection something since: ROW_COUNT() and FOUND_ROWS() are not the session's there.
-    was_questioned: bool,
+    /// A connection that is kept does not know ROW_COUNT(): Sqluice asked it something since, or answered the client itself.
+    row_count_is_here: bool,
+    /// It does not know FOUND_ROWS(): that, or no statement since was counted that the session ran there.
+    found_rows_are_here: bool,
     /// Nothing before the first statement.
     found_rows: Option<u64>,
     /// The last statement's reply did not tell: the server is asked before its connection goes.
@@ -204,6 +206,18 @@ struct Held {
     /// The server is asked ahead of the statement to wait until it has what that must find.
     awaits: Option<Awaits>,
     _user: UserLease,
+}
+
+impl Past {
+    /// Sqluice has asked the connection something, or has answered in its place.
+    fn is_here(&mut self) {
+        (self.row_count_is_here, self.found_rows_are_here) = (true, true);
+    }
+
+    /// Sqluice has answered a command in the way of a server, which counts so many rows for it.
+    fn answered(&mut self, row_count: i64) {
+        (self.row_count, self.row_count_is_here) = (row_count, true);
+    }
 }
 
 impl Session {

@@ -96,6 +96,7 @@ impl<'a> Classifier<'a> {
             }
             self.parts = self.parts.saturating_add(1);
             self.variables_assigned = false;
+            self.asks.remove(Asks::KEEPS_ROW_COUNT);
             self.statement();
             // What a reader left over may still hold functions and variables.
             self.scan();

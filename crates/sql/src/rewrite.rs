@@ -56,6 +56,7 @@ impl Known<'_> {
 }
 
 /// The text with every call of these functions, and every reading of these variables, replaced by its value; `None` when it holds none.
+/// ROW_COUNT() and FOUND_ROWS() are replaced as far as no statement of the text goes before that changes them.
 ///
 /// Where a call is a select item of its own without an alias, an alias keeps the column's name as the client spelt it.
 /// Strings, comments and qualified names (`db.connection_id()`) are left alone.
@@ -64,12 +65,15 @@ pub fn functions(text: &[u8], dialect: &Dialect, known: &[Known<'_>]) -> Option<
     let mut rewritten = Vec::new();
     let mut copied = 0;
     let mut selects = Selects::default();
+    let mut before = Before::default();
     while !matches!(cursor.kind(), TokenKind::End | TokenKind::Bad) {
         let name = cursor;
         let starts_item = selects.starts_item(&cursor);
-        let found = known.iter().find_map(|function| Some((*function, end_of(cursor, *function)?)));
+        let fitting = known.iter().filter(|function| before.leaves(**function));
+        let found = fitting.filter_map(|function| Some((*function, end_of(cursor, *function)?))).next();
         let Some((function, after)) = found else {
             selects.note(&cursor);
+            before.note(&cursor);
             cursor.bump();
             continue;
         };
@@ -156,6 +160,73 @@ fn ends_item(after: &Cursor<'_>) -> bool {
         _ => false,
     }
 }
+
+/// What the statements so far have done to the values that are put in.
+#[derive(Default)]
+struct Before {
+    /// A statement has begun, of which a word was seen.
+    begun: bool,
+    /// It changes ROW_COUNT(), as all do but GET DIAGNOSTICS.
+    changes_row_count: bool,
+    /// It may change FOUND_ROWS().
+    changes_found_rows: bool,
+    row_count_is_gone: bool,
+    found_rows_are_gone: bool,
+}
+
+impl Before {
+    fn leaves(&self, known: Known<'_>) -> bool {
+        match known {
+            Known::RowCount(_) => !self.row_count_is_gone,
+            Known::FoundRows(_) => !self.found_rows_are_gone,
+            Known::ConnectionId(_) | Known::TrackedVariables(_) => true,
+        }
+    }
+
+    fn note(&mut self, cursor: &Cursor<'_>) {
+        if cursor.kind() == TokenKind::Semicolon {
+            if std::mem::take(&mut self.begun) {
+                self.row_count_is_gone |= std::mem::take(&mut self.changes_row_count);
+                self.found_rows_are_gone |= std::mem::take(&mut self.changes_found_rows);
+            }
+            return;
+        }
+        // A query inside of a statement is counted.
+        self.changes_found_rows |= matches!(cursor.word, W::Select | W::Call);
+        if cursor.at_any(&[W::Loop, W::While]) {
+            (self.row_count_is_gone, self.found_rows_are_gone) = (true, true);
+        }
+        if std::mem::replace(&mut self.begun, true) {
+            return;
+        }
+        self.changes_row_count = !cursor.at(W::Get);
+        self.changes_found_rows |= !cursor.at_any(&LEAVING);
+        // Bodies that are kept, or run more than once.
+        if cursor.at_any(&[W::Create, W::Alter, W::Repeat, W::For]) {
+            (self.row_count_is_gone, self.found_rows_are_gone) = (true, true);
+        }
+    }
+}
+
+/// Verbs that leave FOUND_ROWS() as it is in both families, if no query is inside.
+const LEAVING: [W; 16] = [
+    W::Begin,
+    W::Commit,
+    W::Delete,
+    W::Drop,
+    W::Get,
+    W::Insert,
+    W::Lock,
+    W::Release,
+    W::Replace,
+    W::Rollback,
+    W::Savepoint,
+    W::Set,
+    W::Start,
+    W::Truncate,
+    W::Unlock,
+    W::Use,
+];
 
 /// How many nested parentheses are told apart; deeper ones are taken for expressions.
 const DEPTH_MAX: usize = 64;

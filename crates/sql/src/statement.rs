@@ -357,6 +357,8 @@ bitflags! {
         const CONNECT_ATTRIBUTES = 1 << 12;
         /// SHOW COUNT(*) WARNINGS / ERRORS, which gives a row as a SELECT does.
         const MESSAGE_COUNT = 1 << 13;
+        /// The last statement of the text is GET DIAGNOSTICS, which leaves ROW_COUNT() as it was.
+        const KEEPS_ROW_COUNT = 1 << 14;
     }
 }
 

@@ -52,6 +52,32 @@ fn what_the_last_statement_left_is_put_in() {
 
 /// A server announces as many digits as a literal has, unless it is cast.
 #[test]
+fn only_what_the_last_text_left_is_put_in() {
+    let (rows, found) = ("CAST(-1 AS SIGNED)", "IF(1,7,FOUND_ROWS())");
+    for (sql, expected) in [
+        ("SELECT ROW_COUNT(); SET NAMES utf8", format!("SELECT {rows} AS `ROW_COUNT()`; SET NAMES utf8")),
+        (
+            "SET @a = 1; SELECT FOUND_ROWS(), ROW_COUNT()",
+            format!("SET @a = 1; SELECT {found} AS `FOUND_ROWS()`, ROW_COUNT()"),
+        ),
+        (
+            "GET DIAGNOSTICS @n = NUMBER; SELECT ROW_COUNT()",
+            format!("GET DIAGNOSTICS @n = NUMBER; SELECT {rows} AS `ROW_COUNT()`"),
+        ),
+        ("SELECT FOUND_ROWS(); SELECT FOUND_ROWS()", format!("SELECT {found} AS `FOUND_ROWS()`; SELECT FOUND_ROWS()")),
+    ] {
+        assert_rewritten(sql, &expected);
+    }
+    for sql in [
+        "CALL p(); SELECT FOUND_ROWS()",
+        "CREATE PROCEDURE p() SELECT ROW_COUNT()",
+        "WHILE 1 DO SELECT ROW_COUNT(); END WHILE",
+    ] {
+        assert_eq!(rewritten(sql), None, "{sql}");
+    }
+}
+
+#[test]
 fn values_have_the_type_of_the_function() {
     let sql = b"SELECT CONNECTION_ID(), ROW_COUNT(), FOUND_ROWS()";
     let text = String::from_utf8(rewrite::functions(sql, &DIALECT, &KNOWN).unwrap()).unwrap();

@@ -20,11 +20,13 @@ const WHILE_RUNNING: [u16; 23] = [
 ];
 
 impl Session {
-    /// What FOUND_ROWS() would say behind this statement.
-    pub(super) fn learn_found_rows(&mut self, work: &Work, outcome: &Outcome) {
+    /// What FOUND_ROWS() would say behind this statement, which ran on the connection that the session kept, or on another one.
+    pub(super) fn learn_found_rows(&mut self, work: &Work, outcome: &Outcome, kept: bool) {
         let counted = match work.statement.found_rows {
-            FoundRows::Left => return,
-            _ if outcome.error.is_some() && self.failed_uncounted(&work.statement, outcome) => return,
+            FoundRows::Left => return self.past.found_rows_are_here |= !kept,
+            _ if outcome.error.is_some() && self.failed_uncounted(&work.statement, outcome) => {
+                return self.past.found_rows_are_here |= !kept;
+            }
             _ if outcome.error.is_some() => None,
             // The last result in there counts, told or not.
             FoundRows::Unsure => None,
@@ -39,6 +41,7 @@ impl Session {
             }
         };
         self.past.found_rows_unsure = counted.is_none();
+        self.past.found_rows_are_here = false;
         self.past.found_rows = counted.or(self.past.found_rows);
     }
 
@@ -58,7 +61,7 @@ impl Session {
             self.lose_pinned_state();
             return Err(SessionEnd::ServerLost("what it had to tell of the session is gone with it".into()));
         }
-        self.past.was_questioned = true;
+        self.past.is_here();
         // It did not say: the session keeps the connection, and nothing is kept with the answer.
         if self.past.found_rows.is_none() {
             self.past.found_rows = before;

@@ -19,7 +19,7 @@ use super::variables::{MOVES, REPORTS};
 use super::work::{Body, Work};
 use super::{Held, Session};
 use crate::pool::Key;
-use crate::route::{Pin, Route};
+use crate::route::{Pin, Route, Target};
 use crate::state::OF_SCHEMA;
 pub(super) use past::{holds_number, may_name_tables};
 
@@ -63,7 +63,7 @@ impl Session {
             if may_hide_variables(work, outcome) {
                 self.pins.hidden_user_variables(true);
             }
-            self.learn_past(work, outcome);
+            self.learn_past(work, outcome, route.target == Target::Pinned);
             self.learn_insert_id(held, request, work, outcome);
         }
         if work.prepares() && outcome.error.is_none() {
@@ -72,7 +72,10 @@ impl Session {
                 self.pins.note(effect, None, true);
             }
         }
-        if work.runs_text() || work.prepares() {
+        if !work.runs_text() {
+            self.learn_row_count(work, outcome);
+        }
+        if work.runs_text() || work.prepares() || outcome.error.is_some() {
             self.learn_messages(held, work, outcome);
         }
         if !outcome.changes.is_empty() {

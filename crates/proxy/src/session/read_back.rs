@@ -117,7 +117,7 @@ impl Session {
 
     /// The session keeps its connection for good, since nobody can say what it has there.
     fn keep_for_hidden_variables(&mut self) {
-        self.past.was_questioned = true;
+        self.past.is_here();
         self.pins.hidden_user_variables(false);
         self.pins.put(Pin::Opaque, true);
         self.show_pins(self.pins.bits());

@@ -321,6 +321,9 @@ impl Relay<'_> {
                 }
             }
             Event::Eof(eof) => {
+                if self.outcome.status.is_some() {
+                    self.outcome.row_count_before = Some(self.outcome.row_count());
+                }
                 self.outcome.status = Some(eof.status);
                 self.outcome.ended_by_eof = true;
                 self.outcome.warned_before |= self.outcome.warnings > 0;

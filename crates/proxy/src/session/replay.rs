@@ -171,7 +171,7 @@ impl Session {
         let mut held =
             done.unwrap_or_else(|_| Err(NotReplayed::Failed(format!("it took longer than {} ms", limit.as_millis()))))?;
         (self.past.insert_id, self.past.doubt) = (replayed.insert_id, replayed.doubt);
-        self.past.was_questioned = true;
+        self.past.is_here();
         held.lease.origin.state = self.state.clone();
         held.lease.origin.messages = None;
         self.worker.stats.replays.at(0).inspect(|count| count.add_one());

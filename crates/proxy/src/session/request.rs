@@ -62,7 +62,7 @@ impl Session {
             Command::Quit => Err(SessionEnd::ClientLeft),
             Command::Ping => {
                 // To a server its OK is one that changed no rows.
-                self.past.row_count = 0;
+                self.past.answered(0);
                 let warnings = self.own_messages().unwrap_or(0);
                 Ok(self.answer_ok(request, warnings))
             }
@@ -146,7 +146,7 @@ impl Session {
         // What a definition asks for is asked each time that it is used; KILL CONNECTION_ID() is for the connection that runs
         // it, and that id, put in here, would be another session's there.
         let asks = if matches!(statement.kind, Kind::Definition | Kind::Kill) { Asks::empty() } else { statement.asks };
-        let body = self.rewritten(text, asks, statement.parts).map_or(Body::AsCame, |text| {
+        let body = self.rewritten(text, asks, self.held.is_some()).map_or(Body::AsCame, |text| {
             let mut payload = vec![Command::Query.byte()];
             payload.extend_from_slice(attributes);
             payload.extend_from_slice(&text);
@@ -177,8 +177,8 @@ impl Session {
     }
 
     /// The text with what only Sqluice knows put in: the id that the client knows its connection by, and what the last
-    /// statement left, when the connection that ran it may serve another session by now.
-    pub(super) fn rewritten(&self, text: &[u8], asks: Asks, parts: u16) -> Option<Vec<u8>> {
+    /// statement left, when the connection that ran it may serve another session by now. `kept` says that the session keeps one.
+    pub(super) fn rewritten(&self, text: &[u8], asks: Asks, kept: bool) -> Option<Vec<u8>> {
         let asks_tracked = asks.contains(Asks::SYSTEM_VARIABLES) && super::tracking::is_named_in(text);
         if !asks_tracked && !asks.intersects(Asks::CONNECTION_ID | Asks::ROW_COUNT | Asks::FOUND_ROWS) {
             return None;
@@ -188,13 +188,14 @@ impl Session {
         if asks.contains(Asks::CONNECTION_ID) && !asks.contains(Asks::SERVER_IDS) {
             known.push(Known::ConnectionId(u64::from(self.handle.id)));
         }
-        // Behind another statement of the same text, the server knows better; so does a pinned connection that was asked nothing
-        // since.
-        if (self.held.is_none() || self.past.was_questioned)
-            && parts <= 1
-            && asks.intersects(Asks::ROW_COUNT | Asks::FOUND_ROWS)
-        {
+        // A connection that is kept knows better, unless it was asked something since, the session was counted elsewhere, or
+        // more of its past may have to go ahead of the statement.
+        let elsewhere = !kept || asks.intersects(Asks::DIAGNOSTICS | Asks::LAST_INSERT_ID);
+        if asks.contains(Asks::ROW_COUNT) && (elsewhere || self.past.row_count_is_here) {
             known.push(Known::RowCount(self.past.row_count));
+        }
+        let sure = !kept || !self.past.found_rows_unsure;
+        if asks.contains(Asks::FOUND_ROWS) && sure && (elsewhere || self.past.found_rows_are_here) {
             known.push(Known::FoundRows(self.past.found_rows.unwrap_or(0)));
         }
         sql::rewrite::functions(text, &self.facts().dialect, &known)
@@ -210,7 +211,7 @@ impl Session {
         }
         let statement = self.classify(text);
         let text = self
-            .rewritten(text, statement.asks & (Asks::CONNECTION_ID | Asks::SERVER_IDS | Asks::SYSTEM_VARIABLES), 1)
+            .rewritten(text, statement.asks & (Asks::CONNECTION_ID | Asks::SERVER_IDS | Asks::SYSTEM_VARIABLES), false)
             .map_or(Arc::from(text), Arc::from);
         let key = StatementKey { text, context: self.state.prepare_context() };
         let (command, body) = (Command::StmtPrepare, Body::Prepare(key));
@@ -256,6 +257,7 @@ impl Session {
             return Ok(self.answer_unknown_statement(request, id, Command::StmtReset));
         };
         if !self.pins.has_cursor(known.id) && !self.pins.has_long_data(known.id) {
+            self.past.answered(0);
             return Ok(self.answer_ok(request, 0));
         }
         let (statement, body) = (known.statement.clone(), Body::OfStatement(known.id));
@@ -278,6 +280,7 @@ impl Session {
         }
         self.set_multi_statements(on);
         let warnings = self.own_messages().unwrap_or(0);
+        self.past.answered(-1);
         self.client.put_eof(request.sequence.wrapping_add(1), self.status, warnings);
         self.worker.stats.local_answers.add_one();
         Understood::Answered
@@ -303,7 +306,7 @@ impl Session {
         // SHOW WARNINGS may ask for it.
         self.past.error = Some(refusal.clone());
         (self.past.warnings, self.past.warning_count, self.past.own_messages) = (None, 0, 1);
-        self.past.row_count = -1;
+        self.past.answered(-1);
         self.past.messages = self.past.messages.wrapping_add(1);
         Understood::Answered
     }
@@ -340,7 +343,8 @@ impl Session {
         }
         let answer = super::send::with_status(warnings.clone(), self.status);
         self.client.put(&answer);
-        (self.past.row_count, self.past.own_messages) = (-1, 0);
+        self.past.answered(-1);
+        self.past.own_messages = 0;
         self.worker.stats.local_answers.add_one();
         true
     }

@@ -48,6 +48,10 @@ impl Session {
             awaits.put(connection, &mut out);
         }
         self.give_past(connection, &work.statement, request, &mut out);
+        if !out.pending.is_empty() && !self.past.found_rows_unsure {
+            // Some of what goes ahead is counted on a connection that the session keeps.
+            self.past.found_rows_are_here = true;
+        }
         if changes_schema && !reads {
             // Should the schema be gone, a statement that writes must not run in the one before.
             Box::pin(self.settle_fix_ups(connection, &mut out)).await?;
@@ -215,10 +219,10 @@ impl Session {
             None => connection.origin.statements.find(key),
         };
         let (mut key, state, statement) = (known.key.clone(), known.state.clone(), known.statement.clone());
-        let asks = known.statement.asks & (Asks::ROW_COUNT | Asks::FOUND_ROWS);
+        let asks = known.statement.asks - (Asks::CONNECTION_ID | Asks::SYSTEM_VARIABLES);
         if work.command == Command::StmtExecute
-            && self.pins.is_empty()
-            && let Some(text) = self.rewritten(&key.text, asks, 1)
+            && asks.intersects(Asks::ROW_COUNT | Asks::FOUND_ROWS)
+            && let Some(text) = self.rewritten(&key.text, asks, !self.pins.is_empty())
         {
             key.text = text.into();
         }

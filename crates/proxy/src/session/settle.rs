@@ -25,7 +25,9 @@ impl Session {
         // On MySQL any question takes the messages away, elsewhere that for hidden variables.
         let asks_more = hears_more || counts || self.only_user_variables_pin();
         let mut kept = unread && !held.lease.origin.mariadb && asks_more;
-        self.past.was_questioned |= kept || asks_more || settles && self.past.messages_unsure;
+        if kept || asks_more || settles && self.past.messages_unsure {
+            self.past.is_here();
+        }
         if kept && !Box::pin(self.keep_warnings(&mut held)).await
             || counts && !Box::pin(self.read_found_rows(&mut held)).await
             || settles && self.past.messages_unsure && !Box::pin(self.count_messages(&mut held)).await

@@ -64,7 +64,7 @@ impl Classifier<'_> {
         if !self.cursor.at(W::Get) {
             return self.scan();
         }
-        self.asks |= Asks::DIAGNOSTICS;
+        self.asks |= Asks::DIAGNOSTICS | Asks::KEEPS_ROW_COUNT;
         while !self.cursor.at_end() {
             if self.cursor.kind() == TokenKind::UserVariable && self.cursor.ahead().at_operator(b"=") {
                 let name = self.user_variable();

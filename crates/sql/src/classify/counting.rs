@@ -19,6 +19,12 @@ pub(super) struct Counting {
     values: Option<Gathered>,
     /// An UPDATE or DELETE of several tables, or something explained that runs all the same.
     unsure: bool,
+    /// The query begins with a parenthesis.
+    in_parentheses: bool,
+    /// It does so, and a part of it has a LIMIT of its own.
+    part_limited: bool,
+    /// A query that is cut off by other words than LIMIT, or whose rows are not those that were found.
+    told_by_server: bool,
     /// SHOW of what is no list.
     no_list: bool,
     /// Another verb may have changed it.
@@ -39,6 +45,15 @@ impl Counting {
 
     pub(super) fn set_operation(&mut self) {
         self.set_operation = true;
+    }
+
+    pub(super) fn begins_in_parentheses(&mut self) {
+        self.in_parentheses = true;
+    }
+
+    /// Neither the rows that come nor a number in the text tell how many were found.
+    pub(super) fn told_by_server(&mut self) {
+        self.told_by_server = true;
     }
 
     /// The verb of a further statement, or of one inside of another.
@@ -80,6 +95,8 @@ impl Classifier<'_> {
         // What stands in parentheses limits a part.
         if self.cursor.kind() != TokenKind::Close {
             (self.counting.limited, self.counting.skipped) = (true, skipped);
+        } else {
+            self.counting.part_limited |= self.counting.in_parentheses;
         }
     }
 
@@ -136,6 +153,7 @@ impl Classifier<'_> {
         let sure = |count| if unsure { FoundRows::Unsure } else { count };
         match kind {
             Kind::Select if self.effects.contains(&Effect::CalcFoundRows) => FoundRows::Unsure,
+            Kind::Select if seen.told_by_server || seen.limited && seen.part_limited => FoundRows::Unsure,
             Kind::Select if seen.values == Some(Gathered::No) => FoundRows::Left,
             // MariaDB counts what was gathered, before LIMIT.
             Kind::Select if mariadb && (seen.set_operation || seen.values.is_some()) => match seen.limited {

@@ -54,6 +54,9 @@ impl Classifier<'_> {
         let values =
             self.kind.is_none() && self.cursor.at(W::Values) && self.cursor.dialect().family == Family::MariaDb;
         let start = self.cursor.token.start;
+        if self.cursor.kind() == TokenKind::Open {
+            self.counting.begins_in_parentheses();
+        }
         self.kind(Kind::Select);
         self.scan();
         if values {
@@ -176,6 +179,11 @@ impl Classifier<'_> {
                 self.cursor.bump();
             }
             W::Limit => self.limit(),
+            // FETCH FIRST, and OFFSET without LIMIT: both words are reserved.
+            W::Fetch | W::Offset if self.cursor.dialect().family == Family::MariaDb => {
+                self.counting.told_by_server();
+                self.cursor.bump();
+            }
             W::Union | W::Except | W::Intersect => {
                 self.counting.set_operation();
                 self.scan_name();
@@ -200,6 +208,7 @@ impl Classifier<'_> {
             W::Procedure => {
                 self.cursor.bump();
                 if self.cursor.at(W::Analyse) {
+                    self.counting.told_by_server();
                     self.cursor.bump();
                 } else {
                     self.primary(Why::Unknown);

@@ -194,7 +194,8 @@ impl Session {
         }
         let past = &mut self.past;
         // A connection that is kept does not know of it.
-        (past.row_count, past.was_questioned) = (-1, self.held.is_some());
+        past.row_count = -1;
+        (past.row_count_is_here, past.found_rows_are_here) = (true, true);
         (past.found_rows, past.found_rows_unsure) = (summary.found_rows, false);
         past.error = None;
         (past.warnings, past.warning_count, past.own_messages) = (None, 0, 0);

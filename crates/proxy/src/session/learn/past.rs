@@ -1,6 +1,6 @@
 //! What a statement leaves behind for questions of later ones: its rows, its messages, LAST_INSERT_ID().
 
-use sql::Kind;
+use sql::{Asks, Kind};
 use wire::command::Command;
 
 use crate::route::Pin;
@@ -14,7 +14,7 @@ impl Session {
     pub(in crate::session) fn learn_answered(&mut self, work: &Work, outcome: &Outcome) {
         self.pins.put(Pin::NextStatement, false);
         self.pins.put(Pin::FoundRows, false);
-        self.learn_past(work, outcome);
+        self.learn_past(work, outcome, false);
         // There is no server to be asked.
         self.past.found_rows_unsure = false;
         (self.past.error, self.past.warnings, self.past.warning_count) = (None, None, 0);
@@ -24,14 +24,29 @@ impl Session {
     }
 
     /// What ROW_COUNT() and FOUND_ROWS() would say now.
-    pub(in crate::session) fn learn_past(&mut self, work: &Work, outcome: &Outcome) {
+    /// What is asked there goes by the connection that the session kept for the statement, if it did.
+    pub(in crate::session) fn learn_past(&mut self, work: &Work, outcome: &Outcome, kept: bool) {
+        let keeps_count = work.statement.asks.contains(Asks::KEEPS_ROW_COUNT) && outcome.error.is_none();
         let past = &mut self.past;
-        past.was_questioned = false;
-        past.row_count = match (outcome.rows, &outcome.error) {
-            (None, None) => i64::try_from(outcome.affected_rows).unwrap_or(i64::MAX),
-            _ => -1,
+        if !keeps_count {
+            (past.row_count, past.row_count_is_here) = (outcome.row_count(), false);
+        } else if let Some(before) = outcome.row_count_before {
+            (past.row_count, past.row_count_is_here) = (before, false);
+        } else {
+            past.row_count_is_here |= !kept;
+        }
+        self.learn_found_rows(work, outcome, kept);
+    }
+
+    /// What ROW_COUNT() would say behind a command that runs no text: OK packets count, and all that ends otherwise counts as -1.
+    pub(super) fn learn_row_count(&mut self, work: &Work, outcome: &Outcome) {
+        let counted = match work.command {
+            _ if outcome.error.is_some() => -1,
+            Command::StmtPrepare | Command::StmtSendLongData | Command::Statistics => return,
+            Command::SetOption => -1,
+            _ => outcome.row_count(),
         };
-        self.learn_found_rows(work, outcome);
+        (self.past.row_count, self.past.row_count_is_here) = (counted, false);
     }
 
     /// What SHOW WARNINGS would say now. A statement that asks for messages leaves them. MariaDB keeps them until a statement
@@ -47,7 +62,7 @@ impl Session {
             _ => self.is_mariadb() && statement.kind != Kind::Select,
         };
         let new = outcome.warnings > 0 || outcome.error.is_some();
-        if statement.asks.contains(sql::Asks::DIAGNOSTICS) && leaves_messages {
+        if statement.asks.contains(Asks::DIAGNOSTICS) && leaves_messages {
             self.past.messages_unread = new;
             return;
         }
@@ -93,7 +108,7 @@ impl Session {
 /// Whether a statement may name tables or not, as far as its text says: only if it does the messages of those before it go.
 pub(in crate::session) fn may_name_tables(statement: &sql::Statement) -> bool {
     use Kind::{Account, Administration, Call, Compound, Handler, Lock, Show};
-    statement.asks.contains(sql::Asks::STORED_FUNCTIONS)
+    statement.asks.contains(Asks::STORED_FUNCTIONS)
         || matches!(statement.kind, Account | Administration | Call | Compound | Handler | Lock | Show)
 }
 

@@ -46,6 +46,8 @@ pub struct Outcome {
     pub warned_before: bool,
     /// Rows of the last result; `None` when the last reply was no result.
     pub rows: Option<u64>,
+    /// What ROW_COUNT() was behind the reply before the last one.
+    pub row_count_before: Option<i64>,
     /// Rows that an UPDATE found, changed or not.
     pub matched: Option<u64>,
     /// What the server told of the session's state.
@@ -188,6 +190,14 @@ impl From<Malformed> for RelayError {
 }
 
 impl Outcome {
+    /// What ROW_COUNT() is behind the last reply.
+    pub fn row_count(&self) -> i64 {
+        match (self.rows, &self.error) {
+            (None, None) => i64::try_from(self.affected_rows).unwrap_or(i64::MAX),
+            _ => -1,
+        }
+    }
+
     /// Takes in what a packet says that is not for the client.
     pub(super) fn learn_again(&mut self, event: &Event<'_>) -> Result<(), RelayError> {
         match event {
@@ -204,6 +214,9 @@ impl Outcome {
 
     /// Takes in what an OK packet says.
     pub(super) fn learn(&mut self, ok: &Ok<'_>) -> Result<(), RelayError> {
+        if self.status.is_some() {
+            self.row_count_before = Some(self.row_count());
+        }
         self.status = Some(ok.status);
         self.ended_by_eof = false;
         self.affected_rows = ok.affected_rows;

@@ -162,6 +162,11 @@ impl TableCatalog {
         self.entry(schema, name).is_some_and(|entry| matches!(&entry.reads, Scope::Tables(keys) if **keys == [own]))
     }
 
+    /// Whether this is a table or view.
+    pub fn contains(&self, schema: &str, name: &str) -> bool {
+        self.entry(schema, name).is_some()
+    }
+
     fn entry(&self, schema: &str, name: &str) -> Option<&Entry> {
         self.entries.get(&*place(self.folds_case, schema, name))
     }

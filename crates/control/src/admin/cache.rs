@@ -1,11 +1,10 @@
 //! `/api/v1/cache`: what the result cache keeps and what came of it, and wiping it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::extract::{RawQuery, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use cache::{Answer, Refusal, TableId};
 use cluster::tables::Scope;
 use serde_json::{Map, Value, json};
@@ -13,6 +12,7 @@ use sql::{TableName, Tables};
 use stats::WorkerStats;
 use stats::cache::CacheCounts;
 
+use super::clusters::Mistake;
 use super::digests::json_page;
 use super::query::pairs;
 use crate::status::{ClusterStatus, Shared};
@@ -22,12 +22,11 @@ pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Response {
     json_page(&page(&shared))
 }
 
-/// DELETE: wipes all, or what `cluster`, `rule`, `digest` and `table` together name.
-pub(super) async fn wipe(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery) -> Response {
-    let wanted = match Wanted::parse(query.as_deref().unwrap_or_default()) {
-        Ok(wanted) => wanted,
-        Err(words) => return (StatusCode::BAD_REQUEST, words).into_response(),
-    };
+/// DELETE: wipes all, or what `cluster`, `rule`, `digest` and `table` together name. A cluster, rule or table that is not there is a
+/// mistake, and wipes nothing.
+pub(super) async fn wipe(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery) -> Result<Response, Mistake> {
+    let wanted = Wanted::parse(query.as_deref().unwrap_or_default()).map_err(Mistake::request)?;
+    wanted.must_exist(&shared)?;
     let tables: BTreeMap<Arc<str>, Option<Vec<TableId>>> = match &wanted.table {
         Some((schema, name)) => {
             shared.clusters().iter().map(|(cluster, status)| (cluster.clone(), ids(status, schema, name))).collect()
@@ -43,7 +42,7 @@ pub(super) async fn wipe(State(shared): State<Arc<Shared>>, RawQuery(query): Raw
     super::tier::wipe(&shared, wanted.cluster.as_deref());
     let removed =
         shared.cache().map(|store| store.wipe(|answer| wanted.names(answer) && has_read(answer))).unwrap_or_default();
-    json_page(&json!({ "answers": removed.entries, "bytes": removed.bytes }))
+    Ok(json_page(&json!({ "answers": removed.entries, "bytes": removed.bytes })))
 }
 
 /// What answers carry of a table or view; `None` while nothing is known of tables. One that is not there was read by nobody.
@@ -75,18 +74,55 @@ impl Wanted {
                 "cluster" => wanted.cluster = Some(value),
                 "rule" => wanted.rule = Some(value),
                 "digest" if value.len() == 16 => {
-                    let hash = u64::from_str_radix(&value, 16).map_err(|_| "digest is 16 hexadecimal digits\n")?;
+                    let hash = u64::from_str_radix(&value, 16).map_err(|_| "digest is 16 hexadecimal digits")?;
                     wanted.digest = Some(hash);
                 }
                 "table" => {
-                    let (schema, name) = value.split_once('.').ok_or("table is SCHEMA.NAME\n")?;
+                    let named = value.split_once('.').filter(|(schema, name)| !schema.is_empty() && !name.is_empty());
+                    let (schema, name) = named.ok_or("table is SCHEMA.NAME")?;
                     wanted.table = Some((schema.to_owned(), name.to_owned()));
                 }
-                "digest" => return Err("digest is 16 hexadecimal digits\n".to_owned()),
-                _ => return Err("there are cluster, rule, digest and table only\n".to_owned()),
+                "digest" => return Err("digest is 16 hexadecimal digits".to_owned()),
+                _ => return Err("there are cluster, rule, digest and table only".to_owned()),
             }
         }
         Ok(wanted)
+    }
+
+    /// What is named must be there: a name that is written wrong would wipe nothing, and look as if it had.
+    fn must_exist(&self, shared: &Shared) -> Result<(), Mistake> {
+        let clusters = shared.clusters();
+        if let Some(name) = self.cluster.as_ref().filter(|name| !clusters.contains_key(name.as_str())) {
+            let known = clusters.keys().map(|name| name.to_string());
+            return Err(Mistake::unknown(format!("there is no cluster {name:?}"), known));
+        }
+        if let Some(name) = &self.rule {
+            let rules = shared.rules();
+            // Answers of a rule that a reload took away may be there still.
+            let mut known: BTreeSet<Arc<str>> = counts(&shared.workers).into_keys().collect();
+            known.extend(rules.iter().filter(|rule| rule.cache.is_some()).map(|rule| rule.name.clone()));
+            if !known.contains(name.as_str()) {
+                let words = match rules.iter().any(|rule| *rule.name == **name) {
+                    true => format!("rule {name:?} keeps no answers"),
+                    false => format!("there is no rule {name:?}"),
+                };
+                return Err(Mistake::unknown(words, known.iter().map(|name| name.to_string())));
+            }
+        }
+        if let Some((schema, table)) = &self.table {
+            let mut meant =
+                clusters.iter().filter(|(name, _)| self.cluster.as_ref().is_none_or(|one| **one == ***name));
+            // While a cluster's tables are being read it may be there. Where nobody wants them read no answer is kept.
+            let may_be_there = |status: &ClusterStatus| {
+                let tables = &status.published.tables;
+                tables.is_watched() && tables.current().is_none_or(|catalog| catalog.contains(schema, table))
+            };
+            if !meant.any(|(_, status)| may_be_there(status)) {
+                let words = format!("no cluster whose answers are kept has a table or view {schema}.{table}");
+                return Err(Mistake::unknown(words, std::iter::empty()));
+            }
+        }
+        Ok(())
     }
 
     fn names(&self, answer: &Answer) -> bool {
@@ -198,12 +234,37 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_there_cannot_be_wiped() {
+        let workers: stats::Workers = vec![Arc::new(WorkerStats::new(&[], &[]))].into();
+        workers[0].caches.of(&"before".into(), Refusal::ALL.len());
+        let shared = Shared::new(workers, Arc::new(stats::digests::NoDigests));
+        let published = Arc::new(cluster::published::Published::new("main"));
+        let link = crate::ClusterLink {
+            published,
+            tls: net::tls::ClientTls::disabled(),
+            etcd_tls: net::tls::ClientTls::disabled(),
+        };
+        let _heard = shared.add_cluster(&"main".into(), &link);
+        let said = |query: &str| Wanted::parse(query).unwrap().must_exist(&shared).err();
+        assert!(said("").is_none() && said("cluster=main").is_none());
+        assert!(said("rule=before").is_none(), "a rule that was taken away may have left answers");
+        for (query, words) in [
+            ("cluster=other", "there is no cluster \"other\""),
+            ("rule=other", "there is no rule \"other\""),
+            ("table=s.t", "has a table or view s.t"),
+        ] {
+            let mistake = format!("{:?}", said(query).unwrap());
+            assert!(mistake.contains("404") && mistake.contains(&words.replace('"', "\\\"")), "{query}: {mistake}");
+        }
+    }
+
+    #[test]
     fn what_is_to_be_wiped_is_said_by_name() {
         let wanted = Wanted::parse("rule=r&digest=00000000000000ff").unwrap();
         assert_eq!(wanted, Wanted { rule: Some("r".into()), digest: Some(255), ..Wanted::default() });
         assert_eq!(Wanted::parse("table=a%20x.b").unwrap().table, Some(("a x".into(), "b".into())));
         assert_eq!(Wanted::parse(""), Ok(Wanted::default()));
-        for bad in ["table=t", "colour=red", "digest=ff", "digest=zzzzzzzzzzzzzzzz", "x"] {
+        for bad in ["table=t", "table=.t", "table=s.", "colour=red", "digest=ff", "digest=zzzzzzzzzzzzzzzz", "x"] {
             assert!(Wanted::parse(bad).is_err(), "{bad}");
         }
     }

@@ -215,11 +215,11 @@ pub(super) struct Mistake {
 }
 
 impl Mistake {
-    fn request(words: String) -> Mistake {
+    pub(super) fn request(words: String) -> Mistake {
         Mistake { code: StatusCode::BAD_REQUEST, words, known: Vec::new() }
     }
 
-    fn unknown(words: String, known: impl Iterator<Item = String>) -> Mistake {
+    pub(super) fn unknown(words: String, known: impl Iterator<Item = String>) -> Mistake {
         Mistake { code: StatusCode::NOT_FOUND, words, known: known.collect() }
     }
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::api::{Api, Place, part};
 use crate::change::complaint;
+use crate::out;
 use crate::status::table;
 
 /// Reasons that are shown for a rule, the most frequent first.
@@ -113,13 +114,13 @@ fn wipe(args: &Wipe) -> anyhow::Result<ExitCode> {
 fn ask(common: &Common, method: &str, path: &str, describe: impl Fn(&Value) -> String) -> anyhow::Result<ExitCode> {
     let answer = Api::find(&common.place)?.ask(method, path, "")?;
     if answer.status >= 300 {
-        eprintln!("error: {}", complaint(&answer.page));
+        out::say(format_args!("error: {}", complaint(&answer.page)));
         return Ok(ExitCode::FAILURE);
     }
-    match common.json {
-        true => println!("{}", answer.page),
-        false => print!("{}", describe(&answer.page)),
-    }
+    out::print(&match common.json {
+        true => format!("{}\n", answer.page),
+        false => describe(&answer.page),
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

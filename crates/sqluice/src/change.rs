@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use crate::api::{Answer, Api, Place, part};
+use crate::out;
 use crate::status::journal_line;
 
 /// What all changes have.
@@ -135,12 +136,12 @@ fn ask(common: &Common, path: impl FnOnce(&str) -> String, body: &Value) -> anyh
     let cluster = api.cluster(common.cluster.as_deref())?;
     let Answer { status, page } = api.ask("PUT", &path(&part(&cluster)), &body.to_string())?;
     if common.json {
-        println!("{page}");
+        out::print(&format!("{page}\n"))?;
     } else if status < 300 {
-        print!("{}", describe(&page));
+        out::print(&describe(&page))?;
     } else {
-        print!("{}", timings(&page));
-        eprintln!("error: {}", complaint(&page));
+        out::print(&timings(&page))?;
+        out::say(format_args!("error: {}", complaint(&page)));
     }
     Ok(if status < 300 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use config::{Address, Config, Credential, Loaded};
 
+use crate::out;
+
 /// Arguments of `sqluice check`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -26,16 +28,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match config::load(&args.config) {
         Ok(loaded) => {
             for warning in &loaded.warnings {
-                eprintln!("warning: {warning}");
+                out::say(format_args!("warning: {warning}"));
             }
             let name = args.config.display().to_string();
-            report(&name, &loaded, args.all, &mut io::stdout().lock()).context("cannot write the summary")?;
+            let mut summary = Vec::new();
+            report(&name, &loaded, args.all, &mut summary).context("cannot write the summary")?;
+            out::print(&String::from_utf8_lossy(&summary))?;
             Ok(ExitCode::SUCCESS)
         }
         Err(errors) => {
-            eprintln!("{errors}");
             let count = errors.0.len();
-            eprintln!("{count} mistake{} in {}", plural(count), args.config.display());
+            out::say(errors);
+            out::say(format_args!("{count} mistake{} in {}", plural(count), args.config.display()));
             Ok(ExitCode::FAILURE)
         }
     }

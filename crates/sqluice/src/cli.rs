@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{cache, change, check, demo, init, run, status};
+use crate::{cache, change, check, demo, init, out, run, status};
 
 /// A database traffic manager for MySQL and MariaDB.
 ///
@@ -181,10 +181,14 @@ pub fn main() -> ExitCode {
         Command::Server(args) => change::server(&args),
         Command::Cache(args) => cache::run(&args),
     };
-    done.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
-        ExitCode::FAILURE
-    })
+    match done {
+        Ok(code) => code,
+        Err(error) if out::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            out::say(format_args!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::logs::{self, Recent};
+use crate::out;
 use crate::wiring::Background;
 use figures::{Figures, Sampler};
 use load::Load;
@@ -94,7 +95,7 @@ fn catch_signals() -> anyhow::Result<watch::Receiver<bool>> {
             if stop.send_replace(true) {
                 std::process::exit(INTERRUPTED.into());
             }
-            eprintln!("stopping; once more ends at once and leaves the servers' folders behind");
+            out::say("stopping; once more ends at once and leaves the servers' folders behind");
         }
     });
     Ok(stopped)
@@ -114,25 +115,22 @@ async fn show(args: &Args, servers: &Arc<Servers>, stop: watch::Receiver<bool>) 
     wait_ready(&background, servers).await?;
     let load = if args.no_load { None } else { Some(Load::start(&address, args.clients)?) };
     let hello = hello(&address, &background, servers);
-    hello.iter().for_each(|line| println!("{line}"));
+    hello.iter().try_for_each(|line| out::line(line))?;
     let mut view = match recent {
         Some(recent) => View::Table(Screen::open()?, recent, hello),
         None => View::Lines,
     };
     let ended = watch_figures(args, &background, load.as_ref(), servers, &mut view, stop).await;
     drop(view);
-    println!("stopping");
+    out::print("stopping\n")?;
     let done = load.map(Load::stop).transpose();
     background.drain(DRAIN_LIMIT)?;
     background.stop();
     let figures = ended?;
     let (done, servers) = (done?, servers.clone());
     let same = tokio::task::spawn_blocking(move || servers.compare()).await?;
-    table::totals(&figures, done.as_ref()).iter().for_each(|line| println!("{line}"));
-    match same {
-        Ok(line) => println!("{line}"),
-        Err(error) => println!("the servers' data could not be compared: {error:#}"),
-    }
+    table::totals(&figures, done.as_ref()).iter().try_for_each(|line| out::line(line))?;
+    out::line(&same.unwrap_or_else(|error| format!("the servers' data could not be compared: {error:#}")))?;
     let failed = args.seconds.is_some() && done.is_some_and(|done| done.errors > 0);
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -186,10 +184,7 @@ impl View {
             View::Table(screen, recent, hello) => {
                 screen.draw(&table::page(figures, done, hello, &recent.newest(LOG_LINES)))
             }
-            View::Lines => {
-                println!("{}", table::line(figures, done));
-                Ok(())
-            }
+            View::Lines => out::line(&table::line(figures, done)),
         }
     }
 }

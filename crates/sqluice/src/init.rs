@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 
+use crate::out;
 use answers::{AdminKey, Answers, Password};
 use grants::{Family, Grantee, Kind};
 
@@ -96,8 +97,8 @@ fn create<I: BufRead>(args: &Args, input: Option<&mut I>, output: &mut impl io::
     let key = args.failover.then(|| AdminKey::choose(args, to_stdout)).transpose()?;
     let text = answers.render(&password, key.as_ref());
     if let Err(errors) = answers::check(&args.output, &text, &password, key.as_ref()) {
-        eprintln!("{errors}");
-        eprintln!("nothing was written");
+        out::say(errors);
+        out::say("nothing was written");
         return Ok(ExitCode::FAILURE);
     }
     let sql = grants::sql(
@@ -113,7 +114,7 @@ fn create<I: BufRead>(args: &Args, input: Option<&mut I>, output: &mut impl io::
     );
     if to_stdout {
         output.write_all(text.as_bytes()).context("cannot print the configuration")?;
-        eprint!("\nThe monitor user's rights:\n\n{sql}");
+        out::say(format_args!("\nThe monitor user's rights:\n\n{sql}"));
         return Ok(ExitCode::SUCCESS);
     }
     password.write()?;
@@ -121,16 +122,16 @@ fn create<I: BufRead>(args: &Args, input: Option<&mut I>, output: &mut impl io::
     if args.force
         && let Some(kept) = files::keep_copy(&args.output)?
     {
-        eprintln!("kept the file that was there as {}", kept.display());
+        out::say(format_args!("kept the file that was there as {}", kept.display()));
     }
     files::write_private(&args.output, text.as_bytes(), args.force)?;
     let name = args.output.display();
-    eprintln!("wrote {name}");
+    out::say(format_args!("wrote {name}"));
     let family = answers.family.word();
-    eprintln!("The monitor user needs these rights. To print them again:");
-    eprintln!("sqluice init --grants-only --family {family} --output {name}\n");
+    out::say("The monitor user needs these rights. To print them again:");
+    out::say(format_args!("sqluice init --grants-only --family {family} --output {name}\n"));
     output.write_all(sql.as_bytes()).context("cannot print the SQL")?;
-    eprintln!("\nNext: sqluice check --config {name}\n      sqluice run --config {name}");
+    out::say(format_args!("\nNext: sqluice check --config {name}\n      sqluice run --config {name}"));
     Ok(ExitCode::SUCCESS)
 }
 

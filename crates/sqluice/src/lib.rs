@@ -3,6 +3,9 @@
 //! The binary is one call of [`cli::main`]. All of it is a library so that end-to-end tests can run Sqluice in their own
 //! process: [`wiring`] is where both planes meet.
 
+// A reader that has gone, or a full disk, must not panic; see `out`.
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod api;
 mod cache;
 mod change;
@@ -12,6 +15,7 @@ mod demo;
 mod init;
 mod limits;
 mod logs;
+mod out;
 mod run;
 mod status;
 pub mod wiring;

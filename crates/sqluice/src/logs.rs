@@ -15,7 +15,11 @@ const FILTER_VARIABLE: &str = "SQLUICE_LOG";
 /// # Errors
 /// The filter in the environment is none.
 pub(crate) fn start(log: &config::Log) -> anyhow::Result<()> {
-    let lines = tracing_subscriber::fmt().with_env_filter(filter(&log.level)?).with_writer(io::stderr);
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter(&log.level)?)
+        .with_writer(io::stderr)
+        // It would complain on standard error, and panic when that cannot be written: its reader has gone, or the disk is full.
+        .log_internal_errors(false);
     match log.format {
         config::LogFormat::Human => lines.with_target(false).with_ansi(io::stderr().is_terminal()).init(),
         config::LogFormat::Json => lines.json().flatten_event(true).init(),
@@ -54,6 +58,7 @@ impl Recent {
             .with_timer(tracing_subscriber::fmt::time::uptime())
             .with_target(false)
             .with_ansi(false)
+            .log_internal_errors(false)
             .init();
         Ok(recent)
     }

@@ -10,7 +10,7 @@ use config::Config;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::wiring::Running;
-use crate::{limits, logs};
+use crate::{limits, logs, out};
 
 /// How often a drain says how far it is.
 const PROGRESS: Duration = Duration::from_secs(1);
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let loaded = match config::load(&args.config) {
         Ok(loaded) => loaded,
         Err(errors) => {
-            eprintln!("{errors}");
+            out::say(errors);
             return Ok(ExitCode::FAILURE);
         }
     };

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use crate::api::{Api, Place, part};
+use crate::out;
 
 /// Longest GTID set that is shown; sets of MySQL can be long.
 const GTID_CHARS_MAX: usize = 48;
@@ -37,16 +38,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let answer = api.ask("GET", &path, "")?;
     if answer.status != 200 {
-        eprintln!("error: {}", crate::change::complaint(&answer.page));
+        out::say(format_args!("error: {}", crate::change::complaint(&answer.page)));
         return Ok(ExitCode::FAILURE);
     }
     if args.json {
-        println!("{}", answer.page);
+        out::print(&format!("{}\n", answer.page))?;
     }
     let one = std::slice::from_ref(&answer.page);
     let clusters = answer.page["clusters"].as_array().map_or(one, Vec::as_slice);
     if !args.json {
-        clusters.iter().for_each(|cluster| print!("{}", describe(cluster)));
+        out::print(&clusters.iter().map(describe).collect::<String>())?;
     }
     let all_well = clusters.iter().all(|cluster| cluster["primary"].is_string());
     Ok(if all_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -300,6 +300,75 @@ fn a_second_sigint_does_not_wait_for_a_transaction() {
     assert_eq!(server.sql("SELECT COUNT(*) FROM app.t").unwrap(), "0\n");
 }
 
+/// Starts a command whose reader has gone before it writes.
+fn without_a_reader(arguments: &[&str]) -> (Option<i32>, String) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let done = Command::new(PROGRAM).args(arguments).stdin(Stdio::null()).stdout(writer).output().unwrap();
+    (done.status.code(), text(&done.stderr))
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_error() {
+    let fixture =
+        Fixture { extra: "[admin]\naddress = \"127.0.0.1:0\"\nkey = \"0123456789abcdef\"\n".into(), ..Fixture::new() };
+    let mut running = fixture.run();
+    running.wait_for("sqluice is ready");
+    let (path, admin) = (fixture.path(), fixture.address("admin"));
+    let place = ["--config", path.to_str().unwrap(), "--admin", &admin];
+    for (command, code) in [
+        (&["status"][..], 1),
+        (&["status", "--json"], 1),
+        (&["cache"], 0),
+        (&["cache", "digests"], 0),
+        (&["cache", "warm", "--show"], 0),
+        (&["switchover", "--json"], 1),
+        (&["check"], 0),
+        (&["init", "--grants-only", "--family", "mysql"], 0),
+    ] {
+        let place = match command[0] {
+            "check" => &place[..2],
+            "init" => &["--output", "/nowhere/x.toml"],
+            _ => &place[..],
+        };
+        // There is no primary, and no server to switch to.
+        let (ended, said) = without_a_reader(&[command, place].concat());
+        assert!(
+            ended == Some(code) && !said.contains("panicked") && !said.contains("error"),
+            "{command:?}: {ended:?} {said}"
+        );
+    }
+    // Neither is one of complaints.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut nobody = Command::new(PROGRAM).args(["check", "--config", "/nowhere"]).stderr(writer).spawn().unwrap();
+    assert_eq!(nobody.wait().unwrap().code(), Some(1));
+}
+
+#[test]
+fn log_lines_that_cannot_be_written_stop_nothing() {
+    let fixture = Fixture { extra: "[admin]\naddress = \"127.0.0.1:0\"\n".into(), ..Fixture::new() };
+    let config = fixture.write();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(PROGRAM);
+    command.args(["run", "--config"]).arg(config).arg("--ready-file").arg(fixture.ready_file());
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(full).spawn().unwrap();
+    let deadline = Instant::now() + LIMIT;
+    let ended = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break Some(status);
+        }
+        if fixture.ready_file().exists() {
+            break None;
+        }
+        assert!(Instant::now() < deadline, "it is not ready");
+    };
+    assert_eq!(ended, None);
+    TcpStream::connect(fixture.address("app")).unwrap();
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
 #[test]
 fn the_demo_runs_without_an_error_and_leaves_nothing_behind() {
     let temporary = TempDir::new().unwrap();

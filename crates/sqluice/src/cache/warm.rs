@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::{Common, number, reasons};
 use crate::api::{Api, part};
 use crate::change::complaint;
+use crate::out;
 
 /// How often it is looked at.
 const LOOK_EACH: Duration = Duration::from_millis(100);
@@ -45,18 +46,18 @@ pub(super) fn warm(args: &Warm) -> anyhow::Result<ExitCode> {
         answer = api.ask("GET", "/cache/warm", "")?;
     }
     if answer.status >= 300 {
-        eprintln!("error: {}", complaint(&answer.page));
+        out::say(format_args!("error: {}", complaint(&answer.page)));
         return Ok(ExitCode::FAILURE);
     }
-    match args.common.json {
-        true => println!("{}", answer.page),
-        false => print!("{}", describe(&answer.page)),
-    }
+    out::print(&match args.common.json {
+        true => format!("{}\n", answer.page),
+        false => describe(&answer.page),
+    })?;
     let files = answer.page["files"].as_array().map_or(&[][..], Vec::as_slice);
     let is_bad = |file: &Value| !args.show && file["last"]["failed"].as_u64() > Some(0);
     let nobody = !args.show && before["started"].as_u64() == Some(0);
     if nobody {
-        eprintln!("error: no client was seen for whom the cache could be filled");
+        out::say("error: no client was seen for whom the cache could be filled");
     }
     let late = !args.show && is_under_way(&before, &answer.page);
     Ok(if nobody || late || files.iter().any(is_bad) { ExitCode::FAILURE } else { ExitCode::SUCCESS })

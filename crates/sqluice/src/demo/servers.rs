@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow, bail};
 use lab::{APP_DATABASE, Binaries, Family, MONITOR_PASSWORD, MONITOR_USER, Replication, ReplicationOptions};
 
+use crate::out;
+
 /// The listener's name.
 pub(super) const LISTENER: &str = "app";
 /// The cluster's name.
@@ -51,7 +53,7 @@ impl Servers {
         let binaries = Binaries::find().map_err(missing)?;
         let binary = binaries.server(Family::MariaDb).map_err(missing)?;
         check_disk(replicas + 1)?;
-        println!("starting a primary and {replicas} replicas of {}", binary.version);
+        out::line(&format!("starting a primary and {replicas} replicas of {}", binary.version))?;
         let started = Instant::now();
         let options = ReplicationOptions {
             config: CONFIG.map(str::to_owned).to_vec(),
@@ -65,9 +67,9 @@ impl Servers {
         };
         let replication = Replication::start(options).context("the servers did not start")?;
         for (index, server) in replication.servers().iter().enumerate() {
-            println!("  {} on {}, in {}", name(index), server.address(), server.folder().display());
+            out::line(&format!("  {} on {}, in {}", name(index), server.address(), server.folder().display()))?;
         }
-        println!("they replicate, after {:.1} s", started.elapsed().as_secs_f64());
+        out::line(&format!("they replicate, after {:.1} s", started.elapsed().as_secs_f64()))?;
         let client = binary.client.file_name().map_or("mariadb".into(), |name| name.to_string_lossy().into_owned());
         Ok(Servers { replication, client })
     }

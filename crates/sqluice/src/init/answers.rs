@@ -9,6 +9,7 @@ use config::{Address, ClusterKind, Errors, FileContent, Source, SystemSource};
 
 use super::grants::{Family, Kind, plain};
 use super::{Args, files};
+use crate::out;
 
 /// The environment variable that carries the password when no file can.
 const PASSWORD_VARIABLE: &str = "SQLUICE_MONITOR_PASSWORD";
@@ -69,7 +70,7 @@ impl AdminKey {
     pub(super) fn write(&self) -> anyhow::Result<()> {
         if let Self::File { path, made: Some(key), .. } = self {
             files::write_private(path, format!("{key}\n").as_bytes(), false)?;
-            eprintln!("wrote {}", path.display());
+            out::say(format_args!("wrote {}", path.display()));
         }
         Ok(())
     }
@@ -279,7 +280,7 @@ impl Password {
     pub(super) fn write(&self) -> anyhow::Result<()> {
         if let Self::Made { path, password, .. } = self {
             files::write_private(path, format!("{password}\n").as_bytes(), false)?;
-            eprintln!("wrote {}", path.display());
+            out::say(format_args!("wrote {}", path.display()));
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use anyhow::{Context as _, anyhow, bail};
 use super::answers::read_password;
 use super::grants::{self, Family, Grantee, Kind, plain};
 use super::{Args, HEARTBEAT_SCHEMA};
+use crate::out;
 
 /// Stands in the SQL for a password that is not known, or cannot stand there.
 const PASSWORD_HERE: &str = "the monitor's password";
@@ -78,7 +79,7 @@ fn of_arguments(args: &Args) -> anyhow::Result<String> {
 
 fn family(args: &Args, kind: Kind) -> anyhow::Result<Family> {
     Ok(kind.family(args.family)?.unwrap_or_else(|| {
-        eprintln!("This is for MariaDB; for MySQL say --family mysql.");
+        out::say("This is for MariaDB; for MySQL say --family mysql.");
         Family::Mariadb
     }))
 }

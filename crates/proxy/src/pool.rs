@@ -7,6 +7,7 @@
 
 mod connection;
 mod lease;
+mod listed;
 mod open;
 mod queue;
 mod quota;
@@ -28,6 +29,7 @@ use tokio::sync::oneshot;
 
 pub use connection::{Connection, End, Farewell, Key, MEANINGFUL, Origin, Parcel, ServerStatements, StatementKey};
 pub use lease::Lease;
+pub use listed::{Backends, Listed};
 pub use open::ON_DEMAND;
 pub use quota::Quota;
 pub use users::{UserLease, UserLeases};

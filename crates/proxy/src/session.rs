@@ -15,6 +15,7 @@ mod exchange;
 mod facts;
 mod found_rows;
 mod hold;
+mod idle;
 mod kill;
 mod learn;
 mod literals;
@@ -98,6 +99,8 @@ pub struct Session {
     seen: CountedHere<Catalog>,
     /// What follows from `state` and `seen`; made anew when one of them changes.
     facts: Cell<StateFacts>,
+    /// How long its client may be silent.
+    idle_limits: Cell<idle::IdleLimits>,
     pins: Pins,
     status: Status,
     statements: ClientStatements,

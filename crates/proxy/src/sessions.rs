@@ -1,6 +1,7 @@
 //! All sessions of the process: what others may know of one, and how they end it or what it runs.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -11,8 +12,14 @@ use tokio::sync::Notify;
 
 use crate::wake::Wake;
 
+/// The first id. Servers count their connections from 1: below a billion of them since a server's start, no session has the
+/// id of a connection of its own, and KILL can tell the two apart.
+pub const ID_FIRST: u32 = 1 << 30;
+/// How many ids there are. The last one still is a positive number to clients that read it into 32 bits with a sign.
+const IDS: u32 = 1 << 30;
+
 /// All sessions of the process by the id that clients know: the greeting's, which KILL takes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Sessions {
     next: AtomicU32,
     all: Mutex<HashMap<u32, Arc<SessionHandle>>>,
@@ -25,6 +32,8 @@ pub struct SessionHandle {
     pub id: u32,
     /// The user, once logged in; COM_CHANGE_USER brings another.
     user: Mutex<Option<Arc<str>>>,
+    /// The schema it is in.
+    schema: Mutex<Option<Arc<str>>>,
     /// The cluster behind it, once logged in.
     pub cluster: OnceLock<Arc<str>>,
     /// Where the connection comes from; `None` for a local socket.
@@ -37,6 +46,8 @@ pub struct SessionHandle {
     pub wake: Wake,
     /// It must end.
     pub killed: AtomicBool,
+    /// Its client has been silent for too long.
+    pub is_overdue: AtomicBool,
     /// The server whose reply it waits for was given up: the reply will not come.
     pub abandoned: AtomicBool,
     /// What it is pinned by, as bits.
@@ -75,6 +86,24 @@ impl SessionHandle {
     /// The client has logged in as this user.
     pub fn set_user(&self, user: &Arc<str>) {
         *self.user.lock().unwrap_or_else(PoisonError::into_inner) = Some(user.clone());
+    }
+
+    /// The schema it is in.
+    pub fn schema(&self) -> Option<Arc<str>> {
+        self.schema.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// It is in this schema.
+    pub fn set_schema(&self, schema: Option<&Arc<str>>) {
+        let mut known = self.schema.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.as_ref() != schema {
+            *known = schema.cloned();
+        }
+    }
+
+    /// Whether it has logged in to this cluster. Ids of servers and of their connections mean nothing in another.
+    pub fn is_in(&self, cluster: &str) -> bool {
+        self.cluster.get().is_some_and(|name| **name == *cluster)
     }
 
     /// Where the client is, as servers show it.
@@ -138,10 +167,24 @@ impl SessionHandle {
         self.killer_done.notify_one();
     }
 
+    /// Ends the session, if its client is still silent.
+    pub fn end_if_idle(&self) {
+        self.is_overdue.store(true, Ordering::SeqCst);
+        self.wake.call();
+    }
+
     /// Ends the session.
     pub fn kill(&self) {
         self.killed.store(true, Ordering::SeqCst);
         self.wake.call();
+    }
+}
+
+impl Default for Sessions {
+    /// None yet. Each process begins at another id: a KILL that a load balancer leads to another process finds nothing there.
+    fn default() -> Sessions {
+        let anywhere = RandomState::new().build_hasher().finish() as u32;
+        Sessions { next: AtomicU32::new(anywhere), all: Mutex::default() }
     }
 }
 
@@ -150,20 +193,22 @@ impl Sessions {
     pub fn register(&self, connected_from: Option<SocketAddr>) -> Arc<SessionHandle> {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let id = loop {
-            let id = self.next.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-            if id != 0 && !all.contains_key(&id) {
+            let id = ID_FIRST + self.next.fetch_add(1, Ordering::Relaxed) % IDS;
+            if !all.contains_key(&id) {
                 break id;
             }
         };
         let handle = Arc::new(SessionHandle {
             id,
             user: Mutex::default(),
+            schema: Mutex::default(),
             cluster: OnceLock::new(),
             connected_from,
             told_from: OnceLock::new(),
             since: Instant::now(),
             wake: Wake::default(),
             killed: AtomicBool::new(false),
+            is_overdue: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             pins: AtomicU32::new(0),
             idle_since_s: AtomicU32::new(0),
@@ -182,17 +227,21 @@ impl Sessions {
         self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
     }
 
-    /// The session of this id.
-    pub fn find(&self, id: u32) -> Option<Arc<SessionHandle>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    /// The session of this id, if it is one of this cluster's.
+    pub fn find(&self, cluster: &str, id: u32) -> Option<Arc<SessionHandle>> {
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(&id).filter(|session| session.is_in(cluster)).cloned()
+    }
+
+    /// The sessions of this cluster.
+    pub fn of_cluster(&self, cluster: &str) -> Vec<Arc<SessionHandle>> {
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.values().filter(|session| session.is_in(cluster)).cloned().collect()
     }
 
     /// A server of this cluster was given up: statements that wait for its reply fail now, and not when TCP notices.
     pub fn abandon(&self, cluster: &str, server: ServerId) {
-        for session in self.all().iter().filter(|session| session.cluster.get().is_some_and(|name| **name == *cluster))
-        {
-            session.abandon(server);
-        }
+        self.of_cluster(cluster).iter().for_each(|session| session.abandon(server));
     }
 
     /// All sessions.
@@ -206,12 +255,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_never_zero_and_never_twice() {
+    fn ids_are_never_twice_and_never_those_of_servers() {
         let sessions = Sessions { next: AtomicU32::new(u32::MAX - 1), ..Sessions::default() };
         let ids: Vec<u32> = (0..3).map(|_| sessions.register(None).id).collect();
-        assert_eq!(ids, [u32::MAX, 1, 2]);
-        sessions.remove(1);
-        assert!(sessions.find(1).is_none() && sessions.find(2).is_some());
+        assert_eq!(ids, [i32::MAX as u32 - 1, i32::MAX as u32, ID_FIRST]);
+        sessions.next.store(IDS - 2, Ordering::Relaxed);
+        assert_eq!(sessions.register(None).id, ID_FIRST + 1);
+    }
+
+    #[test]
+    fn sessions_are_found_in_their_own_cluster_only() {
+        let sessions = Sessions::default();
+        let (here, there, at_login) = (sessions.register(None), sessions.register(None), sessions.register(None));
+        here.cluster.set("here".into()).unwrap();
+        there.cluster.set("there".into()).unwrap();
+        assert!(sessions.find("here", here.id).is_some() && sessions.find("there", here.id).is_none());
+        assert!(sessions.find("here", at_login.id).is_none());
+        let ids: Vec<u32> = sessions.of_cluster("there").iter().map(|session| session.id).collect();
+        assert_eq!(ids, [there.id]);
+        sessions.remove(here.id);
+        assert!(sessions.find("here", here.id).is_none());
     }
 
     #[tokio::test]

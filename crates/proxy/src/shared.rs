@@ -83,7 +83,7 @@ impl Shared {
         for session in self.sessions.all() {
             let since = session.idle_since_s.load(Ordering::Relaxed);
             if since != 0 && now.saturating_sub(since) > session.idle_s_max.load(Ordering::Relaxed) {
-                session.kill();
+                session.end_if_idle();
             }
         }
     }
@@ -160,6 +160,8 @@ pub struct ClusterShared {
     pub claimed: Mutex<HashSet<Name>>,
     /// What tells its backend connections from each other, and from those of other processes, in a log.
     pub marks: Marks,
+    /// Backend connections that are open.
+    pub backends: crate::pool::Backends,
 }
 
 /// Where mail to each worker goes in.
@@ -189,6 +191,7 @@ impl ClusterShared {
             workers,
             claimed: Mutex::default(),
             marks: Marks::default(),
+            backends: crate::pool::Backends::default(),
         }
     }
 

@@ -138,6 +138,11 @@ impl StateMap {
         self.schema.as_deref()
     }
 
+    /// The schema's name, to be shared.
+    pub fn schema_name(&self) -> Option<&Arc<str>> {
+        self.schema.as_ref()
+    }
+
     /// Chooses a schema; `None` or an empty name is none.
     pub fn set_schema(&mut self, schema: Option<&str>) {
         let schema = schema.filter(|name| !name.is_empty());

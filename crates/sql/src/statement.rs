@@ -300,8 +300,10 @@ pub enum Effect {
     Kill {
         /// QUERY was given.
         query_only: bool,
-        /// The connection id, if it is a literal.
-        id: Option<u64>,
+        /// SOFT was given (MariaDB).
+        soft: bool,
+        /// Whose connection.
+        victim: Victim,
     },
     /// SET ROLE, SET DEFAULT ROLE, SET PASSWORD and other changes that no variable shows: the statement's own text
     /// repeated on another connection would give the same state when `repeatable`.
@@ -311,6 +313,20 @@ pub enum Effect {
     },
     /// It may change the session in ways the text does not show (CALL, compound statements, unknown functions).
     MayChangeSession,
+}
+
+/// The connections that a KILL means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Victim {
+    /// The connection of this id; `None` if it is no literal.
+    Connection(Option<u64>),
+    /// All connections of a user (MariaDB).
+    User {
+        /// Its name; `None` for CURRENT_USER.
+        name: Option<String>,
+        /// From where, if the statement says so.
+        host: Option<String>,
+    },
 }
 
 /// A value that a statement assigns.

@@ -15,7 +15,7 @@
 use sqluice_sql::lexer::Lexer;
 use sqluice_sql::{
     Access, Dialect, Effect, Encoding, Family, FunctionAccess, Functions, Hint, Modes, Statement, TableName,
-    TransactionStep, Value, classify, digest, digest_hash, encoding_of_charset, modes_from_sql_mode, tables,
+    TransactionStep, Value, Victim, classify, digest, digest_hash, encoding_of_charset, modes_from_sql_mode, tables,
 };
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -167,9 +167,15 @@ fn effect(effect: &Effect) -> String {
         Effect::WhileRunning { name } => format!("while-running:{name}"),
         Effect::CalcFoundRows => "calc-found-rows".to_owned(),
         Effect::CountsConnection => "counts-connection".to_owned(),
-        Effect::Kill { query_only, id } => {
-            let id = id.map_or("?".to_owned(), |id| id.to_string());
-            format!("kill{} {id}", if *query_only { "-query" } else { "" })
+        Effect::Kill { query_only, soft, victim } => {
+            let whom = match victim {
+                Victim::Connection(id) => id.map_or("?".to_owned(), |id| id.to_string()),
+                Victim::User { name: user, host } => {
+                    format!("user {}@{}", name(user), host.as_deref().unwrap_or("?"))
+                }
+            };
+            let (query, soft) = (if *query_only { "-query" } else { "" }, if *soft { "-soft" } else { "" });
+            format!("kill{soft}{query} {whom}")
         }
         Effect::Role { text } => format!("text {text}"),
         Effect::MayChangeSession => "may-change-session".to_owned(),

@@ -21,6 +21,7 @@ use wire::auth::Credential;
 use wire::packet::HEADER_BYTES;
 use wire::reply::ServerError;
 
+use super::listed::Listed;
 use crate::error::Refusal;
 use crate::mark::{self, Mark};
 use crate::state::StateMap;
@@ -92,6 +93,8 @@ pub struct Origin {
     pub key: Arc<Key>,
     /// The server's id of it, which KILL takes on that server.
     pub thread_id: u64,
+    /// Its place in the list of open connections.
+    pub listed: Listed,
     /// What stands in front of the writes that are sent on it.
     pub mark: Option<Mark>,
     /// What both sides agreed on.

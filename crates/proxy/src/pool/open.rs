@@ -54,6 +54,7 @@ pub(super) async fn open(
         server_name: server.name.clone(),
         key: wanted.key.clone(),
         thread_id: u64::from(greeting.connection_id),
+        listed: shared.backends.add(server.id, u64::from(greeting.connection_id)),
         mark: settings.mark_writes.then(|| shared.marks.next()).flatten(),
         capabilities,
         mariadb: greeting.server_version.contains("MariaDB"),

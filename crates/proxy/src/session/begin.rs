@@ -56,7 +56,8 @@ impl Session {
         let _ = handle.cluster.set(cluster.shared.name.clone());
         let catalog = cluster.catalog();
         let family = if flavour.mariadb { Family::MariaDb } else { Family::MySql };
-        Session {
+        let session = Session {
+            idle_limits: Cell::default(),
             wish: TrackWish::of_servers(&catalog),
             facts: Cell::new(state.facts(&catalog, family, flavour.number)),
             began: catalog.clone(),
@@ -89,6 +90,9 @@ impl Session {
             written_for_tier: None,
             speaks_native,
             refused_changes: 0,
-        }
+        };
+        session.renew_idle_limits();
+        session.handle.set_schema(session.state.schema_name());
+        session
     }
 }

@@ -5,7 +5,7 @@ use wire::command::Command;
 use super::cache::Fill;
 use super::checksum::Checksum;
 use super::client::Request;
-use super::processes::Renumber;
+use super::processes::{Renumber, Shown};
 use super::relay::{Outcome, Relay, RelayError};
 use super::work::Work;
 use super::{Held, Session};
@@ -33,8 +33,10 @@ impl Session {
         let effects = &work.statement.effects;
         let wish_after = if effects.is_empty() { None } else { self.wish.after(effects, &self.cluster.catalog()) };
         let lists_processes = work.statement.asks.contains(sql::Asks::PROCESSES) && work.statement.parts == 1;
-        let renumber = (lists_processes && !work.prepares() && work.command != Command::StmtExecute)
-            .then(|| Renumber::of(&self.worker.shared.sessions, held.lease.server()));
+        let renumber = (lists_processes && !work.prepares() && work.command != Command::StmtExecute).then(|| {
+            let shown = Shown::on(&self.worker.shared, &self.cluster.shared, held.lease.server());
+            Renumber::of(shown, self.identity.user.clone())
+        });
         let warnings = self.own_messages().filter(|_| work.command == Command::InitDb);
         let withhold = self.withheld(work, route, held.lease.server());
         let keeps_end = self.notes_first(work);

@@ -32,6 +32,8 @@ impl Session {
         let Dialect { family, version, .. } = self.facts.get().dialect;
         let facts = self.state.facts(&self.seen, family, version);
         self.facts.set(facts);
+        self.renew_idle_limits();
+        self.handle.set_schema(self.state.schema_name());
         facts
     }
 

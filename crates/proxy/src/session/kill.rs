@@ -1,117 +1,205 @@
-//! KILL with the ids that clients know: those of Sqluice's own greetings.
+//! KILL with the ids that clients know: those of Sqluice's own greetings, and below [`ID_FIRST`] those of a server.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use cluster::view::{ServerId, ServerView};
+use net::query::{self, Limits, QueryError};
 use wire::Capabilities;
-use wire::command::Command;
-use wire::packet;
 
 use super::Session;
 use super::client::Request;
 use crate::error::Refusal;
-use crate::sessions::SessionHandle;
+use crate::sessions::{ID_FIRST, SessionHandle};
 use crate::shared::login_as;
 
 /// How long a connection waits for a KILL that was aimed at it, before it is given up.
 pub const KILL_WAIT: Duration = Duration::from_secs(2);
+/// Longer lists of an account's privileges are taken for none.
+const GRANTS_BYTES_MAX: usize = 256 * 1024;
+/// Privileges on `*.*` by which an account may kill the connections of others.
+const MAY_KILL: [&str; 4] = ["ALL PRIVILEGES", "SUPER", "CONNECTION ADMIN", "CONNECTION_ADMIN"];
+
+/// What a KILL ends, and how.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Kill {
+    /// The statement alone.
+    pub query_only: bool,
+    /// Nothing that would leave a table broken (MariaDB).
+    pub soft: bool,
+}
+
+impl Kill {
+    /// The statement that kills a server's own connection.
+    fn statement(self, thread_id: u64) -> String {
+        let soft = if self.soft { "SOFT " } else { "" };
+        let what = if self.query_only { "QUERY" } else { "CONNECTION" };
+        format!("KILL {soft}{what} {thread_id}")
+    }
+}
+
+fn not_owner(id: u32) -> Refusal {
+    Refusal { code: 1095, sqlstate: *b"HY000", message: format!("You are not owner of thread {id}") }
+}
 
 impl Session {
     /// KILL [CONNECTION | QUERY] id, and COM_PROCESS_KILL.
-    pub(super) async fn kill(&mut self, request: &Request, id: Option<u64>, query_only: bool) {
-        let victim = id.and_then(|id| u32::try_from(id).ok()).and_then(|id| self.worker.shared.sessions.find(id));
-        let Some(victim) = victim else {
-            let message = format!("Unknown thread id: {}", id.unwrap_or(0));
-            self.answer_error(request, &Refusal { code: 1094, sqlstate: *b"HY000", message });
-            return;
+    pub(super) async fn kill(&mut self, request: &Request, id: Option<u64>, how: Kill) {
+        let id = id.unwrap_or(0);
+        let killed = match self.victim(id) {
+            Some(victim) if victim.id == self.handle.id => return self.kill_itself(request, how),
+            Some(victim) => self.kill_other(&victim, how).await,
+            None => self.kill_stranger(id, how).await,
         };
-        if victim.id == self.handle.id {
-            // A server answers a suicide with an error and then hangs up.
-            let interrupted = query_only || !self.is_mariadb();
-            let code = if interrupted { 1317 } else { 1927 };
-            let message = if interrupted { "Query execution was interrupted" } else { "Connection was killed" };
-            self.answer_error(request, &Refusal { code, sqlstate: *b"70100", message: message.into() });
-            if !query_only {
-                self.handle.kill();
-            }
-            return;
+        match killed {
+            Ok(()) => self.answer_ok(request, 0),
+            Err(refusal) => self.answer_error(request, &refusal),
+        };
+    }
+
+    /// The session of this cluster that a client means by an id: the greeting's, or the primary's own id of the session's
+    /// backend connection, which a client may have read in a server's log.
+    fn victim(&self, id: u64) -> Option<Arc<SessionHandle>> {
+        let (sessions, cluster) = (&self.worker.shared.sessions, &self.cluster.shared.name);
+        if id >= u64::from(ID_FIRST) {
+            return sessions.find(cluster, u32::try_from(id).ok()?);
         }
-        match self.kill_other(&victim, query_only).await {
-            Ok(()) => {
-                self.answer_ok(request, 0);
-            }
-            Err(refusal) => {
-                self.answer_error(request, &refusal);
-            }
+        let primary = self.cluster.view().primary?;
+        sessions.of_cluster(cluster).into_iter().find(|session| session.runs_on(primary) == Some(id))
+    }
+
+    /// A server answers a suicide with an error and then hangs up.
+    fn kill_itself(&mut self, request: &Request, how: Kill) {
+        let interrupted = how.query_only || !self.is_mariadb();
+        let code = if interrupted { 1317 } else { 1927 };
+        let message = if interrupted { "Query execution was interrupted" } else { "Connection was killed" };
+        self.answer_error(request, &Refusal { code, sqlstate: *b"70100", message: message.into() });
+        if !how.query_only {
+            self.handle.kill();
         }
     }
 
-    async fn kill_other(&self, victim: &SessionHandle, query_only: bool) -> Result<(), Refusal> {
+    /// KILL … USER: all sessions of the user, and what the primary knows of his connections besides. The reply counts the sessions.
+    pub(super) async fn kill_user(&mut self, request: &Request, name: Option<&str>, host: Option<&str>, how: Kill) {
+        let own = self.identity.user.clone();
+        let name = name.unwrap_or(&own);
+        let is_local = |session: &SessionHandle| session.client_ip().is_none_or(|ip| ip.is_loopback());
+        let comes_from = |session: &SessionHandle| match host.filter(|host| *host != "%") {
+            None => true,
+            Some(host) if host.eq_ignore_ascii_case("localhost") => is_local(session),
+            Some(host) => session.client_ip().is_some_and(|ip| ip.to_string() == host),
+        };
+        let mut killed = 0;
+        if *name == *own || self.may_kill_others().await {
+            let sessions = self.worker.shared.sessions.of_cluster(&self.cluster.shared.name);
+            let of_user = |session: &SessionHandle| session.user().is_some_and(|user| *user == *name);
+            for victim in sessions.iter().filter(|session| of_user(session) && comes_from(session)) {
+                if victim.id != self.handle.id && self.kill_other(victim, how).await.is_ok() {
+                    killed += 1;
+                }
+            }
+        }
+        let kills_itself = *name == *own && comes_from(&self.handle);
+        if kills_itself {
+            return self.kill_itself(request, how);
+        }
+        let status = self.status - wire::Status::SESSION_STATE_CHANGED;
+        let ok = wire::reply::Ok { status, affected_rows: killed, ..wire::reply::Ok::default() };
+        self.client.put_whole_ok(request.sequence.wrapping_add(1), &ok);
+        self.past.row_count = i64::try_from(killed).unwrap_or(0);
+        self.worker.stats.local_answers.add_one();
+    }
+
+    async fn kill_other(&self, victim: &SessionHandle, how: Kill) -> Result<(), Refusal> {
         let running = victim.kill_statement();
         let done = scopeguard(|| victim.killed_statement());
         let result = match running {
             // The server knows who may kill whom: it is asked as the killer's user.
-            Some((server, thread_id)) => self.kill_on_server(server, thread_id, query_only).await,
+            Some((server, thread_id)) => match self.kill_on_server(server, thread_id, how).await {
+                // The statement ended just now: there is nothing left to kill.
+                Err(refusal) if refusal.code == 1094 => Ok(()),
+                Err(refusal) if refusal.code == 1095 => Err(not_owner(victim.id)),
+                result => result,
+            },
             None if victim.user().is_some_and(|user| user == self.identity.user) => Ok(()),
-            None if query_only => Ok(()),
-            None => {
-                let message = format!("You are not owner of thread {}", victim.id);
-                Err(Refusal { code: 1095, sqlstate: *b"HY000", message })
-            }
+            // It has no backend connection that a server could judge by.
+            None if self.may_kill_others().await => Ok(()),
+            None => Err(not_owner(victim.id)),
         };
         drop(done);
-        if result.is_ok() && !query_only {
+        if result.is_ok() && !how.query_only {
             victim.killed.store(true, Ordering::SeqCst);
             victim.wake.call();
         }
         result
     }
 
-    async fn kill_on_server(
-        &self,
-        server: cluster::view::ServerId,
-        thread_id: u64,
-        query_only: bool,
-    ) -> Result<(), Refusal> {
-        let shared = &self.cluster.shared;
+    /// A connection of the primary that is no session's: a client that came another way, or one that waits in a pool.
+    async fn kill_stranger(&self, id: u64, how: Kill) -> Result<(), Refusal> {
+        let unknown = Refusal { code: 1094, sqlstate: *b"HY000", message: format!("Unknown thread id: {id}") };
+        match self.cluster.view().primary {
+            Some(primary) if id < u64::from(ID_FIRST) => self.kill_on_server(primary, id, how).await,
+            _ => Err(unknown),
+        }
+    }
+
+    async fn kill_on_server(&self, server: ServerId, thread_id: u64, how: Kill) -> Result<(), Refusal> {
         let view = self.cluster.view();
         let Some(server) = view.server(server) else { return Ok(()) };
-        let target = shared.target(server, KILL_WAIT, self.identity.key.client);
+        self.ask_as_user(server, &how.statement(thread_id)).await.map(drop)
+    }
+
+    /// Whether the servers let the user kill the connections of others: they say so in its grants.
+    async fn may_kill_others(&self) -> bool {
+        let view = self.cluster.view();
+        let Some(server) = view.primary.and_then(|primary| view.server(primary)) else { return false };
+        let grants = self.ask_as_user(server, "SHOW GRANTS").await.unwrap_or_default();
+        if grants.iter().any(|grant| grants_kill(grant)) {
+            return true;
+        }
+        if self.is_mariadb() {
+            return false;
+        }
+        // MySQL lists what comes by roles for the roles that are asked for.
+        let roles = self.ask_as_user(server, "SELECT CURRENT_ROLE()").await.unwrap_or_default();
+        let Some(roles) = roles.first().filter(|roles| **roles != "NONE") else { return false };
+        let by_roles = format!("SHOW GRANTS FOR CURRENT_USER() USING {roles}");
+        self.ask_as_user(server, &by_roles).await.unwrap_or_default().iter().any(|grant| grants_kill(grant))
+    }
+
+    /// Asks a server over a connection of its own, as the session's user; gives the first column of the first result.
+    async fn ask_as_user(&self, server: &ServerView, sql: &str) -> Result<Vec<String>, Refusal> {
+        let target = self.cluster.shared.target(server, KILL_WAIT, self.identity.key.client);
         let capabilities = Capabilities::PROTOCOL_41 | Capabilities::TRANSACTIONS;
         let login = login_as(&self.identity.user, &self.identity.key.credential, capabilities, self.identity.collation);
+        let limits = Limits { reply_bytes_max: GRANTS_BYTES_MAX, timeout: KILL_WAIT };
         let failed =
             |why: String| Refusal::own(1094, b"HY000", format_args!("the statement could not be killed: {why}"));
-        let connected = net::client::connect(&target, login).await.map_err(|error| failed(error.to_string()))?;
-        let mut stream = connected.stream;
-        let what = if query_only { "QUERY" } else { "CONNECTION" };
-        let mut bytes = Vec::new();
-        let begun = packet::begin(&mut bytes);
-        bytes.push(Command::Query.byte());
-        bytes.extend_from_slice(format!("KILL {what} {thread_id}").as_bytes());
-        begun.end(&mut bytes, 0);
-        let kill = async {
-            tokio::io::AsyncWriteExt::write_all(&mut stream, &bytes).await?;
-            tokio::io::AsyncWriteExt::flush(&mut stream).await?;
-            net::packets::read(&mut stream, 1 << 16).await
-        };
-        let reply = match tokio::time::timeout(KILL_WAIT, kill).await {
-            Ok(Ok(reply)) => reply,
-            Ok(Err(error)) => return Err(failed(error.to_string())),
-            Err(_) => return Err(failed(format!("no answer within {} ms", KILL_WAIT.as_millis()))),
-        };
-        if reply.payload.first() != Some(&wire::reply::ERR) {
-            return Ok(());
-        }
-        match wire::reply::ServerError::parse(&reply.payload) {
-            // The statement ended just now: there is nothing left to kill.
-            Ok(error) if error.code == 1094 => Ok(()),
-            Ok(error) => {
-                let message = String::from_utf8_lossy(error.message).into_owned();
-                Err(Refusal { code: error.code, sqlstate: error.sqlstate, message })
+        let connected = query::Client::connect(&target, login, limits);
+        let mut client = connected.await.map_err(|error| failed(error.to_string()))?;
+        match client.query_one(sql).await {
+            Ok(result) => {
+                let first = |row: &query::Row| {
+                    row.first()
+                        .and_then(|value| value.as_deref().map(|text| String::from_utf8_lossy(text).into_owned()))
+                };
+                Ok(result.rows.iter().filter_map(first).collect())
+            }
+            Err(QueryError::Server(error)) => {
+                Err(Refusal::of_server(error.code, error.sqlstate.as_deref(), &error.message))
             }
             Err(error) => Err(failed(error.to_string())),
         }
     }
+}
+
+/// Whether a line of SHOW GRANTS lets its account kill the connections of others.
+fn grants_kill(grant: &str) -> bool {
+    let Some((privileges, _)) = grant.strip_prefix("GRANT ").and_then(|grant| grant.split_once(" ON *.* TO ")) else {
+        return false;
+    };
+    privileges.split(',').any(|privilege| MAY_KILL.contains(&privilege.trim()))
 }
 
 /// Runs `last` when it is dropped, also when the future around it is.
@@ -125,4 +213,30 @@ fn scopeguard<F: FnOnce()>(last: F) -> impl Drop {
         }
     }
     Guard(Some(last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grants_say_who_may_kill_others() {
+        for (grant, may) in [
+            ("GRANT ALL PRIVILEGES ON *.* TO `app`@`%`", true),
+            ("GRANT SELECT, SUPER ON *.* TO `app`@`%` IDENTIFIED BY PASSWORD '*X'", true),
+            ("GRANT CONNECTION ADMIN ON *.* TO `app`@`%`", true),
+            ("GRANT BACKUP_ADMIN,CONNECTION_ADMIN ON *.* TO `app`@`%`", true),
+            ("GRANT USAGE ON *.* TO `SUPER`@`%`", false),
+            ("GRANT PROCESS ON *.* TO `app`@`%`", false),
+            ("GRANT ALL PRIVILEGES ON `app`.* TO `app`@`%`", false),
+        ] {
+            assert_eq!(grants_kill(grant), may, "{grant}");
+        }
+    }
+
+    #[test]
+    fn servers_hear_how_to_kill() {
+        assert_eq!(Kill::default().statement(5), "KILL CONNECTION 5");
+        assert_eq!(Kill { query_only: true, soft: true }.statement(5), "KILL SOFT QUERY 5");
+    }
 }

@@ -258,8 +258,6 @@ impl Door {
                 Err(refusal) => return Err((stream, refusal)),
             };
         identity.describe(&login.attributes);
-        let idle_s = u32::try_from(listener.settings.load().idle_timeout.as_secs()).unwrap_or(u32::MAX);
-        handle.idle_s_max.store(idle_s, std::sync::atomic::Ordering::Relaxed);
         let catalog = cluster.catalog();
         let ignore_space = login.capabilities.contains(Capabilities::IGNORE_SPACE);
         let state = StateMap::of_session(&catalog, login.collation, None).ignoring_space(ignore_space, &catalog);

@@ -1,35 +1,130 @@
-//! SHOW PROCESSLIST, with the ids that clients know.
+//! SHOW PROCESSLIST, as a server of the sessions' own would show it.
 //!
 //! Servers list backend connections by ids of their own. A client takes an id that it reads there for one that KILL takes
-//! and CONNECTION_ID() answers; so the ids of connections that serve a session now become that session's.
+//! and CONNECTION_ID() answers. So a connection that serves a session is shown as the session, one that waits in a pool is
+//! not shown, and a session without a connection gets a row.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use cluster::view::ServerId;
 use wire::codec::{Malformed, Reader, Write};
 use wire::packet::{self, HEADER_BYTES, Header};
 
-use crate::sessions::Sessions;
+use crate::sessions::SessionHandle;
+use crate::shared::{ClusterShared, Shared};
 
 /// Longer lists pass as they are.
 const BYTES_MAX: usize = 16 << 20;
+/// Columns that servers of either family show; what MariaDB shows besides is a number.
+const COLUMNS_MIN: u64 = 8;
+/// Columns that are shown at most.
+const COLUMNS_MAX: u64 = 16;
 
-/// Puts other ids into the rows of one result.
+/// The connections of one server as its cluster's clients know them.
+#[derive(Debug, Default)]
+pub struct Shown {
+    /// Sessions by the server's id of their backend connection.
+    pub in_use: HashMap<u64, Arc<SessionHandle>>,
+    /// Backend connections from here that serve no session.
+    pub hidden: HashSet<u64>,
+    /// Sessions without a connection to the server.
+    pub elsewhere: Vec<Arc<SessionHandle>>,
+    /// Of [`Shared::uptime_s`].
+    pub now_s: u32,
+}
+
+impl Shown {
+    /// The connections of this server, now.
+    pub fn on(shared: &Shared, cluster: &ClusterShared, server: ServerId) -> Shown {
+        let mut shown = Shown { hidden: cluster.backends.on(server), now_s: shared.uptime_s(), ..Shown::default() };
+        for session in shared.sessions.of_cluster(&cluster.name) {
+            match session.runs_on(server) {
+                Some(thread_id) => {
+                    shown.hidden.remove(&thread_id);
+                    shown.in_use.insert(thread_id, session);
+                }
+                None => shown.elsewhere.push(session),
+            }
+        }
+        shown.elsewhere.sort_by_key(|session| session.id);
+        shown
+    }
+
+    /// A session without a row of the server's own.
+    pub fn idle_row(&self, session: &SessionHandle) -> IdleRow {
+        let since = session.idle_since_s.load(Ordering::Relaxed);
+        let (command, idle_s) = if since == 0 { ("Query", 0) } else { ("Sleep", self.now_s.saturating_sub(since)) };
+        IdleRow {
+            id: session.id,
+            user: session.user().unwrap_or_default(),
+            host: session.client(),
+            schema: session.schema(),
+            command,
+            idle_s,
+        }
+    }
+}
+
+/// What a list says of a session that has no connection to the server.
+#[derive(Debug, PartialEq, Eq)]
+pub struct IdleRow {
+    /// The id that the session's client knows.
+    pub id: u32,
+    /// The user.
+    pub user: Arc<str>,
+    /// Where the client is.
+    pub host: String,
+    /// The schema.
+    pub schema: Option<Arc<str>>,
+    /// As servers name it.
+    pub command: &'static str,
+    /// For how long, in seconds.
+    pub idle_s: u32,
+}
+
+impl IdleRow {
+    fn write(&self, columns: u64) -> Vec<u8> {
+        let mut row = Vec::new();
+        let mut text = |value: &str| row.put_lenenc_bytes(value.as_bytes());
+        text(&self.id.to_string());
+        text(&self.user);
+        text(&self.host);
+        match &self.schema {
+            Some(schema) => text(schema),
+            None => row.push(NULL),
+        }
+        for value in [self.command, &self.idle_s.to_string(), ""] {
+            row.put_lenenc_bytes(value.as_bytes());
+        }
+        row.push(NULL);
+        (COLUMNS_MIN..columns).for_each(|_| row.put_lenenc_bytes(b"0.000"));
+        row
+    }
+}
+
+/// NULL in a row of text.
+const NULL: u8 = 0xfb;
+
+/// Changes the rows of one result.
 #[derive(Debug)]
 pub struct Renumber {
-    /// Sessions by the server's id of their backend connection.
-    sessions: HashMap<u64, u32>,
+    shown: Shown,
+    /// The user that asks.
+    user: Arc<str>,
+    columns: u64,
     /// Packets of columns that are still to come; `None` before their number.
     columns_left: Option<u64>,
     held: Vec<u8>,
+    /// Sequence number of the last packet.
+    sequence: u8,
 }
 
 impl Renumber {
-    /// For a list of this server's connections.
-    pub fn of(sessions: &Sessions, server: ServerId) -> Renumber {
-        let all = sessions.all();
-        let here = all.iter().filter_map(|session| Some((session.runs_on(server)?, session.id)));
-        Renumber { sessions: here.collect(), columns_left: None, held: Vec::new() }
+    /// For a list of these connections that this user asks for.
+    pub fn of(shown: Shown, user: Arc<str>) -> Renumber {
+        Renumber { shown, user, columns: 0, columns_left: None, held: Vec::new(), sequence: 0 }
     }
 
     /// Takes columns and rows, perhaps cut; gives false when there are too many, and all of them back by
@@ -44,10 +139,11 @@ impl Renumber {
         self.held
     }
 
-    /// What was taken, whole packets by now, with other ids.
-    pub fn give(&mut self) -> Vec<u8> {
+    /// What was taken, whole packets by now, as clients know it. `is_end`: the result is over, and its last packet follows.
+    pub fn give(&mut self, is_end: bool) -> Vec<u8> {
         let held = std::mem::take(&mut self.held);
         let mut out = Vec::with_capacity(held.len());
+        let mut sees_others = false;
         let mut rest = &held[..];
         while let Some(header) = Header::read(rest) {
             let end = (HEADER_BYTES + header.length).min(rest.len());
@@ -55,53 +151,127 @@ impl Renumber {
             rest = behind;
             let payload = &packet[HEADER_BYTES..];
             match self.columns_left {
-                None => self.columns_left = Reader::new(payload).lenenc("column count").ok(),
+                None => {
+                    self.columns_left = Reader::new(payload).lenenc("column count").ok();
+                    self.columns = self.columns_left.unwrap_or(0);
+                    self.sequence = header.sequence.wrapping_sub(1);
+                }
                 Some(left @ 1..) => self.columns_left = Some(left - 1),
-                Some(0) if !header.is_continued() => {
-                    if let Ok(Some(row)) = self.row(payload) {
-                        packet::append(&mut out, header.sequence, &row);
+                Some(0) if !header.is_continued() => match self.row(payload, &mut sees_others) {
+                    Ok(Row::Hidden) => continue,
+                    Ok(Row::Changed(row)) => {
+                        packet::append(&mut out, self.next_sequence(), &row);
                         continue;
                     }
-                }
+                    Ok(Row::Same) | Err(_) => {}
+                },
                 Some(0) => {}
             }
+            let at = out.len();
             out.extend_from_slice(packet);
+            if let Some(sequence) = out.get_mut(at + HEADER_BYTES - 1) {
+                *sequence = self.next_sequence();
+            }
+        }
+        if is_end && (COLUMNS_MIN..=COLUMNS_MAX).contains(&self.columns) {
+            self.put_elsewhere(sees_others, &mut out);
         }
         out
     }
 
-    /// The row with another id, if the connection is one of a session's.
-    fn row(&self, payload: &[u8]) -> Result<Option<Vec<u8>>, Malformed> {
+    /// The sequence number of the packet behind those that were given: rows were left out or put in.
+    pub fn sequence_for(&mut self, came_with: u8) -> u8 {
+        if self.columns_left.is_none() { came_with } else { self.next_sequence() }
+    }
+
+    fn next_sequence(&mut self) -> u8 {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.sequence
+    }
+
+    /// Sessions without a row. A server shows a user without the privilege PROCESS his own; it shows others the monitor, at least.
+    fn put_elsewhere(&mut self, sees_others: bool, out: &mut Vec<u8>) {
+        for session in std::mem::take(&mut self.shown.elsewhere) {
+            let row = self.shown.idle_row(&session);
+            if sees_others || row.user == self.user {
+                packet::append(out, self.next_sequence(), &row.write(self.columns));
+            }
+        }
+    }
+
+    /// A row as clients know it.
+    fn row(&self, payload: &[u8], sees_others: &mut bool) -> Result<Row, Malformed> {
         let mut reader = Reader::new(payload);
         let id = reader.text_value("process id")?.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
-        let Some(session) = id.and_then(|id: u64| self.sessions.get(&id)) else { return Ok(None) };
+        let user = reader.text_value("process user")?;
+        *sees_others |= user.is_some_and(|user| *user != *self.user.as_bytes());
+        let Some(id): Option<u64> = id else { return Ok(Row::Same) };
+        if self.shown.hidden.contains(&id) {
+            return Ok(Row::Hidden);
+        }
+        let Some(session) = self.shown.in_use.get(&id) else { return Ok(Row::Same) };
+        reader.text_value("process host")?;
         let mut row = Vec::with_capacity(payload.len() + 8);
-        row.put_lenenc_bytes(session.to_string().as_bytes());
+        row.put_lenenc_bytes(session.id.to_string().as_bytes());
+        match user {
+            Some(user) => row.put_lenenc_bytes(user),
+            None => row.push(NULL),
+        }
+        row.put_lenenc_bytes(session.client().as_bytes());
         row.extend_from_slice(reader.remaining());
-        Ok(Some(row))
+        Ok(Row::Changed(row))
     }
+}
+
+/// What becomes of a row.
+#[derive(Debug)]
+enum Row {
+    Same,
+    Changed(Vec<u8>),
+    Hidden,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sessions::Sessions;
 
-    #[test]
-    fn only_rows_of_known_connections_change() {
-        let mut renumber = Renumber { sessions: HashMap::from([(7, 1000)]), columns_left: None, held: Vec::new() };
+    fn packets(payloads: &[&[u8]]) -> Vec<u8> {
         let mut bytes = Vec::new();
-        for (sequence, payload) in
-            [&b"\x01"[..], b"\x017 a column", b"\x017\x03app", b"\x018\x03app"].iter().enumerate()
-        {
+        for (sequence, payload) in payloads.iter().enumerate() {
             packet::append(&mut bytes, sequence as u8 + 1, payload);
         }
-        for part in bytes.chunks(3) {
+        bytes
+    }
+
+    #[test]
+    fn connections_of_sessions_are_shown_as_these() {
+        let sessions = Sessions::default();
+        let (busy, idle) = (sessions.register(None), sessions.register(None));
+        idle.set_user(&"app".into());
+        let shown = Shown {
+            in_use: HashMap::from([(7, busy.clone())]),
+            hidden: HashSet::from([9]),
+            elsewhere: vec![idle.clone()],
+            now_s: 1,
+        };
+        let mut renumber = Renumber::of(shown, "app".into());
+        let mut taken = vec![&b"\x08"[..]];
+        taken.extend([&b"a column"[..]; 8]);
+        taken.extend([&b"\x017\x03app\x04here\xfb\x05Query\x010\0\xfb"[..], b"\x018\x04root!", b"\x019\x03app!"]);
+        for part in packets(&taken).chunks(3) {
             assert!(renumber.take(part));
         }
-        let mut expected = bytes.clone();
-        let at = bytes.windows(6).position(|part| part == b"\x017\x03app").unwrap();
-        expected.splice(at - 4..at + 2, *b"\x09\0\0\x03\x041000");
-        assert_eq!(renumber.give(), expected);
+        let row = |id: u32, rest: &[u8]| [b"\x0a", id.to_string().as_bytes(), rest].concat();
+        let rows = [
+            row(busy.id, b"\x03app\x09localhost\xfb\x05Query\x010\0\xfb"),
+            b"\x018\x04root!".to_vec(),
+            row(idle.id, b"\x03app\x09localhost\xfb\x05Query\x010\0\xfb"),
+        ];
+        taken.truncate(9);
+        taken.extend(rows.iter().map(Vec::as_slice));
+        assert_eq!(renumber.give(true), packets(&taken));
+        assert_eq!(renumber.sequence_for(13), 13);
         assert!(renumber.take(&[0; 100]));
         assert!(!renumber.take(&vec![0; BYTES_MAX]));
     }

@@ -205,7 +205,7 @@ impl Relay<'_> {
                     }
                     taken += n;
                 }
-                Advance::Packet(packet) => {
+                Advance::Packet(mut packet) => {
                     let end = taken + packet.taken;
                     let rows = expected.exchange.rows();
                     let over = packet.over;
@@ -214,7 +214,9 @@ impl Relay<'_> {
                         sum.event(&packet.event);
                     }
                     if is_client && let Some(renumber) = &mut self.renumber {
-                        let renumbered = renumber.give();
+                        let is_rows_end = matches!(packet.event, Event::RowsEnd(_) | Event::Eof(_)) && over;
+                        let renumbered = renumber.give(is_rows_end);
+                        packet.sequence = renumber.sequence_for(packet.sequence);
                         self.put_run(&mut run, bytes);
                         self.client.put(&renumbered);
                         self.outcome.delivered |= !renumbered.is_empty();
@@ -358,7 +360,13 @@ impl Relay<'_> {
             }
             Event::Infile(_) | Event::Progress | Event::Text(_) => {}
         }
-        self.pass(run, bytes, start, end);
+        if bytes[start + HEADER_BYTES - 1] == packet.sequence {
+            self.pass(run, bytes, start, end);
+        } else {
+            self.put_run(run, bytes);
+            self.client.put_packet(packet.sequence, |out| out.extend_from_slice(&bytes[start + HEADER_BYTES..end]));
+            self.outcome.delivered = true;
+        }
         Ok(())
     }
 

@@ -4,12 +4,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use sql::rewrite::Known;
-use sql::{Access, Asks, Effect, Kind, Statement, Why};
+use sql::{Access, Asks, Effect, Kind, Statement, Victim, Why};
 use wire::command::{CURSOR_READ_ONLY, Command, MULTI_STATEMENTS_OFF, MULTI_STATEMENTS_ON, query_text_at};
 use wire::exchange::Expect;
 use wire::{Capabilities, Status};
 
 use super::client::Request;
+use super::kill::Kill;
 use super::work::{Body, Understood, Work, plain};
 use super::{Identity, Session};
 use crate::error::{Refusal, SessionEnd};
@@ -86,7 +87,7 @@ impl Session {
             }
             Command::ProcessKill => {
                 let id = arguments.first_chunk().map(|id| u64::from(u32::from_le_bytes(*id)));
-                Box::pin(self.kill(request, id, false)).await;
+                Box::pin(self.kill(request, id, Kill::default())).await;
                 Ok(Understood::Answered)
             }
             Command::ResetConnection => {
@@ -130,14 +131,22 @@ impl Session {
         let statement = self.classify(text);
         if statement.kind == Kind::Kill
             && statement.parts == 1
-            && let Some(Effect::Kill { query_only, id }) = statement.effects.first()
+            && let Some(Effect::Kill { query_only, soft, victim }) = statement.effects.first()
         {
-            let Some(id) = id.or_else(|| self.id_to_kill(text)) else {
-                // The number that an expression gives is one of ours, which a server would take for one of its own.
-                let refusal = Refusal::not_supported("KILL with an expression that only a server can compute");
-                return Ok(self.answer_error(request, &refusal));
-            };
-            Box::pin(self.kill(request, Some(id), *query_only)).await;
+            let how = Kill { query_only: *query_only, soft: *soft };
+            match victim {
+                Victim::User { name, host } => {
+                    Box::pin(self.kill_user(request, name.as_deref(), host.as_deref(), how)).await;
+                }
+                Victim::Connection(id) => {
+                    let Some(id) = id.or_else(|| self.id_to_kill(text)) else {
+                        // The number that an expression gives is one of ours, which a server would take for one of its own.
+                        let refusal = Refusal::not_supported("KILL with an expression that only a server can compute");
+                        return Ok(self.answer_error(request, &refusal));
+                    };
+                    Box::pin(self.kill(request, Some(id), how)).await;
+                }
+            }
             return Ok(Understood::Answered);
         }
         if statement.asks.contains(Asks::DIAGNOSTICS) && self.answer_warnings(text) {

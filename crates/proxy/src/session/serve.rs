@@ -48,6 +48,9 @@ async fn serve(worker: Rc<Worker>, stream: net::Stream, listener: Arc<ListenerSh
     worker.stats.sessions.add(1);
     let end = heed(&worker, &handle, pin!(session.run())).await.unwrap_or_else(|end| end);
     tracing::debug!(client = handle.client(), user = %session.identity.user, reason = %end, "session ended");
+    if matches!(end, SessionEnd::Idle) {
+        Box::pin(session.tell_overdue()).await;
+    }
     // On the heap: here it would take as much memory all the while that it has not begun.
     Box::pin(session.end()).await;
 }
@@ -67,6 +70,10 @@ pub(super) async fn heed<T>(
         while handle.wake.is_called(cx, &mut first) {
             if handle.killed.load(Ordering::SeqCst) {
                 return Poll::Ready(Err(SessionEnd::Killed));
+            }
+            // It may have had something to do meanwhile.
+            if handle.is_overdue.swap(false, Ordering::SeqCst) && handle.idle_since_s.load(Ordering::SeqCst) != 0 {
+                return Poll::Ready(Err(SessionEnd::Idle));
             }
             if worker.draining.get() && handle.droppable.load(Ordering::SeqCst) {
                 return Poll::Ready(Err(SessionEnd::Draining));
@@ -127,7 +134,16 @@ impl Session {
             }
             self.handle.droppable.store(self.held.is_none(), Ordering::Relaxed);
             self.handle.idle_since_s.store(self.worker.uptime_s.get(), Ordering::Relaxed);
-            let request = match poll_fn(|cx| self.poll_unknown(cx)).await {
+            // What the last statement has set counts from now on.
+            self.facts();
+            let mut timer = self.idle_timer();
+            let next = poll_fn(|cx| match (self.poll_unknown(cx), &mut timer) {
+                (Poll::Pending, Some(timer)) => {
+                    timer.poll(cx, self.handle.idle_since_s.load(Ordering::Relaxed)).map(|()| Err(SessionEnd::Idle))
+                }
+                (polled, _) => polled,
+            });
+            let request = match next.await {
                 Ok(None) if !self.must_stop() => self.long_request().await.map(Some),
                 request => request,
             };

@@ -2,7 +2,8 @@
 
 use super::Classifier;
 use crate::lexer::TokenKind;
-use crate::statement::{Asks, Effect, Kind, Value, Why};
+use crate::statement::{Asks, Effect, Kind, Value, Victim, Why};
+use crate::text;
 use crate::words::W;
 
 impl Classifier<'_> {
@@ -37,14 +38,23 @@ impl Classifier<'_> {
         self.kind(Kind::Kill);
         self.primary(Why::Administration);
         self.cursor.bump();
-        let (mut query_only, mut user, mut query_id) = (false, false, false);
+        let (mut query_only, mut soft, mut user, mut query_id) = (false, false, false, false);
         while self.cursor.at_any(&[W::Hard, W::Soft, W::Connection, W::Query, W::User, W::Id]) {
             query_only |= self.cursor.at(W::Query);
+            soft |= self.cursor.at(W::Soft);
             user |= self.cursor.at(W::User);
             query_id |= self.cursor.at(W::Id);
             self.cursor.bump();
+            if user {
+                break;
+            }
         }
-        if user || query_id {
+        if query_id {
+            return self.skip();
+        }
+        if user {
+            let victim = self.user_to_kill();
+            self.effect(Effect::Kill { query_only, soft, victim });
             return self.skip();
         }
         let id = match self.cursor.kind() {
@@ -53,8 +63,25 @@ impl Classifier<'_> {
             }
             _ => None,
         };
-        self.effect(Effect::Kill { query_only, id });
+        self.effect(Effect::Kill { query_only, soft, victim: Victim::Connection(id) });
         self.scan();
+    }
+
+    /// `name`, `name@host` or CURRENT_USER.
+    fn user_to_kill(&mut self) -> Victim {
+        let (token, text) = (self.cursor.token, self.cursor.text());
+        let name = match token.kind {
+            TokenKind::String => {
+                String::from_utf8_lossy(&text::string(token, text, self.cursor.dialect())).into_owned()
+            }
+            _ => text::identifier(token, text).into_owned(),
+        };
+        if name.eq_ignore_ascii_case("current_user") {
+            return Victim::User { name: None, host: None };
+        }
+        self.cursor.bump();
+        let host = (self.cursor.kind() == TokenKind::UserVariable).then(|| self.user_variable());
+        Victim::User { name: Some(name), host }
     }
 
     /// GET DIAGNOSTICS, SIGNAL, RESIGNAL.

@@ -26,6 +26,7 @@ mod group_replication;
 mod hostile;
 mod in_doubt;
 mod infile;
+mod kills;
 mod login;
 mod metrics;
 mod multiplexing;

@@ -9,6 +9,7 @@ mod bulk;
 mod changes;
 mod commands;
 mod cursors;
+mod idle;
 mod infile;
 mod kills;
 mod tracking;

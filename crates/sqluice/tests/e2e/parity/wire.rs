@@ -35,6 +35,7 @@ pub struct Wire {
     /// The number of the last packet that came.
     pub last_sequence: u8,
     minutes: Vec<String>,
+    database: String,
     /// Ids of prepared statements in the order in which they were given: the minutes call them by their place.
     statements: Vec<u32>,
     /// Another session, which uses the backend connection between any two commands.
@@ -60,6 +61,7 @@ impl Wire {
             hide_gtids: false,
             last_sequence: 0,
             minutes: vec![format!("agreed on {:?}", connected.capabilities)],
+            database: database.to_owned(),
             statements: Vec::new(),
             other: None,
         }
@@ -70,6 +72,12 @@ impl Wire {
         let mut other = Wire::open(address, "information_schema", capabilities).await;
         other.query("SET sql_mode = 'ANSI', time_zone = '+03:00', character_set_results = latin1").await;
         Wire { other: Some(Box::new(other)), ..Wire::open(address, database, capabilities).await }
+    }
+
+    /// Another connection to where this one leads, with its own minutes.
+    pub async fn again(&self) -> Wire {
+        let address = self.stream.peer_addr().unwrap().to_string();
+        Wire::open(&address, &self.database, self.capabilities).await
     }
 
     /// Writes a line into the minutes.

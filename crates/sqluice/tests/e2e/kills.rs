@@ -1,0 +1,134 @@
+//! KILL and lists of processes: whose sessions a client sees and ends.
+
+use lab::Family;
+use net::query::{Client, QueryError};
+
+use crate::parity::lone;
+use crate::support::{Front, all, blocking, error, families, until, value};
+
+/// A second cluster of the same process, in front of the same server.
+fn with_second_cluster(address: &str) -> String {
+    format!(
+        "[cluster.other]\nkind = \"standalone\"\nservers.only = {{ address = \"{address}\" }}\n\
+         monitor = {{ user = \"{}\", password = \"{}\", interval_ms = 100, heartbeat = \"off\" }}\n\
+         [listener.other]\naddress = \"127.0.0.1:0\"\ncluster = \"other\"\n",
+        lab::MONITOR_USER,
+        lab::MONITOR_PASSWORD
+    )
+}
+
+/// A client of another listener.
+async fn client_of(front: &Front, listener: &str, user: &str) -> Client {
+    let address = front.listener(listener).parse().unwrap();
+    let target = net::client::Target::plain(address, std::time::Duration::from_secs(20));
+    let login = net::query::login(user, wire::auth::Credential::password("pw"));
+    Client::connect(&target, login, net::query::Limits::default()).await.unwrap()
+}
+
+fn id(client: &Client) -> u32 {
+    client.greeting().connection_id
+}
+
+/// The ids that a client is shown.
+async fn shown(client: &mut Client) -> Vec<u32> {
+    let result = client.query_one("SHOW PROCESSLIST").await.unwrap();
+    let id = |row: &net::query::Row| String::from_utf8_lossy(row[0].as_deref().unwrap()).parse().unwrap();
+    result.rows.iter().map(id).collect()
+}
+
+async fn has_ended(client: &mut Client) {
+    let said = client.query("SELECT 1").await.unwrap_err();
+    assert!(matches!(said, QueryError::Io(_) | QueryError::Broken) || said.code() == Some(1927), "{said}");
+}
+
+#[tokio::test]
+async fn no_cluster_sees_or_kills_the_sessions_of_another() {
+    for family in families() {
+        let servers = lone(family).await;
+        let sql = "CREATE USER IF NOT EXISTS stranger@'%' IDENTIFIED BY 'pw';";
+        blocking(move || servers.primary().sql(sql).unwrap()).await;
+        let address = servers.primary().address().to_string();
+        let front = Front::start(servers, |setup| setup.more = with_second_cluster(&address)).await;
+        let mut victim = front.client().await;
+        all(&mut victim, "BEGIN").await;
+        all(&mut victim, "SELECT 1").await;
+        let mut stranger = until("a login", async || front.login("stranger", "pw").await.ok()).await;
+        let mut outsider = client_of(&front, "other", "stranger").await;
+        for form in ["KILL", "KILL QUERY", "KILL CONNECTION"] {
+            let (code, _) = error(&mut outsider, &format!("{form} {}", id(&victim))).await;
+            assert_eq!(code, 1094, "{family:?} {form}");
+            let (code, said) = error(&mut stranger, &format!("{form} {}", id(&victim))).await;
+            assert_eq!((code, said), (1095, format!("You are not owner of thread {}", id(&victim))), "{family:?}");
+        }
+        let seen = shown(&mut outsider).await;
+        assert!(seen.contains(&id(&outsider)) && !seen.contains(&id(&victim)) && !seen.contains(&id(&stranger)));
+        let seen = shown(&mut stranger).await;
+        assert!(seen.contains(&id(&stranger)) && !seen.contains(&id(&victim)), "a user without PROCESS sees his own");
+        // The transaction goes on.
+        assert!(victim.status().contains(wire::Status::IN_TRANSACTION));
+        assert_eq!(value(&mut victim, "SELECT 2").await, "2");
+        all(&mut victim, "ROLLBACK").await;
+    }
+}
+
+#[tokio::test]
+async fn administrators_kill_idle_sessions_and_those_of_a_user() {
+    for family in families() {
+        let servers = lone(family).await;
+        let sql = "CREATE USER IF NOT EXISTS idler@'%' IDENTIFIED BY 'pw', chief@'%' IDENTIFIED BY 'pw';
+                   GRANT ALL ON *.* TO chief@'%';";
+        blocking(move || servers.primary().sql(sql).unwrap()).await;
+        let front = Front::start(servers, |_| {}).await;
+        let mut chief = until("a login", async || front.login("chief", "pw").await.ok()).await;
+        let mut idle = until("a login", async || front.login("idler", "pw").await.ok()).await;
+        let mut other = front.client().await;
+        // It has no backend connection, and is in the list as on a server.
+        assert_eq!(value(&mut idle, "SELECT 1").await, "1");
+        until("the idle sessions in the list", async || {
+            let seen = shown(&mut chief).await;
+            [id(&idle), id(&other), id(&chief)].iter().all(|id| seen.contains(id)).then_some(())
+        })
+        .await;
+        let (code, _) = error(&mut other, &format!("KILL {}", id(&idle))).await;
+        assert_eq!(code, 1095);
+        all(&mut chief, &format!("KILL QUERY {}", id(&idle))).await;
+        assert_eq!(value(&mut idle, "SELECT 1").await, "1");
+        all(&mut chief, &format!("KILL {}", id(&idle))).await;
+        has_ended(&mut idle).await;
+        assert!(!shown(&mut chief).await.contains(&id(&idle)));
+        let (code, said) = error(&mut chief, &format!("KILL {}", id(&idle))).await;
+        assert_eq!((code, said), (1094, format!("Unknown thread id: {}", id(&idle))));
+        let (code, _) = error(&mut chief, "KILL 1000000000").await;
+        assert_eq!(code, 1094, "an id of the server's own");
+        if family == Family::MariaDb {
+            let mut one = front.login("idler", "pw").await.unwrap();
+            let mut two = front.login("idler", "pw").await.unwrap();
+            assert_eq!(all(&mut other, "KILL USER idler").await[0].affected, 0);
+            assert_eq!(value(&mut one, "SELECT 1").await, "1");
+            assert_eq!(all(&mut chief, "KILL HARD CONNECTION USER idler@'%'").await[0].affected, 2);
+            has_ended(&mut one).await;
+            has_ended(&mut two).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_servers_own_id_kills_the_session_that_it_serves() {
+    for family in families() {
+        let servers = lone(family).await;
+        let front = Front::start(servers, |_| {}).await;
+        let (mut killer, mut victim) = (front.client().await, front.client().await);
+        all(&mut victim, "BEGIN").await;
+        all(&mut victim, "SELECT 1 /* to be killed by the server's id */").await;
+        let sql = "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx";
+        all(&mut victim, "CREATE DATABASE IF NOT EXISTS par_own_id").await;
+        all(&mut victim, "CREATE TABLE IF NOT EXISTS par_own_id.t (v INT) ENGINE = InnoDB").await;
+        all(&mut victim, "BEGIN").await;
+        all(&mut victim, "INSERT INTO par_own_id.t VALUES (1)").await;
+        let on_server = blocking(move || servers.primary().sql(sql).unwrap()).await;
+        let on_server = on_server.split_whitespace().last().unwrap().to_owned();
+        assert_ne!(on_server, id(&victim).to_string());
+        all(&mut killer, &format!("KILL {on_server}")).await;
+        has_ended(&mut victim).await;
+    }
+}

@@ -46,6 +46,9 @@ pub struct Published {
     subscribers: RwLock<Vec<Callback>>,
     evidence: Mutex<VecDeque<Evidence>>,
     accounts_wanted: AtomicBool,
+    /// How often accounts were changed through here, and up to which change they have been read.
+    accounts_changed: AtomicU64,
+    accounts_read: AtomicU64,
     /// How often a fresh catalog was asked for, and up to which request it has been read.
     catalog_wanted: AtomicU64,
     catalog_read: AtomicU64,
@@ -97,6 +100,8 @@ impl Published {
             subscribers: RwLock::default(),
             evidence: Mutex::default(),
             accounts_wanted: AtomicBool::new(false),
+            accounts_changed: AtomicU64::new(0),
+            accounts_read: AtomicU64::new(0),
             catalog_wanted: AtomicU64::new(0),
             catalog_read: AtomicU64::new(0),
             positions_wanted: AtomicBool::new(false),
@@ -132,6 +137,18 @@ impl Published {
         if !self.accounts_wanted.swap(true, Ordering::AcqRel) {
             self.wake_control();
         }
+    }
+
+    /// Accounts were changed just now: they are to be read again at once. [`Published::accounts_are_fresh`] is false until
+    /// that is done; subscribers are told.
+    pub fn accounts_changed(&self) {
+        self.accounts_changed.fetch_add(1, Ordering::SeqCst);
+        self.wake_control();
+    }
+
+    /// Whether the accounts were read, or could not be, after the last change that was made through here.
+    pub fn accounts_are_fresh(&self) -> bool {
+        self.accounts_read.load(Ordering::SeqCst) >= self.accounts_changed.load(Ordering::SeqCst)
     }
 
     /// Asks for the catalog to be read again: something in it was changed just now. [`Published::catalog_is_fresh`] is
@@ -278,6 +295,18 @@ impl Published {
     /// Takes the evidence that is unread.
     pub fn take_evidence(&self) -> Vec<Evidence> {
         self.queue().drain(..).collect()
+    }
+
+    /// The number of the last change of accounts, for [`Published::accounts_were_read`].
+    pub fn accounts_change(&self) -> u64 {
+        self.accounts_changed.load(Ordering::SeqCst)
+    }
+
+    /// The accounts were read, or could not be, by a reading that began after change `number`.
+    pub fn accounts_were_read(&self, number: u64) {
+        if self.accounts_read.fetch_max(number, Ordering::SeqCst) < number {
+            self.tell_subscribers();
+        }
     }
 
     /// Whether a refresh of the accounts was asked for since the last call.

@@ -12,7 +12,7 @@ use wire::Capabilities;
 use wire::auth::Scramble;
 use wire::compress::{Algorithm, Compression, Side};
 use wire::greeting::Greeting;
-use wire::handshake::client::{AwaitGreeting, Done, Greeted, LoginRequest, Ready, Step};
+use wire::handshake::client::{AwaitAuth, AwaitGreeting, Done, Greeted, LoginRequest, Ready, Step};
 use wire::handshake::{Channel, HandshakeError, LOGIN_BYTES_MAX, ServerError};
 
 use crate::packets::{self, Packet, ReadError};
@@ -259,14 +259,81 @@ async fn greeting(stream: &mut Stream) -> Result<Greeted, Cause> {
     Ok(AwaitGreeting.handle(packet.received())?)
 }
 
+/// What a later COM_CHANGE_USER on a connection needs to know of its login.
+#[derive(Debug)]
+pub struct LoginSeen {
+    greeting: Greeting,
+    capabilities: Capabilities,
+    scramble: Scramble,
+}
+
+impl LoginSeen {
+    /// Of a connection that has just logged in.
+    pub fn of(connected: &Connected) -> LoginSeen {
+        let Connected { greeting, capabilities, scramble, .. } = connected;
+        LoginSeen { greeting: greeting.clone(), capabilities: *capabilities, scramble: *scramble }
+    }
+}
+
+/// COM_CHANGE_USER: logs in anew on a connection in its command phase. The server reads the account, its rights and its
+/// roles again, and forgets the session. `ahead` is sent in the same write as a COM_QUERY, if it is not empty; whether that one succeeds
+/// does not matter, and it must have no rows.
+///
+/// # Errors
+/// See [`ConnectError`]. The connection is of no use afterwards.
+pub async fn log_in_again(
+    stream: &mut Stream,
+    seen: &mut LoginSeen,
+    target: &Target,
+    login: LoginRequest,
+    ahead: &str,
+) -> Result<(), ConnectError> {
+    let way = Way { target, deadline: Instant::now() + target.timeout };
+    let mut out = zeroize::Zeroizing::new(Vec::new());
+    let (greeting, channel) = (seen.greeting.clone(), stream.channel());
+    if !ahead.is_empty() {
+        let begun = wire::packet::begin(&mut out);
+        wire::command::begin_query(&mut out, seen.capabilities);
+        out.extend_from_slice(ahead.as_bytes());
+        begun.end(&mut out, 0);
+    }
+    let awaiting =
+        wire::handshake::client::change_user(greeting, seen.capabilities, seen.scramble, channel, login, &mut out);
+    let work = async {
+        stream.write_all(&out).await?;
+        out.clear();
+        if !ahead.is_empty() {
+            stream.flush().await?;
+            packets::read(stream, LOGIN_BYTES_MAX).await?;
+        }
+        converse(stream, awaiting, out).await
+    };
+    seen.scramble = way.step(Phase::Login, work).await?.scramble;
+    Ok(())
+}
+
 async fn log_in(mut stream: Stream, ready: Ready, login: LoginRequest) -> Result<Connected, Cause> {
     let mut out = zeroize::Zeroizing::new(Vec::new());
-    let mut awaiting = ready.log_in(login, &mut out);
+    let awaiting = ready.log_in(login, &mut out);
+    let Done { greeting, capabilities, scramble, ok_payload } = converse(&mut stream, awaiting, out).await?;
+    let stream = match Compression::agreed(capabilities, None) {
+        Some(compression) => stream.compressed(compression, Side::Client),
+        None => stream,
+    };
+    Ok(Connected { stream, greeting, capabilities, scramble, ok_payload })
+}
+
+/// Sends what is due and answers what the server asks, until it says OK.
+async fn converse(
+    stream: &mut Stream,
+    mut awaiting: AwaitAuth,
+    mut out: zeroize::Zeroizing<Vec<u8>>,
+) -> Result<Done, Cause> {
     loop {
         stream.write_all(&out).await?;
         stream.flush().await?;
         out.clear();
-        let packet: Packet = packets::read(&mut stream, LOGIN_BYTES_MAX).await?;
+        let packet: Packet = packets::read(stream, LOGIN_BYTES_MAX).await?;
         let step;
         if awaiting.is_heavy() {
             // The other connections of this thread do not wait for it.
@@ -277,13 +344,7 @@ async fn log_in(mut stream: Stream, ready: Ready, login: LoginRequest) -> Result
         }
         match step? {
             Step::Await(next) => awaiting = next,
-            Step::Done(Done { greeting, capabilities, scramble, ok_payload }) => {
-                let stream = match Compression::agreed(capabilities, None) {
-                    Some(compression) => stream.compressed(compression, Side::Client),
-                    None => stream,
-                };
-                return Ok(Connected { stream, greeting, capabilities, scramble, ok_payload });
-            }
+            Step::Done(done) => return Ok(done),
         }
     }
 }

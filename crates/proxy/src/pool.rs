@@ -65,6 +65,8 @@ pub struct Wanted {
     pub key: Arc<Key>,
     /// The state that the connection should have.
     pub state: Arc<StateMap>,
+    /// The number of the client's login ([`crate::shared::Logins`]).
+    pub login: u64,
     /// The handshake collation for a new connection.
     pub collation: u16,
     /// The statement does the same whatever schema the connection is in.
@@ -132,22 +134,48 @@ impl Pools {
         pool
     }
 
-    /// An idle connection to `server`, if there is one and nobody waits for it. `in_any_schema` is as in [`Wanted`].
+    /// An idle connection to `server`, if there is one and nobody waits for it. `in_any_schema` is as in [`Wanted`]. One that
+    /// has logged in before the session's `login` has to [log in again](Pools::log_in_again).
     pub fn take_idle(
         self: &Rc<Self>,
         server: &ServerView,
         key: &Key,
+        login: u64,
         state: &StateMap,
         in_any_schema: bool,
     ) -> Option<Lease> {
         let pool = self.server(server.id, &server.name);
-        while let Some(mut connection) = pool.take_idle(key, state, in_any_schema) {
+        while let Some(mut connection) = pool.take_idle(key, login, state, in_any_schema) {
             if connection.is_alive() {
                 return Some(Lease::new(connection, self.clone(), pool));
             }
             self.close(&pool, connection);
         }
         None
+    }
+
+    /// A connection logs in again: it has the rights of now then, and no session's state.
+    ///
+    /// # Errors
+    /// The server refuses the user, or the connection is lost. It is of no use then.
+    pub async fn log_in_again(
+        &self,
+        lease: &mut Lease,
+        server: &ServerView,
+        wanted: &Wanted,
+    ) -> Result<(), ConnectError> {
+        lease.stats().relogins.add_one();
+        open::log_in_again(&self.shared, server, wanted, lease).await
+    }
+
+    /// As [`Pools::lease`], but `None` instead of a wait.
+    pub async fn lease_now(self: &Rc<Self>, server: &ServerView, wanted: &Wanted) -> Option<Result<Lease, LeaseError>> {
+        let pool = self.server(server.id, &server.name);
+        *pool.last_wanted.borrow_mut() = Some(wanted.clone());
+        if !self.take_permit(&pool) {
+            return None;
+        }
+        Some(self.open(&pool, server, wanted).await)
     }
 
     /// Gives a connection to `server` that is not idle yet: a new one, or the next that is given back. Waits as long as
@@ -165,7 +193,11 @@ impl Pools {
         *pool.last_wanted.borrow_mut() = Some(wanted.clone());
         if !self.take_permit(&pool) {
             match self.wait(&pool, wanted, wait).await? {
-                Grant::Connection(connection) if connection.origin.fits(&wanted.state, wanted.in_any_schema) => {
+                // One that has to log in again is in no state that matters.
+                Grant::Connection(connection)
+                    if connection.origin.logged_in < wanted.login
+                        || connection.origin.fits(&wanted.state, wanted.in_any_schema) =>
+                {
                     return Ok(Lease::new(connection, self.clone(), pool));
                 }
                 Grant::Connection(connection) => {
@@ -175,6 +207,16 @@ impl Pools {
                 Grant::Permit => {}
             }
         }
+        self.open(&pool, server, wanted).await
+    }
+
+    /// Opens a connection on a permit that was taken.
+    async fn open(
+        self: &Rc<Self>,
+        pool: &Rc<ServerPool>,
+        server: &ServerView,
+        wanted: &Wanted,
+    ) -> Result<Lease, LeaseError> {
         let permit = Permit::new(self.clone(), pool.clone());
         // Opening is rare and its future is large: sessions do not carry it along.
         let connection = Box::pin(open::open(&self.shared, server, wanted, &pool.stats)).await.map_err(|error| {
@@ -183,7 +225,7 @@ impl Pools {
         })?;
         pool.stats.opened.add_one();
         permit.keep();
-        Ok(Lease::new(Box::new(connection), self.clone(), pool))
+        Ok(Lease::new(Box::new(connection), self.clone(), pool.clone()))
     }
 
     /// The right to open a connection: a free one, or that of an idle connection that fits nobody here.

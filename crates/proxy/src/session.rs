@@ -1,6 +1,7 @@
 //! One client's connection and the state the client believes it has. **Start here:** [`Session::handle`] tells the life
 //! of a query.
 
+mod admission;
 mod any_schema;
 mod begin;
 mod binlog;
@@ -145,6 +146,8 @@ struct Identity {
     /// Of the name.
     user_hash: u64,
     key: Arc<Key>,
+    /// The number of its login: connections that logged in before it are not for it.
+    login: u64,
     /// What the client said of itself at its login, packed.
     attributes: Option<Arc<[u8]>>,
     collation: u16,

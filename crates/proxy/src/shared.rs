@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -145,6 +145,10 @@ pub struct ClusterShared {
     pub cluster_quota: Quota,
     /// What clients have proved about their passwords.
     pub keyring: Keyring,
+    /// Counts the clients that log in.
+    pub logins: Logins,
+    /// The last change of accounts that was made through here.
+    pub account_change: ArcSwapOption<AccountChange>,
     quotas: RwLock<HashMap<ServerId, NamedQuota>>,
     /// When its tables were written, once an answer is to be kept.
     pub epochs: OnceLock<Epochs>,
@@ -162,6 +166,37 @@ pub struct ClusterShared {
     pub marks: Marks,
     /// Backend connections that are open.
     pub backends: crate::pool::Backends,
+}
+
+/// Counts the clients that log in to a cluster, COM_CHANGE_USER included.
+///
+/// Servers read an account's rights, roles and lock when it logs in, and keep them for the connection. A session gets a
+/// connection that has logged in after its client began to: its number is not above the connection's. So a session has
+/// what a login of its own would have had, whoever changed the account, and wherever.
+#[derive(Debug, Default)]
+pub struct Logins(AtomicU64);
+
+impl Logins {
+    /// A client begins to log in; its number.
+    pub fn next(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// The number of a connection that logs in from now on.
+    pub fn now(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// A change of accounts that was made through here.
+#[derive(Clone, Copy, Debug)]
+pub struct AccountChange {
+    /// Where.
+    pub server: ServerId,
+    /// When its reply was over.
+    pub at: Instant,
+    /// The last client that had begun to log in by then.
+    pub login: u64,
 }
 
 /// Where mail to each worker goes in.
@@ -182,6 +217,8 @@ impl ClusterShared {
             cluster_quota: Quota::new(settings.pool.max_connections, workers),
             settings: ArcSwap::from_pointee(settings),
             keyring: Keyring::default(),
+            logins: Logins::default(),
+            account_change: ArcSwapOption::empty(),
             quotas: RwLock::default(),
             epochs: OnceLock::new(),
             follow: ArcSwapOption::empty(),
@@ -192,6 +229,16 @@ impl ClusterShared {
             claimed: Mutex::default(),
             marks: Marks::default(),
             backends: crate::pool::Backends::default(),
+        }
+    }
+
+    /// The number of a connection that logs in from now on, for a session whose own is `login`. A session that was there before the
+    /// last change of accounts goes to replicas that lack it, too: its connections are not for those that came later.
+    pub fn connection_login(&self, login: u64) -> u64 {
+        let now = self.logins.now();
+        match &*self.account_change.load() {
+            Some(change) if login <= change.login => change.login.min(now),
+            _ => now,
         }
     }
 

@@ -54,6 +54,8 @@ struct Classifier<'a> {
     asks: Asks,
     hint: Option<Hint>,
     parts: u16,
+    /// A part changes accounts, or may.
+    accounts: bool,
     nesting: u8,
     /// How many lists of WITH are being read.
     with_depth: u8,
@@ -78,6 +80,7 @@ impl<'a> Classifier<'a> {
             asks: Asks::empty(),
             hint: None,
             parts: 0,
+            accounts: false,
             nesting: 0,
             with_depth: 0,
             variables_assigned: false,
@@ -121,6 +124,7 @@ impl<'a> Classifier<'a> {
             asks: self.asks,
             hint: self.hint.take(),
             parts: self.parts,
+            accounts: self.accounts,
             insert_id_unsure: self.insert_id_unsure,
             uses_tables: self.uses_tables || self.kind.is_some_and(always_uses_tables),
             found_rows,
@@ -132,6 +136,7 @@ impl<'a> Classifier<'a> {
 
     /// Notes the verb; the first one counts.
     fn kind(&mut self, kind: Kind) {
+        self.accounts |= matches!(kind, Kind::Account | Kind::Compound);
         if self.kind.is_none() {
             self.kind = Some(kind);
         } else {

@@ -23,6 +23,8 @@ pub struct Statement {
     pub hint: Option<Hint>,
     /// How many statements the text holds, empty ones not counted.
     pub parts: u16,
+    /// A part of it changes accounts or rights, or may do so in a text that is not here.
+    pub accounts: bool,
     /// LAST_INSERT_ID() may be something else behind it than the id that its OK packet tells: values may have been given
     /// for the AUTO_INCREMENT column, rows may have been left out, or routines may have inserted.
     pub insert_id_unsure: bool,

@@ -29,6 +29,8 @@ pub struct ServerStats {
     pub opened: Counter,
     /// Backend connections that could not be opened.
     pub open_failures: Counter,
+    /// Backend connections that logged in again, for clients that came after their last login.
+    pub relogins: Counter,
     /// Backend connections closed, for any reason.
     pub closed: Counter,
     /// Backend connections that serve a session now.

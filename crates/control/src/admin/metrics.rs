@@ -192,6 +192,7 @@ fn servers(page: &mut Page, workers: &[Arc<WorkerStats>]) {
     counter(page, RETRIES, |stats| &stats.retries);
     counter(page, OPENED, |stats| &stats.opened);
     counter(page, OPEN_FAILURES, |stats| &stats.open_failures);
+    counter(page, RELOGINS, |stats| &stats.relogins);
     counter(page, CLOSED, |stats| &stats.closed);
     let mut connections = family(page, CONNECTIONS);
     for ((cluster, server), sum) in &sums {

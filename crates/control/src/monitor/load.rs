@@ -68,6 +68,8 @@ pub(crate) struct Loads {
     catalog_every: Duration,
     /// The request for a catalog that the reading under way answers.
     catalog_request: u64,
+    /// The change of accounts that the reading under way knows.
+    accounts_change: u64,
     /// Whose dictionaries were read last.
     catalog_of: Option<ServerId>,
     /// The request for the tables that the reading under way answers.
@@ -91,6 +93,7 @@ impl Loads {
             accounts_every: Duration::ZERO,
             catalog_every: Duration::ZERO,
             catalog_request: 0,
+            accounts_change: 0,
             catalog_of: None,
             tables_request: 0,
             grants_request: 0,
@@ -113,8 +116,12 @@ impl Loads {
         let now = Instant::now();
         (self.accounts_every, self.catalog_every) = (config.accounts_refresh, config.catalog_refresh);
         self.wanted |= self.published.take_accounts_request();
-        let rested = self.accounts.started.is_none_or(|started| now >= started + ACCOUNTS_THROTTLE);
+        let changed = !self.published.accounts_are_fresh();
+        self.wanted |= changed;
+        let throttle = if changed { CATALOG_THROTTLE } else { ACCOUNTS_THROTTLE };
+        let rested = self.accounts.started.is_none_or(|started| now >= started + throttle);
         if rested && (self.accounts.is_due(now) || (self.wanted && self.accounts.task.is_none())) {
+            self.accounts_change = self.published.accounts_change();
             if sources.is_empty() {
                 if std::mem::take(&mut self.wanted) {
                     self.accounts.started = Some(now);
@@ -209,6 +216,7 @@ impl Loads {
                 };
                 tell(&self.cluster, &mut self.accounts.told, what, &loaded.complaints.join("; "));
                 self.published.publish_accounts(loaded.accounts);
+                self.published.accounts_were_read(self.accounts_change);
             }
             Err(why) => {
                 self.accounts.due = Some(Instant::now() + RETRY.min(self.accounts_every));
@@ -223,6 +231,7 @@ impl Loads {
     fn answer_without_reading(&self) {
         let before = self.published.accounts.load();
         self.published.publish_accounts(Accounts { number: before.number + 1, ..Accounts::clone(&before) });
+        self.published.accounts_were_read(self.accounts_change);
     }
 
     fn take_catalog(&mut self, result: Result<catalog::Loaded, String>) {

@@ -12,6 +12,7 @@ use std::time::Instant;
 use cluster::view::ServerId;
 use foldhash::fast::RandomState;
 use net::Stream;
+use net::client::LoginSeen;
 use net::stream::Detached;
 use sql::Statement;
 use stats::ServerStats;
@@ -126,6 +127,10 @@ pub struct Origin {
     pub once_set: Vec<String>,
     /// [`crate::shared::ClusterSettings::tls_number`] when it was opened.
     pub tls_number: u64,
+    /// What a later COM_CHANGE_USER on it needs to know of its login.
+    pub seen: Box<LoginSeen>,
+    /// Which clients had come when it logged in last ([`crate::shared::Logins`]).
+    pub logged_in: u64,
     /// When it was opened.
     pub opened: Instant,
     /// When it was given back last.
@@ -208,6 +213,13 @@ impl Origin {
         self.insert_id = Some(0);
         self.messages = None;
         self.once_set.clear();
+    }
+
+    /// It has logged in anew: it is in this state, and knows nothing of the sessions before.
+    pub fn has_logged_in(&mut self, state: StateMap, logged_in: u64) {
+        self.is_reset();
+        (self.state, self.schema_is_stale, self.in_some_schema) = (Arc::new(state), false, false);
+        self.logged_in = logged_in;
     }
 
     /// The user variables of this state are taken from the connection, or all are when they would be too many to remember;

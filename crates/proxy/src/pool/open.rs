@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use cluster::view::ServerView;
-use net::client::{ConnectError, Connected};
+use net::client::{ConnectError, Connected, LoginSeen};
 use stats::ServerStats;
 use wire::Capabilities;
 use wire::handshake::client::LoginRequest;
@@ -34,21 +34,13 @@ pub(super) async fn open(
 ) -> Result<Connection, ConnectError> {
     let settings = shared.settings.load();
     let target = shared.target(server, settings.pool.connect_timeout, wanted.key.client);
-    let schema = wanted.state.schema().map(|name| name.as_bytes().to_vec());
-    let mut capabilities = ALWAYS | wanted.key.capabilities;
-    capabilities.set(Capabilities::CONNECT_WITH_DB, schema.is_some());
-    let login = login_as(&wanted.key.user, &wanted.key.credential, capabilities, wanted.collation);
-    let mut login = LoginRequest { schema, ..login };
-    // They were read from a login, so they can be read.
-    if let Some(Ok(attributes)) = wanted.key.attributes.as_deref().map(wire::handshake::unpack_attributes) {
-        login.attributes = attributes;
-    }
+    let login = login(wanted);
     let collation = login.collation;
-    let Connected { stream, greeting, capabilities, .. } = net::client::connect(&target, login).await?;
+    let logged_in = shared.connection_login(wanted.login);
+    let connected = net::client::connect(&target, login).await?;
+    let seen = Box::new(LoginSeen::of(&connected));
+    let Connected { stream, greeting, capabilities, .. } = connected;
     let now = Instant::now();
-    let catalog = shared.published.catalog.load();
-    let state = StateMap::after_login(&catalog, collation, wanted.state.schema())
-        .ignoring_space(capabilities.contains(Capabilities::IGNORE_SPACE), &catalog);
     let origin = Origin {
         server: server.id,
         server_name: server.name.clone(),
@@ -58,7 +50,7 @@ pub(super) async fn open(
         mark: settings.mark_writes.then(|| shared.marks.next()).flatten(),
         capabilities,
         mariadb: greeting.server_version.contains("MariaDB"),
-        state: Arc::new(state),
+        state: Arc::new(state_after_login(shared, wanted, collation, capabilities)),
         schema_is_stale: false,
         in_some_schema: false,
         tracks: false,
@@ -69,9 +61,50 @@ pub(super) async fn open(
         messages: None,
         once_set: Vec::new(),
         tls_number: settings.tls_number,
+        seen,
+        logged_in,
         opened: now,
         idle_since: now,
         stats: stats.clone(),
     };
     Ok(Connection { stream, inbox: Vec::new(), origin })
+}
+
+/// Logs in anew on a connection that was opened for the same user: it has the rights and the roles of now then.
+pub(super) async fn log_in_again(
+    shared: &ClusterShared,
+    server: &ServerView,
+    wanted: &Wanted,
+    connection: &mut Connection,
+) -> Result<(), ConnectError> {
+    let target = shared.target(server, shared.settings.load().pool.connect_timeout, wanted.key.client);
+    let login = login(wanted);
+    let collation = login.collation;
+    let logged_in = shared.connection_login(wanted.login);
+    let Connection { stream, origin, .. } = connection;
+    // MariaDB's COM_CHANGE_USER leaves the role of before to an account that has no default role (seen with 10.11).
+    let ahead = if origin.mariadb { "SET ROLE NONE" } else { "" };
+    net::client::log_in_again(stream, &mut origin.seen, &target, login, ahead).await?;
+    let state = state_after_login(shared, wanted, collation, origin.capabilities);
+    origin.has_logged_in(state, logged_in);
+    Ok(())
+}
+
+fn login(wanted: &Wanted) -> LoginRequest {
+    let schema = wanted.state.schema().map(|name| name.as_bytes().to_vec());
+    let mut capabilities = ALWAYS | wanted.key.capabilities;
+    capabilities.set(Capabilities::CONNECT_WITH_DB, schema.is_some());
+    let login = login_as(&wanted.key.user, &wanted.key.credential, capabilities, wanted.collation);
+    let mut login = LoginRequest { schema, ..login };
+    // They were read from a login, so they can be read.
+    if let Some(Ok(attributes)) = wanted.key.attributes.as_deref().map(wire::handshake::unpack_attributes) {
+        login.attributes = attributes;
+    }
+    login
+}
+
+fn state_after_login(shared: &ClusterShared, wanted: &Wanted, collation: u16, capabilities: Capabilities) -> StateMap {
+    let catalog = shared.published.catalog.load();
+    StateMap::after_login(&catalog, collation, wanted.state.schema())
+        .ignoring_space(capabilities.contains(Capabilities::IGNORE_SPACE), &catalog)
 }

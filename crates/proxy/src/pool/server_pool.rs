@@ -34,14 +34,28 @@ pub struct ServerPool {
 }
 
 impl ServerPool {
-    pub(super) fn take_idle(&self, key: &Key, state: &StateMap, in_any_schema: bool) -> Option<Box<Connection>> {
+    /// One that has logged in after the session's client, if there is one; else it has to do so again.
+    pub(super) fn take_idle(
+        &self,
+        key: &Key,
+        login: u64,
+        state: &StateMap,
+        in_any_schema: bool,
+    ) -> Option<Box<Connection>> {
         if self.has_waiters() {
             return None;
         }
         let mut idle = self.idle.borrow_mut();
-        let mut fallback = None;
+        let (mut fallback, mut outdated) = (None, None);
         for (index, connection) in idle.iter().enumerate().rev().take(LOOKED_AT_MAX) {
-            if *connection.origin.key != *key || !connection.origin.fits(state, in_any_schema) {
+            if *connection.origin.key != *key {
+                continue;
+            }
+            if connection.origin.logged_in < login {
+                outdated.get_or_insert(index);
+                continue;
+            }
+            if !connection.origin.fits(state, in_any_schema) {
                 continue;
             }
             if connection.origin.state.fingerprint() == state.fingerprint() {
@@ -50,7 +64,7 @@ impl ServerPool {
             }
             fallback.get_or_insert(index);
         }
-        let connection = idle.remove(fallback?);
+        let connection = idle.remove(fallback.or(outdated)?);
         self.stats.idle.add(-1);
         Some(connection)
     }

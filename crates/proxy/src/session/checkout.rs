@@ -8,11 +8,10 @@ use cluster::view::{Health, ServerId, View, Writers};
 use net::client::{Cause, ConnectError};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::relay::RelayError;
 use super::replica_wait::Awaits;
 use super::{Held, Session};
 use crate::error::Refusal;
-use crate::pool::{LeaseError, UserLease, Wanted};
+use crate::pool::{LeaseError, UserLease};
 use crate::route::{Pin, Preferences, Reason, Route, SharedWrites, Target, select};
 
 /// Servers that may fail one statement before the client is told.
@@ -20,17 +19,12 @@ const FAILURES_MAX: usize = 4;
 /// A read that waits for a replica looks at what they told at this pace.
 const POSITION_PACE: Duration = Duration::from_millis(2);
 
-/// How long a schema that a user has entered is not asked for again at that user's next login, in seconds.
-const SCHEMA_KNOWN_S: u32 = 5;
-/// How many users' schemas are remembered for that.
-const SCHEMAS_KNOWN_MAX: usize = 10_000;
-
 /// What has been tried for one statement.
 #[derive(Debug)]
 pub struct Attempts {
     /// When a server was chosen last, or a connection came after a wait.
     pub(super) at: Instant,
-    avoid: Vec<ServerId>,
+    pub(super) avoid: Vec<ServerId>,
     failures: usize,
     pub(super) last_error: Option<String>,
     /// What the client is told when no other server turns up.
@@ -179,16 +173,17 @@ impl Session {
                 Box::pin(self.hold(route, &view, attempts)).await?;
                 continue;
             };
-            let (key, state) = (&self.identity.key, &self.state);
-            if let Some(lease) = self.cluster.pools.take_idle(server, key, state, attempts.in_any_schema) {
-                return Ok(Held { lease, awaits, _user: user });
+            let (key, login, state) = (&self.identity.key, self.identity.login, &self.state);
+            if let Some(lease) = self.cluster.pools.take_idle(server, key, login, state, attempts.in_any_schema) {
+                if lease.origin.logged_in >= login {
+                    return Ok(Held { lease, awaits, _user: user });
+                }
+                match Box::pin(self.log_in_again(lease, server, (&route.target, &view), attempts)).await? {
+                    Some(lease) => return Ok(Held { lease, awaits, _user: user }),
+                    None => continue,
+                }
             }
-            let wanted = Wanted {
-                key: self.identity.key.clone(),
-                state: self.state.clone(),
-                collation: self.identity.collation,
-                in_any_schema: attempts.in_any_schema,
-            };
+            let wanted = self.connection_wanted(attempts.in_any_schema);
             let wait = self.cluster.pools.settings().pool.wait;
             let leased = tokio::select! {
                 biased;
@@ -199,6 +194,13 @@ impl Session {
                 }
             };
             match leased {
+                Ok(lease) if lease.origin.logged_in < self.identity.login => {
+                    if let Some(lease) =
+                        Box::pin(self.log_in_again(lease, server, (&route.target, &view), attempts)).await?
+                    {
+                        return Ok(Held { lease, awaits, _user: user });
+                    }
+                }
                 Ok(lease) => {
                     attempts.at = Instant::now();
                     return Ok(Held { lease, awaits, _user: user });
@@ -218,7 +220,7 @@ impl Session {
 
     /// Ends when a later view would not have this server chosen any more. One that hangs accepts connections and says nothing:
     /// who wants one waits no longer than that.
-    async fn unfit(&self, server: ServerId, target: &Target, view: &View) {
+    pub(super) async fn unfit(&self, server: ServerId, target: &Target, view: &View) {
         let is_fit = |view: &View| {
             let known = view.server(server).filter(|known| !known.is_lost());
             let for_writes = matches!(target, Target::Primary | Target::Pinned) && view.group != Some(Writers::All);
@@ -238,7 +240,7 @@ impl Session {
     }
 
     /// The user's right to one more connection, perhaps after a wait.
-    async fn user_lease(&self) -> Result<UserLease, Refusal> {
+    pub(super) async fn user_lease(&self) -> Result<UserLease, Refusal> {
         let max = self.identity.connections_max;
         if max == 0 {
             return Ok(UserLease::default());
@@ -246,44 +248,6 @@ impl Session {
         let wait = self.cluster.shared.settings.load().pool.wait;
         let lease = self.cluster.shared.user_leases.acquire(&self.identity.user, max, wait).await;
         lease.ok_or_else(|| Refusal::pool_wait("any", wait, "max_connections_per_user"))
-    }
-
-    /// Enters a schema on a real server, so that an unknown or forbidden one fails the login as it would there. What was
-    /// proved for this user a moment ago is not asked again.
-    pub(super) async fn enter_schema(&mut self, schema: &[u8]) -> Result<(), Refusal> {
-        let schema = String::from_utf8_lossy(schema);
-        Arc::make_mut(&mut self.state).set_schema(Some(&schema));
-        let known = (self.identity.user.clone(), Arc::from(&*schema));
-        let now = self.worker.uptime_s.get();
-        let fresh = |entered: &u32| now.saturating_sub(*entered) <= SCHEMA_KNOWN_S;
-        if self.cluster.entered.borrow().get(&known).is_some_and(fresh) {
-            return Ok(());
-        }
-        let view = self.cluster.view();
-        let target = if view.primary.is_some() && !view.hold_writes { Target::Primary } else { Target::Reader };
-        let route = Route::to(target, Reason::SessionChange, config::Consistency::None);
-        let mut held = self.checkout(&route, &mut Attempts::new()).await?;
-        match self.bring_to_state(&mut held).await {
-            Ok(()) => {}
-            Err(
-                RelayError::FixUp(refusal)
-                | RelayError::Withheld(refusal)
-                | RelayError::Ended(refusal)
-                | RelayError::NotThere(refusal),
-            ) => {
-                return Err(refusal);
-            }
-            Err(RelayError::Server(error)) => return Err(Refusal::lost(held.lease.server_name(), &error)),
-            Err(RelayError::Theft { name, .. }) => return Err(Refusal::file_refused(held.lease.server_name(), &name)),
-            Err(RelayError::Client(error)) => return Err(Refusal::own(1047, b"08S01", error)),
-        }
-        self.release(held).await;
-        let mut entered = self.cluster.entered.borrow_mut();
-        if entered.len() >= SCHEMAS_KNOWN_MAX {
-            entered.clear();
-        }
-        entered.insert(known, now);
-        Ok(())
     }
 
     /// Takes the connection on which a user whose password has expired may change it. Servers refuse clients that could not
@@ -316,7 +280,12 @@ impl Session {
 
     /// A new connection could not be opened: the client is told if the server refused this very user, else another
     /// server is tried.
-    fn open_failed(&self, server: ServerId, error: ConnectError, attempts: &mut Attempts) -> Result<(), Refusal> {
+    pub(super) fn open_failed(
+        &self,
+        server: ServerId,
+        error: ConnectError,
+        attempts: &mut Attempts,
+    ) -> Result<(), Refusal> {
         let text = error.to_string();
         let kind = match &error.cause {
             Cause::Server(said) => {

@@ -323,7 +323,9 @@ impl Session {
     /// Whether the client must not hear the reply before what it says is noted: another session may ask at once.
     pub(super) fn notes_first(&self, work: &Work) -> bool {
         !work.statement.access.only_reads()
-            && (self.cluster.shared.writes.are_watched() || self.worker.shared.tier.is_some())
+            && (self.cluster.shared.writes.are_watched()
+                || self.worker.shared.tier.is_some()
+                || work.statement.accounts)
     }
 }
 

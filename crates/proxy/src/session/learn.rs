@@ -47,9 +47,8 @@ impl Session {
             // The client's own tracking took the place of ours: it is set again with the next statement.
             held.lease.origin.tracks = false;
         }
-        if work.statement.kind == Kind::Account {
-            // Who was dropped, locked or renamed shall lose its connections, who was created shall get in.
-            self.cluster.shared.published.request_accounts_refresh();
+        if work.statement.accounts {
+            self.note_account_change(held, over);
         }
         if work.command == Command::SetOption && succeeded {
             // From now on it is good for sessions that have set the same.

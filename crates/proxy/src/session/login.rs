@@ -95,6 +95,7 @@ pub async fn log_in(
         Ok(session) => session,
         Err((mut stream, refusal)) => return Err(refuse(&mut stream, proven.finish, &refusal).await),
     };
+    session.find_account_change();
     if let Err(refusal) = session.enter(login.schema.as_deref(), proven.expired).await {
         return Err(refuse(&mut session.client.stream, proven.finish, &refusal).await);
     }
@@ -253,7 +254,7 @@ impl Door {
     ) -> Result<Session, (Stream, Refusal)> {
         let Door { worker, cluster, listener, handle, stream, fingerprint } = self;
         let mut identity =
-            match identify(&worker, &cluster, &listener, &handle, proven, login.capabilities, login.collation) {
+            match identify(&worker, &cluster, &listener, &handle, proven, (login.capabilities, login.collation)) {
                 Ok(identity) => identity,
                 Err(refusal) => return Err((stream, refusal)),
             };
@@ -290,7 +291,7 @@ impl Session {
         match schema {
             Some(schema) if !expired => self.enter_schema(schema).await,
             _ if expired => self.enter_sandbox(schema).await,
-            _ => Ok(()),
+            _ => self.enter_none().await,
         }
     }
 

@@ -40,6 +40,8 @@ pub struct Proven {
     pub certificate_hash: Option<Vec<u8>>,
     /// The password has expired: servers let the client in only to change it, if at all.
     pub expired: bool,
+    /// The number of this login.
+    pub login: u64,
     pub finish: Finish,
 }
 
@@ -86,12 +88,14 @@ impl Prover<'_> {
         answer: &[u8],
     ) -> Result<Proven, SessionEnd> {
         let (channel, scramble) = (conversation.channel(), conversation.scramble());
+        let login = self.cluster.shared.logins.next();
         let user: Arc<str> = String::from_utf8_lossy(user).into();
         if self.listener.settings.load().tls.mode == TlsMode::Required && channel == Channel::Open {
             let refusal =
                 Refusal::own(3159, b"HY000", "connections using insecure transport are prohibited (listener tls)");
             return Err(refuse(self.stream, conversation.finish(), &refusal).await);
         }
+        self.await_changed_accounts().await;
         let plan = match self.plan(&user, plugin, channel).await {
             Ok(plan) => plan,
             Err(refusal) => return Err(refuse(self.stream, conversation.finish(), &refusal).await),
@@ -148,7 +152,7 @@ impl Prover<'_> {
             Proof::Empty | Proof::CachingSha2Stage1(_) | Proof::Password(_) => None,
         };
         let judged = match self.judge(&user, proof, judge).await {
-            Ok(credential) => self.admit(&user, &account).map(|()| credential),
+            Ok(credential) => self.admit_now(&user, &mut account).await.map(|()| credential),
             Err(refusal) => Err(refusal),
         };
         match judged {
@@ -158,7 +162,7 @@ impl Prover<'_> {
                     let accounts = self.refresh_accounts().await;
                     accounts.find(&user, self.handle.client_ip()).is_none_or(|account| account.expired)
                 };
-                Ok(Proven { user, credential, certificate_hash, expired, finish })
+                Ok(Proven { user, credential, certificate_hash, expired, login, finish })
             }
             Err(refusal) => Err(refuse(self.stream, finish, &refusal).await),
         }
@@ -187,6 +191,18 @@ impl Prover<'_> {
             }
             Ok(plan) => Again::Ask(plan),
         }
+    }
+
+    /// The same as [`Prover::admit`], and once more by accounts that are read anew before anybody is refused.
+    async fn admit_now(&self, user: &str, account: &mut Facts) -> Result<(), Refusal> {
+        if self.admit(user, account).is_ok() {
+            return Ok(());
+        }
+        let accounts = self.refresh_accounts().await;
+        if let Some(now) = accounts.find(user, self.handle.client_ip()) {
+            *account = Facts::of(now);
+        }
+        self.admit(user, account)
     }
 
     /// What an account demands beside the password. Servers look at that when the password is right.
@@ -233,6 +249,18 @@ impl Prover<'_> {
             false => (3118, format!("Access denied for user '{user}'@'{}'. Account is locked.", self.client_host())),
         };
         Refusal { code, sqlstate: *b"HY000", message }
+    }
+
+    /// Waits for the accounts to be read that were changed through here a moment ago.
+    async fn await_changed_accounts(&self) {
+        let published = &self.cluster.shared.published;
+        let deadline = tokio::time::Instant::now() + REFRESH_WAIT;
+        loop {
+            let changed = self.cluster.changed.notified();
+            if published.accounts_are_fresh() || tokio::time::timeout_at(deadline, changed).await.is_err() {
+                return;
+            }
+        }
     }
 
     /// Asks for the accounts to be read again, and waits for that a little.

@@ -184,6 +184,10 @@ impl Session {
         }
         if let Ok(Ok(())) = clean {
             connection.origin.is_reset();
+            if self.pins.has(Pin::Role) || self.pins.has(Pin::Opaque) {
+                // COM_RESET_CONNECTION leaves the role: whoever comes next logs in again.
+                connection.origin.logged_in = 0;
+            }
             held.lease.give_back();
         }
     }

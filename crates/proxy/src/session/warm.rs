@@ -227,6 +227,7 @@ impl Twin {
             user_hash: crate::state::user_hash(&key.user),
             _session: UserSession::unlimited(&worker.shared, &cluster.pools, &key.user)?,
             key,
+            login: cluster.shared.logins.now().max(1),
             attributes: None,
             collation: kind.collation,
             split: kind.split,

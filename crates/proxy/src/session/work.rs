@@ -135,6 +135,7 @@ pub(super) fn plain(kind: Kind, access: Access) -> Rc<Statement> {
         asks: Asks::empty(),
         hint: None,
         parts: 1,
+        accounts: false,
         insert_id_unsure: false,
         uses_tables: false,
         found_rows: FoundRows::Left,

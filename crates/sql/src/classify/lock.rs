@@ -48,6 +48,7 @@ impl Classifier<'_> {
             if self.cursor.at(W::Status) {
                 self.effect(Effect::CountsConnection);
             }
+            self.accounts |= self.cursor.at(W::Privileges);
             self.cursor.bump();
         }
         self.kind(Kind::Administration);

@@ -62,6 +62,7 @@ impl Classifier<'_> {
             return self.execute_immediate();
         }
         self.primary(Why::SessionState);
+        self.accounts = true;
         match self.identifier() {
             Some(name) => self.effect(Effect::ExecuteText { name: name.to_lowercase() }),
             None => self.bad(),
@@ -81,11 +82,13 @@ impl Classifier<'_> {
                     self.primary(why);
                 }
                 self.asks |= inner.asks;
+                self.accounts |= inner.accounts;
                 inner.effects.into_iter().for_each(|effect| self.effect(effect));
                 self.transaction = inner.transaction.or(self.transaction);
             }
             _ => {
                 self.primary(Why::Unknown);
+                self.accounts = true;
                 self.effect(Effect::ExecuteText { name: String::new() });
                 self.may_change_session();
             }

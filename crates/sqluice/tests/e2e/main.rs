@@ -39,6 +39,7 @@ mod proxy_protocol;
 mod reload;
 mod replay;
 mod replica_wait;
+mod rights;
 mod rules;
 mod sockets;
 mod staleness;

@@ -116,6 +116,7 @@ pub const METRICS: &[Metric] = &[
     RETRIES,
     OPENED,
     OPEN_FAILURES,
+    RELOGINS,
     CLOSED,
     CONNECTIONS,
     LATENCY,

@@ -68,15 +68,21 @@ impl Session {
         // What COM_SET_OPTION chose stays.
         let several = self.identity.key.capabilities.contains(Capabilities::MULTI_STATEMENTS);
         capabilities.set(Capabilities::MULTI_STATEMENTS, several);
-        let before =
-            match identify(&self.worker, &self.cluster, &self.listener, &self.handle, &proven, capabilities, collation)
-            {
-                Ok(identity) => std::mem::replace(&mut self.identity, identity),
-                Err(refusal) => return Err(refuse(&mut self.client.stream, proven.finish, &refusal).await),
-            };
+        let before = match identify(
+            &self.worker,
+            &self.cluster,
+            &self.listener,
+            &self.handle,
+            &proven,
+            (capabilities, collation),
+        ) {
+            Ok(identity) => std::mem::replace(&mut self.identity, identity),
+            Err(refusal) => return Err(refuse(&mut self.client.stream, proven.finish, &refusal).await),
+        };
         self.handle.set_user(&self.identity.user);
         self.identity.describe(&change.attributes);
         self.begin_anew(collation, None).await;
+        self.find_account_change();
         if let Err(refusal) = self.enter(change.schema.as_deref(), proven.expired).await {
             self.handle.set_user(&before.user);
             self.identity = before;

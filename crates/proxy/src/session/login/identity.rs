@@ -65,8 +65,7 @@ pub(super) fn identify(
     listener: &ListenerShared,
     handle: &SessionHandle,
     proven: &Proven,
-    capabilities: Capabilities,
-    collation: u16,
+    (capabilities, collation): (Capabilities, u16),
 ) -> Result<Identity, Refusal> {
     let config = worker.shared.config.load();
     let settings = listener.settings.load();
@@ -106,6 +105,7 @@ pub(super) fn identify(
         user: proven.user.clone(),
         user_hash: crate::state::user_hash(&proven.user),
         key: cluster.same_key(key),
+        login: proven.login,
         attributes: None,
         collation,
         split,

@@ -44,6 +44,13 @@ pub struct Facts {
     pub tls: TlsDemand,
 }
 
+impl Facts {
+    /// Those of an account.
+    pub fn of(account: &Account) -> Facts {
+        Facts { locked: account.locked, expired: account.expired, tls: account.tls.clone() }
+    }
+}
+
 /// What the plugins that are not spoken here mean for a client.
 enum Policy {
     /// The server takes the password itself: so may we, where nobody listens.
@@ -105,10 +112,7 @@ impl Prover<'_> {
             accounts = self.refresh_accounts().await;
         }
         let account = accounts.find(user, address);
-        let facts = || {
-            let of = |one: &Account| Facts { locked: one.locked, expired: one.expired, tls: one.tls.clone() };
-            account.map_or_else(Facts::default, of)
-        };
+        let facts = || account.map_or_else(Facts::default, Facts::of);
         match own {
             Some(config::Credential::Password(password)) => {
                 let password =

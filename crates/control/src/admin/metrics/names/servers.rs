@@ -38,6 +38,12 @@ pub(in super::super) const OPEN_FAILURES: Metric = metric(
     &["cluster", "server"],
     "Backend connections that could not be opened.",
 );
+pub(in super::super) const RELOGINS: Metric = metric(
+    "sqluice_server_connection_relogins_total",
+    Kind::Counter,
+    &["cluster", "server"],
+    "Backend connections that logged in again, for clients that came after their last login.",
+);
 pub(in super::super) const CLOSED: Metric = metric(
     "sqluice_server_connections_closed_total",
     Kind::Counter,

@@ -1,0 +1,178 @@
+//! A session has the rights of its own login: what servers fixed for connections that logged in before is not for it.
+//!
+//! Servers read an account's lock, rights and roles when it logs in, and keep them for the connection. So a client's login is asked of the
+//! primary as well, on an idle connection that logs in again (COM_CHANGE_USER), or on a new one. The session takes no connection
+//! that has logged in before its client.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cluster::view::{ServerView, View};
+use net::client::Cause;
+
+use super::checkout::Attempts;
+use super::relay::RelayError;
+use super::{Held, Session};
+use crate::error::Refusal;
+use crate::pool::{Lease, LeaseError, Wanted};
+use crate::route::{Reason, Route, Target, Write};
+use crate::shared::AccountChange;
+
+/// How long a schema that a user has entered counts as one where a login finds no free connection, in seconds.
+const SCHEMA_KNOWN_S: u32 = 5;
+/// How many users' schemas are remembered for that.
+const SCHEMAS_KNOWN_MAX: usize = 10_000;
+
+impl Session {
+    /// A statement changed accounts, or may have: who logs in from now on is judged by what they are then, also by replicas.
+    pub(super) fn note_account_change(&self, held: &Held, over: Instant) {
+        let shared = &self.cluster.shared;
+        let change = AccountChange { server: held.lease.server(), at: over, login: shared.logins.now() };
+        shared.account_change.store(Some(Arc::new(change)));
+        shared.published.accounts_changed();
+    }
+
+    /// A session that begins behind a change of accounts reads from replicas that have it, if it would find writes of its own there.
+    /// Later than replicas may be behind nothing is known of that change any more.
+    pub(super) fn find_account_change(&mut self) {
+        let change = match &*self.cluster.shared.account_change.load() {
+            Some(change) if self.watches_writes() && change.at.elapsed() < self.window() => **change,
+            _ => return,
+        };
+        self.note_write(Write::Untold(change.server, change.at));
+    }
+
+    /// The connection that the session needs now.
+    pub(super) fn connection_wanted(&self, in_any_schema: bool) -> Wanted {
+        Wanted {
+            key: self.identity.key.clone(),
+            state: self.state.clone(),
+            login: self.identity.login,
+            collation: self.identity.collation,
+            in_any_schema,
+        }
+    }
+
+    /// A connection that logged in before this session's client logs in again. `None` if that came to nothing, and another
+    /// connection is to be taken.
+    ///
+    /// # Errors
+    /// The server refuses the user.
+    pub(super) async fn log_in_again(
+        &self,
+        mut lease: Lease,
+        server: &ServerView,
+        (target, view): (&Target, &View),
+        attempts: &mut Attempts,
+    ) -> Result<Option<Lease>, Refusal> {
+        let wanted = self.connection_wanted(attempts.in_any_schema);
+        let done = tokio::select! {
+            biased;
+            done = self.cluster.pools.log_in_again(&mut lease, server, &wanted) => done,
+            () = self.unfit(server.id, target, view) => {
+                attempts.avoid.push(server.id);
+                return Ok(None);
+            }
+        };
+        attempts.at = Instant::now();
+        match done {
+            Ok(()) => Ok(Some(lease)),
+            // A connection that was idle may have ended; that says nothing of the server.
+            Err(error) if matches!(error.cause, Cause::Io(_)) => Ok(None),
+            Err(error) => self.open_failed(server.id, error, attempts).map(|()| None),
+        }
+    }
+
+    /// Logs in to the primary for a client that chose no schema. Where there is no primary or no free connection, the session's first
+    /// statement does that.
+    ///
+    /// # Errors
+    /// The primary refuses the user.
+    pub(super) async fn enter_none(&mut self) -> Result<(), Refusal> {
+        if let Some(held) = self.admission().await? {
+            self.release(held).await;
+        }
+        Ok(())
+    }
+
+    /// Enters a schema on a real server, so that an unknown or forbidden one fails the login as it would there. Without a free
+    /// connection, one that the user has entered a moment ago is left to the session's first statement.
+    ///
+    /// # Errors
+    /// The server refuses the user or the schema, or there is none.
+    pub(super) async fn enter_schema(&mut self, schema: &[u8]) -> Result<(), Refusal> {
+        let schema = String::from_utf8_lossy(schema);
+        Arc::make_mut(&mut self.state).set_schema(Some(&schema));
+        let known = (self.identity.user.clone(), Arc::from(&*schema));
+        let now = self.worker.uptime_s.get();
+        let mut held = match self.admission().await? {
+            Some(held) => held,
+            None => {
+                let fresh = |entered: &u32| now.saturating_sub(*entered) <= SCHEMA_KNOWN_S;
+                if self.cluster.entered.borrow().get(&known).is_some_and(fresh) {
+                    return Ok(());
+                }
+                let view = self.cluster.view();
+                let primary = view.primary.is_some() && !view.hold_writes;
+                let target = if primary { Target::Primary } else { Target::Reader };
+                let route = Route::to(target, Reason::SessionChange, config::Consistency::None);
+                self.checkout(&route, &mut Attempts::new()).await?
+            }
+        };
+        if held.lease.origin.state.schema() != Some(&*schema) {
+            self.choose_schema(&mut held).await?;
+        }
+        self.release(held).await;
+        let mut entered = self.cluster.entered.borrow_mut();
+        if entered.len() >= SCHEMAS_KNOWN_MAX {
+            entered.clear();
+        }
+        entered.insert(known, now);
+        Ok(())
+    }
+
+    async fn choose_schema(&mut self, held: &mut Held) -> Result<(), Refusal> {
+        match self.bring_to_state(held).await {
+            Ok(()) => Ok(()),
+            Err(
+                RelayError::FixUp(refusal)
+                | RelayError::Withheld(refusal)
+                | RelayError::Ended(refusal)
+                | RelayError::NotThere(refusal),
+            ) => Err(refusal),
+            Err(RelayError::Server(error)) => Err(Refusal::lost(held.lease.server_name(), &error)),
+            Err(RelayError::Theft { name, .. }) => Err(Refusal::file_refused(held.lease.server_name(), &name)),
+            Err(RelayError::Client(error)) => Err(Refusal::own(1047, b"08S01", error)),
+        }
+    }
+
+    /// A connection to the primary that has logged in after the client, if one can be had without a wait.
+    async fn admission(&mut self) -> Result<Option<Held>, Refusal> {
+        let view = self.cluster.view();
+        let Some(server) = view.primary.and_then(|id| view.server(id)).filter(|_| !view.hold_writes) else {
+            return Ok(None);
+        };
+        let Ok(user) = tokio::time::timeout(Duration::ZERO, self.user_lease()).await else { return Ok(None) };
+        let user = user?;
+        let attempts = &mut Attempts::new();
+        let (key, login) = (&self.identity.key, self.identity.login);
+        let mut lease = self.cluster.pools.take_idle(server, key, login, &self.state, false);
+        if let Some(idle) = lease.take_if(|lease| lease.origin.logged_in < login) {
+            lease = self.log_in_again(idle, server, (&Target::Primary, &view), attempts).await?;
+        }
+        if lease.is_none() && !attempts.has_avoided() {
+            let wanted = self.connection_wanted(false);
+            let opened = tokio::select! {
+                biased;
+                opened = self.cluster.pools.lease_now(server, &wanted) => opened,
+                () = self.unfit(server.id, &Target::Primary, &view) => None,
+            };
+            match opened {
+                Some(Ok(opened)) => lease = Some(opened),
+                Some(Err(LeaseError::Open(error))) => self.open_failed(server.id, *error, attempts)?,
+                Some(Err(_)) | None => {}
+            }
+        }
+        Ok(lease.map(|lease| Held { lease, awaits: None, _user: user }))
+    }
+}

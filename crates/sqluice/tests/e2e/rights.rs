@@ -1,0 +1,172 @@
+//! Rights are the servers' and of now: a client that logs in after a change gets what a direct login gets.
+
+use lab::{Family, Replication};
+use net::client::Target;
+use net::query::{self, Client, Limits};
+use wire::auth::Credential;
+
+use crate::login::accounts;
+use crate::support::{Front, SOON, all, calm, error, families, has_mysql, value};
+
+/// Where accounts are changed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Change {
+    Through,
+    Past,
+}
+
+/// What a login gives, and the statements behind it: the error's code, or what was answered.
+async fn outcome(target: &Target, user: &str, password: &str, schema: Option<&str>) -> String {
+    let mut login = query::login(user, Credential::password(password));
+    login.schema = schema.map(Into::into);
+    let mut client = match Client::connect(target, login, Limits { timeout: SOON, ..Limits::default() }).await {
+        Ok(client) => client,
+        Err(error) => {
+            return format!("login: {}", error.server_error().unwrap_or_else(|| panic!("{user}: {error}")).code);
+        }
+    };
+    let mut answers = Vec::new();
+    for sql in ["SELECT COUNT(*) >= 0 FROM app.rights", "INSERT INTO app.rights VALUES (1)", "SELECT CURRENT_ROLE()"] {
+        answers.push(match client.query_one(sql).await {
+            Ok(result) => result.scalar().map_or("fine".into(), |text| text.replace('1', "fine")),
+            Err(error) => error.code().unwrap_or_else(|| panic!("{sql}: {error}")).to_string(),
+        });
+    }
+    answers.join(" ")
+}
+
+struct Scene {
+    servers: &'static Replication,
+    front: Front,
+    change: Change,
+    admin: Client,
+    user: String,
+}
+
+impl Scene {
+    async fn start(family: Family, change: Change) -> Scene {
+        let servers = calm(family).await;
+        let user = format!("rights_{change:?}").to_lowercase();
+        accounts(
+            servers,
+            &format!(
+                "CREATE USER {user}@'%' IDENTIFIED BY 'one'; CREATE USER {user}_admin@'%' IDENTIFIED BY 'a'; \
+                 GRANT ALL ON *.* TO {user}_admin@'%' WITH GRANT OPTION; CREATE TABLE IF NOT EXISTS app.rights (n INT); \
+                 GRANT SELECT, INSERT ON app.* TO {user}@'%'"
+            ),
+        )
+        .await;
+        let front = Front::start(servers, |setup| {
+            setup.proxy = "workers = 1\ndrain_ms = 200".into();
+            // Those who change accounts need a connection of their own.
+            let connections = if change == Change::Through { 2 } else { 1 };
+            setup.pool = format!("max_connections_per_server = {connections}");
+            setup.cluster += "\naccounts_refresh_s = 3600";
+        })
+        .await;
+        let admin = front.login(&format!("{user}_admin"), "a").await.unwrap();
+        Scene { servers, front, change, admin, user }
+    }
+
+    /// Changes accounts, where `U` is the user, and expects what a login without a schema gives then; with one it gives the
+    /// same as a direct one.
+    async fn after(&mut self, sql: &str, expected: &str, password: &str) {
+        let sql = sql.replace("U@", &format!("{}@", self.user)).replace("U_", &format!("{}_", self.user));
+        match self.change {
+            Change::Through => drop(all(&mut self.admin, &sql).await),
+            Change::Past => accounts(self.servers, &sql).await,
+        }
+        let direct = Target::plain(self.servers.primary().address().to_string().parse().unwrap(), SOON);
+        for schema in [None, Some("app")] {
+            let through = outcome(&self.front.target(), &self.user, password, schema).await;
+            assert_eq!(through, outcome(&direct, &self.user, password, schema).await, "{schema:?}, after {sql}");
+            assert!(schema.is_some() || through.starts_with(expected), "{through}, after {sql}");
+        }
+    }
+}
+
+async fn check(family: Family, change: Change) {
+    let mut scene = Scene::start(family, change).await;
+    let mariadb = family == Family::MariaDb;
+    scene.after("DO 0", "fine fine", "one").await;
+    scene.after("REVOKE INSERT ON app.* FROM U@'%'", "fine 1142", "one").await;
+    scene.after("REVOKE SELECT ON app.* FROM U@'%'", "1142 1142", "one").await;
+    scene.after("GRANT SELECT, INSERT ON *.* TO U@'%'", "fine fine", "one").await;
+    scene.after("REVOKE INSERT ON *.* FROM U@'%'", "fine 1142", "one").await;
+    scene.after("GRANT INSERT ON *.* TO U@'%'", "fine fine", "one").await;
+    scene.after("REVOKE INSERT ON *.* FROM U@'%'", "fine 1142", "one").await;
+    let role = match mariadb {
+        true => "CREATE ROLE U_role; GRANT INSERT ON app.* TO U_role; GRANT U_role TO U@'%'",
+        false => "CREATE ROLE U_role; GRANT INSERT ON app.* TO U_role; GRANT U_role TO U@'%'",
+    };
+    scene.after(role, "fine 1142", "one").await;
+    let default = if mariadb { "SET DEFAULT ROLE U_role FOR U@'%'" } else { "SET DEFAULT ROLE U_role TO U@'%'" };
+    scene.after(default, "fine fine", "one").await;
+    let none = if mariadb { "SET DEFAULT ROLE NONE FOR U@'%'" } else { "SET DEFAULT ROLE NONE TO U@'%'" };
+    scene.after(none, "fine 1142", "one").await;
+    scene.after(default, "fine fine", "one").await;
+    scene.after("REVOKE INSERT ON app.* FROM U_role", "fine 1142", "one").await;
+    scene.after("GRANT INSERT ON *.* TO U_role", "fine fine", "one").await;
+    scene.after("DROP ROLE U_role", "fine 1142", "one").await;
+    scene.after("ALTER USER U@'%' ACCOUNT LOCK", if mariadb { "login: 4151" } else { "login: 3118" }, "one").await;
+    scene.after("ALTER USER U@'%' ACCOUNT UNLOCK", "fine 1142", "one").await;
+    scene.after("ALTER USER U@'%' IDENTIFIED BY 'two'", "login: 1045", "one").await;
+    scene.after("DO 0", "fine 1142", "two").await;
+    scene.after("RENAME USER U@'%' TO U@'10.1.1.1'", "login: 1045", "two").await;
+    scene.after("RENAME USER U@'10.1.1.1' TO U@'%'", "fine 1142", "two").await;
+    scene.after("DROP USER U@'%'", "login: 1045", "two").await;
+}
+
+#[tokio::test]
+async fn changes_through_sqluice_count_at_the_next_login() {
+    check(Family::MariaDb, Change::Through).await;
+}
+
+#[tokio::test]
+async fn changes_past_sqluice_count_at_the_next_login() {
+    check(Family::MariaDb, Change::Past).await;
+}
+
+#[tokio::test]
+async fn changes_through_sqluice_count_at_the_next_login_on_mysql() {
+    if has_mysql() {
+        check(Family::MySql, Change::Through).await;
+    }
+}
+
+#[tokio::test]
+async fn changes_past_sqluice_count_at_the_next_login_on_mysql() {
+    if has_mysql() {
+        check(Family::MySql, Change::Past).await;
+    }
+}
+
+/// A role that a session has chosen is gone with it: resetting a connection leaves it.
+#[tokio::test]
+async fn a_role_of_one_session_is_not_the_next_ones() {
+    for family in families() {
+        let servers = calm(family).await;
+        accounts(
+            servers,
+            "CREATE USER rights_of_role@'%' IDENTIFIED BY 'r'; CREATE ROLE rights_role; GRANT EXECUTE ON app.* TO rights_of_role@'%'; \
+             GRANT rights_role TO rights_of_role@'%'; CREATE TABLE IF NOT EXISTS app.rights (n INT); \
+             GRANT SELECT, EXECUTE ON app.* TO rights_role; \
+             CREATE PROCEDURE app.rights_take_role() SQL SECURITY INVOKER SET ROLE rights_role",
+        )
+        .await;
+        let front = Front::start(servers, |setup| {
+            setup.proxy = "workers = 1\ndrain_ms = 200".into();
+            setup.pool = "max_connections_per_server = 1".into();
+        })
+        .await;
+        let read = "/* sqluice: primary */ SELECT 'read' FROM DUAL WHERE (SELECT COUNT(*) FROM app.rights) >= 0";
+        let mut stays = front.login("rights_of_role", "r").await.unwrap();
+        for sql in ["SET ROLE rights_role", "CALL app.rights_take_role()"] {
+            let mut takes = front.login("rights_of_role", "r").await.unwrap();
+            all(&mut takes, sql).await;
+            assert_eq!(value(&mut takes, read).await, "read", "{sql}");
+            takes.quit().await.unwrap();
+            assert_eq!(error(&mut stays, read).await.0, 1142, "{family:?}, behind {sql}");
+        }
+    }
+}

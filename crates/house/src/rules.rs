@@ -1,0 +1,24 @@
+//! The rules.
+
+mod imports;
+mod purity;
+mod sizes;
+mod unsafe_code;
+
+use std::path::Path;
+
+use crate::Finding;
+use crate::tree::Crate;
+
+/// Everything that breaks a rule.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn all(root: &Path, crates: &[Crate]) -> anyhow::Result<Vec<Finding>> {
+    let mut findings = purity::check(crates);
+    findings.append(&mut imports::check(crates));
+    findings.append(&mut unsafe_code::check(crates));
+    findings.append(&mut sizes::functions(root, crates)?);
+    findings.append(&mut sizes::files(root)?);
+    Ok(findings)
+}

@@ -1,0 +1,67 @@
+# shellcheck shell=bash
+# Tests, and what is checked between commits.
+
+# Everything that tests need besides Rust's own.
+need_test_programs() {
+    need_disk
+    need_compiler
+    need_servers
+    need_galera
+    need_etcd
+    need_valkey
+    need_sysbench
+    need_haproxy
+    need_corpus
+    need_pymysql
+    install_packages
+    need_mysql
+    need_rust
+    absolute_variable SQLUICE_MARIADBD
+    absolute_variable SQLUICE_VALKEY
+}
+
+command_test() {
+    need_test_programs
+    if [ -n "${SQLUICE_MYSQLD:-}" ]; then
+        say "Tests run against MariaDB and $("$SQLUICE_MYSQLD" --version | sed 's/.*Ver /MySQL /')"
+    else
+        say "Tests run against MariaDB only: SQLUICE_MYSQLD says so"
+    fi
+    # A test may have three servers of 100 to 300 MB: not more of them at a time than that leaves memory for.
+    local cores
+    cores=$(nproc)
+    export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((cores < 2 ? 2 : cores > 8 ? 8 : cores))}
+    # cargo lets --workspace win over the packages that somebody names.
+    local scope=(--workspace)
+    case " $* " in *" -p "* | *" --package "* | *" --package="*) scope=() ;; esac
+    local started=$SECONDS
+    cargo test "${scope[@]}" --no-run "$@"
+    say "Built in $((SECONDS - started)) s; running the tests, $RUST_TEST_THREADS at a time"
+    cargo test "${scope[@]}" --no-fail-fast "$@"
+}
+
+# Plugins that Debian's core package of MariaDB 10.11 lacks, and clients from 11.4 on.
+command_plugins() {
+    need_test_programs
+    [ -x "$MARIADB_FOLDER/mariadbd" ] || command_mariadb11
+    export SQLUICE_MARIADBD=$MARIADB_FOLDER/mariadbd
+    absolute_variable SQLUICE_MARIADBD
+    cargo test --package sqluice-net --test real plugins::
+    cargo test --package sqluice --test e2e plugins::
+}
+
+# For between two commits.
+command_check() {
+    need_compiler
+    install_packages
+    need_rust
+    need_rust_tools
+    local started=$SECONDS crate packages=()
+    cargo fmt --all --check || refuse "formatting: run 'cargo fmt --all'"
+    lint_house
+    cargo check --workspace --all-targets --quiet || die "it does not compile: see above."
+    for crate in wire sql config cluster cache stats house; do packages+=(--package "sqluice-$crate"); done
+    cargo test --quiet "${packages[@]}" --lib --bins || refuse "tests: see above"
+    [ "$failures" = 0 ] || die "$failures finding(s), see the lines that say 'refused'."
+    say "Nothing to complain about, in $((SECONDS - started)) s."
+}

@@ -7,6 +7,7 @@
 //! what a stored function does beyond the access that [`Functions`] reports.
 
 mod classify;
+pub mod connections;
 mod cursor;
 mod digest;
 mod hint;

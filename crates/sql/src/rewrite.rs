@@ -55,22 +55,32 @@ impl Known<'_> {
     }
 }
 
+/// A text in which values stand for what asks for them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rewritten {
+    /// The text.
+    pub text: Vec<u8>,
+    /// A column of its result may have another name than that of the text before: one that no alias can keep.
+    pub renames: bool,
+}
+
 /// The text with every call of these functions, and every reading of these variables, replaced by its value; `None` when it holds none.
 /// ROW_COUNT() and FOUND_ROWS() are replaced as far as no statement of the text goes before that changes them.
 ///
 /// Where a call is a select item of its own without an alias, an alias keeps the column's name as the client spelt it.
 /// Strings, comments and qualified names (`db.connection_id()`) are left alone.
-pub fn functions(text: &[u8], dialect: &Dialect, known: &[Known<'_>]) -> Option<Vec<u8>> {
+pub fn functions(text: &[u8], dialect: &Dialect, known: &[Known<'_>]) -> Option<Rewritten> {
     let mut cursor = Cursor::new(text, dialect);
     let mut rewritten = Vec::new();
     let mut copied = 0;
     let mut selects = Selects::default();
     let mut before = Before::default();
+    let mut renames = false;
     while !matches!(cursor.kind(), TokenKind::End | TokenKind::Bad) {
         let name = cursor;
         let starts_item = selects.starts_item(&cursor);
         let fitting = known.iter().filter(|function| before.leaves(**function));
-        let found = fitting.filter_map(|function| Some((*function, end_of(cursor, *function)?))).next();
+        let found = fitting.filter_map(|function| Some((*function, end_of(cursor, *function, &selects)?))).next();
         let Some((function, after)) = found else {
             selects.note(&cursor);
             before.note(&cursor);
@@ -84,6 +94,9 @@ pub fn functions(text: &[u8], dialect: &Dialect, known: &[Known<'_>]) -> Option<
             let spelt = String::from_utf8_lossy(&text[name.token.start..end]);
             rewritten.extend_from_slice(b" AS ");
             rewritten.extend_from_slice(text::quote_identifier(&spelt).as_bytes());
+            renames |= selects.is_around();
+        } else if selects.is_around() || selects.is_in_list() && !(starts_item && after.at(W::As)) {
+            renames = true;
         }
         copied = end;
         cursor = after;
@@ -92,12 +105,12 @@ pub fn functions(text: &[u8], dialect: &Dialect, known: &[Known<'_>]) -> Option<
         return None;
     }
     rewritten.extend_from_slice(&text[copied..]);
-    Some(rewritten)
+    Some(Rewritten { text: rewritten, renames })
 }
 
 /// The cursor behind a function's call when that is in hand.
-fn end_of<'a>(cursor: Cursor<'a>, known: Known<'_>) -> Option<Cursor<'a>> {
-    call_end(cursor, known.name()).or_else(|| variable_end(cursor, known.variable()))
+fn end_of<'a>(cursor: Cursor<'a>, known: Known<'_>, selects: &Selects) -> Option<Cursor<'a>> {
+    call_end(cursor, known.name()).or_else(|| variable_end(cursor, known.variable(), selects.assigns(&cursor)))
 }
 
 /// The cursor after `NAME ( )` when that is in hand.
@@ -118,8 +131,8 @@ fn call_end<'a>(mut cursor: Cursor<'a>, name: &str) -> Option<Cursor<'a>> {
     Some(cursor)
 }
 
-/// The cursor after `@@NAME` or `@@session.NAME` when that is read here, not assigned.
-fn variable_end<'a>(mut cursor: Cursor<'a>, wanted: &str) -> Option<Cursor<'a>> {
+/// The cursor after `@@NAME` or `@@session.NAME` when that is read here, not assigned, as it may be where `assigns`.
+fn variable_end<'a>(mut cursor: Cursor<'a>, wanted: &str, assigns: bool) -> Option<Cursor<'a>> {
     if cursor.kind() != TokenKind::SystemVariable {
         return None;
     }
@@ -133,7 +146,7 @@ fn variable_end<'a>(mut cursor: Cursor<'a>, wanted: &str) -> Option<Cursor<'a>> 
     } else {
         first.eq_ignore_ascii_case(wanted)
     };
-    let assigned = cursor.at_operator(b"=") || cursor.kind() == TokenKind::Assign;
+    let assigned = assigns && cursor.at_operator(b"=") || cursor.kind() == TokenKind::Assign;
     (named && !assigned).then_some(cursor)
 }
 
@@ -237,6 +250,10 @@ struct Selects {
     /// A bit per depth: inside the select list of a query at that depth.
     lists: u64,
     depth: usize,
+    /// The statement is a SET.
+    sets: bool,
+    /// A token of the statement was seen.
+    begun: bool,
 }
 
 impl Selects {
@@ -264,7 +281,25 @@ impl Selects {
         begins && self.lists & self.bit() != 0
     }
 
+    /// Whether an assignment of a SET may begin with the token in hand.
+    fn assigns(&self, cursor: &Cursor<'_>) -> bool {
+        self.sets && self.depth == 0 && (cursor.before_word == W::Set || cursor.before == TokenKind::Comma)
+    }
+
+    /// Whether the token in hand stands in a select list, at its top.
+    fn is_in_list(&self) -> bool {
+        self.lists & self.bit() != 0 || self.is_around()
+    }
+
+    /// Whether a select list is around the parentheses that the token in hand stands in.
+    fn is_around(&self) -> bool {
+        self.lists & self.bit().wrapping_sub(1) != 0
+    }
+
     fn note(&mut self, cursor: &Cursor<'_>) {
+        if !std::mem::replace(&mut self.begun, true) {
+            self.sets = cursor.word == W::Set;
+        }
         match cursor.kind() {
             TokenKind::Open => {
                 self.depth += 1;

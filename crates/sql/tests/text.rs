@@ -31,7 +31,7 @@ fn what_is_tracked_is_what_the_client_asked_for() {
 
 fn rewritten(sql: &str) -> Option<String> {
     let dialect = Dialect { family: Family::MySql, version: 90700, ..DIALECT };
-    rewrite::functions(sql.as_bytes(), &dialect, &KNOWN).map(|text| String::from_utf8(text).unwrap())
+    rewrite::functions(sql.as_bytes(), &dialect, &KNOWN).map(|rewritten| String::from_utf8(rewritten.text).unwrap())
 }
 
 #[track_caller]
@@ -80,7 +80,7 @@ fn only_what_the_last_text_left_is_put_in() {
 #[test]
 fn values_have_the_type_of_the_function() {
     let sql = b"SELECT CONNECTION_ID(), ROW_COUNT(), FOUND_ROWS()";
-    let text = String::from_utf8(rewrite::functions(sql, &DIALECT, &KNOWN).unwrap()).unwrap();
+    let text = String::from_utf8(rewrite::functions(sql, &DIALECT, &KNOWN).unwrap().text).unwrap();
     let expected = "SELECT CAST(0000000042 AS UNSIGNED) AS `CONNECTION_ID()`, -00000000000000000001 AS `ROW_COUNT()`, \
                     000000000000000000007 AS `FOUND_ROWS()`";
     assert_eq!(text, expected);
@@ -124,8 +124,28 @@ fn an_alias_or_an_expression_needs_no_name() {
 fn the_variable_counts_as_the_function() {
     assert_rewritten("SELECT @@pseudo_thread_id", "SELECT 42 AS `@@pseudo_thread_id`");
     assert_rewritten("SELECT @@session.pseudo_thread_id AS x", "SELECT 42 AS x");
-    assert_eq!(rewritten("SET @@pseudo_thread_id = 5"), None);
+    assert_eq!(rewritten("SET @@pseudo_thread_id = 5, @@session.pseudo_thread_id = 6"), None);
+    assert_rewritten("SET @x = (@@pseudo_thread_id = 5)", "SET @x = (42 = 5)");
+    assert_rewritten("SELECT @@pseudo_thread_id = CONNECTION_ID() AS x", "SELECT 42 = 42 AS x");
     assert_eq!(rewritten("SELECT @@global.pseudo_thread_id, @@other"), None);
+}
+
+#[test]
+fn names_that_no_alias_keeps_are_told() {
+    for (sql, renames) in [
+        ("SELECT CONNECTION_ID(), 1", false),
+        ("SELECT CONNECTION_ID() AS id", false),
+        ("SELECT CONNECTION_ID() + 1", true),
+        ("SELECT 1 + CONNECTION_ID(), 2", true),
+        ("SELECT COALESCE(CONNECTION_ID(), 0)", true),
+        ("SELECT (SELECT CONNECTION_ID())", true),
+        ("SELECT a FROM t WHERE id = CONNECTION_ID()", false),
+        ("SELECT @@pseudo_thread_id = 5", true),
+        ("INSERT INTO t VALUES (CONNECTION_ID())", false),
+    ] {
+        let rewritten = rewrite::functions(sql.as_bytes(), &DIALECT, &KNOWN).unwrap();
+        assert_eq!(rewritten.renames, renames, "{sql}");
+    }
 }
 
 #[test]

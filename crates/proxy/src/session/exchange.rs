@@ -1,11 +1,12 @@
 //! A statement and its reply: what goes to the server, and what comes back of it.
 
+use sql::{Asks, Kind};
 use wire::command::Command;
 
 use super::cache::Fill;
 use super::checksum::Checksum;
 use super::client::Request;
-use super::processes::{Renumber, Shown};
+use super::processes::{Renumber, Shown, Tap};
 use super::relay::{Outcome, Relay, RelayError};
 use super::work::Work;
 use super::{Held, Session};
@@ -32,14 +33,11 @@ impl Session {
         let mut sent = self.send(held, work, request).await?;
         let effects = &work.statement.effects;
         let wish_after = if effects.is_empty() { None } else { self.wish.after(effects, &self.cluster.catalog()) };
-        let lists_processes = work.statement.asks.contains(sql::Asks::PROCESSES) && work.statement.parts == 1;
-        let renumber = (lists_processes && !work.prepares() && work.command != Command::StmtExecute).then(|| {
-            let shown = Shown::on(&self.worker.shared, &self.cluster.shared, held.lease.server());
-            Renumber::of(shown, self.identity.user.clone())
-        });
+        let listed = self.listed(held, work);
         let warnings = self.own_messages().filter(|_| work.command == Command::InitDb);
         let withhold = self.withheld(work, route, held.lease.server());
         let keeps_end = self.notes_first(work);
+        let tap = sent.columns.take().map(Tap::Columns).or(listed);
         outcome.sent = sent.sent;
         outcome.checksum = self.transaction.is_some().then(Checksum::default);
         outcome.copied = self.copy_for(fill, held.lease.server());
@@ -51,7 +49,7 @@ impl Session {
             pending: std::mem::take(&mut sent.pending),
             wish: wish_after.as_ref().unwrap_or(&self.wish),
             withhold,
-            renumber,
+            tap,
             file_allowed: work.statement.asks.contains(sql::Asks::LOCAL_FILE),
             prepare_as,
             keeps_end,
@@ -62,5 +60,21 @@ impl Session {
         sent.pending = relay.pending;
         sent.keep(&self.worker);
         Ok(())
+    }
+
+    /// What changes a list of connections, or of variables, on its way to the client.
+    fn listed(&self, held: &Held, work: &Work) -> Option<Tap> {
+        let statement = &work.statement;
+        let lists = statement.asks.contains(Asks::PROCESSES)
+            || statement.kind == Kind::Show && statement.asks.contains(Asks::SYSTEM_VARIABLES);
+        if !lists || statement.parts > 1 || work.prepares() || work.command == Command::StmtExecute {
+            return None;
+        }
+        if !statement.asks.contains(Asks::PROCESSES) {
+            let renumber = Renumber::of_variables(held.lease.origin.thread_id, self.own_id());
+            return Some(Tap::Processes(Box::new(renumber)));
+        }
+        let shown = Shown::on(&self.worker.shared, &self.cluster.shared, held.lease.server());
+        Some(Tap::Processes(Box::new(Renumber::of(shown, self.identity.user.clone()))))
     }
 }

@@ -9,6 +9,7 @@ use wire::command::{Command, begin_query};
 use wire::exchange::{Exchange, Expect};
 use wire::packet;
 
+use super::ids::Columns;
 use super::relay::{Expected, GIVEN_UP, Purpose, RelayError};
 use crate::pool::Connection;
 use crate::sessions::SessionHandle;
@@ -28,6 +29,8 @@ pub struct Outgoing {
     pub pending: VecDeque<Expected>,
     /// All of it was written.
     pub(super) sent: bool,
+    /// How the columns of the client's result are described, if not as they come.
+    pub(super) columns: Option<Box<Columns>>,
 }
 
 impl Outgoing {
@@ -43,6 +46,7 @@ impl Outgoing {
             self.bytes.clear();
             self.pending.clear();
             self.sent = false;
+            self.columns = None;
             kept.push(self);
         }
     }

@@ -12,6 +12,7 @@ use cluster::view::ServerId;
 use wire::codec::{Malformed, Reader, Write};
 use wire::packet::{self, HEADER_BYTES, Header};
 
+use super::ids::Columns;
 use crate::sessions::SessionHandle;
 use crate::shared::{ClusterShared, Shared};
 
@@ -107,6 +108,49 @@ impl IdleRow {
 /// NULL in a row of text.
 const NULL: u8 = 0xfb;
 
+/// What changes a reply on its way to the client.
+#[derive(Debug)]
+pub enum Tap {
+    /// The rows of a list of processes.
+    Processes(Box<Renumber>),
+    /// How columns are described.
+    Columns(Box<Columns>),
+}
+
+impl Tap {
+    /// Takes columns and rows, perhaps cut; gives false when no more is to be taken, and all of them is got by [`Tap::give_up`].
+    pub fn take(&mut self, bytes: &[u8]) -> bool {
+        match self {
+            Tap::Processes(renumber) => renumber.take(bytes),
+            Tap::Columns(columns) => !columns.take(bytes),
+        }
+    }
+
+    /// What was taken last.
+    pub fn give_up(self) -> Vec<u8> {
+        match self {
+            Tap::Processes(renumber) => renumber.give_up(),
+            Tap::Columns(mut columns) => columns.give(),
+        }
+    }
+
+    /// What was taken, whole packets by now. `is_end`: the result is over, and its last packet follows.
+    pub fn give(&mut self, is_end: bool) -> Vec<u8> {
+        match self {
+            Tap::Processes(renumber) => renumber.give(is_end),
+            Tap::Columns(columns) => columns.give(),
+        }
+    }
+
+    /// The sequence number of a packet behind those that were given.
+    pub fn sequence_for(&mut self, came_with: u8) -> u8 {
+        match self {
+            Tap::Processes(renumber) => renumber.sequence_for(came_with),
+            Tap::Columns(_) => came_with,
+        }
+    }
+}
+
 /// Changes the rows of one result.
 #[derive(Debug)]
 pub struct Renumber {
@@ -119,12 +163,19 @@ pub struct Renumber {
     held: Vec<u8>,
     /// Sequence number of the last packet.
     sequence: u8,
+    /// It is a list of variables: the server's id of the connection, and the client's.
+    own: Option<(u64, u64)>,
 }
 
 impl Renumber {
     /// For a list of these connections that this user asks for.
     pub fn of(shown: Shown, user: Arc<str>) -> Renumber {
-        Renumber { shown, user, columns: 0, columns_left: None, held: Vec::new(), sequence: 0 }
+        Renumber { shown, user, columns: 0, columns_left: None, held: Vec::new(), sequence: 0, own: None }
+    }
+
+    /// For SHOW VARIABLES on the connection of this id, by a client that knows another.
+    pub fn of_variables(thread_id: u64, id: u64) -> Renumber {
+        Renumber { own: Some((thread_id, id)), ..Renumber::of(Shown::default(), Arc::default()) }
     }
 
     /// Takes columns and rows, perhaps cut; gives false when there are too many, and all of them back by
@@ -157,7 +208,7 @@ impl Renumber {
                     self.sequence = header.sequence.wrapping_sub(1);
                 }
                 Some(left @ 1..) => self.columns_left = Some(left - 1),
-                Some(0) if !header.is_continued() => match self.row(payload, &mut sees_others) {
+                Some(0) if !header.is_continued() => match self.changed(payload, &mut sees_others) {
                     Ok(Row::Hidden) => continue,
                     Ok(Row::Changed(row)) => {
                         packet::append(&mut out, self.next_sequence(), &row);
@@ -173,7 +224,7 @@ impl Renumber {
                 *sequence = self.next_sequence();
             }
         }
-        if is_end && (COLUMNS_MIN..=COLUMNS_MAX).contains(&self.columns) {
+        if is_end && self.own.is_none() && (COLUMNS_MIN..=COLUMNS_MAX).contains(&self.columns) {
             self.put_elsewhere(sees_others, &mut out);
         }
         out
@@ -197,6 +248,20 @@ impl Renumber {
                 packet::append(out, self.next_sequence(), &row.write(self.columns));
             }
         }
+    }
+
+    fn changed(&self, payload: &[u8], sees_others: &mut bool) -> Result<Row, Malformed> {
+        let Some((thread_id, id)) = self.own else { return self.row(payload, sees_others) };
+        let mut reader = Reader::new(payload);
+        let name = reader.text_value("variable")?;
+        let is_id = name.is_some_and(|name| name.eq_ignore_ascii_case(b"pseudo_thread_id"));
+        if !is_id || reader.text_value("value")? != Some(thread_id.to_string().as_bytes()) {
+            return Ok(Row::Same);
+        }
+        let mut row = Vec::with_capacity(payload.len() + 8);
+        row.put_lenenc_bytes(name.unwrap_or_default());
+        row.put_lenenc_bytes(id.to_string().as_bytes());
+        Ok(Row::Changed(row))
     }
 
     /// A row as clients know it.
@@ -272,6 +337,11 @@ mod tests {
         taken.extend(rows.iter().map(Vec::as_slice));
         assert_eq!(renumber.give(true), packets(&taken));
         assert_eq!(renumber.sequence_for(13), 13);
+        let mut variables = Renumber::of_variables(7, 1_073_741_830);
+        let rows = [&b"\x02"[..], b"a", b"b", b"\x10pseudo_thread_id\x017", b"\x04port\x017"];
+        assert!(variables.take(&packets(&rows)));
+        let expected = [rows[0], rows[1], rows[2], b"\x10pseudo_thread_id\x0a1073741830", rows[4]];
+        assert_eq!(variables.give(true), packets(&expected));
         assert!(renumber.take(&[0; 100]));
         assert!(!renumber.take(&vec![0; BYTES_MAX]));
     }

@@ -24,7 +24,7 @@ use wire::reply::{self, Ok, Prepared};
 
 use super::client::Client;
 use super::outgoing::write_while_alive;
-use super::processes::Renumber;
+use super::processes::Tap;
 use super::tracking::TrackWish;
 use crate::error::Refusal;
 use crate::pool::{Connection, End, StatementKey};
@@ -88,8 +88,8 @@ pub struct Relay<'a> {
     pub withhold: Withhold,
     /// The client's statement is one that sends a file.
     pub file_allowed: bool,
-    /// The reply lists connections by ids that are not the clients'.
-    pub renumber: Option<Renumber>,
+    /// What changes the client's reply on its way.
+    pub tap: Option<Tap>,
     /// The count of warnings to tell instead of the connection's own.
     pub warnings: Option<u16>,
     /// The id that a client prepares under.
@@ -193,11 +193,11 @@ impl Relay<'_> {
                     if let Some(sum) = self.outcome.checksum.as_mut().filter(|_| is_client || is_replay) {
                         sum.bytes(&bytes[taken..taken + n]);
                     }
-                    if is_client && let Some(renumber) = &mut self.renumber {
-                        if !renumber.take(&bytes[taken..taken + n])
-                            && let Some(renumber) = self.renumber.take()
+                    if is_client && let Some(tap) = &mut self.tap {
+                        if !tap.take(&bytes[taken..taken + n])
+                            && let Some(tap) = self.tap.take()
                         {
-                            self.client.put(&renumber.give_up());
+                            self.client.put(&tap.give_up());
                             self.outcome.delivered = true;
                         }
                     } else if is_client {
@@ -213,10 +213,10 @@ impl Relay<'_> {
                     if let Some(sum) = self.outcome.checksum.as_mut().filter(|_| is_client || is_replay) {
                         sum.event(&packet.event);
                     }
-                    if is_client && let Some(renumber) = &mut self.renumber {
+                    if is_client && let Some(tap) = &mut self.tap {
                         let is_rows_end = matches!(packet.event, Event::RowsEnd(_) | Event::Eof(_)) && over;
-                        let renumbered = renumber.give(is_rows_end);
-                        packet.sequence = renumber.sequence_for(packet.sequence);
+                        let renumbered = tap.give(is_rows_end);
+                        packet.sequence = tap.sequence_for(packet.sequence);
                         self.put_run(&mut run, bytes);
                         self.client.put(&renumbered);
                         self.outcome.delivered |= !renumbered.is_empty();

@@ -346,7 +346,7 @@ impl Session {
             pending: std::mem::take(&mut sent.pending),
             wish: &self.wish,
             withhold: Withhold::Nothing,
-            renumber: None,
+            tap: None,
             file_allowed: false,
             prepare_as: 0,
             keeps_end: false,

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use sql::rewrite::Known;
+use sql::rewrite::{Known, Rewritten};
 use sql::{Access, Asks, Effect, Kind, Statement, Victim, Why};
 use wire::command::{CURSOR_READ_ONLY, Command, MULTI_STATEMENTS_OFF, MULTI_STATEMENTS_ON, query_text_at};
 use wire::exchange::Expect;
@@ -155,14 +155,18 @@ impl Session {
         // What a definition asks for is asked each time that it is used; KILL CONNECTION_ID() is for the connection that runs
         // it, and that id, put in here, would be another session's there.
         let asks = if matches!(statement.kind, Kind::Definition | Kind::Kill) { Asks::empty() } else { statement.asks };
-        let body = self.rewritten(text, asks, self.held.is_some()).map_or(Body::AsCame, |text| {
+        let rewritten = self.rewritten(text, asks, self.held.is_some());
+        let is_late = statement.kind == Kind::Select
+            && statement.parts == 1
+            && rewritten.as_ref().is_some_and(|rewritten| rewritten.renames);
+        let body = rewritten.filter(|_| !is_late).map_or(Body::AsCame, |rewritten| {
             let mut payload = vec![Command::Query.byte()];
             payload.extend_from_slice(attributes);
-            payload.extend_from_slice(&text);
+            payload.extend_from_slice(&rewritten.text);
             Body::Payload(payload)
         });
-        let expect = Expect::Results;
-        Ok(Understood::Work(Work::new(Command::Query, statement, body, expect)))
+        let work = Work::new(Command::Query, statement, body, Expect::Results);
+        Ok(Understood::Work(Work { is_late, ..work }))
     }
 
     /// The id in `KILL CONNECTION_ID()` and `KILL @id`.
@@ -187,7 +191,7 @@ impl Session {
 
     /// The text with what only Sqluice knows put in: the id that the client knows its connection by, and what the last
     /// statement left, when the connection that ran it may serve another session by now. `kept` says that the session keeps one.
-    pub(super) fn rewritten(&self, text: &[u8], asks: Asks, kept: bool) -> Option<Vec<u8>> {
+    pub(super) fn rewritten(&self, text: &[u8], asks: Asks, kept: bool) -> Option<Rewritten> {
         let asks_tracked = asks.contains(Asks::SYSTEM_VARIABLES) && super::tracking::is_named_in(text);
         if !asks_tracked && !asks.intersects(Asks::CONNECTION_ID | Asks::ROW_COUNT | Asks::FOUND_ROWS) {
             return None;
@@ -195,7 +199,7 @@ impl Session {
         let mut known = vec![Known::TrackedVariables(self.wish.variables())];
         // Compared with what a server lists, its own id is the right one.
         if asks.contains(Asks::CONNECTION_ID) && !asks.contains(Asks::SERVER_IDS) {
-            known.push(Known::ConnectionId(u64::from(self.handle.id)));
+            known.push(Known::ConnectionId(self.own_id()));
         }
         // A connection that is kept knows better, unless it was asked something since, the session was counted elsewhere, or
         // more of its past may have to go ahead of the statement.
@@ -219,9 +223,11 @@ impl Session {
             return Ok(self.answer_error(request, &Refusal { code: 1461, sqlstate: *b"42000", message }));
         }
         let statement = self.classify(text);
-        let text = self
-            .rewritten(text, statement.asks & (Asks::CONNECTION_ID | Asks::SERVER_IDS | Asks::SYSTEM_VARIABLES), false)
-            .map_or(Arc::from(text), Arc::from);
+        let asks = statement.asks & (Asks::CONNECTION_ID | Asks::SERVER_IDS | Asks::SYSTEM_VARIABLES);
+        // A text whose columns would have other names is put right for each execution.
+        let rewritten = self.rewritten(text, asks, false);
+        let rewritten = rewritten.filter(|rewritten| !(rewritten.renames && statement.kind == Kind::Select));
+        let text = rewritten.map_or(Arc::from(text), |rewritten| Arc::from(rewritten.text));
         let key = StatementKey { text, context: self.state.prepare_context() };
         let (command, body) = (Command::StmtPrepare, Body::Prepare(key));
         Ok(Understood::Work(Work::new(command, statement, body, Expect::Prepared)))

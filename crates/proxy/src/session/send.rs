@@ -37,6 +37,10 @@ impl Session {
         if self.finds_variables_of_others(&connection.origin, work, request) {
             reset_ahead(connection, &mut out);
         }
+        let mut instead = None;
+        if work.command == Command::Query && self.needs_text_instead(work) {
+            instead = Box::pin(self.query_instead(connection, work, request, &mut out)).await?.map(Body::Payload);
+        }
         let statement = match &work.body {
             Body::Execute(id) | Body::OfStatement(id) => {
                 Some((*id, self.prepared_on(connection, *id, work, request, &mut out).await?))
@@ -57,7 +61,7 @@ impl Session {
             Box::pin(self.settle_fix_ups(connection, &mut out)).await?;
         }
         let mut as_came: Option<&[u8]> = None;
-        match &work.body {
+        match instead.as_ref().unwrap_or(&work.body) {
             Body::AsCame => match self.marked(connection, work, request) {
                 Some((before, mark, text)) => {
                     out.packet(|bytes| [before, mark, text].iter().for_each(|part| bytes.extend_from_slice(part)));
@@ -147,7 +151,7 @@ impl Session {
 
     /// Puts what brings the connection to `wanted` into `out`; gives whether the schema changes. The connection counts as
     /// being in that state from now on: should a fix-up fail, it is closed.
-    fn fix_up(&self, connection: &mut Connection, wanted: &Arc<StateMap>, out: &mut Outgoing) -> bool {
+    pub(super) fn fix_up(&self, connection: &mut Connection, wanted: &Arc<StateMap>, out: &mut Outgoing) -> bool {
         for id in connection.origin.statements.take_closing() {
             out.command(connection, Command::StmtClose, &id.to_le_bytes(), Purpose::Client, Expect::Nothing);
         }
@@ -220,11 +224,19 @@ impl Session {
         };
         let (mut key, state, statement) = (known.key.clone(), known.state.clone(), known.statement.clone());
         let asks = known.statement.asks - (Asks::CONNECTION_ID | Asks::SYSTEM_VARIABLES);
-        if work.command == Command::StmtExecute
-            && asks.intersects(Asks::ROW_COUNT | Asks::FOUND_ROWS)
-            && let Some(text) = self.rewritten(&key.text, asks, !self.pins.is_empty())
+        let executes = work.command == Command::StmtExecute;
+        let is_late = known.statement.asks.contains(Asks::CONNECTION_ID) || self.needs_text_instead(work);
+        if executes
+            && is_late
+            && let Some(instead) = Box::pin(self.text_instead(connection, work, &key.text, out)).await?
         {
-            key.text = text.into();
+            key.text = instead.text.into();
+            out.columns = instead.columns;
+        } else if executes
+            && asks.intersects(Asks::ROW_COUNT | Asks::FOUND_ROWS)
+            && let Some(rewritten) = self.rewritten(&key.text, asks, !self.pins.is_empty())
+        {
+            key.text = rewritten.text.into();
         }
         // A reset forgets what is prepared.
         let anew = connection.origin.state.needs_reset(&self.state)
@@ -269,7 +281,11 @@ impl Session {
     }
 
     /// Sends what is in `out` and waits for its replies.
-    async fn settle_fix_ups(&mut self, connection: &mut Connection, out: &mut Outgoing) -> Result<(), RelayError> {
+    pub(super) async fn settle_fix_ups(
+        &mut self,
+        connection: &mut Connection,
+        out: &mut Outgoing,
+    ) -> Result<(), RelayError> {
         write(connection, &out.bytes).await?;
         out.bytes.clear();
         let mut relay = Relay {
@@ -281,7 +297,7 @@ impl Session {
             wish: &self.wish,
             withhold: Withhold::Nothing,
             file_allowed: false,
-            renumber: None,
+            tap: None,
             prepare_as: 0,
             keeps_end: false,
             warnings: None,

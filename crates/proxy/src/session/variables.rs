@@ -13,13 +13,12 @@ use crate::route::Pin;
 use crate::state::has_default;
 
 /// Tracked names that are no state to carry to another connection: they report, or are meant for one statement.
-pub(super) const REPORTS: [&str; 9] = [
+pub(super) const REPORTS: [&str; 8] = [
     "error_count",
     "identity",
     "insert_id",
     "last_gtid",
     "last_insert_id",
-    "pseudo_thread_id",
     "statement_id",
     "timestamp",
     "warning_count",

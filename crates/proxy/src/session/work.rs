@@ -30,6 +30,8 @@ pub struct Work {
     pub expect: Expect,
     /// COM_STMT_EXECUTE asks for a cursor.
     pub opens_cursor: bool,
+    /// Its text is made when its connection is known: columns would have other names.
+    pub is_late: bool,
 }
 
 /// What is sent for a command.
@@ -49,7 +51,7 @@ pub enum Body {
 
 impl Work {
     pub(super) fn new(command: Command, statement: Rc<Statement>, body: Body, expect: Expect) -> Work {
-        Work { command, statement, body, expect, opens_cursor: false }
+        Work { command, statement, body, expect, opens_cursor: false, is_late: false }
     }
 
     /// It prepares a statement.

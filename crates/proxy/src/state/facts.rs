@@ -24,6 +24,8 @@ pub struct StateFacts {
     pub null_is_last_id: bool,
     /// Of the schema's name: tells digests of different schemas apart.
     pub schema_hash: u64,
+    /// Whether names without a schema may be those of tables that list connections.
+    pub in_schema_of_ids: bool,
 }
 
 impl StateMap {
@@ -96,6 +98,7 @@ impl StateMap {
                 .is_some_and(|level| level.eq_ignore_ascii_case("READ-UNCOMMITTED")),
             null_is_last_id: self.null_is_last_id(catalog),
             schema_hash: schema_hash(self.schema.as_deref()),
+            in_schema_of_ids: self.schema.as_deref().is_some_and(sql::connections::is_schema_of_ids),
         }
     }
 }

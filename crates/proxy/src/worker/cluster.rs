@@ -55,6 +55,8 @@ fn before(past: &VecDeque<Past>, at: Instant) -> impl Iterator<Item = &Past> {
 /// A cluster as one worker sees it: the last published snapshots, without any sharing on the way.
 #[derive(Debug)]
 pub struct ClusterHere {
+    /// The columns of tables that list connections.
+    pub id_columns: session::KnownColumns,
     /// What all workers share of it.
     pub shared: Arc<ClusterShared>,
     /// This worker's backend connections.
@@ -89,6 +91,7 @@ impl ClusterHere {
     /// A worker's side of a cluster, without any connections yet.
     pub fn new(worker: usize, shared: &Arc<ClusterShared>, stats: &Arc<WorkerStats>) -> ClusterHere {
         ClusterHere {
+            id_columns: session::KnownColumns::default(),
             pools: Rc::new(Pools::new(worker, shared.clone(), stats.clone())),
             shared: shared.clone(),
             loads: Loads::default(),

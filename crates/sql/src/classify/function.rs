@@ -71,7 +71,11 @@ impl Classifier<'_> {
                 self.primary(Why::Locks);
                 self.effect(Effect::ReleaseAllUserLocks);
             }
-            W::IsFreeLock | W::IsUsedLock => self.primary(Why::Locks),
+            W::IsFreeLock => self.primary(Why::Locks),
+            W::IsUsedLock => {
+                self.asks |= Asks::SERVER_IDS;
+                self.primary(Why::Locks);
+            }
             W::Nextval | W::Lastval | W::Setval => self.sequence(),
             W::LastInsertId if none => {
                 self.asks |= Asks::LAST_INSERT_ID;
@@ -95,7 +99,11 @@ impl Classifier<'_> {
                 self.primary(Why::SessionState);
             }
             W::LoadFile => self.primary(Why::Administration),
-            W::ServerFunction => self.primary(Why::Administration),
+            W::ServerFunction => {
+                // Some take the id of a connection.
+                self.asks |= Asks::SERVER_IDS;
+                self.primary(Why::Administration);
+            }
             _ => return false,
         }
         true

@@ -367,7 +367,7 @@ impl Classifier<'_> {
         };
         if of_one_server {
             self.primary(Why::ServerState);
-            if !is(schema, "information_schema") || is(table, "processlist") {
+            if !is(schema, "information_schema") || crate::connections::id_table(schema, table).is_some() {
                 self.asks |= Asks::SERVER_IDS;
             }
             if is(table, "session_connect_attrs") || is(table, "session_account_connect_attrs") {

@@ -1,6 +1,6 @@
 //! KILL and lists of processes: whose sessions a client sees and ends.
 
-use lab::Family;
+use lab::{Family, Replication, ReplicationOptions};
 use net::query::{Client, QueryError};
 
 use crate::parity::lone;
@@ -130,5 +130,60 @@ async fn a_servers_own_id_kills_the_session_that_it_serves() {
         assert_ne!(on_server, id(&victim).to_string());
         all(&mut killer, &format!("KILL {on_server}")).await;
         has_ended(&mut victim).await;
+    }
+}
+
+/// Every list of connections knows a session by the id of its greeting.
+#[tokio::test]
+async fn lists_of_the_performance_schema_know_the_greetings_id() {
+    for family in families() {
+        let config = vec!["performance_schema=ON".to_owned()];
+        let options = ReplicationOptions { config, ..ReplicationOptions::new(family, 0) };
+        let servers = blocking(|| Replication::start(options).unwrap()).await;
+        let sql = "CREATE USER chief@'%' IDENTIFIED BY 'pw'; GRANT ALL ON *.* TO chief@'%' WITH GRANT OPTION;
+                   CREATE TABLE app.t (v INT) ENGINE = InnoDB";
+        servers.primary().sql(sql).unwrap();
+        let front = Front::start(&servers, |setup| setup.proxy = "workers = 1\ndrain_ms = 200".into()).await;
+        let mut chief = until("a login", async || front.login("chief", "pw").await.ok()).await;
+        let me = id(&chief);
+        all(&mut chief, "BEGIN").await;
+        all(&mut chief, "INSERT INTO app.t VALUES (1)").await;
+        let mut asks = vec![
+            format!("SELECT COUNT(*) FROM performance_schema.threads WHERE PROCESSLIST_ID = {me}"),
+            format!(
+                "SELECT PROCESSLIST_ID = {me} FROM performance_schema.threads t WHERE t.processlist_id = CONNECTION_ID()"
+            ),
+            "SELECT COUNT(DISTINCT PROCESSLIST_ID) FROM performance_schema.session_connect_attrs \
+             WHERE PROCESSLIST_ID = CONNECTION_ID()"
+                .to_owned(),
+            format!("SELECT COUNT(*) FROM sys.processlist WHERE conn_id = {me}"),
+            format!("SELECT COUNT(*) FROM sys.`x$session` WHERE conn_id = {me}"),
+            format!("SELECT trx_mysql_thread_id = {me} FROM information_schema.innodb_trx"),
+        ];
+        if family == Family::MySql {
+            asks.push(
+"SELECT COUNT(*) FROM performance_schema.events_statements_current e JOIN performance_schema.threads t \
+             USING (THREAD_ID) WHERE t.PROCESSLIST_ID = CONNECTION_ID() AND e.SQL_TEXT IS NOT NULL"
+                .to_owned(),
+);
+            asks.push("SELECT PS_THREAD_ID(CONNECTION_ID()) = PS_CURRENT_THREAD_ID()".into());
+            asks.push(format!("SELECT sys.ps_thread_id({me}) = PS_CURRENT_THREAD_ID()"));
+            asks.push(format!("SELECT COUNT(*) FROM performance_schema.processlist WHERE ID = {me}"));
+        }
+        for ask in asks {
+            assert_eq!(value(&mut chief, &ask).await, "1", "{family:?} {ask}");
+        }
+        let variable = "SHOW VARIABLES LIKE 'pseudo_thread%'";
+        let shown = chief.query_one(variable).await.unwrap().rows;
+        assert_eq!(shown[0][1].as_deref(), Some(me.to_string().as_bytes()));
+        all(&mut chief, "COMMIT").await;
+        // A value that a session has set is its own.
+        all(&mut chief, "SET pseudo_thread_id = 77").await;
+        assert_eq!(value(&mut chief, "SELECT CONNECTION_ID() + @@pseudo_thread_id").await, "154");
+        let mut other = front.login("chief", "pw").await.unwrap();
+        assert_eq!(value(&mut other, "SELECT CONNECTION_ID()").await, id(&other).to_string());
+        all(&mut other, "CREATE OR REPLACE VIEW app.who AS SELECT CONNECTION_ID() AS id").await;
+        assert_ne!(value(&mut other, "SELECT id FROM app.who").await, "77");
+        assert_eq!(value(&mut chief, "SELECT CONNECTION_ID() + @@pseudo_thread_id").await, "154");
     }
 }

@@ -10,6 +10,7 @@ mod changes;
 mod commands;
 mod cursors;
 mod idle;
+mod ids;
 mod infile;
 mod kills;
 mod tracking;

@@ -104,6 +104,11 @@ impl Sessions {
             self.leave(session, *action == Action::Quit, house, control).await?;
             return Ok(Met::Same);
         }
+        if self.shared && *action == Action::Reconnect {
+            // It enters with its next step, which may have to wait.
+            self.leave(session, true, house, control).await?;
+            return Ok(Met::Same);
+        }
         let Some(pair) = self.pairs.get_mut(&session) else { bail!("no session {session}") };
         let through = pair.through.act(action, differences).await?;
         if self.shared && through.first().is_some_and(|line| waited(line)) {

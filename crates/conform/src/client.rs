@@ -74,30 +74,38 @@ impl Entrance {
         crate::lane::fill_text("{a}", self.lane)
     }
 
-    async fn connect(&self) -> Result<Client, ConnectError> {
+    /// Gives the OK packet of the login, too.
+    async fn connect(&self) -> Result<(Client, Vec<u8>), ConnectError> {
         let target = Target { tls: ClientTls::disabled(), ..Target::plain(self.address.clone(), REPLY_LIMIT) };
         let limits = Limits { timeout: REPLY_LIMIT, ..Limits::default() };
         let schema = (self.login.account == Account::App).then(|| self.schema());
         let request = request(self.login, &self.user(self.login.account), schema.as_deref());
-        Client::connect(&target, request, limits).await
+        let mut connected = net::client::connect(&target, request).await?;
+        let ok = std::mem::take(&mut connected.ok_payload);
+        Ok((Client::new(connected, limits), ok))
     }
 }
 
 impl Probe {
-    /// Logs in: gives the session, or the line that says why the server refused it.
+    /// Logs in: gives the session and what the server said, or the line that says why it refused the session.
     ///
     /// # Errors
     /// The server could not be asked.
-    pub async fn connect(entrance: Entrance) -> anyhow::Result<Result<Probe, String>> {
-        let client = match entrance.connect().await {
-            Ok(client) => client,
+    pub async fn connect(
+        entrance: Entrance,
+        differences: &Differences,
+    ) -> anyhow::Result<Result<(Probe, String), String>> {
+        let (client, ok) = match entrance.connect().await {
+            Ok(connected) => connected,
             Err(error) => match error.server_error() {
                 Some(refused) => return Ok(Err(format!("login refused {}", refused.code))),
                 None => return Err(error).with_context(|| format!("connecting to {}", entrance.address)),
             },
         };
         let now_in = if entrance.login.account == Account::App { entrance.schema() } else { String::new() };
-        Ok(Ok(Probe { client, entrance, now_in, slots: HashMap::new() }))
+        let mut probe = Probe { client, entrance, now_in, slots: HashMap::new() };
+        let line = probe.observer(differences, true, false).ok(&ok, "logged in")?.0;
+        Ok(Ok((probe, line)))
     }
 
     /// The id of the greeting.
@@ -124,6 +132,17 @@ impl Probe {
             lines.push(format!("broken: {error:#}"));
         }
         Ok(lines)
+    }
+
+    fn observer<'a>(&mut self, differences: &'a Differences, chooses: bool, executes: bool) -> Observer<'a> {
+        Observer {
+            differences,
+            capabilities: self.client.capabilities(),
+            own_id: u64::from(self.client.greeting().connection_id),
+            schema: std::cell::RefCell::new(self.now_in.clone()),
+            chooses,
+            executes,
+        }
     }
 
     async fn run(&mut self, action: &Action, differences: &Differences, lines: &mut Vec<String>) -> anyhow::Result<()> {
@@ -187,7 +206,7 @@ impl Probe {
             }
             Action::Reconnect => {
                 self.slots.clear();
-                self.client = self.entrance.connect().await?;
+                self.client = self.entrance.connect().await?.0;
                 self.now_in = self.entrance.schema();
                 return Ok(());
             }
@@ -195,14 +214,8 @@ impl Probe {
             Action::Quit | Action::Cut => return Ok(()),
         }
         self.client.send_raw(&payload).await?;
-        let observer = Observer {
-            differences,
-            capabilities: self.client.capabilities(),
-            own_id: u64::from(self.client.greeting().connection_id),
-            schema: std::cell::RefCell::new(std::mem::take(&mut self.now_in)),
-            chooses: chooses_schema(action),
-            executes: matches!(action, Action::Execute { .. }),
-        };
+        let executes = matches!(action, Action::Execute { .. });
+        let observer = self.observer(differences, chooses_schema(action), executes);
         let mut reading = Reading { client: &mut self.client, observer, lines, sequence: 0, columns: Vec::new() };
         let done = match wants {
             Wants::Nothing => Ok(None),

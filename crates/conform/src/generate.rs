@@ -37,6 +37,7 @@ CREATE FUNCTION f_plain(x INT) RETURNS INT DETERMINISTIC NO SQL RETURN x + 1 //
 CREATE FUNCTION f_reads(x INT) RETURNS INT READS SQL DATA RETURN (SELECT n FROM counter WHERE id = x) //
 CREATE FUNCTION f_counts(x INT) RETURNS INT MODIFIES SQL DATA
 BEGIN UPDATE counter SET n = n + 1 WHERE id = x; RETURN (SELECT n FROM counter WHERE id = x); END //
+CREATE FUNCTION f_nested(x INT) RETURNS INT MODIFIES SQL DATA RETURN f_counts(x) + 0 //
 CREATE FUNCTION f_remembers(x INT) RETURNS INT NO SQL
 BEGIN SET @remembered = x; RETURN x; END //
 CREATE PROCEDURE p_rows(x INT) BEGIN SELECT x AS a; SELECT x + 1 AS b, 'z' AS c; END //
@@ -136,7 +137,7 @@ type Idea = Vec<Action>;
 impl Generator {
     fn idea(&mut self) -> Idea {
         if self.keeper && self.random.once_in(2) {
-            return self.keeping();
+            return if self.random.once_in(3) { self.leaving() } else { self.keeping() };
         }
         match self.random.below(20) {
             0..=2 => self.reads(),
@@ -147,6 +148,10 @@ impl Generator {
             12..=13 => self.binary(),
             14..=15 => self.diagnostics(),
             16 => self.routines(),
+            17 if self.random.once_in(2) => {
+                let actor = 1 + self.random.below(2);
+                self.looking(actor)
+            }
             17 => self.definitions(),
             18 => self.commands(),
             _ => self.odd_texts(),

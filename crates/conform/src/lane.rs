@@ -249,7 +249,7 @@ impl<'a> Lane<'a> {
             if self.cached {
                 house.knows_tables().await?;
             }
-            let met = match sessions.enter(*session, entrances(session)).await? {
+            let met = match sessions.enter(*session, entrances(session), &self.differences).await? {
                 None => sessions.act(*session, &action, &self.differences, house, &mut self.direct).await?,
                 Some(met) => met,
             };

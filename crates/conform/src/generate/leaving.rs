@@ -205,13 +205,13 @@ impl Generator {
     }
 
     fn sequences(&mut self) -> Idea {
-        if !self.mariadb() {
-            return self.next_value();
-        }
+        let me = self.me;
         let mut idea = Vec::new();
         for _ in 0..2 + self.random.below(4) {
             let number = self.fresh();
-            let sql = match self.random.below(14) {
+            // Writes that hide in reads; MySQL has no sequences.
+            let which = if self.mariadb() { self.random.below(19) } else { 14 + self.random.below(5) };
+            let sql = match which {
                 0..=2 => "SELECT NEXTVAL({a}.sq)".into(),
                 3 => "SELECT NEXT VALUE FOR {a}.sq".into(),
                 4 | 5 => "SELECT LASTVAL({a}.sq)".into(),
@@ -222,6 +222,11 @@ impl Generator {
                 10 => "SELECT n FROM {a}.next_number".into(),
                 11 => format!("SELECT SETVAL({{a}}.sq, {})", 1_000 * number),
                 12 => "SET @u = NEXTVAL({a}.sq)".into(),
+                13 => "SELECT LASTVAL({a}.sn), LASTVAL({a}.sv) FROM {a}.numbered, {a}.next_number LIMIT 1".into(),
+                14 => format!("SELECT {{lib}}.f_nested({me})"),
+                15 => "SELECT n FROM {a}.counting".into(),
+                16 => format!("SELECT n FROM {{lib}}.counter WHERE id IN (1, {me}) ORDER BY id"),
+                17 => format!("SELECT id FROM {{a}}.shared WHERE id < 3 AND {{lib}}.f_counts({me}) > 0 ORDER BY id"),
                 _ => {
                     idea.extend(self.between());
                     continue;

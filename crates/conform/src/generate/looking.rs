@@ -31,7 +31,7 @@ impl Generator {
         } else {
             "SELECT @@transaction_isolation, @@transaction_read_only"
         };
-        let text = match self.random.below(34) {
+        let text = match self.random.below(38) {
             0 | 1 => "SELECT @zz IS NULL, @u IS NULL, @other IS NULL, @made IS NULL, @x IS NULL, @c IS NULL".into(),
             2 => "SELECT @@insert_id, @@last_insert_id, @@identity, LAST_INSERT_ID()".into(),
             3 => "SELECT LAST_INSERT_ID()".into(),
@@ -64,6 +64,12 @@ impl Generator {
             30 => "BEGIN; INSERT INTO {a}.mine (v) VALUES ('b'); COMMIT".into(),
             31 => "SELECT @@session.sql_mode, @@foreign_key_checks, @@unique_checks, @@sql_safe_updates".into(),
             32 => "SELECT CONNECTION_ID()".into(),
+            33 => "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()".into(),
+            34 => "SELECT @@pseudo_thread_id = CONNECTION_ID()".into(),
+            35 if !maria => {
+                "SELECT COUNT(*) FROM performance_schema.threads WHERE PROCESSLIST_ID = CONNECTION_ID()".into()
+            }
+            36 => format!("SELECT n FROM {{lib}}.counter WHERE id = {actor}"),
             _ => "SELECT 1".into(),
         };
         query(text)

@@ -4,7 +4,7 @@
 //! must not see, and newcomers log in, ask the same and go. The runner leaves out steps that would wait for a connection
 //! that another session keeps.
 
-use super::{Generator, Shape, login, query, rights, tables};
+use super::{Generator, Shape, login, rights, tables};
 use crate::random::Random;
 use crate::script::{Action, Login, Script, Step};
 
@@ -12,20 +12,6 @@ use crate::script::{Action, Login, Script, Step};
 const LOOKERS: [usize; 2] = [21, 22];
 /// The first session that logs in to look once.
 const NEWCOMERS: usize = 30;
-
-/// Tables of such scripts, besides those of [`tables::set_up`].
-const TABLES: &[&str] = &[
-    "CREATE TABLE {a}.mine (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20))",
-    "CREATE TABLE {a}.seen (id INT PRIMARY KEY, v VARCHAR(20))",
-    "INSERT INTO {a}.seen VALUES (1, 'a'), (2, 'b')",
-];
-
-/// Tables with MariaDB's sequences.
-const SEQUENCES: &[&str] = &[
-    "CREATE SEQUENCE {a}.sq START WITH 100 INCREMENT BY 10",
-    "CREATE TABLE {a}.numbered (id INT PRIMARY KEY DEFAULT (NEXTVAL({a}.sq)), v INT)",
-    "CREATE VIEW {a}.next_number AS SELECT NEXTVAL({a}.sq) AS n",
-];
 
 /// The script of a seed, for sessions that share a connection.
 pub fn share(seed: u64, shape: Shape) -> Script {
@@ -46,15 +32,7 @@ pub fn share(seed: u64, shape: Shape) -> Script {
         sharing.actors(actors, steps);
     }
     let mut script = sharing.script;
-    let mut set_up = tables::set_up(actors, shape.family, &script.steps);
-    let sequences: &[&str] = if shape.family == lab::Family::MariaDb { SEQUENCES } else { &[] };
-    let named = |table: &&&str| {
-        let name = table.split_whitespace().nth(2).unwrap_or_default();
-        let name = name.split_once('.').map_or(name, |(_, name)| name);
-        script.steps.iter().any(|step| step.action.to_string().contains(name))
-    };
-    let more = TABLES.iter().chain(sequences.iter().filter(|table| named(table) || table.contains(".sq ")));
-    set_up.extend(more.map(|sql| Step { session: 0, action: query(*sql) }));
+    let set_up = tables::set_up(actors, shape.family, &script.steps);
     script.steps.splice(0..0, set_up);
     script
 }

@@ -42,8 +42,31 @@ pub(super) fn set_up(sessions: usize, family: Family, steps: &[Step]) -> Vec<Ste
             sql.push(format!("CREATE SEQUENCE {{a}}.q{session} START WITH 5 INCREMENT BY 3"));
         }
     }
+    let of_family = if family == Family::MariaDb { SEQUENCES } else { &[] };
+    for (name, text) in COMMON.iter().chain(of_family) {
+        if texts.iter().any(|text| names(text, name)) {
+            sql.push((*text).to_owned());
+        }
+    }
     sql.into_iter().map(|sql| Step { session: 0, action: query(sql) }).collect()
 }
+
+/// Tables that no session owns, by name.
+const COMMON: &[(&str, &str)] = &[
+    ("mine", "CREATE TABLE {a}.mine (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20))"),
+    ("seen", "CREATE TABLE {a}.seen (id INT PRIMARY KEY, v VARCHAR(20))"),
+    ("seen", "INSERT INTO {a}.seen VALUES (1, 'a'), (2, 'b')"),
+    ("counting", "CREATE VIEW {a}.counting AS SELECT {lib}.f_nested(1) AS n"),
+];
+
+/// What has to do with MariaDB's sequences.
+const SEQUENCES: &[(&str, &str)] = &[
+    ("sq", "CREATE SEQUENCE {a}.sq START WITH 100 INCREMENT BY 10"),
+    ("numbered", "CREATE SEQUENCE {a}.sn START WITH 7"),
+    ("numbered", "CREATE TABLE {a}.numbered (id INT PRIMARY KEY DEFAULT (NEXTVAL({a}.sn)), v INT)"),
+    ("next_number", "CREATE SEQUENCE {a}.sv"),
+    ("next_number", "CREATE VIEW {a}.next_number AS SELECT NEXTVAL({a}.sv) AS n"),
+];
 
 /// Whether a text has this name in it, not as a part of a longer one.
 fn names(text: &str, name: &str) -> bool {

@@ -69,26 +69,29 @@ impl Sessions {
     }
 
     /// Logs a session in that is not there: `None` when it is there then.
-    pub(super) async fn enter(&mut self, session: usize, entrances: [Entrance; 2]) -> anyhow::Result<Option<Met>> {
+    pub(super) async fn enter(
+        &mut self,
+        session: usize,
+        entrances: [Entrance; 2],
+        differences: &Differences,
+    ) -> anyhow::Result<Option<Met>> {
         if self.pairs.contains_key(&session) {
             return Ok(None);
         }
         let [direct, through] = entrances;
-        let through = Probe::connect(through).await.context("through Sqluice")?;
+        let through = Probe::connect(through, differences).await.context("through Sqluice")?;
         if through.as_ref().err().is_some_and(|line| self.shared && line == "login refused 1203") {
             return Ok(Some(Met::Nothing));
         }
-        Ok(match (Probe::connect(direct).await?, through) {
-            (Ok(direct), Ok(through)) => {
-                self.pairs.insert(session, Pair { direct, through });
-                None
-            }
-            (Err(direct), Err(through)) if direct == through => Some(Met::Same),
-            (direct, through) => {
-                let line = |side: Result<Probe, String>| vec![side.err().unwrap_or_else(|| "logged in".into())];
-                Some(Met::Difference { at_login: true, direct: line(direct), through: line(through) })
-            }
-        })
+        let (direct, direct_said) = split(Probe::connect(direct, differences).await?);
+        let (through, through_said) = split(through);
+        if direct_said != through_said {
+            let (direct, through) = (vec![direct_said], vec![through_said]);
+            return Ok(Some(Met::Difference { at_login: true, direct, through }));
+        }
+        let (Some(direct), Some(through)) = (direct, through) else { return Ok(Some(Met::Same)) };
+        self.pairs.insert(session, Pair { direct, through });
+        Ok(None)
     }
 
     /// Does one step on both sides.
@@ -112,6 +115,9 @@ impl Sessions {
         let Some(pair) = self.pairs.get_mut(&session) else { bail!("no session {session}") };
         let through = pair.through.act(action, differences).await?;
         if self.shared && through.first().is_some_and(|line| waited(line)) {
+            if broke(&through) {
+                self.leave(session, true, house, control).await?;
+            }
             return Ok(Met::Nothing);
         }
         let direct = pair.direct.act(action, differences).await?;
@@ -119,7 +125,7 @@ impl Sessions {
         if direct != through {
             return Ok(Met::Difference { at_login: false, direct, through });
         }
-        if direct.iter().any(|line| line.starts_with("broken")) {
+        if broke(&direct) {
             self.pairs.remove(&session);
         }
         Ok(Met::Same)
@@ -151,9 +157,21 @@ impl Sessions {
     }
 }
 
+fn split(came: Result<(Probe, String), String>) -> (Option<Probe>, String) {
+    match came {
+        Ok((probe, line)) => (Some(probe), line),
+        Err(line) => (None, line),
+    }
+}
+
 /// Sqluice's own error: all connections were in use.
 fn waited(line: &str) -> bool {
-    line.starts_with("error 1203 ") && line.contains("for a connection to server")
+    (line.starts_with("error 1203 ") || line.starts_with("broken")) && line.contains("for a connection to server")
+}
+
+/// Whether the session is over.
+fn broke(lines: &[String]) -> bool {
+    lines.iter().any(|line| line.starts_with("broken"))
 }
 
 /// Waits until a server has no connections with these ids.

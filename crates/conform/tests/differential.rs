@@ -8,17 +8,30 @@ use conform::campaign::{self, Plan, Report};
 use conform::{cli, world};
 use lab::Family;
 
-/// `SQLUICE_CONFORM_STREAMS=5000` runs so many random scripts, however long it takes.
+/// `SQLUICE_CONFORM_STREAMS=5000` runs so many random scripts of each kind, however long it takes.
 const STREAMS: &str = "SQLUICE_CONFORM_STREAMS";
-/// So many otherwise: what takes less than a minute in a debug build on two cores.
+/// So many otherwise, as far as the [limit](LIMIT) allows.
 const STREAMS_DEFAULT: u64 = 30;
 /// So many with the result cache.
 const CACHED_DEFAULT: u64 = 20;
-/// The first seed; another one each day finds other things.
-const FIRST: &str = "SQLUICE_CONFORM_FIRST";
+/// So many whose sessions share one connection.
+const SHARED_DEFAULT: u64 = 300;
+/// No new script is begun after this time.
+const LIMIT: Duration = Duration::from_secs(40);
+/// The first seed. The clock gives it otherwise: other seeds find other things.
+const SEED: &str = "SQLUICE_CONFORM_SEED";
 
 fn number(name: &str) -> Option<u64> {
     Some(std::env::var(name).ok()?.parse().unwrap_or_else(|_| panic!("{name} is no number")))
+}
+
+/// The first seed and how many, printed for those who want to repeat them, and the time for all.
+fn seeds(streams: u64) -> ((u64, u64), Duration) {
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let first = number(SEED).unwrap_or(now);
+    println!("{SEED}={first}");
+    let limit = if number(STREAMS).is_some() { Duration::MAX } else { LIMIT };
+    ((first, number(STREAMS).unwrap_or(streams)), limit)
 }
 
 fn nothing_differs(plan: Plan) -> Report {
@@ -42,6 +55,18 @@ fn cases_that_are_kept_show_no_difference() {
 #[test]
 fn random_scripts_show_no_difference() {
     random_scripts(Family::MariaDb);
+}
+
+#[test]
+fn sessions_that_share_a_connection_show_no_difference() {
+    sharing_scripts(Family::MariaDb);
+}
+
+#[test]
+fn sessions_that_share_a_connection_show_no_difference_on_mysql() {
+    if has_mysql() {
+        sharing_scripts(Family::MySql);
+    }
 }
 
 #[test]
@@ -71,19 +96,26 @@ fn random_scripts_show_no_difference_on_mysql() {
 }
 
 fn random_scripts(family: Family) {
-    let streams = number(STREAMS).unwrap_or(STREAMS_DEFAULT);
     let plan = cli::plan(family).unwrap();
-    let seeds = (number(FIRST).unwrap_or(1), streams);
+    let (seeds, limit) = seeds(STREAMS_DEFAULT);
     let shared = Some(false);
-    nothing_differs(Plan { cases: Default::default(), seeds, shared, limit: Duration::MAX, failures_max: 10, ..plan });
+    nothing_differs(Plan { cases: Default::default(), seeds, shared, limit, failures_max: 10, ..plan });
+}
+
+fn sharing_scripts(family: Family) {
+    let plan = cli::plan(family).unwrap();
+    let (seeds, limit) = seeds(SHARED_DEFAULT);
+    let shared = Some(true);
+    let report = nothing_differs(Plan { cases: Default::default(), seeds, shared, limit, failures_max: 5, ..plan });
+    // Steps that wait for the only connection say nothing: there must not be many of them.
+    assert!(report.skipped < report.steps, "{} steps of {} were left out", report.skipped, report.steps);
 }
 
 fn cached_scripts(family: Family) {
     let plan = cli::plan(family).unwrap();
-    let seeds = (number(FIRST).unwrap_or(1), number(STREAMS).unwrap_or(CACHED_DEFAULT));
+    let (seeds, limit) = seeds(CACHED_DEFAULT);
     let shared = Some(false);
-    let plan =
-        Plan { cases: Default::default(), seeds, shared, limit: Duration::MAX, failures_max: 10, cached: true, ..plan };
+    let plan = Plan { cases: Default::default(), seeds, shared, limit, failures_max: 10, cached: true, ..plan };
     let report = nothing_differs(plan);
     assert!(report.hits > report.scripts, "the cache has answered {} steps", report.hits);
 }

@@ -5,7 +5,9 @@ use crate::script::Action;
 
 impl Generator {
     pub(super) fn leaving(&mut self) -> Idea {
-        match self.random.below(20) {
+        match self.random.below(22) {
+            20 => self.assigned_inside(),
+            21 => self.roles(),
             0..=3 => self.next_transaction(),
             4..=6 => self.next_value(),
             7..=9 => self.savepoints(),
@@ -280,6 +282,35 @@ impl Generator {
         }
         if self.random.once_in(2) {
             idea.push(query("SET SESSION TRANSACTION READ WRITE"));
+        }
+        idea
+    }
+
+    /// User variables that get values in the midst of statements.
+    fn assigned_inside(&mut self) -> Idea {
+        let (table, number) = (self.table(), self.fresh());
+        let sql = match self.random.below(9) {
+            0 => format!("UPDATE {table} SET n = (@x := 5) WHERE k = 1"),
+            1 => format!("INSERT INTO {table} (k) VALUES (@x := {})", 1_400_000 + number),
+            2 => format!("DELETE FROM {table} WHERE k = (@x := 2)"),
+            3 => "SELECT id FROM {a}.shared WHERE (@u := id) > 2 ORDER BY id LIMIT 1".into(),
+            4 => "SELECT 1 UNION SELECT @other := 7".into(),
+            5 => "DO @zz := 8".into(),
+            6 => "SELECT n, v INTO @x, @made FROM {a}.shared WHERE id = 2".into(),
+            7 => "SET sql_select_limit = DEFAULT, @zz = CONCAT('a', CONNECTION_ID() > 0), @c = @zz".into(),
+            _ => "CALL {lib}.p_out(3, @x, @c)".into(),
+        };
+        let mut idea = self.sent(sql);
+        idea.push(query("SELECT @x, @u, @other, @zz, @made, @c"));
+        idea
+    }
+
+    /// A role that the application may have.
+    fn roles(&mut self) -> Idea {
+        let mut idea = self.sent("SET ROLE {r1}".into());
+        idea.push(query("SELECT CURRENT_ROLE()"));
+        if self.random.once_in(2) {
+            idea.extend(self.sent("SET ROLE NONE".into()));
         }
         idea
     }

@@ -1,7 +1,7 @@
 //! What a session asks that must not see anything of others.
 
 use super::{Generator, Idea, queries, query};
-use crate::script::{Action, Value};
+use crate::script::Action;
 
 impl Generator {
     /// Questions about what `actor` may have left on a connection.
@@ -92,17 +92,31 @@ impl Generator {
         }
     }
 
-    /// The same statement, as a text or as a prepared statement of the protocol.
+    /// The same statement, in one of the ways to send it: most often as a text.
     pub(super) fn sent(&mut self, sql: String) -> Idea {
-        if !self.random.once_in(5) {
-            return vec![query(sql)];
-        }
         let name = format!("s{}", self.fresh());
-        let execute = Action::Execute { name: name.clone(), cursor: false, again: false, values: Vec::<Value>::new() };
-        let mut idea = vec![Action::Prepare(name.clone(), sql.into_bytes()), execute];
-        if self.random.once_in(2) {
-            idea.push(Action::Close(name));
+        match self.random.below(30) {
+            0..=4 => {
+                let execute = Action::Execute { name: name.clone(), cursor: false, again: false, values: Vec::new() };
+                let mut idea = vec![Action::Prepare(name.clone(), sql.into_bytes()), execute];
+                if self.random.once_in(2) {
+                    idea.push(Action::Close(name));
+                }
+                idea
+            }
+            5 | 6 => {
+                let mut idea = queries([format!("PREPARE p1 FROM '{}'", sql.replace('\'', "''")), "EXECUTE p1".into()]);
+                if self.random.once_in(2) {
+                    idea.push(query("DEALLOCATE PREPARE p1"));
+                }
+                idea
+            }
+            7 => queries([format!("{sql}; SELECT 1")]),
+            8 => queries([format!("SELECT 1; {sql}")]),
+            9 if self.mariadb() => queries([format!("EXECUTE IMMEDIATE '{}'", sql.replace('\'', "''"))]),
+            // Locks that routines take are told by no server.
+            10 if self.mariadb() && !sql.contains("_LOCK(") => queries([format!("BEGIN NOT ATOMIC {sql}; END")]),
+            _ => vec![query(sql)],
         }
-        idea
     }
 }

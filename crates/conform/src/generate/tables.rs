@@ -44,7 +44,7 @@ pub(super) fn set_up(sessions: usize, family: Family, steps: &[Step]) -> Vec<Ste
     }
     let of_family = if family == Family::MariaDb { SEQUENCES } else { &[] };
     for (name, text) in COMMON.iter().chain(of_family) {
-        if texts.iter().any(|text| names(text, name)) {
+        if texts.iter().any(|text| names(text, name)) && !texts.iter().any(|other| other == text) {
             sql.push((*text).to_owned());
         }
     }
@@ -53,6 +53,8 @@ pub(super) fn set_up(sessions: usize, family: Family, steps: &[Step]) -> Vec<Ste
 
 /// Tables that no session owns, by name.
 const COMMON: &[(&str, &str)] = &[
+    ("{r1}", "CREATE ROLE {r1}"),
+    ("{r1}", "GRANT {r1} TO app"),
     ("mine", "CREATE TABLE {a}.mine (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20))"),
     ("seen", "CREATE TABLE {a}.seen (id INT PRIMARY KEY, v VARCHAR(20))"),
     ("seen", "INSERT INTO {a}.seen VALUES (1, 'a'), (2, 'b')"),

@@ -38,7 +38,7 @@ Scripts that show a difference are made small and written to target/conform/stre
 /// The arguments make no sense, or servers were lost.
 pub fn main(arguments: Vec<String>) -> anyhow::Result<bool> {
     let mut plan = Plan { seeds: (1, 200), limit: Duration::MAX, failures_max: 10, ..plan(Family::MariaDb)? };
-    let (mut files, mut seeds) = (BTreeMap::new(), Vec::new());
+    let (mut files, mut seeds, mut printed) = (BTreeMap::new(), Vec::new(), None);
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         let mut number = || {
@@ -58,8 +58,7 @@ pub fn main(arguments: Vec<String>) -> anyhow::Result<bool> {
             }
             "--shrink" => plan.shrink = Duration::from_secs(number()?),
             "--print" => {
-                print!("{}", seeded(number()?, plan.family, plan.shared));
-                return Ok(true);
+                printed = Some(number()?);
             }
             "--pool" => plan.shared = Some(number()? == 1),
             "--lanes" => plan.lanes = usize::try_from(number()?)?.max(1),
@@ -78,6 +77,10 @@ pub fn main(arguments: Vec<String>) -> anyhow::Result<bool> {
                 files.insert(name, Script::parse(&text).with_context(|| file.to_owned())?);
             }
         }
+    }
+    if let Some(seed) = printed {
+        print!("{}", seeded(seed, plan.family, plan.shared));
+        return Ok(true);
     }
     for seed in seeds {
         files.insert(format!("seed-{seed}"), seeded(seed, plan.family, plan.shared));

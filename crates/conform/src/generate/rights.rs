@@ -39,9 +39,13 @@ pub(super) fn turn(generator: &mut Generator, users: &mut Vec<(usize, Account)>)
     match generator.random.below(6) {
         0 | 1 => {
             let sql = change(generator);
-            let admin =
-                |action| Turn { session: ADMINISTRATOR, account: Account::Admin, other_password: false, action };
-            let mut turns = vec![admin(query(sql))];
+            let turn = |session, account, action| Turn { session, account, other_password: false, action };
+            let mut turns = Vec::new();
+            // What servers read at a login, or when a schema is entered, sessions that are there may get sooner than directly.
+            if !sql.contains("{a}.shared") && !sql.contains("{a}.mine") {
+                turns.extend(users.drain(..).map(|(session, account)| turn(session, account, Action::Quit)));
+            }
+            turns.push(turn(ADMINISTRATOR, Account::Admin, query(sql)));
             turns.extend(login(generator, users));
             turns
         }

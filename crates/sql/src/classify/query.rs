@@ -370,6 +370,9 @@ impl Classifier<'_> {
             if !is(schema, "information_schema") || crate::connections::id_table(schema, table).is_some() {
                 self.asks |= Asks::SERVER_IDS;
             }
+            if ["session_variables", "system_variables", "variables_by_thread"].iter().any(|word| is(table, word)) {
+                self.asks |= Asks::LAST_INSERT_ID;
+            }
             if is(table, "session_connect_attrs") || is(table, "session_account_connect_attrs") {
                 self.asks |= Asks::CONNECT_ATTRIBUTES;
             }

@@ -91,6 +91,9 @@ impl Classifier<'_> {
             }
             W::Variables => {
                 self.asks |= Asks::SYSTEM_VARIABLES;
+                if !global && self.shows_insert_id() {
+                    self.asks |= Asks::LAST_INSERT_ID;
+                }
                 self.primary(Why::ServerState);
             }
             // Events are disabled on replicas; what is told of a table and of its indexes are each server's estimates.
@@ -133,6 +136,19 @@ impl Classifier<'_> {
         let pattern = like.ahead().bytes().to_ascii_lowercase();
         let pattern = pattern.strip_prefix(b"'").or(pattern.strip_prefix(b"\"")).unwrap_or(&pattern);
         matches!(pattern, [b'%' | b'_', ..]) || COUNTERS.iter().any(|begin| pattern.starts_with(begin.as_bytes()))
+    }
+
+    /// Whether SHOW VARIABLES may show `last_insert_id` or `identity`: without LIKE, or with a pattern that begins as they do.
+    fn shows_insert_id(&self) -> bool {
+        let like = self.cursor.ahead();
+        if !like.bytes().eq_ignore_ascii_case(b"like") {
+            return true;
+        }
+        let pattern = like.ahead().bytes().to_ascii_lowercase();
+        let pattern = pattern.strip_prefix(b"'").or(pattern.strip_prefix(b"\"")).unwrap_or(&pattern);
+        let fixed = pattern.iter().position(|byte| matches!(byte, b'%' | b'_' | b'\\' | b'\'' | b'"'));
+        let fixed = &pattern[..fixed.unwrap_or(pattern.len())];
+        ["last_insert_id", "identity"].iter().any(|name| name.as_bytes().starts_with(fixed))
     }
 
     pub(super) fn use_schema(&mut self) {

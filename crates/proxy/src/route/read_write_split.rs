@@ -196,7 +196,8 @@ pub fn decide(facts: Facts, statement: &Statement, rule: Option<&Action>) -> Rou
         };
     }
     if !facts.autocommit {
-        return match facts.reads_only {
+        // A savepoint pins, for writes too.
+        return match facts.reads_only && statement.transaction != Some(TransactionStep::Savepoint) {
             true => route(Target::Reader, Reason::ReadOnlySession),
             false => route(Target::Primary, Reason::AutocommitOff),
         };
@@ -256,10 +257,14 @@ pub fn needs_primary_in_transaction(statement: &Statement) -> bool {
         // Those are read back, or gone with the next statement.
         Effect::UserVariable { .. } | Effect::CalcFoundRows | Effect::TransactionCharacteristics { .. } => false,
         Effect::CreateTemporaryTable(_) | Effect::TakeUserLock(_) | Effect::OpenHandler(_) | Effect::LockTables => true,
+        // They pin while they are on.
+        Effect::Variable { name, .. } if matches!(&**name, "profiling" | "optimizer_trace") => true,
         effect => pins(effect),
     };
     statement.kind != sql::Kind::Unknown
         && (matches!(statement.access, Access::Primary(Why::LockingRead | Why::Locks | Why::Procedure))
+            // It would be lost with the transaction's connection.
+            || statement.transaction == Some(TransactionStep::Savepoint)
             || statement.effects.iter().any(stays))
 }
 

@@ -72,11 +72,7 @@ impl Session {
 
     /// A transaction that may write begins, and ends one that is READ ONLY: the session does not stay on that one's replica.
     pub(super) async fn leave_read_only_transaction(&mut self) {
-        let only_transaction = self.pins.bits() == 1 << Pin::Transaction as u8;
-        if !only_transaction
-            || !self.past.variables.is_empty()
-            || !self.status.contains(Status::IN_READ_ONLY_TRANSACTION)
-        {
+        if !self.transaction_can_move() || !self.status.contains(Status::IN_READ_ONLY_TRANSACTION) {
             return;
         }
         let Some(primary) = self.cluster.view().primary else { return };
@@ -85,18 +81,42 @@ impl Session {
             self.held = Some(held);
             return;
         }
-        if self.past.doubt.is_none() || self.read_insert_id(&mut held).await {
-            self.clean_up(held).await;
+        match self.read_what_stays(&mut held).await {
+            Some(true) => self.clean_up(held).await,
+            Some(false) => return self.held = Some(held),
+            None => {}
         }
         self.lose_pinned_state();
+    }
+
+    /// Whether nothing keeps the connection but a transaction, and what can be read back.
+    fn transaction_can_move(&self) -> bool {
+        const MAY_GO: u32 = 1 << Pin::Transaction as u32 | 1 << Pin::UserVariable as u32 | 1 << Pin::FoundRows as u32;
+        self.pins.has(Pin::Transaction) && self.pins.bits() & !MAY_GO == 0 && self.past.variables.is_empty()
+    }
+
+    /// Reads what the session's statements have left on a connection that it leaves. `None` when the connection is lost, false
+    /// when there is something that only stays there.
+    async fn read_what_stays(&mut self, held: &mut Held) -> Option<bool> {
+        if std::mem::take(&mut self.past.found_rows_unsure) && !self.read_found_rows(held).await {
+            return None;
+        }
+        if self.pins.has(Pin::UserVariable) && !self.read_back(held).await {
+            return None;
+        }
+        if self.past.doubt.is_some() && !self.read_insert_id(held).await {
+            return None;
+        }
+        self.pins.put(Pin::FoundRows, false);
+        self.past.is_here();
+        Some(self.pins.bits() == 1 << Pin::Transaction as u32)
     }
 
     /// Whether a statement in a READ ONLY transaction on a replica locks, or leaves something on its connection that writes
     /// may need behind the transaction.
     pub(super) fn outlives_read_only_transaction(&self, work: &Work) -> bool {
         self.status.contains(Status::IN_READ_ONLY_TRANSACTION)
-            && self.past.variables.is_empty()
-            && self.pins.bits() == 1 << Pin::Transaction as u8
+            && self.transaction_can_move()
             && (work.will_pin() || route::needs_primary_in_transaction(&work.statement))
             && self
                 .cluster
@@ -112,9 +132,16 @@ impl Session {
     /// The primary has no place for it; nothing has changed then.
     pub(super) async fn move_read_only_transaction(&mut self) -> Result<(), Refusal> {
         let Some(mut before) = self.held.take() else { return Ok(()) };
-        if self.past.doubt.is_some() && !self.read_insert_id(&mut before).await {
-            self.lose_pinned_state();
-            return Err(Refusal::lost(before.lease.server_name(), "it was lost within a transaction"));
+        match self.read_what_stays(&mut before).await {
+            Some(true) => {}
+            Some(false) => {
+                self.held = Some(before);
+                return Ok(());
+            }
+            None => {
+                self.lose_pinned_state();
+                return Err(Refusal::lost(before.lease.server_name(), "it was lost within a transaction"));
+            }
         }
         let route = Route::to(Target::Primary, Reason::Transaction, config::Consistency::Session);
         let begun = match self.checkout(&route, &mut Attempts::new()).await {

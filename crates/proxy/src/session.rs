@@ -23,6 +23,7 @@ mod learn;
 mod literals;
 mod login;
 mod lost;
+mod one_use;
 mod outgoing;
 mod past;
 mod processes;
@@ -175,6 +176,8 @@ struct Past {
     /// System variables whose values are asked for before the connection goes: nothing told them. SET CHARACTER SET takes
     /// the schema's collation, and another schema does not change it.
     variables: Vec<Box<str>>,
+    /// What of [`crate::route::OneUse`] the server is asked for before the connection goes.
+    unsure: one_use::Unsure,
     row_count: i64,
     /// A connection that is kept does not know ROW_COUNT(): Sqluice asked it something since, or answered the client itself.
     row_count_is_here: bool,
@@ -205,6 +208,8 @@ enum Doubt {
     Any,
     /// This id was told, and may have been given by the client: then nothing has changed.
     Given(u64),
+    /// A statement failed, and may have made one before that: then it is another one than its connection had.
+    Made,
 }
 
 /// A backend connection in the session's hands, and the user's right to it.

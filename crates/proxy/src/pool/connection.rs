@@ -112,6 +112,8 @@ pub struct Origin {
     pub in_some_schema: bool,
     /// It tells all changes of its state; a connection fresh from its login or reset does not yet.
     pub tracks: bool,
+    /// It tells what SET TRANSACTION has announced, whatever its state says of `session_track_transaction_info`.
+    pub tells_characteristics: bool,
     /// Statements prepared on it.
     pub statements: ServerStatements,
     /// How many statements may be prepared on it.
@@ -208,6 +210,7 @@ impl Origin {
         self.state = Arc::new(self.state.after_reset());
         self.schema_is_stale = true;
         self.tracks = false;
+        self.tells_characteristics = false;
         self.statements.clear();
         self.last_session = 0;
         self.insert_id = Some(0);

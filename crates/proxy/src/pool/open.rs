@@ -54,6 +54,7 @@ pub(super) async fn open(
         schema_is_stale: false,
         in_some_schema: false,
         tracks: false,
+        tells_characteristics: false,
         statements: ServerStatements::default(),
         statements_max: settings.pool.statements_max as usize,
         last_session: 0,

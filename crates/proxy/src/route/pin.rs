@@ -25,7 +25,7 @@ macro_rules! pins {
 pins! {
     /// A transaction is open.
     Transaction = "transaction",
-    /// SET TRANSACTION (or SET insert_id) waits for the statement it is meant for.
+    /// SET TRANSACTION (or SET insert_id) waits for the statement that uses it up: see [`OneUse`].
     NextStatement = "next_statement",
     /// A temporary table exists.
     TemporaryTable = "temporary_table",
@@ -59,6 +59,18 @@ pins! {
     Replication = "replication",
     /// The user's password has expired: the connection is good for changing it, and afterwards no other could be opened.
     ExpiredPassword = "expired_password",
+    /// SAVEPOINT with `autocommit = 0` before anything has opened the transaction: no status flag shows it.
+    Savepoint = "savepoint",
+}
+
+/// State that a server keeps until a statement uses it up; [`Pin::NextStatement`] holds while there is some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum OneUse {
+    /// SET TRANSACTION without SESSION or GLOBAL: the characteristics of the next transaction.
+    Characteristics = 1,
+    /// SET insert_id: the next AUTO_INCREMENT value.
+    InsertId = 2,
 }
 
 /// Stands among the user variables for those whose names are not known; no name has such a character.
@@ -68,6 +80,8 @@ const HIDDEN_VARIABLES: &str = "\0";
 #[derive(Debug, Default)]
 pub struct Pins {
     set: u32,
+    /// Bits of [`OneUse`].
+    one_use: u8,
     details: Option<Box<Details>>,
 }
 
@@ -113,6 +127,21 @@ impl Pins {
         } else {
             self.set &= !(1 << pin as u8);
         }
+    }
+
+    /// State of one use waits, or was used up.
+    pub fn one_use(&mut self, which: OneUse, waits: bool) {
+        if waits {
+            self.one_use |= which as u8;
+        } else {
+            self.one_use &= !(which as u8);
+        }
+        self.put(Pin::NextStatement, self.one_use != 0);
+    }
+
+    /// Whether this state of one use waits.
+    pub fn awaits_use(&self, which: OneUse) -> bool {
+        self.one_use & which as u8 != 0
     }
 
     /// Everything that was pinned is gone: the session was reset.
@@ -220,10 +249,7 @@ impl Pins {
                     insert_or_remove(&mut details.user_variables, name.clone(), false)
                 });
             }
-            Effect::TransactionCharacteristics { session: false, .. } if succeeded => {
-                self.put(Pin::NextStatement, true)
-            }
-            Effect::Variable { name, .. } if succeeded && name == "insert_id" => self.put(Pin::NextStatement, true),
+            Effect::Variable { name, .. } if succeeded && name == "insert_id" => self.one_use(OneUse::InsertId, true),
             Effect::Role { .. } if succeeded => self.put(Pin::Role, true),
             Effect::CalcFoundRows if succeeded => self.put(Pin::FoundRows, true),
             Effect::CountsConnection if succeeded => self.put(Pin::StatusCounters, true),
@@ -286,6 +312,17 @@ mod tests {
         assert_eq!(pins.words().collect::<Vec<_>>(), ["user_lock", "user_variable"]);
         pins.note(&Effect::UserVariable { name: "x".into(), value: Value::Literal("1".into()) }, None, true);
         pins.note(&Effect::ReleaseAllUserLocks, None, true);
+        assert!(pins.is_empty());
+    }
+
+    #[test]
+    fn state_of_one_use_waits_until_all_of_it_is_used_up() {
+        let mut pins = Pins::default();
+        pins.one_use(OneUse::Characteristics, true);
+        pins.note(&Effect::Variable { name: "insert_id".into(), value: Value::Literal("7".into()) }, None, true);
+        pins.one_use(OneUse::Characteristics, false);
+        assert!(pins.has(Pin::NextStatement) && !pins.awaits_use(OneUse::Characteristics));
+        pins.one_use(OneUse::InsertId, false);
         assert!(pins.is_empty());
     }
 

@@ -8,6 +8,7 @@ use super::checksum::Checksum;
 use super::client::Request;
 use super::processes::{Renumber, Shown, Tap};
 use super::relay::{Outcome, Relay, RelayError};
+use super::tracking::TRANSACTION_INFO;
 use super::work::Work;
 use super::{Held, Session};
 use crate::route::{Route, Target};
@@ -31,6 +32,9 @@ impl Session {
         }
         let prepare_as = if work.prepares() { self.statements.next_id() } else { 0 };
         let mut sent = self.send(held, work, request).await?;
+        if held.lease.origin.tells_characteristics || self.wish.hides() {
+            self.hide_characteristics(held);
+        }
         let effects = &work.statement.effects;
         let wish_after = if effects.is_empty() { None } else { self.wish.after(effects, &self.cluster.catalog()) };
         let listed = self.listed(held, work);
@@ -76,5 +80,12 @@ impl Session {
         }
         let shown = Shown::on(&self.worker.shared, &self.cluster.shared, held.lease.server());
         Some(Tap::Processes(Box::new(Renumber::of(shown, self.identity.user.clone()))))
+    }
+
+    /// The client hears of transactions what it has asked for, whatever its connection tells.
+    fn hide_characteristics(&mut self, held: &Held) {
+        let own = self.state.variable(TRANSACTION_INFO);
+        let own = own.or_else(|| self.seen.globals.get(TRANSACTION_INFO).map(String::as_str));
+        self.wish.hide(held.lease.origin.tells_characteristics, own, held.lease.origin.mariadb);
     }
 }

@@ -15,7 +15,7 @@ use super::cache::Told;
 use super::client::Request;
 use super::relay::{Outcome, StateChange};
 use super::statements::ClientStatement;
-use super::variables::{MOVES, REPORTS};
+use super::variables::{self, REPORTS};
 use super::work::{Body, Work};
 use super::{Held, Session};
 use crate::pool::Key;
@@ -59,6 +59,10 @@ impl Session {
         }
         if work.runs_text() {
             self.learn_effects(held, work, &effects, outcome, succeeded);
+            let ends = work.statement.transaction.is_some();
+            if outcome.error.is_some() || !effects.is_empty() || ends || self.pins.has(Pin::NextStatement) {
+                self.learn_one_use(held, work, outcome);
+            }
             if may_hide_variables(work, outcome) {
                 self.pins.hidden_user_variables(true);
             }
@@ -89,9 +93,10 @@ impl Session {
             // What a failed multi-statement told last is that more results follow; the next answer must not say so.
             self.status = status & Status::OF_SESSION;
             self.pins.put(Pin::Transaction, status.contains(Status::IN_TRANSACTION));
-        } else if !succeeded {
-            // An ERR packet has no status flags: a deadlock has rolled the transaction back, most errors have not. What
-            // was open counts as open until a status says otherwise.
+        }
+        if !succeeded {
+            // An ERR packet has no status flags, those are of the part before it: a deadlock has rolled the transaction back,
+            // most errors have not. What was open counts as open until a status says otherwise.
             if outcome.error.as_ref().is_some_and(|error| matches!(error.code, 1213 | 1614)) {
                 self.status -= Status::IN_TRANSACTION;
                 self.pins.put(Pin::Transaction, false);
@@ -99,6 +104,9 @@ impl Session {
                 // A statement that failed may have opened the transaction all the same, with locks and a snapshot.
                 self.pins.put(Pin::Transaction, true);
             }
+        }
+        if self.pins.has(Pin::Savepoint) || work.statement.transaction.is_some() || !effects.is_empty() {
+            self.learn_savepoint(was_open, work, succeeded);
         }
         self.note_transaction_reads(was_open, work, succeeded);
         if self.watches_writes() {
@@ -156,13 +164,15 @@ impl Session {
                         // It was so while the statement ran.
                     } else if OF_SCHEMA.contains(&name) && !sets(name) {
                         // It came with the schema, and will do so on any connection.
-                    } else if MOVES.contains(&name) {
+                    } else if variables::moves(name, Some(value)) || name == "timestamp" && !sets(name) {
+                        // A routine's timestamp may stand or go on with the clock.
                         moves = true;
                     } else if !REPORTS.contains(&name) {
                         Arc::make_mut(&mut self.state).set_variable(name, value);
                     }
                 }
                 StateChange::Some => unexplained = true,
+                StateChange::Characteristics(text) => self.learn_characteristics(text),
                 StateChange::Committed(_) => {}
             }
         }
@@ -183,6 +193,25 @@ impl Session {
             self.pins.put(Pin::Opaque, true);
         }
         tracking_changed
+    }
+
+    /// Savepoints that no open transaction shows. With `autocommit = 0` servers set them before a table was read, and keep them
+    /// until the transaction ends, or autocommit is on again (seen with MariaDB 10.11 and MySQL 9.7).
+    fn learn_savepoint(&mut self, was_open: bool, work: &Work, succeeded: bool) {
+        use sql::TransactionStep::Savepoint;
+        let (statement, facts) = (&*work.statement, self.facts());
+        let ended = was_open && !self.pins.has(Pin::Transaction);
+        if facts.autocommit || ended || succeeded && statement.transaction.is_some_and(|step| step != Savepoint) {
+            self.pins.put(Pin::Savepoint, false);
+        }
+        let may_have_set = match statement.transaction {
+            Some(Savepoint) => succeeded || statement.parts > 1,
+            Some(_) => !succeeded && statement.parts > 1,
+            None => !facts.reads_only && statement.effects.iter().any(is_hidden),
+        };
+        if !facts.autocommit && may_have_set && work.runs_text() {
+            self.pins.put(Pin::Savepoint, true);
+        }
     }
 
     /// Prepared statements: what was prepared, which cursor is open, which long data is used up.

@@ -27,7 +27,10 @@ impl Session {
         let keeps = !self.pins.is_empty() || !self.facts().autocommit;
         let needs_id = statement.asks.contains(Asks::LAST_INSERT_ID)
             || statement.insert_id_unsure
-            || statement.kind == Kind::Insert && (keeps || may_be_given(connection.origin.insert_id, request));
+            || statement.kind == Kind::Insert
+                && (keeps
+                    || may_be_given(connection.origin.insert_id, request)
+                    || connection.origin.insert_id != Some(self.past.insert_id) && self.inserts_rows(request));
         let origin = &mut connection.origin;
         if needs_id && self.past.doubt.is_none() && origin.insert_id != Some(self.past.insert_id) {
             origin.insert_id = Some(self.past.insert_id);
@@ -62,6 +65,22 @@ impl Session {
             };
             out.command(connection, Command::Query, text.as_bytes(), purpose, Expect::Results);
         }
+    }
+
+    /// Whether an INSERT may have several rows: the first ones may be given numbers before a later one fails, and servers
+    /// remember such a number (seen with MariaDB 10.11 and MySQL 9.7).
+    pub(super) fn inserts_rows(&self, request: &Request) -> bool {
+        let payload = request.payload();
+        let (command, arguments) = payload.split_first().unwrap_or((&0, &[]));
+        let text = if *command == Command::Query.byte() {
+            arguments
+        } else if *command == Command::StmtExecute.byte() {
+            let known = super::request::statement_id(arguments).and_then(|id| self.statements.find(id));
+            known.map_or(&[][..], |known| &known.key.text)
+        } else {
+            return true;
+        };
+        memchr::memchr_iter(b')', text).any(|at| text[at + 1..].trim_ascii_start().first() == Some(&b','))
     }
 
     /// What [`crate::pool::Origin::messages`] is on a connection that has this session's.

@@ -137,6 +137,7 @@ impl Session {
                     (Some(Doubt::Given(told)), Some(id)) if id == told || known.is_some_and(|known| known != id) => {
                         self.past.insert_id = id;
                     }
+                    (Some(Doubt::Made), Some(id)) if known.is_some_and(|known| known != id) => self.past.insert_id = id,
                     // It stands as another session left it, so this session's has not changed either.
                     _ => {}
                 }

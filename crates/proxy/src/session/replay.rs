@@ -123,7 +123,7 @@ impl Session {
 
     #[inline(never)]
     fn log_statement(&mut self, request: &Request, work: &Work, outcome: &Outcome) {
-        if !self.pins.has(Pin::Transaction) && !self.pins.has(Pin::NextStatement) {
+        if ![Pin::Transaction, Pin::NextStatement, Pin::Savepoint].iter().any(|pin| self.pins.has(*pin)) {
             self.transaction = None;
             return;
         }

@@ -13,6 +13,7 @@ use wire::{Capabilities, Status};
 use super::client::Request;
 use super::outgoing::{Outgoing, write, write_while_alive};
 use super::relay::{Outcome, Purpose, Relay, RelayError, Withhold};
+use super::tracking::TRANSACTION_INFO;
 use super::work::{Body, Work};
 use super::{Held, Session};
 use crate::pool::{Connection, Origin, StatementKey};
@@ -48,6 +49,9 @@ impl Session {
             Body::AsCame | Body::Payload(_) | Body::Prepare(_) => None,
         };
         let changes_schema = self.fix_up(connection, &self.state, &mut out);
+        if !work.statement.effects.is_empty() {
+            self.hear_of_characteristics(connection, work, &mut out);
+        }
         if let Some(awaits) = held.awaits.take() {
             awaits.put(connection, &mut out);
         }
@@ -173,6 +177,9 @@ impl Session {
             return false;
         }
         self.worker.stats.fix_ups.add_one();
+        if connection.origin.state.variable(TRANSACTION_INFO) != wanted.variable(TRANSACTION_INFO) {
+            connection.origin.tells_characteristics = false;
+        }
         if difference.reset {
             reset_ahead(connection, out);
         }

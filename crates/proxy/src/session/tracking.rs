@@ -3,13 +3,16 @@
 //! Sqluice makes its backend connections tell every change. A client that negotiated session tracking must hear what the
 //! server's own defaults, or its own SET of a `session_track_…` variable, would have told it, and nothing else.
 
+use std::cell::Cell;
+
 use cluster::catalog::Catalog;
 use sql::{Effect, Value};
 use wire::codec::Write;
 use wire::reply::{Change, Ok};
 
 /// What the client wants to hear. What it wants to hear of transactions is part of its state and not here: its backend
-/// connections have the very setting that it made, so whatever they tell is for it.
+/// connections have the very setting that it made, so their reports are for it, but for those that Sqluice makes
+/// report more ([`TrackWish::hide`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrackWish {
     /// Comma-separated names, or `*`.
@@ -17,6 +20,20 @@ pub struct TrackWish {
     schema: bool,
     state: bool,
     gtids: Gtids,
+    /// What it wants to hear of transactions, where its connection tells more than it has asked for.
+    transactions: Option<Transactions>,
+    /// The last state that it has heard was that of a transaction that a statement began.
+    in_transaction: Cell<bool>,
+}
+
+/// `session_track_transaction_info`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Transactions {
+    Off,
+    /// MySQL's OFF: it tells of BEGIN and the end of such a transaction all the same (seen with 9.7).
+    Explicit,
+    State,
+    Characteristics,
 }
 
 /// `session_track_gtids` (MySQL).
@@ -30,9 +47,12 @@ enum Gtids {
 const DEFAULT_VARIABLES: &str =
     "autocommit,character_set_client,character_set_connection,character_set_results,time_zone";
 
+/// What connections tell of transactions.
+pub const TRANSACTION_INFO: &str = "session_track_transaction_info";
+
 /// Whether a variable says what is told of the session and is not simply part of the session's state.
 pub fn is_wish(name: &str) -> bool {
-    name.starts_with("session_track_") && name != "session_track_transaction_info"
+    name.starts_with("session_track_") && name != TRANSACTION_INFO
 }
 
 /// Whether a text may read the list of tracked variables, which on a backend connection is Sqluice's own.
@@ -55,7 +75,25 @@ impl TrackWish {
             schema: is_on(&global("session_track_schema", "ON")),
             state: is_on(&global("session_track_state_change", "OFF")),
             gtids: gtids(&global("session_track_gtids", "OFF")),
+            transactions: None,
+            in_transaction: Cell::default(),
         }
+    }
+
+    /// The connection tells more of transactions than the client's own setting asks for, or no more than that.
+    pub fn hide(&mut self, tells_more: bool, own: Option<&str>, mariadb: bool) {
+        self.transactions = tells_more.then(|| match own.unwrap_or_default().to_ascii_uppercase().as_str() {
+            "1" | "STATE" => Transactions::State,
+            "2" | "CHARACTERISTICS" => Transactions::Characteristics,
+            _ if mariadb => Transactions::Off,
+            _ => Transactions::Explicit,
+        });
+    }
+
+    /// Some of what its connection tells of transactions is not for the client.
+    #[inline]
+    pub fn hides(&self) -> bool {
+        self.transactions.is_some()
     }
 
     /// The client set a tracking variable. Gives whether it was one.
@@ -84,6 +122,13 @@ impl TrackWish {
     pub fn after(&self, effects: &[Effect], catalog: &Catalog) -> Option<TrackWish> {
         let mut after = None;
         for effect in effects {
+            if let Effect::Variable { name, .. } = effect
+                && name == TRANSACTION_INFO
+                && self.hides()
+            {
+                // From now on the connection has the client's own setting.
+                after.get_or_insert_with(|| self.clone()).transactions = None;
+            }
             if let Effect::Variable { name, value } = effect
                 && is_wish(name)
             {
@@ -134,12 +179,22 @@ impl TrackWish {
                     data.put_lenenc_bytes(gtids);
                     3
                 }
-                Change::TransactionCharacteristics(text) => {
+                Change::TransactionCharacteristics(text)
+                    if self.transactions.is_none_or(|wanted| wanted == Transactions::Characteristics) =>
+                {
                     data.put_lenenc_bytes(text);
                     4
                 }
                 Change::TransactionState(text) => {
-                    data.put_lenenc_bytes(text);
+                    let begun = text.first() == Some(&b'T');
+                    let is_news = self.in_transaction.replace(begun) != begun;
+                    match self.transactions {
+                        None | Some(Transactions::State | Transactions::Characteristics) => data.put_lenenc_bytes(text),
+                        Some(Transactions::Explicit) if is_news => {
+                            data.put_lenenc_bytes(if begun { b"T_______" } else { b"________" });
+                        }
+                        Some(Transactions::Explicit | Transactions::Off) => continue,
+                    }
                     5
                 }
                 Change::Other { kind, data: raw } => {
@@ -147,6 +202,7 @@ impl TrackWish {
                     kind
                 }
                 Change::Variable { .. } | Change::Schema(_) | Change::State | Change::Gtids(_) => continue,
+                Change::TransactionCharacteristics(_) => continue,
             };
             told.push(kind);
             told.put_lenenc_bytes(&data);
@@ -176,6 +232,40 @@ fn gtids(value: &str) -> Gtids {
 mod tests {
     use super::*;
     use wire::Status;
+
+    #[test]
+    fn of_transactions_clients_hear_what_they_have_asked_for() {
+        let mut state = Vec::new();
+        for (kind, text) in [(4, "SET TRANSACTION READ ONLY;"), (5, "________")] {
+            let mut data = Vec::new();
+            data.put_lenenc_bytes(text.as_bytes());
+            state.push(kind);
+            state.put_lenenc_bytes(&data);
+        }
+        let ok = Ok { status: Status::SESSION_STATE_CHANGED, session_state: &state, ..Ok::default() };
+        let heard = |wish: &TrackWish| {
+            let told = wish.filter(&ok);
+            Ok { session_state: &told, ..ok }.changes().count()
+        };
+        let mut wish = TrackWish::of_servers(&Catalog::default());
+        assert_eq!(heard(&wish), 2, "the connection has the client's own setting");
+        for (own, expected) in [(None, 0), (Some("OFF"), 0), (Some("STATE"), 1), (Some("characteristics"), 2)] {
+            wish.hide(true, own, true);
+            assert_eq!(heard(&wish), expected, "{own:?}");
+        }
+        wish.hide(true, None, false);
+        let told: Vec<_> = ["T_______", "T_R__sS_", "________", "I_R__s__", "________"]
+            .into_iter()
+            .map(|text| {
+                let state = [&[5, 9, 8][..], text.as_bytes()].concat();
+                !wish.filter(&Ok { session_state: &state, ..ok }).is_empty()
+            })
+            .collect();
+        assert_eq!(told, [true, false, true, false, false], "MySQL's OFF");
+        let set = Effect::Variable { name: TRANSACTION_INFO.into(), value: Value::Literal("'STATE'".into()) };
+        wish.hide(true, None, true);
+        assert_eq!(wish.after(&[set], &Catalog::default()).map(|after| heard(&after)), Some(2), "its own from now on");
+    }
 
     #[test]
     fn clients_hear_what_they_would_have_heard() {

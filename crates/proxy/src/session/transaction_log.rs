@@ -335,7 +335,7 @@ fn hidden(effect: &Effect) -> &'static str {
 
 /// Whether a session pinned by these has lost no more with its server than what a replay brings back.
 pub fn is_whole_with(pins: &Pins) -> bool {
-    let brought_back = [Pin::Transaction, Pin::NextStatement, Pin::FoundRows, Pin::UserVariable];
+    let brought_back = [Pin::Transaction, Pin::NextStatement, Pin::Savepoint, Pin::FoundRows, Pin::UserVariable];
     let bits = brought_back.iter().fold(0, |bits, pin| bits | 1 << *pin as u32);
     pins.bits() & !bits == 0 && !pins.has_hidden_user_variables()
 }

@@ -24,8 +24,33 @@ pub(super) const REPORTS: [&str; 8] = [
     "warning_count",
 ];
 
-/// Each RAND() moves them on, and nothing shows where they are.
-pub(super) const MOVES: [&str; 2] = ["rand_seed1", "rand_seed2"];
+/// Their values are used up or moved on by the statements that follow, and nothing shows how far: each RAND() moves its seeds,
+/// each transaction uses up its GTID, version and time. Or Sqluice itself sets them on each connection (the id).
+const MOVES: [&str; 8] = [
+    "gtid_next",
+    "gtid_seq_no",
+    "immediate_server_version",
+    "original_commit_timestamp",
+    "original_server_version",
+    "pseudo_thread_id",
+    "rand_seed1",
+    "rand_seed2",
+];
+
+/// Whether a session that gives a variable this value keeps its connection, because nobody can say what it is later.
+pub(super) fn moves(name: &str, value: Option<&str>) -> bool {
+    // It is what each connection begins with.
+    let is_own = name == "gtid_next" && value.is_some_and(|value| value.eq_ignore_ascii_case("AUTOMATIC"));
+    MOVES.contains(&name) && !is_own
+}
+
+/// The same of a value in a text.
+pub(super) fn moves_to(name: &str, value: &Value) -> bool {
+    match value {
+        Value::Literal(literal) => moves(name, Some(literal.trim_matches('\''))),
+        _ => moves(name, None),
+    }
+}
 
 /// Values beyond this stay on their connection.
 const VALUE_BYTES_MAX: usize = 4096;
@@ -82,7 +107,7 @@ impl Session {
                         self.past.doubt_variable(name);
                     }
                 }
-                if name == "last_insert_id" || name == "identity" {
+                if matches!(name, "last_insert_id" | "identity") {
                     self.past.insert_id = literal.parse().unwrap_or(self.past.insert_id);
                     self.past.doubt = None;
                     held.lease.origin.insert_id = literal.parse().ok();

@@ -154,13 +154,16 @@ async fn a_failed_statement_without_autocommit_may_have_opened_a_transaction() {
 async fn a_pin_ends_with_its_cause() {
     let front = Front::start("", "");
     let mut client = front.client().await;
+    client.query("CREATE TABLE IF NOT EXISTS pinned_by (id INT AUTO_INCREMENT PRIMARY KEY)").await.unwrap();
     for (begin, pin, end) in [
         ("BEGIN", "transaction", "COMMIT"),
         ("CREATE TEMPORARY TABLE pinned (a INT)", "temporary_table", "DROP TEMPORARY TABLE pinned"),
         ("SELECT GET_LOCK('pin', 1)", "user_lock", "SELECT RELEASE_LOCK('pin')"),
         ("PREPARE p FROM 'SELECT 1'", "prepared_text", "DEALLOCATE PREPARE p"),
         ("SELECT SQL_CALC_FOUND_ROWS seq FROM seq_1_to_10 LIMIT 2", "found_rows", "SELECT FOUND_ROWS()"),
-        ("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "next_statement", "SELECT 1"),
+        ("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; SELECT 1", "next_statement", "SELECT * FROM pinned_by"),
+        ("SET insert_id = 77; SELECT 1", "next_statement", "INSERT INTO pinned_by VALUES (NULL)"),
+        ("SET autocommit = 0; SAVEPOINT x", "savepoint", "ROLLBACK; SET autocommit = 1"),
         ("XA START 'pin'", "xa", "XA END 'pin'; XA ROLLBACK 'pin'"),
     ] {
         client.query(begin).await.unwrap_or_else(|error| panic!("{begin}: {error}"));

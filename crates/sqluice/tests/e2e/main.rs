@@ -32,6 +32,7 @@ mod metrics;
 mod multiplexing;
 mod mysql;
 mod ndb;
+mod one_use;
 mod parity;
 mod plugins;
 mod pool;

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use sql::{Effect, Kind, Value};
-use wire::Status;
+use sql::{Effect, Kind, Statement, Value};
 
 use crate::route::Pin;
 use crate::session::relay::{Outcome, StateChange};
-use crate::session::variables::MOVES;
+use crate::session::variables::moves_to;
 use crate::session::work::Work;
-use crate::session::{Held, Session, tracking};
-use crate::state::OF_SCHEMA;
+use crate::session::{Doubt, Held, Session, tracking};
+use crate::state::{OF_SCHEMA, has_default};
 
 impl Session {
     /// Pins that the statement begins and ends, and the state that it sets.
@@ -22,11 +21,6 @@ impl Session {
         outcome: &Outcome,
         succeeded: bool,
     ) {
-        let free = outcome.status.is_some_and(|status| !status.contains(Status::IN_TRANSACTION));
-        // SET TRANSACTION waits for the next transaction; a statement that could not begin one leaves it waiting.
-        if free && !matches!(work.statement.kind, Kind::Set | Kind::Use | Kind::Show) {
-            self.pins.put(Pin::NextStatement, false);
-        }
         self.pins.put(Pin::FoundRows, false);
         if effects.is_empty() {
             return;
@@ -35,18 +29,23 @@ impl Session {
             outcome.changes.iter().any(|change| matches!(change, StateChange::Variable(told, _) if told == name))
         };
         let schema = self.state.schema().map(str::to_owned);
+        // Of a text that failed, the parts before have done what they say.
+        let in_part = !succeeded && (work.statement.parts > 1 || assigns_one_by_one(&work.statement));
         for (at, effect) in effects.iter().enumerate() {
-            self.pins.note(effect, schema.as_deref(), succeeded);
+            self.pins.note(effect, schema.as_deref(), succeeded || in_part && pins_from_now_on(effect));
             if let Effect::GlobalVariable { .. } = effect {
                 // Sessions that begin from now on begin with it.
                 self.cluster.shared.published.request_catalog_refresh();
+            }
+            if in_part {
+                self.doubt_effect(held, effect, &tracked);
             }
             if !succeeded {
                 continue;
             }
             let state = Arc::make_mut(&mut self.state);
             match effect {
-                Effect::Variable { name, .. } if MOVES.contains(&&**name) => self.pins.put(Pin::Opaque, true),
+                Effect::Variable { name, value } if moves_to(name, value) => self.pins.put(Pin::Opaque, true),
                 // The server does not tell a list that does not name itself.
                 Effect::Variable { name, .. } if tracking::is_wish(name) => {
                     if let Some(wish) = self.wish.after(std::slice::from_ref(effect), &self.cluster.catalog()) {
@@ -100,4 +99,59 @@ impl Session {
             }
         }
     }
+
+    /// The effect of a text that failed: a part before may have made it.
+    fn doubt_effect(&mut self, held: &mut Held, effect: &Effect, tracked: &impl Fn(&str) -> bool) {
+        match effect {
+            Effect::UserVariable { name, .. } => {
+                let unknown = Effect::UserVariable { name: name.clone(), value: Value::Unknown };
+                self.pins.note(&unknown, None, false);
+            }
+            Effect::Variable { name, .. } if matches!(&**name, "last_insert_id" | "identity") => {
+                let own = self.past.doubt.is_some() || held.lease.origin.insert_id == Some(self.past.insert_id);
+                self.past.doubt = Some(if own || tracked(name) { Doubt::Any } else { Doubt::Made });
+            }
+            // A timestamp goes on as the clock does, or stands: only the tracker shows which, and MariaDB's does not tell all.
+            Effect::Variable { name, value }
+                if (moves_to(name, value) || name == "timestamp") && (tracked(name) || self.is_mariadb()) =>
+            {
+                self.pins.put(Pin::Opaque, true);
+            }
+            // Only variables that exist can be asked for.
+            Effect::Variable { name, .. }
+                if !tracked(name)
+                    && !tracking::is_wish(name)
+                    && has_default(name)
+                    && self.seen.globals.contains_key(&**name) =>
+            {
+                self.past.doubt_variable(name);
+            }
+            Effect::Names { .. } | Effect::CharacterSet(_) if tracked("character_set_client") => {
+                self.past.doubt_variable("collation_connection");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether a SET that failed may have assigned a part of its list: servers look at all values first, but work out those of
+/// user variables one by one.
+fn assigns_one_by_one(statement: &Statement) -> bool {
+    let is_worked_out = |effect: &Effect| matches!(effect, Effect::UserVariable { value: Value::Unknown, .. });
+    statement.kind == Kind::Set && statement.effects.len() > 1 && statement.effects.iter().any(is_worked_out)
+}
+
+/// Whether an effect begins a pin.
+fn pins_from_now_on(effect: &Effect) -> bool {
+    matches!(
+        effect,
+        Effect::CreateTemporaryTable(_)
+            | Effect::LockTables
+            | Effect::OpenHandler(_)
+            | Effect::XaStart
+            | Effect::PrepareText { .. }
+            | Effect::Role { .. }
+            | Effect::CalcFoundRows
+            | Effect::CountsConnection
+    )
 }

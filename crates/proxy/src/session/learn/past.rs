@@ -3,7 +3,7 @@
 use sql::{Asks, Kind};
 use wire::command::Command;
 
-use crate::route::Pin;
+use crate::route::{OneUse, Pin};
 use crate::session::client::Request;
 use crate::session::relay::Outcome;
 use crate::session::work::Work;
@@ -12,7 +12,9 @@ use crate::session::{Doubt, Held, Session};
 impl Session {
     /// The same of a write outside a transaction that a lost server has done, and Sqluice has answered.
     pub(in crate::session) fn learn_answered(&mut self, work: &Work, outcome: &Outcome) {
-        self.pins.put(Pin::NextStatement, false);
+        self.pins.one_use(OneUse::Characteristics, false);
+        self.pins.one_use(OneUse::InsertId, false);
+        self.past.unsure = Default::default();
         self.pins.put(Pin::FoundRows, false);
         self.learn_past(work, outcome, false);
         // There is no server to be asked.
@@ -97,12 +99,29 @@ impl Session {
         let own = self.past.doubt.is_some() || origin.insert_id == Some(self.past.insert_id);
         if work.statement.insert_id_unsure {
             (self.past.doubt, origin.insert_id) = (Some(Doubt::Any), None);
+        } else if id == 0 && outcome.error.is_some() && may_have_made_id(work, outcome) && own {
+            if self.inserts_rows(request) {
+                self.past.doubt = Some(Doubt::Any);
+            }
         } else if id != 0 && holds_number(request.payload(), id) {
             self.past.doubt = Some(if own { Doubt::Any } else { Doubt::Given(id) });
         } else if id != 0 {
             (self.past.insert_id, self.past.doubt, origin.insert_id) = (id, None, Some(id));
+            if outcome.error.is_some() {
+                // A later part of the text has failed.
+                self.past.doubt = Some(Doubt::Any);
+            }
         }
     }
+}
+
+/// Whether a statement that failed may have made an AUTO_INCREMENT number before it did.
+fn may_have_made_id(work: &Work, outcome: &Outcome) -> bool {
+    /// A text that is not understood, names and rights that are missing, a server or transaction that takes no writes.
+    const BEFORE_ANY_ROW: [u16; 10] = [1044, 1045, 1054, 1064, 1136, 1142, 1143, 1146, 1290, 1792];
+    matches!(work.statement.kind, Kind::Insert | Kind::Load)
+        && (work.statement.parts > 1
+            || !outcome.error.as_ref().is_some_and(|error| BEFORE_ANY_ROW.contains(&error.code)))
 }
 
 /// Whether a statement may name tables or not, as far as its text says: only if it does the messages of those before it go.

@@ -86,6 +86,8 @@ pub enum StateChange {
     },
     /// Something changed.
     Some,
+    /// What SET TRANSACTION and START TRANSACTION have said of a transaction that has not ended, in SQL.
+    Characteristics(String),
     /// A commit has this position.
     Committed(String),
 }
@@ -258,6 +260,7 @@ pub(in crate::session) fn changes_of(ok: &Ok<'_>, changes: &mut Vec<StateChange>
                 StateChange::Schema { name: text(name), more: ok.status.contains(Status::MORE_RESULTS) }
             }
             Change::State => StateChange::Some,
+            Change::TransactionCharacteristics(told) => StateChange::Characteristics(text(told)),
             _ => continue,
         });
     }

@@ -1,0 +1,201 @@
+//! State that a server keeps until a statement uses it up: the characteristics that SET TRANSACTION announces, and the number
+//! of SET insert_id. While it waits the session keeps its connection, and only the server's word ends that.
+//!
+//! Which statements use up SET TRANSACTION cannot be read from a text: it depends on whether a storage engine with
+//! transactions took part. Seen with MariaDB 10.11 and MySQL 9.7, outside a transaction:
+//!
+//! | statement | SET TRANSACTION |
+//! |---|---|
+//! | SELECT, SET or DO without a table; SELECT of MEMORY, MyISAM, a sequence engine, a view of constants | waits on |
+//! | SELECT of an InnoDB table, in a view, a subquery or a function, also of no row; EXPLAIN of it | is used up |
+//! | `SET @x = (SELECT … FROM t)`, `SELECT … INTO @x FROM t`, CALL and EXECUTE that read a table | is used up |
+//! | CALL and EXECUTE that read none; PREPARE | waits on |
+//! | a write or locking read that is refused (1792) | waits on |
+//! | an error while a row is read (1242) | is used up |
+//! | an unknown column of a table (1054) | is used up with MariaDB, waits on with MySQL |
+//! | an unknown table, a syntax error, SIGNAL | waits on |
+//! | SHOW TABLES, COLUMNS, INDEX, DATABASES; tables of information_schema | waits on with MariaDB, is used up with MySQL |
+//! | SHOW VARIABLES, STATUS, WARNINGS, PROCESSLIST, CREATE TABLE; USE, COM_INIT_DB, COM_PING | waits on |
+//! | COMMIT and ROLLBACK without a transaction; all that commits by itself, also when it fails; LOCK TABLES | is used up |
+//! | SAVEPOINT, UNLOCK TABLES, HANDLER … OPEN, GET_LOCK, SET autocommit | waits on |
+//! | BEGIN, XA START, with `autocommit = 0` the first read | is used up with the end of the transaction |
+//! | SET SESSION TRANSACTION | takes the place of the same characteristic; the others wait on |
+//! | COM_RESET_CONNECTION, COM_CHANGE_USER | is gone |
+//!
+//! The servers tell it: with `session_track_transaction_info = CHARACTERISTICS` an OK packet has `SET TRANSACTION …` while it
+//! waits, and nothing when it was used up. An ERR packet and a result in the old framing have no room for that, and MariaDB
+//! does not make up for it later; to set the variable once more makes both families say what waits. The variable
+//! must be set before SET TRANSACTION: a server does not know what was announced while it was off.
+//!
+//! The number of SET insert_id waits for a row that is given a number, of any table, also when that INSERT fails
+//! afterwards. `@@insert_id` is 0 then. On MySQL 0 may be the number that waits.
+
+use sql::{Effect, Kind, Statement, TransactionStep, Value};
+use wire::command::Command;
+use wire::exchange::Expect;
+use wire::packet::HEADER_BYTES;
+use wire::reply;
+
+use super::outgoing::Outgoing;
+use super::relay::{Outcome, Purpose, RelayError, StateChange, changes_of};
+use super::reset::ask;
+use super::tracking::TRANSACTION_INFO;
+use super::work::Work;
+use super::{Held, Session};
+use crate::pool::Connection;
+use crate::route::{OneUse, Pin};
+
+/// Makes a connection tell what SET TRANSACTION has announced, now and whenever it changes.
+const TELL_CHARACTERISTICS: &str = "SET session_track_transaction_info='CHARACTERISTICS'";
+
+/// What of the state of one use only the server knows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Unsure {
+    /// Whether SET TRANSACTION waits.
+    characteristics: bool,
+    /// Whether the number of SET insert_id waits.
+    insert_id: bool,
+    /// Whether a routine has ended the transaction that it was called in, and announced something on a connection that does
+    /// not tell: what waits is taken away.
+    unheard: bool,
+}
+
+/// Whether a statement may leave SET TRANSACTION waiting: by its text, or behind it.
+pub(super) fn may_announce(statement: &Statement) -> bool {
+    let announces = |effect: &Effect| {
+        matches!(effect, Effect::TransactionCharacteristics { session: false, .. }) || super::learn::is_hidden(effect)
+    };
+    statement.effects.iter().any(announces)
+}
+
+impl Session {
+    /// Makes the connection tell of SET TRANSACTION, ahead of a statement that may announce something.
+    pub(super) fn hear_of_characteristics(&self, connection: &mut Connection, work: &Work, out: &mut Outgoing) {
+        // In an open transaction SET TRANSACTION is refused, and MySQL would forget that it has told of a transaction.
+        let needs_not = self.pins.has(Pin::Transaction) || self.pins.has(Pin::ExpiredPassword);
+        if needs_not || self.tells(connection) || !work.runs_text() || !may_announce(&work.statement) {
+            return;
+        }
+        let set = TELL_CHARACTERISTICS.as_bytes();
+        out.command(connection, Command::Query, set, Purpose::Variables, Expect::Results);
+        connection.origin.tells_characteristics = true;
+    }
+
+    /// Whether a connection tells what SET TRANSACTION announces.
+    fn tells(&self, connection: &Connection) -> bool {
+        connection.origin.tells_characteristics
+            || self.state.variable(TRANSACTION_INFO).is_some_and(|own| own.eq_ignore_ascii_case("CHARACTERISTICS"))
+    }
+
+    /// The server says what SET TRANSACTION has announced, in SQL; nothing when that was used up.
+    pub(super) fn learn_characteristics(&mut self, text: &str) {
+        self.past.unsure.characteristics = false;
+        // START TRANSACTION alone is what the open transaction began with.
+        self.pins.one_use(OneUse::Characteristics, text.contains("SET TRANSACTION"));
+    }
+
+    /// What a statement that was run leaves waiting, as far as its text and its reply tell.
+    pub(super) fn learn_one_use(&mut self, held: &mut Held, work: &Work, outcome: &Outcome) {
+        let statement = &*work.statement;
+        if statement.transaction.is_some_and(|step| step != TransactionStep::Savepoint) && statement.parts <= 1 {
+            self.past.unsure.unheard &= outcome.error.is_some();
+        } else if may_announce(statement) && !self.tells(&held.lease) {
+            self.past.unsure.unheard = true;
+        }
+        let untold = outcome.error.is_some() || outcome.ended_by_eof;
+        let told = || outcome.changes.iter().any(|change| matches!(change, StateChange::Characteristics(_)));
+        let announces = |effect: &Effect| matches!(effect, Effect::TransactionCharacteristics { session: false, .. });
+        if untold && (self.pins.awaits_use(OneUse::Characteristics) || may_announce(statement)) {
+            self.past.unsure.characteristics = true;
+        } else if statement.effects.iter().any(announces) && !told() {
+            // What is announced twice is told once.
+            self.past.unsure.characteristics = true;
+        }
+        let sets = |wanted: &str| {
+            let is = |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if name == wanted);
+            let told = |change: &StateChange| matches!(change, StateChange::Variable(name, _) if name == wanted);
+            statement.effects.iter().any(is) || outcome.changes.iter().any(told)
+        };
+        if (!statement.effects.is_empty() || !outcome.changes.is_empty()) && sets(TRANSACTION_INFO) {
+            held.lease.origin.tells_characteristics = false;
+            if self.pins.awaits_use(OneUse::Characteristics) {
+                self.pins.put(Pin::Opaque, true);
+            }
+        }
+        self.learn_given_id(work, outcome);
+    }
+
+    fn learn_given_id(&mut self, work: &Work, outcome: &Outcome) {
+        let statement = &*work.statement;
+        let sets = statement.effects.iter().rev().find_map(|effect| match effect {
+            Effect::Variable { name, value } if name == "insert_id" => Some(value),
+            _ => None,
+        });
+        let told = |change: &StateChange| matches!(change, StateChange::Variable(name, _) if name == "insert_id");
+        // A part of a text that failed, and a routine, may have set it.
+        let may_be_set = sets.is_some() && (outcome.error.is_none() || statement.parts > 1);
+        if may_be_set || outcome.changes.iter().any(told) {
+            self.pins.one_use(OneUse::InsertId, true);
+            let is_number = |value: &Value| matches!(value, Value::Literal(text) if text.bytes().any(|byte| (b'1'..=b'9').contains(&byte)));
+            let is_sure = sets.is_some_and(is_number);
+            self.past.unsure.insert_id |= !is_sure || statement.parts > 1;
+            if !is_sure && !self.is_mariadb() {
+                // `@@insert_id` would not tell a 0 that waits from nothing.
+                self.pins.put(Pin::Opaque, true);
+            }
+        } else if self.pins.awaits_use(OneUse::InsertId)
+            && (!statement.access.only_reads() || statement.asks.contains(sql::Asks::STORED_FUNCTIONS))
+            && !(matches!(statement.kind, Kind::Set | Kind::Use | Kind::Transaction) && statement.parts <= 1)
+        {
+            self.past.unsure.insert_id = true;
+        }
+    }
+
+    /// Whether nothing else keeps the connection but state of one use that may be used up by now (and user variables).
+    pub(super) fn only_unsure_pins(&self) -> bool {
+        const MAY_GO: u32 = 1 << Pin::NextStatement as u32 | 1 << Pin::UserVariable as u32;
+        let unsure = self.past.unsure;
+        (unsure.characteristics || unsure.insert_id || unsure.unheard) && self.pins.bits() & !MAY_GO == 0
+    }
+
+    /// Asks the server whether state of one use still waits. Gives whether the connection is still good.
+    pub(super) async fn ask_one_use(&mut self, held: &mut Held) -> bool {
+        if std::mem::take(&mut self.past.unsure.unheard) && ask(&mut held.lease, "COMMIT", &self.worker).await.is_err()
+        {
+            return false;
+        }
+        if std::mem::take(&mut self.past.unsure.characteristics) {
+            match self.ask_characteristics(held).await {
+                Ok(Some(text)) => self.learn_characteristics(&text),
+                Ok(None) => self.pins.put(Pin::Opaque, true),
+                Err(_) => return false,
+            }
+        }
+        if std::mem::take(&mut self.past.unsure.insert_id) {
+            let capabilities = held.lease.origin.capabilities;
+            let Ok(reply) = ask(&mut held.lease, "SELECT @@insert_id", &self.worker).await else { return false };
+            let rows = reply.and_then(|reply| super::read_back::rows(&reply, 1, capabilities).ok()).unwrap_or_default();
+            let waits = rows.first().and_then(|row| row.first()?.as_deref()) != Some(b"0");
+            self.pins.one_use(OneUse::InsertId, waits);
+        }
+        if self.pins.is_empty() {
+            // Nothing is announced any more: the next transaction's statements are kept anew.
+            self.transaction = None;
+        }
+        self.show_pins(self.pins.bits());
+        true
+    }
+
+    async fn ask_characteristics(&mut self, held: &mut Held) -> Result<Option<String>, RelayError> {
+        held.lease.origin.tells_characteristics = true;
+        let reply = ask(&mut held.lease, TELL_CHARACTERISTICS, &self.worker).await?;
+        let Some(payload) = reply.as_deref().and_then(|reply| reply.get(HEADER_BYTES..)) else { return Ok(None) };
+        let ok = reply::Ok::parse(payload, held.lease.origin.capabilities)?;
+        let mut changes = Vec::new();
+        changes_of(&ok, &mut changes)?;
+        Ok(changes.into_iter().find_map(|change| match change {
+            StateChange::Characteristics(text) => Some(text),
+            _ => None,
+        }))
+    }
+}

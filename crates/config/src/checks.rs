@@ -4,10 +4,11 @@ mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::read::{Reader, quote};
-use crate::{Address, Config, suggest};
+use crate::{Address, ClusterKind, Config, Failover, suggest};
 
 /// Where the values stand that are compared with each other.
 #[derive(Default)]
@@ -37,6 +38,7 @@ pub(crate) fn check(reader: &mut Reader, config: &Config, places: &Places) {
     check_references(reader, config, places);
     check_servers(reader, config, places);
     check_listeners(reader, config, places);
+    check_failover(reader, config, places);
     rules::check(reader, config, places);
 }
 
@@ -83,6 +85,52 @@ fn check_servers(reader: &mut Reader, config: &Config, places: &Places) {
             None => {
                 seen.insert(address, (cluster, server));
             }
+        }
+    }
+}
+
+/// With `failover = "auto"`: the lack of what makes it safe, and what that means. Two clusters cannot share a journal.
+fn check_failover(reader: &mut Reader, config: &Config, places: &Places) {
+    let mut journals: BTreeMap<&Path, &str> = BTreeMap::new();
+    for (name, cluster) in &config.clusters {
+        let place = places.servers.iter().find(|((of, _), _)| of == name).map_or(0..0, |(_, (place, _))| place.clone());
+        if let Some(journal) = &cluster.promotion.journal
+            && let Some(other) = journals.insert(journal, name)
+        {
+            let message = format!("it is also the journal of cluster.{other}; each cluster needs a file of its own");
+            reader.problem(place.clone(), format!("cluster.{name}.promotion.journal"), message);
+        }
+        if cluster.failover != Failover::Auto || cluster.kind != ClusterKind::Replication {
+            continue;
+        }
+        let has_key = config.admin.as_ref().is_some_and(|admin| admin.key.is_some());
+        let lacks = [
+            (
+                has_key,
+                "admin.key",
+                "without it nobody can order a switchover, or acknowledge a failover: automatic failover that has stopped after \
+                 `attempts_max` failures goes on only after a restart",
+            ),
+            (
+                cluster.replication.user.is_some(),
+                "replication.user",
+                "without it an old primary that comes back is not attached: it stays out until somebody does that, and a switchover is refused",
+            ),
+            (
+                cluster.promotion.journal.is_some(),
+                "promotion.journal",
+                "without it cool-down, failed attempts, epoch, maintenance and drain are forgotten at a restart: Sqluice may promote again \
+                 at once",
+            ),
+            (
+                cluster.promotion.semi_sync_required,
+                "promotion.semi_sync_required",
+                "it is off: a failover may lose writes that clients were told are committed, those that no replica has received yet",
+            ),
+        ];
+        for (_, key, means) in lacks.into_iter().filter(|(has, ..)| !has) {
+            let key = if key == "admin.key" { key.to_owned() } else { format!("cluster.{name}.{key}") };
+            reader.warn(place.clone(), key, format!("cluster {name} has failover = \"auto\": {means}"));
         }
     }
 }

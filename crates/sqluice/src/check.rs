@@ -1,8 +1,10 @@
 //! `sqluice check`: reads the configuration and says what it means, or all that is wrong with it.
 
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use config::{Address, Config, Credential, Loaded};
@@ -30,6 +32,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             for warning in &loaded.warnings {
                 out::say(format_args!("warning: {warning}"));
             }
+            let problems = journal_problems(&loaded.config);
+            if !problems.is_empty() {
+                let name = args.config.display();
+                problems.iter().for_each(|problem| out::say(format_args!("{name}: {problem}")));
+                out::say(format_args!("{} in {name}", counted(problems.len(), "mistake")));
+                return Ok(ExitCode::FAILURE);
+            }
             let name = args.config.display().to_string();
             let mut summary = Vec::new();
             report(&name, &loaded, args.all, &mut summary).context("cannot write the summary")?;
@@ -43,6 +52,32 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::FAILURE)
         }
     }
+}
+
+/// Journals that cannot be written by the user who checks: what is decided, and the state beside the journal, would be lost.
+fn journal_problems(config: &Config) -> Vec<String> {
+    let journals =
+        config.clusters.iter().filter_map(|(name, cluster)| Some((name, cluster.promotion.journal.as_ref()?)));
+    let problem = |(name, path): (&Arc<str>, &PathBuf)| {
+        let error = can_append(path).err()?;
+        Some(format!("cluster.{name}.promotion.journal: {} cannot be written: {error}", path.display()))
+    };
+    journals.filter_map(problem).collect()
+}
+
+/// Tries to open a file for appending, and whether its folder takes new files. Nothing is left behind.
+fn can_append(path: &Path) -> io::Result<()> {
+    match OpenOptions::new().append(true).open(path) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    // The journal itself may be new, and the state beside it is replaced by a new file each time.
+    let mut trial = path.as_os_str().to_owned();
+    trial.push(format!(".check-{}", std::process::id()));
+    let trial = PathBuf::from(trial);
+    OpenOptions::new().write(true).create_new(true).open(&trial)?;
+    fs::remove_file(&trial)
 }
 
 /// Writes what the configuration means.
@@ -173,6 +208,24 @@ cluster = "main"
         assert!(summary.contains("listener app: 0.0.0.0:3306 to cluster main, split auto"), "{summary}");
         assert!(summary.contains("8 values set here"), "{summary}");
         assert!(!summary.contains("wait_ms"), "{summary}");
+    }
+
+    #[test]
+    fn a_journal_that_cannot_be_written_is_a_mistake() {
+        let folder = tempfile::tempdir().unwrap();
+        let problems = |journal: &str| {
+            let text =
+                GOOD.replace("[listener.app]", &format!("promotion = {{ journal = \"{journal}\" }}\n[listener.app]"));
+            journal_problems(&config::parse("x.toml", &text, &config::MemorySource::default()).unwrap().config)
+        };
+        let within = |name: &str| folder.path().join(name).display().to_string();
+        assert_eq!(problems(&within("journal")), Vec::<String>::new());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+        fs::write(folder.path().join("file"), "").unwrap();
+        for wrong in [within("nowhere/journal"), within("file/journal"), within("")] {
+            let said = problems(&wrong);
+            assert!(said.len() == 1 && said[0].starts_with("cluster.main.promotion.journal: "), "{wrong}: {said:?}");
+        }
     }
 
     #[test]

@@ -60,7 +60,13 @@ pub(crate) struct Journal {
 
 struct Appender {
     path: PathBuf,
-    lines: SyncSender<String>,
+    lines: SyncSender<Line>,
+}
+
+enum Line {
+    Text(String),
+    /// The file may have been renamed: what follows goes to a new one of the same name.
+    Reopen,
 }
 
 impl Journal {
@@ -73,11 +79,12 @@ impl Journal {
         }
     }
 
-    /// Appends to this file from now on; `None` to none.
+    /// Appends to this file from now on; `None` to none. The file that is open already is opened anew, for programs that rotate logs.
     pub(crate) fn set_file(&self, path: Option<&Path>) {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        if file.as_ref().map(|file| &*file.path) != path {
-            *file = path.and_then(|path| Appender::start(&self.cluster, path));
+        match &*file {
+            Some(open) if Some(&*open.path) == path => open.send(&self.cluster, Line::Reopen),
+            _ => *file = path.and_then(|path| Appender::start(&self.cluster, path)),
         }
     }
 
@@ -94,7 +101,7 @@ impl Journal {
             record
         };
         if let Some(file) = &*self.file.lock().unwrap_or_else(PoisonError::into_inner) {
-            file.append(&self.cluster, record.json(&self.cluster).to_string());
+            file.send(&self.cluster, Line::Text(record.json(&self.cluster).to_string()));
         }
         self.newest.send_replace(record.number);
     }
@@ -119,14 +126,18 @@ impl Appender {
         let complain = |error: std::io::Error| {
             tracing::error!(cluster = &**cluster, "the journal {} cannot be written: {error}", path.display());
         };
-        let file = OpenOptions::new().create(true).append(true).open(path).map_err(complain).ok()?;
-        let (lines, waiting) = sync_channel::<String>(WAITING_MAX);
-        let (name, cluster) = (path.display().to_string(), cluster.clone());
+        let mut file = open(path).map_err(complain).ok()?;
+        let (lines, waiting) = sync_channel::<Line>(WAITING_MAX);
+        let (of, cluster) = (path.to_path_buf(), cluster.clone());
         let write = move || {
-            let mut file = file;
             while let Ok(line) = waiting.recv() {
-                if let Err(error) = append(&mut file, &line) {
-                    tracing::error!(cluster = &*cluster, "the journal {name} cannot be written: {error}");
+                let written = match line {
+                    Line::Text(line) => append(&mut file, &line),
+                    // The old one stays when there is no new one.
+                    Line::Reopen => open(&of).map(|new| file = new),
+                };
+                if let Err(error) = written {
+                    tracing::error!(cluster = &*cluster, "the journal {} cannot be written: {error}", of.display());
                 }
             }
         };
@@ -134,11 +145,21 @@ impl Appender {
         Some(Appender { path: path.to_path_buf(), lines })
     }
 
-    fn append(&self, cluster: &str, line: String) {
-        if let Err(TrySendError::Full(line) | TrySendError::Disconnected(line)) = self.lines.try_send(line) {
-            tracing::error!(cluster, "the journal {} is too slow, a line is lost: {line}", self.path.display());
+    fn send(&self, cluster: &str, line: Line) {
+        match self.lines.try_send(line) {
+            Ok(()) => {}
+            Err(TrySendError::Full(Line::Text(line)) | TrySendError::Disconnected(Line::Text(line))) => {
+                tracing::error!(cluster, "the journal {} is too slow, a line is lost: {line}", self.path.display());
+            }
+            Err(TrySendError::Full(Line::Reopen) | TrySendError::Disconnected(Line::Reopen)) => {
+                tracing::error!(cluster, "the journal {} is too slow to be opened anew", self.path.display());
+            }
         }
     }
+}
+
+fn open(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
 }
 
 /// One line, on the disk when this returns.
@@ -167,6 +188,31 @@ mod tests {
         let of_run = journal.tail(10, |record| record.entry.run == 1_200);
         assert_eq!(of_run.len(), 1);
         assert_eq!(journal.tail(2, |_| true).iter().map(|record| record.number).collect::<Vec<_>>(), [1_499, 1_500]);
+    }
+
+    #[test]
+    fn a_journal_that_was_rotated_is_opened_anew() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let (path, rotated) = (folder.path().join("journal"), folder.path().join("journal.1"));
+        let journal = Journal::new(&"main".into());
+        journal.set_file(Some(&path));
+        journal.add(entry(1, EntryKind::Decision));
+        std::fs::rename(&path, &rotated).unwrap();
+        journal.add(entry(2, EntryKind::Decision));
+        journal.set_file(Some(&path));
+        journal.add(entry(3, EntryKind::Decision));
+        let runs = |path: &Path| -> Vec<u64> {
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            // The last line may be half written.
+            let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            lines.filter_map(|line| line["run"].as_u64()).collect()
+        };
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while runs(&path) != [3] {
+            assert!(std::time::Instant::now() < deadline, "{:?} {:?}", runs(&rotated), runs(&path));
+            std::thread::yield_now();
+        }
+        assert_eq!(runs(&rotated), [1, 2]);
     }
 
     #[test]

@@ -65,6 +65,8 @@ pub struct Accepted {
     pub steps: Vec<String>,
     /// For each server that was not chosen: why.
     pub others: Vec<String>,
+    /// What the operator should know about it.
+    pub warnings: Vec<String>,
 }
 
 /// Why a wish is not carried out.

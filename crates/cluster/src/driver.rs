@@ -43,7 +43,7 @@ use crate::guard::Guard;
 use crate::health::Limits;
 use crate::journal::{Entry, EntryKind};
 use crate::lag::Bounds;
-use crate::memory::Memory;
+use crate::memory::{Memory, ServerUse};
 use crate::observation::{EvidenceKind, Observation, Seen};
 pub use crate::settings::{Failover, GroupKind, Mode, PromotionRule, ServerSpec, Settings};
 use crate::step::{Order, StepError, StepId, StepResult};
@@ -170,18 +170,24 @@ impl Driver {
         driver
     }
 
-    /// Goes on from what an earlier process kept: a cool-down is not over, and epochs and numbers of runs are not given again. To
-    /// be called before anything is observed.
+    /// Goes on from what an earlier process kept: a cool-down is not over, epochs and numbers of runs are not given again, and servers that
+    /// an operator has taken out stay so. To be called before anything is observed.
     pub fn recall(&mut self, memory: Memory) {
         self.view.epoch = memory.epoch;
         self.next_run = memory.runs;
         self.guard.recall(memory.promoted, memory.failures);
-        self.remembered = memory;
+        for (name, wanted) in &memory.uses {
+            let Some(server) = self.servers.iter_mut().find(|server| server.spec.name == *name) else { continue };
+            server.wanted = *wanted;
+            let text = format!("{name} is still {}: an operator ordered it before this process", server.use_words());
+            self.log(Level::Info, Some(name.clone()), text);
+        }
         for output in &mut self.outputs {
             if let Output::Publish(view) = output {
                 view.epoch = memory.epoch;
             }
         }
+        self.remembered = memory;
     }
 
     /// Takes a new configuration. A server that keeps name and address keeps its identity and what is known of it; one
@@ -312,9 +318,11 @@ impl Driver {
         }
         self.decide(now);
         let (promoted, failures) = self.guard.memory();
-        let memory = Memory { epoch: self.view.epoch, runs: self.next_run, promoted, failures };
+        let taken_out = self.servers.iter().filter(|server| server.wanted != ServerUse::Normal);
+        let uses = taken_out.map(|server| (server.spec.name.clone(), server.wanted)).collect();
+        let memory = Memory { epoch: self.view.epoch, runs: self.next_run, promoted, failures, uses };
         if self.remembered != memory {
-            self.remembered = memory;
+            self.remembered = memory.clone();
             self.outputs.push_back(Output::Remember(memory));
         }
     }

@@ -134,6 +134,11 @@ pub struct Failover {
     pub lease_required: bool,
     /// Servers that come back are attached (mode `auto`).
     pub rejoin: bool,
+    /// What is decided outlives the process: there is a place where it is kept.
+    pub remembers: bool,
+    /// A server without a replication channel can be attached: it is known as whom it would log in. Without this an old primary would
+    /// stay behind after a switchover.
+    pub attaches: bool,
     /// The servers' events move with the role of the primary.
     pub events: bool,
     /// A hook runs before a promotion and may forbid it.
@@ -162,6 +167,8 @@ impl Default for Failover {
             majority_required: true,
             lease_required: false,
             rejoin: true,
+            remembers: true,
+            attaches: true,
             events: true,
             hook_before: false,
             hook_after: false,

@@ -51,6 +51,8 @@ pub enum Health {
     Down,
     /// Finishes what it has, takes nothing new.
     Draining,
+    /// An operator works on it: as when it is drained, and it is neither promoted nor repaired.
+    Maintenance,
 }
 
 impl Health {
@@ -66,6 +68,7 @@ impl Health {
             Health::Suspect => "suspect",
             Health::Down => "down",
             Health::Draining => "draining",
+            Health::Maintenance => "maintenance",
         }
     }
 }

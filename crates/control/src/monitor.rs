@@ -192,7 +192,10 @@ impl Watched {
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                () = end.notified() => return self.acting.take_lease(),
+                () = end.notified() => {
+                    self.memory.end();
+                    return self.acting.take_lease();
+                }
                 probed = self.results.1.recv() => if let Some(probed) = probed { self.take(probed) },
                 () = wake.notified() => {
                     let new = wish.borrow_mut().take();

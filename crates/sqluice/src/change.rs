@@ -80,6 +80,9 @@ pub(crate) struct Server {
     what: What,
     /// The server.
     server: String,
+    /// With drain and maintenance: wait until sessions have left it, no longer than so many seconds (60 at most). Without a number 60.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "60", value_parser = clap::value_parser!(u64).range(..=60))]
+    wait: Option<u64>,
 }
 
 /// What can be done with a server.
@@ -128,7 +131,12 @@ pub(crate) fn server(args: &Server) -> anyhow::Result<ExitCode> {
         What::Resume => "resume",
         What::Maintenance => "maintenance",
     };
-    ask(&args.common, |cluster| format!("/clusters/{cluster}/servers/{server}/{what}"), &json!({}))
+    let body = match args.wait {
+        Some(_) if matches!(args.what, What::Resume) => anyhow::bail!("--wait is for drain and maintenance"),
+        Some(seconds) => json!({ "wait_ms": seconds * 1000 }),
+        None => json!({}),
+    };
+    ask(&args.common, |cluster| format!("/clusters/{cluster}/servers/{server}/{what}"), &body)
 }
 
 fn ask(common: &Common, path: impl FnOnce(&str) -> String, body: &Value) -> anyhow::Result<ExitCode> {
@@ -143,7 +151,12 @@ fn ask(common: &Common, path: impl FnOnce(&str) -> String, body: &Value) -> anyh
         out::print(&timings(&page))?;
         out::say(format_args!("error: {}", complaint(&page)));
     }
-    Ok(if status < 300 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    for warning in page["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        out::say(format_args!("warning: {warning}"));
+    }
+    // What was waited for has not come.
+    let late = status == 202 && page["connections"].is_u64();
+    Ok(if status < 300 && !late { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// What an error's page says.
@@ -176,6 +189,12 @@ fn describe(page: &Value) -> String {
     let primary =
         page["primary"].as_str().map_or("there is no primary".to_owned(), |name| format!("primary is {name}"));
     match result {
+        "finished" if page["connections"].is_u64() => {
+            let _ = writeln!(out, "done in {} ms: no session uses it", page["took_ms"]);
+        }
+        "running" if page["connections"].is_u64() => {
+            let _ = writeln!(out, "sessions still use {} connections to it", page["connections"]);
+        }
         "finished" => {
             let _ = writeln!(out, "done in {} ms; {primary}", page["took_ms"]);
         }

@@ -147,10 +147,13 @@ Exit codes: 0 done, 1 refused.";
 const SERVER_HELP: &str = "\
 Examples:
   sqluice server drain db2 --cluster main
+  sqluice server drain db2 --wait          until no session uses it, a minute at most
   sqluice server resume db2
   sqluice server maintenance db3
 
-Exit codes: 0 done, 1 refused.";
+With promotion.journal these survive a restart; without it a warning says that they do not.
+
+Exit codes: 0 done, 1 refused, or sessions still use it after the wait.";
 
 const CACHE_HELP: &str = "\
 Examples:

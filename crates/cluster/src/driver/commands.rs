@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::Driver;
 use super::run::{Kind, Run};
 use super::server::Use;
+use super::{Driver, Level};
 use crate::command::{Accepted, Command, Refused};
 use crate::detect::Verdict;
 use crate::journal::EntryKind;
@@ -42,9 +42,9 @@ impl Driver {
             Command::Failover { to, dry_run, force } => self.fail_over(now, to, dry_run, force),
             Command::Rejoin { server, dry_run } => self.rejoin(now, server, dry_run),
             Command::SetPrimary { server } => self.set_primary(now, server),
-            Command::Drain { server } => self.set_use(server, Use::Draining, "drained"),
-            Command::Resume { server } => self.set_use(server, Use::Normal, "used again"),
-            Command::Maintenance { server } => self.set_use(server, Use::Maintenance, "in maintenance"),
+            Command::Drain { server } => self.set_use(server, Use::Draining),
+            Command::Resume { server } => self.set_use(server, Use::Normal),
+            Command::Maintenance { server } => self.set_use(server, Use::Maintenance),
             Command::Acknowledge => {
                 self.guard.acknowledge();
                 self.note(0, EntryKind::Decision, None, "acknowledged by an operator".into());
@@ -77,10 +77,21 @@ impl Driver {
             let name = self.servers[primary].name();
             return Err(Refused::because(format!("the primary {name} does not answer; order a failover instead")));
         }
+        if !self.could_follow(primary) {
+            return Err(Refused::because(format!(
+                "replication.user is not set, so {} could not follow the new primary and would stay behind without what is written then",
+                self.servers[primary].name()
+            )));
+        }
         let mut run = Driver::new_run(Kind::Switchover, Some(self.servers[primary].id));
         (run.ordered, run.wanted) = (true, to);
         self.check_wanted(&run)?;
         self.start(now, run, dry_run, true, "an operator ordered a switchover")
+    }
+
+    /// It could be made a replica of another server: it has a channel whose user it keeps, or it is known as whom it would log in.
+    pub(super) fn could_follow(&self, index: usize) -> bool {
+        self.settings.failover.attaches || !self.sources()[index].is_empty()
     }
 
     fn fail_over(
@@ -129,10 +140,10 @@ impl Driver {
         (run.ordered, run.force, run.new) = (true, true, Some(to));
         let steps = self.plan_words(&run);
         if dry_run {
-            return Ok(Accepted { run: None, steps, others: Vec::new() });
+            return Ok(Accepted { steps, ..Accepted::default() });
         }
         let id = self.begin(now, run, "an operator named the primary".into());
-        Ok(Accepted { run: Some(id), steps, others: Vec::new() })
+        Ok(Accepted { run: Some(id), steps, ..Accepted::default() })
     }
 
     fn check_wanted(&self, run: &Run) -> Result<(), Refused> {
@@ -162,10 +173,10 @@ impl Driver {
         let steps = self.plan_words(&run);
         (run.new, run.from) = (None, None);
         if dry_run {
-            return Ok(Accepted { run: None, steps, others });
+            return Ok(Accepted { steps, others, ..Accepted::default() });
         }
         let id = self.begin(now, run, why.to_owned());
-        Ok(Accepted { run: Some(id), steps, others })
+        Ok(Accepted { run: Some(id), steps, others, ..Accepted::default() })
     }
 
     fn rejoin(&mut self, now: Instant, server: ServerId, dry_run: bool) -> Result<Accepted, Refused> {
@@ -194,12 +205,12 @@ impl Driver {
         ];
         let steps = steps.iter().map(|step| self.step_words(step)).collect();
         if dry_run {
-            return Ok(Accepted { run: None, steps, others: Vec::new() });
+            return Ok(Accepted { steps, ..Accepted::default() });
         }
         let mut run = Driver::new_run(Kind::Rejoin, Some(server));
         run.ordered = true;
         let id = self.begin(now, run, format!("an operator ordered {name} to be attached"));
-        Ok(Accepted { run: Some(id), steps, others: Vec::new() })
+        Ok(Accepted { run: Some(id), steps, ..Accepted::default() })
     }
 
     fn set_primary(&mut self, now: Instant, server: ServerId) -> Result<Accepted, Refused> {
@@ -228,7 +239,7 @@ impl Driver {
         Ok(Accepted { steps, ..Accepted::default() })
     }
 
-    fn set_use(&mut self, server: ServerId, wanted: Use, words: &str) -> Result<Accepted, Refused> {
+    fn set_use(&mut self, server: ServerId, wanted: Use) -> Result<Accepted, Refused> {
         let index = self.known(server)?;
         let name = self.servers[index].name().clone();
         let moves_by_itself =
@@ -241,9 +252,33 @@ impl Driver {
             return Err(Refused::because(format!("{name} takes part in something that is under way")));
         }
         self.servers[index].wanted = wanted;
+        let words = if wanted == Use::Normal { "used again" } else { self.servers[index].use_words() };
         let text = format!("{name} is {words}, as an operator ordered");
-        self.note(0, EntryKind::Decision, Some(name), text.clone());
-        Ok(Accepted { steps: vec![text], ..Accepted::default() })
+        self.note(0, EntryKind::Decision, Some(name.clone()), text.clone());
+        let warnings = if wanted == Use::Normal { Vec::new() } else { self.warnings_of_use(server) };
+        for warning in &warnings {
+            self.log(Level::Warn, Some(name.clone()), warning.clone());
+        }
+        Ok(Accepted { steps: vec![text], warnings, ..Accepted::default() })
+    }
+
+    /// What it means that this server is taken out.
+    fn warnings_of_use(&self, server: ServerId) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let readers = || self.view.servers.iter().filter(|other| other.id != server && other.serves_reads);
+        if readers().next().is_none() {
+            warnings.push("no server is left that serves reads".to_owned());
+        } else if readers().all(|other| Some(other.id) == self.view.primary) {
+            warnings.push(format!("no replica is left that serves reads: {} serves all", self.primary_words()));
+        }
+        if !self.settings.failover.remembers {
+            warnings.push("this is forgotten when the process ends, since promotion.journal is not set".to_owned());
+        }
+        warnings
+    }
+
+    fn primary_words(&self) -> String {
+        self.view.primary.map_or_else(|| "the primary".to_owned(), |id| format!("the primary {}", self.name_of(id)))
     }
 
     /// The steps that a run would take, in words.

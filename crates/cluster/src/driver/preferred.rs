@@ -50,6 +50,10 @@ impl Driver {
             return;
         }
         let Some(primary) = self.index(from).filter(|primary| self.reached(*primary, now)) else { return };
+        if !self.could_follow(primary) {
+            self.move_on = None;
+            return;
+        }
         for to in plan.to.clone() {
             let Some(index) = self.index(to).filter(|index| self.is_close_behind(*index, primary)) else { continue };
             let mut run = Driver::new_run(Kind::Switchover, Some(from));

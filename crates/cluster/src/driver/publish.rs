@@ -71,7 +71,8 @@ impl Driver {
                 resolved: server.facts.as_ref().and_then(|(facts, _)| facts.resolved),
                 role,
                 health: match server.health.health() {
-                    Health::Up if server.wanted != Use::Normal => Health::Draining,
+                    Health::Up if server.wanted == Use::Draining => Health::Draining,
+                    Health::Up if server.wanted == Use::Maintenance => Health::Maintenance,
                     health => health,
                 },
                 lag: calm(before, &verdict),
@@ -263,6 +264,15 @@ fn calm(before: Option<&ServerView>, verdict: &Verdict) -> Option<Duration> {
 }
 
 fn reason(server: &Server, settings: &Settings, role: Role, role_reason: &str, verdict: &Verdict) -> Arc<str> {
+    let reason = own_reason(server, settings, role, role_reason, verdict);
+    match server.wanted {
+        Use::Normal => reason,
+        Use::Draining | Use::Maintenance => format!("{}, as an operator ordered; {reason}", server.use_words()).into(),
+    }
+}
+
+/// Its reason, whatever an operator wants of it.
+fn own_reason(server: &Server, settings: &Settings, role: Role, role_reason: &str, verdict: &Verdict) -> Arc<str> {
     let failure = server.failure.as_ref().map_or("", |failure| &failure.text);
     match server.health.health() {
         Health::Down if !server.health.seen() => "not probed yet".into(),
@@ -274,7 +284,7 @@ fn reason(server: &Server, settings: &Settings, role: Role, role_reason: &str, v
         Health::Suspect => {
             format!("{} of {} failed probes: {failure}", server.health.failures(), settings.down_after).into()
         }
-        Health::Up | Health::Draining => match role {
+        Health::Up | Health::Draining | Health::Maintenance => match role {
             Role::Replica if !verdict.reason.is_empty() => format!("{role_reason}; {}", verdict.reason).into(),
             _ => role_reason.into(),
         },

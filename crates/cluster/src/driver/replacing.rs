@@ -27,6 +27,8 @@ pub(super) const AUTO: Failover = Failover {
     majority_required: true,
     lease_required: false,
     rejoin: true,
+    remembers: true,
+    attaches: true,
     hook_before: false,
     hook_after: false,
 };

@@ -21,14 +21,7 @@ const UPTIME_SLACK: Duration = Duration::from_secs(2);
 /// A server that was started less than this ago, as seen for the first time, may have lost something just now.
 const FRESH_START_S: u64 = 60;
 
-/// What the operator wants of a server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Use {
-    #[default]
-    Normal,
-    Draining,
-    Maintenance,
-}
+pub(super) use crate::memory::ServerUse as Use;
 
 /// One server.
 pub(super) struct Server {
@@ -127,6 +120,15 @@ impl Server {
 
     pub(super) fn takes_writes(&self) -> bool {
         self.told().is_some_and(|facts| !facts.read_only && !facts.super_read_only)
+    }
+
+    /// What an operator wants of it, in words.
+    pub(super) fn use_words(&self) -> &'static str {
+        match self.wanted {
+            Use::Normal => "used",
+            Use::Draining => "drained",
+            Use::Maintenance => "in maintenance",
+        }
     }
 
     pub(super) fn resting(&self) -> bool {

@@ -42,7 +42,7 @@ impl Driver {
             let level = match server.health {
                 Health::Down | Health::Suspect => Level::Warn,
                 _ if server.role == Role::Replica && !server.serves_reads => Level::Warn,
-                Health::Up | Health::Draining => Level::Info,
+                Health::Up | Health::Draining | Health::Maintenance => Level::Info,
             };
             let text =
                 format!("{} is {}, {}: {}", server.name, server.role.word(), server.health.word(), server.reason);

@@ -76,7 +76,7 @@ impl Manager {
     pub fn start(&mut self, world: &mut World) {
         let now = self.at(world.now_ms);
         let mut driver = Driver::new(self.settings.clone(), self.specs.clone(), now);
-        driver.recall(self.memory);
+        driver.recall(self.memory.clone());
         self.driver = Some(driver);
         let probe = |_| Probe { next_ms: world.now_ms, ends_ms: None, had_connection: false };
         self.probes = (0..self.specs.len()).map(probe).collect();

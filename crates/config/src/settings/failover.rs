@@ -189,7 +189,7 @@ pub static JOURNAL: Setting = live(
     "journal",
     Kind::Path,
     "A file to which each decision and step is appended as a line of JSON, on the disk before the next one. Without it the last \
-     1,000 are kept in memory only. Beside it, with `.state` behind its name, is what outlives the process: cool-down and epoch.",
+     1,000 are kept in memory only. Beside it, with `.state` behind its name, is what outlives the process: cool-down, epoch, maintenance and drain.",
 )
 .example("\"/var/lib/sqluice/main.journal\"");
 

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use self::wish::{Action, Asked};
+use self::wish::{Action, Asked, WAIT_MAX};
 use super::digests::json_page;
 use crate::changes::ChangeFigures;
 use crate::journal::Record;
@@ -27,6 +27,8 @@ use crate::status::{ClusterStatus, ServerFigures, Shared, Wish};
 const TAIL: usize = 20;
 /// Lines of the journal that are told without `limit`.
 const JOURNAL_DEFAULT: usize = 100;
+/// How often the connections to a server that is drained are counted, while somebody waits.
+const USED_LOOK: Duration = Duration::from_millis(50);
 /// Longest wait for the cluster's task to take a wish; it never waits for a server.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
 
@@ -69,7 +71,7 @@ pub(super) async fn act(
     body: Bytes,
 ) -> Result<Response, Mistake> {
     let status = find(&shared, &cluster)?;
-    carry_out(&status, Action::named(&action, Action::OF_CLUSTERS)?, None, &body).await
+    carry_out(&shared, &status, Action::named(&action, Action::OF_CLUSTERS)?, None, &body).await
 }
 
 /// PUT: something that concerns one server.
@@ -79,10 +81,11 @@ pub(super) async fn act_on_server(
     body: Bytes,
 ) -> Result<Response, Mistake> {
     let status = find(&shared, &cluster)?;
-    carry_out(&status, Action::named(&action, Action::OF_SERVERS)?, Some(&server), &body).await
+    carry_out(&shared, &status, Action::named(&action, Action::OF_SERVERS)?, Some(&server), &body).await
 }
 
 async fn carry_out(
+    shared: &Shared,
     status: &ClusterStatus,
     action: Action,
     server: Option<&str>,
@@ -102,10 +105,19 @@ async fn carry_out(
         Err(refused) => refusal(&refused),
         Ok(accepted) => {
             let end = match accepted.run {
-                Some(run) if !asked.dry_run => wait(status, run, began + asked.wait).await,
+                Some(run) if !asked.dry_run => wait(status, run, began + asked.wait.unwrap_or(WAIT_MAX)).await,
                 _ => None,
             };
-            answer(status, &accepted, asked.dry_run, end, began.elapsed())
+            let (code, mut page) = answer(status, &accepted, asked.dry_run, end, began.elapsed());
+            if let (Some(wait), Action::Drain | Action::Maintenance, Some(server)) = (asked.wait, action, server) {
+                let left = wait_unused(shared, &status.name, server, began + wait).await;
+                page["connections"] = left.into();
+                page["result"] = if left == 0 { "finished" } else { "running" }.into();
+                page["took_ms"] = (began.elapsed().as_millis() as u64).into();
+                let code = if left == 0 { StatusCode::OK } else { StatusCode::ACCEPTED };
+                return Ok((code, json_page(&page)).into_response());
+            }
+            (code, json_page(&page)).into_response()
         }
     })
 }
@@ -142,7 +154,32 @@ async fn wait(status: &ClusterStatus, run: u64, until: Instant) -> Option<Record
     }
 }
 
-fn answer(status: &ClusterStatus, accepted: &Accepted, dry_run: bool, end: Option<Record>, took: Duration) -> Response {
+/// How many connections to a server sessions still use when none is left, or the time is over.
+async fn wait_unused(shared: &Shared, cluster: &str, server: &str, until: Instant) -> u64 {
+    let used = || -> i64 {
+        let of_worker = |worker: &Arc<stats::WorkerStats>| -> i64 {
+            let servers = worker.servers().into_iter();
+            servers.filter(|of| *of.cluster == *cluster && *of.server == *server).map(|of| of.stats.used.get()).sum()
+        };
+        shared.workers.iter().map(of_worker).sum()
+    };
+    loop {
+        let left = u64::try_from(used()).unwrap_or(0);
+        if left == 0 || Instant::now() >= until {
+            return left;
+        }
+        // Workers count; they tell nobody.
+        tokio::time::sleep_until(until.min(Instant::now() + USED_LOOK)).await;
+    }
+}
+
+fn answer(
+    status: &ClusterStatus,
+    accepted: &Accepted,
+    dry_run: bool,
+    end: Option<Record>,
+    took: Duration,
+) -> (StatusCode, Value) {
     let of_run = |record: &Record| accepted.run.is_some_and(|run| record.entry.run == run);
     let records = if dry_run { Vec::new() } else { status.journal.tail(usize::MAX, of_run) };
     let (code, result) = match (&end, accepted.run) {
@@ -158,6 +195,7 @@ fn answer(status: &ClusterStatus, accepted: &Accepted, dry_run: bool, end: Optio
         "run": accepted.run,
         "steps": accepted.steps,
         "others": accepted.others,
+        "warnings": accepted.warnings,
         "took_ms": took.as_millis() as u64,
         "primary": primary(status),
         "timings": timings(&records),
@@ -166,7 +204,7 @@ fn answer(status: &ClusterStatus, accepted: &Accepted, dry_run: bool, end: Optio
     if let (StatusCode::CONFLICT, Some(end)) = (code, end) {
         page["error"] = end.entry.text.into();
     }
-    (code, json_page(&page)).into_response()
+    (code, page)
 }
 
 /// How long each step took.

@@ -243,7 +243,7 @@ fn views(page: &mut Page, clusters: &Clusters) {
         family.sample(&[cluster, &server.name], u8::from(server.health == Health::Up));
     });
     each(HEALTH, &|family, cluster, server| {
-        for health in [Health::Up, Health::Suspect, Health::Down, Health::Draining] {
+        for health in [Health::Up, Health::Suspect, Health::Down, Health::Draining, Health::Maintenance] {
             family.sample(&[cluster, &server.name, health.word()], u8::from(server.health == health));
         }
     });

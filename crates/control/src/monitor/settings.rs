@@ -62,6 +62,8 @@ fn failover(cluster: &config::Cluster) -> Failover {
         majority_required: promotion.majority_required,
         lease_required: promotion.lease != config::Lease::Off,
         rejoin: promotion.rejoin,
+        remembers: promotion.journal.is_some(),
+        attaches: cluster.replication.user.is_some(),
         events: promotion.events,
         hook_before: !promotion.hook_before.is_empty(),
         hook_after: !promotion.hook_after.is_empty(),

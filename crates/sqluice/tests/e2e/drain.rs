@@ -5,8 +5,12 @@ use std::time::{Duration, Instant};
 use lab::Family;
 use net::tls::ClientTls;
 
+use crate::failover::command;
 use crate::login::accounts;
-use crate::support::{Front, all, app, blocking, calm, http, signal, until};
+use crate::support::{Front, Ran, all, app, blocking, calm, http, http_with, signal, until};
+
+/// What opens the API.
+const KEY: &str = "hush hush";
 
 #[tokio::test]
 async fn a_transaction_may_finish_and_idle_clients_are_sent_away() {
@@ -79,4 +83,72 @@ async fn a_second_interrupt_stops_at_once() {
     front.ended().await;
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     assert!(busy.ping().await.is_err());
+}
+
+/// `sqluice server`, and what it said.
+async fn server(front: &Front, arguments: &[&str]) -> Ran {
+    command(front, &[&["server"], arguments].concat()).await
+}
+
+async fn health(front: &Front, server: &str) -> String {
+    let (_, page) = http_with(&front.admin, "GET", "/api/v1/clusters/main", Some(KEY)).await;
+    let page: serde_json::Value = serde_json::from_str(&page).unwrap();
+    let servers = page["servers"].as_array().unwrap();
+    servers.iter().find(|of| of["name"] == server).unwrap()["health"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn servers_that_are_taken_out_stay_so_in_the_next_process() {
+    let servers = calm(Family::MariaDb).await;
+    let state = tempfile::TempDir::new().unwrap();
+    let journal = state.path().join("journal");
+    let start = async || {
+        Front::start_on(
+            &servers.servers().iter().map(|server| server.address().to_string()).collect::<Vec<_>>(),
+            |setup| {
+                setup.admin = format!("key = \"{KEY}\"");
+                setup.cluster.push_str(&format!("\npromotion = {{ journal = \"{}\" }}", journal.display()));
+            },
+        )
+        .await
+    };
+    let is = async |front: &Front, server: &str, wanted: &str| {
+        until(&format!("{server} to be {wanted}"), async || (health(front, server).await == wanted).then_some(()))
+            .await;
+    };
+    let front = start().await;
+    for name in ["db1", "db2", "db3"] {
+        is(&front, name, "up").await;
+    }
+    // A session that uses it is waited for, and one that does not leave is told of.
+    let mut client = front.client().await;
+    let mut busy = client.query("START TRANSACTION READ ONLY").await.map(drop);
+    busy = busy.and(client.query("SELECT COUNT(*) FROM information_schema.SCHEMATA").await.map(drop));
+    busy.unwrap();
+    let metrics = front.metrics().await;
+    let of = |name: &str| format!("server=\"{name}\"");
+    let used = ["db2", "db3"]
+        .into_iter()
+        .find(|name| metrics.sum("sqluice_server_connections", &[&of(name), "state=\"used\""]) > 0.0);
+    // It is the primary's where the transaction was routed there.
+    if let Some(used) = used {
+        let late = server(&front, &["drain", used, "--wait", "0"]).await;
+        assert!(!late.good && late.out.contains("sessions still use 1 connections"), "{} {}", late.out, late.err);
+        all(&mut client, "COMMIT").await;
+        let done = server(&front, &["drain", used, "--wait"]).await;
+        assert!(done.good && done.out.contains("no session uses it"), "{} {}", done.out, done.err);
+        server(&front, &["resume", used]).await.output();
+    }
+    let drained = server(&front, &["drain", "db2"]).await;
+    assert!(drained.good && drained.err.is_empty(), "{} {}", drained.out, drained.err);
+    let last = server(&front, &["maintenance", "db3"]).await;
+    assert!(last.good && last.err.contains("no replica is left that serves reads"), "{} {}", last.out, last.err);
+    is(&front, "db3", "maintenance").await;
+    drop(front);
+
+    let front = start().await;
+    is(&front, "db2", "draining").await;
+    is(&front, "db3", "maintenance").await;
+    server(&front, &["resume", "db2"]).await.output();
+    is(&front, "db2", "up").await;
 }

@@ -31,7 +31,7 @@ fn a_cool_down_and_the_epoch_outlive_the_process() {
     assert_eq!((kept.epoch, kept.failures, kept.promoted.is_some()), (2, 0, true));
 
     let mut next = Script::with(Settings { failover: AUTO, ..settings() }, 3);
-    next.driver.recall(kept);
+    next.driver.recall(kept.clone());
     next.now = script.now + Duration::from_secs(1);
     for _ in 0..2 {
         (2..=3).for_each(|number| next.good(number, replica(number, 10)));

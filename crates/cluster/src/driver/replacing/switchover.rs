@@ -96,7 +96,7 @@ fn wishes_that_make_no_sense_are_refused_in_words() {
     script.driver.command(script.now, Command::Maintenance { server: Script::id(2) }).unwrap();
     let only = script.driver.command(script.now, Command::Switchover { to: None, dry_run: true }).unwrap();
     assert!(only.others[0].contains("drained or in maintenance"), "{:?}", only.others);
-    assert_eq!(script.server(2).health, Health::Draining);
+    assert_eq!(script.server(2).health, Health::Maintenance);
 }
 
 #[test]
@@ -189,4 +189,52 @@ fn each_exclusion_has_its_words() {
         assert!(accepted.steps.contains(&"promote s3".to_owned()), "{:?}", accepted.steps);
         assert_eq!(script.orders, []);
     }
+}
+
+#[test]
+fn without_an_account_for_the_old_primary_there_is_no_switchover() {
+    let mut script = cluster(Failover { attaches: false, ..AUTO }, 3);
+    for dry_run in [true, false] {
+        let refused = script.driver.command(script.now, Command::Switchover { to: None, dry_run }).unwrap_err();
+        assert!(refused.reason.starts_with("replication.user is not set, so s1 could not follow"), "{refused}");
+    }
+    script.drain();
+    assert_eq!(script.words(), Vec::<String>::new());
+}
+
+#[test]
+fn whoever_takes_the_last_reader_out_hears_of_it_and_it_outlives_the_process() {
+    let mut script = cluster(AUTO, 3);
+    let drain = |script: &mut Script, number: u32| {
+        let accepted = script.driver.command(script.now, Command::Drain { server: Script::id(number) }).unwrap();
+        script.drain();
+        accepted.warnings
+    };
+    assert_eq!(drain(&mut script, 2), Vec::<String>::new());
+    assert_eq!(drain(&mut script, 3), ["no replica is left that serves reads: the primary s1 serves all"]);
+    let maintenance = Command::Maintenance { server: Script::id(3) };
+    script.driver.command(script.now, maintenance).unwrap();
+    script.drain();
+    assert_eq!((script.server(2).health, script.server(3).health), (Health::Draining, Health::Maintenance));
+    assert!(
+        script.server(3).reason.starts_with("in maintenance, as an operator ordered; "),
+        "{}",
+        script.server(3).reason
+    );
+    // The next process goes on with both.
+    let kept = script.memory.clone();
+    let mut next = Script::with(Settings { failover: Failover { remembers: false, ..AUTO }, ..settings() }, 3);
+    next.driver.recall(kept);
+    next.drain();
+    assert!(next.log.iter().any(|line| line.starts_with("s3 is still in maintenance")), "{:?}", next.log);
+    let resumed = next.driver.command(next.now, Command::Resume { server: Script::id(3) }).unwrap();
+    assert_eq!(resumed.warnings, Vec::<String>::new());
+    next.drain();
+    assert_eq!(next.memory.uses, [("s2".into(), crate::memory::ServerUse::Draining)]);
+    // Where nothing is kept, that is said.
+    let accepted = next.driver.command(next.now, Command::Maintenance { server: Script::id(3) }).unwrap();
+    assert!(
+        accepted.warnings.iter().any(|warning| warning.contains("forgotten when the process ends")),
+        "{accepted:?}"
+    );
 }

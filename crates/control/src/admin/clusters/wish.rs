@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::Mistake;
 
 /// Longest wait for the end of a run. Silent connections are closed a little later.
-const WAIT_MAX: Duration = Duration::from_secs(60);
+pub(super) const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// What can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,8 @@ impl Action {
             Action::Failover => &["to", "dry_run", "force", "wait_ms"],
             Action::Primary => &["to"],
             Action::Rejoin => &["dry_run", "wait_ms"],
-            Action::Acknowledge | Action::Drain | Action::Resume | Action::Maintenance => &[],
+            Action::Drain | Action::Maintenance => &["wait_ms"],
+            Action::Acknowledge | Action::Resume => &[],
         }
     }
 }
@@ -65,8 +66,8 @@ pub(super) struct Asked {
     pub(super) to: Option<String>,
     pub(super) dry_run: bool,
     pub(super) force: bool,
-    /// How long to wait for the end.
-    pub(super) wait: Duration,
+    /// How long to wait for the end, if that was said.
+    pub(super) wait: Option<Duration>,
 }
 
 impl Asked {
@@ -101,10 +102,10 @@ impl Asked {
             dry_run: flag("dry_run")?,
             force: flag("force")?,
             wait: match object.get("wait_ms") {
-                None => WAIT_MAX,
+                None => None,
                 Some(value) => {
                     let millis = value.as_u64().map(Duration::from_millis).filter(|wait| *wait <= WAIT_MAX);
-                    millis.ok_or_else(|| format!("wait_ms is a whole number up to {}", WAIT_MAX.as_millis()))?
+                    Some(millis.ok_or_else(|| format!("wait_ms is a whole number up to {}", WAIT_MAX.as_millis()))?)
                 }
             },
         })
@@ -143,11 +144,14 @@ mod tests {
     #[test]
     fn bodies_are_read_strictly() {
         let read = |body: &str| Asked::read(Action::Failover, body.as_bytes());
-        let nothing = Asked { to: None, dry_run: false, force: false, wait: WAIT_MAX };
+        let nothing = Asked { to: None, dry_run: false, force: false, wait: None };
         assert_eq!(read(""), Ok(nothing.clone()));
         assert_eq!(read(" {} \n"), Ok(nothing.clone()));
         let all = read(r#"{"to": "db2", "dry_run": true, "force": true, "wait_ms": 5}"#).unwrap();
-        assert_eq!(all, Asked { to: Some("db2".into()), dry_run: true, force: true, wait: Duration::from_millis(5) });
+        assert_eq!(
+            all,
+            Asked { to: Some("db2".into()), dry_run: true, force: true, wait: Some(Duration::from_millis(5)) }
+        );
         for (body, words) in [
             ("[]", "is a JSON object"),
             ("{", "is not JSON"),
@@ -160,13 +164,13 @@ mod tests {
             let said = read(body).unwrap_err();
             assert!(said.contains(words), "{body}: {said}");
         }
-        assert!(Asked::read(Action::Drain, br#"{"to": "x"}"#).unwrap_err().ends_with("there are: none"));
+        assert!(Asked::read(Action::Resume, br#"{"to": "x"}"#).unwrap_err().ends_with("there are: none"));
     }
 
     #[test]
     fn each_word_has_its_action() {
         let named = |_: &str| Ok(ServerId(7));
-        let nothing = Asked { to: None, dry_run: false, force: false, wait: WAIT_MAX };
+        let nothing = Asked { to: None, dry_run: false, force: false, wait: None };
         for (_, action) in Action::OF_CLUSTERS.iter().filter(|(word, _)| *word != "primary") {
             assert!(nothing.command(*action, None, named).is_ok());
         }

@@ -26,7 +26,7 @@ pub(in super::super) const HEALTH: Metric = metric(
     "sqluice_server_health",
     Kind::Gauge,
     &["cluster", "server", "health"],
-    "1 for the server's health: up, suspect, down or draining.",
+    "1 for the server's health: up, suspect, down, draining or maintenance.",
 );
 pub(in super::super) const ROLE: Metric = metric(
     "sqluice_server_role",

@@ -10,6 +10,7 @@ pub mod error;
 mod follow;
 pub mod keyring;
 pub mod listener;
+mod login_log;
 pub mod mark;
 pub mod pool;
 pub mod route;

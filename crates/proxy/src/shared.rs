@@ -24,6 +24,7 @@ use wire::handshake::client::{COLLATION_FALLBACK, LoginRequest, RsaPolicy};
 use wire::proxy_header::Version;
 
 use crate::keyring::Keyring;
+use crate::login_log::LoginLog;
 use crate::mark::Marks;
 use crate::pool::{Parcel, Quota};
 use crate::route::ClusterWrites;
@@ -51,6 +52,8 @@ pub struct Shared {
     pub worker_clients: Box<[Arc<AtomicU32>]>,
     /// The key with which clients without TLS encrypt passwords; made when first needed.
     pub rsa: OnceLock<Option<Arc<RsaKey>>>,
+    /// Which failed logins are logged.
+    pub login_log: LoginLog,
     /// When the process started.
     pub started: Instant,
     /// [`Shared::uptime_s`], told once a second. Workers have no timers of their own as long as nothing waits: their event

@@ -17,6 +17,7 @@ use wire::compress::Algorithm;
 use wire::proxy_header::Version;
 
 use crate::listener::{self, Bound};
+use crate::login_log::LoginLog;
 use crate::route::rules::RuleSet;
 use crate::route::{Pin, Reason};
 use crate::sessions::Sessions;
@@ -207,6 +208,7 @@ impl Proxy {
             stats,
             worker_clients: (0..count).map(|_| Arc::new(AtomicU32::new(0))).collect(),
             rsa: OnceLock::new(),
+            login_log: LoginLog::default(),
             started: Instant::now(),
             seconds: watch::Sender::default(),
             tier,

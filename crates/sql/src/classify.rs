@@ -10,6 +10,7 @@ mod counting;
 mod definition;
 mod function;
 mod lock;
+mod parts;
 mod prepared;
 mod query;
 mod routine;
@@ -26,6 +27,7 @@ use crate::text;
 use crate::verdict::Verdict;
 use crate::words::W;
 use counting::Counting;
+pub use parts::parts;
 
 /// Reads one client request. Never fails: what it does not know is [`Kind::Unknown`] and runs on the primary.
 ///

@@ -25,7 +25,7 @@ mod verdict;
 mod volatile;
 mod words;
 
-pub use classify::classify;
+pub use classify::{classify, parts};
 pub use digest::{DIGEST_TEXT_MAX, Digest, digest, digest_hash};
 pub use memo::Memo;
 pub use modes::{encoding_of_charset, modes_from_sql_mode};

@@ -201,6 +201,11 @@ impl RulesHere {
         self.set.asks_consistency
     }
 
+    /// A rule refuses what fits it.
+    pub fn refuse(&self) -> bool {
+        self.set.refuses
+    }
+
     /// Whether a scope is of these rules.
     #[inline]
     pub fn knows(&self, scope: Scope) -> bool {
@@ -231,6 +236,35 @@ impl RulesHere {
         texts: &impl Texts,
         searches: &Counter,
     ) -> Option<Rc<Action>> {
+        let found = self.seek(scope, asker, asked, texts, searches)?;
+        self.count(found);
+        self.actions.get(found.0 as usize).cloned()
+    }
+
+    /// The same for a part of a text: the rule counts only if it refuses it.
+    pub fn find_refusal<'a>(
+        &self,
+        scope: Scope,
+        asker: Asker<'a>,
+        asked: Asked<'_>,
+        texts: &impl Texts,
+        searches: &Counter,
+    ) -> Option<Rc<Action>> {
+        let found = self.seek(scope, || asker, asked, texts, searches)?;
+        let action = self.actions.get(found.0 as usize).filter(|action| action.refuse.is_some())?;
+        self.count(found);
+        Some(action.clone())
+    }
+
+    #[inline]
+    fn seek<'a>(
+        &self,
+        scope: Scope,
+        asker: impl FnOnce() -> Asker<'a>,
+        asked: Asked<'_>,
+        texts: &impl Texts,
+        searches: &Counter,
+    ) -> Option<FoundRule> {
         let comment = self.comment(|| texts.sent());
         let key = self.key(scope, asked, comment);
         let remembered = self.memo.borrow().find(key);
@@ -239,9 +273,7 @@ impl RulesHere {
             let (rule, waiting) = self.judge(asker(), asked, comment, texts);
             self.memo.borrow_mut().insert(key, rule, &waiting)
         });
-        let found = self.decide(outcome, || texts.sent())?;
-        self.count(found);
-        self.actions.get(found.0 as usize).cloned()
+        self.decide(outcome, || texts.sent())
     }
 
     /// The rule that decides, not counted yet, as far as it is remembered; `None` when it is not, and when none fits.

@@ -87,11 +87,28 @@ pub async fn log_in(
     let flavour = door.flavour().await?;
     let greeting = door.greeting(&flavour)?;
     let (login, conversation) = door.greet(&greeting).await?;
+    let (shared, handle) = (door.worker.shared.clone(), door.handle.clone());
+    let name = door.cluster.shared.name.clone();
+    let came = let_in(door, &greeting, &flavour, &login, conversation).await;
+    if let Err(SessionEnd::LoginRefused(why)) = &came {
+        shared.login_log.refused(&name, &handle.client(), &login.user, why);
+    }
+    came
+}
+
+/// The client has said who it is.
+async fn let_in(
+    mut door: Door,
+    greeting: &Greeting,
+    flavour: &Flavour,
+    login: &HandshakeResponse,
+    conversation: Conversation,
+) -> Result<Session, SessionEnd> {
     let proven = match door.prove(conversation, &login.user, login.plugin.as_deref(), &login.auth_response).await {
         Ok(proven) => proven,
         Err(end) => return Err(end),
     };
-    let mut session = match door.make_session(&greeting, &flavour, &login, &proven) {
+    let mut session = match door.make_session(greeting, flavour, login, &proven) {
         Ok(session) => session,
         Err((mut stream, refusal)) => return Err(refuse(&mut stream, proven.finish, &refusal).await),
     };

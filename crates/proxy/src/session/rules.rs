@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use sql::Dialect;
+use sql::{Dialect, Effect, Kind, Statement};
 use wire::command::{Command, query_text_at};
 
 use super::Session;
@@ -12,6 +12,27 @@ use super::work::{Body, Work};
 use crate::error::{Refusal, SessionEnd};
 use crate::route::rules::{Action, Asked, Asker, FoundRule, RulesHere, Scope, Texts};
 use crate::state::StateMap;
+
+/// A text within another one.
+struct TextsOfPart<'a> {
+    text: &'a [u8],
+    statement: &'a Statement,
+    dialect: &'a Dialect,
+}
+
+impl Texts for TextsOfPart<'_> {
+    fn sent(&self) -> &[u8] {
+        self.text
+    }
+
+    fn digest(&self) -> String {
+        sql::digest(self.text, self.dialect).text
+    }
+
+    fn tables(&self) -> Option<&sql::Tables> {
+        self.statement.tables(self.text, self.dialect).as_ref().ok()
+    }
+}
 
 /// The texts of one command.
 struct TextsOf<'a> {
@@ -48,7 +69,28 @@ impl Session {
         let asked = self.asked_of_rules(work.statement.digest, work.statement.access.only_reads());
         let texts = TextsOf { session: self, work, request };
         let searches = &self.worker.stats.rule_searches;
-        rules.find(self.rule_scope(rules), || self.asker(), asked, &texts, searches)
+        let found = rules.find(self.rule_scope(rules), || self.asker(), asked, &texts, searches);
+        if rules.refuse() && may_hold_texts(&work.statement) && found.as_ref().is_none_or(|rule| rule.refuse.is_none())
+        {
+            return self.find_refusal(rules, work, request).or(found);
+        }
+        found
+    }
+
+    /// The rule that refuses a part of the text: one of its statements, or a literal text that it prepares or runs.
+    #[cold]
+    fn find_refusal(&self, rules: &RulesHere, work: &Work, request: &Request) -> Option<Rc<Action>> {
+        let (text, dialect) = (self.sent_text(work, request)?, self.dialect_of(work)?);
+        let (scope, searches) = (self.rule_scope(rules), &self.worker.stats.rule_searches);
+        let mut refuses = None;
+        sql::parts(text, &dialect, &mut |text| {
+            let statement = self.cluster.classify(text, &dialect);
+            let asked = self.asked_of_rules(statement.digest, statement.access.only_reads());
+            let texts = TextsOfPart { text, statement: &statement, dialect: &dialect };
+            refuses = rules.find_refusal(scope, self.asker(), asked, &texts, searches);
+            refuses.is_some()
+        });
+        refuses
     }
 
     /// The rule for a text that only reads and has this digest, if it is remembered; it is not counted.
@@ -144,4 +186,11 @@ impl Session {
         self.answer_error(request, &refusal);
         self.client.flush().await.map_err(SessionEnd::ClientLost)
     }
+}
+
+/// Whether a statement may hold others that rules are asked about, too.
+fn may_hold_texts(statement: &Statement) -> bool {
+    statement.parts > 1
+        || matches!(statement.kind, Kind::PreparedText | Kind::Compound | Kind::Explain)
+        || statement.effects.iter().any(|effect| matches!(effect, Effect::WhileRunning { .. }))
 }

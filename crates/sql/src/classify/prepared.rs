@@ -32,7 +32,7 @@ impl Classifier<'_> {
     }
 
     /// The string in hand if nothing else follows it but USING.
-    fn only_string(&self) -> Option<Vec<u8>> {
+    pub(super) fn only_string(&self) -> Option<Vec<u8>> {
         let mut after = self.cursor;
         let mut value = Vec::new();
         while after.kind() == TokenKind::String {

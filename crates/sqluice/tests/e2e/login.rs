@@ -129,6 +129,36 @@ async fn locked_accounts_and_accounts_that_need_tls() {
     assert_eq!(value(&mut client, "SELECT CURRENT_USER()").await, "e2e_ssl@%");
 }
 
+/// A password in the configuration opens no account that the servers would keep shut, and failed logins are logged.
+#[tokio::test]
+async fn passwords_from_the_configuration_keep_the_accounts_conditions() {
+    let servers = calm(Family::MariaDb).await;
+    accounts(
+        servers,
+        "CREATE OR REPLACE USER e2e_own_far@'10.%' IDENTIFIED BY 'a'; \
+         CREATE OR REPLACE USER e2e_own_ssl@'%' IDENTIFIED BY 'a' REQUIRE SSL; \
+         CREATE OR REPLACE USER e2e_own_locked@'%' IDENTIFIED BY 'a' ACCOUNT LOCK",
+    )
+    .await;
+    let users = ["e2e_own_far", "e2e_own_ssl", "e2e_own_locked", "e2e_own_none"];
+    let front = Front::start(servers, |setup| {
+        setup.server_tls = "mode = \"required\"".into();
+        setup.more = users.map(|user| format!("[user.{user}]\npassword = \"a\"\n")).concat();
+    })
+    .await;
+    for (user, expected) in users.into_iter().zip([1045, 1045, 4151, 1045]) {
+        assert_eq!(front.refused(user, "a").await.0, expected, "{user}");
+    }
+    let login = query::login("e2e_own_ssl", Credential::password("a"));
+    assert_eq!(value(&mut front.connect(login, any_certificate()).await.unwrap(), "SELECT 1").await, "1");
+    front.refused("e2e_x\n2026-01-01T00:00:00Z  WARN forged", "a").await;
+    let forged = async || front.log().lines().find(|line| line.contains("forged")).map(str::to_owned);
+    let line = until("the refused login to be logged", forged).await;
+    let log = front.log();
+    assert!(line.contains("login refused") && line.contains("e2e_x\\n2026"), "{line}");
+    assert!(log.contains("user=\"e2e_own_far\"") && log.contains("client=\"127.0.0.1:"), "{log}");
+}
+
 #[tokio::test]
 async fn a_storm_of_wrong_passwords_stays_outside() {
     let servers = calm(Family::MariaDb).await;

@@ -8,7 +8,7 @@ use wire::auth::Credential;
 
 use crate::consistency::{FOR_LONG, delay, table};
 use crate::login::accounts;
-use crate::support::{Front, SOON, all, app, calm, error, failing, http_with, said, until, value};
+use crate::support::{Front, SOON, all, app, calm, error, failing, families, http_with, said, until, value};
 
 const KEY: &str = "open sesame";
 
@@ -168,6 +168,51 @@ async fn a_thousand_rules_are_gone_through_once() {
         assert_ne!(name(servers, &results[0].scalar().unwrap()), "db1");
     }
     assert_eq!(hits(&front, "last").await, 47.0, "the preparation counts, too");
+}
+
+/// A rule that refuses sees each statement of a text, and the literal texts in it.
+#[tokio::test]
+async fn a_rule_refuses_what_is_inside_of_a_text() {
+    for family in families() {
+        let servers = calm(family).await;
+        accounts(servers, "CREATE TABLE IF NOT EXISTS app.inside (n INT); REPLACE INTO app.inside VALUES (1)").await;
+        let front = Front::start(servers, |setup| {
+            setup.more = [
+                rule("some", &["digest_regex = '^DELETE FROM `?inside`? WHERE'", "route = \"primary\""]),
+                rule("none", &["digest_regex = '^DELETE FROM `?inside`?'", "refuse = \"not inside\""]),
+            ]
+            .concat();
+        })
+        .await;
+        let mut client = front.client().await;
+        let mut texts = vec![
+            "DELETE FROM inside",
+            "SELECT 1; DELETE FROM inside",
+            "DELETE /* a */ FROM inside; SELECT 1",
+            "PREPARE s FROM 'DELETE FROM inside'",
+            "PREPARE s FROM /* a */ 'DELETE /* b */ FROM inside'",
+            "SELECT 1; PREPARE s FROM 'DELETE FROM inside'",
+        ];
+        if family == Family::MariaDb {
+            texts.extend([
+                "EXECUTE IMMEDIATE 'DELETE FROM inside'",
+                "execute immediate /* a */ 'DELETE /* b */ FROM inside'",
+                "SET STATEMENT max_statement_time = 5 FOR DELETE FROM inside",
+                "ANALYZE DELETE FROM inside",
+                "BEGIN NOT ATOMIC DELETE FROM inside; END",
+                "IF 1 THEN DELETE FROM inside; END IF",
+            ]);
+        }
+        for text in &texts {
+            let (code, message) = error(&mut client, text).await;
+            assert!(code == 1644 && message.contains("not inside"), "{family:?} {text}: {message}");
+        }
+        assert_eq!(value(&mut client, "/* sqluice: primary */ SELECT COUNT(*) > 0 FROM inside").await, "1");
+        for text in ["SELECT 1; DELETE FROM inside WHERE n = 7", "PREPARE s FROM 'DELETE FROM inside WHERE n = 7'"] {
+            all(&mut client, text).await;
+        }
+        assert_eq!(hits(&front, "none").await, texts.len() as f64);
+    }
 }
 
 #[tokio::test]

@@ -25,6 +25,8 @@ pub struct RuleSet {
     pub(super) names: Box<[Arc<str>]>,
     /// A rule wants reads to see what their session has written.
     pub(super) asks_consistency: bool,
+    /// A rule refuses.
+    pub(super) refuses: bool,
 }
 
 /// A rule that counts.
@@ -108,6 +110,7 @@ impl RuleSet {
                 }),
                 access: any(|matchers| matchers.access.is_some()),
             },
+            refuses: compiled.iter().any(|rule| rule.rule.refuse.is_some()),
             names: rules.iter().map(|rule| rule.name.clone()).collect(),
             asks_consistency: compiled
                 .iter()

@@ -39,7 +39,14 @@ impl Session {
             self.answer_error(request, &Refusal { code: 1047, sqlstate: *b"08S01", message });
         } else {
             match self.become_user(request, &change).await {
-                Err(SessionEnd::LoginRefused(_)) if goes_on => self.refused_changes += 1,
+                Err(SessionEnd::LoginRefused(why)) => {
+                    let (log, name) = (&self.worker.shared.login_log, &self.cluster.shared.name);
+                    log.refused(name, &self.handle.client(), &change.user, &why);
+                    if !goes_on {
+                        return Err(SessionEnd::LoginRefused(why));
+                    }
+                    self.refused_changes += 1;
+                }
                 outcome => return outcome,
             }
         }

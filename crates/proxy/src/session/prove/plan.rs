@@ -107,12 +107,16 @@ impl Prover<'_> {
         let mut accounts = self.cluster.shared.published.accounts.load_full();
         let address = self.handle.client_ip();
         let unknown = accounts.readable && accounts.find(user, address).is_none();
-        if accounts.number == 0 || (unknown && !matches!(own, Some(config::Credential::Password(_)))) {
+        if accounts.number == 0 || unknown {
             // Perhaps the account was made just now.
             accounts = self.refresh_accounts().await;
         }
         let account = accounts.find(user, address);
         let facts = || account.map_or_else(Facts::default, Facts::of);
+        if accounts.readable && account.is_none() {
+            // That a password is known here makes no account for this host.
+            return self.ask_nobody(user, &accounts, asked).await;
+        }
         match own {
             Some(config::Credential::Password(password)) => {
                 let password =
@@ -138,7 +142,8 @@ impl Prover<'_> {
             return self.ask_known(password, &account.verifiers, asked, facts()).await;
         }
         let Some(method) = self.method(user, &account.verifiers, asked).await else {
-            return Err(self.not_here(user, account, channel));
+            self.not_here(user, account, channel);
+            return self.ask_nobody(user, &accounts, asked).await;
         };
         let server = account.verifiers.iter().any(|one| match one {
             Verifier::CachingSha2(None) | Verifier::Sha256(None) => true,
@@ -233,42 +238,31 @@ impl Prover<'_> {
         (cleartext && secure).then_some(Method::Clear)
     }
 
-    /// An account that nobody can log in to through Sqluice, or not from where this client is.
-    fn not_here(&self, user: &str, account: &Account, channel: Channel) -> Refusal {
+    /// Why nobody can log in to an account through Sqluice, or not from where this client is. The log tells; the client is asked and
+    /// refused like a user without an account, for whoever guesses names must not learn which there are.
+    fn not_here(&self, user: &str, account: &Account, channel: Channel) {
         let other = |one: &Verifier| match one {
             Verifier::Other(plugin) => Some(plugin.clone()),
             _ => None,
         };
-        let Some(plugin) = account.verifiers.iter().find_map(other) else { return self.denied(user, None, true) };
-        match policy(&plugin) {
-            Policy::Cleartext => Refusal::own(
-                1251,
-                b"08004",
-                format_args!(
-                    "account '{user}'@'{}' uses authentication plugin '{plugin}', for which the client must use TLS and \
-                     its cleartext plugin (the channel is {channel:?})",
-                    account.host
-                ),
-            ),
-            Policy::Never => self.denied(user, None, true),
-            Policy::Socket => {
-                let host = self.client_host();
-                let message = format!(
-                    "Access denied for user '{user}'@'{host}'; sqluice: the account's plugin '{plugin}' works on the \
-                     server's own socket only; give the account a password as well"
-                );
-                Refusal { code: 1698, sqlstate: *b"28000", message }
+        let Some(plugin) = account.verifiers.iter().find_map(other) else { return };
+        let why = match policy(&plugin) {
+            Policy::Cleartext => {
+                format!("for which the client must use TLS and its cleartext plugin (the channel is {channel:?})")
             }
-            Policy::Bound => Refusal::own(
-                1251,
-                b"08004",
-                format_args!(
-                    "account '{user}'@'{}' uses authentication plugin '{plugin}', whose proofs are made for one server and \
-                     cannot be passed on; give it another plugin, or connect to the server itself",
-                    account.host
-                ),
-            ),
-        }
+            Policy::Never => return,
+            Policy::Socket => {
+                "which works on the server's own socket only; give the account a password as well".to_owned()
+            }
+            Policy::Bound => {
+                "whose proofs are made for one server and cannot be passed on; give it another plugin, or \
+                              connect to the server itself"
+                    .to_owned()
+            }
+        };
+        let why = format!("account '{user}'@'{}' uses authentication plugin '{plugin}', {why}", account.host);
+        let log = &self.worker.shared.login_log;
+        log.refused(&self.cluster.shared.name, &self.handle.client(), user.as_bytes(), &why);
     }
 
     /// A user without an account is asked like one with, and told no more than that the password is wrong. Like servers do,

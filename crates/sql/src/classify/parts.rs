@@ -1,0 +1,204 @@
+//! The statements in a text, each as a text of its own.
+
+use super::Classifier;
+use crate::cursor::Cursor;
+use crate::lexer::TokenKind;
+use crate::statement::{Dialect, Kind, NoFunctions};
+use crate::words::W;
+
+/// Takes a text; gives whether that was enough.
+type See<'a> = &'a mut dyn FnMut(&[u8]) -> bool;
+
+/// How deep texts in texts are looked at. Servers take no text that is prepared within one.
+const DEPTH_MAX: u8 = 4;
+
+/// Places in a block, up to a `;`, where a statement may begin; of more the last one counts.
+const BEGINS_MAX: usize = 64;
+
+/// Shows `see` the statements that a text holds beside itself, until it says to stop: each of several, the literal text of a PREPARE or
+/// EXECUTE IMMEDIATE, what is behind SET STATEMENT … FOR and ANALYZE, and what is in a compound statement. Gives whether it was
+/// stopped.
+pub fn parts(text: &[u8], dialect: &Dialect, see: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+    inside(text, dialect, DEPTH_MAX, see)
+}
+
+fn inside(text: &[u8], dialect: &Dialect, depth: u8, see: See<'_>) -> bool {
+    let mut classifier = Classifier::new(text, dialect, &NoFunctions);
+    classifier.cursor.read();
+    let mut from = 0;
+    let mut first = true;
+    loop {
+        while classifier.cursor.kind() == TokenKind::Semicolon {
+            from = classifier.cursor.token.end;
+            classifier.cursor.step();
+        }
+        if classifier.cursor.kind() == TokenKind::End {
+            return false;
+        }
+        let inner = Inner::of(&classifier);
+        classifier.kind = None;
+        classifier.statement();
+        classifier.scan();
+        let is_last = matches!(classifier.cursor.kind(), TokenKind::End | TokenKind::Bad);
+        let end = if is_last { text.len() } else { classifier.cursor.token.start };
+        let part = text.get(from..end).unwrap_or_default().trim_ascii();
+        // The whole text is the caller's.
+        let alone = std::mem::take(&mut first) && is_last;
+        if !alone && see(part) || depth > 0 && inner.show(&classifier, end, depth - 1, see) {
+            return true;
+        }
+        if classifier.cursor.kind() == TokenKind::Bad {
+            return false;
+        }
+    }
+}
+
+/// What a statement holds.
+enum Inner<'a> {
+    Nothing,
+    /// This text.
+    Literal(Vec<u8>),
+    /// What begins here.
+    From(usize),
+    /// A block, if it turns out to be one.
+    Perhaps(Cursor<'a>),
+}
+
+impl<'a> Inner<'a> {
+    /// Of the statement that begins here.
+    fn of(classifier: &Classifier<'a>) -> Inner<'a> {
+        let mut cursor = classifier.cursor;
+        match cursor.word {
+            W::Prepare => {
+                while !cursor.at_end() && !cursor.at(W::From) {
+                    cursor.step();
+                }
+                cursor.step();
+            }
+            W::Execute if cursor.ahead().at(W::Immediate) => {
+                cursor.step();
+                cursor.step();
+            }
+            W::Set if cursor.ahead().at(W::Statement) => {
+                while !cursor.at_end() && !cursor.at(W::For) {
+                    cursor.step();
+                }
+                return Inner::From(cursor.token.end);
+            }
+            W::Analyze | W::Explain | W::Desc | W::Describe => {
+                let runs = cursor.at(W::Analyze) || cursor.ahead().at(W::Analyze);
+                while !cursor.at_end() && !cursor.at_any(&VERBS) {
+                    cursor.step();
+                }
+                return if runs { Inner::From(cursor.token.start) } else { Inner::Nothing };
+            }
+            _ => return Inner::Perhaps(cursor),
+        }
+        let mut at = Classifier::new(cursor.text(), cursor.dialect(), &NoFunctions);
+        at.cursor = cursor;
+        at.only_string().map_or(Inner::Nothing, Inner::Literal)
+    }
+
+    /// Shows what is in a statement that ends at `end`.
+    fn show(self, after: &Classifier<'_>, end: usize, depth: u8, see: See<'_>) -> bool {
+        let (text, dialect) = (after.cursor.text(), after.cursor.dialect());
+        match self {
+            Inner::Nothing => false,
+            Inner::Literal(text) => see(&text) || inside(&text, dialect, depth, see),
+            Inner::From(start) => {
+                let text = text.get(start..end).unwrap_or_default().trim_ascii();
+                !text.is_empty() && (see(text) || inside(text, dialect, depth, see))
+            }
+            Inner::Perhaps(cursor) => after.kind == Some(Kind::Compound) && block(cursor, end, depth, see),
+        }
+    }
+}
+
+/// Verbs of statements that ANALYZE may run.
+const VERBS: [W; 7] = [W::Select, W::With, W::Values, W::Insert, W::Replace, W::Update, W::Delete];
+
+/// Shows what stands in a block where a statement can begin, each up to its `;`.
+fn block(mut cursor: Cursor<'_>, end: usize, depth: u8, see: See<'_>) -> bool {
+    let (text, dialect) = (cursor.text(), *cursor.dialect());
+    let mut begins: Vec<usize> = Vec::new();
+    while cursor.token.start < end && !matches!(cursor.kind(), TokenKind::End | TokenKind::Bad) {
+        if cursor.kind() == TokenKind::Semicolon {
+            for start in std::mem::take(&mut begins) {
+                let part = text.get(start..cursor.token.start).unwrap_or_default().trim_ascii();
+                if !part.is_empty() && (see(part) || inside(part, &dialect, depth, see)) {
+                    return true;
+                }
+            }
+            begins.push(cursor.token.end);
+        } else if cursor.at_any(&[W::Begin, W::Then, W::Else, W::Do, W::Loop, W::Repeat])
+            || cursor.bytes().eq_ignore_ascii_case(b"ATOMIC")
+        {
+            // THEN and ELSE stand in expressions, too.
+            begins.truncate(BEGINS_MAX - 1);
+            begins.push(cursor.token.end);
+        }
+        cursor.step();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statement::{Encoding, Family, Modes};
+
+    fn all(text: &str) -> Vec<String> {
+        let dialect =
+            Dialect { family: Family::MariaDb, version: 101_100, modes: Modes::empty(), encoding: Encoding::Utf8 };
+        let mut seen = Vec::new();
+        parts(text.as_bytes(), &dialect, &mut |part| {
+            seen.push(String::from_utf8_lossy(part).into_owned());
+            false
+        });
+        seen
+    }
+
+    #[test]
+    fn a_statement_alone_has_no_parts() {
+        for text in ["", "SELECT 1", "/* a; b */ DELETE FROM t WHERE a = ';'", "EXPLAIN DELETE FROM t"] {
+            assert_eq!(all(text), [""; 0], "{text}");
+        }
+    }
+
+    #[test]
+    fn each_of_several_statements_is_one() {
+        assert_eq!(all("SELECT 1; /* page: a */ DELETE FROM t;"), ["SELECT 1", "/* page: a */ DELETE FROM t"]);
+        assert_eq!(all("DELETE FROM t; SELECT 'not closed"), ["DELETE FROM t", "SELECT 'not closed"]);
+    }
+
+    #[test]
+    fn literal_texts_are_read() {
+        for text in [
+            "PREPARE s FROM 'DELETE /* x */ FROM t'",
+            "PREPARE s FROM /* x */ 'DELETE /* x */ ' 'FROM t'",
+            "execute immediate 'DELETE /* x */ FROM t' USING 1",
+            "SET STATEMENT max_statement_time = 1 FOR DELETE /* x */ FROM t",
+            "ANALYZE FORMAT = JSON DELETE /* x */ FROM t",
+            "BEGIN NOT ATOMIC DELETE /* x */ FROM t; END",
+            "IF 1 THEN DELETE /* x */ FROM t; END IF",
+        ] {
+            assert!(all(text).contains(&"DELETE /* x */ FROM t".to_owned()), "{text}: {:?}", all(text));
+        }
+        assert_eq!(all("PREPARE s FROM @a"), [""; 0]);
+        let both = all("SELECT 1; EXECUTE IMMEDIATE 'DELETE FROM t'");
+        assert_eq!(both, ["SELECT 1", "EXECUTE IMMEDIATE 'DELETE FROM t'", "DELETE FROM t"]);
+    }
+
+    #[test]
+    fn it_stops_when_it_is_told_to() {
+        let dialect =
+            Dialect { family: Family::MySql, version: 90_000, modes: Modes::empty(), encoding: Encoding::Utf8 };
+        let mut seen = 0;
+        let mut see = |_: &[u8]| {
+            seen += 1;
+            true
+        };
+        assert!(parts(b"SELECT 1; SELECT 2", &dialect, &mut see));
+        assert_eq!(seen, 1);
+    }
+}

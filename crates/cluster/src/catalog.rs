@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use sql::Leaves;
+
 /// What a stored function declares of its data access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RoutineAccess {
@@ -10,6 +12,23 @@ pub enum RoutineAccess {
     Reads,
     /// MODIFIES SQL DATA.
     Writes,
+}
+
+/// What a table or a view does that the text of a statement with it does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hidden {
+    /// Reading it writes, locks, or changes the session.
+    pub writes: bool,
+    /// What a statement with it may leave on its connection.
+    pub leaves: Leaves,
+}
+
+impl Hidden {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Hidden) -> Hidden {
+        Hidden { writes: self.writes || other.writes, leaves: self.leaves | other.leaves }
+    }
 }
 
 /// A character set and collation, as the numeric id of the handshake names it.
@@ -33,11 +52,19 @@ pub struct Catalog {
     pub collations: HashMap<u16, Collation>,
     /// Stored functions by (schema, name), both in lower case.
     pub functions: HashMap<(String, String), RoutineAccess>,
+    /// What stored functions may leave on the connection that calls them, where that is anything; named as those.
+    pub function_leaves: HashMap<(String, String), Leaves>,
+    /// The same of all procedures.
+    pub procedure_leaves: HashMap<(String, String), Leaves>,
+    /// Tables and views that do more than their names tell; named as functions are.
+    pub hidden: HashMap<(String, String), Hidden>,
     /// Whether `functions` could be read completely; if not, every unknown function means the primary.
     pub functions_complete: bool,
     /// Global values of system variables that a fresh connection starts with, names in lower case
     /// (`sql_mode`, `character_set_server`, `autocommit`, `init_connect`, `transaction_isolation`, `time_zone`, …).
     pub globals: HashMap<String, String>,
+    /// `globals` are those of a primary: a replica's never take their place.
+    pub of_primary: bool,
     /// Session variables that backend connections may begin with different values of, because the servers' global values
     /// differ or have been changed since Sqluice began to watch; with the value that a new session begins with. A name
     /// that is here once stays.
@@ -92,6 +119,22 @@ impl Catalog {
         }
     }
 
+    /// What a table or view hides.
+    pub fn hidden(&self, schema: &str, name: &str) -> Option<Hidden> {
+        self.hidden.get(&(schema.to_lowercase(), name.to_lowercase())).copied()
+    }
+
+    /// What a stored function that writes may leave on its connection.
+    pub fn function_leaves(&self, schema: Option<&str>, name: &str) -> Leaves {
+        named(&self.function_leaves, schema, name).fold(Leaves::empty(), |all, leaves| all | leaves)
+    }
+
+    /// What a procedure may leave; one that is not known may leave anything.
+    pub fn procedure_leaves(&self, schema: Option<&str>, name: &str) -> Leaves {
+        let all = named(&self.procedure_leaves, schema, name).reduce(Leaves::union);
+        all.filter(|_| self.functions_complete).unwrap_or(Leaves::all())
+    }
+
     /// The data access of a stored function; an unqualified name is looked up in every schema and must agree.
     pub fn function(&self, schema: Option<&str>, name: &str) -> Option<RoutineAccess> {
         let name = name.to_lowercase();
@@ -109,6 +152,18 @@ impl Catalog {
         }
         found
     }
+}
+
+/// What is known under a name, in one schema or in any.
+fn named<'a>(
+    known: &'a HashMap<(String, String), Leaves>,
+    schema: Option<&str>,
+    name: &str,
+) -> impl Iterator<Item = Leaves> + 'a {
+    let (schema, name) = (schema.map(str::to_lowercase), name.to_lowercase());
+    let is =
+        move |(at, called): &(String, String)| *called == name && schema.as_ref().is_none_or(|schema| at == schema);
+    known.iter().filter(move |(key, _)| is(key)).map(|(_, leaves)| *leaves)
 }
 
 #[cfg(test)]

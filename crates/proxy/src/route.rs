@@ -13,6 +13,6 @@ pub use causal_reads::{Needs, OwnWrites, SharedWrites};
 pub use cluster_writes::{ClusterWrites, Moment, Write};
 pub use loads::Loads;
 pub use near::{LagBounds, Near};
-pub use pin::{OneUse, Pin, Pins};
+pub use pin::{OneUse, Pin, Pins, UnsureLocks};
 pub use read_write_split::{Facts, Reason, Route, Target, decide, needs_primary_in_transaction};
 pub use select_server::{Preferences, select};

@@ -52,7 +52,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use cluster::catalog::Catalog;
+use cluster::catalog::{Catalog, Hidden};
 use cluster::view::ServerId;
 use config::{Consistency, Split};
 use stats::digests::CacheSaid;
@@ -138,6 +138,8 @@ pub struct Session {
     written_for_tier: Option<cluster::tables::Written>,
     /// The client named the native plugin at its login; COM_CHANGE_USER names what it likes best instead.
     speaks_native: bool,
+    /// What the tables and views of the statement hide.
+    hides: Option<Hidden>,
     /// COM_CHANGE_USERs that were refused.
     refused_changes: u8,
 }
@@ -311,6 +313,9 @@ impl Session {
                     return self.refuse(request, &refusal).await;
                 }
             };
+            if work.statement.asks.contains(sql::Asks::SEQUENCE_VALUE) && self.pins.is_empty() {
+                Box::pin(self.forget_sequences(&mut held)).await;
+            }
             let (mut started, mut outcome) = (attempts.at, Outcome::default());
             match self.exchange(&mut held, &work, &route, request, fill.as_deref(), &mut outcome).await {
                 Ok(()) => {
@@ -367,6 +372,12 @@ impl Session {
             consistency: self.identity.consistency,
         };
         let mut route = route::decide(facts, &work.statement, rule);
+        if route.target == Target::Reader && work.statement.asks.contains(sql::Asks::STORED_FUNCTIONS) {
+            self.judge_functions(&mut route);
+        }
+        if work.statement.uses_tables && !self.seen.hidden.is_empty() {
+            self.judge_hidden(&mut route, work, request);
+        }
         self.take_newest_primary(&route);
         self.judge_schema(&mut route);
         if route.reason == Reason::ServerState && self.cluster.view().primary.is_none() {
@@ -383,6 +394,33 @@ impl Session {
             self.worker.stats.unknown_statements.add_one();
         }
         route
+    }
+
+    /// What tables and views do behind their names: a read of a view that writes is the primary's.
+    fn judge_hidden(&mut self, route: &mut Route, work: &Work, request: &Request) {
+        self.hides = None;
+        let (Some(text), Some(dialect)) = (self.sent_text(work, request), self.dialect_of(work)) else { return };
+        let hidden = match work.statement.tables(text, &dialect) {
+            Ok(named) => {
+                let names = named.read.iter().chain(&named.written);
+                let found = names.filter_map(|name| {
+                    self.seen.hidden(name.schema.as_deref().or_else(|| self.schema_of(work))?, &name.name)
+                });
+                found.reduce(Hidden::and)
+            }
+            Err(_) => None,
+        };
+        if hidden.is_some_and(|hidden| hidden.writes) && route.target == Target::Reader {
+            (route.target, route.reason) = (Target::Primary, Reason::WritingFunction);
+        }
+        self.hides = hidden.filter(|_| !work.prepares());
+    }
+
+    /// A function may have become one that writes since the catalog was read.
+    fn judge_functions(&self, route: &mut Route) {
+        if !self.cluster.shared.published.catalog_is_fresh() && self.cluster.view().primary.is_some() {
+            (route.target, route.reason) = (Target::Primary, Reason::UnknownFunction);
+        }
     }
 
     /// Answers with an error of Sqluice's own; the session goes on.

@@ -33,7 +33,7 @@ pub use point::{Point, Sought, point};
 pub use row_change::{Given, RowChange, Verb, row_change};
 pub use statement::{
     Access, Asks, Dialect, Effect, Encoding, Family, FoundRows, FunctionAccess, Functions, Hint, HintConsistency, Kind,
-    Modes, NoFunctions, Statement, TransactionStep, Value, Victim, Why,
+    Leaves, LockKind, Modes, NoFunctions, Statement, TransactionStep, Value, Victim, Why,
 };
 pub use tables::{DEPTH_MAX, FunctionName, NAMES_MAX, NamedTables, TableName, Tables, Unread, UnreadReason, tables};
 pub use varies::{Varies, varies};

@@ -170,6 +170,27 @@ pub enum Why {
     Unknown,
 }
 
+impl Leaves {
+    /// What a routine with this body may leave. Its words count, wherever they stand; a text that is made while the routine
+    /// runs may leave anything.
+    pub fn of_body(body: &str) -> Leaves {
+        let mut leaves = Leaves::empty();
+        let (mut next, mut value) = (false, false);
+        for word in body.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '$') {
+            let is = |known: &str| word.eq_ignore_ascii_case(known);
+            (next, value) = (next || is("next"), value || is("value"));
+            match () {
+                () if is("get_lock") => leaves |= Leaves::USER_LOCKS,
+                () if is("nextval") => leaves |= Leaves::SEQUENCES,
+                () if is("execute") => leaves |= Leaves::all(),
+                () => {}
+            }
+        }
+        leaves.set(Leaves::SEQUENCES, leaves.contains(Leaves::SEQUENCES) || next && value);
+        leaves
+    }
+}
+
 /// What a statement does to the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransactionStep {
@@ -256,16 +277,21 @@ pub enum Effect {
         /// TEMPORARY was given.
         temporary: bool,
     },
-    /// LOCK TABLES, FLUSH TABLES … WITH READ LOCK / FOR EXPORT, LOCK INSTANCE FOR BACKUP, BACKUP STAGE.
-    LockTables,
-    /// UNLOCK TABLES and the like.
-    UnlockTables,
-    /// GET_LOCK(name): the literal name, lower case, if it is one.
+    /// Locks of this kind are taken.
+    LockTables(LockKind),
+    /// Locks of this kind are released.
+    UnlockTables(LockKind),
+    /// GET_LOCK(name): the literal name as the server compares it, if it is one of ASCII characters.
     TakeUserLock(Option<String>),
-    /// RELEASE_LOCK(name): the literal name, lower case, if it is one.
+    /// RELEASE_LOCK(name): the same.
     ReleaseUserLock(Option<String>),
     /// RELEASE_ALL_LOCKS().
-    ReleaseAllUserLocks,
+    ReleaseAllUserLocks {
+        /// The statement consists of that call, so that it runs if the statement does.
+        surely: bool,
+    },
+    /// The statement may leave this on its connection, and no reply tells of it.
+    Leaves(Leaves),
     /// HANDLER … OPEN.
     OpenHandler(String),
     /// HANDLER … CLOSE.
@@ -283,6 +309,8 @@ pub enum Effect {
         name: String,
         /// The SQL text when it is a literal; `None` from a variable or expression.
         text: Option<String>,
+        /// What its execution may leave on the connection.
+        leaves: Leaves,
     },
     /// EXECUTE name, or EXECUTE IMMEDIATE with a non-literal (`name` is empty then).
     ExecuteText {
@@ -343,6 +371,30 @@ pub enum Value {
     Unknown,
 }
 
+/// Locks that are released by a statement of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LockKind {
+    /// LOCK TABLES, FLUSH TABLES … WITH READ LOCK / FOR EXPORT; UNLOCK TABLES.
+    Tables,
+    /// LOCK INSTANCE FOR BACKUP; UNLOCK INSTANCE.
+    Instance,
+    /// BACKUP STAGE START; BACKUP STAGE END.
+    BackupStage,
+    /// BACKUP LOCK; BACKUP UNLOCK.
+    BackupLock,
+}
+
+bitflags! {
+    /// What a statement, or a routine that it calls, may leave on its connection.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+    pub struct Leaves: u8 {
+        /// Locks of GET_LOCK() whose names are not known.
+        const USER_LOCKS = 1;
+        /// LASTVAL() of a sequence.
+        const SEQUENCES = 1 << 1;
+    }
+}
+
 bitflags! {
     /// What a statement asks of the session's past or identity.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -377,6 +429,8 @@ bitflags! {
         const MESSAGE_COUNT = 1 << 13;
         /// The last statement of the text is GET DIAGNOSTICS, which leaves ROW_COUNT() as it was.
         const KEEPS_ROW_COUNT = 1 << 14;
+        /// LASTVAL(), PREVIOUS VALUE FOR: what NEXTVAL() gave on the connection last.
+        const SEQUENCE_VALUE = 1 << 15;
     }
 }
 
@@ -485,6 +539,16 @@ pub enum FunctionAccess {
 pub trait Functions {
     /// The data access of `schema.name`; `schema` is `None` when the call was not qualified.
     fn access(&self, schema: Option<&str>, name: &str) -> FunctionAccess;
+
+    /// What the stored function may leave on the connection that calls it.
+    fn leaves(&self, _schema: Option<&str>, _name: &str) -> Leaves {
+        Leaves::empty()
+    }
+
+    /// The same of a procedure.
+    fn procedure_leaves(&self, _schema: Option<&str>, _name: &str) -> Leaves {
+        Leaves::empty()
+    }
 }
 
 /// Knows no function.

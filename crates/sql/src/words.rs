@@ -120,6 +120,7 @@ pub(crate) enum W {
     Indexes,
     Insert,
     Install,
+    Instance,
     Intersect,
     Into,
     Is,

@@ -14,7 +14,7 @@
 
 use sqluice_sql::lexer::Lexer;
 use sqluice_sql::{
-    Access, Dialect, Effect, Encoding, Family, FunctionAccess, Functions, Hint, Modes, Statement, TableName,
+    Access, Dialect, Effect, Encoding, Family, FunctionAccess, Functions, Hint, Leaves, Modes, Statement, TableName,
     TransactionStep, Value, Victim, classify, digest, digest_hash, encoding_of_charset, modes_from_sql_mode, tables,
 };
 use std::fmt::Write;
@@ -30,6 +30,14 @@ impl Functions for Named {
             Some("writes") => FunctionAccess::Writes,
             _ => FunctionAccess::Unknown,
         }
+    }
+
+    fn leaves(&self, _schema: Option<&str>, name: &str) -> Leaves {
+        if name.ends_with("_locks") { Leaves::USER_LOCKS } else { Leaves::empty() }
+    }
+
+    fn procedure_leaves(&self, _schema: Option<&str>, name: &str) -> Leaves {
+        if name == "locks" { Leaves::USER_LOCKS } else { Leaves::empty() }
     }
 }
 
@@ -126,6 +134,11 @@ fn value(value: &Value) -> String {
     }
 }
 
+fn leaves(leaves: Leaves) -> String {
+    let names: Vec<String> = leaves.iter_names().map(|(name, _)| name.to_lowercase()).collect();
+    names.join(",")
+}
+
 fn effect(effect: &Effect) -> String {
     let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "?".to_owned());
     match effect {
@@ -152,16 +165,20 @@ fn effect(effect: &Effect) -> String {
         Effect::DropTable { names, temporary } => {
             format!("drop{} {}", if *temporary { "-temporary" } else { "" }, names.join(","))
         }
-        Effect::LockTables => "lock-tables".to_owned(),
-        Effect::UnlockTables => "unlock-tables".to_owned(),
+        Effect::LockTables(kind) => format!("lock {kind:?}").to_lowercase(),
+        Effect::UnlockTables(kind) => format!("unlock {kind:?}").to_lowercase(),
         Effect::TakeUserLock(lock) => format!("take-lock {}", name(lock)),
         Effect::ReleaseUserLock(lock) => format!("release-lock {}", name(lock)),
-        Effect::ReleaseAllUserLocks => "release-all-locks".to_owned(),
+        Effect::ReleaseAllUserLocks { surely } => format!("release-all-locks{}", if *surely { "!" } else { "" }),
+        Effect::Leaves(what) => format!("leaves {}", leaves(*what)),
         Effect::OpenHandler(name) => format!("open-handler {name}"),
         Effect::CloseHandler(name) => format!("close-handler {name}"),
         Effect::XaStart => "xa-start".to_owned(),
         Effect::XaEnd { finished } => (if *finished { "xa-finished" } else { "xa-end" }).to_owned(),
-        Effect::PrepareText { name: to, text } => format!("prepare {to} = {}", name(text)),
+        Effect::PrepareText { name: to, text, leaves } if leaves.is_empty() => format!("prepare {to} = {}", name(text)),
+        Effect::PrepareText { name: to, text, leaves: what } => {
+            format!("prepare {to} = {} leaves {}", name(text), leaves(*what))
+        }
         Effect::ExecuteText { name } => format!("execute {}", if name.is_empty() { "?" } else { name }),
         Effect::DeallocateText { name } => format!("deallocate {name}"),
         Effect::WhileRunning { name } => format!("while-running:{name}"),

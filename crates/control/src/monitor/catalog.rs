@@ -1,6 +1,7 @@
 //! Reading the servers' dictionaries: collations, stored functions, global variables.
 
 mod functions;
+mod hidden;
 mod session_variables;
 
 use std::collections::{BTreeMap, HashMap};
@@ -18,6 +19,8 @@ const VALUE_BYTES_MAX: usize = 4096;
 pub(crate) struct Loaded {
     pub(crate) catalog: Catalog,
     pub(crate) incomplete: Option<String>,
+    /// It is the primary's.
+    pub(crate) of_primary: bool,
     /// Variables that every session has a value of its own of.
     pub(crate) session_variables: Vec<String>,
 }
@@ -30,11 +33,21 @@ pub(crate) async fn load(client: &mut Client, dialect: Dialect) -> Result<Loaded
     let collations = read_collations(&client.query_one(collations_statement(dialect)).await?);
     let globals = load_globals(client).await?;
     let session_variables = session_variables::read(client, dialect).await?;
-    let (functions, incomplete) = load_functions(client, dialect).await?;
-    let functions_complete = incomplete.is_none();
-    let catalog =
-        Catalog { number: 0, collations, functions, functions_complete, globals, uneven: BTreeMap::default() };
-    Ok(Loaded { catalog, incomplete, session_variables })
+    let (routines, incomplete) = load_routines(client, dialect).await?;
+    let hidden = hidden::load(client, dialect, &routines, incomplete.is_none()).await?;
+    let catalog = Catalog {
+        number: 0,
+        collations,
+        functions: routines.functions,
+        function_leaves: routines.function_leaves,
+        procedure_leaves: routines.procedure_leaves,
+        functions_complete: incomplete.is_none(),
+        hidden,
+        globals,
+        of_primary: false,
+        uneven: BTreeMap::default(),
+    };
+    Ok(Loaded { catalog, incomplete, of_primary: false, session_variables })
 }
 
 /// Reads a server's global variables.
@@ -85,27 +98,27 @@ fn read_globals(answer: &ResultSet) -> HashMap<String, String> {
         .collect()
 }
 
-/// The functions and, if some may be missing, why. Both families kept them in `mysql.proc`; MySQL 8 has only the view,
+/// The routines and, if some may be missing, why. Both families kept them in `mysql.proc`; MySQL 8 has only the view,
 /// which shows bodies, and functions at all, as far as rights reach.
-async fn load_functions(
+async fn load_routines(
     client: &mut Client,
     dialect: Dialect,
-) -> Result<(functions::Functions, Option<String>), QueryError> {
+) -> Result<(functions::Routines, Option<String>), QueryError> {
     let from_table = dialect.mariadb || dialect.number < 80_000;
     if from_table {
         // MariaDB's packages hold functions that the table does not list one by one; they stay unknown, which is safe.
-        let statement = "SELECT db AS SCHEMA_NAME, name AS NAME, sql_data_access AS ACCESS, body_utf8 AS BODY \
-                         FROM mysql.proc WHERE type = 'FUNCTION'";
+        let statement = "SELECT db AS SCHEMA_NAME, name AS NAME, type AS TYPE, sql_data_access AS ACCESS, \
+                         body_utf8 AS BODY FROM mysql.proc WHERE type IN ('FUNCTION', 'PROCEDURE')";
         match client.query_one(statement).await {
             Ok(answer) => return Ok((functions::read(&answer), None)),
             Err(error) if error.code().is_some_and(is_denied) => {
                 let why = format!("the monitor user may not read mysql.proc: {error}");
-                return Ok((visible_functions(client).await?, Some(why)));
+                return Ok((visible_routines(client).await?, Some(why)));
             }
             Err(error) => return Err(error),
         }
     }
-    let functions = visible_functions(client).await?;
+    let routines = visible_routines(client).await?;
     let grants = client.query_one("SHOW GRANTS").await?;
     let complete = grants.rows.iter().filter_map(|row| row.first()?.as_deref()).any(|grant| {
         let grant = String::from_utf8_lossy(grant).to_uppercase();
@@ -113,12 +126,13 @@ async fn load_functions(
             || grant.starts_with("GRANT SELECT") && grant.contains(" ON *.* ")
     });
     let why = (!complete).then(|| "the monitor user lacks SHOW_ROUTINE (GRANT SHOW_ROUTINE ON *.* TO …)".to_owned());
-    Ok((functions, why))
+    Ok((routines, why))
 }
 
-async fn visible_functions(client: &mut Client) -> Result<functions::Functions, QueryError> {
-    let statement = "SELECT ROUTINE_SCHEMA AS SCHEMA_NAME, ROUTINE_NAME AS NAME, SQL_DATA_ACCESS AS ACCESS, \
-                     ROUTINE_DEFINITION AS BODY FROM information_schema.ROUTINES WHERE ROUTINE_TYPE = 'FUNCTION'";
+async fn visible_routines(client: &mut Client) -> Result<functions::Routines, QueryError> {
+    let statement = "SELECT ROUTINE_SCHEMA AS SCHEMA_NAME, ROUTINE_NAME AS NAME, ROUTINE_TYPE AS TYPE, \
+                     SQL_DATA_ACCESS AS ACCESS, ROUTINE_DEFINITION AS BODY FROM information_schema.ROUTINES \
+                     WHERE ROUTINE_TYPE IN ('FUNCTION', 'PROCEDURE')";
     Ok(functions::read(&client.query_one(statement).await?))
 }
 

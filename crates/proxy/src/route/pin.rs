@@ -1,8 +1,8 @@
 //! Why a session must keep its backend connection, and until when.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use sql::{Effect, Value};
+use sql::{Effect, Leaves, LockKind, Value};
 
 macro_rules! pins {
     ($($(#[$doc:meta])* $name:ident = $word:literal,)*) => {
@@ -31,7 +31,7 @@ pins! {
     TemporaryTable = "temporary_table",
     /// GET_LOCK() was called.
     UserLock = "user_lock",
-    /// LOCK TABLES, FLUSH TABLES WITH READ LOCK and the like.
+    /// LOCK TABLES, FLUSH TABLES WITH READ LOCK, LOCK INSTANCE, BACKUP STAGE, BACKUP LOCK.
     LockTables = "lock_tables",
     /// HANDLER … OPEN.
     Handler = "handler",
@@ -61,6 +61,8 @@ pins! {
     ExpiredPassword = "expired_password",
     /// SAVEPOINT with `autocommit = 0` before anything has opened the transaction: no status flag shows it.
     Savepoint = "savepoint",
+    /// NEXTVAL() was called, or LASTVAL() asked for: the connection remembers what each sequence gave it last.
+    Sequence = "sequence",
 }
 
 /// State that a server keeps until a statement uses it up; [`Pin::NextStatement`] holds while there is some.
@@ -72,6 +74,11 @@ pub enum OneUse {
     /// SET insert_id: the next AUTO_INCREMENT value.
     InsertId = 2,
 }
+
+/// Stands among the user locks for those whose names are not known; no name that is kept has such a character.
+const UNKNOWN_LOCK: &str = "\0";
+/// More user locks than this are not asked for: they stay on their connection.
+const USER_LOCKS_ASKED_MAX: usize = 16;
 
 /// Stands among the user variables for those whose names are not known; no name has such a character.
 const HIDDEN_VARIABLES: &str = "\0";
@@ -90,8 +97,13 @@ pub struct Pins {
 struct Details {
     temporary_tables: BTreeSet<String>,
     user_locks: BTreeSet<String>,
+    /// Whether the user locks are still held has to be asked.
+    user_locks_unsure: bool,
+    /// All user locks were released, and none was taken since.
+    user_locks_released: bool,
+    locks: Vec<LockKind>,
     handlers: BTreeSet<String>,
-    prepared: BTreeSet<String>,
+    prepared: BTreeMap<String, Leaves>,
     user_variables: BTreeSet<String>,
     cursors: BTreeSet<u32>,
     long_data: BTreeSet<u32>,
@@ -185,6 +197,27 @@ impl Pins {
         });
     }
 
+    /// The user locks that may have been released, or not taken at all: the server knows. `None` when nothing is unsure, or
+    /// asking cannot end the pin.
+    pub fn unsure_user_locks(&self) -> Option<UnsureLocks> {
+        let details = self.details.as_ref().filter(|details| details.user_locks_unsure)?;
+        let nameless = details.user_locks.contains(UNKNOWN_LOCK);
+        let asks = details.user_locks_released || !nameless && details.user_locks.len() <= USER_LOCKS_ASKED_MAX;
+        asks.then(|| match details.user_locks_released {
+            true => UnsureLocks::Released,
+            false => UnsureLocks::Named(details.user_locks.iter().cloned().collect()),
+        })
+    }
+
+    /// The server has told which of the user locks are held.
+    pub fn user_locks_are(&mut self, held: &[String]) {
+        self.count(Pin::UserLock, |details| {
+            (details.user_locks_unsure, details.user_locks_released) = (false, false);
+            details.user_locks = held.iter().cloned().collect();
+            details.user_locks.is_empty()
+        });
+    }
+
     /// Whether this statement has long data on the connection.
     pub fn has_long_data(&self, statement: u32) -> bool {
         self.details.as_ref().is_some_and(|details| details.long_data.contains(&statement))
@@ -210,34 +243,49 @@ impl Pins {
                     details.temporary_tables.is_empty()
                 });
             }
-            Effect::LockTables if succeeded => self.put(Pin::LockTables, true),
-            Effect::UnlockTables if succeeded => self.put(Pin::LockTables, false),
-            Effect::TakeUserLock(name) => {
-                let name = name.clone().unwrap_or_else(|| "?".into());
-                self.count(Pin::UserLock, |details| insert_or_remove(&mut details.user_locks, name, true));
-            }
-            Effect::ReleaseUserLock(Some(name)) if succeeded && self.has(Pin::UserLock) => {
-                self.count(Pin::UserLock, |details| insert_or_remove(&mut details.user_locks, name.clone(), false));
-            }
-            Effect::ReleaseAllUserLocks if succeeded && self.has(Pin::UserLock) => {
-                self.count(Pin::UserLock, |details| {
-                    details.user_locks.clear();
-                    true
+            Effect::LockTables(kind) if succeeded => self.count(Pin::LockTables, |details| {
+                if !details.locks.contains(kind) {
+                    details.locks.push(*kind);
+                }
+                false
+            }),
+            Effect::UnlockTables(kind) if succeeded && self.has(Pin::LockTables) => {
+                self.count(Pin::LockTables, |details| {
+                    details.locks.retain(|held| held != kind);
+                    details.locks.is_empty()
                 });
             }
+            Effect::TakeUserLock(name) => self.take_user_lock(name.as_deref()),
+            Effect::ReleaseUserLock(_) | Effect::ReleaseAllUserLocks { .. } if self.has(Pin::UserLock) => {
+                let all = succeeded && matches!(effect, Effect::ReleaseAllUserLocks { surely: true });
+                self.count(Pin::UserLock, |details| {
+                    details.user_locks_unsure = true;
+                    details.user_locks_released |= all;
+                    false
+                });
+            }
+            Effect::Leaves(leaves) => self.leaves(*leaves),
             Effect::OpenHandler(name) if succeeded => {
-                self.count(Pin::Handler, |details| insert_or_remove(&mut details.handlers, name.to_lowercase(), true));
+                self.count(Pin::Handler, |details| insert_or_remove(&mut details.handlers, handler(name), true));
             }
             Effect::CloseHandler(name) if succeeded && self.has(Pin::Handler) => {
-                self.count(Pin::Handler, |details| insert_or_remove(&mut details.handlers, name.to_lowercase(), false));
+                self.count(Pin::Handler, |details| insert_or_remove(&mut details.handlers, handler(name), false));
             }
             Effect::XaStart if succeeded => self.put(Pin::Xa, true),
             Effect::XaEnd { finished: true } if succeeded => self.put(Pin::Xa, false),
-            Effect::PrepareText { name, .. } if succeeded => {
-                self.count(Pin::PreparedText, |details| insert_or_remove(&mut details.prepared, name.clone(), true));
+            Effect::PrepareText { name, leaves, .. } if succeeded => self.count(Pin::PreparedText, |details| {
+                details.prepared.insert(name.clone(), *leaves);
+                false
+            }),
+            Effect::ExecuteText { name } => {
+                let known = self.details.as_ref().and_then(|details| details.prepared.get(name));
+                self.leaves(known.copied().unwrap_or_default());
             }
             Effect::DeallocateText { name } if succeeded && self.has(Pin::PreparedText) => {
-                self.count(Pin::PreparedText, |details| insert_or_remove(&mut details.prepared, name.clone(), false));
+                self.count(Pin::PreparedText, |details| {
+                    details.prepared.remove(name);
+                    details.prepared.is_empty()
+                });
             }
             Effect::UserVariable { name, value: Value::Unknown } => {
                 self.count(Pin::UserVariable, |details| {
@@ -257,6 +305,25 @@ impl Pins {
         }
     }
 
+    /// What a routine, or a text that was prepared, may have left.
+    fn leaves(&mut self, leaves: Leaves) {
+        if leaves.contains(Leaves::USER_LOCKS) {
+            self.take_user_lock(None);
+        }
+        if leaves.contains(Leaves::SEQUENCES) {
+            self.put(Pin::Sequence, true);
+        }
+    }
+
+    /// GET_LOCK() may have taken this lock; servers count how often.
+    fn take_user_lock(&mut self, name: Option<&str>) {
+        let name = name.unwrap_or(UNKNOWN_LOCK).to_owned();
+        self.count(Pin::UserLock, |details| {
+            (details.user_locks_unsure, details.user_locks_released) = (true, false);
+            insert_or_remove(&mut details.user_locks, name, true)
+        });
+    }
+
     /// Changes the causes of `pin`; `change` says whether none is left.
     fn count(&mut self, pin: Pin, change: impl FnOnce(&mut Details) -> bool) {
         let none_left = change(self.details.get_or_insert_default());
@@ -265,6 +332,20 @@ impl Pins {
             self.details = None;
         }
     }
+}
+
+/// Which user locks the session may hold no more.
+#[derive(Debug, PartialEq, Eq)]
+pub enum UnsureLocks {
+    /// Some of these, which are all.
+    Named(Vec<String>),
+    /// All of them.
+    Released,
+}
+
+/// The name by which a handler is closed: that of its table, without the schema, or its alias.
+fn handler(name: &str) -> String {
+    name.rsplit('.').next().unwrap_or(name).replace('`', "").to_lowercase()
 }
 
 /// Gives whether the set is empty afterwards.
@@ -305,13 +386,15 @@ mod tests {
     fn what_failed_pins_only_where_it_may_have_happened_all_the_same() {
         let mut pins = Pins::default();
         pins.note(&Effect::CreateTemporaryTable("a".into()), None, false);
-        pins.note(&Effect::LockTables, None, false);
+        pins.note(&Effect::LockTables(LockKind::Tables), None, false);
         assert!(pins.is_empty());
         pins.note(&Effect::UserVariable { name: "x".into(), value: Value::Unknown }, None, false);
         pins.note(&Effect::TakeUserLock(None), None, false);
         assert_eq!(pins.words().collect::<Vec<_>>(), ["user_lock", "user_variable"]);
         pins.note(&Effect::UserVariable { name: "x".into(), value: Value::Literal("1".into()) }, None, true);
-        pins.note(&Effect::ReleaseAllUserLocks, None, true);
+        pins.note(&Effect::ReleaseAllUserLocks { surely: true }, None, true);
+        assert_eq!(pins.unsure_user_locks(), Some(UnsureLocks::Released));
+        pins.user_locks_are(&[]);
         assert!(pins.is_empty());
     }
 
@@ -324,6 +407,45 @@ mod tests {
         assert!(pins.has(Pin::NextStatement) && !pins.awaits_use(OneUse::Characteristics));
         pins.one_use(OneUse::InsertId, false);
         assert!(pins.is_empty());
+    }
+
+    #[test]
+    fn a_user_lock_is_held_until_the_server_says_that_it_is_not() {
+        let mut pins = Pins::default();
+        let take = |name: &str| Effect::TakeUserLock(Some(name.into()));
+        pins.note(&take("a"), None, true);
+        pins.note(&take("a"), None, true);
+        pins.note(&take("b"), None, true);
+        assert_eq!(pins.unsure_user_locks(), Some(UnsureLocks::Named(vec!["a".into(), "b".into()])));
+        pins.user_locks_are(&["a".into()]);
+        assert_eq!(pins.unsure_user_locks(), None);
+        pins.note(&Effect::ReleaseUserLock(Some("a".into())), None, true);
+        assert!(pins.has(Pin::UserLock), "it may have been taken twice");
+        pins.user_locks_are(&["a".into()]);
+        pins.note(&Effect::Leaves(Leaves::USER_LOCKS), None, true);
+        pins.note(&Effect::ReleaseAllUserLocks { surely: false }, None, true);
+        assert_eq!(pins.unsure_user_locks(), None, "one has no name that could be asked for");
+    }
+
+    #[test]
+    fn locks_of_each_kind_have_their_own_end() {
+        let mut pins = Pins::default();
+        pins.note(&Effect::LockTables(LockKind::Instance), None, true);
+        pins.note(&Effect::LockTables(LockKind::Tables), None, true);
+        pins.note(&Effect::UnlockTables(LockKind::Tables), None, true);
+        assert!(pins.has(Pin::LockTables));
+        pins.note(&Effect::UnlockTables(LockKind::Instance), None, true);
+        assert!(pins.is_empty());
+    }
+
+    #[test]
+    fn what_a_prepared_text_leaves_outlives_it() {
+        let mut pins = Pins::default();
+        let (name, leaves) = ("s".to_owned(), Leaves::SEQUENCES);
+        pins.note(&Effect::PrepareText { name: name.clone(), text: None, leaves }, None, true);
+        pins.note(&Effect::ExecuteText { name: name.clone() }, None, true);
+        pins.note(&Effect::DeallocateText { name }, None, true);
+        assert_eq!(pins.words().collect::<Vec<_>>(), ["sequence"]);
     }
 
     #[test]

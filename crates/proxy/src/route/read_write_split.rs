@@ -256,7 +256,11 @@ pub fn needs_primary_in_transaction(statement: &Statement) -> bool {
     let stays = |effect: &Effect| match effect {
         // Those are read back, or gone with the next statement.
         Effect::UserVariable { .. } | Effect::CalcFoundRows | Effect::TransactionCharacteristics { .. } => false,
-        Effect::CreateTemporaryTable(_) | Effect::TakeUserLock(_) | Effect::OpenHandler(_) | Effect::LockTables => true,
+        Effect::CreateTemporaryTable(_)
+        | Effect::TakeUserLock(_)
+        | Effect::OpenHandler(_)
+        | Effect::LockTables(_)
+        | Effect::Leaves(_) => true,
         // They pin while they are on.
         Effect::Variable { name, .. } if matches!(&**name, "profiling" | "optimizer_trace") => true,
         effect => pins(effect),

@@ -89,6 +89,7 @@ impl Session {
             written_for_cache: None,
             written_for_tier: None,
             speaks_native,
+            hides: None,
             refused_changes: 0,
         };
         session.renew_idle_limits();

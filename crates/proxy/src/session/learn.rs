@@ -17,7 +17,7 @@ use super::relay::{Outcome, StateChange};
 use super::statements::ClientStatement;
 use super::variables::{self, REPORTS};
 use super::work::{Body, Work};
-use super::{Held, Session};
+use super::{Doubt, Held, Session};
 use crate::pool::Key;
 use crate::route::{Pin, Route, Target};
 use crate::state::OF_SCHEMA;
@@ -50,12 +50,22 @@ impl Session {
         if work.statement.accounts {
             self.note_account_change(held, over);
         }
+        if self.defines_code(work, request) {
+            // What routines, views and triggers do is read again; until then no function is believed to read only.
+            self.cluster.shared.published.request_catalog_refresh();
+        }
         if work.command == Command::SetOption && succeeded {
             // From now on it is good for sessions that have set the same.
             let mut key = Key::clone(&held.lease.origin.key);
             let on = self.identity.key.capabilities.contains(Capabilities::MULTI_STATEMENTS);
             key.capabilities.set(Capabilities::MULTI_STATEMENTS, on);
             held.lease.origin.key = Arc::new(key);
+        }
+        if let Some(hidden) = self.hides.take() {
+            self.pins.note(&Effect::Leaves(hidden.leaves), None, succeeded);
+            if hidden.writes {
+                (self.past.doubt, held.lease.origin.insert_id) = (Some(Doubt::Any), None);
+            }
         }
         if work.runs_text() {
             self.learn_effects(held, work, &effects, outcome, succeeded);

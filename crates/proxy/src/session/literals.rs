@@ -52,6 +52,11 @@ impl Session {
     }
 }
 
+/// Whether the literals of a session with this collation are made of other bytes than their text.
+pub(super) fn is_wide(collation: &str) -> bool {
+    collation.split('_').next().is_some_and(|charset| WIDE.contains(&charset))
+}
+
 /// Whether a literal is a string whose collation is the connection's.
 fn is_text(literal: &str) -> bool {
     literal.starts_with('\'') || literal.starts_with("_utf8mb4 ")

@@ -151,11 +151,16 @@ impl Session {
         }
     }
 
-    /// Whether nothing else keeps the connection but state of one use that may be used up by now (and user variables).
-    pub(super) fn only_unsure_pins(&self) -> bool {
-        const MAY_GO: u32 = 1 << Pin::NextStatement as u32 | 1 << Pin::UserVariable as u32;
+    /// What the server has to be asked because nothing keeps the connection but what may be over by now (and user variables): state
+    /// of one use, and user locks.
+    pub(super) fn asks_of_pins(&self) -> (bool, bool) {
         let unsure = self.past.unsure;
-        (unsure.characteristics || unsure.insert_id || unsure.unheard) && self.pins.bits() & !MAY_GO == 0
+        let one_use = unsure.characteristics || unsure.insert_id || unsure.unheard;
+        let locks = self.pins.has(Pin::UserLock) && self.pins.unsure_user_locks().is_some();
+        let bit = |pin: Pin, may_go: bool| u32::from(may_go) << pin as u32;
+        let may_go = bit(Pin::UserVariable, true) | bit(Pin::NextStatement, one_use) | bit(Pin::UserLock, locks);
+        let alone = self.pins.bits() & !may_go == 0;
+        (one_use && alone, locks && alone)
     }
 
     /// Asks the server whether state of one use still waits. Gives whether the connection is still good.

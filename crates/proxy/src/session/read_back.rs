@@ -9,11 +9,11 @@ use wire::Capabilities;
 use wire::codec::{Malformed, Reader, Write};
 use wire::packet::{self, First, HEADER_BYTES, Header};
 
-use super::literals::{Found, literal};
+use super::literals::{Found, is_wide, literal};
 use super::relay::RelayError;
 use super::reset::ask;
 use super::{Doubt, Held, Past, Session};
-use crate::route::Pin;
+use crate::route::{Pin, UnsureLocks};
 
 /// A row's values; `None` is NULL.
 pub(super) type Row = Vec<Option<Vec<u8>>>;
@@ -169,6 +169,40 @@ impl Session {
         let rows = reply.and_then(|reply| rows(&reply, 1, capabilities).ok()).unwrap_or_default();
         let found = rows.first().and_then(|row| std::str::from_utf8(row.first()?.as_deref()?).ok()?.parse().ok());
         self.past.found_rows = found.or(self.past.found_rows);
+        true
+    }
+
+    /// Asks which user locks the session still holds: servers count how often each was taken, and only the result of
+    /// GET_LOCK() and RELEASE_LOCK() tells whether they were. Gives whether the connection is still good.
+    pub(super) async fn ask_user_locks(&mut self, held: &mut Held) -> bool {
+        let Some(unsure) = self.pins.unsure_user_locks() else { return true };
+        let connection = &mut *held.lease;
+        let capabilities = connection.origin.capabilities;
+        let names = match unsure {
+            UnsureLocks::Released => {
+                // The statement has released all, so this releases nothing; if it ran otherwise than its text says, it does.
+                let Ok(reply) = ask(connection, "DO RELEASE_ALL_LOCKS()", &self.worker).await else { return false };
+                if reply.is_some() {
+                    self.pins.user_locks_are(&[]);
+                }
+                self.show_pins(self.pins.bits());
+                return true;
+            }
+            // In these a name is made of other bytes than it was when the lock was taken under another one.
+            UnsureLocks::Named(_) if self.state.connection_collation(&self.seen).is_some_and(is_wide) => return true,
+            UnsureLocks::Named(names) => names,
+        };
+        let columns: Vec<String> =
+            names.iter().map(|name| format!("IS_USED_LOCK('{name}')<=>CONNECTION_ID()")).collect();
+        let question = format!("SELECT {}", columns.join(","));
+        let Ok(reply) = ask(connection, &question, &self.worker).await else { return false };
+        let rows = reply.and_then(|reply| rows(&reply, names.len(), capabilities).ok());
+        if let Some([row]) = rows.as_deref() {
+            let is_held = |(name, value): (String, &Option<Vec<u8>>)| (value.as_deref() != Some(b"0")).then_some(name);
+            let held: Vec<String> = names.into_iter().zip(row).filter_map(is_held).collect();
+            self.pins.user_locks_are(&held);
+            self.show_pins(self.pins.bits());
+        }
         true
     }
 

@@ -220,6 +220,16 @@ impl Session {
     }
 }
 
+impl Session {
+    /// A connection that others have used may remember what sequences gave them, by writes whose text does not say so: the
+    /// session that asks for LASTVAL() has none there. A connection that breaks here is found broken by the statement.
+    pub(super) async fn forget_sequences(&mut self, held: &mut Held) {
+        if let Ok(()) = reset_connection(&mut held.lease, &self.worker).await {
+            held.lease.origin.is_reset();
+        }
+    }
+}
+
 /// Runs a short statement of Sqluice's own; gives its reply, `None` when it failed.
 pub(super) async fn ask(
     connection: &mut Connection,

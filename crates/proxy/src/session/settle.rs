@@ -18,13 +18,14 @@ impl Session {
         // Who was killed may be killed once more: nothing is asked behind that.
         let failed = outcome.error.as_ref().is_some_and(|error| error.code != 1317);
         let unread = std::mem::take(&mut self.past.messages_unread) && (failed || outcome.error.is_none());
-        let asks_one_use = self.only_unsure_pins();
-        let settles = self.pins.is_empty() || self.only_user_variables_pin() || asks_one_use;
+        let (asks_one_use, asks_locks) = self.asks_of_pins();
+        let settles = self.pins.is_empty() || self.only_user_variables_pin() || asks_one_use || asks_locks;
         let hears_more = untold::may_be(work, outcome) && settles;
         // Each later question would change the answer.
         let counts = settles && std::mem::take(&mut self.past.found_rows_unsure);
         // On MySQL any question takes the messages away, elsewhere that for hidden variables.
-        let asks_more = hears_more || counts || asks_one_use || self.only_user_variables_pin();
+        let asks_of_pins = asks_one_use || asks_locks;
+        let asks_more = hears_more || counts || asks_of_pins || self.only_user_variables_pin();
         let mut kept = unread && !held.lease.origin.mariadb && asks_more;
         if kept || asks_more || settles && self.past.messages_unsure {
             self.past.is_here();
@@ -34,6 +35,7 @@ impl Session {
             || settles && self.past.messages_unsure && !Box::pin(self.count_messages(&mut held)).await
             || hears_more && !Box::pin(self.hear_untold(&mut held, work)).await
             || asks_one_use && !Box::pin(self.ask_one_use(&mut held)).await
+            || asks_locks && !Box::pin(self.ask_user_locks(&mut held)).await
         {
             self.lose_pinned_state();
             return Err(SessionEnd::ServerLost("what it had to tell of the session is gone with it".into()));

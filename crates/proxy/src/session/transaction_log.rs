@@ -322,7 +322,8 @@ fn hidden(effect: &Effect) -> &'static str {
     match effect {
         Effect::Variable { value: Value::Unknown, .. } => "a variable was set to what only the server knows",
         Effect::GlobalVariable { .. } => "SET GLOBAL",
-        Effect::TakeUserLock(_) | Effect::ReleaseUserLock(_) | Effect::ReleaseAllUserLocks => "a user lock",
+        Effect::TakeUserLock(_) | Effect::ReleaseUserLock(_) | Effect::ReleaseAllUserLocks { .. } => "a user lock",
+        Effect::Leaves(_) => "a user lock or a sequence",
         Effect::CreateTemporaryTable(_) => "a temporary table",
         Effect::Role { .. } => "SET ROLE",
         Effect::CountsConnection => "SHOW STATUS",

@@ -76,7 +76,8 @@ impl Work {
             Effect::Variable { name, value } => *value == sql::Value::Unknown || name == "insert_id",
             Effect::TransactionCharacteristics { session, .. } => !session,
             Effect::CreateTemporaryTable(_)
-            | Effect::LockTables
+            | Effect::LockTables(_)
+            | Effect::Leaves(_)
             | Effect::TakeUserLock(_)
             | Effect::OpenHandler(_)
             | Effect::XaStart

@@ -11,7 +11,7 @@ use ::cluster::group_logs::GroupLogs;
 use ::cluster::gtid::Applied;
 use ::cluster::positions::Positions;
 use ::cluster::view::{Health, ServerId, ServerView, View};
-use sql::{Dialect, FunctionAccess, Functions, Memo, Statement};
+use sql::{Dialect, FunctionAccess, Functions, Leaves, Memo, Statement};
 use stats::WorkerStats;
 use tokio::sync::{Notify, Semaphore};
 
@@ -237,6 +237,14 @@ impl Functions for KnownFunctions<'_> {
             Some(RoutineAccess::Writes) => FunctionAccess::Writes,
             _ => FunctionAccess::Unknown,
         }
+    }
+
+    fn leaves(&self, schema: Option<&str>, name: &str) -> Leaves {
+        self.0.function_leaves(schema, name)
+    }
+
+    fn procedure_leaves(&self, schema: Option<&str>, name: &str) -> Leaves {
+        self.0.procedure_leaves(schema, name)
     }
 }
 

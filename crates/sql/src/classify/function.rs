@@ -4,9 +4,12 @@ use super::Classifier;
 use super::query::Name;
 use crate::cursor::Cursor;
 use crate::lexer::{Token, TokenKind};
-use crate::statement::{Asks, Effect, FunctionAccess, Modes, Why};
+use crate::statement::{Asks, Effect, Family, FunctionAccess, Leaves, Modes, Why};
 use crate::text;
 use crate::words::{Entry, Flags, W, find_quoted};
+
+/// Texts that surely call RELEASE_ALL_LOCKS().
+const RELEASES_ALL: [&[u8]; 2] = [b"SELECT RELEASE_ALL_LOCKS()", b"DO RELEASE_ALL_LOCKS()"];
 
 impl Classifier<'_> {
     /// `name (`, unqualified. The parenthesis is in hand.
@@ -42,9 +45,13 @@ impl Classifier<'_> {
         self.uses_tables = true;
         let text = self.cursor.text();
         let schema = schema.map(|schema| text::identifier(schema, text));
-        match self.functions.access(schema.as_deref(), &text::identifier(name, text)) {
+        let name = text::identifier(name, text);
+        match self.functions.access(schema.as_deref(), &name) {
             FunctionAccess::Reads => {}
-            FunctionAccess::Writes => self.primary(Why::WritingFunction),
+            FunctionAccess::Writes => {
+                self.primary(Why::WritingFunction);
+                self.leaves(self.functions.leaves(schema.as_deref(), &name));
+            }
             FunctionAccess::Unknown => {
                 self.primary(Why::UnknownFunction);
                 self.may_change_session();
@@ -69,14 +76,19 @@ impl Classifier<'_> {
             }
             W::ReleaseAllLocks => {
                 self.primary(Why::Locks);
-                self.effect(Effect::ReleaseAllUserLocks);
+                let surely = self.only_releases_all();
+                self.effect(Effect::ReleaseAllUserLocks { surely });
             }
             W::IsFreeLock => self.primary(Why::Locks),
             W::IsUsedLock => {
                 self.asks |= Asks::SERVER_IDS;
                 self.primary(Why::Locks);
             }
-            W::Nextval | W::Lastval | W::Setval => self.sequence(),
+            W::Setval => self.sequence(),
+            W::Nextval => self.next_value(),
+            W::Lastval => self.last_value(),
+            // A column's default may be NEXTVAL() of a sequence.
+            W::Default if self.cursor.dialect().family == Family::MariaDb => self.sequence(),
             W::LastInsertId if none => {
                 self.asks |= Asks::LAST_INSERT_ID;
                 self.primary(Why::SessionState);
@@ -109,6 +121,28 @@ impl Classifier<'_> {
         true
     }
 
+    /// The statement leaves this on its connection.
+    pub(super) fn leaves(&mut self, leaves: Leaves) {
+        let leaves = self.possible(leaves);
+        if !leaves.is_empty() && !self.effects.contains(&Effect::Leaves(leaves)) {
+            self.effect(Effect::Leaves(leaves));
+        }
+    }
+
+    /// MySQL has no sequences.
+    pub(super) fn possible(&self, leaves: Leaves) -> Leaves {
+        match self.cursor.dialect().family {
+            Family::MariaDb => leaves,
+            Family::MySql => leaves - Leaves::SEQUENCES,
+        }
+    }
+
+    /// Whether the text is nothing but RELEASE_ALL_LOCKS(), so that it is called if the statement succeeds.
+    fn only_releases_all(&self) -> bool {
+        let text = self.cursor.text().trim_ascii();
+        RELEASES_ALL.iter().any(|whole| text.eq_ignore_ascii_case(whole))
+    }
+
     /// The lock's name when the argument is one plain string.
     fn lock_name(&self, argument: Cursor<'_>) -> Option<String> {
         let after = argument.ahead();
@@ -116,6 +150,10 @@ impl Classifier<'_> {
             return None;
         }
         let name = text::string(argument.token, argument.text(), argument.dialect());
-        Some(String::from_utf8(name).ok()?.to_lowercase())
+        let plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'\'' | b'\\');
+        let name = String::from_utf8(name).ok().filter(|name| name.bytes().all(|byte| plain(&byte)))?;
+        // MariaDB tells locks apart by their bytes.
+        let folds = self.cursor.dialect().family == Family::MySql;
+        Some(if folds { name.to_ascii_lowercase() } else { name })
     }
 }

@@ -2,14 +2,15 @@
 
 use super::Classifier;
 use crate::lexer::TokenKind;
-use crate::statement::{Effect, Kind, Why};
+use crate::statement::{Effect, Kind, LockKind, Why};
 use crate::words::W;
 
 impl Classifier<'_> {
     pub(super) fn lock(&mut self) {
         match self.cursor.word {
             W::Lock => {
-                self.lock_kind(Effect::LockTables);
+                let instance = self.cursor.ahead().at(W::Instance);
+                self.lock_kind(Effect::LockTables(if instance { LockKind::Instance } else { LockKind::Tables }));
                 self.cursor.bump();
                 // LOCK TABLES commits; LOCK INSTANCE FOR BACKUP and LOCK STATS do not.
                 if self.cursor.at_any(&[W::Table, W::Tables]) {
@@ -18,13 +19,18 @@ impl Classifier<'_> {
             }
             W::Unlock => {
                 // It commits only when LOCK TABLES holds tables: the status flags of the reply tell.
-                self.lock_kind(Effect::UnlockTables);
+                let instance = self.cursor.ahead().at(W::Instance);
+                self.lock_kind(Effect::UnlockTables(if instance { LockKind::Instance } else { LockKind::Tables }));
             }
             W::Flush => self.flush(),
             W::Backup => {
                 self.cursor.bump();
-                let end = self.cursor.at(W::Unlock) || self.cursor.ahead().at(W::End);
-                self.lock_kind(if end { Effect::UnlockTables } else { Effect::LockTables });
+                self.lock_kind(match self.cursor.word {
+                    W::Unlock => Effect::UnlockTables(LockKind::BackupLock),
+                    W::Lock => Effect::LockTables(LockKind::BackupLock),
+                    _ if self.cursor.ahead().at(W::End) => Effect::UnlockTables(LockKind::BackupStage),
+                    _ => Effect::LockTables(LockKind::BackupStage),
+                });
             }
             _ => self.handler(),
         }
@@ -43,7 +49,7 @@ impl Classifier<'_> {
         self.cursor.bump();
         while !self.cursor.at_end() {
             if self.cursor.at_any(&[W::Lock, W::Export]) {
-                return self.lock_kind(Effect::LockTables);
+                return self.lock_kind(Effect::LockTables(LockKind::Tables));
             }
             if self.cursor.at(W::Status) {
                 self.effect(Effect::CountsConnection);

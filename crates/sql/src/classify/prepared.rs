@@ -2,7 +2,7 @@
 
 use super::{Classifier, NESTING_MAX};
 use crate::lexer::TokenKind;
-use crate::statement::{Effect, Kind, Why};
+use crate::statement::{Effect, Kind, Leaves, Why};
 use crate::text;
 use crate::words::W;
 
@@ -27,8 +27,26 @@ impl Classifier<'_> {
             return self.unknown();
         }
         let text = self.only_string().and_then(|bytes| String::from_utf8(bytes).ok());
-        self.effect(Effect::PrepareText { name: name.to_lowercase(), text });
+        let leaves = text.as_ref().map_or(Leaves::all(), |text| self.leaves_of(text.as_bytes()));
+        let leaves = self.possible(leaves);
+        self.effect(Effect::PrepareText { name: name.to_lowercase(), text, leaves });
         self.scan();
+    }
+
+    /// What the execution of a text leaves on its connection.
+    fn leaves_of(&self, text: &[u8]) -> Leaves {
+        if self.nesting >= NESTING_MAX {
+            return Leaves::all();
+        }
+        let mut classifier = Classifier::new(text, self.cursor.dialect(), self.functions);
+        classifier.nesting = self.nesting + 1;
+        classifier.run();
+        let each = classifier.finish().effects.into_iter().map(|effect| match effect {
+            Effect::Leaves(leaves) => leaves,
+            Effect::TakeUserLock(_) => Leaves::USER_LOCKS,
+            _ => Leaves::empty(),
+        });
+        each.fold(Leaves::empty(), Leaves::union)
     }
 
     /// The string in hand if nothing else follows it but USING.
@@ -89,6 +107,7 @@ impl Classifier<'_> {
             _ => {
                 self.primary(Why::Unknown);
                 self.accounts = true;
+                self.leaves(Leaves::all());
                 self.effect(Effect::ExecuteText { name: String::new() });
                 self.may_change_session();
             }

@@ -2,7 +2,7 @@
 
 use super::Classifier;
 use crate::lexer::{Token, TokenKind};
-use crate::statement::{Asks, Effect, Encoding, Family, Kind, Modes, Value, Why};
+use crate::statement::{Asks, Effect, Encoding, Family, Kind, Leaves, Modes, Value, Why};
 use crate::text;
 use crate::words::{Entry, W};
 
@@ -215,9 +215,10 @@ impl Classifier<'_> {
                 }
             }
             W::Next | W::Previous => {
+                let next = self.cursor.at(W::Next);
                 self.cursor.bump();
                 if self.cursor.accept(W::Value) && self.cursor.at(W::For) {
-                    self.sequence();
+                    if next { self.next_value() } else { self.last_value() }
                 }
             }
             W::With => {
@@ -342,10 +343,24 @@ impl Classifier<'_> {
             }
         } else if schema.is_some() && self.cursor.dialect().modes.contains(Modes::ORACLE) {
             let member = text::identifier(name.token, self.cursor.text());
-            if member.eq_ignore_ascii_case("nextval") || member.eq_ignore_ascii_case("currval") {
-                self.sequence();
+            if member.eq_ignore_ascii_case("nextval") {
+                self.next_value();
+            } else if member.eq_ignore_ascii_case("currval") {
+                self.last_value();
             }
         }
+    }
+
+    /// NEXTVAL(): the connection remembers what it gave.
+    pub(super) fn next_value(&mut self) {
+        self.sequence();
+        self.leaves(Leaves::SEQUENCES);
+    }
+
+    /// LASTVAL(): a session that asks once will ask again, perhaps behind a write that calls NEXTVAL() unseen.
+    pub(super) fn last_value(&mut self) {
+        self.asks |= Asks::SEQUENCE_VALUE;
+        self.next_value();
     }
 
     /// A sequence is asked, which is a table.

@@ -2,7 +2,7 @@
 
 use super::Classifier;
 use crate::lexer::TokenKind;
-use crate::statement::{Kind, Modes, Why};
+use crate::statement::{Kind, Leaves, Modes, Why};
 use crate::words::W;
 
 impl Classifier<'_> {
@@ -29,6 +29,8 @@ impl Classifier<'_> {
         self.primary(Why::Procedure);
         self.may_change_session();
         self.insert_id_unsure = true;
+        let rest = self.cursor.text().get(self.cursor.token.start..).unwrap_or_default();
+        self.leaves(Leaves::of_body(&String::from_utf8_lossy(rest)));
         self.body();
     }
 
@@ -38,7 +40,16 @@ impl Classifier<'_> {
         self.may_change_session();
         self.insert_id_unsure = true;
         self.cursor.bump();
-        let _ = self.name();
+        let mut names = [self.identifier(), None];
+        if self.cursor.accept_kind(TokenKind::Dot) {
+            names[1] = self.identifier();
+        }
+        let leaves = match &names {
+            [Some(name), None] => self.functions.procedure_leaves(None, name),
+            [Some(schema), Some(name)] => self.functions.procedure_leaves(Some(schema), name),
+            _ => Leaves::all(),
+        };
+        self.leaves(leaves);
         // OUT and INOUT parameters assign variables; which parameters are such, only the procedure knows.
         self.variables_assigned = true;
         self.scan();

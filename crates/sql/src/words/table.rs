@@ -155,7 +155,7 @@ pub(super) const WORDS: &[(&str, W, u8, u32, u32)] = &[
     ("initial", W::Other, 0, 0, 0), ("initial_size", W::Other, 0, 0, 0), ("initiate", W::Other, 0, 0, 0),
     ("inner", W::Other, P | K, 0, 0), ("inout", W::Other, K, 0, 0), ("insensitive", W::Other, K, 0, 0),
     ("insert", W::Insert, F | K, 0, 0), ("insert_method", W::Other, 0, 0, 0), ("install", W::Install, 0, 0, 0),
-    ("instance", W::Other, 0, 0, 0), ("instr", W::Other, F, 0, 0), ("int", W::Other, P | K, 0, 0),
+    ("instance", W::Instance, 0, 0, 0), ("instr", W::Other, F, 0, 0), ("int", W::Other, P | K, 0, 0),
     ("int1", W::Other, K, 0, 0), ("int2", W::Other, K, 0, 0), ("int3", W::Other, K, 0, 0),
     ("int4", W::Other, K, 0, 0), ("int8", W::Other, K, 0, 0), ("integer", W::Other, P | K, 0, 0),
     ("interiorringn", W::Other, F, 0, 0), ("intersect", W::Intersect, P | K, 0, 80000),

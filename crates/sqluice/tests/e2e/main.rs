@@ -27,6 +27,7 @@ mod hostile;
 mod in_doubt;
 mod infile;
 mod kills;
+mod locks;
 mod login;
 mod metrics;
 mod multiplexing;

@@ -4,14 +4,31 @@ use std::sync::Arc;
 
 use sql::{Effect, Kind, Statement, Value};
 
+use crate::error::Refusal;
 use crate::route::Pin;
+use crate::session::client::Request;
 use crate::session::relay::{Outcome, StateChange};
 use crate::session::variables::moves_to;
 use crate::session::work::Work;
 use crate::session::{Doubt, Held, Session, tracking};
 use crate::state::{OF_SCHEMA, has_default};
 
+/// `ER_SP_DOES_NOT_EXIST`: a CALL has done nothing.
+const NO_SUCH_ROUTINE: u16 = 1305;
+
 impl Session {
+    /// Whether a statement may define routines, views or triggers.
+    pub(super) fn defines_code(&self, work: &Work, request: &Request) -> bool {
+        const CODE: [&[u8]; 6] = [b"function", b"procedure", b"package", b"view", b"trigger", b"sequence"];
+        let statement = &*work.statement;
+        if statement.kind != Kind::Definition && (statement.parts <= 1 || statement.access.only_reads()) {
+            return false;
+        }
+        let Some(text) = self.sent_text(work, request) else { return true };
+        let text = text.to_ascii_lowercase();
+        CODE.iter().any(|word| memchr::memmem::find(&text, word).is_some())
+    }
+
     /// Pins that the statement begins and ends, and the state that it sets.
     pub(super) fn learn_effects(
         &mut self,
@@ -32,7 +49,10 @@ impl Session {
         // Of a text that failed, the parts before have done what they say.
         let in_part = !succeeded && (work.statement.parts > 1 || assigns_one_by_one(&work.statement));
         for (at, effect) in effects.iter().enumerate() {
-            self.pins.note(effect, schema.as_deref(), succeeded || in_part && pins_from_now_on(effect));
+            let spares = |refusal: &Refusal| refusal.code == NO_SUCH_ROUTINE && work.statement.kind == Kind::Call;
+            if !(matches!(effect, Effect::Leaves(_)) && outcome.error.as_ref().is_some_and(spares)) {
+                self.pins.note(effect, schema.as_deref(), succeeded || in_part && pins_from_now_on(effect));
+            }
             if let Effect::GlobalVariable { .. } = effect {
                 // Sessions that begin from now on begin with it.
                 self.cluster.shared.published.request_catalog_refresh();
@@ -146,7 +166,7 @@ fn pins_from_now_on(effect: &Effect) -> bool {
     matches!(
         effect,
         Effect::CreateTemporaryTable(_)
-            | Effect::LockTables
+            | Effect::LockTables(_)
             | Effect::OpenHandler(_)
             | Effect::XaStart
             | Effect::PrepareText { .. }

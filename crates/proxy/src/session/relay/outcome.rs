@@ -136,7 +136,7 @@ pub enum Withhold {
     },
     /// Those of a server that is read-only, shuts down or has cut the connection, within a transaction that can be replayed.
     Lost,
-    /// Those of a replica that has not heard of a schema, table, column or routine yet.
+    /// Those of a replica that has not heard of a schema, table, column or routine yet, or that is read-only.
     NotYetHere,
     /// All of a replica, which may be set up otherwise than the primary: a SET that it refuses is the primary's to judge.
     All,
@@ -162,7 +162,10 @@ impl Withhold {
                     || is_not_in_group(error)
                     || is_group_lost(error)
             }
-            Withhold::NotYetHere => matches!(error.code, 1049 | 1054 | 1146 | 1305 | 1370) || is_not_in_group(error),
+            // A read that a read-only replica refuses hides a write: in a view, a column's default, or a function.
+            Withhold::NotYetHere => {
+                matches!(error.code, 1049 | 1054 | 1146 | 1305 | 1370) || is_read_only(error) || is_not_in_group(error)
+            }
         }
     }
 }

@@ -1,0 +1,175 @@
+//! Tables and views that do more than their names tell: views that write or lock, triggers that lock, columns whose default asks a
+//! sequence. What the monitor user may not see is not found.
+
+use std::collections::HashMap;
+
+use cluster::catalog::{Hidden, RoutineAccess};
+use net::query::{Client, QueryError, ResultSet};
+use sql::Leaves;
+
+use super::functions::Routines;
+use crate::monitor::dialect::Dialect;
+
+/// By (schema, name), in lower case.
+pub(crate) type HiddenIn = HashMap<(String, String), Hidden>;
+
+/// More views, triggers or columns than this are not looked at.
+const ROWS_MAX: usize = 10_000;
+
+const OWN_SCHEMAS: &str = "('information_schema', 'performance_schema', 'mysql', 'sys')";
+
+/// Built-in functions of a view that change something, as servers show them.
+const WRITING: [&str; 8] = [
+    "nextval(",
+    "lastval(",
+    "setval(",
+    "get_lock(",
+    "release_lock(",
+    "release_all_locks(",
+    "last_insert_id(",
+    "default(",
+];
+
+/// Reads all of them.
+///
+/// # Errors
+/// The connection broke.
+pub(crate) async fn load(
+    client: &mut Client,
+    dialect: Dialect,
+    routines: &Routines,
+    complete: bool,
+) -> Result<HiddenIn, QueryError> {
+    let views = format!(
+        "SELECT TABLE_SCHEMA, TABLE_NAME, VIEW_DEFINITION AS BODY FROM information_schema.VIEWS \
+         WHERE TABLE_SCHEMA NOT IN {OWN_SCHEMAS} LIMIT {ROWS_MAX}"
+    );
+    let mut hidden = of_views(&client.query_one(views).await?, routines, complete);
+    let triggers = format!(
+        "SELECT EVENT_OBJECT_SCHEMA AS TABLE_SCHEMA, EVENT_OBJECT_TABLE AS TABLE_NAME, ACTION_STATEMENT AS BODY \
+         FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA NOT IN {OWN_SCHEMAS} LIMIT {ROWS_MAX}"
+    );
+    note_triggers(&client.query_one(triggers).await?, routines, &mut hidden);
+    // Columns are read table by table: not without need.
+    let sequences = "SELECT 1 FROM information_schema.TABLES WHERE TABLE_TYPE = 'SEQUENCE' LIMIT 1";
+    if dialect.mariadb && dialect.number >= 100_300 && !client.query_one(sequences).await?.rows.is_empty() {
+        let columns = format!(
+            "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.COLUMNS \
+             WHERE TABLE_SCHEMA NOT IN {OWN_SCHEMAS} AND COLUMN_DEFAULT LIKE '%nextval(%' LIMIT {ROWS_MAX}"
+        );
+        let answer = client.query_one(columns).await?;
+        for row in 0..answer.rows.len() {
+            hidden.entry(name(&answer, row)).or_default().leaves |= Leaves::SEQUENCES;
+        }
+    }
+    Ok(hidden)
+}
+
+fn name(answer: &ResultSet, row: usize) -> (String, String) {
+    let text = |column: &str| answer.text(row, column).unwrap_or_default().to_lowercase();
+    (text("TABLE_SCHEMA"), text("TABLE_NAME"))
+}
+
+fn of_views(answer: &ResultSet, routines: &Routines, complete: bool) -> HiddenIn {
+    let views: Vec<((String, String), String)> = (0..answer.rows.len())
+        .map(|row| (name(answer, row), answer.text(row, "BODY").unwrap_or_default().to_lowercase()))
+        .collect();
+    let mut hidden = HiddenIn::new();
+    for (key, body) in &views {
+        let found = of_view(body, routines, complete);
+        if found != Hidden::default() {
+            hidden.insert(key.clone(), found);
+        }
+    }
+    // A view does what those do that it reads.
+    loop {
+        let reads = |body: &str, (schema, name): &(String, String)| body.contains(&format!("`{schema}`.`{name}`"));
+        let mut grown = false;
+        for (key, body) in &views {
+            let before = hidden.get(key).copied().unwrap_or_default();
+            let inner = hidden.iter().filter(|(inner, _)| *inner != key && reads(body, inner));
+            let after = inner.fold(before, |all, (_, hidden)| all.and(*hidden));
+            if after != before {
+                hidden.insert(key.clone(), after);
+                grown = true;
+            }
+        }
+        if !grown {
+            return hidden;
+        }
+    }
+}
+
+fn of_view(body: &str, routines: &Routines, complete: bool) -> Hidden {
+    let writes = WRITING.iter().any(|word| body.contains(word));
+    let mut hidden = Hidden { writes, leaves: if writes { Leaves::of_body(body) } else { Leaves::empty() } };
+    for called in calls(body) {
+        let known = |((_, name), access): (&(String, String), &RoutineAccess)| (name == called).then_some(*access);
+        let mut access = routines.functions.iter().filter_map(known).peekable();
+        if access.peek().is_none() {
+            hidden.writes |= !complete;
+        }
+        hidden.writes |= access.any(|access| access == RoutineAccess::Writes);
+        let leaving = routines.function_leaves.iter().filter(|((_, name), _)| name == called);
+        hidden.leaves = leaving.fold(hidden.leaves, |all, (_, leaves)| all | *leaves);
+    }
+    hidden
+}
+
+/// The names of stored functions, as servers show calls of them: `` `schema`.`name`( ``.
+fn calls(body: &str) -> impl Iterator<Item = &str> {
+    body.match_indices("`(").filter_map(|(end, _)| {
+        let start = body[..end].rfind('`')?;
+        body[..start].ends_with("`.").then(|| &body[start + 1..end])
+    })
+}
+
+fn note_triggers(answer: &ResultSet, routines: &Routines, hidden: &mut HiddenIn) {
+    for row in 0..answer.rows.len() {
+        let body = answer.text(row, "BODY").unwrap_or_default();
+        let leaves = routines.leaves_of_body(&body);
+        if !leaves.is_empty() {
+            hidden.entry(name(answer, row)).or_default().leaves |= leaves;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::functions;
+    use super::*;
+    use crate::monitor::dialect::tests::table;
+
+    #[test]
+    fn views_that_do_more_than_read_are_found() {
+        let routines = functions::read(&table(
+            "SCHEMA_NAME|NAME|TYPE|ACCESS|BODY
+             app|writes|FUNCTION|MODIFIES_SQL_DATA|BEGIN INSERT INTO t VALUES (1); RETURN 1; END
+             app|reads|FUNCTION|READS_SQL_DATA|RETURN 1
+             app|locks|PROCEDURE|CONTAINS_SQL|DO GET_LOCK('a', 1)",
+        ));
+        let views = table(
+            "TABLE_SCHEMA|TABLE_NAME|BODY
+             app|plain|select `app`.`t`.`a` AS `nextval`,`app`.`reads`(1) AS `b` from `app`.`t`
+             app|Next|select nextval(`app`.`s`) AS `n`
+             app|calls|select `app`.`writes`() AS `n`
+             app|over|select `app`.`next`.`n` AS `n` from `app`.`next`
+             app|unknown|select `app`.`not_known`(1) AS `n`
+             app|locks|select get_lock('a',1) AS `n`",
+        );
+        let mut hidden = of_views(&views, &routines, true);
+        let of = |hidden: &HiddenIn, name: &str| hidden.get(&("app".to_owned(), name.to_owned())).copied();
+        assert_eq!(of(&hidden, "plain"), None);
+        assert_eq!(of(&hidden, "unknown"), None, "no stored function of that name");
+        for name in ["next", "over"] {
+            assert_eq!(of(&hidden, name), Some(Hidden { writes: true, leaves: Leaves::SEQUENCES }), "{name}");
+        }
+        assert_eq!(of(&hidden, "calls"), Some(Hidden { writes: true, leaves: Leaves::empty() }));
+        assert_eq!(of(&hidden, "locks"), Some(Hidden { writes: true, leaves: Leaves::USER_LOCKS }));
+        assert_eq!(of(&of_views(&views, &routines, false), "unknown").map(|hidden| hidden.writes), Some(true));
+        let triggers = table("TABLE_SCHEMA|TABLE_NAME|BODY\napp|t|BEGIN CALL locks(); END\napp|u|SET NEW.a = 1");
+        note_triggers(&triggers, &routines, &mut hidden);
+        assert_eq!(of(&hidden, "t"), Some(Hidden { writes: false, leaves: Leaves::USER_LOCKS }));
+        assert_eq!(of(&hidden, "u"), None);
+    }
+}

@@ -1,0 +1,232 @@
+//! Locks and sequences belong to the session that has them: with one connection for all, another session finds nothing of them.
+
+use lab::{Family, Replication};
+use net::query::{Client, Parameter};
+
+use crate::statements::start;
+use crate::support::{Front, all, error, families, until, value};
+
+/// The program with one worker and one connection to each server, and a client in the test's database.
+async fn narrow(family: Family, database: &str, sql: &str) -> (Front, &'static Replication) {
+    let (front, servers) = start(family, database, sql).await;
+    drop(front);
+    let front = Front::start(servers, |setup| {
+        setup.proxy = "workers = 1\ndrain_ms = 200".into();
+        setup.pool = "max_connections_per_server = 1\nwait_ms = 60000".into();
+        setup.cluster += "\ncatalog_refresh_s = 1";
+    })
+    .await;
+    (front, servers)
+}
+
+async fn within(front: &Front, database: &str) -> Client {
+    crate::statements::within(front, database).await
+}
+
+#[tokio::test]
+async fn a_user_lock_is_held_as_often_as_it_was_taken() {
+    for family in families() {
+        let (front, _) = narrow(family, "e2e_locks", "CREATE TABLE t (id INT PRIMARY KEY)").await;
+        let (mut one, mut two) = (within(&front, "e2e_locks").await, within(&front, "e2e_locks").await);
+        assert_eq!(value(&mut one, "SELECT GET_LOCK('twice', 0)").await, "1");
+        assert_eq!(value(&mut one, "SELECT GET_LOCK('twice', 0)").await, "1");
+        assert_eq!(value(&mut one, "SELECT RELEASE_LOCK('twice')").await, "1");
+        front.is_pinned_by(&["user_lock"]).await;
+        assert_eq!(value(&mut one, "SELECT RELEASE_LOCK('twice')").await, "1");
+        front.is_pinned_by(&[]).await;
+        assert_eq!(value(&mut two, "SELECT GET_LOCK('twice', 0)").await, "1");
+        assert_eq!(value(&mut two, "SELECT RELEASE_LOCK('twice'), 1").await, "1");
+        assert_eq!(value(&mut one, "SELECT IFNULL(RELEASE_LOCK('twice'), 'none')").await, "none");
+        front.is_pinned_by(&[]).await;
+        // Several in one statement, a release that does not happen, and what the statement before left.
+        assert_eq!(value(&mut one, "SELECT GET_LOCK('a', 0) + GET_LOCK('b', 0) + GET_LOCK('a', 0)").await, "3");
+        assert_eq!(value(&mut one, "SELECT IF(0, RELEASE_LOCK('a'), 5)").await, "5");
+        assert_eq!(value(&mut one, "SELECT RELEASE_LOCK('a') + RELEASE_LOCK('b')").await, "2");
+        front.is_pinned_by(&["user_lock"]).await;
+        // MySQL calls a function of constants even where there is no row, MariaDB does not.
+        assert_eq!(value(&mut one, "SELECT COUNT(*) FROM t WHERE RELEASE_LOCK('a')").await, "0");
+        let left: &[&str] = if family == Family::MariaDb { &["user_lock"] } else { &[] };
+        front.is_pinned_by(left).await;
+        all(&mut one, "DO RELEASE_LOCK('a')").await;
+        front.is_pinned_by(&[]).await;
+        drop((one, two));
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_was_not_taken_keeps_no_connection() {
+    for family in families() {
+        let (front, servers) = narrow(family, "e2e_no_lock", "CREATE TABLE t (id INT PRIMARY KEY)").await;
+        let (mut one, mut two) = (within(&front, "e2e_no_lock").await, within(&front, "e2e_no_lock").await);
+        let beside = Front::start(servers, |_| {}).await;
+        let mut direct = beside.client().await;
+        assert_eq!(value(&mut direct, "SELECT GET_LOCK('Busy', 0)").await, "1");
+        assert_eq!(value(&mut one, "SELECT GET_LOCK('Busy', 0)").await, "0");
+        front.is_pinned_by(&[]).await;
+        // MySQL compares names without case, MariaDB byte by byte.
+        let other_case = if family == Family::MySql { "0" } else { "1" };
+        assert_eq!(value(&mut two, "SELECT GET_LOCK('bUSY', 0)").await, other_case);
+        all(&mut two, "DO RELEASE_LOCK('bUSY')").await;
+        front.is_pinned_by(&[]).await;
+        // Names that only the server knows.
+        all(&mut one, "SET @name = 'mine'").await;
+        assert_eq!(value(&mut one, "SELECT GET_LOCK(@name, 0)").await, "1");
+        front.is_pinned_by(&["user_lock"]).await;
+        assert_eq!(value(&mut one, "SELECT RELEASE_ALL_LOCKS()").await, "1");
+        front.is_pinned_by(&[]).await;
+        let lock = one.prepare("SELECT GET_LOCK(?, 0)").await.unwrap();
+        one.execute(&lock, &[Parameter::Bytes(b"mine".to_vec())]).await.unwrap();
+        front.is_pinned_by(&["user_lock"]).await;
+        all(&mut one, "DO RELEASE_ALL_LOCKS()").await;
+        front.is_pinned_by(&[]).await;
+        assert_eq!(value(&mut two, "SELECT IFNULL(IS_USED_LOCK('mine'), 'free')").await, "free");
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_a_routine_takes_is_its_callers() {
+    // With MySQL a CALL keeps its connection anyway: users do not see their variables there.
+    let family = Family::MariaDb;
+    let sql = "CREATE PROCEDURE takes() DO GET_LOCK('inner', 0);
+        CREATE PROCEDURE calls() CALL takes();
+        CREATE PROCEDURE plain() SELECT 1;
+        CREATE FUNCTION f() RETURNS INT NO SQL RETURN GET_LOCK('inner', 0);
+        CREATE FUNCTION g() RETURNS INT NO SQL RETURN f();";
+    let (front, _) = narrow(family, "e2e_inner", sql).await;
+    let (mut one, mut two) = (within(&front, "e2e_inner").await, within(&front, "e2e_inner").await);
+    all(&mut one, "CALL plain()").await;
+    front.is_pinned_by(&[]).await;
+    let prepared = "PREPARE s FROM 'SELECT GET_LOCK(''inner'', 0)'";
+    for text in ["CALL takes()", "CALL e2e_inner.calls()", "SELECT g()", "EXECUTE s"] {
+        if text == "EXECUTE s" {
+            all(&mut one, prepared).await;
+        }
+        all(&mut one, text).await;
+        if text == "EXECUTE s" {
+            all(&mut one, "DEALLOCATE PREPARE s").await;
+        }
+        front.is_pinned_by(&["user_lock", "user_variable"]).await;
+        assert_eq!(value(&mut one, "SELECT RELEASE_ALL_LOCKS()").await, "1", "{text}");
+        front.is_pinned_by(&[]).await;
+        assert_eq!(value(&mut two, "SELECT IFNULL(RELEASE_LOCK('inner'), 'none')").await, "none", "{text}");
+    }
+    assert_eq!(error(&mut one, "CALL not_there()").await.0, 1305);
+    front.is_pinned_by(&[]).await;
+    // One that has just been made is read before it is trusted.
+    all(&mut one, "CREATE PROCEDURE late() DO GET_LOCK('inner', 0)").await;
+    all(&mut one, "CALL late()").await;
+    until("the pin", async || front.metrics().await.pins().contains(&"user_lock".into()).then_some(())).await;
+    one.quit().await.unwrap();
+    assert_eq!(value(&mut two, "SELECT IFNULL(IS_USED_LOCK('inner'), 'free')").await, "free");
+}
+
+#[tokio::test]
+async fn each_kind_of_lock_ends_by_itself() {
+    for family in families() {
+        let right = if family == Family::MySql { "GRANT BACKUP_ADMIN ON *.* TO app;" } else { "" };
+        let sql = format!("{right} CREATE TABLE t (id INT PRIMARY KEY)");
+        let (front, _) = narrow(family, "e2e_kinds", &sql).await;
+        let mut one = within(&front, "e2e_kinds").await;
+        let (take, release) = match family {
+            Family::MariaDb => ("BACKUP LOCK t", "BACKUP UNLOCK"),
+            Family::MySql => ("LOCK INSTANCE FOR BACKUP", "UNLOCK INSTANCE"),
+        };
+        all(&mut one, take).await;
+        if family == Family::MySql {
+            all(&mut one, "LOCK TABLES t READ").await;
+        }
+        all(&mut one, "UNLOCK TABLES").await;
+        front.is_pinned_by(&["lock_tables"]).await;
+        all(&mut one, release).await;
+        front.is_pinned_by(&[]).await;
+        // A text that fails behind the lock.
+        assert_eq!(error(&mut one, "LOCK TABLES t WRITE; SELECT nope").await.0, 1054);
+        front.is_pinned_by(&["lock_tables"]).await;
+        all(&mut one, "UNLOCK TABLES").await;
+        front.is_pinned_by(&[]).await;
+        all(&mut one, "HANDLER e2e_kinds.t OPEN").await;
+        all(&mut one, "HANDLER `T` CLOSE").await;
+        front.is_pinned_by(&[]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_sequences_last_value_is_its_sessions() {
+    let sql = "CREATE SEQUENCE s; CREATE TABLE t (id INT DEFAULT NEXTVAL(s), a INT)";
+    let (front, _) = narrow(Family::MariaDb, "e2e_sequence", sql).await;
+    let (mut one, mut two) = (within(&front, "e2e_sequence").await, within(&front, "e2e_sequence").await);
+    assert_eq!(value(&mut one, "SELECT NEXTVAL(s)").await, "1");
+    front.is_pinned_by(&["sequence"]).await;
+    assert_eq!(value(&mut one, "SELECT LASTVAL(s)").await, "1");
+    one.quit().await.unwrap();
+    assert_eq!(value(&mut two, "SELECT PREVIOUS VALUE FOR s").await, "NULL");
+    all(&mut two, "INSERT INTO t (a) VALUES (1)").await;
+    assert_eq!(value(&mut two, "SELECT LASTVAL(s)").await, "2");
+    two.reset_connection().await.unwrap();
+    front.is_pinned_by(&[]).await;
+    // What a write without a word of it has left is nobody else's.
+    all(&mut two, "INSERT INTO t (a) VALUES (1)").await;
+    front.is_pinned_by(&[]).await;
+    let mut three = within(&front, "e2e_sequence").await;
+    assert_eq!(value(&mut three, "SELECT LASTVAL(s)").await, "NULL");
+}
+
+/// Views whose definitions do more than read: they go to the primary, and what they leave is their session's.
+#[tokio::test]
+async fn what_a_view_does_is_known() {
+    for family in families() {
+        let mut sql = "CREATE TABLE log (a INT);
+            DELIMITER //
+            CREATE FUNCTION inner_writes() RETURNS INT MODIFIES SQL DATA BEGIN INSERT INTO log VALUES (1); RETURN 5; END//
+            CREATE FUNCTION writes() RETURNS INT NO SQL RETURN inner_writes()//
+            DELIMITER ;
+            CREATE VIEW v_writes AS SELECT writes() AS n;
+            CREATE VIEW v_over AS SELECT n FROM v_writes;
+            CREATE VIEW v_lock AS SELECT GET_LOCK('in_view', 0) AS n;
+            CREATE VIEW v_id AS SELECT LAST_INSERT_ID(9) AS n;
+            GRANT SELECT ON e2e_views.* TO "
+            .to_owned()
+            + &format!("{}@'%';", lab::MONITOR_USER);
+        if family == Family::MariaDb {
+            sql += "CREATE SEQUENCE s; CREATE VIEW v_next AS SELECT NEXTVAL(s) AS n;
+                CREATE TABLE t (id INT DEFAULT NEXTVAL(s), a INT); INSERT INTO t VALUES (100, 1);";
+        }
+        let (front, _) = narrow(family, "e2e_views", &sql).await;
+        let (mut one, mut two) = (within(&front, "e2e_views").await, within(&front, "e2e_views").await);
+        // The catalog is read a moment after the start.
+        until("a view that is known", async || {
+            assert_eq!(value(&mut one, "SELECT n FROM v_lock").await, "1");
+            let known = front.metrics().await.pins().contains(&"user_lock".into());
+            all(&mut one, "DO RELEASE_ALL_LOCKS()").await;
+            known.then_some(())
+        })
+        .await;
+        front.is_pinned_by(&[]).await;
+        assert_eq!(value(&mut two, "SELECT IFNULL(IS_USED_LOCK('in_view'), 'free')").await, "free");
+        for text in ["SELECT n FROM v_writes", "SELECT n FROM v_over", "SELECT writes()"] {
+            assert_eq!(value(&mut one, text).await, "5", "{text}");
+        }
+        assert_eq!(value(&mut one, "SELECT n FROM v_id").await, "9");
+        assert_eq!(value(&mut two, "SELECT LAST_INSERT_ID()").await, "0");
+        assert_eq!(value(&mut one, "SELECT LAST_INSERT_ID()").await, "9");
+        if family == Family::MariaDb {
+            assert_eq!(value(&mut one, "SELECT DEFAULT(id) FROM t").await, "1");
+            assert_eq!(value(&mut one, "SELECT n FROM v_next").await, "2");
+            front.is_pinned_by(&["sequence"]).await;
+            one.reset_connection().await.unwrap();
+            all(&mut two, "INSERT INTO t (a) VALUES (2)").await;
+            assert_eq!(value(&mut two, "SELECT LASTVAL(s)").await, "3");
+        }
+    }
+}
+
+/// What the monitor may not see is found by the replica's refusal.
+#[tokio::test]
+async fn a_replica_that_refuses_a_hidden_write_is_passed_over() {
+    let sql = "CREATE SEQUENCE s; CREATE VIEW v AS SELECT NEXTVAL(s) AS n";
+    let (front, _) = narrow(Family::MariaDb, "e2e_unseen", sql).await;
+    let mut client = within(&front, "e2e_unseen").await;
+    for n in 1..6 {
+        assert_eq!(value(&mut client, "SELECT n FROM v").await, n.to_string());
+    }
+}

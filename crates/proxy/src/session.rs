@@ -19,6 +19,7 @@ mod hold;
 mod idle;
 mod ids;
 mod kill;
+mod killed;
 mod learn;
 mod literals;
 mod login;

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use cluster::view::{Health, ServerView};
+use cluster::view::{Health, ServerId, ServerView};
 
 use super::open;
 use super::queue::Permit;
@@ -46,6 +46,13 @@ impl Pools {
                 self.close(&pool, connection);
             }
         }
+    }
+
+    /// Whether an idle connection to this server has ended without having been idle for too long.
+    pub fn has_lost_idle(&self, server: ServerId) -> bool {
+        let servers = self.servers.borrow();
+        let mut pools = servers.iter().filter(|pool| pool.id == server);
+        pools.any(|pool| pool.idle.borrow_mut().iter_mut().any(|connection| !connection.is_alive()))
     }
 
     /// This worker's share of the warm minimum.

@@ -214,10 +214,16 @@ impl Session {
                 let mut held = held;
                 let (server, name) = (held.lease.server(), held.lease.server_name().clone());
                 let (stats, mark) = (held.lease.stats().clone(), held.lease.origin.mark.clone());
-                let ended = outcome.sent && self.is_ended_by_server(&mut held, &outcome, at).await;
-                self.close(held).await;
-                tracing::info!(server = %name, error, "a backend connection was lost");
                 self.cluster.shared.published.evidence(Evidence { server, kind: EvidenceKind::ConnectionLost });
+                let ended = outcome.sent && self.is_ended_by_server(&mut held, &outcome, at).await;
+                drop(held);
+                let killed_here = self.handle.end_statement(kill::KILL_WAIT).await;
+                if killed_here || outcome.sent && Box::pin(self.was_killed(server, &outcome, at)).await {
+                    tracing::info!(server = %name, session = self.handle.id, "a statement's connection was killed");
+                    self.lose_pinned_state();
+                    return Err(SessionEnd::ServerLost(error));
+                }
+                tracing::info!(server = %name, error, "a backend connection was lost");
                 if outcome.delivered {
                     // Half a reply cannot be taken back: the client's connection breaks as the server's did.
                     return Err(SessionEnd::ServerLost(error));

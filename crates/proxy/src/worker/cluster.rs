@@ -67,6 +67,8 @@ pub struct ClusterHere {
     pub lag_bounds: LagBounds,
     /// Wakes statements that wait for another view.
     pub changed: Notify,
+    /// When the primary, a hold of writes, or what is fenced changed last.
+    pub roles_changed: Cell<Instant>,
     /// Turns of statements that wait, or have waited, for a primary.
     pub turns: Arc<Semaphore>,
     /// Transactions that sessions were told to be theirs, the oldest first.
@@ -97,6 +99,7 @@ impl ClusterHere {
             loads: Loads::default(),
             lag_bounds: LagBounds::default(),
             changed: Notify::new(),
+            roles_changed: Cell::new(Instant::now()),
             turns: Arc::new(Semaphore::new(session::RELEASED_MAX)),
             told: RefCell::default(),
             past_positions: RefCell::default(),
@@ -195,6 +198,13 @@ impl ClusterHere {
         let view = self.shared.published.view.load_full();
         self.loads.viewed(&view, Instant::now());
         let before = self.view.replace(Rc::new(view.clone()));
+        let fenced = |view: &View| -> Vec<ServerId> {
+            view.servers.iter().filter(|server| server.fenced).map(|server| server.id).collect()
+        };
+        if before.primary != view.primary || before.hold_writes != view.hold_writes || fenced(&before) != fenced(&view)
+        {
+            self.roles_changed.set(Instant::now());
+        }
         // What was read by the old view may be from a server that has missed what others wrote elsewhere.
         if let Some(epochs) = self.shared.epochs.get().filter(|_| before.primary != view.primary) {
             epochs.written(None);

@@ -1,0 +1,62 @@
+//! Whether somebody has killed a statement whose connection has ended.
+
+use std::time::{Duration, Instant};
+
+use cluster::view::ServerId;
+use net::client::Cause;
+use wire::Capabilities;
+
+use super::Session;
+use super::relay::Outcome;
+use crate::pool::End;
+use crate::shared::login_as;
+
+/// How long a statement has run, at least, that somebody has killed.
+const KILLED_AFTER: Duration = Duration::from_millis(50);
+/// How long a server that has ended a connection may take for a login, before it counts as gone.
+const LOGIN_WAIT: Duration = Duration::from_secs(1);
+/// How long the other connections to such a server are given to end as well.
+const OTHERS_WAIT: Duration = Duration::from_millis(20);
+/// `ER_SERVER_SHUTDOWN`.
+const SHUTS_DOWN: u16 = 1053;
+
+impl Session {
+    /// Whether somebody has killed the statement: its server lives, takes logins as ever, and has left the other connections alone.
+    /// Such a statement is not run again. A server that is gone refuses the login at once.
+    pub(super) async fn was_killed(&self, server: ServerId, outcome: &Outcome, at: Instant) -> bool {
+        // A connection that ended while it was idle may have taken the statement without a look at it.
+        if outcome.end != End::Closed || at.elapsed() < KILLED_AFTER || !self.serves_on(server, at) {
+            return false;
+        }
+        if !self.takes_logins(server).await {
+            return false;
+        }
+        // Failover tools end all connections, one after the other.
+        tokio::time::sleep(OTHERS_WAIT).await;
+        self.serves_on(server, at) && !self.cluster.pools.has_lost_idle(server)
+    }
+
+    /// Whether the server does what it did: nothing moves away from it.
+    fn serves_on(&self, server: ServerId, at: Instant) -> bool {
+        let view = self.cluster.view();
+        // What was under way when roles changed was ended for that.
+        self.cluster.roles_changed.get() <= at
+            && !view.hold_writes
+            && view.primary.is_some()
+            && view.server(server).is_some_and(|known| !known.is_lost())
+    }
+
+    async fn takes_logins(&self, server: ServerId) -> bool {
+        let view = self.cluster.view();
+        let Some(known) = view.server(server) else { return false };
+        let target = self.cluster.shared.target(known, LOGIN_WAIT, self.identity.key.client);
+        let capabilities = Capabilities::PROTOCOL_41 | Capabilities::TRANSACTIONS;
+        let login = login_as(&self.identity.user, &self.identity.key.credential, capabilities, self.identity.collation);
+        match tokio::time::timeout(LOGIN_WAIT, net::client::connect(&target, login)).await {
+            Ok(Ok(_)) => true,
+            // It refuses this login, and lives. 1053 says that it shuts down.
+            Ok(Err(error)) => matches!(error.cause, Cause::Server(said) if said.code != SHUTS_DOWN),
+            Err(_) => false,
+        }
+    }
+}

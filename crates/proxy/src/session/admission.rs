@@ -79,7 +79,7 @@ impl Session {
             Ok(()) => Ok(Some(lease)),
             // A connection that was idle may have ended; that says nothing of the server.
             Err(error) if matches!(error.cause, Cause::Io(_)) => Ok(None),
-            Err(error) => self.open_failed(server.id, error, attempts).map(|()| None),
+            Err(error) => self.open_failed(server.id, error, target, attempts).map(|()| None),
         }
     }
 
@@ -169,7 +169,9 @@ impl Session {
             };
             match opened {
                 Some(Ok(opened)) => lease = Some(opened),
-                Some(Err(LeaseError::Open(error))) => self.open_failed(server.id, *error, attempts)?,
+                Some(Err(LeaseError::Open(error))) => {
+                    self.open_failed(server.id, *error, &Target::Primary, attempts)?
+                }
                 Some(Err(_)) | None => {}
             }
         }

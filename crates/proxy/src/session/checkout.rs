@@ -213,7 +213,7 @@ impl Session {
                     ));
                 }
                 Err(LeaseError::QueueFull { waiting }) => return Err(Refusal::pool_queue_full(&server.name, waiting)),
-                Err(LeaseError::Open(error)) => self.open_failed(server.id, *error, attempts)?,
+                Err(LeaseError::Open(error)) => self.open_failed(server.id, *error, &route.target, attempts)?,
             }
         }
     }
@@ -284,12 +284,16 @@ impl Session {
         &self,
         server: ServerId,
         error: ConnectError,
+        target: &Target,
         attempts: &mut Attempts,
     ) -> Result<(), Refusal> {
         let text = error.to_string();
         let kind = match &error.cause {
             Cause::Server(said) => {
-                if matches!(said.code, 1044 | 1045 | 1049 | 1130 | 1698 | 1862 | 3118 | 4151) {
+                let is_final = matches!(said.code, 1044 | 1045 | 1049 | 1130 | 1698 | 1862 | 3118 | 4151);
+                // A replica may not have heard of the schema, the account or its rights yet: the primary has the last word.
+                let other = self.cluster.view().primary.is_some_and(|primary| primary != server);
+                if is_final && !(other && *target == Target::Reader) {
                     self.cluster.shared.keyring.forget(&self.identity.user);
                     self.cluster.shared.published.request_accounts_refresh();
                     return Err(Refusal::of_server(said.code, said.sqlstate.as_deref(), &said.message));

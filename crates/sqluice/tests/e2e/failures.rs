@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use lab::{Family, Replication};
+use net::tls::ClientTls;
 use tokio::task::JoinHandle;
 
-use crate::support::{Front, SOON, all, blocking, error, failing, said, until, value};
+use crate::support::{Front, SOON, all, app, blocking, calm, error, failing, has_mysql, said, until, value};
 
 /// Clients that read one row after the other.
 struct Readers {
@@ -260,4 +261,98 @@ async fn with_all_servers_down_errors_say_why_and_service_returns_by_itself() {
     front.knows(2).await;
     let mut other = front.client().await;
     all(&mut other, "SELECT 1 FROM app.down").await;
+}
+
+/// Statements that run on any of the servers and hold this word.
+async fn running(servers: &'static Replication, word: &'static str) -> Vec<(usize, u64)> {
+    blocking(move || {
+        let mut found = Vec::new();
+        for (index, server) in servers.servers().iter().enumerate() {
+            let list = "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE";
+            let told = server.sql(&format!("{list} '%{word}%' AND ID <> CONNECTION_ID()")).unwrap();
+            found.extend(told.lines().filter_map(|line| Some((index, line.trim().parse().ok()?))));
+        }
+        found
+    })
+    .await
+}
+
+/// An operator ends statements that run too long, on the server itself and through the program.
+async fn check_killed_statements(family: Family) {
+    let servers = calm(family).await;
+    let front = Front::start(servers, |_| {}).await;
+    for (text, word, through) in [
+        ("SELECT SLEEP(50) AS killed_read", "killed_read", false),
+        ("/* sqluice: primary */ SELECT SLEEP(50) AS killed_on_primary", "killed_on_primary", false),
+        ("SELECT SLEEP(50) AS killed_through", "killed_through", true),
+    ] {
+        let mut client = front.client().await;
+        let id = value(&mut client, "SELECT CONNECTION_ID()").await;
+        let query = tokio::spawn(async move { client.query(text).await.map(drop) });
+        let (index, thread) = until("the statement", async || running(servers, word).await.first().copied()).await;
+        // Long enough for an operator.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        match through {
+            true => drop(all(&mut front.client().await, &format!("KILL {id}")).await),
+            false => blocking(move || drop(servers.servers()[index].sql(&format!("KILL {thread}")).unwrap())).await,
+        }
+        let ended = query.await.unwrap();
+        assert!(ended.is_err(), "{text}: {ended:?}");
+        assert_eq!(running(servers, word).await, [], "{text} runs again");
+    }
+    assert_eq!(front.metrics().await.sum("sqluice_server_retries_total", &[]), 0.0);
+}
+
+#[tokio::test]
+async fn a_statement_that_was_killed_is_not_run_again() {
+    check_killed_statements(Family::MariaDb).await;
+}
+
+#[tokio::test]
+async fn a_statement_that_was_killed_is_not_run_again_mysql() {
+    if has_mysql() {
+        check_killed_statements(Family::MySql).await;
+    }
+}
+
+/// A schema that exists on the primary alone is found there, by a session that begins in it and by one that chooses it.
+async fn check_lacking_replicas(family: Family) {
+    let servers = calm(family).await;
+    blocking(move || {
+        let sql = "DROP DATABASE IF EXISTS e2e_lacking; CREATE DATABASE e2e_lacking; \
+                   CREATE TABLE e2e_lacking.t (id INT PRIMARY KEY); INSERT INTO e2e_lacking.t VALUES (7)";
+        servers.primary().sql(sql).unwrap();
+        servers.wait_in_sync(SOON).unwrap();
+        let replicas = servers.servers().iter().filter(|server| server.port() != servers.primary().port());
+        replicas.for_each(|server| drop(server.sql("SET sql_log_bin = 0; DROP DATABASE e2e_lacking").unwrap()));
+    })
+    .await;
+    let front = Front::start(servers, |setup| setup.listener = "consistency = \"none\"".into()).await;
+    let mut within = app();
+    within.schema = Some("e2e_lacking".into());
+    let mut begun = front.connect(within, ClientTls::disabled()).await.unwrap();
+    let mut chosen = front.client().await;
+    chosen.init_db("e2e_lacking").await.unwrap();
+    for client in [&mut begun, &mut chosen] {
+        for _ in 0..6 {
+            assert_eq!(value(client, "SELECT 1").await, "1");
+            assert_eq!(value(client, "SELECT id FROM t").await, "7");
+            all(client, "START TRANSACTION READ ONLY").await;
+            assert_eq!(value(client, "SELECT id FROM t").await, "7");
+            all(client, "COMMIT").await;
+        }
+    }
+    assert_eq!(error(&mut begun, "USE e2e_nowhere").await.0, 1049);
+}
+
+#[tokio::test]
+async fn a_schema_that_replicas_lack_is_found_on_the_primary() {
+    check_lacking_replicas(Family::MariaDb).await;
+}
+
+#[tokio::test]
+async fn a_schema_that_replicas_lack_is_found_on_the_primary_mysql() {
+    if has_mysql() {
+        check_lacking_replicas(Family::MySql).await;
+    }
 }

@@ -25,13 +25,15 @@ const LIMITS: Limits = Limits { reply_bytes_max: 64 << 20, timeout: Duration::fr
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A replica that takes longer is left out until the next reading.
 const CONNECT_TIMEOUT_REPLICA: Duration = Duration::from_millis(500);
+/// How long a process that has just begun waits for a primary: sessions begin with its global values, not with a replica's.
+const PRIMARY_WAIT: Duration = Duration::from_secs(2);
 /// Time between two readings of the catalog that a change asked for.
 const CATALOG_THROTTLE: Duration = Duration::from_millis(50);
 
 /// A reading's outcome; the error is in words.
 pub(crate) enum Done {
     Accounts(Result<accounts::Loaded, String>),
-    Catalog(Result<catalog::Loaded, String>),
+    Catalog(Result<Box<catalog::Loaded>, String>),
     Tables(Result<tables::Loaded, String>),
     Grants(Result<grants::Loaded, String>),
 }
@@ -70,8 +72,12 @@ pub(crate) struct Loads {
     catalog_request: u64,
     /// The change of accounts that the reading under way knows.
     accounts_change: u64,
-    /// Whose dictionaries were read last.
+    /// Whose dictionaries are to be read: the primary's, as long as one is known.
     catalog_of: Option<ServerId>,
+    /// Whose were to be read when the last reading began.
+    catalog_from: Option<ServerId>,
+    /// Until when a primary is waited for before a replica's dictionaries are read.
+    catalog_patience: Instant,
     /// The request for the tables that the reading under way answers.
     tables_request: u64,
     /// The request for the users' rights that the reading under way answers.
@@ -95,6 +101,8 @@ impl Loads {
             catalog_request: 0,
             accounts_change: 0,
             catalog_of: None,
+            catalog_from: None,
+            catalog_patience: Instant::now() + PRIMARY_WAIT,
             tables_request: 0,
             grants_request: 0,
             done: mpsc::channel(4),
@@ -148,13 +156,17 @@ impl Loads {
         self.start_grants(sources.first().filter(|_| primary.is_some()), now);
         let wanted = !self.published.catalog_is_fresh() && self.catalog.task.is_none();
         let rested = self.catalog.started.is_none_or(|started| now >= started + CATALOG_THROTTLE);
-        if (self.catalog.is_due(now) || wanted && rested) && !sources.is_empty() {
+        let patient = self.catalog_of.is_none() && now < self.catalog_patience;
+        if (self.catalog.is_due(now) || wanted && rested) && !sources.is_empty() && !patient {
+            self.catalog_from = self.catalog_of;
+            let knows_primary = primary.is_some();
             let (sources, done) = (sources.to_vec(), self.done.0.clone());
             let before = self.published.catalog.load_full();
             self.catalog_request = self.published.catalog_request();
             self.catalog.started = Some(now);
             self.catalog.task = Some(own(async move {
-                let _ = done.send(Done::Catalog(read_catalog(&sources, &before).await)).await;
+                let read = read_catalog(&sources, &before, knows_primary).await;
+                let _ = done.send(Done::Catalog(read.map(Box::new))).await;
             }));
         } else if wanted && !rested {
             self.catalog.due = self.catalog.started.map(|started| started + CATALOG_THROTTLE);
@@ -234,11 +246,14 @@ impl Loads {
         self.published.accounts_were_read(self.accounts_change);
     }
 
-    fn take_catalog(&mut self, result: Result<catalog::Loaded, String>) {
+    fn take_catalog(&mut self, result: Result<Box<catalog::Loaded>, String>) {
         self.catalog.task = None;
         match result {
             Ok(mut loaded) => {
-                self.catalog.due = Some(Instant::now() + self.catalog_every);
+                // The primary that has turned up meanwhile is read at once.
+                let missed = !loaded.of_primary && self.catalog_of.is_some();
+                let every = if missed { RETRY.min(self.catalog_every) } else { self.catalog_every };
+                self.catalog.due = Some(Instant::now() + every).filter(|_| self.catalog_from == self.catalog_of);
                 let why = loaded.incomplete.unwrap_or_default();
                 let what = "stored functions are not all known; statements with unknown ones go to the primary";
                 tell(&self.cluster, &mut self.catalog.told, what, &why);
@@ -340,12 +355,18 @@ async fn read_grants(primary: &Way) -> Result<grants::Loaded, String> {
     grants::load(&mut client, dialect).await.map_err(|error| query_failure(&error).text.to_string())
 }
 
-async fn read_catalog(sources: &[Way], before: &Catalog) -> Result<catalog::Loaded, String> {
+/// `knows_primary`: the first of the sources is the primary.
+async fn read_catalog(sources: &[Way], before: &Catalog, knows_primary: bool) -> Result<catalog::Loaded, String> {
     let mut problem = String::new();
     for (index, source) in sources.iter().enumerate() {
         match connect(source).await {
             Ok((mut client, dialect)) => match catalog::load(&mut client, dialect).await {
                 Ok(mut loaded) => {
+                    loaded.of_primary = knows_primary && index == 0;
+                    if !loaded.of_primary && before.of_primary {
+                        loaded.catalog.globals.clone_from(&before.globals);
+                    }
+                    loaded.catalog.of_primary = loaded.of_primary || before.of_primary;
                     let others = read_globals(&sources[index + 1..]).await;
                     let names = loaded.session_variables.iter().map(String::as_str);
                     loaded.catalog.find_uneven(before, &others, names);

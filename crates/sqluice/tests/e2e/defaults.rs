@@ -71,3 +71,25 @@ async fn what_a_replica_refuses_to_set_is_the_primary_s_to_judge() {
     assert_eq!(error(&mut client, "SET query_cache_type = 'nonsense'").await.0, 1231);
     servers.primary().sql("SET GLOBAL query_cache_type = OFF; SET GLOBAL query_cache_size = DEFAULT").unwrap();
 }
+
+#[tokio::test]
+async fn sessions_begin_with_the_primary_s_values_right_after_a_start() {
+    let servers = failing(Family::MariaDb).await;
+    let others = || servers.servers().iter().filter(|server| server.port() != servers.primary().port());
+    for server in others() {
+        server.sql("SET GLOBAL div_precision_increment = 7").unwrap();
+    }
+    // What a replica has is known first when the primary is asked last.
+    let addresses: Vec<String> = servers.servers().iter().rev().map(|server| server.address().to_string()).collect();
+    for _ in 0..5 {
+        let front = Front::start_on(&addresses, |_| {}).await;
+        let mut first = front.client().await;
+        for _ in 0..4 {
+            assert_eq!(value(&mut first, "SELECT @@session.div_precision_increment").await, "4");
+            assert_eq!(value(&mut first, "SELECT 1 / 3").await, "0.3333");
+        }
+    }
+    for server in others() {
+        server.sql("SET GLOBAL div_precision_increment = DEFAULT").unwrap();
+    }
+}

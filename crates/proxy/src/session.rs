@@ -299,6 +299,8 @@ impl Session {
         let mut route = self.route(&work, request, rule.as_deref());
         if let Some(fill) = fill.as_deref() {
             self.route_fill(&mut route, fill);
+        } else if let Some(rule) = rule.as_deref().filter(|rule| rule.cache.is_some()) {
+            self.route_uncached(&mut route, rule, &work, request);
         }
         if work.streams() {
             return Err(Box::pin(self.stream_binlog(request, &route)).await);

@@ -23,7 +23,7 @@ use super::in_tier::Marked;
 use super::in_transaction::at_rest;
 use super::question::AskedFor;
 use super::rows::{Told, table_writes};
-use crate::route::rules::CacheRule;
+use crate::route::rules::{Action, CacheRule};
 use crate::route::{Moment, Needs, Pin, Route, Target};
 
 /// A statement whose answer is to be kept.
@@ -57,6 +57,32 @@ impl Session {
                 route.consistency = Consistency::Table;
                 self.reads = fill.reads.clone();
             }
+            self.judge_named(route);
+            self.judge_replicas(route);
+        }
+    }
+
+    /// A read that a rule wants answered from the cache, and that a server answers without its being kept, finds all that anybody
+    /// has written to its tables, too: what the rule promises does not depend on what is kept. Who asks for less gets it.
+    pub(in crate::session) fn route_uncached(
+        &mut self,
+        route: &mut Route,
+        rule: &Action,
+        work: &Work,
+        request: &Request,
+    ) {
+        let is_elsewhere = matches!(route.target, Target::Reader | Target::Named(_));
+        let serves = rule.cache.as_ref().is_some_and(|cache| cache.wanted.mode == CacheMode::On);
+        let asks_for_less =
+            rule.consistency.is_some() || matches!(work.statement.hint, Some(sql::Hint::Consistency(_)));
+        if !is_elsewhere || !serves || asks_for_less || !super::is_for_cache(work) || self.cluster.view().same_data {
+            return;
+        }
+        let weaker = matches!(route.consistency, Consistency::None | Consistency::Session);
+        if weaker && self.identity.split != Split::Replica && self.cluster.primary().is_some() {
+            self.watch_writes();
+            route.consistency = Consistency::Table;
+            self.note_scope(work, request, route);
             self.judge_named(route);
             self.judge_replicas(route);
         }

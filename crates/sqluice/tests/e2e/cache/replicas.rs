@@ -62,6 +62,9 @@ async fn check(family: Family) {
             }
         }
         assert_eq!(value(&mut reader, "SELECT v FROM busy").await, v.to_string(), "what was kept has ended");
+        // What cannot be kept is no older.
+        let volatile = anew("SELECT v + 0 * RAND() DIV 1 FROM busy", &mut number);
+        assert_eq!(value(&mut reader, &volatile).await, v.to_string(), "{volatile}");
     }
     all(&mut writer, BUMP).await;
     // What a function writes no text tells; and where that is in the log, no reply tells in the old framing.

@@ -12,6 +12,7 @@ mod open;
 mod queue;
 mod quota;
 mod server_pool;
+mod short;
 mod spare;
 mod upkeep;
 mod users;
@@ -25,13 +26,14 @@ use std::time::{Duration, Instant};
 use cluster::view::{ServerId, ServerView};
 use net::client::ConnectError;
 use stats::WorkerStats;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 pub use connection::{Connection, End, Farewell, Key, MEANINGFUL, Origin, Parcel, ServerStatements, StatementKey};
 pub use lease::Lease;
 pub use listed::{Backends, Listed};
 pub use open::ON_DEMAND;
 pub use quota::Quota;
+pub use short::{Short, ShortOf};
 pub use users::{UserLease, UserLeases};
 
 use queue::{Grant, Permit, Ticket, Waiter};
@@ -86,6 +88,8 @@ pub struct Pools {
     now: Cell<Instant>,
     /// How many sessions each user has on this worker.
     sessions: RefCell<HashMap<Arc<str>, usize>>,
+    /// A connection has come free for somebody whom a server has refused one.
+    freed: Notify,
 }
 
 impl Pools {
@@ -100,6 +104,7 @@ impl Pools {
             settings,
             now: Cell::new(Instant::now()),
             sessions: RefCell::default(),
+            freed: Notify::new(),
         }
     }
 
@@ -342,8 +347,10 @@ impl Pools {
         if self.cluster_is_short() {
             return self.close(pool, connection);
         }
-        pool.stats.idle.add(1);
-        pool.idle.borrow_mut().push(connection);
+        if let Some(connection) = self.give_to_short(pool, connection) {
+            pool.stats.idle.add(1);
+            pool.idle.borrow_mut().push(connection);
+        }
     }
 
     /// Somebody waits for a place in the cluster's limit: that is worth more than an idle connection to another server.
@@ -359,9 +366,11 @@ impl Pools {
     }
 
     fn close(&self, pool: &Rc<ServerPool>, connection: Box<Connection>) {
+        let user = connection.origin.key.user.clone();
         drop(connection);
         pool.stats.closed.add_one();
         self.permit_free(pool);
+        self.tell_short(pool, &user);
     }
 
     /// A permit is free: who waits first gets it.

@@ -159,6 +159,8 @@ pub struct ClusterShared {
     pub follow: ArcSwapOption<Follow>,
     /// What any session has written, once a read wants to see it.
     pub writes: ClusterWrites,
+    /// Statements that wait for connections which servers have refused to open.
+    pub short: crate::pool::Short,
     /// Connections in use by each user, for `max_connections_per_user`.
     pub user_leases: crate::pool::UserLeases,
     mailboxes: Mailboxes,
@@ -226,6 +228,7 @@ impl ClusterShared {
             epochs: OnceLock::new(),
             follow: ArcSwapOption::empty(),
             writes: ClusterWrites::default(),
+            short: crate::pool::Short::default(),
             user_leases: crate::pool::UserLeases::default(),
             mailboxes,
             workers,
@@ -289,6 +292,16 @@ impl ClusterShared {
             if index != worker {
                 // A worker that has ended has nothing to give.
                 let _ = mailbox.send(Mail::Asked(self.name.clone(), server));
+            }
+        }
+    }
+
+    /// Tells the other workers that a statement of this one waits for a connection which this server has refused to open.
+    pub fn ask_short(&self, worker: usize, server: ServerId) {
+        for (index, mailbox) in self.mailboxes.iter().enumerate() {
+            if index != worker {
+                // A worker that has ended has nothing to give.
+                let _ = mailbox.send(Mail::Short(self.name.clone(), server));
             }
         }
     }
@@ -370,6 +383,10 @@ pub enum Mail {
     Asked(Arc<str>, ServerId),
     /// There is room in the cluster's limit again.
     Room(Arc<str>),
+    /// Another worker waits for a connection that this server has refused to open.
+    Short(Arc<str>, ServerId),
+    /// A server may open one now.
+    Freed(Arc<str>),
     /// Sessions end when they are between transactions; then the worker ends.
     Drain,
     /// There are other rules.

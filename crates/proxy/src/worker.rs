@@ -168,6 +168,16 @@ impl Worker {
                     cluster.pools.serve_waiters();
                 }
             }
+            Mail::Short(name, server) => {
+                if let Some(cluster) = self.known_cluster(&name) {
+                    cluster.pools.asked_by_short(server);
+                }
+            }
+            Mail::Freed(name) => {
+                if let Some(cluster) = self.known_cluster(&name) {
+                    cluster.pools.room_for_short();
+                }
+            }
             Mail::Told(name, ask) => {
                 let told = self.known_cluster(&name).map_or(Some(Vec::new()), |cluster| cluster.told_since(ask.since));
                 // Who asked may have gone.

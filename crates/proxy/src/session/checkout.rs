@@ -11,7 +11,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::replica_wait::Awaits;
 use super::{Held, Session};
 use crate::error::Refusal;
-use crate::pool::{LeaseError, UserLease};
+use crate::pool::{LeaseError, ShortOf, UserLease};
 use crate::route::{Pin, Preferences, Reason, Route, SharedWrites, Target, select};
 
 /// Servers that may fail one statement before the client is told.
@@ -41,6 +41,8 @@ pub struct Attempts {
     pub(super) conflicts: u32,
     /// Since when it waits for a replica that has what its session has written.
     pub(super) lacking_since: Option<Instant>,
+    /// What servers that refused connections are short of; looked at by [`Session::hold`].
+    pub(super) short_of: Vec<ShortOf>,
     /// A replica may be asked ahead of the statement to wait.
     pub(super) may_ask_replicas: bool,
     /// A replica has waited in vain.
@@ -64,6 +66,7 @@ impl Attempts {
             replays: 0,
             conflicts: 0,
             lacking_since: None,
+            short_of: Vec::new(),
             may_ask_replicas: false,
             waited_in_vain: false,
             in_any_schema: false,
@@ -300,7 +303,9 @@ impl Session {
                 }
                 // Too many connections and the like: the server lives, but has no place for us. If nobody makes one in time,
                 // the client hears the server's own words.
-                if matches!(said.code, 1040 | 1203 | 1226) {
+                let worker = self.cluster.pools.worker();
+                if let Some(short) = ShortOf::new(worker, server, &self.identity.user, said.code) {
+                    attempts.short_of.push(short);
                     let words = Refusal::of_server(said.code, said.sqlstate.as_deref(), &said.message);
                     attempts.refusal.get_or_insert(words);
                 }

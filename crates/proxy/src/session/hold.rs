@@ -8,6 +8,7 @@ use cluster::view::View;
 use super::Session;
 use super::checkout::Attempts;
 use crate::error::Refusal;
+use crate::pool::ShortOf;
 use crate::route::{Route, Target};
 use crate::worker::ClusterHere;
 
@@ -15,6 +16,8 @@ use crate::worker::ClusterHere;
 const RETRY_PACE: Duration = Duration::from_millis(100);
 /// The same in a Galera group, while there is a writer.
 const GROUP_PACE: Duration = Duration::from_millis(10);
+/// How long a server is given to notice that a connection was closed to make room.
+const ROOM_PACE: Duration = Duration::from_millis(2);
 /// Statements that waited for a primary and run at the same time, on one worker; the others wait for their turn.
 pub const RELEASED_MAX: usize = 32;
 /// Bytes of all statements that wait on one worker.
@@ -46,11 +49,32 @@ impl Session {
             true => left.min(RETRY_PACE),
             false => left,
         };
-        // Whether the view has changed or the time is over shows when it is looked at again.
-        let _ = tokio::time::timeout(pace, changed).await;
+        if attempts.short_of.is_empty() {
+            // Whether the view has changed or the time is over shows when it is looked at again.
+            let _ = tokio::time::timeout(pace, changed).await;
+        } else {
+            let short_of = std::mem::take(&mut attempts.short_of);
+            Box::pin(self.wait_short(&short_of, pace, changed)).await;
+        }
         // Another view, or some time: who failed before may be good again.
         attempts.forgive();
         Ok(())
+    }
+
+    /// Waits until a connection has come free, at any worker, that a server has refused to open.
+    async fn wait_short(&self, short_of: &[ShortOf], pace: Duration, changed: impl Future<Output = ()>) {
+        let pools = &self.cluster.pools;
+        let _places: Vec<_> = short_of.iter().map(|short| pools.wait_short(short)).collect();
+        // An idle connection here is one that this session could not use.
+        let has_room = short_of.iter().any(|short| pools.make_room(short));
+        let pace = if has_room { pace.min(ROOM_PACE) } else { pace };
+        let woken = async {
+            tokio::select! {
+                () = changed => {}
+                () = pools.freed() => {}
+            }
+        };
+        let _ = tokio::time::timeout(pace, woken).await;
     }
 
     fn may_wait(

@@ -7,7 +7,7 @@ use net::query::Client;
 use tokio::task::JoinHandle;
 
 use crate::login::accounts;
-use crate::support::{Front, all, blocking, calm, error, has_mysql, until, value};
+use crate::support::{Front, SOON, all, blocking, calm, error, families, has_mysql, until, value};
 
 /// Clients that hold a connection of the primary.
 async fn holding(front: &Front) -> Client {
@@ -297,5 +297,56 @@ async fn clients_that_choose_their_schema_late_use_connections_again() {
             assert_eq!(error(&mut client, "USE e2e_nothing").await.0, 1049);
             assert_eq!(error(&mut client, "CREATE TABLE late_too (n INT)").await.0, 1046);
         }
+    }
+}
+
+/// A server that allows fewer connections than the pool: who waits for one goes on when another worker has one to give.
+async fn check_server_limit(family: Family, tls: bool) {
+    let servers = calm(family).await;
+    let sql = "DROP USER IF EXISTS e2e_short@'%'; CREATE USER e2e_short@'%' IDENTIFIED BY 'e2e-Short-1' WITH MAX_USER_CONNECTIONS 1";
+    blocking(move || {
+        servers.primary().sql(sql).unwrap();
+        servers.wait_in_sync(SOON).unwrap();
+    })
+    .await;
+    let front = Front::start(servers, |setup| {
+        setup.listener = "hold_ms = 60000".into();
+        if tls {
+            setup.server_tls = "mode = \"required\"".into();
+        }
+    })
+    .await;
+    // One after the other they go to both workers.
+    let mut clients = Vec::new();
+    for _ in 0..4 {
+        clients.push(front.login("e2e_short", "e2e-Short-1").await.unwrap());
+    }
+    let mut first = clients.remove(0);
+    all(&mut first, "BEGIN").await;
+    let waiting: Vec<_> = clients
+        .into_iter()
+        .map(|mut client| {
+            tokio::spawn(async move {
+                assert_eq!(value(&mut client, "/* sqluice: primary */ SELECT 1").await, "1");
+                client
+            })
+        })
+        .collect();
+    until("all to wait", async || (front.metrics().await.sum("sqluice_holding", &[]) >= 3.0).then_some(())).await;
+    let begun = Instant::now();
+    all(&mut first, "COMMIT").await;
+    for client in waiting {
+        client.await.unwrap();
+    }
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    let opened = front.metrics().await.sum("sqluice_server_connections", &["server=\"db1\""]);
+    assert!(opened <= 1.0, "{opened}");
+}
+
+#[tokio::test]
+async fn a_connection_that_a_server_refuses_comes_from_another_worker() {
+    for family in families() {
+        check_server_limit(family, false).await;
+        check_server_limit(family, true).await;
     }
 }

@@ -248,7 +248,7 @@ impl Session {
         self.look_at_catalog();
         let work = match self.understand(request).await? {
             Understood::Work(work) => work,
-            Understood::Answered => return self.client.flush().await.map_err(SessionEnd::ClientLost),
+            Understood::Answered => return self.flush_answers().await,
         };
         let rule = self.rule(&work, request);
         let mut fill = None;

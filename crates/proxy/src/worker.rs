@@ -3,8 +3,10 @@
 mod cluster;
 
 use std::cell::{Cell, RefCell};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime};
 
 use stats::WorkerStats;
@@ -24,6 +26,11 @@ use crate::shared::{ClusterShared, Mail, Shared};
 const SCRATCH_BYTES: usize = 32 * 1024;
 /// How often a worker that is about to end looks whether its sessions have ended.
 const DRAIN_PACE: Duration = Duration::from_millis(20);
+
+/// Work that a session may do in one turn: so many short commands. They take some 100 microseconds.
+const TURN_WORK: u32 = 64;
+/// Bytes that are as much work as a short command.
+const WORK_BYTES: usize = 1024;
 
 /// One worker, as its sessions see it.
 #[derive(Debug)]
@@ -50,6 +57,8 @@ pub struct Worker {
     pub digests: RefCell<DigestTable>,
     /// The operator's rules.
     pub rules: WorkerRules,
+    /// How much work the session that runs now may still do before others get their turn.
+    turn: Cell<u32>,
     /// Sessions must end at the next good moment.
     pub draining: Cell<bool>,
     /// [`Shared::uptime_s`], read once a second.
@@ -66,6 +75,12 @@ pub async fn tell_seconds(shared: Weak<Shared>) {
         drop(shared);
         second.tick().await;
     }
+}
+
+/// Has the task that is polled go on after the next look at the sockets.
+#[cold]
+fn end_turn(cx: &mut Context<'_>) -> Poll<()> {
+    pin!(tokio::task::yield_now()).poll(cx)
 }
 
 impl Worker {
@@ -94,6 +109,7 @@ impl Worker {
             outgoing: RefCell::default(),
             digests: RefCell::new(digests),
             rules: WorkerRules::default(),
+            turn: Cell::new(TURN_WORK),
             draining: Cell::new(false),
             uptime_s: Cell::new(1),
             clusters: RefCell::default(),
@@ -217,6 +233,28 @@ impl Worker {
     fn known_cluster(&self, name: &str) -> Option<Rc<ClusterHere>> {
         self.clusters.borrow().iter().find(|cluster| *cluster.shared.name == *name).cloned()
     }
+    /// A session's turn begins.
+    #[inline]
+    pub fn begin_turn(&self) {
+        self.turn.set(TURN_WORK);
+    }
+
+    /// The session has done work that grows with so many bytes: a command that it has taken, or an answer.
+    #[inline]
+    pub fn spend_bytes(&self, bytes: usize) {
+        let work = 1 + (bytes / WORK_BYTES).min(TURN_WORK as usize) as u32;
+        self.turn.set(self.turn.get().saturating_sub(work));
+    }
+
+    /// Ready while the session's turn is not over; else it goes on in its next turn, behind all others that have something to do.
+    #[inline]
+    pub fn poll_turn(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.turn.get() > 0 {
+            return Poll::Ready(());
+        }
+        end_turn(cx)
+    }
+
 
     /// Takes what was published last of a cluster.
     pub fn take_published(self: &Rc<Self>, cluster: &Rc<ClusterHere>) {

@@ -33,6 +33,8 @@ pub struct Client {
     /// What the client and Sqluice agreed on.
     pub capabilities: Capabilities,
     inbox: Vec<u8>,
+    /// How much of the inbox has been taken; all of it never is.
+    used: usize,
     outbox: Vec<u8>,
     /// How much of the outbox has been sent.
     sent: usize,
@@ -73,7 +75,16 @@ impl Request {
 impl Client {
     /// A client whose login is over.
     pub fn new(stream: Stream, capabilities: Capabilities) -> Client {
-        Client { stream, capabilities, inbox: Vec::new(), outbox: Vec::new(), sent: 0, unflushed: false, left: false }
+        Client {
+            stream,
+            capabilities,
+            inbox: Vec::new(),
+            used: 0,
+            outbox: Vec::new(),
+            sent: 0,
+            unflushed: false,
+            left: false,
+        }
     }
 
     /// Nothing of the client's is waiting to be handled.
@@ -86,7 +97,7 @@ impl Client {
     #[inline]
     pub fn poll_short(&mut self, cx: &mut Context<'_>, worker: &Worker) -> Poll<Result<Option<Request>, SessionEnd>> {
         loop {
-            match packet::first(&self.inbox, SHORT_BYTES) {
+            match packet::first(self.unused(), SHORT_BYTES) {
                 First::Whole { sequence: 0, taken, .. } => return Poll::Ready(Ok(Some(self.take(taken, 0, false)))),
                 First::Needs(_) if self.inbox.is_empty() => {
                     match ready!(self.poll_fill(cx, worker)).map_err(SessionEnd::ClientLost) {
@@ -110,13 +121,13 @@ impl Client {
         server_max: impl Fn() -> Option<usize>,
     ) -> Result<Request, SessionEnd> {
         loop {
-            let first = match packet::first(&self.inbox, SHORT_BYTES) {
-                First::TooLong => packet::first(&self.inbox, max_bytes()),
+            let first = match packet::first(self.unused(), SHORT_BYTES) {
+                First::TooLong => packet::first(self.unused(), max_bytes()),
                 first => first,
             };
             match first {
                 First::Whole { sequence: 0, taken, .. } => return Ok(self.take(taken, 0, false)),
-                First::Split { sequence, taken, .. } if packet::in_order(&self.inbox[..taken]) => {
+                First::Split { sequence, taken, .. } if packet::in_order(&self.unused()[..taken]) => {
                     return Ok(self.take(taken, sequence, true));
                 }
                 First::Whole { .. } | First::Split { .. } => {
@@ -141,7 +152,7 @@ impl Client {
                 First::Needs(_) if self.has_unsent() => self.flush().await.map_err(SessionEnd::ClientLost)?,
                 First::Needs(bytes) => {
                     // Room is made as bytes come: a header alone must not cost memory.
-                    self.inbox.reserve(bytes.min(2 * self.inbox.len() + 64).saturating_sub(self.inbox.len()));
+                    self.make_room(bytes);
                     let n = poll_fn(|cx| self.poll_fill(cx, worker)).await.map_err(SessionEnd::ClientLost)?;
                     if n == 0 {
                         return Err(SessionEnd::ClientLost(io::ErrorKind::UnexpectedEof.into()));
@@ -166,14 +177,61 @@ impl Client {
     }
 
     fn take(&mut self, taken: usize, sequence: u8, split: bool) -> Request {
-        let packets = if taken == self.inbox.len() {
-            std::mem::take(&mut self.inbox)
-        } else {
-            let rest = self.inbox.split_off(taken);
-            std::mem::replace(&mut self.inbox, rest)
-        };
+        let packets = self.take_bytes(taken);
         let joined = split.then(|| packet::join(&packets));
         Request { packets, joined, sequence }
+    }
+
+    /// What was read and not taken yet.
+    #[inline]
+    fn unused(&self) -> &[u8] {
+        &self.inbox[self.used..]
+    }
+
+    /// Takes so many bytes of the inbox. The rest stays where it is: with thousands of commands in one read, moving it
+    /// each time would take most of the time.
+    #[inline]
+    fn take_bytes(&mut self, taken: usize) -> Vec<u8> {
+        if self.used == 0 && taken == self.inbox.len() {
+            return std::mem::take(&mut self.inbox);
+        }
+        self.take_some(taken)
+    }
+
+    #[inline(never)]
+    fn take_some(&mut self, taken: usize) -> Vec<u8> {
+        let bytes = self.inbox[self.used..self.used + taken].to_vec();
+        self.used += taken;
+        if self.used == self.inbox.len() {
+            self.used = 0;
+            self.inbox.clear();
+            self.inbox.shrink_to(BUFFER_KEPT_BYTES);
+        }
+        bytes
+    }
+
+    /// Puts what was read behind what is there.
+    #[inline]
+    fn append(&mut self, bytes: &[u8]) {
+        if self.used > 0 {
+            self.move_up();
+        }
+        self.inbox.extend_from_slice(bytes);
+    }
+
+    /// Moves what was not taken to the front, once that is the smaller part.
+    #[inline(never)]
+    fn move_up(&mut self) {
+        if 2 * self.used >= self.inbox.len() {
+            self.inbox.drain(..self.used);
+            self.used = 0;
+        }
+    }
+
+    /// Makes room for a command of so many bytes, but for no more than twice what came of it.
+    fn make_room(&mut self, bytes: usize) {
+        let there = self.inbox.len() - self.used;
+        self.inbox.reserve(bytes.min(2 * there + 64).saturating_sub(there));
     }
 
     /// Gives a request's buffer back, so that the next one needs no allocation.
@@ -188,11 +246,13 @@ impl Client {
     /// Reads what the client has sent into the inbox; 0 is its end.
     #[inline]
     fn poll_fill(&mut self, cx: &mut Context<'_>, worker: &Worker) -> Poll<io::Result<usize>> {
+        ready!(worker.poll_turn(cx));
         let mut scratch = worker.scratch.borrow_mut();
         let mut buffer = ReadBuf::new(&mut scratch);
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
         worker.busy_poll.note();
-        self.inbox.extend_from_slice(buffer.filled());
+        worker.spend_bytes(buffer.filled().len());
+        self.append(buffer.filled());
         Poll::Ready(Ok(buffer.filled().len()))
     }
 
@@ -200,19 +260,19 @@ impl Client {
     /// need not be whole; `packet_left` counts what of it is still to come. Gives the bytes and whether they are the last.
     pub async fn next_file_part(&mut self, worker: &Worker, packet_left: &mut usize) -> io::Result<(Vec<u8>, bool)> {
         loop {
-            let (mut end, mut is_last) = ((*packet_left).min(self.inbox.len()), false);
+            let unused = self.unused();
+            let (mut end, mut is_last) = ((*packet_left).min(unused.len()), false);
             *packet_left -= end;
             while *packet_left == 0 && !is_last {
-                let Some(header) = packet::Header::read(&self.inbox[end..]) else { break };
+                let Some(header) = packet::Header::read(&unused[end..]) else { break };
                 end += packet::HEADER_BYTES;
                 is_last = header.length == 0;
-                let there = header.length.min(self.inbox.len() - end);
+                let there = header.length.min(unused.len() - end);
                 end += there;
                 *packet_left = header.length - there;
             }
             if end > 0 {
-                let rest = self.inbox.split_off(end);
-                return Ok((std::mem::replace(&mut self.inbox, rest), is_last));
+                return Ok((self.take_bytes(end), is_last));
             }
             if poll_fn(|cx| self.poll_fill(cx, worker)).await? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -228,7 +288,7 @@ impl Client {
     /// Looks whether the client is still there while its server works: ready once, when it has left. Commands that it
     /// sends ahead wait in the inbox. Costs no system call while nothing comes.
     pub fn poll_left(&mut self, cx: &mut Context<'_>, scratch: &mut [u8]) -> Poll<()> {
-        while !self.left && self.inbox.len() < AHEAD_BYTES_MAX {
+        while !self.left && self.unused().len() < AHEAD_BYTES_MAX {
             let mut buffer = ReadBuf::new(scratch);
             if let Stream::Compressed(_) = &self.stream {
                 // A frame must not be taken before the reply to the one before is numbered.
@@ -241,7 +301,7 @@ impl Client {
             } else {
                 let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer));
                 self.left = read.is_err() || buffer.filled().is_empty();
-                self.inbox.extend_from_slice(buffer.filled());
+                self.append(buffer.filled());
             }
             if self.left {
                 return Poll::Ready(());
@@ -252,7 +312,11 @@ impl Client {
 
     /// What was read and not yet used: who takes it reads on from the stream.
     pub fn take_inbox(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.inbox)
+        let inbox = std::mem::take(&mut self.inbox);
+        match std::mem::take(&mut self.used) {
+            0 => inbox,
+            used => inbox[used..].to_vec(),
+        }
     }
 
     /// Bytes for the client, sent by the next flush.

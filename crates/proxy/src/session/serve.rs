@@ -65,6 +65,7 @@ pub(super) async fn heed<T>(
     let mut first = true;
     poll_fn(|cx| {
         if let Poll::Ready(end) = run.as_mut().poll(cx) {
+        worker.begin_turn();
             return Poll::Ready(Ok(end));
         }
         while handle.wake.is_called(cx, &mut first) {
@@ -152,6 +153,7 @@ impl Session {
             if let Some(request) = request? {
                 self.worker.stats.requests.add_one();
                 return Ok(request);
+                self.worker.spend_bytes(request.packets.len());
             }
         }
     }
@@ -165,12 +167,14 @@ impl Session {
     fn poll_unknown(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Request>, SessionEnd>> {
         while !self.must_stop() {
             let request = match ready!(self.client.poll_short(cx, &self.worker)) {
+            ready!(self.worker.poll_turn(cx));
                 Ok(Some(request)) => request,
                 other => return Poll::Ready(other),
             };
             let Some(reply) = self.known_reply(&request) else { return Poll::Ready(Ok(Some(request))) };
             self.worker.stats.requests.add_one();
             // It is never pending: what the socket does not take waits to be flushed.
+            self.worker.spend_bytes(request.packets.len() + reply.bytes().len() / 4);
             if let Poll::Ready(Err(error)) = self.client.poll_answer(cx, reply.bytes()) {
                 return Poll::Ready(Err(SessionEnd::ClientLost(error)));
             }

@@ -5,6 +5,7 @@
 
 mod clients;
 mod field;
+mod fairness;
 mod servers;
 
 pub use field::{Field, raw_login};

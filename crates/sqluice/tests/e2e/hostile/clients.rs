@@ -312,7 +312,7 @@ async fn proxy_headers_that_are_garbage_end_the_connection() {
 }
 
 /// A client that speaks the compressed protocol, from its first command on.
-async fn compressed(field: &Field) -> Stream {
+pub async fn compressed(field: &Field) -> Stream {
     let plain = net::client::Target::plain(field.front.address.parse().unwrap(), SOON);
     let target = net::client::Target { compression: Some(compress::Algorithm::Zlib), ..plain };
     let connected = net::client::connect(&target, login()).await.unwrap();

@@ -13,7 +13,7 @@ use testkit::Server;
 use wire::auth::Credential;
 use wire::handshake::client::LoginRequest;
 
-use crate::support::{Front, Metrics, until};
+use crate::support::{Front, Metrics, Setup, until};
 
 /// The neighbour may be slowed down by a busy machine, but not by the peer.
 const NEIGHBOUR_MAX: Duration = Duration::from_secs(5);
@@ -32,14 +32,15 @@ struct Row {
 static ROWS: Mutex<Vec<Row>> = Mutex::new(Vec::new());
 
 /// A client that asks for one thing after the other, on a thread of its own.
-struct Neighbour {
+pub struct Neighbour {
     stop: Arc<AtomicBool>,
     answers: Arc<AtomicU64>,
     thread: JoinHandle<Duration>,
 }
 
 impl Neighbour {
-    fn start(address: String) -> Neighbour {
+    /// At this address, from now on.
+    pub fn start(address: String) -> Neighbour {
         let (stop, answers) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let thread = std::thread::spawn({
             let (stop, answers) = (stop.clone(), answers.clone());
@@ -62,6 +63,18 @@ impl Neighbour {
         });
         Neighbour { stop, answers, thread }
     }
+
+    /// Waits until it has so many answers.
+    pub async fn has_answers(&self, answers: u64) {
+        until("the neighbour's answers", async || (self.answers.load(Ordering::Relaxed) >= answers).then_some(()))
+            .await;
+    }
+
+    /// Its slowest answer, after its last one.
+    pub fn stop(self) -> Duration {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
 }
 
 /// The program between a hostile peer and its neighbour.
@@ -69,7 +82,7 @@ pub struct Field {
     what: &'static str,
     pub front: Front,
     pub server: Server,
-    _calm: Server,
+    calm: Server,
     neighbour: Neighbour,
     before_kb: u64,
     files: usize,
@@ -100,6 +113,15 @@ impl Field {
 
     /// The same with more for the pool.
     pub async fn start_with(what: &'static str, server: Server, listener: &str, pool: &str) -> Field {
+        Field::start_changed(what, server, |setup| {
+            setup.listener = listener.into();
+            setup.pool = pool.into();
+        })
+        .await
+    }
+
+    /// The same with any change to the configuration.
+    pub async fn start_changed(what: &'static str, server: Server, change: impl FnOnce(&mut Setup)) -> Field {
         let calm = Server::usual();
         let more = format!(
             "[cluster.calm]\nkind = \"standalone\"\nmonitor = {{ user = \"m\", password = \"p\", heartbeat = \"off\" }}\n\
@@ -110,9 +132,8 @@ impl Field {
         let front = Front::start_on(&[server.address().to_string()], |setup| {
             setup.proxy = "workers = 1\ndrain_ms = 200".into();
             setup.monitor += "\nheartbeat = \"off\"\ntimeout_ms = 500";
-            setup.listener = listener.into();
-            setup.pool = pool.into();
             setup.more = more;
+            change(setup);
         })
         .await;
         until("the neighbour's cluster to serve", async || {
@@ -124,15 +145,8 @@ impl Field {
         until("the neighbour's first answers", async || (neighbour.answers.load(Ordering::Relaxed) > 20).then_some(()))
             .await;
         let pid = front.pid();
-        let field = Field {
-            what,
-            server,
-            _calm: calm,
-            neighbour,
-            before_kb: memory_kb(pid, "VmRSS"),
-            files: files(pid),
-            front,
-        };
+        let field =
+            Field { what, server, calm, neighbour, before_kb: memory_kb(pid, "VmRSS"), files: files(pid), front };
         // From here on VmHWM is the peak of what follows.
         std::fs::write(format!("/proc/{pid}/clear_refs"), "5").unwrap();
         field
@@ -145,6 +159,11 @@ impl Field {
             (primary == 1.0).then_some(())
         })
         .await;
+    }
+
+    /// Where the neighbour's server is, for a neighbour that goes there directly.
+    pub fn calm_address(&self) -> String {
+        self.calm.address().to_string()
     }
 
     /// A well-behaved client of the peer's cluster.

@@ -1,0 +1,126 @@
+//! Clients that send far ahead: their worker's other sessions get their turns. How long a neighbour waits is compared with one
+//! that works on its server directly meanwhile, so that a busy machine counts for both.
+
+use std::io::Write;
+use std::time::Duration;
+
+use net::Stream;
+use testkit::Server;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use wire::packet;
+
+use super::field::{Neighbour, raw_login};
+use super::{Field, clients};
+
+/// Waits up to here are no sign of anything on a busy machine.
+const WAIT_FREE: Duration = Duration::from_millis(100);
+/// A neighbour's answers meanwhile.
+const ANSWERS: u64 = 100;
+
+/// So many commands one behind the other.
+fn pipelined(command: &[u8], count: usize) -> Vec<u8> {
+    let mut one = Vec::new();
+    packet::append(&mut one, 0, command);
+    one.repeat(count)
+}
+
+/// Writes again and again, reads and forgets the answers, and looks at the neighbours meanwhile.
+async fn held_by(field: &Field, stream: TcpStream, bytes: Vec<u8>) {
+    let (through, direct) = (Neighbour::start(field.front.listener("calm")), Neighbour::start(field.calm_address()));
+    let (mut reading, mut writing) = stream.into_split();
+    let reader = tokio::spawn(async move {
+        let mut answers = vec![0; 1 << 16];
+        while reading.read(&mut answers).await.is_ok_and(|n| n > 0) {}
+    });
+    let writer = tokio::spawn(async move { while writing.write_all(&bytes).await.is_ok() {} });
+    through.has_answers(ANSWERS).await;
+    direct.has_answers(ANSWERS).await;
+    assert!(!writer.is_finished(), "the peer was sent away");
+    writer.abort();
+    reader.abort();
+    let (through, direct) = (through.stop(), direct.stop());
+    eprintln!("a neighbour waited {through:?} at most, directly {direct:?}");
+    assert!(through <= (3 * direct).max(WAIT_FREE), "{through:?}, directly {direct:?}");
+}
+
+fn tcp(stream: Stream) -> TcpStream {
+    match stream {
+        Stream::Plain(tcp) => tcp,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn a_client_that_pipelines(what: &'static str, command: &[u8]) {
+    let field = Field::start(what, Server::usual(), "").await;
+    field.serves().await;
+    let stream = tcp(raw_login(&field.front.address).await);
+    held_by(&field, stream, pipelined(command, 20_000)).await;
+    field.end(8 * 1024).await;
+}
+
+#[tokio::test]
+async fn pipelined_pings_take_turns() {
+    a_client_that_pipelines("a client that pipelines COM_PING", b"\x0e").await;
+}
+
+#[tokio::test]
+async fn pipelined_closes_take_turns() {
+    a_client_that_pipelines("a client that pipelines COM_STMT_CLOSE", b"\x19\x01\0\0\0").await;
+}
+
+#[tokio::test]
+async fn pipelined_long_data_takes_turns() {
+    a_client_that_pipelines("a client that pipelines COM_STMT_SEND_LONG_DATA", b"\x18\x01\0\0\0\0\0abcdefgh").await;
+}
+
+#[tokio::test]
+async fn pipelined_resets_take_turns() {
+    a_client_that_pipelines("a client that pipelines COM_RESET_CONNECTION", b"\x1f").await;
+}
+
+#[tokio::test]
+async fn pipelined_statements_that_no_server_knows_take_turns() {
+    a_client_that_pipelines("a client that pipelines unknown COM_STMT_EXECUTE", b"\x17\x01\0\0\0\0\x01\0\0\0").await;
+}
+
+#[tokio::test]
+async fn pipelined_hits_of_the_cache_take_turns() {
+    let field = Field::start_changed("a client that pipelines hits of the cache", Server::usual(), |setup| {
+        setup.more += "[[rule]]\nname = \"all\"\ndigest_regex = \"^SELECT\"\ncache = \"on\"\ncache_ttl_ms = 60000\n";
+    })
+    .await;
+    field.serves().await;
+    let stream = tcp(raw_login(&field.front.address).await);
+    held_by(&field, stream, pipelined(b"\x03SELECT 1", 20_000)).await;
+    field.end(8 * 1024).await;
+}
+
+/// Each frame is some kilobytes on the wire.
+#[tokio::test]
+async fn pings_in_one_compressed_frame_take_turns() {
+    let field = Field::start("zlib frames of 200,000 COM_PINGs", Server::usual(), "").await;
+    field.serves().await;
+    let pings = pipelined(b"\x0e", 200_000);
+    let mut deflated = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    deflated.write_all(&pings).unwrap();
+    let deflated = deflated.finish().unwrap();
+    let length = |bytes: usize| (bytes as u32).to_le_bytes();
+    let frame = [&length(deflated.len())[..3], &[0], &length(pings.len())[..3], &deflated].concat();
+    assert!(frame.len() < 16 * 1024, "{} bytes", frame.len());
+    let (through, direct) = (Neighbour::start(field.front.listener("calm")), Neighbour::start(field.calm_address()));
+    let mut all = Vec::new();
+    for _ in 0..3 {
+        let stream = clients::compressed(&field).await;
+        // The bytes go in as they are; the answers stay where they are.
+        assert_eq!(stream.tcp().unwrap().try_write(&frame).unwrap(), frame.len());
+        all.push(stream);
+    }
+    through.has_answers(ANSWERS).await;
+    direct.has_answers(ANSWERS).await;
+    let (through, direct) = (through.stop(), direct.stop());
+    drop(all);
+    eprintln!("a neighbour waited {through:?} at most, directly {direct:?}");
+    assert!(through <= (3 * direct).max(WAIT_FREE), "{through:?}, directly {direct:?}");
+    field.end(16 * 1024).await;
+}

@@ -31,6 +31,7 @@ use axum::response::IntoResponse;
 use axum::routing::{get, put};
 
 use self::bounded::Bounded;
+pub use self::bounded::CONNECTIONS_MAX;
 use crate::StartError;
 use crate::status::Shared;
 

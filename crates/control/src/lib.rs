@@ -21,6 +21,7 @@ use std::sync::Arc;
 use cluster::published::Published;
 use net::tls::ClientTls;
 
+pub use admin::CONNECTIONS_MAX as ADMIN_CONNECTIONS_MAX;
 pub use admin::metrics::{Kind as MetricKind, METRICS, Metric};
 pub use handle::{ControlHandle, start};
 

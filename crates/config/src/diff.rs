@@ -86,8 +86,9 @@ pub fn diff(old: &Config, new: &Config) -> Changes {
     let users = names(&old.users, &new.users);
     let warms = names(&old.warms, &new.warms);
     let live = |config: &Config| {
-        let Proxy { workers: _, busy_poll, digests_max, drain, zone } = config.proxy.clone();
-        (busy_poll, digests_max, drain, zone)
+        let Proxy { workers: _, login_memory_max: _, busy_poll, digests_max, drain, zone, prepared_memory_max } =
+            config.proxy.clone();
+        (busy_poll, digests_max, drain, zone, prepared_memory_max)
     };
     let proxy = live(old) != live(new);
     let key = |config: &Config| config.admin.as_ref().and_then(|admin| admin.key.clone());
@@ -153,6 +154,7 @@ impl Names {
 /// into effect. A listener that is only in one of them is left as the new one has it.
 pub fn without_restart(old: &Config, mut new: Config) -> Config {
     new.proxy.workers = old.proxy.workers;
+    new.proxy.login_memory_max = old.proxy.login_memory_max;
     new.log = old.log.clone();
     new.cache = old.cache.clone();
     let key = new.admin.and_then(|admin| admin.key);

@@ -159,6 +159,10 @@ pub struct Proxy {
     pub drain: Duration,
     /// Where this proxy stands, compared with [`Server::zone`]; empty is no preference.
     pub zone: Arc<str>,
+    /// Most bytes for clients that have not logged in.
+    pub login_memory_max: u64,
+    /// Most bytes of all sessions' prepared texts.
+    pub prepared_memory_max: u64,
 }
 
 /// `[log]`

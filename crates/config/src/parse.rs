@@ -92,6 +92,8 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
         digests_max: reader.number(&proxy, &process::DIGESTS_MAX) as usize,
         drain: reader.duration(&proxy, &process::DRAIN),
         zone: reader.text(&proxy, &process::ZONE).unwrap_or_default(),
+        login_memory_max: reader.size(&proxy, &process::LOGIN_MEMORY_MAX),
+        prepared_memory_max: reader.size(&proxy, &process::PREPARED_MEMORY_MAX),
     };
     let log = read_log(reader, root);
     let admin = reader.table(root, &process::ADMIN);

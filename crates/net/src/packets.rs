@@ -82,16 +82,35 @@ pub async fn read_behind<S: AsyncRead + Unpin>(
         if header.length > limit - payload.len() {
             return Err(ReadError::TooLong { limit });
         }
-        payload.reserve(header.length.min(FIRST_BYTES));
-        let read = (&mut *stream).take(header.length as u64).read_to_end(&mut payload).await?;
-        if read < header.length {
-            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
-        }
+        read_payload(stream, &mut payload, header.length).await?;
         if !header.is_continued() {
             return Ok(Packet { sequence: header.sequence, payload });
         }
         expected = Some(header.sequence.wrapping_add(1));
     }
+}
+
+/// Appends so many bytes. Never is more memory taken than twice what came, nor more than all will need.
+async fn read_payload<S: AsyncRead + Unpin>(stream: &mut S, payload: &mut Vec<u8>, length: usize) -> io::Result<()> {
+    let end = payload.len() + length;
+    while payload.len() < end {
+        if payload.len() == payload.capacity() {
+            payload.reserve_exact((end - payload.len()).min(payload.len().max(FIRST_BYTES)));
+        }
+        let left = (end - payload.len()) as u64;
+        if (&mut *stream).take(left).read_buf(payload).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(())
+}
+
+/// Reads the header of a packet, for [`read_behind`] to go on.
+///
+/// # Errors
+/// See [`ReadError`]; the connection is then of no use.
+pub async fn header<S: AsyncRead + Unpin>(stream: &mut S) -> Result<Header, ReadError> {
+    read_header(stream, true).await
 }
 
 async fn read_header<S: AsyncRead + Unpin>(stream: &mut S, may_end: bool) -> Result<Header, ReadError> {

@@ -49,7 +49,7 @@ pub fn login(user: &str, credential: Credential) -> LoginRequest {
         capabilities: CAPABILITIES,
         collation: COLLATION_DEFAULT,
         packet_bytes_max: 16 * 1024 * 1024,
-        attributes: vec![(b"program_name".to_vec(), b"sqluice".to_vec())],
+        attributes: [("program_name", "sqluice")].into_iter().collect(),
         rsa: RsaPolicy::AskServer,
     }
 }

@@ -13,6 +13,10 @@ use wire::auth::{Credential, caching_sha2};
 
 /// Users that are remembered; beyond that the whole memory starts anew, and users prove their passwords once more.
 const USERS_MAX: usize = 100_000;
+/// Users whose tries are remembered; beyond that all are forgotten.
+const TRYING_MAX: usize = 10_000;
+/// Tries are forgotten after so long without another one.
+const TRIES_FORGET: Duration = Duration::from_secs(60);
 /// Passwords that may be tried on a server one after the other before tries are spread in time.
 const TRIES_FREE: u32 = 5;
 /// Time between tries then.
@@ -22,6 +26,14 @@ const TRY_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub struct Keyring {
     users: Mutex<HashMap<Arc<str>, Entry>>,
+    /// Passwords that were tried, of users who need not exist: nothing of them stays.
+    tries: Mutex<HashMap<Arc<str>, Tries>>,
+}
+
+#[derive(Debug)]
+struct Tries {
+    failures: u32,
+    last: Instant,
 }
 
 #[derive(Debug, Default)]
@@ -32,8 +44,6 @@ struct Entry {
     /// An account's hash that the password fits, and one that it does not: checking them again takes milliseconds.
     fits: Option<Verifier>,
     misfits: Option<Verifier>,
-    failures: u32,
-    last_try: Option<Instant>,
 }
 
 /// Whether a password that is remembered is an account's.
@@ -52,6 +62,10 @@ impl Keyring {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn tries(&self) -> MutexGuard<'_, HashMap<Arc<str>, Tries>> {
+        self.tries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What the fast path of `caching_sha2_password` is checked against.
     pub fn sha2_stage2(&self, user: &str) -> Option<[u8; 32]> {
         self.users().get(user)?.sha2_stage2
@@ -64,12 +78,12 @@ impl Keyring {
 
     /// The user proved this: gives it back in the one copy that all of the user's sessions share.
     pub fn remember(&self, user: &Arc<str>, credential: Credential) -> Arc<Credential> {
+        self.tries().remove(user);
         let mut users = self.users();
         if users.len() >= USERS_MAX && !users.contains_key(user) {
             users.clear();
         }
         let entry = users.entry(user.clone()).or_default();
-        entry.failures = 0;
         if let Some(known) = &entry.credential
             && **known == credential
         {
@@ -121,18 +135,24 @@ impl Keyring {
     /// Whether a password of this user may be tried on a server now. Wrong ones are limited to one a second, so that
     /// who guesses passwords here does not storm the servers.
     pub fn may_try(&self, user: &Arc<str>, now: Instant) -> bool {
-        let mut users = self.users();
-        if users.len() >= USERS_MAX && !users.contains_key(user) {
-            users.clear();
-        }
-        let entry = users.entry(user.clone()).or_default();
-        let waited = entry.last_try.is_none_or(|last| now.saturating_duration_since(last) >= TRY_INTERVAL);
-        if entry.failures >= TRIES_FREE && !waited {
+        let mut all = self.tries();
+        let Some(tries) = all.get_mut(user) else {
+            if all.len() >= TRYING_MAX {
+                all.clear();
+            }
+            all.insert(user.clone(), Tries { failures: 1, last: now });
+            return true;
+        };
+        if tries.failures >= TRIES_FREE && now.saturating_duration_since(tries.last) < TRY_INTERVAL {
             return false;
         }
-        entry.failures = entry.failures.saturating_add(1);
-        entry.last_try = Some(now);
+        (tries.failures, tries.last) = (tries.failures.saturating_add(1), now);
         true
+    }
+
+    /// Forgets tries that no longer matter.
+    pub fn tidy(&self, now: Instant) {
+        self.tries().retain(|_, tries| now.saturating_duration_since(tries.last) < TRIES_FORGET);
     }
 }
 
@@ -181,5 +201,16 @@ mod tests {
         assert!(!keyring.may_try(&user, now + TRY_INTERVAL));
         keyring.remember(&user, Credential::password("right"));
         assert!(keyring.may_try(&user, now + TRY_INTERVAL));
+    }
+
+    #[test]
+    fn nothing_of_a_refused_login_stays() {
+        let (keyring, now) = (Keyring::default(), Instant::now());
+        for number in 0..2 * TRYING_MAX {
+            assert!(keyring.may_try(&number.to_string().into(), now));
+        }
+        assert!(keyring.tries().len() <= TRYING_MAX && keyring.users().is_empty());
+        keyring.tidy(now + TRIES_FORGET);
+        assert!(keyring.tries().is_empty());
     }
 }

@@ -4,6 +4,7 @@
 //! of each query (`Session::handle`), [`route`] decides, [`pool`] lends backend connections, [`state`] is what both sides
 //! believe of each other.
 
+pub mod addresses;
 pub mod busy_poll;
 pub mod coarse_clock;
 pub mod error;
@@ -11,8 +12,10 @@ mod follow;
 pub mod keyring;
 pub mod listener;
 mod login_log;
+pub mod login_memory;
 pub mod mark;
 pub mod pool;
+pub mod prepared_memory;
 pub mod route;
 pub mod session;
 pub mod sessions;

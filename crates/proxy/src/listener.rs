@@ -20,6 +20,15 @@ use crate::shared::{Counted, ListenerShared, Mail, Mailboxes, NewClient, Shared}
 /// Pause after an accept that failed, so that a lack of file descriptors does not become a busy loop.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// Why a client is turned away: places in [`stats::REFUSED_CLIENTS`].
+pub const MAX_SESSIONS: usize = 0;
+/// The process has no more files for clients.
+pub const OPEN_FILES: usize = 1;
+/// There is no more memory for clients that have not logged in.
+pub const LOGIN_MEMORY: usize = 2;
+/// The client's address has as many connections or sessions as it may have.
+pub const ADDRESS: usize = 3;
+
 /// A bound socket.
 #[derive(Debug)]
 pub enum Bound {
@@ -140,6 +149,15 @@ pub async fn run(
 }
 
 fn dispatch(socket: Detached, listener: &Arc<ListenerShared>, shared: &Shared, mailboxes: &Mailboxes) {
+    let files = shared.files.load();
+    let Some(of_process) = Counted::begin(&shared.clients, files.clients_max) else {
+        let why = format_args!(
+            "Too many connections: this process may open {} files, which is enough for {} clients (LimitNOFILE of the systemd \
+             unit, ulimit -n)",
+            files.open_files, files.clients_max
+        );
+        return turn_away(socket, &Refusal::own(1040, b"08004", why), OPEN_FILES, mailboxes);
+    };
     let max = listener.settings.load().max_sessions;
     let Some(counted) = Counted::begin(&listener.sessions, max) else {
         let refusal = Refusal::own(
@@ -147,18 +165,27 @@ fn dispatch(socket: Detached, listener: &Arc<ListenerShared>, shared: &Shared, m
             b"08004",
             format_args!("Too many connections: listener '{}' has {max} sessions (max_sessions)", listener.name),
         );
-        return turn_away(socket, &refusal);
+        return turn_away(socket, &refusal, MAX_SESSIONS, mailboxes);
+    };
+    let Some(memory) = shared.login_memory.admit() else {
+        let why =
+            "Too many connections: all memory for clients that have not logged in is in use (proxy.login_memory_max)";
+        return turn_away(socket, &Refusal::own(1040, b"08004", why), LOGIN_MEMORY, mailboxes);
     };
     let load = |worker: &usize| shared.worker_clients[*worker].load(Ordering::Relaxed);
     let Some(worker) = (0..mailboxes.len()).min_by_key(load) else { return };
     let of_worker = Counted::begin(&shared.worker_clients[worker], u32::MAX);
-    let client = NewClient { socket, listener: listener.clone(), counted, of_worker };
+    let client = NewClient { socket, listener: listener.clone(), counted, of_process, of_worker, memory };
     // A worker that is gone has dropped its mailbox: the client is closed with the mail.
     let _ = mailboxes[worker].send(Mail::Client(Box::new(client)));
 }
 
 /// Says why there is no place, as far as the socket takes it at once.
-fn turn_away(mut socket: Detached, refusal: &Refusal) {
+fn turn_away(mut socket: Detached, refusal: &Refusal, reason: usize, mailboxes: &Mailboxes) {
+    if let Some(first) = mailboxes.first() {
+        // A worker that is gone counts no more.
+        let _ = first.send(Mail::Refused(reason));
+    }
     let mut out = Vec::new();
     let begun = wire::packet::begin(&mut out);
     refusal.as_packet().write(&mut out);

@@ -23,14 +23,18 @@ use wire::compress::Algorithm;
 use wire::handshake::client::{COLLATION_FALLBACK, LoginRequest, RsaPolicy};
 use wire::proxy_header::Version;
 
+use crate::addresses::Addresses;
 use crate::keyring::Keyring;
 use crate::login_log::LoginLog;
+use crate::login_memory::{LoginMemory, LoginShare};
 use crate::mark::Marks;
 use crate::pool::{Parcel, Quota};
+use crate::prepared_memory::Prepared;
 use crate::route::ClusterWrites;
 use crate::route::rules::RuleSet;
 use crate::session::Name;
 use crate::sessions::Sessions;
+use crate::start::FileShares;
 
 /// The longest packet announced to servers.
 const PACKET_BYTES_MAX: u32 = 1 << 30;
@@ -63,6 +67,16 @@ pub struct Shared {
     pub cache: Arc<Store>,
     /// Where answers are shared with other processes.
     pub tier: Option<Arc<tier::Tier>>,
+    /// Clients' sockets that are open, and most of them.
+    pub clients: Arc<AtomicU32>,
+    /// How the process's files are shared out.
+    pub files: ArcSwap<FileShares>,
+    /// What clients that have not logged in may take.
+    pub login_memory: Arc<LoginMemory>,
+    /// Prepared statements of all sessions.
+    pub prepared: Arc<Prepared>,
+    /// Where clients come from.
+    pub addresses: Arc<Addresses>,
     /// Sessions of each user, over all listeners.
     pub user_sessions: Mutex<HashMap<Arc<str>, u32>>,
     /// Kinds of clients for whom the cache is filled.
@@ -146,6 +160,8 @@ pub struct ClusterShared {
     pub settings: ArcSwap<ClusterSettings>,
     /// Limit over all servers.
     pub cluster_quota: Quota,
+    /// Most connections for which the process has files; 0 is no limit.
+    files_max: AtomicU32,
     /// What clients have proved about their passwords.
     pub keyring: Keyring,
     /// Counts the clients that log in.
@@ -219,6 +235,7 @@ impl ClusterShared {
         ClusterShared {
             name,
             published,
+            files_max: AtomicU32::new(0),
             cluster_quota: Quota::new(settings.pool.max_connections, workers),
             settings: ArcSwap::from_pointee(settings),
             keyring: Keyring::default(),
@@ -258,10 +275,17 @@ impl ClusterShared {
         quotas.entry(server).or_insert_with(make).1.clone()
     }
 
+    /// There are files for so many connections.
+    pub fn set_files_max(&self, max: u32) {
+        self.files_max.store(max, Ordering::Relaxed);
+        self.set_limits();
+    }
+
     /// Takes the limits of new settings: of the cluster and of all servers.
     pub fn set_limits(&self) {
         let settings = self.settings.load();
-        self.cluster_quota.set_max(settings.pool.max_connections);
+        let files_max = self.files_max.load(Ordering::Relaxed);
+        self.cluster_quota.set_max(limit_of(settings.pool.max_connections, Some(files_max)));
         for (name, quota) in self.quotas.read().unwrap_or_else(PoisonError::into_inner).values() {
             quota.set_max(settings.limit(name));
         }
@@ -354,7 +378,7 @@ pub fn login_as(user: &str, credential: &Credential, capabilities: Capabilities,
         // One byte is all that a login has for the collation; a wider one is set with the rest of the state.
         collation: if collation > 0xff { COLLATION_FALLBACK } else { collation },
         packet_bytes_max: PACKET_BYTES_MAX,
-        attributes: vec![(b"program_name".to_vec(), b"sqluice".to_vec())],
+        attributes: [("program_name", "sqluice")].into_iter().collect(),
         rsa: RsaPolicy::AskServer,
     }
 }
@@ -387,6 +411,8 @@ pub enum Mail {
     Short(Arc<str>, ServerId),
     /// A server may open one now.
     Freed(Arc<str>),
+    /// A client was refused, for the reason of this index in [`stats::REFUSED_CLIENTS`].
+    Refused(usize),
     /// Sessions end when they are between transactions; then the worker ends.
     Drain,
     /// There are other rules.
@@ -444,8 +470,12 @@ pub struct NewClient {
     pub listener: Arc<ListenerShared>,
     /// Counts as a session of its listener until it is dropped.
     pub counted: Counted,
+    /// Counts as one of the process's clients.
+    pub of_process: Counted,
     /// Counts as a client of its worker.
     pub of_worker: Option<Counted>,
+    /// Its share of the memory for logins.
+    pub memory: LoginShare,
 }
 
 /// One listener as all workers see it.

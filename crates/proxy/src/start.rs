@@ -18,6 +18,7 @@ use wire::proxy_header::Version;
 
 use crate::listener::{self, Bound};
 use crate::login_log::LoginLog;
+use crate::login_memory::LoginMemory;
 use crate::route::rules::RuleSet;
 use crate::route::{Pin, Reason};
 use crate::sessions::Sessions;
@@ -54,6 +55,24 @@ pub enum StartError {
     /// A thread or its event loop could not be made.
     #[error("cannot start a worker: {0}")]
     Worker(#[from] std::io::Error),
+}
+
+/// How the files that the process may open are shared out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileShares {
+    /// How many files the process may open.
+    pub open_files: u64,
+    /// Most clients.
+    pub clients_max: u32,
+    /// Most backend connections of each cluster.
+    pub backends_max: BTreeMap<Arc<str>, u32>,
+}
+
+impl Default for FileShares {
+    /// No limit.
+    fn default() -> FileShares {
+        FileShares { open_files: u64::MAX, clients_max: u32::MAX, backends_max: BTreeMap::new() }
+    }
 }
 
 /// The running data plane.
@@ -203,7 +222,6 @@ impl Proxy {
             cache: Arc::new(cache::Store::new(bounds)),
             clusters: RwLock::new(clusters),
             rules: ArcSwapOption::new(rules),
-            config: ArcSwap::from_pointee(config),
             sessions: Sessions::default(),
             stats,
             worker_clients: (0..count).map(|_| Arc::new(AtomicU32::new(0))).collect(),
@@ -212,8 +230,14 @@ impl Proxy {
             started: Instant::now(),
             seconds: watch::Sender::default(),
             tier,
+            login_memory: Arc::new(LoginMemory::new(config.proxy.login_memory_max)),
+            clients: Arc::default(),
+            files: ArcSwap::from_pointee(FileShares::default()),
+            prepared: Arc::default(),
+            addresses: Arc::default(),
             user_sessions: Mutex::default(),
             warming: crate::warm::Warming::default(),
+            config: ArcSwap::from_pointee(config),
         });
         let mut workers = Vec::new();
         for (index, inbox) in inboxes.into_iter().enumerate() {
@@ -363,6 +387,16 @@ impl Proxy {
             }
         }
         Ok(())
+    }
+
+    /// Takes how the process's files are shared out.
+    pub fn share_files(&self, shares: FileShares) {
+        let clusters = self.shared.clusters.read().unwrap_or_else(PoisonError::into_inner);
+        for (name, cluster) in clusters.iter() {
+            cluster.set_files_max(shares.backends_max.get(name).copied().unwrap_or(0));
+        }
+        drop(clusters);
+        self.shared.files.store(Arc::new(shares));
     }
 
     /// Stops accepting, lets sessions end between transactions, and after `deadline` closes what is left. Gives how many

@@ -152,8 +152,28 @@ impl Worker {
         });
         if self.index == 0 {
             self.shared.end_idle_sessions();
+            self.tidy_logins();
         }
         self.clusters.borrow().iter().for_each(|cluster| cluster.refresh_pools());
+    }
+
+    /// Forgets refused logins that no longer matter, and counts what clients take.
+    fn tidy_logins(&self) {
+        let (shared, now) = (&self.shared, Instant::now());
+        shared.addresses.tidy(now);
+        let clusters = shared.clusters.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        clusters.values().for_each(|cluster| cluster.keyring.tidy(now));
+        let set = |gauge: &stats::Gauge, value: i64| gauge.add(value - gauge.get());
+        set(&self.stats.login_memory_bytes, i64::try_from(shared.login_memory.used_bytes()).unwrap_or(i64::MAX));
+        set(&self.stats.prepared_bytes, i64::try_from(shared.prepared.bytes()).unwrap_or(i64::MAX));
+        set(&self.stats.client_addresses, shared.addresses.count() as i64);
+        let waits = &self.stats.login_memory_waits;
+        waits.add(shared.login_memory.waited().saturating_sub(waits.get()));
+    }
+
+    /// Counts a client that was refused, for the reason of this index in [`stats::REFUSED_CLIENTS`].
+    pub fn count_refused(&self, reason: usize) {
+        self.stats.refused_clients.at(reason).inspect(|count| count.add_one());
     }
 
     fn receive(self: &Rc<Self>, mail: Mail) {
@@ -199,6 +219,7 @@ impl Worker {
                 // Who asked may have gone.
                 let _ = ask.answer.send(told);
             }
+            Mail::Refused(reason) => self.count_refused(reason),
             Mail::Drain => self.draining.set(true),
             Mail::Rules => self.take_rules(),
             Mail::Warm(name) => crate::warm::run_for_all(self, &name, "asked for"),
@@ -210,6 +231,28 @@ impl Worker {
                 (ask.deliver)(report);
             }
         }
+    }
+
+    /// A session's turn begins.
+    #[inline]
+    pub fn begin_turn(&self) {
+        self.turn.set(TURN_WORK);
+    }
+
+    /// The session has done work that grows with so many bytes: a command that it has taken, or an answer.
+    #[inline]
+    pub fn spend_bytes(&self, bytes: usize) {
+        let work = 1 + (bytes / WORK_BYTES).min(TURN_WORK as usize) as u32;
+        self.turn.set(self.turn.get().saturating_sub(work));
+    }
+
+    /// Ready while the session's turn is not over; else it goes on in its next turn, behind all others that have something to do.
+    #[inline]
+    pub fn poll_turn(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.turn.get() > 0 {
+            return Poll::Ready(());
+        }
+        end_turn(cx)
     }
 
     /// Takes the rules that are in effect now.
@@ -233,28 +276,6 @@ impl Worker {
     fn known_cluster(&self, name: &str) -> Option<Rc<ClusterHere>> {
         self.clusters.borrow().iter().find(|cluster| *cluster.shared.name == *name).cloned()
     }
-    /// A session's turn begins.
-    #[inline]
-    pub fn begin_turn(&self) {
-        self.turn.set(TURN_WORK);
-    }
-
-    /// The session has done work that grows with so many bytes: a command that it has taken, or an answer.
-    #[inline]
-    pub fn spend_bytes(&self, bytes: usize) {
-        let work = 1 + (bytes / WORK_BYTES).min(TURN_WORK as usize) as u32;
-        self.turn.set(self.turn.get().saturating_sub(work));
-    }
-
-    /// Ready while the session's turn is not over; else it goes on in its next turn, behind all others that have something to do.
-    #[inline]
-    pub fn poll_turn(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.turn.get() > 0 {
-            return Poll::Ready(());
-        }
-        end_turn(cx)
-    }
-
 
     /// Takes what was published last of a cluster.
     pub fn take_published(self: &Rc<Self>, cluster: &Rc<ClusterHere>) {

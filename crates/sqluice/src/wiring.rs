@@ -16,6 +16,8 @@ use control::{ClusterLink, ControlHandle};
 use net::tls::{ClientTls, ClientTlsOptions, Pem};
 use proxy::Proxy;
 
+use crate::limits;
+
 pub use background::Background;
 pub use reload::Reloaded;
 
@@ -46,6 +48,9 @@ impl Running {
         let links = links(&config, &published)?;
         let tier = shared_tier(&config)?;
         let proxy = Arc::new(Proxy::start(config.clone(), &published, tier.clone()).await?);
+        let shares = limits::shares(&config);
+        limits::announce(&shares);
+        proxy.share_files(shares);
         match control::start(&config, &links, proxy.stats(), proxy.digests()) {
             Ok(control) => {
                 control.show_cache(proxy.cache(), proxy.warmer(), proxy.cache_writes());
@@ -98,6 +103,7 @@ impl Running {
         let (effective, reloaded) = reload::plan(&self.config, new);
         let links = links(&effective, &self.published)?;
         self.proxy.reload(effective.clone())?;
+        self.proxy.share_files(limits::shares(&effective));
         self.control.reload(&effective, &links);
         self.config = effective;
         Ok(reloaded)

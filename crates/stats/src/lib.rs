@@ -44,6 +44,10 @@ pub struct ServerStats {
 /// What becomes of interrupted transactions: run again; not tried; given up because a reply was another one; tried in vain.
 pub const REPLAY_RESULTS: &[&str] = &["replayed", "refused", "differs", "failed"];
 
+/// Why connections of clients are refused before they log in: the listener has as many sessions as it may have; the process as many
+/// files as it may open, or as much memory for logins; the client's address as many connections or sessions.
+pub const REFUSED_CLIENTS: &[&str] = &["max_sessions", "open_files", "login_memory", "address"];
+
 /// What one worker counts.
 #[derive(Debug)]
 pub struct WorkerStats {
@@ -55,6 +59,18 @@ pub struct WorkerStats {
     pub logins: Counter,
     /// Logins that were refused.
     pub login_failures: Counter,
+    /// Connections of clients that were refused before they logged in, by reason ([`REFUSED_CLIENTS`]).
+    pub refused_clients: Labelled<Counter>,
+    /// Logins that waited because others of their address had failed.
+    pub delayed_logins: Counter,
+    /// Memory of clients that have not logged in, and logins that waited for some; the first worker tells it once a second.
+    pub login_memory_bytes: Gauge,
+    /// Logins that waited for memory.
+    pub login_memory_waits: Counter,
+    /// Addresses that clients are connected from, or failed to log in from lately; the first worker tells it once a second.
+    pub client_addresses: Gauge,
+    /// Bytes of the texts of prepared statements.
+    pub prepared_bytes: Gauge,
     /// Client requests of any kind.
     pub requests: Counter,
     /// Statements whose form was not known.
@@ -127,6 +143,12 @@ impl WorkerStats {
             accepted: Counter::default(),
             logins: Counter::default(),
             login_failures: Counter::default(),
+            refused_clients: Labelled::new(REFUSED_CLIENTS),
+            delayed_logins: Counter::default(),
+            login_memory_bytes: Gauge::default(),
+            login_memory_waits: Counter::default(),
+            client_addresses: Gauge::default(),
+            prepared_bytes: Gauge::default(),
             requests: Counter::default(),
             unknown_statements: Counter::default(),
             local_answers: Counter::default(),

@@ -17,11 +17,13 @@ mod request;
 #[cfg(test)]
 mod tests;
 
-pub use request::{Attributes, ChangeUser, HandshakeResponse, SslRequest, pack_attributes, unpack_attributes};
+pub use request::{ATTRIBUTES_BYTES_MAX, Attributes, ChangeUser, HandshakeResponse, SslRequest};
 
-/// The longest payload that is read from either side during login, unless the caller sets a lower limit. Connection
-/// attributes make logins long; servers stop at 64 KiB of them.
+/// The longest payload that is read from a server during login, unless the caller sets a lower limit.
 pub const LOGIN_BYTES_MAX: usize = 1024 * 1024;
+
+/// The longest payload of a client that has not logged in, in bytes: [`ATTRIBUTES_BYTES_MAX`] make nearly all of it.
+pub const CLIENT_LOGIN_BYTES_MAX: usize = 64 * 1024;
 
 /// One packet as it was read.
 #[derive(Clone, Copy, Debug)]

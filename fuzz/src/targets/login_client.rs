@@ -48,7 +48,7 @@ pub fn run(data: &[u8]) {
         capabilities,
         collation: 45,
         packet_bytes_max: 1 << 24,
-        attributes: vec![(b"program_name".to_vec(), b"test".to_vec())],
+        attributes: [("program_name", "test")].into_iter().collect(),
         rsa,
     };
     let mut out = Vec::new();

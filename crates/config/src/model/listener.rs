@@ -118,6 +118,18 @@ pub struct Listener {
     pub max_sessions: u32,
     /// Most sessions of one user at a time; 0 is no limit.
     pub max_sessions_per_user: u32,
+    /// Most sessions of one client address at a time; 0 is no limit.
+    pub max_sessions_per_address: u32,
+    /// Most connections of one client address that have not logged in; 0 is no limit.
+    pub max_logins_per_address: u32,
+    /// Failed logins of one address after which its logins wait; 0 is never.
+    pub login_delay_after: u32,
+    /// The longest that they wait.
+    pub login_delay_max: Duration,
+    /// Addresses for which none of that counts.
+    pub addresses_exempt: Vec<Network>,
+    /// Most bytes of one session's prepared texts.
+    pub prepared_memory_max: u64,
     /// Longest time from connecting to being logged in.
     pub login_timeout: Duration,
     /// How long a session may do nothing.

@@ -17,6 +17,12 @@ pub static LISTENER: Section = Section {
         &CONSISTENCY_WINDOW,
         &MAX_SESSIONS,
         &MAX_SESSIONS_PER_USER,
+        &MAX_SESSIONS_PER_ADDRESS,
+        &MAX_LOGINS_PER_ADDRESS,
+        &LOGIN_DELAY_AFTER,
+        &LOGIN_DELAY_MAX,
+        &ADDRESSES_EXEMPT,
+        &PREPARED_MEMORY_MAX,
         &LOGIN_TIMEOUT,
         &IDLE_TIMEOUT,
         &HOLD,
@@ -120,6 +126,53 @@ pub static MAX_SESSIONS: Setting = count(
 /// `max_sessions_per_user`
 pub static MAX_SESSIONS_PER_USER: Setting =
     limit("max_sessions_per_user", 0, 1_000_000, "no limit", "Most sessions of one user at a time.");
+/// `max_sessions_per_address`
+pub static MAX_SESSIONS_PER_ADDRESS: Setting = limit(
+    "max_sessions_per_address",
+    0,
+    1_000_000,
+    "no limit",
+    "Most sessions of one client address at a time, over all listeners. IPv6 addresses count by their /64 network.",
+);
+/// `max_logins_per_address`
+pub static MAX_LOGINS_PER_ADDRESS: Setting = limit(
+    "max_logins_per_address",
+    0,
+    1_000_000,
+    "no limit",
+    "Most connections of one client address that have not logged in yet, over all listeners.",
+);
+/// `login_delay_after`
+pub static LOGIN_DELAY_AFTER: Setting = limit(
+    "login_delay_after",
+    10,
+    1_000_000,
+    "never",
+    "After so many failed logins of one address, without a good one between them, its next logins wait: 100 ms, then twice as \
+     long with each failure. A minute without a failure ends it.",
+);
+/// `login_delay_max_ms`
+pub static LOGIN_DELAY_MAX: Setting = millis(
+    "login_delay_max_ms",
+    2_000,
+    0,
+    60_000,
+    "The longest that such a login waits; at most half of `login_timeout_ms`.",
+);
+/// `addresses_exempt`
+pub static ADDRESSES_EXEMPT: Setting = live(
+    "addresses_exempt",
+    Kind::Networks,
+    "Addresses for which the limits of addresses and the delay do not count, such as load balancers that send no PROXY header.",
+)
+.example("[\"10.0.0.0/8\"]");
+/// `prepared_memory_max`
+pub static PREPARED_MEMORY_MAX: Setting = live(
+    "prepared_memory_max",
+    Kind::Size { default: 32 << 20, min: 1 << 16, max: 1 << 36 },
+    "How long the texts of one session's prepared statements may be together. One more is refused as servers do at \
+     `max_prepared_stmt_count`.",
+);
 /// `login_timeout_ms`
 pub static LOGIN_TIMEOUT: Setting =
     millis("login_timeout_ms", 10_000, 100, 600_000, "A client that is not logged in after this time is disconnected.");

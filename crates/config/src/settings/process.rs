@@ -8,7 +8,7 @@ pub static PROXY: Section = Section {
     key: "proxy",
     form: Form::Single,
     doc: "The process itself.",
-    settings: &[&WORKERS, &BUSY_POLL, &DIGESTS_MAX, &DRAIN, &ZONE],
+    settings: &[&WORKERS, &BUSY_POLL, &DIGESTS_MAX, &DRAIN, &ZONE, &LOGIN_MEMORY_MAX, &PREPARED_MEMORY_MAX],
     sections: &[],
 };
 
@@ -55,6 +55,20 @@ pub static ZONE: Setting = live(
     "Where this proxy stands. Servers of the same zone are preferred for reads; empty is no preference.",
 )
 .example("\"a\"");
+/// `login_memory_max`
+pub static LOGIN_MEMORY_MAX: Setting = live(
+    "login_memory_max",
+    Kind::Size { default: 192 << 20, min: 1 << 20, max: 1 << 36 },
+    "How much memory all clients that have not logged in may take together. A connection counts as 12 KiB, a TLS handshake as \
+     32 KiB more, a longer login with its bytes. A connection beyond it is refused, a login that needs more waits.",
+)
+.restart();
+/// `prepared_memory_max` of the process
+pub static PREPARED_MEMORY_MAX: Setting = live(
+    "prepared_memory_max",
+    Kind::Size { default: 512 << 20, min: 1 << 20, max: 1 << 40 },
+    "How long the texts of all sessions' prepared statements may be together.",
+);
 
 /// `[log]`
 pub static LOG: Section = Section {

@@ -97,6 +97,12 @@ fn sessions(page: &mut Page, workers: &[Arc<WorkerStats>]) {
     counter(page, ACCEPTED, |worker| &worker.accepted);
     counter(page, LOGINS, |worker| &worker.logins);
     counter(page, LOGIN_FAILURES, |worker| &worker.login_failures);
+    by_reason(page, REFUSED_CLIENTS, workers, |worker| &worker.refused_clients, |counter| counter.get() as i64);
+    counter(page, DELAYED_LOGINS, |worker| &worker.delayed_logins);
+    gauge(page, LOGIN_MEMORY, |worker| &worker.login_memory_bytes);
+    counter(page, LOGIN_MEMORY_WAITS, |worker| &worker.login_memory_waits);
+    gauge(page, CLIENT_ADDRESSES, |worker| &worker.client_addresses);
+    gauge(page, PREPARED_BYTES, |worker| &worker.prepared_bytes);
     counter(page, REQUESTS, |worker| &worker.requests);
     counter(page, UNKNOWN, |worker| &worker.unknown_statements);
     counter(page, LOCAL, |worker| &worker.local_answers);

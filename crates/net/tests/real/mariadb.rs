@@ -50,7 +50,7 @@ async fn logins_succeed_and_fail_for_the_right_reasons() {
     }
     let mut request = login("n", "secret");
     request.schema = Some(b"shop".to_vec());
-    request.attributes = vec![(b"program_name".to_vec(), b"sqluice test".to_vec())];
+    request.attributes = [("program_name", "sqluice test")].into_iter().collect();
     let mut client = Client::connect(&tcp(&server), request.clone(), Limits::default()).await.unwrap();
     assert_eq!(client.query_one("SELECT DATABASE()").await.unwrap().scalar().as_deref(), Some("shop"));
     request.schema = Some(b"missing".to_vec());

@@ -323,10 +323,15 @@ impl Parcel {
     }
 }
 
+/// Most bytes of texts that are prepared on one backend connection, except for a longer single one.
+const TEXTS_BYTES_MAX: usize = 4 * 1024 * 1024;
+
 /// The statements prepared on one backend connection, the least recently used going first.
 #[derive(Debug, Default)]
 pub struct ServerStatements {
     known: HashMap<StatementKey, Known, RandomState>,
+    /// The length of their texts.
+    bytes: usize,
     clock: u64,
     /// Server ids of statements to be closed with the next write.
     to_close: Vec<u32>,
@@ -376,25 +381,30 @@ impl ServerStatements {
     /// The statement was prepared; beyond `max` the least recently used one will be closed.
     pub fn insert(&mut self, key: StatementKey, id: u32, max: usize) {
         self.clock += 1;
-        if let Some(old) = self.known.insert(key, Known { id, used: self.clock, first: None }) {
-            self.to_close.push(old.id);
+        let bytes = key.text.len();
+        match self.known.insert(key, Known { id, used: self.clock, first: None }) {
+            Some(old) => self.to_close.push(old.id),
+            None => self.bytes += bytes,
         }
-        if self.known.len() > max.max(1) {
+        while self.known.len() > max.max(1) || self.bytes > TEXTS_BYTES_MAX && self.known.len() > 1 {
             let oldest = self.known.iter().min_by_key(|(_, known)| known.used).map(|(key, _)| key.clone());
-            if let Some(known) = oldest.and_then(|key| self.known.remove(&key)) {
-                self.to_close.push(known.id);
-            }
+            let Some((key, known)) = oldest.and_then(|key| self.known.remove_entry(&key)) else { break };
+            self.bytes -= key.text.len();
+            self.to_close.push(known.id);
         }
     }
 
     /// The server does not know it any more.
     pub fn forget(&mut self, key: &StatementKey) {
-        self.known.remove(key);
+        if self.known.remove(key).is_some() {
+            self.bytes -= key.text.len();
+        }
     }
 
     /// All are gone: the connection was reset.
     pub fn clear(&mut self) {
         self.known.clear();
+        self.bytes = 0;
         self.to_close.clear();
     }
 
@@ -431,6 +441,20 @@ mod tests {
         assert_eq!((statements.len(), statements.find(&key("b", 0))), (2, None));
         statements.insert(key("a", 0), 9, 2);
         assert_eq!(statements.take_closing(), [1], "prepared twice: the older one is of no use");
+    }
+
+    #[test]
+    fn long_texts_are_closed_before_there_are_many() {
+        let key = |text: u8| StatementKey { text: vec![text; TEXTS_BYTES_MAX / 2].into(), context: 0 };
+        let mut statements = ServerStatements::default();
+        statements.insert(key(0), 1, 200);
+        statements.insert(key(1), 2, 200);
+        assert_eq!((statements.len(), statements.take_closing().len()), (2, 0));
+        statements.insert(key(2), 3, 200);
+        assert_eq!((statements.len(), statements.take_closing()), (2, vec![1]));
+        statements.forget(&key(1));
+        statements.insert(key(3), 4, 200);
+        assert_eq!((statements.len(), statements.take_closing().len()), (2, 0));
     }
 
     #[test]

@@ -98,7 +98,7 @@ fn login(wanted: &Wanted) -> LoginRequest {
     let login = login_as(&wanted.key.user, &wanted.key.credential, capabilities, wanted.collation);
     let mut login = LoginRequest { schema, ..login };
     // They were read from a login, so they can be read.
-    if let Some(Ok(attributes)) = wanted.key.attributes.as_deref().map(wire::handshake::unpack_attributes) {
+    if let Some(Ok(attributes)) = wanted.key.attributes.as_deref().map(wire::handshake::Attributes::unpack) {
         login.attributes = attributes;
     }
     login

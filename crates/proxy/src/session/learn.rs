@@ -233,14 +233,15 @@ impl Session {
                 };
                 let max = held.lease.origin.statements_max;
                 held.lease.origin.statements.insert(key.clone(), prepared.statement, max);
-                self.statements.insert(ClientStatement {
+                let statement = ClientStatement {
                     id: self.statements.last_id(),
                     key: key.clone(),
                     state: self.state.clone(),
                     statement: work.statement.clone(),
                     parameters: prepared.parameters,
                     types: None,
-                });
+                };
+                self.statements.insert(statement, &self.worker.shared.prepared);
             }
             (Body::Execute(id), _) => {
                 let open =

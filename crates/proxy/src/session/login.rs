@@ -1,10 +1,12 @@
 //! A client logs in: greeting, TLS, proof of the password, the schema it asks for. COM_CHANGE_USER is the same on a connection
 //! that lives.
 
+mod address;
 mod arrival;
 mod change_user;
 mod identity;
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,14 +22,16 @@ use wire::auth::Plugin;
 use wire::compress::{Compression, Side};
 use wire::greeting::Greeting;
 use wire::handshake::server::{AwaitResponse, Conversation, Response};
-use wire::handshake::{HandshakeResponse, LOGIN_BYTES_MAX};
+use wire::handshake::{CLIENT_LOGIN_BYTES_MAX, HandshakeResponse};
 use wire::{Capabilities, Status};
 
 use super::Session;
 use super::begin::Beginning;
 use super::client::Client;
 use super::prove::{Proven, Prover, refuse};
+use crate::addresses::FromAddress;
 use crate::error::{Refusal, SessionEnd};
+use crate::login_memory::{LoginShare, TLS_BYTES};
 use crate::pool::{MEANINGFUL, ON_DEMAND};
 use crate::sessions::SessionHandle;
 use crate::shared::ListenerShared;
@@ -68,6 +72,10 @@ struct Door {
     stream: Stream,
     /// Of the certificate that the client saw.
     fingerprint: Option<[u8; 32]>,
+    /// What it may take until it has logged in.
+    memory: LoginShare,
+    /// Counts as a connection of its address, once that is known.
+    from: Option<FromAddress>,
 }
 
 /// Lets a client in.
@@ -76,13 +84,17 @@ pub async fn log_in(
     stream: Stream,
     listener: Arc<ListenerShared>,
     handle: Arc<SessionHandle>,
-) -> Result<Session, SessionEnd> {
+    memory: LoginShare,
+) -> Result<(Session, Option<FromAddress>), SessionEnd> {
     stream.set_nodelay().map_err(SessionEnd::ClientLost)?;
     let settings = listener.settings.load_full();
     let keepalive = Keepalive::after(settings.keepalive, settings.user_timeout);
     stream.set_keepalive(&keepalive).map_err(SessionEnd::ClientLost)?;
     let cluster = worker.cluster(&listener.cluster);
-    let mut door = Door { worker, cluster, listener, handle, stream, fingerprint: None };
+    let mut door = Door { worker, cluster, listener, handle, stream, fingerprint: None, memory, from: None };
+    if !door.may_announce() {
+        door.count_address(0).await?;
+    }
     door.take_required_header().await?;
     let flavour = door.flavour().await?;
     let greeting = door.greeting(&flavour)?;
@@ -103,11 +115,15 @@ async fn let_in(
     flavour: &Flavour,
     login: &HandshakeResponse,
     conversation: Conversation,
-) -> Result<Session, SessionEnd> {
+) -> Result<(Session, Option<FromAddress>), SessionEnd> {
     let proven = match door.prove(conversation, &login.user, login.plugin.as_deref(), &login.auth_response).await {
         Ok(proven) => proven,
         Err(end) => return Err(end),
     };
+    let mut from = door.from.take();
+    if let Some(refusal) = from.as_mut().and_then(|from| door.counts_as_session(from)) {
+        return Err(refuse(&mut door.stream, proven.finish, &refusal).await);
+    }
     let mut session = match door.make_session(greeting, flavour, login, &proven) {
         Ok(session) => session,
         Err((mut stream, refusal)) => return Err(refuse(&mut stream, proven.finish, &refusal).await),
@@ -122,7 +138,7 @@ async fn let_in(
         let plain = std::mem::replace(&mut session.client.stream, placeholder()?);
         session.client.stream = plain.compressed(compression, Side::Server);
     }
-    Ok(session)
+    Ok((session, from))
 }
 
 fn unread(error: ReadError) -> SessionEnd {
@@ -159,13 +175,7 @@ impl Door {
                 let name = &self.cluster.shared.name;
                 let why = format!("no server of cluster '{name}' has answered yet");
                 let refusal = Refusal::no_server("server", limit, &why);
-                let mut out = Vec::new();
-                wire::packet::append(&mut out, 0, &{
-                    let mut payload = Vec::new();
-                    refusal.as_packet().write(&mut payload);
-                    payload
-                });
-                let _ = self.stream.write_all(&out).await;
+                self.tell(0, &refusal).await;
                 return Err(SessionEnd::LoginRefused(refusal.message));
             }
         }
@@ -207,7 +217,13 @@ impl Door {
         let mut out = Vec::new();
         let mut awaiting = AwaitResponse::greet(greeting, self.stream.channel(), &mut out);
         self.stream.write_all(&out).await.map_err(SessionEnd::ClientLost)?;
-        let mut packet = self.first_packet().await?;
+        let mut packet = match self.first_packet().await {
+            Ok(packet) => packet,
+            Err(end) => return Err(end),
+        };
+        if self.from.is_none() {
+            self.count_address(packet.sequence.wrapping_add(1)).await?;
+        }
         loop {
             match awaiting.handle(packet.received()) {
                 Ok(Response::Login(login, conversation)) => return Ok((login, conversation)),
@@ -218,11 +234,7 @@ impl Door {
                 }
                 Err(error) => {
                     let refusal = Refusal::own(1043, b"08S01", format_args!("bad handshake: {error}"));
-                    let mut out = Vec::new();
-                    let begun = wire::packet::begin(&mut out);
-                    refusal.as_packet().write(&mut out);
-                    begun.end(&mut out, packet.sequence.wrapping_add(1));
-                    let _ = self.stream.write_all(&out).await;
+                    self.tell(packet.sequence.wrapping_add(1), &refusal).await;
                     return Err(SessionEnd::ClientMisbehaved(error.to_string()));
                 }
             }
@@ -232,6 +244,7 @@ impl Door {
     async fn start_tls(&mut self) -> Result<(), SessionEnd> {
         let tls = self.listener.tls.load_full();
         let Some(tls) = &*tls else { return Err(SessionEnd::ClientMisbehaved("TLS is not offered".into())) };
+        self.memory.grow(TLS_BYTES).await;
         // The placeholder is never used: either TLS takes its place, or the session ends.
         let plain = std::mem::replace(&mut self.stream, placeholder()?);
         self.stream = tls.accept(plain).await.map_err(SessionEnd::ClientLost)?;
@@ -240,7 +253,30 @@ impl Door {
     }
 
     async fn read(&mut self) -> Result<net::packets::Packet, SessionEnd> {
-        net::packets::read(&mut self.stream, LOGIN_BYTES_MAX).await.map_err(unread)
+        let header = net::packets::header(&mut self.stream).await.map_err(unread)?;
+        self.read_behind(header).await
+    }
+
+    /// Reads a packet whose header was read, once there is memory for it.
+    async fn read_behind(&mut self, header: wire::packet::Header) -> Result<net::packets::Packet, SessionEnd> {
+        self.memory.grow_for_packet(header.length.min(CLIENT_LOGIN_BYTES_MAX)).await;
+        match net::packets::read_behind(&mut self.stream, header, CLIENT_LOGIN_BYTES_MAX).await {
+            Err(ReadError::TooLong { limit }) => {
+                let why = format_args!("bad handshake: the login is longer than {limit} bytes");
+                self.tell(header.sequence.wrapping_add(1), &Refusal::own(1043, b"08S01", why)).await;
+                Err(unread(ReadError::TooLong { limit }))
+            }
+            read => read.map_err(unread),
+        }
+    }
+
+    /// Tells the client why it is not let in. Whether that is heard changes nothing.
+    async fn tell(&mut self, sequence: u8, refusal: &Refusal) {
+        let mut out = Vec::new();
+        let begun = wire::packet::begin(&mut out);
+        refusal.as_packet().write(&mut out);
+        begun.end(&mut out, sequence);
+        let _ = self.stream.write_all(&out).await;
     }
 
     async fn prove(
@@ -257,6 +293,8 @@ impl Door {
             handle: &self.handle,
             stream: &mut self.stream,
             speaks_native: false,
+            memory: Some(&mut self.memory),
+            was_denied: Cell::default(),
         };
         prover.prove(conversation, user, plugin, answer).await
     }
@@ -269,7 +307,7 @@ impl Door {
         login: &HandshakeResponse,
         proven: &Proven,
     ) -> Result<Session, (Stream, Refusal)> {
-        let Door { worker, cluster, listener, handle, stream, fingerprint } = self;
+        let Door { worker, cluster, listener, handle, stream, fingerprint, .. } = self;
         let mut identity =
             match identify(&worker, &cluster, &listener, &handle, proven, (login.capabilities, login.collation)) {
                 Ok(identity) => identity,

@@ -2,6 +2,7 @@
 
 mod plan;
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,20 +10,26 @@ use cluster::accounts::{Accounts, TlsDemand, Verifier};
 use config::TlsMode;
 use net::Stream;
 use net::client::Cause;
+use net::packets::{Packet, ReadError};
 use net::tls::Names;
 use tokio::io::AsyncWriteExt;
 use wire::Capabilities;
 use wire::auth::{Credential, Scramble, native};
 use wire::handshake::client::COLLATION_FALLBACK;
 use wire::handshake::server::{Conversation, Denial, Finish, Method, Proof, Step};
-use wire::handshake::{Channel, HandshakeError, LOGIN_BYTES_MAX, ServerError};
+use wire::handshake::{CLIENT_LOGIN_BYTES_MAX, Channel, HandshakeError, ServerError};
 
 use crate::error::{Refusal, SessionEnd};
+use crate::login_memory::LoginShare;
 use crate::sessions::SessionHandle;
 use crate::shared::{ListenerShared, login_as};
 use crate::worker::{ClusterHere, Worker};
 use plan::{Facts, Judge, Plan};
 use zeroize::Zeroizing;
+
+/// The longest name of an account, in characters.
+const MARIADB_NAME_CHARS_MAX: usize = 128;
+const MYSQL_NAME_CHARS_MAX: usize = 32;
 
 /// How long a failed login waits for the accounts to be read again: the password may have been changed just now.
 const REFRESH_WAIT: Duration = Duration::from_millis(1500);
@@ -76,6 +83,10 @@ pub struct Prover<'a> {
     pub stream: &'a mut Stream,
     /// The client has named the native plugin before: that it names another now does not mean that it lacks it.
     pub speaks_native: bool,
+    /// What a client may take that has not logged in.
+    pub memory: Option<&'a mut LoginShare>,
+    /// It was told that its proof is wrong.
+    pub was_denied: Cell<bool>,
 }
 
 impl Prover<'_> {
@@ -87,9 +98,22 @@ impl Prover<'_> {
         plugin: Option<&[u8]>,
         answer: &[u8],
     ) -> Result<Proven, SessionEnd> {
+        self.wait_for_turn().await;
+        let proven = self.converse(conversation, user, plugin, answer).await;
+        self.note_login(proven.is_ok());
+        proven
+    }
+
+    async fn converse(
+        &mut self,
+        conversation: Conversation,
+        user: &[u8],
+        plugin: Option<&[u8]>,
+        answer: &[u8],
+    ) -> Result<Proven, SessionEnd> {
         let (channel, scramble) = (conversation.channel(), conversation.scramble());
         let login = self.cluster.shared.logins.next();
-        let user: Arc<str> = String::from_utf8_lossy(user).into();
+        let user = self.clipped(user);
         if self.listener.settings.load().tls.mode == TlsMode::Required && channel == Channel::Open {
             let refusal =
                 Refusal::own(3159, b"HY000", "connections using insecure transport are prohibited (listener tls)");
@@ -139,8 +163,8 @@ impl Prover<'_> {
                     return Err(refuse(self.stream, finish, &refusal).await);
                 }
                 Step::Await(next) => {
-                    let packet = net::packets::read(self.stream, LOGIN_BYTES_MAX).await;
-                    let packet = packet.map_err(|error| SessionEnd::ClientMisbehaved(error.to_string()))?;
+                    let packet =
+                        self.read_answer().await.map_err(|error| SessionEnd::ClientMisbehaved(error.to_string()))?;
                     step = next.handle(packet.received(), &mut out);
                     last_answer = packet.payload;
                 }
@@ -166,6 +190,23 @@ impl Prover<'_> {
             }
             Err(refusal) => Err(refuse(self.stream, finish, &refusal).await),
         }
+    }
+
+    /// The name as servers read it: what is longer than any account's name is cut off.
+    fn clipped(&self, user: &[u8]) -> Arc<str> {
+        let mariadb = self.cluster.view().flavour.as_ref().is_none_or(|flavour| flavour.mariadb);
+        let chars_max = if mariadb { MARIADB_NAME_CHARS_MAX } else { MYSQL_NAME_CHARS_MAX };
+        let user = String::from_utf8_lossy(user);
+        let end = user.char_indices().nth(chars_max).map_or(user.len(), |(at, _)| at);
+        user[..end].into()
+    }
+
+    async fn read_answer(&mut self) -> Result<Packet, ReadError> {
+        let header = net::packets::header(self.stream).await?;
+        if let Some(memory) = &mut self.memory {
+            memory.grow_for_packet(header.length.min(CLIENT_LOGIN_BYTES_MAX)).await;
+        }
+        net::packets::read_behind(self.stream, header, CLIENT_LOGIN_BYTES_MAX).await
     }
 
     /// Checks a native answer that was wrong against accounts that are read anew: the password, or the account's plugin, may
@@ -401,6 +442,7 @@ impl Prover<'_> {
 
     /// The server's own words for a failed login.
     fn denied(&self, user: &str, denial: Option<Denial>, password_given: bool) -> Refusal {
+        self.was_denied.set(true);
         let mariadb = self.cluster.view().flavour.as_ref().is_none_or(|flavour| flavour.mariadb);
         if denial == Some(Denial::CannotSwitch) {
             let vendor = if mariadb { "MariaDB" } else { "MySQL" };

@@ -11,6 +11,7 @@ use wire::{Capabilities, Status};
 
 use super::client::Request;
 use super::kill::Kill;
+use super::statements::{PrepareLimits, STATEMENTS_MAX};
 use super::work::{Body, Understood, Work, plain};
 use super::{Identity, Session};
 use crate::error::{Refusal, SessionEnd};
@@ -214,13 +215,19 @@ impl Session {
         sql::rewrite::functions(text, &self.facts().dialect, &known)
     }
 
+    fn prepare_limits(&self) -> PrepareLimits {
+        let of_servers = || self.cluster.catalog().globals.get("max_prepared_stmt_count")?.parse().ok();
+        PrepareLimits {
+            statements_max: of_servers().unwrap_or(STATEMENTS_MAX),
+            session_bytes_max: self.listener.settings.load().prepared_memory_max,
+            all_bytes_max: self.worker.shared.config.load().proxy.prepared_memory_max,
+        }
+    }
+
     fn understand_prepare(&mut self, request: &Request, text: &[u8]) -> Result<Understood, SessionEnd> {
-        if self.statements.is_full() {
-            let message = format!(
-                "Can't create more than {} prepared statements in one session",
-                super::statements::STATEMENTS_MAX
-            );
-            return Ok(self.answer_error(request, &Refusal { code: 1461, sqlstate: *b"42000", message }));
+        let limits = self.prepare_limits();
+        if let Some(refusal) = self.statements.refusal(text.len(), limits, &self.worker.shared.prepared) {
+            return Ok(self.answer_error(request, &refusal));
         }
         let statement = self.classify(text);
         let asks = statement.asks & (Asks::CONNECTION_ID | Asks::SERVER_IDS | Asks::SYSTEM_VARIABLES);

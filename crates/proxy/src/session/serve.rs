@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 use super::client::Request;
 use super::{Session, login};
 use crate::error::SessionEnd;
+use crate::login_memory::LoginShare;
 use crate::sessions::SessionHandle;
 use crate::shared::{ListenerShared, NewClient};
 use crate::worker::Worker;
@@ -17,22 +18,22 @@ use crate::worker::Worker;
 /// Serves a client that has just connected, until it leaves.
 pub fn spawn(worker: Rc<Worker>, client: NewClient) {
     tokio::task::spawn_local(async move {
-        let NewClient { socket, listener, counted, of_worker } = client;
+        let NewClient { socket, listener, counted, of_process, of_worker, memory } = client;
         worker.stats.accepted.add_one();
         if let Ok(stream) = net::Stream::attach(socket) {
-            serve(worker, stream, listener).await;
+            serve(worker, stream, listener, memory).await;
         }
-        drop((counted, of_worker));
+        drop((counted, of_process, of_worker));
     });
 }
 
-async fn serve(worker: Rc<Worker>, stream: net::Stream, listener: Arc<ListenerShared>) {
+async fn serve(worker: Rc<Worker>, stream: net::Stream, listener: Arc<ListenerShared>, memory: LoginShare) {
     let handle = worker.shared.sessions.register(stream.peer_addr());
     let _registered = Registered::new(&worker, &handle);
     let limit = listener.settings.load().login_timeout;
-    let login = tokio::time::timeout(limit, Box::pin(login::log_in(worker.clone(), stream, listener, handle.clone())));
-    let mut session = match login.await {
-        Ok(Ok(session)) => session,
+    let login = login::log_in(worker.clone(), stream, listener, handle.clone(), memory);
+    let (mut session, _from) = match tokio::time::timeout(limit, Box::pin(login)).await {
+        Ok(Ok(let_in)) => let_in,
         Ok(Err(end)) => {
             worker.stats.login_failures.add_one();
             tracing::debug!(client = handle.client(), reason = %end, "login failed");
@@ -64,8 +65,8 @@ pub(super) async fn heed<T>(
 ) -> Result<T, SessionEnd> {
     let mut first = true;
     poll_fn(|cx| {
-        if let Poll::Ready(end) = run.as_mut().poll(cx) {
         worker.begin_turn();
+        if let Poll::Ready(end) = run.as_mut().poll(cx) {
             return Poll::Ready(Ok(end));
         }
         while handle.wake.is_called(cx, &mut first) {
@@ -152,8 +153,8 @@ impl Session {
             self.handle.droppable.store(false, Ordering::Relaxed);
             if let Some(request) = request? {
                 self.worker.stats.requests.add_one();
-                return Ok(request);
                 self.worker.spend_bytes(request.packets.len());
+                return Ok(request);
             }
         }
     }
@@ -166,15 +167,15 @@ impl Session {
     #[inline]
     fn poll_unknown(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Request>, SessionEnd>> {
         while !self.must_stop() {
-            let request = match ready!(self.client.poll_short(cx, &self.worker)) {
             ready!(self.worker.poll_turn(cx));
+            let request = match ready!(self.client.poll_short(cx, &self.worker)) {
                 Ok(Some(request)) => request,
                 other => return Poll::Ready(other),
             };
             let Some(reply) = self.known_reply(&request) else { return Poll::Ready(Ok(Some(request))) };
             self.worker.stats.requests.add_one();
-            // It is never pending: what the socket does not take waits to be flushed.
             self.worker.spend_bytes(request.packets.len() + reply.bytes().len() / 4);
+            // It is never pending: what the socket does not take waits to be flushed.
             if let Poll::Ready(Err(error)) = self.client.poll_answer(cx, reply.bytes()) {
                 return Poll::Ready(Err(SessionEnd::ClientLost(error)));
             }

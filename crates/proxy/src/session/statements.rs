@@ -8,11 +8,13 @@ use foldhash::fast::RandomState;
 use sql::Statement;
 use wire::command::LAST_PREPARED;
 
+use crate::error::Refusal;
 use crate::pool::StatementKey;
+use crate::prepared_memory::{Prepared, PreparedShare};
 use crate::state::StateMap;
 
-/// Statements that one session may keep prepared, as MySQL's `max_prepared_stmt_count` bounds them for a server.
-pub const STATEMENTS_MAX: usize = 16_382;
+/// Statements that one session may keep prepared where the servers' `max_prepared_stmt_count` is not known: its default.
+pub const STATEMENTS_MAX: u64 = 16_382;
 
 /// One prepared statement of a client.
 #[derive(Debug)]
@@ -52,6 +54,19 @@ pub struct ClientStatements {
     /// without waiting for its id.
     last_prepared: Option<u32>,
     known: Option<HashMap<u32, ClientStatement, RandomState>>,
+    /// What they count for, once there were any.
+    share: Option<Box<PreparedShare>>,
+}
+
+/// How many statements may be prepared, and how long their texts may be together, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct PrepareLimits {
+    /// The servers' `max_prepared_stmt_count`.
+    pub statements_max: u64,
+    /// Of one session.
+    pub session_bytes_max: u64,
+    /// Of all sessions.
+    pub all_bytes_max: u64,
 }
 
 impl ClientStatements {
@@ -71,9 +86,29 @@ impl ClientStatements {
         self.last_id
     }
 
-    /// No more statements may be prepared.
-    pub fn is_full(&self) -> bool {
-        self.known.as_ref().is_some_and(|known| known.len() >= STATEMENTS_MAX)
+    /// Why a statement with a text of so many bytes may not be prepared as well.
+    pub fn refusal(&self, text: usize, limits: PrepareLimits, all: &Prepared) -> Option<Refusal> {
+        let (text, known) = (text as u64, self.known.as_ref().map_or(0, HashMap::len) as u64);
+        let refusal = |current: u64, why: String| {
+            let message =
+                format!("Can't create more than max_prepared_stmt_count statements (current value: {current}){why}");
+            Some(Refusal { code: 1461, sqlstate: *b"42000", message })
+        };
+        if known >= limits.statements_max {
+            return refusal(limits.statements_max, String::new());
+        }
+        let (session, in_all) = (self.share.as_ref().map_or(0, |share| share.bytes()), all.bytes());
+        let (bytes, max, key) = match () {
+            () if session + text > limits.session_bytes_max => {
+                (session, limits.session_bytes_max, "listener prepared_memory_max")
+            }
+            () if in_all + text > limits.all_bytes_max => (in_all, limits.all_bytes_max, "proxy.prepared_memory_max"),
+            () => return None,
+        };
+        refusal(
+            limits.statements_max,
+            format!("; sqluice: the texts of prepared statements take {bytes} bytes of {max} ({key})"),
+        )
     }
 
     /// The client's statement with this id.
@@ -93,15 +128,28 @@ impl ClientStatements {
     }
 
     /// A statement was prepared.
-    pub fn insert(&mut self, statement: ClientStatement) {
+    pub fn insert(&mut self, statement: ClientStatement, all: &Arc<Prepared>) {
         self.last_prepared = Some(statement.id);
-        self.known.get_or_insert_default().insert(statement.id, statement);
+        self.share.get_or_insert_with(|| Box::new(PreparedShare::new(all)));
+        self.keep(statement);
+    }
+
+    fn keep(&mut self, statement: ClientStatement) {
+        let bytes = statement.key.text.len();
+        let before = self.known.get_or_insert_default().insert(statement.id, statement);
+        if let Some(share) = &mut self.share {
+            before.inspect(|before| share.remove(before.key.text.len()));
+            share.add(bytes);
+        }
     }
 
     /// The client closed a statement.
     pub fn remove(&mut self, id: u32) -> Option<ClientStatement> {
         let known = self.known.as_mut()?;
         let removed = known.remove(&id);
+        if let (Some(share), Some(removed)) = (&mut self.share, &removed) {
+            share.remove(removed.key.text.len());
+        }
         if known.is_empty() {
             self.known = None;
         }
@@ -110,11 +158,11 @@ impl ClientStatements {
 
     /// A statement that the client has closed is there again, for what it was executed for before.
     pub fn bring_back(&mut self, statement: ClientStatement) {
-        self.known.get_or_insert_default().insert(statement.id, statement);
+        self.keep(statement);
     }
 
     /// All are gone.
     pub fn clear(&mut self) {
-        self.known = None;
+        (self.known, self.share) = (None, None);
     }
 }

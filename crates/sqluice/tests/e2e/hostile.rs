@@ -3,12 +3,15 @@
 //!
 //! The last one prints a table of what was measured, which `target/tmp/hostile.md` has as well; `docs/limits.md` has a copy.
 
+mod before_login;
 mod clients;
-mod field;
 mod fairness;
+mod field;
 mod servers;
+mod shares;
 
 pub use field::{Field, raw_login};
+pub use shares::{check_prepared_bytes, check_prepared_count};
 
 /// Every test here adds a row to the table; when there are this many it is printed.
-const SCENARIOS: usize = 21;
+const SCENARIOS: usize = 38;

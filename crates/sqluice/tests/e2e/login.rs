@@ -339,7 +339,7 @@ async fn servers_tell_what_a_client_said_of_itself() {
     let servers = blocking(|| Replication::start(options).unwrap()).await;
     servers.primary().sql("GRANT SELECT ON performance_schema.* TO app@'%'").unwrap();
     let front = Front::start(&servers, |_| {}).await;
-    let attributes = vec![(b"program_name".to_vec(), b"shop".to_vec()), (b"_pid".to_vec(), b"4711".to_vec())];
+    let attributes = [("program_name", "shop"), ("_pid", "4711")].into_iter().collect();
     let mut client = front.connect(LoginRequest { attributes, ..app() }, ClientTls::disabled()).await.unwrap();
     let mine = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()";
     assert_eq!(value(&mut client, mine).await, "1");

@@ -3,7 +3,7 @@
 use lab::Family;
 
 use crate::support::has_mysql;
-use crate::{defaults, digests, failures, login, multiplexing, rules, statements, sysbench};
+use crate::{defaults, digests, failures, hostile, login, multiplexing, rules, statements, sysbench};
 
 #[tokio::test]
 async fn sysbench_read_write() {
@@ -94,5 +94,13 @@ async fn mysql_transactions_go_on_on_the_new_primary() {
 async fn mysql_s_binary_log_tells_what_became_of_commits_and_writes() {
     if has_mysql() {
         crate::in_doubt::check(Family::MySql).await;
+    }
+}
+
+#[tokio::test]
+async fn prepared_texts_have_a_bound_for_each_session_and_for_all() {
+    if has_mysql() {
+        hostile::check_prepared_bytes(Family::MySql).await;
+        hostile::check_prepared_count(Family::MySql).await;
     }
 }

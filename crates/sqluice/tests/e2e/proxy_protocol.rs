@@ -233,7 +233,7 @@ async fn log_in(tcp: TcpStream) -> Option<Client> {
     use wire::handshake::Channel;
     use wire::handshake::client::{AwaitGreeting, Done, Step};
     let mut stream = net::Stream::from(tcp);
-    let limit = wire::handshake::LOGIN_BYTES_MAX;
+    let limit = wire::handshake::CLIENT_LOGIN_BYTES_MAX;
     let packet = net::packets::read(&mut stream, limit).await.ok()?;
     let mut out = Vec::new();
     let mut awaiting = AwaitGreeting.handle(packet.received()).ok()?.plain(Channel::Open).log_in(app(), &mut out);

@@ -13,8 +13,87 @@ use crate::codec::{Malformed, Reader, Write};
 /// Bytes before the user name; an SSLRequest is nothing but these.
 pub(super) const FIXED_BYTES: usize = 32;
 
-/// Connection attributes in the order they were sent.
-pub type Attributes = Vec<(Vec<u8>, Vec<u8>)>;
+/// The longest attributes that a login may have, in bytes, as servers of both families bound them.
+pub const ATTRIBUTES_BYTES_MAX: usize = 65_535;
+
+/// Connection attributes in the order they were sent, in the form that a login has them in: a pair of its own for each of
+/// many empty names would take twenty times the memory.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Attributes {
+    packed: Vec<u8>,
+}
+
+impl Attributes {
+    /// Takes attributes as a login has them.
+    ///
+    /// # Errors
+    /// The bytes are not names and values, or are more than [`ATTRIBUTES_BYTES_MAX`].
+    pub fn unpack(packed: &[u8]) -> Result<Attributes, Malformed> {
+        if packed.len() > ATTRIBUTES_BYTES_MAX {
+            return Err(Malformed("login: length of attributes"));
+        }
+        let mut pairs = Reader::new(packed);
+        while !pairs.is_empty() {
+            pairs.lenenc_bytes("login: attribute's name")?;
+            pairs.lenenc_bytes("login: attribute's value")?;
+        }
+        Ok(Attributes { packed: packed.to_vec() })
+    }
+
+    /// Appends one.
+    pub fn push(&mut self, name: &[u8], value: &[u8]) {
+        self.packed.put_lenenc_bytes(name);
+        self.packed.put_lenenc_bytes(value);
+    }
+
+    /// The first of them, as many as fit into so many bytes.
+    #[must_use]
+    pub fn cut(&self, bytes_max: usize) -> Attributes {
+        let mut cut = Attributes::default();
+        for (name, value) in self.iter() {
+            let before = cut.packed.len();
+            cut.push(name, value);
+            if cut.packed.len() > bytes_max {
+                cut.packed.truncate(before);
+                break;
+            }
+        }
+        cut
+    }
+
+    /// Names and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut pairs = Reader::new(&self.packed);
+        std::iter::from_fn(move || {
+            let name = pairs.lenenc_bytes("login: attribute's name").ok()?;
+            Some((name, pairs.lenenc_bytes("login: attribute's value").ok()?))
+        })
+    }
+
+    /// There are none.
+    pub fn is_empty(&self) -> bool {
+        self.packed.is_empty()
+    }
+
+    /// As a login has them.
+    pub fn packed(&self) -> &[u8] {
+        &self.packed
+    }
+}
+
+impl<N: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(N, V)> for Attributes {
+    fn from_iter<T: IntoIterator<Item = (N, V)>>(pairs: T) -> Attributes {
+        let mut attributes = Attributes::default();
+        pairs.into_iter().for_each(|(name, value)| attributes.push(name.as_ref(), value.as_ref()));
+        attributes
+    }
+}
+
+impl fmt::Debug for Attributes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Attributes({} bytes)", self.packed.len())
+    }
+}
 
 /// The client's wish for TLS: the fixed part of a login without a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +191,7 @@ impl HandshakeResponse {
         if capabilities.contains(Capabilities::PLUGIN_AUTH) {
             plugin = read_plugin(&mut reader)?;
         }
-        let mut attributes = Attributes::new();
+        let mut attributes = Attributes::default();
         if capabilities.contains(Capabilities::CONNECT_ATTRS) {
             attributes = read_attributes(&mut reader)?;
         }
@@ -216,7 +295,7 @@ impl ChangeUser {
         if capabilities.contains(Capabilities::PLUGIN_AUTH) {
             plugin = read_plugin(&mut reader)?;
         }
-        let mut attributes = Attributes::new();
+        let mut attributes = Attributes::default();
         if capabilities.contains(Capabilities::CONNECT_ATTRS) {
             attributes = read_attributes(&mut reader)?;
         }
@@ -263,37 +342,13 @@ fn read_plugin(reader: &mut Reader<'_>) -> Result<Option<Vec<u8>>, Malformed> {
 
 fn read_attributes(reader: &mut Reader<'_>) -> Result<Attributes, Malformed> {
     if reader.is_empty() {
-        return Ok(Attributes::new());
+        return Ok(Attributes::default());
     }
-    unpack_attributes(reader.lenenc_bytes("login: attributes")?)
+    Attributes::unpack(reader.lenenc_bytes("login: attributes")?)
 }
 
 fn put_attributes(payload: &mut Vec<u8>, attributes: &Attributes) {
-    payload.put_lenenc_bytes(&pack_attributes(attributes));
-}
-
-/// Attributes in the form that a login has them in, which takes the least memory.
-pub fn pack_attributes(attributes: &Attributes) -> Vec<u8> {
-    let mut pairs = Vec::new();
-    for (key, value) in attributes {
-        pairs.put_lenenc_bytes(key);
-        pairs.put_lenenc_bytes(value);
-    }
-    pairs
-}
-
-/// What [`pack_attributes`] has packed.
-///
-/// # Errors
-/// The bytes are not names and values.
-pub fn unpack_attributes(packed: &[u8]) -> Result<Attributes, Malformed> {
-    let mut attributes = Attributes::new();
-    let mut pairs = Reader::new(packed);
-    while !pairs.is_empty() {
-        let key = pairs.lenenc_bytes("login: attribute's name")?.to_vec();
-        attributes.push((key, pairs.lenenc_bytes("login: attribute's value")?.to_vec()));
-    }
-    Ok(attributes)
+    payload.put_lenenc_bytes(attributes.packed());
 }
 
 /// One byte of length and what fits behind it; an answer that needs more goes by the authentication switch.

@@ -68,7 +68,7 @@ fn login(credential: Credential) -> LoginRequest {
         capabilities: Capabilities::DEPRECATE_EOF | Capabilities::TRANSACTIONS,
         collation: 45,
         packet_bytes_max: 1 << 24,
-        attributes: vec![(b"program_name".to_vec(), b"test".to_vec())],
+        attributes: [("program_name", "test")].into_iter().collect(),
         rsa: RsaPolicy::AskServer,
     }
 }
@@ -109,7 +109,7 @@ fn talk_recorded(
     sent.push(packet.1.clone());
     let Response::Login(request, conversation) = at_server.handle(packet.received()).unwrap() else { panic!("TLS") };
     assert_eq!((request.user.as_slice(), request.schema.as_deref()), (&b"app"[..], Some(&b"shop"[..])));
-    assert_eq!(request.attributes, [(b"program_name".to_vec(), b"test".to_vec())]);
+    assert_eq!(request.attributes, [("program_name", "test")].into_iter().collect());
     assert_eq!(request.capabilities.contains(Capabilities::TLS), secure);
     let mut step = conversation.begin(method, request.plugin.as_deref(), &request.auth_response, &mut out).unwrap();
     loop {
@@ -305,7 +305,7 @@ fn response() -> HandshakeResponse {
         auth_response: Zeroizing::new(vec![7; 20]),
         schema: Some(b"shop".to_vec()),
         plugin: Some(b"mysql_native_password".to_vec()),
-        attributes: vec![(b"_os".to_vec(), b"Linux".to_vec()), (b"_pid".to_vec(), Vec::new())],
+        attributes: [("_os", "Linux"), ("_pid", "")].into_iter().collect(),
         zstd_level: None,
     }
 }
@@ -528,7 +528,7 @@ fn another_user_takes_the_connection_over() {
         let packet = one(&mut out);
         let change = ChangeUser::parse(&packet.1, capabilities).unwrap();
         assert_eq!((change.user.as_slice(), change.collation), (&b"app"[..], Some(300)));
-        assert_eq!(change.attributes.len(), 1);
+        assert_eq!(change.attributes.iter().count(), 1);
         let conversation = server::Conversation::resume(SCRAMBLE, packet.0, Channel::Open, capabilities);
         let mut step = conversation.begin(method, change.plugin.as_deref(), &change.auth_response, &mut out).unwrap();
         let outcome = loop {

@@ -88,7 +88,7 @@ fn talk(
         capabilities,
         collation: 45,
         packet_bytes_max: 1 << 24,
-        attributes: vec![(b"program_name".to_vec(), b"test".to_vec())],
+        attributes: [("program_name", "test")].into_iter().collect(),
         rsa: RsaPolicy::AskServer,
     };
     let mut out = Vec::new();

@@ -5,9 +5,7 @@
 
 use config::ProxyIn;
 use net::announce::{self, First, FirstError};
-use net::packets::{self, Packet};
-use tokio::io::AsyncWriteExt;
-use wire::handshake::LOGIN_BYTES_MAX;
+use net::packets::Packet;
 use wire::packet::Header;
 use wire::proxy_header::Told;
 
@@ -20,6 +18,11 @@ impl Door {
         let settings = self.listener.settings.load();
         let from = self.handle.connected_from.map(|address| address.ip());
         from.is_some_and(|ip| settings.proxy_protocol_from.iter().any(|network| network.contains(ip)))
+    }
+
+    /// The other end may say, by a header, for whom it is.
+    pub(super) fn may_announce(&self) -> bool {
+        self.listener.settings.load().proxy_protocol != ProxyIn::Off && self.is_trusted()
     }
 
     /// Takes the header where there must be one.
@@ -56,7 +59,7 @@ impl Door {
             };
             let [a, b, c, sequence] = bytes;
             let header = Header { length: u32::from_le_bytes([a, b, c, 0]) as usize, sequence };
-            return packets::read_behind(&mut self.stream, header, LOGIN_BYTES_MAX).await.map_err(super::unread);
+            return self.read_behind(header).await;
         }
     }
 
@@ -80,12 +83,7 @@ impl Door {
             self.handle.connected_from.map_or_else(String::new, |address| address.ip().to_canonical().to_string());
         let why = format_args!("bad handshake: {what} {from} (listener proxy_protocol)");
         let refusal = Refusal::own(1043, b"08S01", why);
-        let mut out = Vec::new();
-        let begun = wire::packet::begin(&mut out);
-        refusal.as_packet().write(&mut out);
-        begun.end(&mut out, sequence);
-        // Whether it is heard changes nothing.
-        let _ = self.stream.write_all(&out).await;
+        self.tell(sequence, &refusal).await;
         SessionEnd::ClientMisbehaved(refusal.message)
     }
 }

@@ -1,5 +1,6 @@
 //! COM_CHANGE_USER: a login on a connection that lives.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use wire::Capabilities;
@@ -68,6 +69,8 @@ impl Session {
             handle: &self.handle,
             stream: &mut self.client.stream,
             speaks_native: self.speaks_native,
+            memory: None,
+            was_denied: Cell::default(),
         };
         let proven = prover.prove(conversation, &change.user, change.plugin.as_deref(), &change.auth_response).await?;
         let collation = change.collation.unwrap_or(self.identity.collation);

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::{Arc, PoisonError};
 
 use wire::Capabilities;
-use wire::handshake::{Attributes, pack_attributes};
+use wire::handshake::Attributes;
 
 use super::super::Identity;
 use super::super::prove::Proven;
@@ -14,6 +14,10 @@ use crate::pool::{Key, MEANINGFUL, Pools};
 use crate::sessions::SessionHandle;
 use crate::shared::{ListenerShared, Shared};
 use crate::worker::{ClusterHere, Worker};
+
+/// What a session keeps of what its client said of itself, in bytes: more than servers keep, which is 512 bytes unless they are
+/// told otherwise.
+const ATTRIBUTES_KEPT_BYTES_MAX: usize = 4 * 1024;
 
 /// Counts as one of a user's sessions while it lives.
 #[derive(Debug)]
@@ -120,7 +124,8 @@ pub(super) fn identify(
 impl Identity {
     /// Keeps what the client said of itself.
     pub(super) fn describe(&mut self, attributes: &Attributes) {
-        self.attributes = (!attributes.is_empty()).then(|| pack_attributes(attributes).into());
+        let kept = attributes.cut(ATTRIBUTES_KEPT_BYTES_MAX);
+        self.attributes = (!kept.is_empty()).then(|| kept.packed().into());
     }
 
     /// From now on the session's connections tell the servers what the client said of itself.

@@ -16,6 +16,30 @@ pub(in super::super) const LOGINS: Metric =
     metric("sqluice_logins_total", Kind::Counter, &[], "Logins that succeeded.");
 pub(in super::super) const LOGIN_FAILURES: Metric =
     metric("sqluice_login_failures_total", Kind::Counter, &[], "Logins that were refused.");
+pub(in super::super) const REFUSED_CLIENTS: Metric = metric(
+    "sqluice_clients_refused_total",
+    Kind::Counter,
+    &["reason"],
+    "Connections of clients that were refused before they logged in, by the limit that was reached.",
+);
+pub(in super::super) const DELAYED_LOGINS: Metric = metric(
+    "sqluice_logins_delayed_total",
+    Kind::Counter,
+    &[],
+    "Logins that waited because logins of their address had failed.",
+);
+pub(in super::super) const LOGIN_MEMORY: Metric =
+    metric("sqluice_login_memory_bytes", Kind::Gauge, &[], "Memory counted for clients that have not logged in.");
+pub(in super::super) const LOGIN_MEMORY_WAITS: Metric =
+    metric("sqluice_login_memory_waits_total", Kind::Counter, &[], "Logins that waited for memory.");
+pub(in super::super) const CLIENT_ADDRESSES: Metric = metric(
+    "sqluice_client_addresses",
+    Kind::Gauge,
+    &[],
+    "Client addresses that are connected, or whose logins failed within a minute.",
+);
+pub(in super::super) const PREPARED_BYTES: Metric =
+    metric("sqluice_prepared_bytes", Kind::Gauge, &[], "Bytes of the texts of all sessions' prepared statements.");
 pub(in super::super) const REQUESTS: Metric =
     metric("sqluice_requests_total", Kind::Counter, &[], "Client requests of any kind.");
 pub(in super::super) const UNKNOWN: Metric = metric(

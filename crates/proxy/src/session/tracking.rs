@@ -4,6 +4,7 @@
 //! server's own defaults, or its own SET of a `session_track_…` variable, would have told it, and nothing else.
 
 use std::cell::Cell;
+use std::ops::Range;
 
 use cluster::catalog::Catalog;
 use sql::{Effect, Value};
@@ -158,6 +159,7 @@ impl TrackWish {
     /// The session changes of an OK packet that the client wants to hear, encoded.
     pub fn filter(&self, ok: &Ok<'_>) -> Vec<u8> {
         let mut told = Vec::new();
+        let mut charsets = Vec::new();
         for change in ok.changes().map_while(Result::ok) {
             let mut data = Vec::new();
             let kind = match change {
@@ -204,16 +206,39 @@ impl TrackWish {
                 Change::Variable { .. } | Change::Schema(_) | Change::State | Change::Gtids(_) => continue,
                 Change::TransactionCharacteristics(_) => continue,
             };
+            let start = told.len();
             told.push(kind);
             told.put_lenenc_bytes(&data);
+            if let Change::Variable { name, .. } = change
+                && name.starts_with(b"character_set_")
+            {
+                charsets.push((name, start..told.len()));
+            }
         }
-        told
+        let sorted = charsets.is_sorted_by_key(|(name, _)| *name);
+        if sorted { told } else { in_order(&told, charsets) }
     }
 
     fn wants(&self, name: &[u8]) -> bool {
         let mut wanted = self.variables.split(',').map(str::trim);
         wanted.any(|wanted| wanted == "*" || wanted.as_bytes().eq_ignore_ascii_case(name))
     }
+}
+
+/// Puts character sets into the order of their names, which is MySQL's and most often MariaDB's: that one goes by the places of
+/// variables in a hash table, which grows by what a connection has told before when it tells of all variables.
+fn in_order(told: &[u8], charsets: Vec<(&[u8], Range<usize>)>) -> Vec<u8> {
+    let places: Vec<_> = charsets.iter().map(|(_, place)| place.clone()).collect();
+    let mut by_name = charsets;
+    by_name.sort_unstable_by_key(|(name, _)| *name);
+    let (mut ordered, mut at) = (Vec::with_capacity(told.len()), 0);
+    for (place, (_, moved)) in places.into_iter().zip(by_name) {
+        ordered.extend_from_slice(&told[at..place.start]);
+        ordered.extend_from_slice(&told[moved]);
+        at = place.end;
+    }
+    ordered.extend_from_slice(&told[at..]);
+    ordered
 }
 
 fn is_on(value: &str) -> bool {
@@ -232,6 +257,30 @@ fn gtids(value: &str) -> Gtids {
 mod tests {
     use super::*;
     use wire::Status;
+
+    #[test]
+    fn character_sets_are_told_in_the_order_of_their_names() {
+        let names = ["character_set_results", "time_zone", "character_set_client", "character_set_connection"];
+        let mut state = Vec::new();
+        for name in names {
+            let mut data = Vec::new();
+            data.put_lenenc_bytes(name.as_bytes());
+            data.put_lenenc_bytes(b"latin1");
+            state.push(0);
+            state.put_lenenc_bytes(&data);
+        }
+        let ok = Ok { status: Status::SESSION_STATE_CHANGED, session_state: &state, ..Ok::default() };
+        let told = TrackWish::of_servers(&Catalog::default()).filter(&ok);
+        let ok = Ok { session_state: &told, ..ok };
+        let heard: Vec<_> = ok
+            .changes()
+            .map(|change| match change.unwrap() {
+                Change::Variable { name, .. } => String::from_utf8_lossy(name).into_owned(),
+                change => panic!("{change:?}"),
+            })
+            .collect();
+        assert_eq!(heard, [names[2], "time_zone", names[3], names[0]]);
+    }
 
     #[test]
     fn of_transactions_clients_hear_what_they_have_asked_for() {

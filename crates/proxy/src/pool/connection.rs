@@ -207,7 +207,8 @@ impl Origin {
 
     /// COM_RESET_CONNECTION succeeds, or is on its way.
     pub fn is_reset(&mut self) {
-        self.state = Arc::new(self.state.after_reset());
+        let ignores_space = !self.mariadb && self.capabilities.contains(Capabilities::IGNORE_SPACE);
+        self.state = Arc::new(self.state.after_reset(ignores_space));
         self.schema_is_stale = true;
         self.tracks = false;
         self.tells_characteristics = false;

@@ -86,7 +86,10 @@ pub(super) async fn log_in_again(
     // MariaDB's COM_CHANGE_USER leaves the role of before to an account that has no default role (seen with 10.11).
     let ahead = if origin.mariadb { "SET ROLE NONE" } else { "" };
     net::client::log_in_again(stream, &mut origin.seen, &target, login, ahead).await?;
-    let state = state_after_login(shared, wanted, collation, origin.capabilities);
+    // MariaDB forgets with the first login what that asked for of IGNORE_SPACE (seen with 10.11).
+    let capabilities =
+        if origin.mariadb { origin.capabilities - Capabilities::IGNORE_SPACE } else { origin.capabilities };
+    let state = state_after_login(shared, wanted, collation, capabilities);
     origin.has_logged_in(state, logged_in);
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use sql::Dialect;
+use wire::Capabilities;
 
 use super::Session;
 use super::tracking::TrackWish;
@@ -42,7 +43,9 @@ impl Session {
         self.identity.consistency = self.identity.configured;
         let catalog = self.cluster.fresh_catalog(super::login::FRESH_CATALOG_WAIT).await;
         self.wish = TrackWish::of_servers(&catalog);
-        self.state = Arc::new(StateMap::of_session(&catalog, collation, schema));
+        // With MySQL the capability counts for ever, with MariaDB until the first reset.
+        let ignores = !self.is_mariadb() && self.identity.key.capabilities.contains(Capabilities::IGNORE_SPACE);
+        self.state = Arc::new(StateMap::of_session(&catalog, collation, schema).ignoring_space(ignores, &catalog));
         self.began = catalog.clone();
         self.seen = catalog;
         self.renew_facts();

@@ -128,10 +128,16 @@ impl StateMap {
         difference
     }
 
-    /// The state of a connection behind COM_RESET_CONNECTION: the schema stays, of the rest only defaults are known.
-    pub fn after_reset(&self) -> StateMap {
+    /// The state of a connection behind COM_RESET_CONNECTION: the schema stays, of the rest only defaults are known. With MySQL a
+    /// login that asked for it `ignores_space` again, beside the modes that are the server's default now.
+    pub fn after_reset(&self, ignores_space: bool) -> StateMap {
+        /// No value of any session, so that each sets its own.
+        const OF_LOGIN: &str = "(IGNORE_SPACE,@@global.sql_mode)";
         let mut state = StateMap::default();
         state.set_schema(self.schema.as_deref());
+        if ignores_space {
+            state.set_variable_literal("sql_mode", OF_LOGIN);
+        }
         state
     }
 }

@@ -7,7 +7,7 @@ use net::query::{self, Client, Limits, QueryError, ResultSet};
 use wire::auth::Credential;
 
 use crate::statements::{start, within};
-use crate::support::{Front, SOON, all, blocking, calm, families, value};
+use crate::support::{Front, SOON, all, app, blocking, calm, families, value};
 
 /// How long the neighbour waits for the one connection.
 const WAIT_MS: u32 = 100;
@@ -424,5 +424,43 @@ async fn a_read_only_transaction_with_variables_makes_room_for_writes() {
             }
         }
         front.is_pinned_by(&[]).await;
+    }
+}
+
+#[tokio::test]
+async fn ignore_space_of_a_login_outlives_resets_as_on_the_server() {
+    const ASKS: &str = "SELECT @@sql_mode LIKE '%IGNORE_SPACE%'";
+    for family in families() {
+        let servers = calm(family).await;
+        let front = Front::start(servers, |setup| {
+            setup.proxy = "workers = 1\ndrain_ms = 200".into();
+            setup.pool = "max_connections_per_server = 1".into();
+            setup.listener = "split = \"primary\"".into();
+        })
+        .await;
+        let direct = Target::plain(servers.primary().address().to_string().parse().unwrap(), SOON);
+        let mut said = Vec::new();
+        for target in [&direct, &front.target()] {
+            let session = async || {
+                let mut login = app();
+                login.capabilities |= wire::Capabilities::IGNORE_SPACE;
+                Client::connect(target, login, Limits::default()).await.unwrap()
+            };
+            let (mut first, mut second) = (session().await, session().await);
+            let mut heard = Vec::new();
+            all(&mut second, "SET sql_mode = DEFAULT").await;
+            heard.push(value(&mut first, ASKS).await);
+            for line in ["!reset", "BEGIN", "!reset", "SET sql_mode = ''", "!reset", "SET sql_mode = DEFAULT"] {
+                run(&mut first, line, "").await.unwrap();
+                heard.push(value(&mut first, ASKS).await);
+                if line != "BEGIN" {
+                    heard.push(value(&mut second, ASKS).await);
+                    heard.push(value(&mut session().await, ASKS).await);
+                }
+            }
+            said.push(heard);
+        }
+        assert_eq!(said[1], said[0], "{family:?}");
+        assert!(said[0].contains(&"1".into()) && said[0].contains(&"0".into()), "{said:?}");
     }
 }

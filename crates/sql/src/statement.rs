@@ -419,7 +419,7 @@ bitflags! {
         const CONNECTION = 1 << 8;
         /// LOAD … LOCAL: the server will ask the client for a file.
         const LOCAL_FILE = 1 << 9;
-        /// SHOW PROCESSLIST: the ids of connections.
+        /// SHOW PROCESSLIST, SHOW ENGINE: the ids of connections.
         const PROCESSES = 1 << 10;
         /// Tables that list connections under the server's own ids.
         const SERVER_IDS = 1 << 11;

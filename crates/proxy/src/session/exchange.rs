@@ -71,15 +71,21 @@ impl Session {
         let statement = &work.statement;
         let lists = statement.asks.contains(Asks::PROCESSES)
             || statement.kind == Kind::Show && statement.asks.contains(Asks::SYSTEM_VARIABLES);
-        if !lists || statement.parts > 1 || work.prepares() || work.command == Command::StmtExecute {
+        let executes = work.command == Command::StmtExecute;
+        let asks = matches!(work.command, Command::Query | Command::ProcessInfo | Command::StmtExecute);
+        if !lists || !asks || statement.parts > 1 || work.opens_cursor {
             return None;
         }
         if !statement.asks.contains(Asks::PROCESSES) {
+            if executes {
+                return None;
+            }
             let renumber = Renumber::of_variables(held.lease.origin.thread_id, self.own_id());
             return Some(Tap::Processes(Box::new(renumber)));
         }
         let shown = Shown::on(&self.worker.shared, &self.cluster.shared, held.lease.server());
-        Some(Tap::Processes(Box::new(Renumber::of(shown, self.identity.user.clone()))))
+        let renumber = Renumber::of(shown, self.identity.user.clone());
+        Some(Tap::Processes(Box::new(if executes { renumber.binary() } else { renumber })))
     }
 
     /// The client hears of transactions what it has asked for, whatever its connection tells.

@@ -30,7 +30,7 @@ use super::relay::RelayError;
 use super::reset::{ask, read_reply};
 use super::work::Work;
 use crate::pool::Connection;
-pub use columns::Columns;
+pub use columns::{Columns, kind_of};
 use listing::Listing;
 
 /// Sessions without a backend connection that a table lists at most; those of lower ids come first.

@@ -6,10 +6,14 @@ use std::time::Duration;
 
 use cluster::view::{ServerId, ServerView};
 use net::query::{self, Limits, QueryError};
+use sql::{Effect, Victim};
 use wire::Capabilities;
+use wire::command::Execute;
+use wire::parameters::Value;
 
 use super::Session;
 use super::client::Request;
+use super::work::{Body, Work};
 use crate::error::Refusal;
 use crate::sessions::{ID_FIRST, SessionHandle};
 use crate::shared::login_as;
@@ -56,6 +60,36 @@ impl Session {
             Ok(()) => self.answer_ok(request, 0),
             Err(refusal) => self.answer_error(request, &refusal),
         };
+    }
+
+    /// What the execution of a prepared KILL ends, if its text or its only parameter tells.
+    pub(super) fn executed_kill(&mut self, work: &Work, arguments: &[u8]) -> Option<(u64, Kill)> {
+        let Some(Effect::Kill { query_only, soft, victim: Victim::Connection(id) }) = work.statement.effects.first()
+        else {
+            return None;
+        };
+        let Body::Execute(statement) = work.body else { return None };
+        let how = Kill { query_only: *query_only, soft: *soft };
+        let capabilities = self.client.capabilities;
+        let text = self.statements.find(statement)?.key.text.clone();
+        if let Some(id) = id.or_else(|| self.id_to_kill(&text)) {
+            return Some((id, how));
+        }
+        let known = self.statements.find_mut(statement)?;
+        if known.parameters != 1 || !text.trim_ascii_end().ends_with(b"?") {
+            return None;
+        }
+        let execute = Execute::parse(arguments, 1, capabilities).ok()?;
+        let types = known.types_of(execute.count.unwrap_or(1), execute.types)?;
+        let named = capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
+        let id = match execute.parameters(types, 1, named).ok()?.first()? {
+            Value::Int(id) => u64::try_from(*id).unwrap_or(0),
+            Value::Bytes(digits) | Value::Decimal(digits) => {
+                std::str::from_utf8(digits).ok()?.trim().parse().unwrap_or(0)
+            }
+            _ => 0,
+        };
+        Some((id, how))
     }
 
     /// The session of this cluster that a client means by an id: the greeting's, or the primary's own id of the session's

@@ -20,6 +20,8 @@ use crate::shared::{ClusterShared, Shared};
 const BYTES_MAX: usize = 16 << 20;
 /// Columns that servers of either family show; what MariaDB shows besides is a number.
 const COLUMNS_MIN: u64 = 8;
+/// Type, name and status of an engine.
+const STATUS_COLUMNS: u64 = 3;
 /// Columns that are shown at most.
 const COLUMNS_MAX: u64 = 16;
 
@@ -86,23 +88,65 @@ pub struct IdleRow {
 }
 
 impl IdleRow {
-    fn write(&self, columns: u64) -> Vec<u8> {
+    fn values(&self, columns: usize) -> Vec<Option<String>> {
+        let text = |value: &str| Some(value.to_owned());
+        let mut values = vec![
+            Some(self.id.to_string()),
+            text(&self.user),
+            text(&self.host),
+            self.schema.as_deref().map(str::to_owned),
+            text(self.command),
+            Some(self.idle_s.to_string()),
+            text(""),
+            None,
+        ];
+        values.resize(columns, text("0.000"));
+        values
+    }
+
+    /// The row in the form of the text protocol.
+    fn write(&self, columns: usize) -> Vec<u8> {
         let mut row = Vec::new();
-        let mut text = |value: &str| row.put_lenenc_bytes(value.as_bytes());
-        text(&self.id.to_string());
-        text(&self.user);
-        text(&self.host);
-        match &self.schema {
-            Some(schema) => text(schema),
-            None => row.push(NULL),
+        for value in self.values(columns) {
+            match value {
+                Some(value) => row.put_lenenc_bytes(value.as_bytes()),
+                None => row.push(NULL),
+            }
         }
-        for value in [self.command, &self.idle_s.to_string(), ""] {
-            row.put_lenenc_bytes(value.as_bytes());
-        }
-        row.push(NULL);
-        (COLUMNS_MIN..columns).for_each(|_| row.put_lenenc_bytes(b"0.000"));
         row
     }
+
+    /// The row in the form of prepared statements, for columns of these types.
+    fn write_binary(&self, kinds: &[u8]) -> Vec<u8> {
+        let values = self.values(kinds.len());
+        let mut row = vec![0; 1 + bitmap_bytes(kinds.len())];
+        for (at, (value, kind)) in values.iter().zip(kinds).enumerate() {
+            let Some(value) = value else {
+                row[1 + (at + BITMAP_OFFSET) / 8] |= 1 << ((at + BITMAP_OFFSET) % 8);
+                continue;
+            };
+            match *kind {
+                LONGLONG => row.extend_from_slice(&value.parse::<i64>().unwrap_or(0).to_le_bytes()),
+                LONG => row.extend_from_slice(&value.parse::<i32>().unwrap_or(0).to_le_bytes()),
+                DOUBLE => row.extend_from_slice(&value.parse::<f64>().unwrap_or(0.0).to_le_bytes()),
+                FLOAT => row.extend_from_slice(&value.parse::<f32>().unwrap_or(0.0).to_le_bytes()),
+                _ => row.put_lenenc_bytes(value.as_bytes()),
+            }
+        }
+        row
+    }
+}
+
+/// Types of `enum_field_types` whose values have a length of their own in rows of prepared statements.
+const LONG: u8 = 3;
+const FLOAT: u8 = 4;
+const DOUBLE: u8 = 5;
+const LONGLONG: u8 = 8;
+/// The bits of a row's bitmap that belong to no column.
+const BITMAP_OFFSET: usize = 2;
+
+fn bitmap_bytes(columns: usize) -> usize {
+    (columns + BITMAP_OFFSET).div_ceil(8)
 }
 
 /// NULL in a row of text.
@@ -158,6 +202,10 @@ pub struct Renumber {
     /// The user that asks.
     user: Arc<str>,
     columns: u64,
+    /// The types of the columns so far.
+    kinds: Vec<u8>,
+    /// Rows are in the form of prepared statements.
+    is_binary: bool,
     /// Packets of columns that are still to come; `None` before their number.
     columns_left: Option<u64>,
     held: Vec<u8>,
@@ -170,7 +218,22 @@ pub struct Renumber {
 impl Renumber {
     /// For a list of these connections that this user asks for.
     pub fn of(shown: Shown, user: Arc<str>) -> Renumber {
-        Renumber { shown, user, columns: 0, columns_left: None, held: Vec::new(), sequence: 0, own: None }
+        Renumber {
+            shown,
+            user,
+            columns: 0,
+            kinds: Vec::new(),
+            is_binary: false,
+            columns_left: None,
+            held: Vec::new(),
+            sequence: 0,
+            own: None,
+        }
+    }
+
+    /// The same for rows in the form of prepared statements.
+    pub fn binary(self) -> Renumber {
+        Renumber { is_binary: true, ..self }
     }
 
     /// For SHOW VARIABLES on the connection of this id, by a client that knows another.
@@ -207,7 +270,10 @@ impl Renumber {
                     self.columns = self.columns_left.unwrap_or(0);
                     self.sequence = header.sequence.wrapping_sub(1);
                 }
-                Some(left @ 1..) => self.columns_left = Some(left - 1),
+                Some(left @ 1..) => {
+                    self.columns_left = Some(left - 1);
+                    self.kinds.push(super::ids::kind_of(payload).unwrap_or(0));
+                }
                 Some(0) if !header.is_continued() => match self.changed(payload, &mut sees_others) {
                     Ok(Row::Hidden) => continue,
                     Ok(Row::Changed(row)) => {
@@ -245,13 +311,16 @@ impl Renumber {
         for session in std::mem::take(&mut self.shown.elsewhere) {
             let row = self.shown.idle_row(&session);
             if sees_others || row.user == self.user {
-                packet::append(out, self.next_sequence(), &row.write(self.columns));
+                let row = if self.is_binary { row.write_binary(&self.kinds) } else { row.write(self.kinds.len()) };
+                packet::append(out, self.next_sequence(), &row);
             }
         }
     }
 
     fn changed(&self, payload: &[u8], sees_others: &mut bool) -> Result<Row, Malformed> {
-        let Some((thread_id, id)) = self.own else { return self.row(payload, sees_others) };
+        let Some((thread_id, id)) = self.own else {
+            return if self.is_binary { self.binary_row(payload, sees_others) } else { self.row(payload, sees_others) };
+        };
         let mut reader = Reader::new(payload);
         let name = reader.text_value("variable")?;
         let is_id = name.is_some_and(|name| name.eq_ignore_ascii_case(b"pseudo_thread_id"));
@@ -269,6 +338,9 @@ impl Renumber {
         let mut reader = Reader::new(payload);
         let id = reader.text_value("process id")?.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
         let user = reader.text_value("process user")?;
+        if self.columns == STATUS_COLUMNS {
+            return self.status_row(payload, reader.remaining());
+        }
         *sees_others |= user.is_some_and(|user| *user != *self.user.as_bytes());
         let Some(id): Option<u64> = id else { return Ok(Row::Same) };
         if self.shown.hidden.contains(&id) {
@@ -282,6 +354,61 @@ impl Renumber {
             Some(user) => row.put_lenenc_bytes(user),
             None => row.push(NULL),
         }
+        row.put_lenenc_bytes(session.client().as_bytes());
+        row.extend_from_slice(reader.remaining());
+        Ok(Row::Changed(row))
+    }
+}
+
+impl Renumber {
+    /// A row of SHOW ENGINE … STATUS, of which type and name were read.
+    fn status_row(&self, payload: &[u8], rest: &[u8]) -> Result<Row, Malformed> {
+        let Some(status) = Reader::new(rest).text_value("status")? else { return Ok(Row::Same) };
+        let mut row = payload[..payload.len() - rest.len()].to_vec();
+        row.put_lenenc_bytes(&self.told(status));
+        Ok(Row::Changed(row))
+    }
+
+    /// A text in which `thread id 17` is the session's id.
+    fn told(&self, text: &[u8]) -> Vec<u8> {
+        let mut told = Vec::with_capacity(text.len());
+        let mut copied = 0;
+        for at in memchr::memmem::find_iter(text, b"thread id ") {
+            let start = at + b"thread id ".len();
+            let digits = text[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let id = std::str::from_utf8(&text[start..start + digits]).ok().and_then(|digits| digits.parse().ok());
+            if let Some(session) = id.and_then(|id: u64| self.shown.in_use.get(&id)) {
+                told.extend_from_slice(&text[copied..start]);
+                told.extend_from_slice(session.id.to_string().as_bytes());
+                copied = start + digits;
+            }
+        }
+        told.extend_from_slice(&text[copied..]);
+        told
+    }
+
+    /// A row of a prepared statement, as clients know it.
+    fn binary_row(&self, payload: &[u8], sees_others: &mut bool) -> Result<Row, Malformed> {
+        // Id, user and host are never NULL.
+        let id_at = 1 + bitmap_bytes(self.kinds.len());
+        let width = match self.kinds.first() {
+            Some(&LONGLONG) => 8,
+            Some(&LONG) => 4,
+            _ => return Ok(Row::Same),
+        };
+        let mut reader = Reader::new(payload);
+        reader.bytes(id_at, "bitmap")?;
+        let id = reader.bytes(width, "process id")?.iter().rev().fold(0, |id, byte| id << 8 | u64::from(*byte));
+        let user = reader.lenenc_bytes("process user")?;
+        *sees_others |= *user != *self.user.as_bytes();
+        if self.shown.hidden.contains(&id) {
+            return Ok(Row::Hidden);
+        }
+        let Some(session) = self.shown.in_use.get(&id) else { return Ok(Row::Same) };
+        reader.lenenc_bytes("process host")?;
+        let mut row = payload[..id_at].to_vec();
+        row.extend_from_slice(&u64::from(session.id).to_le_bytes()[..width]);
+        row.put_lenenc_bytes(user);
         row.put_lenenc_bytes(session.client().as_bytes());
         row.extend_from_slice(reader.remaining());
         Ok(Row::Changed(row))
@@ -337,6 +464,12 @@ mod tests {
         taken.extend(rows.iter().map(Vec::as_slice));
         assert_eq!(renumber.give(true), packets(&taken));
         assert_eq!(renumber.sequence_for(13), 13);
+        let in_use = HashMap::from([(7, busy.clone())]);
+        let mut status = Renumber::of(Shown { in_use, ..Shown::default() }, "app".into());
+        let rows = [&b"\x03"[..], b"a", b"b", b"c", b"\x06InnoDB\x00\x22MySQL thread id 7, OS thread id 77"];
+        assert!(status.take(&packets(&rows)));
+        let told = format!("\x06InnoDB\x00\x2bMySQL thread id {}, OS thread id 77", busy.id);
+        assert_eq!(status.give(true), packets(&[rows[0], rows[1], rows[2], rows[3], told.as_bytes()]));
         let mut variables = Renumber::of_variables(7, 1_073_741_830);
         let rows = [&b"\x02"[..], b"a", b"b", b"\x10pseudo_thread_id\x017", b"\x04port\x017"];
         assert!(variables.take(&packets(&rows)));

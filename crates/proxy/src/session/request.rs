@@ -54,7 +54,15 @@ impl Session {
                 Ok(self.answer_error(request, &Refusal { code: 1295, sqlstate: *b"HY000", message }))
             }
             Command::StmtExecute | Command::StmtBulkExecute | Command::StmtFetch | Command::StmtSendLongData => {
-                self.understand_statement(request, command, arguments)
+                let understood = self.understand_statement(request, command, arguments)?;
+                if let Understood::Work(work) = &understood
+                    && work.statement.kind == Kind::Kill
+                    && let Some((id, how)) = self.executed_kill(work, arguments)
+                {
+                    Box::pin(self.kill(request, Some(id), how)).await;
+                    return Ok(Understood::Answered);
+                }
+                Ok(understood)
             }
             Command::StmtReset => self.understand_reset_statement(request, arguments),
             Command::StmtClose => {
@@ -171,7 +179,7 @@ impl Session {
     }
 
     /// The id in `KILL CONNECTION_ID()` and `KILL @id`.
-    fn id_to_kill(&self, text: &[u8]) -> Option<u64> {
+    pub(super) fn id_to_kill(&self, text: &[u8]) -> Option<u64> {
         let text = String::from_utf8_lossy(text);
         let text = text.trim().trim_end_matches(';').trim_end();
         let last = text.rsplit(|c: char| c.is_ascii_whitespace()).next()?;

@@ -102,6 +102,11 @@ impl Classifier<'_> {
                 self.asks |= Asks::PROCESSES;
                 self.primary(Why::Administration);
             }
+            // SHOW ENGINE INNODB STATUS tells ids of connections.
+            _ if self.cursor.bytes().eq_ignore_ascii_case(b"engine") => {
+                self.asks |= Asks::PROCESSES;
+                self.primary(Why::Administration);
+            }
             _ => self.primary(Why::Administration),
         }
         // A WHERE clause may call functions; a name before it is no call.

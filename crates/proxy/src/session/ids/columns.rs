@@ -72,21 +72,27 @@ impl Columns {
     }
 }
 
+// Behind the names: the length of what follows, character set, length of values, type.
+const TYPE_AT: usize = 7;
+
+/// Where the part behind the names begins in a description.
+fn fixed_at(column: &[u8]) -> Option<usize> {
+    let mut reader = Reader::new(column);
+    (0..6).try_for_each(|_| reader.lenenc_bytes("column: names").map(drop)).ok()?;
+    Some(column.len() - reader.remaining().len())
+}
+
+/// The type that a description of a column tells.
+pub fn kind_of(column: &[u8]) -> Option<u8> {
+    column.get(fixed_at(column)? + TYPE_AT).copied()
+}
+
 /// A description, with the type of the values that come, should it be another one.
 fn merged(description: &[u8], came: &[u8], is_binary: bool) -> Vec<u8> {
-    let fixed = |column: &[u8]| {
-        let mut reader = Reader::new(column);
-        (0..6).try_for_each(|_| reader.lenenc_bytes("column: names").map(drop)).ok()?;
-        Some(column.len() - reader.remaining().len())
-    };
-    // Length, character set, length of the values, type.
-    const TYPE_AT: usize = 7;
-    let kind = |column: &[u8], at: Option<usize>| at.and_then(|at| column.get(at + TYPE_AT).copied());
-    let (names, came_fixed) = (fixed(description), fixed(came));
-    if !is_binary || kind(description, names) == kind(came, came_fixed) {
+    if !is_binary || kind_of(description) == kind_of(came) {
         return description.to_vec();
     }
-    match (names, came_fixed) {
+    match (fixed_at(description), fixed_at(came)) {
         (Some(names), Some(fixed)) => [&description[..names], &came[fixed..]].concat(),
         _ => came.to_vec(),
     }

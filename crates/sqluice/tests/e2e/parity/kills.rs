@@ -50,6 +50,42 @@ async fn packets_beyond_what_is_allowed(family: Family) {
     .await;
 }
 
+/// Drivers send KILL as a prepared statement, too, with the id as a number or as a string.
+async fn prepared_kills(family: Family) {
+    let case = Case { family, database: "par_prepared_kill", setup: SETUP, capabilities: MODERN };
+    case.run(async |wire| {
+        if family == Family::MySql {
+            // It prepares no KILL.
+            wire.prepare("KILL QUERY ?").await;
+            return;
+        }
+        for (sql, text) in [("KILL QUERY ?", false), ("KILL ?", false), ("KILL CONNECTION ?", true)] {
+            let mut victim = wire.again().await;
+            let id = wire.prepare(sql).await;
+            let parameter = if text { short(&victim.id.to_string()) } else { long(i64::from(victim.id)) };
+            wire.send(&[&execute(id, 0, &[parameter], true)]).await;
+            wire.reply(Expect::Results).await;
+            if sql == "KILL QUERY ?" {
+                victim.query("SELECT 1").await;
+                victim.close().await;
+            } else {
+                while victim.packet().await.is_some() {}
+            }
+            let id = wire.prepare(&sql.replace('?', "3999999999")).await;
+            wire.statement(::wire::command::Command::StmtExecute, Expect::Results, id, &[0, 1, 0, 0, 0]).await;
+        }
+    })
+    .await;
+}
+
+/// The ids of a list of processes, as a prepared statement gives it.
+fn binary_ids(reply: &[Vec<u8>]) -> Vec<u32> {
+    let columns = usize::from(reply[0][0]);
+    let at = 1 + (columns + 2).div_ceil(8);
+    let rows = &reply[1 + columns..reply.len() - 1];
+    rows.iter().map(|row| u32::from_le_bytes(row[at..at + 4].try_into().unwrap())).collect()
+}
+
 /// The ids of a list of processes.
 fn ids(reply: &[Vec<u8>]) -> Vec<u32> {
     let columns = usize::from(reply[0][0]);
@@ -79,6 +115,15 @@ async fn lists_show_ids_that_can_be_killed(family: Family) {
         })
         .await;
     }
+    let list = wire.prepare("SHOW PROCESSLIST").await;
+    let mut idle = Wire::open(&front.address, "app", MODERN).await;
+    idle.query("SELECT 1").await;
+    crate::support::until("all sessions in the prepared list", async || {
+        let shown = binary_ids(&wire.command(Expect::Results, &execute(list, 0, &[], true)).await);
+        [&wire, &pinned, &sleeper, &idle].iter().all(|session| shown.contains(&session.id)).then_some(())
+    })
+    .await;
+    idle.close().await;
     let killed = wire.query(&format!("KILL {}", sleeper.id)).await;
     assert_eq!(killed[0][0], 0);
     while sleeper.packet().await.is_some() {}
@@ -87,4 +132,4 @@ async fn lists_show_ids_that_can_be_killed(family: Family) {
     wire.close().await;
 }
 
-both!(lists_show_ids_that_can_be_killed killing_oneself killing_ones_query packets_beyond_what_is_allowed);
+both!(lists_show_ids_that_can_be_killed prepared_kills killing_oneself killing_ones_query packets_beyond_what_is_allowed);

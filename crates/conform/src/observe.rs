@@ -24,9 +24,6 @@ pub(crate) struct Observer<'a> {
     pub(crate) executes: bool,
 }
 
-/// How long a user variable is announced that was never set.
-const UNSET_BYTES: u32 = 1 << 24;
-
 /// Of a column's flags: it is not compared by a character set's rules.
 const BINARY_FLAG: u16 = 128;
 
@@ -108,16 +105,11 @@ impl Observer<'_> {
         let (charset, length) = (fixed.u16("charset")?, fixed.u32("length")?);
         let fate = self.differences.column(&names[4]);
         let (kind, flags, decimals) = (fixed.u8("type")?, fixed.u16("flags")?, fixed.u8("decimals")?);
-        let is_variable = names[4].contains('@') && self.differences.habit("unset-variable");
         let is_parameter = self.executes && names[2].is_empty() && self.differences.habit("parameter-of-before");
         let flags = if is_parameter { flags & !BINARY_FLAG } else { flags };
-        // LONG_BLOB, and what one byte less makes of it.
-        let kind = if is_variable && kind == 0xfa { 0xfb } else { kind };
         // How long an id is printed depends on the id.
         let length = match length {
             _ if fate == Some(Fate::Mask) => "*".into(),
-            // A byte less for each time that it is taken.
-            length if is_variable && length % UNSET_BYTES == 0 => (length - length / UNSET_BYTES).to_string(),
             _ => length.to_string(),
         };
         let mut line = match fate {

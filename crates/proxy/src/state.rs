@@ -227,6 +227,12 @@ impl StateMap {
         Some(value.trim_matches('\''))
     }
 
+    /// Whether servers tell of transactions (`session_track_transaction_info`), as far as the session has said so.
+    pub fn tells_transactions(&self) -> bool {
+        let tells = self.variable("session_track_transaction_info");
+        tells.is_some_and(|tells| !tells.eq_ignore_ascii_case("OFF"))
+    }
+
     /// The collation of the connection's string literals, if it is known.
     pub fn connection_collation<'a>(&'a self, catalog: &'a Catalog) -> Option<&'a str> {
         let at = self.position(CONNECTION_COLLATION).ok()?;

@@ -124,8 +124,8 @@ pub struct Origin {
     pub insert_id: Option<u64>,
     /// Whose messages SHOW WARNINGS shows on it: the session, and its own count of them.
     pub messages: Option<(u32, u32)>,
-    /// MySQL only: user variables, in lower case, that sessions before this one had. They are NULL, with a type; those that
-    /// were never set have one from where they stand.
+    /// User variables, in lower case, that sessions before this one had. They are NULL, with a type; those that were never set
+    /// have one from where they stand with MySQL, and another length with MariaDB.
     pub once_set: Vec<String>,
     /// [`crate::shared::ClusterSettings::tls_number`] when it was opened.
     pub tls_number: u64,
@@ -231,11 +231,9 @@ impl Origin {
     pub fn unset_variables(&mut self, wanted: &StateMap) -> bool {
         /// More are not remembered.
         const ONCE_SET_MAX: usize = 64;
-        if !self.mariadb {
-            for name in self.state.user_variables_beyond(wanted) {
-                if !self.once_set.iter().any(|known| known == name) {
-                    self.once_set.push(name.to_owned());
-                }
+        for name in self.state.user_variables_beyond(wanted) {
+            if !self.once_set.iter().any(|known| known == name) {
+                self.once_set.push(name.to_owned());
             }
         }
         self.once_set.len() > ONCE_SET_MAX

@@ -1,6 +1,7 @@
 //! A statement and its reply: what goes to the server, and what comes back of it.
 
 use sql::{Asks, Kind};
+use wire::Capabilities;
 use wire::command::Command;
 
 use super::cache::Fill;
@@ -42,6 +43,8 @@ impl Session {
         let withhold = self.withheld(work, route, held.lease.server());
         let keeps_end = self.notes_first(work);
         let tap = sent.columns.take().map(Tap::Columns).or(listed);
+        let hears_of_any = !self.client.capabilities.contains(Capabilities::DEPRECATE_EOF)
+            && (self.wish.hears_of_any(effects) || self.state.tells_transactions());
         outcome.sent = sent.sent;
         outcome.checksum = self.transaction.is_some().then(Checksum::default);
         outcome.copied = self.copy_for(fill, held.lease.server());
@@ -54,6 +57,7 @@ impl Session {
             wish: wish_after.as_ref().unwrap_or(&self.wish),
             withhold,
             tap,
+            hears_of_any,
             file_allowed: work.statement.asks.contains(sql::Asks::LOCAL_FILE),
             prepare_as,
             keeps_end,

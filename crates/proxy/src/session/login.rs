@@ -55,7 +55,10 @@ const OFFERED: Capabilities = MEANINGFUL
     .union(Capabilities::CONNECT_ATTRS)
     .union(Capabilities::PLUGIN_AUTH_LENENC_DATA)
     .union(Capabilities::CAN_HANDLE_EXPIRED_PASSWORDS)
-    .union(Capabilities::SESSION_TRACK);
+    .union(Capabilities::SESSION_TRACK)
+    // Servers offer them and clients never send them.
+    .union(Capabilities::SSL_VERIFY_SERVER_CERT)
+    .union(Capabilities::REMEMBER_OPTIONS);
 
 /// How long the first clients wait for the servers' dictionaries.
 const CATALOG_WAIT: Duration = Duration::from_secs(3);
@@ -359,7 +362,9 @@ impl Session {
             }
             _ => Vec::new(),
         };
-        let ok = wire::reply::Ok { status: self.status, info: &info, ..wire::reply::Ok::default() };
+        let told = self.wish.beginning(self.state.schema());
+        let ok =
+            wire::reply::Ok { status: self.status, info: &info, session_state: &told, ..wire::reply::Ok::default() };
         ok.write(&mut payload, wire::reply::OK, self.client.capabilities);
         let mut out = Vec::new();
         proven.finish.accept(&payload, &mut out);

@@ -18,9 +18,10 @@ pub use copied::Copied;
 pub(super) use outcome::changes_of;
 pub use outcome::{DEADLOCK, GROUP_LOST, NOT_IN_GROUP, Outcome, RelayError, StateChange, Withhold, is_not_in_group};
 use tokio::io::{AsyncRead, ReadBuf};
+use wire::Status;
 use wire::exchange::{Advance, Event, Exchange, Packet};
 use wire::packet::HEADER_BYTES;
-use wire::reply::{self, Ok, Prepared};
+use wire::reply::{self, Eof, Ok, Prepared};
 
 use super::client::Client;
 use super::outgoing::write_while_alive;
@@ -92,6 +93,8 @@ pub struct Relay<'a> {
     pub tap: Option<Tap>,
     /// The count of warnings to tell instead of the connection's own.
     pub warnings: Option<u16>,
+    /// A result in the old framing says by a status flag that something has changed which the client wants to hear of.
+    pub hears_of_any: bool,
     /// The id that a client prepares under.
     pub prepare_as: u32,
     /// The end of the reply stays in the client's outbox: what it says must be noted before the client hears it.
@@ -332,6 +335,17 @@ impl Relay<'_> {
                 self.outcome.warnings = eof.warnings;
                 self.outcome.rows = Some(rows);
                 self.outcome.rows_sent += rows;
+                if eof.status.contains(Status::SESSION_STATE_CHANGED) && !self.hears_of_any {
+                    // It is about all that Sqluice tracks; this framing has no room to tell what it is.
+                    self.put_run(run, bytes);
+                    let eof = Eof { status: eof.status - Status::SESSION_STATE_CHANGED, ..eof };
+                    if let Some(copied) = &mut self.outcome.copied {
+                        copied.take_packet(packet.sequence, |out| eof.write(out));
+                    }
+                    self.client.put_packet(packet.sequence, |out| eof.write(out));
+                    self.outcome.delivered = true;
+                    return Ok(());
+                }
             }
             Event::Error(error) => {
                 let message = String::from_utf8_lossy(error.message).into_owned();

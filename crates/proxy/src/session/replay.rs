@@ -347,6 +347,7 @@ impl Session {
             wish: &self.wish,
             withhold: Withhold::Nothing,
             tap: None,
+            hears_of_any: false,
             file_allowed: false,
             prepare_as: 0,
             keeps_end: false,

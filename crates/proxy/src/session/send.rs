@@ -120,12 +120,13 @@ impl Session {
     }
 
     /// Whether the statement names a user variable that only sessions before this one had. To MySQL, one that was never set
-    /// has the type of what stands around it; one that is NULL has a type of its own, which only a reset takes away.
+    /// has the type of what stands around it, and to MariaDB a length that no other has; one that is NULL has a type of its own, which
+    /// only a reset takes away.
     fn finds_variables_of_others(&self, origin: &Origin, work: &Work, request: &Request) -> bool {
         let statement = &work.statement;
         let gives_type = |effect: &Effect| matches!(effect, Effect::UserVariable { value: Value::Literal(text), .. } if !text.eq_ignore_ascii_case("null"));
         let only_gives_types = statement.kind == Kind::Set && statement.effects.iter().all(gives_type);
-        if origin.mariadb || !self.pins.is_empty() {
+        if !self.pins.is_empty() {
             return false;
         }
         let once_set = origin.once_set.iter().map(String::as_str).filter(|name| !self.state.has_user_variable(name));
@@ -305,6 +306,7 @@ impl Session {
             withhold: Withhold::Nothing,
             file_allowed: false,
             tap: None,
+            hears_of_any: false,
             prepare_as: 0,
             keeps_end: false,
             warnings: None,

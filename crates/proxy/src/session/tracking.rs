@@ -156,6 +156,26 @@ impl TrackWish {
         true
     }
 
+    /// Whether status flags of a result tell of changes that the client wants to hear, where the result has no room to say which:
+    /// of all changes, or of what the statement sets while it runs.
+    pub fn hears_of_any(&self, effects: &[Effect]) -> bool {
+        let wants = |name: &str| self.wants(name.as_bytes());
+        let passes = |effect: &Effect| matches!(effect, Effect::WhileRunning { name } if wants(name));
+        self.state || wants("*") || effects.iter().any(passes)
+    }
+
+    /// What the OK packet of a login into this schema tells, encoded.
+    pub fn beginning(&self, schema: Option<&str>) -> Vec<u8> {
+        let mut told = Vec::new();
+        if let Some(schema) = schema.filter(|_| self.schema) {
+            let mut data = Vec::new();
+            data.put_lenenc_bytes(schema.as_bytes());
+            told.push(1);
+            told.put_lenenc_bytes(&data);
+        }
+        told
+    }
+
     /// The session changes of an OK packet that the client wants to hear, encoded.
     pub fn filter(&self, ok: &Ok<'_>) -> Vec<u8> {
         let mut told = Vec::new();
@@ -297,6 +317,8 @@ mod tests {
             Ok { session_state: &told, ..ok }.changes().count()
         };
         let mut wish = TrackWish::of_servers(&Catalog::default());
+        assert_eq!(wish.beginning(Some("db")), b"\x01\x03\x02db");
+        assert!(wish.beginning(None).is_empty() && !wish.hears_of_any(&[]));
         assert_eq!(heard(&wish), 2, "the connection has the client's own setting");
         for (own, expected) in [(None, 0), (Some("OFF"), 0), (Some("STATE"), 1), (Some("characteristics"), 2)] {
             wish.hide(true, own, true);

@@ -24,6 +24,7 @@ mod learn;
 mod literals;
 mod login;
 mod lost;
+mod messages;
 mod one_use;
 mod outgoing;
 mod past;
@@ -198,6 +199,10 @@ struct Past {
     own_messages: u16,
     /// The last statement left messages of which `warnings` does not know yet.
     messages_unread: bool,
+    /// SIGNAL may have made them, with another SQLSTATE than a server's own.
+    signals: bool,
+    /// The SIGNAL that made them: to be run again where they are asked for.
+    signal: Option<Box<str>>,
     /// Whether these messages are still there is asked before the connection goes.
     messages_unsure: bool,
     /// Grows with each statement that changes what SHOW WARNINGS says: tells whether a connection still knows it.

@@ -9,6 +9,7 @@
 mod classify;
 pub mod connections;
 mod cursor;
+mod diagnostics;
 mod digest;
 mod hint;
 pub mod lexer;
@@ -26,6 +27,7 @@ mod volatile;
 mod words;
 
 pub use classify::{classify, parts};
+pub use diagnostics::{AskedDiagnostics, DiagnosticsItem, ShownMessages, asked_diagnostics, shown_messages};
 pub use digest::{DIGEST_TEXT_MAX, Digest, digest, digest_hash};
 pub use memo::Memo;
 pub use modes::{encoding_of_charset, modes_from_sql_mode};

@@ -23,6 +23,7 @@ pub mod packet;
 pub mod parameters;
 pub mod proxy_header;
 pub mod reply;
+pub mod sqlstate;
 pub mod status;
 
 pub use capability::Capabilities;

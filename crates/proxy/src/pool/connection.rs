@@ -124,6 +124,8 @@ pub struct Origin {
     pub insert_id: Option<u64>,
     /// Whose messages SHOW WARNINGS shows on it: the session, and its own count of them.
     pub messages: Option<(u32, u32)>,
+    /// Those messages are stand-ins: as many as there were, with what little could be given to them.
+    pub stands_in: bool,
     /// User variables, in lower case, that sessions before this one had. They are NULL, with a type; those that were never set
     /// have one from where they stand with MySQL, and another length with MariaDB.
     pub once_set: Vec<String>,

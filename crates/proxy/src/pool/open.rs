@@ -60,6 +60,7 @@ pub(super) async fn open(
         last_session: 0,
         insert_id: Some(0),
         messages: None,
+        stands_in: false,
         once_set: Vec::new(),
         tls_number: settings.tls_number,
         seen,

@@ -10,7 +10,7 @@ use crate::route::Pin;
 
 /// Errors of a CALL or a compound statement of which nothing has run: no schema, no such routine, its
 /// text, its arguments, no right to it.
-const NEVER_BEGUN: [u16; 7] = [1046, 1049, 1064, 1305, 1318, 1370, 1414];
+pub(super) const NEVER_BEGUN: [u16; 7] = [1046, 1049, 1064, 1305, 1318, 1370, 1414];
 
 /// Errors that MariaDB meets when a query has begun to run: with values, rows that are there already or are too many, locks,
 /// limits. Those it meets before leave FOUND_ROWS() alone.

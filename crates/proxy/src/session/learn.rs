@@ -89,7 +89,7 @@ impl Session {
             self.learn_row_count(work, outcome);
         }
         if work.runs_text() || work.prepares() || outcome.error.is_some() {
-            self.learn_messages(held, work, outcome);
+            self.learn_messages(held, request, work, outcome);
         }
         if !outcome.changes.is_empty() {
             self.pins.put(Pin::Tracing, self.state.is_traced());

@@ -10,19 +10,15 @@ use super::client::Request;
 use super::outgoing::{Outgoing, write};
 use super::relay::{Expected, Purpose};
 use super::send::without_state;
+use super::work::{Body, Work};
 use super::{Held, Session};
 use crate::error::Refusal;
 use crate::pool::Connection;
 
 impl Session {
     /// What the session's statements left behind, for a connection that does not know it.
-    pub(super) fn give_past(
-        &self,
-        connection: &mut Connection,
-        statement: &sql::Statement,
-        request: &Request,
-        out: &mut Outgoing,
-    ) {
+    pub(super) fn give_past(&self, connection: &mut Connection, work: &Work, request: &Request, out: &mut Outgoing) {
+        let (statement, body) = (&*work.statement, &work.body);
         // What may leave LAST_INSERT_ID() as it is must find the session's own; so must all that is pinned.
         let keeps = !self.pins.is_empty() || !self.facts().autocommit;
         let needs_id = statement.asks.contains(Asks::LAST_INSERT_ID)
@@ -41,15 +37,19 @@ impl Session {
             connection.origin.hears_question();
         }
         let mine = self.messages_mark();
+        // GET DIAGNOSTICS may be sent as a SET of what it asks for.
+        let is_set = statement.kind == Kind::Diagnostics && matches!(body, Body::Payload(_));
         // What may leave them or take them away must find them.
-        let needs_messages = statement.asks.contains(Asks::DIAGNOSTICS)
+        let needs_messages = !is_set && statement.asks.contains(Asks::DIAGNOSTICS)
             || self.is_mariadb() && self.past.has_messages() && super::learn::may_name_tables(statement)
             || self.is_mariadb() && statement.effects.iter().any(tells_older_messages);
         if needs_messages && connection.origin.messages != mine {
-            connection.origin.messages = mine;
+            let again = self.past.signal.as_deref().filter(|_| self.past.has_messages());
+            (connection.origin.messages, connection.origin.stands_in) = (mine, again.is_none());
             // An error can be raised again.
-            let (text, purpose) = match &self.past.error {
-                Some(error) => {
+            let (text, purpose) = match (again, &self.past.error) {
+                (Some(again), _) => (again.to_owned(), Purpose::Signal),
+                (None, Some(error)) => {
                     let condition =
                         || memchr::memmem::find(&request.payload().to_ascii_lowercase(), b"condition").is_some();
                     let counts = statement.kind == sql::Kind::Select
@@ -61,7 +61,7 @@ impl Session {
                         false => (signal(error), Purpose::Signal),
                     }
                 }
-                None => (self.warn_again(connection.origin.capabilities), Purpose::Variables),
+                (None, None) => (self.warn_again(connection.origin.capabilities), Purpose::Variables),
             };
             out.command(connection, Command::Query, text.as_bytes(), purpose, Expect::Results);
         }

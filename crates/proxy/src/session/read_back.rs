@@ -157,7 +157,7 @@ impl Session {
             (self.past.error, self.past.warnings, self.past.warning_count) = (None, None, 0);
             // Other connections may still have them.
             self.past.messages = self.past.messages.wrapping_add(1);
-            held.lease.origin.messages = self.messages_mark();
+            (held.lease.origin.messages, held.lease.origin.stands_in) = (self.messages_mark(), false);
         }
         true
     }

@@ -158,13 +158,16 @@ impl Session {
             }
             return Ok(Understood::Answered);
         }
-        if statement.asks.contains(Asks::DIAGNOSTICS) && self.answer_warnings(text) {
+        let asks_messages = statement.asks.contains(Asks::DIAGNOSTICS);
+        if asks_messages && self.answer_messages(text, false) {
             return Ok(Understood::Answered);
         }
         // What a definition asks for is asked each time that it is used; KILL CONNECTION_ID() is for the connection that runs
         // it, and that id, put in here, would be another session's there.
         let asks = if matches!(statement.kind, Kind::Definition | Kind::Kill) { Asks::empty() } else { statement.asks };
-        let rewritten = self.rewritten(text, asks, self.held.is_some());
+        let diagnosed = if asks_messages { self.diagnostics_as_set(&statement, text) } else { None };
+        let diagnosed = diagnosed.map(|text| Rewritten { text, renames: false });
+        let rewritten = diagnosed.or_else(|| self.rewritten(text, asks, self.held.is_some()));
         let is_late = statement.kind == Kind::Select
             && statement.parts == 1
             && rewritten.as_ref().is_some_and(|rewritten| rewritten.renames);
@@ -266,18 +269,25 @@ impl Session {
         let opens_cursor = command == Command::StmtExecute
             && known.statement.kind != Kind::Call
             && arguments.get(4).is_some_and(|flags| flags & CURSOR_READ_ONLY != 0);
+        let (id, statement) = (known.id, known.statement.clone());
+        if command == Command::StmtExecute && !opens_cursor && statement.asks.contains(Asks::DIAGNOSTICS) {
+            let text = known.key.text.clone();
+            if self.answer_messages(&text, true) {
+                return Ok(Understood::Answered);
+            }
+        }
         let (body, expect) = match command {
-            Command::StmtExecute if opens_cursor => (Body::Execute(known.id), Expect::Cursor),
-            Command::StmtExecute | Command::StmtBulkExecute => (Body::Execute(known.id), Expect::Results),
-            Command::StmtFetch => (Body::OfStatement(known.id), Expect::Rows),
-            _ => (Body::OfStatement(known.id), Expect::Nothing),
+            Command::StmtExecute if opens_cursor => (Body::Execute(id), Expect::Cursor),
+            Command::StmtExecute | Command::StmtBulkExecute => (Body::Execute(id), Expect::Results),
+            Command::StmtFetch => (Body::OfStatement(id), Expect::Rows),
+            _ => (Body::OfStatement(id), Expect::Nothing),
         };
-        if command == Command::StmtFetch && !self.pins.has_cursor(known.id) {
+        if command == Command::StmtFetch && !self.pins.has_cursor(id) {
             let end = if self.is_mariadb() { "" } else { "." };
-            let message = format!("The statement ({}) has no open cursor{end}", known.id);
+            let message = format!("The statement ({}) has no open cursor{end}", id);
             return Ok(self.answer_error(request, &Refusal { code: 1421, sqlstate: *b"HY000", message }));
         }
-        let work = Work::new(command, known.statement.clone(), body, expect);
+        let work = Work::new(command, statement, body, expect);
         Ok(Understood::Work(Work { opens_cursor, ..work }))
     }
 
@@ -335,6 +345,7 @@ impl Session {
         self.worker.stats.own_errors.add_one();
         // SHOW WARNINGS may ask for it.
         self.past.error = Some(refusal.clone());
+        (self.past.signals, self.past.signal) = (false, None);
         (self.past.warnings, self.past.warning_count, self.past.own_messages) = (None, 0, 1);
         self.past.answered(-1);
         self.past.messages = self.past.messages.wrapping_add(1);
@@ -352,31 +363,6 @@ impl Session {
             self.past.warnings = super::read_back::with_row(before, &row);
         }
         answered
-    }
-
-    /// Answers SHOW WARNINGS behind a statement that warned, when the connection went back to the pool meanwhile.
-    fn answer_warnings(&mut self, text: &[u8]) -> bool {
-        let text = text.trim_ascii();
-        let text = text.strip_suffix(b";").unwrap_or(text).trim_ascii_end();
-        let errors = text.eq_ignore_ascii_case(b"show errors");
-        let knows = |held: &super::Held| held.lease.origin.messages == self.messages_mark();
-        if self.held.as_ref().is_some_and(knows) || !errors && !text.eq_ignore_ascii_case(b"show warnings") {
-            return false;
-        }
-        let Some(warnings) = &self.past.warnings else { return false };
-        if errors {
-            let rows = super::read_back::rows(warnings, 3, self.client.capabilities).unwrap_or_default();
-            let is_error = |row: &super::read_back::Row| matches!(row.first(), Some(Some(level)) if level == b"Error");
-            if !rows.iter().all(is_error) {
-                return false;
-            }
-        }
-        let answer = super::send::with_status(warnings.clone(), self.status);
-        self.client.put(&answer);
-        self.past.answered(-1);
-        self.past.own_messages = 0;
-        self.worker.stats.local_answers.add_one();
-        true
     }
 }
 

@@ -55,7 +55,7 @@ impl Session {
         if let Some(awaits) = held.awaits.take() {
             awaits.put(connection, &mut out);
         }
-        self.give_past(connection, &work.statement, request, &mut out);
+        self.give_past(connection, work, request, &mut out);
         if !out.pending.is_empty() && !self.past.found_rows_unsure {
             // Some of what goes ahead is counted on a connection that the session keeps.
             self.past.found_rows_are_here = true;

@@ -6,8 +6,8 @@ use wire::command::Command;
 use crate::route::{OneUse, Pin};
 use crate::session::client::Request;
 use crate::session::relay::Outcome;
-use crate::session::work::Work;
-use crate::session::{Doubt, Held, Session};
+use crate::session::work::{Body, Work};
+use crate::session::{Doubt, Held, Session, messages, read_back};
 
 impl Session {
     /// The same of a write outside a transaction that a lost server has done, and Sqluice has answered.
@@ -53,7 +53,7 @@ impl Session {
 
     /// What SHOW WARNINGS would say now. A statement that asks for messages leaves them. MariaDB keeps them until a statement
     /// names tables or has messages of its own, be it run or prepared; MySQL until the next one.
-    pub(super) fn learn_messages(&mut self, held: &mut Held, work: &Work, outcome: &Outcome) {
+    pub(super) fn learn_messages(&mut self, held: &mut Held, request: &Request, work: &Work, outcome: &Outcome) {
         let statement = &work.statement;
         if work.command == Command::InitDb && !self.is_mariadb() && outcome.error.is_none() {
             return;
@@ -65,7 +65,16 @@ impl Session {
         };
         let new = outcome.warnings > 0 || outcome.error.is_some();
         if statement.asks.contains(Asks::DIAGNOSTICS) && leaves_messages {
-            self.past.messages_unread = new;
+            if statement.kind == Kind::Diagnostics && matches!(work.body, Body::Payload(_)) {
+                // It was sent as a SET, which on MySQL takes away whatever messages the connection had.
+                held.lease.origin.messages = None;
+            } else if statement.parts > 1 && !self.is_mariadb() {
+                // The last of several has left its own, or those before it.
+                self.forget_messages(held);
+                self.past.messages_unread = true;
+            } else {
+                self.past.messages_unread = new && !self.adds_message(outcome);
+            }
             return;
         }
         if self.is_mariadb() && !new && !outcome.warned_before && work.runs_text() && may_name_tables(statement) {
@@ -79,12 +88,37 @@ impl Session {
         }
         // MariaDB keeps the messages of one of several statements through those that name no table.
         let earlier = self.is_mariadb() && !new && outcome.warned_before;
-        self.past.messages_unsure = false;
+        self.forget_messages(held);
         self.past.error = outcome.error.clone();
-        (self.past.warnings, self.past.warning_count) = (None, outcome.warnings);
+        self.past.warning_count = outcome.warnings;
+        self.past.signals = (new || earlier) && messages::may_signal(statement, request, outcome);
+        if self.past.signals {
+            self.past.signal = messages::signal_to_repeat(work, request, self.client.capabilities);
+        }
         self.past.messages_unread = new || earlier;
+    }
+
+    /// GET DIAGNOSTICS of a condition that is not there adds a message to those that are. Gives whether it stands with those that are kept.
+    fn adds_message(&mut self, outcome: &Outcome) -> bool {
+        const NO_CONDITION: [&[u8]; 3] = [b"Error", b"1758", b"Invalid condition number"];
+        if outcome.error.is_some() || outcome.warnings == 0 {
+            return false;
+        }
+        let Some(kept) = self.past.warnings.take() else { return false };
+        self.past.warnings = read_back::with_row(kept, &NO_CONDITION);
+        self.past.warning_count = self.past.warning_count.saturating_add(1);
+        self.past.signal = None;
         self.past.messages = self.past.messages.wrapping_add(1);
-        held.lease.origin.messages = Some((self.handle.id, self.past.messages));
+        self.past.warnings.is_some()
+    }
+
+    /// Those of the statements before are gone, and the connection has what came instead.
+    fn forget_messages(&mut self, held: &mut Held) {
+        self.past.messages_unsure = false;
+        (self.past.error, self.past.warnings, self.past.warning_count) = (None, None, 0);
+        (self.past.signals, self.past.signal) = (false, None);
+        self.past.messages = self.past.messages.wrapping_add(1);
+        (held.lease.origin.messages, held.lease.origin.stands_in) = (self.messages_mark(), false);
     }
 
     /// What LAST_INSERT_ID() would say now. An id that stands in the request was given, not made: then nothing changed.

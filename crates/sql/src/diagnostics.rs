@@ -1,0 +1,176 @@
+//! Statements that ask for the messages of the statement before, and for nothing else.
+
+use crate::cursor::Cursor;
+use crate::lexer::TokenKind;
+use crate::statement::Dialect;
+use crate::words::W;
+
+/// SHOW WARNINGS or SHOW ERRORS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShownMessages {
+    /// SHOW ERRORS.
+    pub errors_only: bool,
+    /// How many are left out first.
+    pub offset: u64,
+    /// How many are shown at most.
+    pub limit: u64,
+}
+
+/// GET DIAGNOSTICS whose answers go to user variables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedDiagnostics {
+    /// The number behind CONDITION; without it the statement as a whole is asked for.
+    pub condition: Option<u64>,
+    /// The variables, as they are written, and what each is to be.
+    pub items: Vec<(String, DiagnosticsItem)>,
+}
+
+/// What GET DIAGNOSTICS can ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiagnosticsItem {
+    /// How many conditions there are.
+    Number,
+    /// ROW_COUNT().
+    RowCount,
+    /// The SQLSTATE.
+    ReturnedSqlstate,
+    /// The code.
+    MysqlErrno,
+    /// The message.
+    MessageText,
+    /// CLASS_ORIGIN.
+    ClassOrigin,
+    /// SUBCLASS_ORIGIN.
+    SubclassOrigin,
+    /// The name of a table, a column, a constraint or a cursor: empty unless SIGNAL gave it.
+    Name,
+}
+
+const ITEMS: [(&[u8], DiagnosticsItem); 15] = [
+    (b"number", DiagnosticsItem::Number),
+    (b"row_count", DiagnosticsItem::RowCount),
+    (b"returned_sqlstate", DiagnosticsItem::ReturnedSqlstate),
+    (b"mysql_errno", DiagnosticsItem::MysqlErrno),
+    (b"message_text", DiagnosticsItem::MessageText),
+    (b"class_origin", DiagnosticsItem::ClassOrigin),
+    (b"subclass_origin", DiagnosticsItem::SubclassOrigin),
+    (b"constraint_catalog", DiagnosticsItem::Name),
+    (b"constraint_schema", DiagnosticsItem::Name),
+    (b"constraint_name", DiagnosticsItem::Name),
+    (b"catalog_name", DiagnosticsItem::Name),
+    (b"schema_name", DiagnosticsItem::Name),
+    (b"table_name", DiagnosticsItem::Name),
+    (b"column_name", DiagnosticsItem::Name),
+    (b"cursor_name", DiagnosticsItem::Name),
+];
+
+/// Which messages a text shows; `None` when it is anything but one SHOW WARNINGS or SHOW ERRORS.
+pub fn shown_messages(text: &[u8], dialect: &Dialect) -> Option<ShownMessages> {
+    let mut cursor = Cursor::new(text, dialect);
+    let mut shown = ShownMessages { errors_only: false, offset: 0, limit: u64::MAX };
+    cursor.accept(W::Show).then_some(())?;
+    shown.errors_only = cursor.at(W::Errors);
+    cursor.at_any(&[W::Warnings, W::Errors]).then_some(())?;
+    cursor.bump();
+    if cursor.accept(W::Limit) {
+        shown.limit = number(&mut cursor)?;
+        if cursor.accept_kind(TokenKind::Comma) {
+            shown.offset = std::mem::replace(&mut shown.limit, number(&mut cursor)?);
+        } else if cursor.accept(W::Offset) {
+            shown.offset = number(&mut cursor)?;
+        }
+    }
+    is_over(cursor).then_some(shown)
+}
+
+/// What a text asks for; `None` when it is anything but one GET DIAGNOSTICS into user variables, with a plain number if it names a
+/// condition.
+pub fn asked_diagnostics(text: &[u8], dialect: &Dialect) -> Option<AskedDiagnostics> {
+    let mut cursor = Cursor::new(text, dialect);
+    cursor.accept(W::Get).then_some(())?;
+    accept(&mut cursor, b"current");
+    accept(&mut cursor, b"diagnostics").then_some(())?;
+    let mut asked = AskedDiagnostics { condition: None, items: Vec::new() };
+    if accept(&mut cursor, b"condition") {
+        asked.condition = Some(number(&mut cursor)?);
+    }
+    loop {
+        let variable = (cursor.kind() == TokenKind::UserVariable).then(|| cursor.bytes())?;
+        let variable = std::str::from_utf8(variable).ok()?.to_owned();
+        cursor.bump();
+        cursor.at_operator(b"=").then_some(())?;
+        cursor.bump();
+        let (_, item) = ITEMS.iter().find(|(name, _)| cursor.bytes().eq_ignore_ascii_case(name))?;
+        let of_statement = matches!(item, DiagnosticsItem::Number | DiagnosticsItem::RowCount);
+        (of_statement == asked.condition.is_none()).then_some(())?;
+        asked.items.push((variable, *item));
+        cursor.bump();
+        if !cursor.accept_kind(TokenKind::Comma) {
+            return is_over(cursor).then_some(asked);
+        }
+    }
+}
+
+fn is_over(mut cursor: Cursor<'_>) -> bool {
+    while cursor.accept_kind(TokenKind::Semicolon) {}
+    cursor.kind() == TokenKind::End
+}
+
+fn accept(cursor: &mut Cursor<'_>, word: &[u8]) -> bool {
+    let found = cursor.bytes().eq_ignore_ascii_case(word);
+    if found {
+        cursor.bump();
+    }
+    found
+}
+
+fn number(cursor: &mut Cursor<'_>) -> Option<u64> {
+    let number = std::str::from_utf8(cursor.bytes()).ok()?.parse().ok()?;
+    cursor.bump();
+    Some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statement::{Encoding, Family, Modes};
+
+    const DIALECT: Dialect =
+        Dialect { family: Family::MariaDb, version: 101_119, modes: Modes::empty(), encoding: Encoding::Utf8 };
+
+    #[test]
+    fn messages_are_shown_from_where_to_where() {
+        let shown = |sql: &str| {
+            shown_messages(sql.as_bytes(), &DIALECT).map(|shown| (shown.errors_only, shown.offset, shown.limit))
+        };
+        assert_eq!(shown("show /* all */ warnings;"), Some((false, 0, u64::MAX)));
+        assert_eq!(shown("SHOW ERRORS LIMIT 3"), Some((true, 0, 3)));
+        assert_eq!(shown("SHOW WARNINGS LIMIT 1, 2"), Some((false, 1, 2)));
+        assert_eq!(shown("SHOW WARNINGS LIMIT 2 OFFSET 1"), Some((false, 1, 2)));
+        for sql in ["SHOW WARNINGS; SELECT 1", "SHOW COUNT(*) WARNINGS", "SHOW WARNINGS LIMIT ?", "SHOW TABLES", "SHOW"]
+        {
+            assert_eq!(shown(sql), None, "{sql}");
+        }
+    }
+
+    #[test]
+    fn diagnostics_go_to_user_variables() {
+        let asked = |sql: &str| asked_diagnostics(sql.as_bytes(), &DIALECT);
+        let found = asked("GET CURRENT DIAGNOSTICS @n = NUMBER, @`r` = row_count;").unwrap();
+        assert_eq!(found.condition, None);
+        let items = [("@n".to_owned(), DiagnosticsItem::Number), ("@`r`".to_owned(), DiagnosticsItem::RowCount)];
+        assert_eq!(found.items, items);
+        let found = asked("GET DIAGNOSTICS CONDITION 2 @m = MESSAGE_TEXT").unwrap();
+        assert_eq!((found.condition, found.items.len()), (Some(2), 1));
+        for sql in [
+            "GET DIAGNOSTICS CONDITION @n @m = MESSAGE_TEXT",
+            "GET STACKED DIAGNOSTICS @n = NUMBER",
+            "GET DIAGNOSTICS n = NUMBER",
+            "GET DIAGNOSTICS @n = MESSAGE_TEXT",
+            "GET DIAGNOSTICS CONDITION 1 @n = NUMBER",
+            "GET DIAGNOSTICS @n = NUMBER; SELECT 1",
+        ] {
+            assert_eq!(asked(sql), None, "{sql}");
+        }
+    }
+}

@@ -190,6 +190,8 @@ pub fn decide(facts: Facts, statement: &Statement, rule: Option<&Action>) -> Rou
     }
     if let Some(TransactionStep::Begin { read_only, .. }) = statement.transaction {
         return match read_only {
+            // The other statements of a text may write before it begins.
+            _ if statement.parts > 1 => route(Target::Primary, Reason::Transaction),
             Some(true) => route(Target::Reader, Reason::ReadOnlyTransaction),
             None if facts.reads_only => route(Target::Reader, Reason::ReadOnlySession),
             _ => route(Target::Primary, Reason::Transaction),

@@ -34,6 +34,7 @@ fn reads_go_to_readers_and_all_else_to_the_primary() {
     assert_eq!(routed(FREE, "INSERT INTO t VALUES (1)"), (Target::Primary, "writes"));
     assert_eq!(routed(FREE, "BEGIN"), (Target::Primary, "transaction"));
     assert_eq!(routed(FREE, "START TRANSACTION READ ONLY"), (Target::Reader, "read_only_transaction"));
+    assert_eq!(routed(FREE, "UPDATE t SET a = 1; START TRANSACTION READ ONLY"), (Target::Primary, "transaction"));
     assert_eq!(routed(FREE, "SET NAMES utf8mb4"), (Target::Reader, "session_change"));
     assert_eq!(routed(FREE, "USE shop"), (Target::Primary, "session_change"));
     assert_eq!(routed(FREE, "SELECT my_function()"), (Target::Primary, "unknown_function"));

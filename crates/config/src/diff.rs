@@ -204,7 +204,7 @@ fn parts(old: &Cluster, new: &Cluster) -> ClusterParts {
         rules: rules(old) != rules(new),
         pool: old.pool != new.pool,
         transport: (old.compression, old.proxy_protocol) != (new.compression, new.proxy_protocol),
-        tls: old.tls != new.tls,
+        tls: (&old.tls, old.send_passwords) != (&new.tls, new.send_passwords),
     }
 }
 

@@ -29,8 +29,8 @@ pub use model::{
     Admin, Cache, CacheFreshness, CacheMode, ClientCert, ClientCompression, Cluster, ClusterKind, Config, Consistency,
     Credential, Donors, Etcd, Failover, Galera, Given, Heartbeat, Lease, Listener, ListenerTls, Log, LogFormat,
     Monitor, Pem, Pool, Promotion, PromotionRule, Proxy, ProxyIn, ProxyOut, Replay, ReplayMode, ReplicationAccount,
-    ReplicationTls, RuleAccess, Server, ServerCompression, ServerTls, ServerTlsMode, Split, Tier, TlsMode, TlsVersion,
-    Unwritable, User, Warm, WarmStatement, Writers,
+    ReplicationTls, RuleAccess, SendPasswords, Server, ServerCompression, ServerTls, ServerTlsMode, Split, Tier,
+    TlsMode, TlsVersion, Unwritable, User, Warm, WarmStatement, Writers,
 };
 pub use network::Network;
 pub use parse::{Loaded, load, parse};

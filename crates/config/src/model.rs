@@ -46,7 +46,8 @@ mod replay;
 mod tier;
 
 pub use cluster::{
-    Cluster, ClusterKind, Heartbeat, Monitor, Pool, ProxyOut, Server, ServerCompression, ServerTls, ServerTlsMode,
+    Cluster, ClusterKind, Heartbeat, Monitor, Pool, ProxyOut, SendPasswords, Server, ServerCompression, ServerTls,
+    ServerTlsMode,
 };
 pub use etcd::Etcd;
 pub use failover::{Failover, Lease, Promotion, PromotionRule, ReplicationAccount, ReplicationTls, Unwritable};

@@ -12,13 +12,13 @@ use wire::Capabilities;
 use wire::auth::Scramble;
 use wire::compress::{Algorithm, Compression, Side};
 use wire::greeting::Greeting;
-use wire::handshake::client::{AwaitAuth, AwaitGreeting, Done, Greeted, LoginRequest, Ready, Step};
+use wire::handshake::client::{AwaitAuth, AwaitGreeting, Done, Greeted, LoginRequest, Ready, RsaPolicy, Step};
 use wire::handshake::{Channel, HandshakeError, LOGIN_BYTES_MAX, ServerError};
 
 use crate::packets::{self, Packet, ReadError};
 use crate::stream::Keepalive;
-use crate::tls::ClientTls;
-use crate::{Address, Stream, announce, dial};
+use crate::tls::{ClientTls, Passwords};
+use crate::{Address, Stream, announce, dial, known};
 
 /// Where to connect to, and how.
 #[derive(Clone, Debug)]
@@ -178,8 +178,70 @@ pub async fn connect(target: &Target, login: LoginRequest) -> Result<Connected, 
         way.step(Phase::Connect, async { Ok(announce::send(&mut stream, announce).await?) }).await?;
     }
     let greeted = way.step(Phase::Greeting, greeting(&mut stream)).await?;
-    let (stream, ready) = way.secure(stream, greeted, &login).await?;
-    way.step(Phase::Login, log_in(stream, ready, login)).await
+    let (stream, mut ready) = way.secure(stream, greeted, &login).await?;
+    let trust = Trust::of(&stream, target);
+    if trust.distrusts() {
+        ready = ready.distrusted();
+    }
+    let login = trust.for_login(login);
+    way.step(Phase::Login, log_in(stream, ready, login, &trust)).await
+}
+
+/// Whether the server at the other end is told a password that it can read.
+struct Trust<'a> {
+    target: &'a Target,
+    /// What it has shown: with the certificate of a connection that is not verified.
+    certificate: Option<known::Hash>,
+    rsa: Option<RsaPolicy>,
+    distrusts: bool,
+}
+
+impl<'a> Trust<'a> {
+    fn of(stream: &Stream, target: &'a Target) -> Trust<'a> {
+        let is_tls = stream.is_tls();
+        let sure = match is_tls {
+            true => target.tls.verifies(),
+            false => stream.channel() == Channel::Secure,
+        };
+        let mut trust = Trust { target, certificate: None, rsa: None, distrusts: false };
+        if sure || target.tls.passwords() == Passwords::Any {
+            return trust;
+        }
+        trust.certificate = stream.peer_certificate().map(wire::auth::fingerprint);
+        let shown = known::of(&target.address.to_string());
+        let good = target.tls.passwords() == Passwords::Known
+            && match trust.certificate {
+                Some(certificate) => shown.certificate.map_or(shown.rsa_key.is_none(), |known| known == certificate),
+                // One that had a certificate before has lost it.
+                None => shown.certificate.is_none(),
+            };
+        trust.distrusts = is_tls && !good;
+        trust.rsa = match (good, shown.rsa_key) {
+            (false, _) => Some(RsaPolicy::Refuse),
+            (true, Some(key)) => Some(RsaPolicy::Known(key)),
+            (true, None) => None,
+        };
+        trust
+    }
+
+    fn distrusts(&self) -> bool {
+        self.distrusts
+    }
+
+    fn for_login(&self, mut login: LoginRequest) -> LoginRequest {
+        if let (RsaPolicy::AskServer, Some(rsa)) = (&login.rsa, &self.rsa) {
+            login.rsa = rsa.clone();
+        }
+        login
+    }
+
+    /// A login has succeeded.
+    fn note(&self, rsa_key: Option<known::Hash>) {
+        if self.target.tls.passwords() == Passwords::Known {
+            let shown = known::Shown { certificate: self.certificate, rsa_key };
+            known::note(&self.target.address.to_string(), shown);
+        }
+    }
 }
 
 fn with_compression(mut login: LoginRequest, compression: Option<Algorithm>) -> LoginRequest {
@@ -290,7 +352,10 @@ pub async fn log_in_again(
 ) -> Result<(), ConnectError> {
     let way = Way { target, deadline: Instant::now() + target.timeout };
     let mut out = zeroize::Zeroizing::new(Vec::new());
-    let (greeting, channel) = (seen.greeting.clone(), stream.channel());
+    let trust = Trust::of(stream, target);
+    let login = trust.for_login(login);
+    let channel = if trust.distrusts() { Channel::Open } else { stream.channel() };
+    let greeting = seen.greeting.clone();
     if !ahead.is_empty() {
         let begun = wire::packet::begin(&mut out);
         wire::command::begin_query(&mut out, seen.capabilities);
@@ -308,14 +373,17 @@ pub async fn log_in_again(
         }
         converse(stream, awaiting, out).await
     };
-    seen.scramble = way.step(Phase::Login, work).await?.scramble;
+    let done = way.step(Phase::Login, work).await?;
+    trust.note(done.rsa_key);
+    seen.scramble = done.scramble;
     Ok(())
 }
 
-async fn log_in(mut stream: Stream, ready: Ready, login: LoginRequest) -> Result<Connected, Cause> {
+async fn log_in(mut stream: Stream, ready: Ready, login: LoginRequest, trust: &Trust<'_>) -> Result<Connected, Cause> {
     let mut out = zeroize::Zeroizing::new(Vec::new());
     let awaiting = ready.log_in(login, &mut out);
-    let Done { greeting, capabilities, scramble, ok_payload } = converse(&mut stream, awaiting, out).await?;
+    let Done { greeting, capabilities, scramble, rsa_key, ok_payload } = converse(&mut stream, awaiting, out).await?;
+    trust.note(rsa_key);
     let stream = match Compression::agreed(capabilities, None) {
         Some(compression) => stream.compressed(compression, Side::Client),
         None => stream,

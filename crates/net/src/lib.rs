@@ -9,6 +9,7 @@ pub mod announce;
 pub mod client;
 mod compressed;
 mod dial;
+pub mod known;
 pub mod packets;
 pub mod query;
 pub mod stream;

@@ -23,7 +23,7 @@ mod verifier;
 
 pub use names::Names;
 pub use to_client::{ClientCertificates, ServerTls, ServerTlsOptions};
-pub use to_server::{ClientTls, ClientTlsOptions, TlsMode};
+pub use to_server::{ClientTls, ClientTlsOptions, Passwords, TlsMode};
 
 /// A TLS configuration is of no use.
 #[derive(Debug, thiserror::Error)]

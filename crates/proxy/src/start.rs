@@ -119,7 +119,11 @@ fn cluster_settings(config: &Config, name: &str) -> Result<Option<ClusterSetting
     );
     Ok(Some(ClusterSettings {
         pool: cluster.pool.clone(),
-        tls: ClientTls::new(&options).map_err(tls)?,
+        tls: ClientTls::new(&options).map_err(tls)?.telling(match cluster.send_passwords {
+            config::SendPasswords::Known => net::tls::Passwords::Known,
+            config::SendPasswords::Verified => net::tls::Passwords::Verified,
+            config::SendPasswords::Any => net::tls::Passwords::Any,
+        }),
         tls_number: 0,
         compression: match cluster.compression {
             config::ServerCompression::Off => None,

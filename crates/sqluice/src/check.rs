@@ -156,6 +156,9 @@ fn clusters(config: &Config, out: &mut impl Write) -> io::Result<()> {
             "cluster {name}: {}, failover {}, tls {}, at most {} connections to a server",
             cluster.kind, cluster.failover, cluster.tls.mode, pool.max_connections_per_server
         )?;
+        if let Some(open) = open_passwords(cluster) {
+            writeln!(out, "  open: {open}")?;
+        }
         for (name, server) in &cluster.servers {
             write!(out, "  server {name}: {}, weight {}", server.address, server.weight)?;
             if !server.zone.is_empty() {
@@ -168,6 +171,23 @@ fn clusters(config: &Config, out: &mut impl Write) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Which servers could get passwords that they should not, in words.
+pub(crate) fn open_passwords(cluster: &config::Cluster) -> Option<&'static str> {
+    use config::{SendPasswords, ServerTlsMode};
+    let verifies = matches!(cluster.tls.mode, ServerTlsMode::VerifyCa | ServerTlsMode::VerifyIdentity);
+    if verifies || cluster.servers.values().all(|server| matches!(server.address, Address::Unix(_))) {
+        return None;
+    }
+    match cluster.send_passwords {
+        SendPasswords::Known => Some(
+            "no certificate of a server is verified: passwords go to the server that answers first at an address, and to no other \
+             one there afterwards (tls.mode = \"verify_identity\", or send_passwords = \"verified\")",
+        ),
+        SendPasswords::Any => Some("passwords go to whoever answers at a server's address (send_passwords = \"any\")"),
+        SendPasswords::Verified => None,
+    }
 }
 
 fn counted(count: usize, what: &str) -> String {

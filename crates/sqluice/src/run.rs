@@ -91,6 +91,9 @@ fn announce(running: &Running) {
         let servers: Vec<String> =
             cluster.servers.iter().map(|(name, server)| format!("{name}={}", server.address)).collect();
         tracing::info!(cluster = %name, kind = %cluster.kind, servers = servers.join(" "), "watching");
+        if let Some(open) = crate::check::open_passwords(cluster) {
+            tracing::warn!(cluster = %name, "{open}");
+        }
     }
     if let Some(address) = running.admin_address() {
         tracing::info!("metrics at http://{address}/metrics, health at /healthz and /readyz");

@@ -102,6 +102,8 @@ impl Running {
     pub fn reload(&mut self, new: Config) -> anyhow::Result<Reloaded> {
         let (effective, reloaded) = reload::plan(&self.config, new);
         let links = links(&effective, &self.published)?;
+        // Servers may have new certificates: the operator is here.
+        net::known::forget_servers();
         self.proxy.reload(effective.clone())?;
         self.proxy.share_files(limits::shares(&effective));
         self.control.reload(&effective, &links);
@@ -147,6 +149,11 @@ fn links(config: &Config, published: &PublishedClusters) -> anyhow::Result<contr
         let Some(cluster) = config.clusters.get(name) else { continue };
         let key = || format!("cluster.{name}.tls");
         let tls = ClientTls::new(&tls_options(&cluster.tls, &key())).with_context(key)?;
+        let tls = tls.telling(match cluster.send_passwords {
+            config::SendPasswords::Known => net::tls::Passwords::Known,
+            config::SendPasswords::Verified => net::tls::Passwords::Verified,
+            config::SendPasswords::Any => net::tls::Passwords::Any,
+        });
         let key = || format!("cluster.{name}.etcd.tls");
         let etcd_tls = match cluster.promotion.lease {
             config::Lease::Etcd => ClientTls::new(&tls_options(&cluster.etcd.tls, &key())).with_context(key)?,

@@ -62,6 +62,18 @@ words! {
 }
 
 words! {
+    /// Which servers are told passwords in a form that they can read.
+    SendPasswords {
+        /// Those that are verified, or that show what they have shown first.
+        Known = "known",
+        /// Those whose certificate was verified, and local sockets.
+        Verified = "verified",
+        /// Whoever answers.
+        Any = "any",
+    }
+}
+
+words! {
     /// Compression towards servers.
     ServerCompression {
         /// None.
@@ -122,6 +134,8 @@ pub struct Cluster {
     pub pool: Pool,
     /// Compression towards the servers.
     pub compression: ServerCompression,
+    /// Which servers are told passwords in a form that they can read.
+    pub send_passwords: SendPasswords,
     /// Writes are sent behind a comment that names their connection.
     pub mark_writes: bool,
     /// Whether servers are told the clients' addresses.

@@ -8,8 +8,8 @@ use crate::checks::Places;
 use crate::read::{Reader, Table};
 use crate::settings::{cluster as keys, failover as failover_keys, galera as galera_keys};
 use crate::{
-    Cluster, ClusterKind, Donors, Failover, Galera, Heartbeat, Monitor, Pool, PromotionRule, ProxyOut, Server,
-    ServerCompression, Writers,
+    Cluster, ClusterKind, Donors, Failover, Galera, Heartbeat, Monitor, Pool, PromotionRule, ProxyOut, SendPasswords,
+    Server, ServerCompression, Writers,
 };
 
 fn read_galera(reader: &mut Reader, parent: &Table, kind: Option<ClusterKind>) -> Galera {
@@ -54,6 +54,7 @@ fn read(reader: &mut Reader, name: &Arc<str>, table: &Table, places: &mut Places
     let slow_start = reader.duration(table, &keys::SLOW_START);
     let accounts_refresh = reader.duration(table, &keys::ACCOUNTS_REFRESH);
     let catalog_refresh = reader.duration(table, &keys::CATALOG_REFRESH);
+    let send_passwords = reader.choice(table, &keys::SEND_PASSWORDS, SendPasswords::ALL, SendPasswords::word);
     let compression = reader.choice(table, &keys::COMPRESSION, ServerCompression::ALL, ServerCompression::word);
     let proxy_protocol = reader.choice(table, &keys::PROXY_PROTOCOL, ProxyOut::ALL, ProxyOut::word);
     let mark_writes = reader.flag(table, &keys::MARK_WRITES);
@@ -110,6 +111,7 @@ fn read(reader: &mut Reader, name: &Arc<str>, table: &Table, places: &mut Places
         pool,
         mark_writes,
         compression: compression.unwrap_or(ServerCompression::Off),
+        send_passwords: send_passwords.unwrap_or(SendPasswords::Verified),
         proxy_protocol: proxy_protocol.unwrap_or(ProxyOut::Off),
     }
 }

@@ -4,7 +4,7 @@ use super::etcd::ETCD;
 use super::failover::{PROMOTION, REPLICATION, RULE};
 use super::galera::GALERA;
 use super::{Form, Kind, Section, Setting, Unit, Word, count, limit, live, millis, seconds, tls, whole};
-use crate::{ClusterKind, Failover, Heartbeat, ProxyOut, ServerCompression, ServerTlsMode};
+use crate::{ClusterKind, Failover, Heartbeat, ProxyOut, SendPasswords, ServerCompression, ServerTlsMode};
 
 /// `[cluster.NAME]`
 pub static CLUSTER: Section = Section {
@@ -21,6 +21,7 @@ pub static CLUSTER: Section = Section {
         &ACCOUNTS_REFRESH,
         &CATALOG_REFRESH,
         &COMPRESSION,
+        &SEND_PASSWORDS,
         &PROXY_PROTOCOL,
         &MARK_WRITES,
     ],
@@ -116,6 +117,28 @@ pub static COMPRESSION: Setting = live(
         ],
     },
     "Whether connections to the servers are compressed. It is worth its work over long distances only.",
+);
+/// `send_passwords`
+pub static SEND_PASSWORDS: Setting = live(
+    "send_passwords",
+    Kind::Choice {
+        default: Some(SendPasswords::Known.word()),
+        words: &[
+            Word::new(
+                SendPasswords::Known.word(),
+                "to a server whose certificate is verified, and to one that shows the certificate or RSA key that was the first one \
+                 at its address since the start or the last reload",
+            ),
+            Word::new(
+                SendPasswords::Verified.word(),
+                "to a server whose certificate is verified, or on a local socket",
+            ),
+            Word::new(SendPasswords::Any.word(), "to whoever answers"),
+        ],
+    },
+    "To which servers passwords are sent in a form that the server can read: through TLS, or encrypted with an RSA key that the \
+     server sends. `caching_sha2_password` needs that once for each account, PAM and its like each time; \
+     `mysql_native_password` and `ed25519` never.",
 );
 /// `mark_writes`
 pub static MARK_WRITES: Setting = live(

@@ -30,6 +30,18 @@ pub enum TlsMode {
     VerifyIdentity,
 }
 
+/// Which servers are told passwords in a form that they can read: in clear text through TLS, or encrypted with an RSA key that they sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Passwords {
+    /// Whoever answers.
+    #[default]
+    Any,
+    /// Those that are verified, and those that show the certificate or key that was the first one at their address.
+    Known,
+    /// Those whose certificate was verified.
+    Verified,
+}
+
 /// What [`ClientTls::new`] is made from.
 #[derive(Clone, Debug, Default)]
 pub struct ClientTlsOptions {
@@ -50,12 +62,13 @@ pub struct ClientTlsOptions {
 pub struct ClientTls {
     mode: TlsMode,
     config: Option<Arc<ClientConfig>>,
+    passwords: Passwords,
 }
 
 impl ClientTls {
     /// No TLS.
     pub fn disabled() -> ClientTls {
-        ClientTls { mode: TlsMode::Disabled, config: None }
+        ClientTls { mode: TlsMode::Disabled, config: None, passwords: Passwords::Any }
     }
 
     /// Reads what is named and makes a configuration.
@@ -92,7 +105,22 @@ impl ClientTls {
             (None, None) => builder.with_no_client_auth(),
             _ => return Err(TlsError::HalfPair),
         };
-        Ok(ClientTls { mode, config: Some(Arc::new(config)) })
+        Ok(ClientTls { mode, config: Some(Arc::new(config)), passwords: Passwords::Any })
+    }
+
+    /// The same, with servers told passwords as this says.
+    pub fn telling(self, passwords: Passwords) -> ClientTls {
+        ClientTls { passwords, ..self }
+    }
+
+    /// Which servers are told passwords.
+    pub fn passwords(&self) -> Passwords {
+        self.passwords
+    }
+
+    /// Certificates are verified.
+    pub fn verifies(&self) -> bool {
+        matches!(self.mode, TlsMode::VerifyCa | TlsMode::VerifyIdentity)
     }
 
     /// The mode.

@@ -7,6 +7,7 @@ use cluster::observation::{Evidence, EvidenceKind};
 use cluster::view::{Health, ServerId, View, Writers};
 use net::client::{Cause, ConnectError};
 use tokio::sync::OwnedSemaphorePermit;
+use wire::handshake::HandshakeError;
 
 use super::replica_wait::Awaits;
 use super::{Held, Session};
@@ -310,6 +311,10 @@ impl Session {
                     attempts.refusal.get_or_insert(words);
                 }
                 (said.code == 1047).then_some(EvidenceKind::NotInGroup)
+            }
+            Cause::Protocol(HandshakeError::CredentialRefused(why)) => {
+                // All servers of a cluster are treated alike: no other one would be told more.
+                return Err(Refusal::own(1045, b"28000", format_args!("{why}")));
             }
             Cause::Protocol(_) => None,
             Cause::Io(_) | Cause::Timeout(_) | Cause::NoTls => Some(EvidenceKind::ConnectFailed),

@@ -243,7 +243,7 @@ async fn log_in(tcp: TcpStream) -> Option<Client> {
         let packet = net::packets::read(&mut stream, limit).await.ok()?;
         match awaiting.handle(packet.received(), &mut out).ok()? {
             Step::Await(next) => awaiting = next,
-            Step::Done(Done { greeting, capabilities, scramble, ok_payload }) => {
+            Step::Done(Done { greeting, capabilities, scramble, ok_payload, .. }) => {
                 let connected = net::client::Connected { stream, greeting, capabilities, scramble, ok_payload };
                 return Some(Client::new(connected, Limits::default()));
             }

@@ -1,18 +1,100 @@
 //! TLS on both sides.
 
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lab::Family;
 use net::tls::{ClientTls, ClientTlsOptions, TlsMode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
+use crate::login::accounts;
 use crate::support::{
-    Authority, Front, all, any_certificate, app, authority, calm, client_program, error, run, until, value,
+    Authority, Front, all, any_certificate, app, authority, calm, client_program, error, failing, has_mysql, run,
+    until, value,
 };
 
 const BACKEND_CIPHER: &str =
     "SELECT VARIABLE_VALUE FROM information_schema.SESSION_STATUS WHERE VARIABLE_NAME = 'SSL_CIPHER'";
+
+/// A server that is not verified gets no password that it could read, unless that is wanted.
+/// Whoever answers at the address of a server that is known, with another certificate, gets no password that it could read.
+#[tokio::test]
+async fn another_server_at_a_known_address_gets_no_password() {
+    if !has_mysql() {
+        return;
+    }
+    let (servers, others) = (calm(Family::MySql).await, failing(Family::MySql).await);
+    for cluster in [servers, *others] {
+        let create = |user| format!("CREATE USER {user}@'%' IDENTIFIED WITH caching_sha2_password BY 'p'");
+        accounts(cluster, &["known_first", "known_later"].map(create).join("; ")).await;
+    }
+    let target = Arc::new(Mutex::new(servers.primary().address().to_string()));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (moved, move_) = tokio::sync::watch::channel(());
+    let to = target.clone();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let (to, mut moves) = (to.lock().unwrap().clone(), move_.clone());
+            moves.mark_unchanged();
+            tokio::spawn(async move {
+                let Ok(mut server) = TcpStream::connect(to).await else { return };
+                tokio::select! {
+                    _ = tokio::io::copy_bidirectional(&mut client, &mut server) => {}
+                    _ = moves.changed() => {}
+                }
+            });
+        }
+    });
+    let front = Front::start_on(&[address], |setup| {
+        setup.kind = "standalone";
+        setup.server_tls = "mode = \"required\"".into();
+    })
+    .await;
+    let ask = async |user: &str| match front.login(user, "p").await {
+        Ok(mut client) => client.query_one("SELECT 1").await.err().map_or("good".to_owned(), |error| error.to_string()),
+        Err(error) => error.to_string(),
+    };
+    until("a login", async || (ask("known_first").await == "good").then_some(())).await;
+    *target.lock().unwrap() = others.primary().address().to_string();
+    moved.send(()).unwrap();
+    until("the other server to be refused the password", async || {
+        let answer = ask("known_later").await;
+        assert_ne!(answer, "good");
+        answer.contains("not the one that it has shown before").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn passwords_go_to_servers_that_are_known() {
+    if !has_mysql() {
+        return;
+    }
+    let servers = calm(Family::MySql).await;
+    // Nobody has logged in as them: the server wants their passwords.
+    let users = ["known_a", "known_b"];
+    let create = |user| format!("CREATE USER {user}@'%' IDENTIFIED WITH caching_sha2_password BY 'p'");
+    accounts(servers, &users.map(create).join("; ")).await;
+    for (mode, user) in ["required", "disabled"].into_iter().zip(users) {
+        let mut front = Front::start(servers, |setup| {
+            setup.server_tls = format!("mode = \"{mode}\"");
+            setup.cluster += "\nsend_passwords = \"any\"";
+        })
+        .await;
+        front.reload(|setup| setup.cluster = setup.cluster.replace("\"any\"", "\"verified\""));
+        // A login before that would have the server remember the user.
+        until("the configuration to be read", async || front.log().contains("was read again").then_some(())).await;
+        let (code, message) = front.refused(user, "p").await;
+        assert_eq!(code, 1045, "{message}");
+        assert!(message.contains("not verified") || message.contains("not TLS"), "{mode}: {message}");
+        front.reload(|setup| setup.cluster = setup.cluster.replace("\"verified\"", "\"known\""));
+        until("passwords to go to known servers", async || front.login(user, "p").await.ok()).await;
+        assert!(front.log().contains("passwords go to whoever answers"), "{}", front.log());
+    }
+}
 
 #[tokio::test]
 async fn the_ordinary_client_encrypts_with_the_self_made_certificate() {

@@ -62,6 +62,8 @@ pub enum RsaPolicy {
     Refuse,
     /// The one that the server sends. Who can change what is on the wire can send another and read the password.
     AskServer,
+    /// The one that the server sends, if the hash of its text is this.
+    Known([u8; 32]),
     /// This one.
     Pinned(PublicKey),
 }
@@ -148,6 +150,11 @@ pub struct Ready {
 }
 
 impl Ready {
+    /// Whoever is at the other end of TLS is not known: it gets no password that it could read.
+    pub fn distrusted(self) -> Ready {
+        Ready { channel: Channel::Open, ..self }
+    }
+
     /// Appends the login with the first answer to the server's scramble.
     pub fn log_in(self, login: LoginRequest, out: &mut Vec<u8>) -> AwaitAuth {
         let Ready { greeting, sequence, channel, tls } = self;
@@ -176,6 +183,7 @@ impl Ready {
                 scramble: greeting.scramble,
                 sequence,
                 packets_left: AUTH_PACKETS_MAX,
+                rsa_key: None,
             },
             awaited: Awaited::Verdict,
             capabilities,
@@ -202,6 +210,8 @@ pub struct Done {
     pub capabilities: Capabilities,
     /// The last challenge that the server sent: a COM_CHANGE_USER answers this one.
     pub scramble: Scramble,
+    /// The hash of the RSA key's text with which the password was encrypted, if the server sent one.
+    pub rsa_key: Option<[u8; 32]>,
     /// The OK packet's payload, which may tell the session's state.
     pub ok_payload: Vec<u8>,
 }
@@ -235,6 +245,7 @@ pub fn change_user(
         scramble,
         sequence,
         packets_left: AUTH_PACKETS_MAX,
+        rsa_key: None,
     };
     AwaitAuth { conversation, awaited: Awaited::Verdict, capabilities, greeting }
 }
@@ -263,7 +274,8 @@ impl AwaitAuth {
             Answered::More(awaited) => Ok(Step::Await(AwaitAuth { awaited, ..self })),
             Answered::Ok(ok_payload) => {
                 let AwaitAuth { capabilities, greeting, conversation, .. } = self;
-                Ok(Step::Done(Done { greeting, capabilities, scramble: conversation.scramble, ok_payload }))
+                let Conversation { scramble, rsa_key, .. } = conversation;
+                Ok(Step::Done(Done { greeting, capabilities, scramble, rsa_key, ok_payload }))
             }
         }
     }

@@ -250,6 +250,12 @@ fn without_a_good_key_no_password_leaves_an_open_channel() {
     let request = LoginRequest { rsa: RsaPolicy::Refuse, ..login(password("secret")) };
     let outcome = talk(Plugin::CachingSha2, false, sha2_method(None), request);
     assert!(matches!(outcome, Outcome::ClientGaveUp(HandshakeError::CredentialRefused(_))), "{outcome:?}");
+    let hash = crate::auth::fingerprint(KEY.public_pem().as_bytes());
+    let request = LoginRequest { rsa: RsaPolicy::Known(hash), ..login(password("secret")) };
+    assert_eq!(talk(Plugin::CachingSha2, false, sha2_method(None), request), proven_password("secret"));
+    let request = LoginRequest { rsa: RsaPolicy::Known([7; 32]), ..login(password("secret")) };
+    let outcome = talk(Plugin::CachingSha2, false, sha2_method(None), request);
+    assert!(matches!(outcome, Outcome::ClientGaveUp(HandshakeError::CredentialRefused(_))), "another key: {outcome:?}");
     for default in DEFAULTS {
         let method = Method::CachingSha2 { remembered: None, rsa: None };
         let outcome = talk(default, false, method, login(password("secret")));

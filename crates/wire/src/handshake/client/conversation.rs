@@ -10,6 +10,10 @@ use crate::auth::{
 use crate::codec::Malformed;
 use crate::handshake::{AuthSwitch, Channel, HandshakeError, Received, ServerError, check_sequence, send};
 
+/// Why a server does not get a password that it could read.
+const OTHER_SERVER: &str = "the server wants the password itself, and its certificate or key is not verified, or not the one that \
+                            it has shown before";
+
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Awaited {
     /// OK, ERR, a switch, or what the plugin says.
@@ -38,6 +42,8 @@ pub(super) struct Conversation {
     pub(super) scramble: Scramble,
     pub(super) sequence: u8,
     pub(super) packets_left: u8,
+    /// Of the key that the server sent.
+    pub(super) rsa_key: Option<[u8; 32]>,
 }
 
 impl Conversation {
@@ -72,6 +78,11 @@ impl Conversation {
                 Ok(Answered::More(Awaited::End))
             }
             (Awaited::Key, 0x01) => {
+                let hash = crate::auth::fingerprint(&payload[1..]);
+                if matches!(self.rsa, RsaPolicy::Known(known) if known != hash) {
+                    return Err(HandshakeError::CredentialRefused(OTHER_SERVER));
+                }
+                self.rsa_key = Some(hash);
                 let key = PublicKey::from_pem(&payload[1..])?;
                 self.send_encrypted(&key, out)?;
                 Ok(Answered::More(Awaited::End))
@@ -116,7 +127,11 @@ impl Conversation {
             Plugin::Sha256 => {
                 self.take_scramble(request.data)?;
                 let no_secret = self.credential == Credential::Empty;
-                return if no_secret { self.send_empty(out) } else { self.full(self.tls, sha256::KEY_REQUEST, out) };
+                return if no_secret {
+                    self.send_empty(out)
+                } else {
+                    self.full(self.tls && self.channel == Channel::Secure, sha256::KEY_REQUEST, out)
+                };
             }
         };
         self.sequence = send(out, self.sequence, |payload| payload.extend_from_slice(&answer));
@@ -155,10 +170,11 @@ impl Conversation {
             return Ok(Awaited::End);
         }
         match &self.rsa {
+            RsaPolicy::Refuse if self.tls => Err(HandshakeError::CredentialRefused(OTHER_SERVER)),
             RsaPolicy::Refuse => {
                 Err(HandshakeError::CredentialRefused("the server wants the password, and the connection is not TLS"))
             }
-            RsaPolicy::AskServer => {
+            RsaPolicy::AskServer | RsaPolicy::Known(_) => {
                 self.password()?;
                 self.sequence = send(out, self.sequence, |payload| payload.push(key_request));
                 Ok(Awaited::Key)
@@ -178,6 +194,9 @@ impl Conversation {
     }
 
     fn cleartext(&self) -> Result<Zeroizing<Vec<u8>>, HandshakeError> {
+        if self.channel == Channel::Open && self.tls {
+            return Err(HandshakeError::CredentialRefused(OTHER_SERVER));
+        }
         if self.channel == Channel::Open {
             return Err(HandshakeError::CredentialRefused(
                 "the server wants the password, and the connection is not TLS",

@@ -32,7 +32,6 @@ impl Generator {
             4 => self.one_of(&[
                 "SHOW VARIABLES LIKE 'last_insert_id'",
                 "SHOW VARIABLES LIKE 'insert_id'",
-                "SHOW VARIABLES LIKE 'timestamp'",
                 "SHOW VARIABLES LIKE 'identity'",
                 "SHOW WARNINGS",
                 "SHOW TABLES FROM {b}",

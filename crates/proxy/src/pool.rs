@@ -34,7 +34,7 @@ pub use listed::{Backends, Listed};
 pub use open::ON_DEMAND;
 pub use quota::Quota;
 pub use short::{Short, ShortOf};
-pub use users::{UserLease, UserLeases};
+pub use users::{UserLease, UserLeaseError, UserLeases};
 
 use queue::{Grant, Permit, Ticket, Waiter};
 use server_pool::ServerPool;

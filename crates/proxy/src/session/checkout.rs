@@ -12,7 +12,7 @@ use wire::handshake::HandshakeError;
 use super::replica_wait::Awaits;
 use super::{Held, Session};
 use crate::error::Refusal;
-use crate::pool::{LeaseError, ShortOf, UserLease};
+use crate::pool::{LeaseError, ShortOf, UserLease, UserLeaseError};
 use crate::route::{Pin, Preferences, Reason, Route, SharedWrites, Target, select};
 
 /// Servers that may fail one statement before the client is told.
@@ -249,9 +249,16 @@ impl Session {
         if max == 0 {
             return Ok(UserLease::default());
         }
-        let wait = self.cluster.shared.settings.load().pool.wait;
-        let lease = self.cluster.shared.user_leases.acquire(&self.identity.user, max, wait).await;
-        lease.ok_or_else(|| Refusal::pool_wait("any", wait, "max_connections_per_user"))
+        let (wait, waiting_max) = {
+            let pool = &self.cluster.shared.settings.load().pool;
+            (pool.wait, pool.wait_max as usize)
+        };
+        let (leases, user) = (&self.cluster.shared.user_leases, &self.identity.user);
+        let lease = leases.acquire(user, max, wait, waiting_max, &self.worker.stats).await;
+        lease.map_err(|error| match error {
+            UserLeaseError::QueueFull(waiting) => Refusal::pool_queue_full("any", waiting),
+            UserLeaseError::Timeout => Refusal::pool_wait("any", wait, "max_connections_per_user"),
+        })
     }
 
     /// Takes the connection on which a user whose password has expired may change it. Servers refuse clients that could not

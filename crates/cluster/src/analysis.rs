@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::diagnosis::Diagnosis;
-use crate::observation::{Facts, Failure, Replication};
+use crate::observation::{Facts, Failure, FailureClass, Replication};
 use crate::topology;
 use crate::view::{Health, Role};
 
@@ -177,7 +177,7 @@ fn other_role(
     let Some(facts) = server.facts() else {
         if let Some(failure) = server.failure.filter(|failure| failure.class.proves_life()) {
             diagnoses.push(Diagnosis::MonitorRefused(server.name.clone()));
-            return (Role::Unknown, format!("lives, but does not serve the monitor: {}", failure.text));
+            return (Role::Unknown, refused_words(failure));
         }
         return (Role::Unknown, if server.seen { "never answered" } else { "not probed yet" }.into());
     };
@@ -228,6 +228,14 @@ fn other_role(
             (Role::Unknown, format!("read-only; what it follows cannot be read: {why}"))
         }
         (Replication::Channels(_), _) => (Role::Unknown, "read-only and follows nobody".into()),
+    }
+}
+
+/// A server that answers, and not to what the monitor wants.
+pub(crate) fn refused_words(failure: &Failure) -> String {
+    match failure.class {
+        FailureClass::Login => format!("it answers, access denied for the monitor: {}", failure.text),
+        _ => format!("it answers, and does not serve the monitor: {}", failure.text),
     }
 }
 

@@ -303,7 +303,7 @@ fn role(
     }
     match &standings[index] {
         Standing::Away if member.failure.is_some_and(|failure| failure.class.proves_life()) => {
-            (Role::Unknown, "lives, but does not serve the monitor".into())
+            (Role::Unknown, member.failure.map_or_else(String::new, crate::analysis::refused_words))
         }
         Standing::Away => {
             (Role::Unknown, if member.seen { "was a member when last seen" } else { "not probed yet" }.into())

@@ -172,7 +172,7 @@ pub(crate) fn analyse(
         .map(|index| match &standings[index] {
             _ if primary == Some(index) => (Role::Primary, reason.clone()),
             Standing::Away if members[index].failure.is_some_and(|failure| failure.class.proves_life()) => {
-                (Role::Unknown, "lives, but does not serve the monitor".into())
+                (Role::Unknown, members[index].failure.map_or_else(String::new, crate::analysis::refused_words))
             }
             Standing::Away => (
                 Role::Unknown,

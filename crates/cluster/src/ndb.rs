@@ -120,7 +120,7 @@ pub(crate) fn analyse(members: &[Member<'_>], previous: Option<usize>) -> Group 
         }
         Standing::Out(why) => (Role::Unknown, why.clone()),
         Standing::Away if members[index].failure.is_some_and(|failure| failure.class.proves_life()) => {
-            (Role::Unknown, "lives, but does not serve the monitor".into())
+            (Role::Unknown, members[index].failure.map_or_else(String::new, crate::analysis::refused_words))
         }
         Standing::Away if members[index].seen => (Role::Unknown, "was an SQL node when last seen".into()),
         Standing::Away => (Role::Unknown, "not probed yet".into()),

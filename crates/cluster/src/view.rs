@@ -145,6 +145,8 @@ pub struct View {
     pub servers: Arc<[ServerView]>,
     /// What the servers are; `None` until one has answered.
     pub flavour: Option<Arc<Flavour>>,
+    /// That is `None` since servers answer and refuse the monitor user: its account is not there, its password is another one.
+    pub monitor_denied: bool,
 }
 
 impl ServerView {
@@ -167,6 +169,7 @@ impl View {
             same_data: false,
             servers: Arc::new([]),
             flavour: None,
+            monitor_denied: false,
         }
     }
 

@@ -83,7 +83,10 @@ impl Driver {
                 reason: reason(server, &self.settings, role, &role_reason, &verdict),
             });
         }
+        let denied = |server: &Server| server.failure.as_ref().is_some_and(|it| it.class == FailureClass::Login);
+        let monitor_denied = flavour.is_none() && self.servers.iter().any(denied);
         let changed = self.view.primary != primary
+            || self.view.monitor_denied != monitor_denied
             || self.view.hold_writes != hold_writes
             || self.view.flavour.as_deref() != flavour.as_ref()
             || self.view.servers[..] != views[..];
@@ -113,6 +116,7 @@ impl Driver {
                 },
                 same_data: self.settings.group == Some(GroupKind::Ndb),
                 servers: views.into(),
+                monitor_denied,
                 flavour: match &self.view.flavour {
                     Some(before) if Some(&**before) == flavour.as_ref() => Some(before.clone()),
                     _ => flavour.map(Arc::new),
@@ -276,6 +280,10 @@ fn own_reason(server: &Server, settings: &Settings, role: Role, role_reason: &st
     let failure = server.failure.as_ref().map_or("", |failure| &failure.text);
     match server.health.health() {
         Health::Down if !server.health.seen() => "not probed yet".into(),
+        // What it said is of more use than how often it has said so.
+        Health::Down if server.facts.is_none() && server.failure.as_ref().is_some_and(|it| it.class.proves_life()) => {
+            role_reason.into()
+        }
         Health::Down if server.health.successes() > 0 => {
             format!("answers again, {} of {} good probes needed", server.health.successes(), settings.up_after).into()
         }

@@ -399,3 +399,16 @@ fn every_diagnosis_has_its_name_in_the_list() {
     ];
     assert_eq!(all.each_ref().map(Diagnosis::name), Diagnosis::NAMES);
 }
+
+#[test]
+fn before_the_monitor_has_an_account_that_is_what_is_told() {
+    let mut script = Script::new(2);
+    assert!(!script.driver.view().monitor_denied);
+    script.fail(1, FailureClass::Login);
+    script.fail(2, FailureClass::Refused);
+    assert!(script.driver.view().monitor_denied);
+    let reason = &script.server(1).reason;
+    assert!(reason.starts_with("it answers, access denied for the monitor: "), "{reason}");
+    script.good(1, facts(1));
+    assert!(!script.driver.view().monitor_denied, "{:?}", script.driver.view());
+}

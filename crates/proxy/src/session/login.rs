@@ -176,7 +176,10 @@ impl Door {
             }
             if tokio::time::timeout_at(deadline, changed).await.is_err() {
                 let name = &self.cluster.shared.name;
-                let why = format!("no server of cluster '{name}' has answered yet");
+                let why = match self.cluster.view().monitor_denied {
+                    true => format!("access denied for the monitor on the servers of cluster '{name}'"),
+                    false => format!("no server of cluster '{name}' has answered yet"),
+                };
                 let refusal = Refusal::no_server("server", limit, &why);
                 self.tell(0, &refusal).await;
                 return Err(SessionEnd::LoginRefused(refusal.message));

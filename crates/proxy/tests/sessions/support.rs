@@ -162,5 +162,6 @@ async fn publish(published: &Published) {
             auth_plugin: greeting.plugin.as_str().into(),
             collation: greeting.collation,
         })),
+        monitor_denied: false,
     });
 }

@@ -107,6 +107,8 @@ pub struct Session {
     facts: Cell<StateFacts>,
     /// How long its client may be silent.
     idle_limits: Cell<idle::IdleLimits>,
+    /// The same as it began.
+    idle_defaults: Cell<idle::IdleLimits>,
     pins: Pins,
     status: Status,
     statements: ClientStatements,

@@ -58,6 +58,7 @@ impl Session {
         let family = if flavour.mariadb { Family::MariaDb } else { Family::MySql };
         let session = Session {
             idle_limits: Cell::default(),
+            idle_defaults: Cell::default(),
             wish: TrackWish::of_servers(&catalog),
             facts: Cell::new(state.facts(&catalog, family, flavour.number)),
             began: catalog.clone(),
@@ -92,7 +93,7 @@ impl Session {
             hides: None,
             refused_changes: 0,
         };
-        session.renew_idle_limits();
+        session.begin_idle_limits();
         session.handle.set_schema(session.state.schema_name());
         session
     }

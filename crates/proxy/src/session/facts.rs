@@ -48,6 +48,7 @@ impl Session {
         self.state = Arc::new(StateMap::of_session(&catalog, collation, schema).ignoring_space(ignores, &catalog));
         self.began = catalog.clone();
         self.seen = catalog;
+        self.begin_idle_limits();
         self.renew_facts();
     }
 }

@@ -35,19 +35,27 @@ pub(super) struct IdleLimits {
 }
 
 impl IdleLimits {
-    /// Those of a session in this state; `at_most_s` is the operator's.
-    fn of(state: &StateMap, globals: &Catalog, interactive: bool, at_most_s: u32) -> IdleLimits {
-        let global = |name: &str| globals.globals.get(name).map(String::as_str);
-        let seconds = |value: Option<&str>| value.and_then(|value| value.parse::<u32>().ok());
-        let limit = |name: &str| seconds(state.variable(name).or_else(|| global(name))).unwrap_or(0);
+    /// Those that a session begins with; `at_most_s` is the operator's.
+    fn of_servers(globals: &Catalog, interactive: bool, at_most_s: u32) -> IdleLimits {
+        let global = |name: &str| globals.globals.get(name).and_then(|value| value.parse::<u32>().ok());
         // A login with CLIENT_INTERACTIVE begins with the other variable's value.
-        let begins_with = if interactive { "interactive_timeout" } else { "wait_timeout" };
-        let client_s = seconds(state.variable("wait_timeout").or_else(|| global(begins_with)));
+        let client_s = global(if interactive { "interactive_timeout" } else { "wait_timeout" });
         IdleLimits {
             client_s: client_s.map_or(at_most_s, |limit| limit.clamp(1, at_most_s)),
-            transaction_s: limit("idle_transaction_timeout"),
-            reading_s: limit("idle_readonly_transaction_timeout"),
-            writing_s: limit("idle_write_transaction_timeout"),
+            transaction_s: global("idle_transaction_timeout").unwrap_or(0),
+            reading_s: global("idle_readonly_transaction_timeout").unwrap_or(0),
+            writing_s: global("idle_write_transaction_timeout").unwrap_or(0),
+        }
+    }
+
+    /// Those of a session that began with these and is in this state.
+    fn in_state(self, state: &StateMap, at_most_s: u32) -> IdleLimits {
+        let set = |name: &str| state.variable(name).and_then(|value| value.parse::<u32>().ok());
+        IdleLimits {
+            client_s: set("wait_timeout").map_or(self.client_s, |limit| limit.clamp(1, at_most_s)),
+            transaction_s: set("idle_transaction_timeout").unwrap_or(self.transaction_s),
+            reading_s: set("idle_readonly_transaction_timeout").unwrap_or(self.reading_s),
+            writing_s: set("idle_write_transaction_timeout").unwrap_or(self.writing_s),
         }
     }
 
@@ -89,14 +97,23 @@ impl IdleTimer {
 }
 
 impl Session {
+    /// The session begins, or begins anew: takes the servers' limits.
+    pub(super) fn begin_idle_limits(&self) {
+        let interactive = self.identity.key.capabilities.contains(Capabilities::INTERACTIVE);
+        self.idle_defaults.set(IdleLimits::of_servers(&self.began, interactive, self.idle_s_max()));
+        self.renew_idle_limits();
+    }
+
     /// The session's state has changed: takes the limits that it has now.
     pub(super) fn renew_idle_limits(&self) {
-        let at_most = self.listener.settings.load().idle_timeout.as_secs();
-        let at_most_s = u32::try_from(at_most).unwrap_or(u32::MAX);
-        let interactive = self.identity.key.capabilities.contains(Capabilities::INTERACTIVE);
-        let limits = IdleLimits::of(&self.state, &self.began, interactive, at_most_s);
+        let limits = self.idle_defaults.get().in_state(&self.state, self.idle_s_max());
         self.idle_limits.set(limits);
         self.handle.idle_s_max.store(limits.client_s, Ordering::Relaxed);
+    }
+
+    /// The operator's limit, in seconds.
+    fn idle_s_max(&self) -> u32 {
+        u32::try_from(self.listener.settings.load().idle_timeout.as_secs()).unwrap_or(u32::MAX)
     }
 
     /// A timer for the wait that begins, if its limit is too short for a look once a second.
@@ -140,10 +157,12 @@ mod tests {
         catalog.globals.insert("wait_timeout".into(), "28800".into());
         catalog.globals.insert("interactive_timeout".into(), "50".into());
         let mut state = StateMap::default();
-        let limits = |state: &StateMap, interactive| IdleLimits::of(state, &catalog, interactive, 28_800);
+        let limits = |state: &StateMap, interactive| {
+            IdleLimits::of_servers(&catalog, interactive, 28_800).in_state(state, 28_800)
+        };
         assert!(!limits(&state, false).is_timed());
         assert_eq!(limits(&state, true).timer_s(false, false), Some(50));
-        assert_eq!(IdleLimits::of(&state, &catalog, false, 600).client_s, 600);
+        assert_eq!(IdleLimits::of_servers(&catalog, false, 600).client_s, 600);
         state.set_variable("wait_timeout", "5");
         assert_eq!(limits(&state, true).timer_s(true, true), Some(5));
         state.set_variable("idle_transaction_timeout", "90");

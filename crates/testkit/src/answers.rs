@@ -17,12 +17,21 @@ const GLOBALS: &[&[&str]] = &[
     &["time_zone", "SYSTEM"],
 ];
 
+/// The account of the tests' application, `app`, with the password `secret`.
+const ACCOUNT: &[&str] = &[
+    "%",
+    "app",
+    r#"{"plugin": "mysql_native_password", "authentication_string": "*14E65567ABDB5135D0CFD9A70B3032C179A49EE7"}"#,
+];
+
 /// The usual answer to a command.
 pub(crate) fn usual(command: &[u8], reply: Reply) -> Reply {
     let Some((first, text)) = command.split_first() else { return reply.error(1047, *b"08S01", b"Unknown command") };
     match Command::from_byte(*first) {
         Some(Command::Query) => query(&String::from_utf8_lossy(text), reply),
-        Some(Command::Ping | Command::InitDb | Command::ResetConnection | Command::SetOption) => reply.ok(),
+        Some(Command::Ping | Command::InitDb | Command::ResetConnection | Command::ChangeUser | Command::SetOption) => {
+            reply.ok()
+        }
         _ => reply.error(1047, *b"08S01", b"Unknown command"),
     }
 }
@@ -48,6 +57,7 @@ fn query(text: &str, reply: Reply) -> Reply {
         _ if text.starts_with("SHOW GRANTS") => {
             reply.table(&["Grants"], &[&["GRANT ALL PRIVILEGES ON *.* TO `m`@`%`"]])
         }
+        _ if text.contains("FROM mysql.global_priv") => reply.table(&["Host", "User", "Priv"], &[ACCOUNT]),
         _ if text.starts_with("SELECT Host, User") => reply.table(&["Host", "User", "Priv"], none),
         _ if text.contains("CHARACTER_SET_NAME") => reply.table(
             &["ID", "CHARACTER_SET_NAME", "NAME", "IS_DEFAULT"],

@@ -13,8 +13,9 @@ use wire::packet;
 use super::field::{Neighbour, raw_login};
 use super::{Field, clients};
 
-/// Waits up to here are no sign of anything on a busy machine.
-const WAIT_FREE: Duration = Duration::from_millis(100);
+/// Waits up to here are no sign of anything on a busy machine, where a thread that always has work gets its share of the processor
+/// late. Without turns a neighbour waits as long as the peer writes.
+const WAIT_FREE: Duration = Duration::from_millis(500);
 /// A neighbour's answers meanwhile.
 const ANSWERS: u64 = 100;
 

@@ -415,7 +415,8 @@ impl Generator {
         let before = self.one_of(&[
             "SELECT id FROM {a}.shared WHERE id < 3",
             "SELECT 1",
-            "UPDATE {a}.seen SET v = 'x' WHERE 1 = 0",
+            // MySQL leaves FOUND_ROWS() as it was there, which is a gap.
+            if self.mariadb() { "UPDATE {a}.seen SET v = 'x' WHERE 1 = 0" } else { "SELECT 2" },
         ]);
         let mut idea = queries([before]);
         idea.extend(self.sent(cause));

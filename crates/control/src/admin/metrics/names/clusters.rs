@@ -94,7 +94,7 @@ pub(in super::super) const EPOCH: Metric = metric(
     "sqluice_cluster_epoch",
     Kind::Gauge,
     &["cluster"],
-    "Grows by one with each change of primary while the process lives.",
+    "Grows by one with each change of primary while the process lives. Numbers may be left out at a restart.",
 );
 pub(in super::super) const HOLDS_WRITES: Metric =
     metric("sqluice_cluster_holds_writes", Kind::Gauge, &["cluster"], "1 while new writes are held for a switchover.");

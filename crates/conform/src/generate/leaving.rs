@@ -387,7 +387,9 @@ impl Generator {
     fn asked_oddly(&mut self) -> Idea {
         let (table, me) = (self.table(), self.me);
         let offset = self.random.below(3);
-        let cause = match self.random.below(16) {
+        // Behind a CALL, FOUND_ROWS() of MySQL is a gap.
+        let which = if self.mariadb() { self.random.below(16) } else { 7 + self.random.below(9) };
+        let cause = match which {
             0 => format!("SELECT id FROM {table} ORDER BY id OFFSET {offset} ROWS FETCH NEXT 1 ROWS ONLY"),
             1 => "SELECT id FROM {a}.shared ORDER BY id LIMIT 1, 2".into(),
             2 => format!("UPDATE {table} SET v = 'o'; SET NAMES utf8mb4"),

@@ -75,12 +75,17 @@ pub(crate) enum Testimony {
 impl Witness<'_> {
     /// `failing_since` is when the primary stopped answering here.
     pub(crate) fn testifies(&self, failing_since: Instant, interval: Duration) -> Testimony {
+        // Whether it hears the primary now is not known.
+        if self.channel.outdated {
+            return Testimony::None;
+        }
         match self.channel.receiver {
             Receiver::Connecting => return Testimony::Lost,
             Receiver::Stopped => return Testimony::None,
             Receiver::Running => {}
         }
-        let Some(heard) = self.pulse.heard() else { return Testimony::Hears };
+        // Without a sign of life in this reading the earlier ones do not tell of a silence.
+        let Some(heard) = self.pulse.heard().filter(|_| self.channel.life.is_some()) else { return Testimony::Hears };
         let silent = self.read.saturating_duration_since(heard);
         let by_period = self.channel.heartbeat_period.filter(|period| !period.is_zero());
         // A sign of life is noticed late, never early: the true silence is at least as long.

@@ -105,6 +105,10 @@ impl LagState {
         let told = told.collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().max());
         match facts.heartbeat_lag.or(told) {
             Some(lag) => self.bounded(bounds, lag),
+            None if channels.iter().any(|channel| channel.outdated) => refuse(
+                "its replication status does not come, and no heartbeat tells how far it is behind".into(),
+                false,
+            ),
             None => refuse("the server does not tell how far it is behind".into(), false),
         }
     }
@@ -183,6 +187,17 @@ mod tests {
     fn null_is_not_zero() {
         let verdict = behind(&mut LagState::default(), None);
         assert_eq!((verdict.lag, verdict.serves_reads), (None, false));
+    }
+
+    #[test]
+    fn without_its_status_a_replica_serves_by_the_heartbeat_alone() {
+        let (mut facts, mut channel) = (facts(2), channel(1));
+        (channel.outdated, channel.seconds_behind) = (true, None);
+        let verdict = judge(&mut LagState::default(), start(), &channel, false);
+        assert!(!verdict.serves_reads && verdict.reason.contains("status does not come"), "{verdict:?}");
+        facts.heartbeat_lag = Some(Duration::from_millis(300));
+        let verdict = LagState::default().judge(start(), &BOUNDS, &facts, start(), &[&channel], false);
+        assert_eq!((verdict.lag, verdict.serves_reads), (facts.heartbeat_lag, true));
     }
 
     #[test]

@@ -316,6 +316,8 @@ pub struct Channel {
     pub life: Option<u64>,
     /// How often an idle source sends a heartbeat (`Slave_heartbeat_period`, `HEARTBEAT_INTERVAL`).
     pub heartbeat_period: Option<Duration>,
+    /// The server did not tell its replication status this time; all of this is from before.
+    pub outdated: bool,
 }
 
 /// State of a channel's receiving thread.

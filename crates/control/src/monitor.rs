@@ -9,6 +9,7 @@ pub(crate) mod dialect;
 mod follow;
 mod grants;
 pub(crate) mod heartbeat;
+mod late;
 pub(crate) mod link;
 mod load;
 mod ndb;

@@ -67,6 +67,7 @@ pub fn accounts_sql(family: Family) -> String {
         for table in [
             "connection_configuration",
             "connection_status",
+            "applier_status",
             "group_members",
             "group_member_stats",
             "applier_status_by_worker",

@@ -54,6 +54,7 @@ pub(crate) fn channel(source_server_id: u32) -> Channel {
         filters: "".into(),
         life: None,
         heartbeat_period: None,
+        outdated: false,
     }
 }
 

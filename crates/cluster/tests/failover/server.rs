@@ -246,6 +246,7 @@ impl Server {
             filters: "".into(),
             life: Some(feed.life),
             heartbeat_period: Some(Duration::from_secs(1)),
+            outdated: false,
         });
         let (executed, state) = match self.mariadb {
             true => (gtid(self.log.last().copied()), self.names.binlog_state()),

@@ -140,7 +140,7 @@ pub(super) fn without_line_breaks(text: &str) -> Arc<str> {
 
 /// Errors after which a receiver tries to connect again (`is_network_error` of both families): those of the client's library that
 /// say that nobody answered, too many connections, and a server that shuts down.
-fn is_no_connection(errno: u16) -> bool {
+pub(super) fn is_no_connection(errno: u16) -> bool {
     matches!(errno, 2002 | 2003 | 2005 | 2006 | 2013 | 1040 | 1053)
 }
 
@@ -174,6 +174,7 @@ pub(crate) fn read_replication(answer: &ResultSet) -> Replication {
             // MySQL tells its heartbeats elsewhere.
             life: answer.text(row, "Slave_received_heartbeats").map(|beats| details::life(answer, row, &beats)),
             heartbeat_period: answer.text(row, "Slave_heartbeat_period").and_then(|text| details::period(&text)),
+            outdated: false,
         }
     });
     // RESET REPLICA without ALL leaves rows without a host; group replication's channels have none either.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster::gtid::Applied;
-use cluster::observation::{Details, Facts, Failure, FailureClass, GroupReplication, Replication, Seen};
+use cluster::observation::{Channel, Details, Facts, Failure, FailureClass, GroupReplication, Replication, Seen};
 use cluster::view::ServerId;
 use net::query::{Client, Limits, QueryError};
 use tokio::sync::{Notify, mpsc};
@@ -15,6 +15,7 @@ use tokio::sync::{Notify, mpsc};
 use super::details;
 use super::dialect::{self, Dialect};
 use super::heartbeat::{Clock, Log, Place};
+use super::late;
 use super::link::{Way, query_failure};
 use super::ndb;
 
@@ -46,6 +47,8 @@ pub(crate) struct Prober {
     pub(crate) kind: config::ClusterKind,
     /// That a replica cannot tell it was logged.
     pub(crate) told_of_heartbeats: Cell<bool>,
+    /// The channels of the replication status that was read last.
+    pub(crate) channels: RefCell<Option<Vec<Channel>>>,
 }
 
 /// What a server's binary log leaves out, which only a restart changes. The question waits for a lock that commits hold while they
@@ -76,30 +79,29 @@ pub(crate) struct Told {
 #[derive(Default)]
 struct Kept {
     client: Option<Client>,
-    /// The replication status that was read last.
-    replication: Option<Replication>,
+    /// One step waits for all answers together, and goes by nothing that is not so now: the replication status may take this long.
+    step: Option<Duration>,
 }
 
 impl Prober {
     /// Asks once, over a connection of its own.
     pub(crate) async fn once(&self, limit: Duration) -> Result<Facts, Failure> {
-        self.anew(limit).await.map(|(facts, _)| facts)
+        self.anew(limit, Some(late::share(limit))).await.map(|(facts, _)| facts)
     }
 
-    async fn anew(&self, limit: Duration) -> Result<(Facts, Told), Failure> {
+    async fn anew(&self, limit: Duration, step: Option<Duration>) -> Result<(Facts, Told), Failure> {
         let asked = async {
             let limits = Limits { reply_bytes_max: REPLY_BYTES_MAX, timeout: limit };
             // A little less than all of the time, so that how far it came is told.
             let client = self.way.open(limit * 9 / 10, limits).await?;
-            let mut kept = Kept { client: Some(client), ..Kept::default() };
-            self.ask(&mut kept).await
+            self.ask(&mut Kept { client: Some(client), step }).await
         };
         tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err(late(limit)))
     }
 
     /// Asks once, over a connection that is open; it is given back if it is still good.
     pub(crate) async fn over(&self, client: Client, limit: Duration) -> (Result<Facts, Failure>, Option<Client>) {
-        let mut kept = Kept { client: Some(client), ..Kept::default() };
+        let mut kept = Kept { client: Some(client), step: Some(late::share(limit)) };
         let asked = tokio::time::timeout(limit, self.ask(&mut kept)).await;
         match asked {
             Ok(Ok((facts, _))) => (Ok(facts), kept.client),
@@ -173,7 +175,7 @@ impl Prober {
             }
             // It goes on by itself when the open one answers: servers count logins that are broken off, and block a host at last.
             let (me, limit) = (self.clone(), self.timeout / 2);
-            let new = tokio::task::spawn_local(async move { me.anew(limit).await });
+            let new = tokio::task::spawn_local(async move { me.anew(limit, None).await });
             tokio::select! {
                 biased;
                 ended = &mut open => return (ended, false),
@@ -264,65 +266,133 @@ impl Prober {
         let answer = client.query_one(dialect.facts()).await.map_err(|error| query_failure(&error))?;
         let told = Told { position: dialect::read_position(dialect, &answer), asked };
         let resolved = client.stream().peer_addr();
-        let (replication, usable) = match client.query_one(dialect.replication()).await {
-            Ok(status) => {
-                let mut replication = dialect::read_replication(&status);
-                if let Replication::Channels(channels) = &mut replication
-                    && !dialect.mariadb
-                    && !channels.is_empty()
-                {
-                    let told = client.query_one(details::LIFE).await;
-                    if let Err(error) = &told
-                        && error.server_error().is_none()
-                    {
-                        return Err(query_failure(error));
-                    }
-                    if !details::add_life(channels, &status, told.as_ref().ok()) {
-                        self.miss_heartbeats(told.err().as_ref());
-                    }
-                }
-                (replication, true)
-            }
-            Err(error) => match query_failure(&error).class {
-                FailureClass::Query => (Replication::Unreadable(error.to_string().into()), true),
-                // The server lives, but a STOP REPLICA that hangs blocks this statement. Whom it follows is as before,
-                // how far it is behind is not known.
-                FailureClass::Timeout => (stale(kept.replication.take(), &error.to_string()), false),
-                _ => return Err(query_failure(&error)),
-            },
-        };
-        kept.replication = Some(replication.clone());
-        let in_group = self.kind == config::ClusterKind::GroupReplication && !dialect.mariadb;
-        let follows = in_group || !matches!(&replication, Replication::Channels(channels) if channels.is_empty());
-        let mut facts = dialect::read_facts(greeting, &answer, replication).ok_or_else(|| Failure {
+        let unknown = Replication::Channels(Vec::new());
+        let mut facts = dialect::read_facts(greeting, &answer, unknown).ok_or_else(|| Failure {
             class: FailureClass::Protocol,
             text: "the answer to the monitor's first question is no answer".into(),
         })?;
         facts.resolved = resolved;
-        if usable {
-            let filters = self.filters.told.borrow().clone();
-            facts.details = read_details(client, dialect, filters).await?;
-            if in_group {
-                facts.details.group_replication = read_group(client, &facts.details.server_uuid).await?;
+        match self.status(client, dialect, kept.step).await {
+            Ok(replication) => {
+                if let Replication::Channels(channels) = &replication {
+                    self.channels.replace(Some(channels.clone()));
+                }
+                facts.replication = replication;
+                self.add_details(client, dialect, &mut facts).await?;
+                self.add_lag(client, dialect, &mut facts).await?;
             }
-            if self.kind == config::ClusterKind::Ndb {
-                facts.details.ndb = ndb::read(client).await?;
+            // The server lives, but something that hangs, such as a STOP REPLICA, blocks this statement.
+            Err(failure) if failure.class == FailureClass::Timeout => {
+                kept.client = None;
+                self.go_on(dialect, &mut facts, failure, kept.step.is_some()).await?;
             }
-        }
-        if usable && follows && self.log.borrow().has_writes() {
-            // Without the row, or the right to read it, lag is what the server tells; what it tells while it delays may be 0.
-            let row = match client.query_one(self.place.select()).await {
-                Ok(row) => Some(row),
-                Err(QueryError::Server(_)) => None,
-                Err(error) => return Err(query_failure(&error)),
-            };
-            let row_us = row.and_then(|row| row.scalar()?.parse().ok());
-            facts.heartbeat_lag = row_us.and_then(|row_us| self.log.borrow().lag(self.clock.now_us(), row_us));
-        }
-        if !usable {
-            kept.client = None;
+            Err(failure) => return Err(failure),
         }
         Ok((facts, told))
+    }
+
+    /// Asks for the replication status, and on MySQL for the signs of life, which it does not tell.
+    async fn status(
+        &self,
+        client: &mut Client,
+        dialect: Dialect,
+        limit: Option<Duration>,
+    ) -> Result<Replication, Failure> {
+        let limit = limit.unwrap_or(self.timeout);
+        let asked = tokio::time::timeout(limit, client.query_one(dialect.replication())).await;
+        let status = match asked.unwrap_or(Err(QueryError::Timeout(limit))) {
+            Ok(status) => status,
+            Err(error) if query_failure(&error).class == FailureClass::Query => {
+                return Ok(Replication::Unreadable(error.to_string().into()));
+            }
+            Err(error) => return Err(query_failure(&error)),
+        };
+        let mut replication = dialect::read_replication(&status);
+        if let Replication::Channels(channels) = &mut replication
+            && !dialect.mariadb
+            && !channels.is_empty()
+        {
+            let told = client.query_one(details::LIFE).await;
+            if let Err(error) = &told
+                && error.server_error().is_none()
+            {
+                return Err(query_failure(error));
+            }
+            if !details::add_life(channels, &status, told.as_ref().ok()) {
+                self.miss_heartbeats(told.err().as_ref());
+            }
+        }
+        Ok(replication)
+    }
+
+    /// Goes on over a new connection when the replication status is late: the heartbeat tells how far it is behind, and a table of
+    /// MySQL the state of its channels. Failing that, a probe takes the channels as they were; a step fails.
+    async fn go_on(&self, dialect: Dialect, facts: &mut Facts, late: Failure, step: bool) -> Result<(), Failure> {
+        facts.replication = late::outdated(self.channels.borrow().as_deref(), &late.text);
+        let (limit, mut told) = (late::share(self.timeout), false);
+        let asked = async {
+            let limits = Limits { reply_bytes_max: REPLY_BYTES_MAX, timeout: limit / 2 };
+            let mut client = self.way.open(limit / 2, limits).await?;
+            self.add_lag(&mut client, dialect, facts).await?;
+            if let Some(channels) = self.late_channels(&mut client, dialect).await? {
+                told = true;
+                self.channels.replace(Some(channels.clone()));
+                facts.replication = Replication::Channels(channels);
+            }
+            self.add_details(&mut client, dialect, facts).await
+        };
+        let complete = tokio::time::timeout(limit, asked).await.is_ok_and(|asked| asked.is_ok());
+        if step && !(told && complete) {
+            return Err(late);
+        }
+        Ok(())
+    }
+
+    async fn late_channels(&self, client: &mut Client, dialect: Dialect) -> Result<Option<Vec<Channel>>, Failure> {
+        // SLAVE_STATUS of MariaDB 11.6 takes the same locks as the statement.
+        if dialect.mariadb {
+            return Ok(None);
+        }
+        match client.query_one(late::CHANNELS).await {
+            Ok(answer) => Ok(late::read(&answer, self.channels.borrow().as_deref().unwrap_or_default())),
+            Err(error) if error.server_error().is_some() => {
+                tracing::debug!("the state of replication channels cannot be read: {error}");
+                Ok(None)
+            }
+            Err(error) => Err(query_failure(&error)),
+        }
+    }
+
+    async fn add_details(&self, client: &mut Client, dialect: Dialect, facts: &mut Facts) -> Result<(), Failure> {
+        let filters = self.filters.told.borrow().clone();
+        facts.details = read_details(client, dialect, filters).await?;
+        if self.in_group(dialect) {
+            facts.details.group_replication = read_group(client, &facts.details.server_uuid).await?;
+        }
+        if self.kind == config::ClusterKind::Ndb {
+            facts.details.ndb = ndb::read(client).await?;
+        }
+        Ok(())
+    }
+
+    async fn add_lag(&self, client: &mut Client, dialect: Dialect, facts: &mut Facts) -> Result<(), Failure> {
+        let alone = matches!(&facts.replication, Replication::Channels(channels) if channels.is_empty());
+        if (alone && !self.in_group(dialect)) || !self.log.borrow().has_writes() {
+            return Ok(());
+        }
+        // Without the row, or the right to read it, lag is what the server tells; what it tells while it delays may be 0.
+        let row = match client.query_one(self.place.select()).await {
+            Ok(row) => Some(row),
+            Err(QueryError::Server(_)) => None,
+            Err(error) => return Err(query_failure(&error)),
+        };
+        let row_us = row.and_then(|row| row.scalar()?.parse().ok());
+        facts.heartbeat_lag = row_us.and_then(|row_us| self.log.borrow().lag(self.clock.now_us(), row_us));
+        Ok(())
+    }
+
+    fn in_group(&self, dialect: Dialect) -> bool {
+        self.kind == config::ClusterKind::GroupReplication && !dialect.mariadb
     }
 }
 
@@ -356,16 +426,6 @@ async fn read_group(client: &mut Client, own: &str) -> Result<Option<GroupReplic
     }
 }
 
-fn stale(before: Option<Replication>, error: &str) -> Replication {
-    match before {
-        Some(Replication::Channels(mut channels)) => {
-            channels.iter_mut().for_each(|channel| channel.seconds_behind = None);
-            Replication::Channels(channels)
-        }
-        Some(Replication::Unreadable(_)) | None => Replication::Unreadable(error.into()),
-    }
-}
-
 /// Nine to eleven tenths of a time, so that probes of many servers do not stay in step.
 fn jitter(time: Duration, dice: &mut u64) -> Duration {
     *dice ^= *dice << 13;
@@ -384,17 +444,5 @@ mod tests {
         let times: Vec<_> = (0..100).map(|_| jitter(Duration::from_millis(1000), &mut dice).as_millis()).collect();
         assert!(times.iter().all(|time| (900..=1100).contains(time)), "{times:?}");
         assert!(times.iter().any(|time| *time < 960) && times.iter().any(|time| *time > 1040));
-    }
-
-    #[test]
-    fn a_status_that_hangs_keeps_the_source_and_loses_the_lag() {
-        let answer = dialect::tests::table(
-            "Master_Host|Master_Port|Slave_IO_Running|Slave_SQL_Running|Seconds_Behind_Master\ndb1|3306|Yes|Yes|4",
-        );
-        let Replication::Channels(channels) = stale(Some(dialect::read_replication(&answer)), "late") else {
-            panic!("unreadable")
-        };
-        assert_eq!((&*channels[0].source_host, channels[0].seconds_behind), ("db1", None));
-        assert_eq!(stale(None, "late"), Replication::Unreadable("late".into()));
     }
 }

@@ -1,6 +1,6 @@
 //! The tasks beside the one that owns the driver: each server's probes, the writer of heartbeats, and who follows the log.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -87,6 +87,7 @@ impl Watched {
                 asks_twice: self.config.failover != config::Failover::Off,
                 kind,
                 told_of_heartbeats: Cell::new(false),
+                channels: RefCell::default(),
             });
             let filters = own(prober.clone().read_filters());
             let task = own(prober.clone().run(urgent.clone(), self.results.0.clone()));

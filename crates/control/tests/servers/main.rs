@@ -4,6 +4,7 @@
 mod api;
 mod changes;
 mod hidden;
+mod late;
 mod watch;
 
 use stats::digests::NoDigests;

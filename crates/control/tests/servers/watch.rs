@@ -2,7 +2,7 @@
 
 use stats::digests::NoDigests;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -47,16 +47,25 @@ pub(crate) struct Watch<'a> {
 impl<'a> Watch<'a> {
     /// Watches all servers, under the names `s1`, `s2`, …; `more` are lines for the cluster's table.
     pub(crate) fn start(lab: &'a Replication, more: &str) -> Watch<'a> {
+        let all: Vec<usize> = (0..lab.servers().len()).collect();
         let tls = ClientTls::new(&ClientTlsOptions::default()).unwrap();
+        Watch::of(lab, tls, &config(lab, &all, lab::MONITOR_PASSWORD, more))
+    }
+
+    /// Watches servers at these addresses, without TLS.
+    pub(crate) fn start_at(lab: &'a Replication, addresses: &[SocketAddr]) -> Watch<'a> {
+        let servers = addresses.iter().copied().enumerate();
+        Watch::of(lab, ClientTls::disabled(), &config_at(servers, lab::MONITOR_PASSWORD, ""))
+    }
+
+    fn of(lab: &'a Replication, tls: ClientTls, config: &config::Config) -> Watch<'a> {
         let link = ClusterLink { published: Arc::new(Published::new("main")), tls, etcd_tls: ClientTls::disabled() };
         let (sender, published) = channel();
         link.published.subscribe(Box::new(move || {
             let _ = sender.send(());
         }));
         let clusters: Clusters = [("main".into(), link.clone())].into();
-        let all: Vec<usize> = (0..lab.servers().len()).collect();
-        let config = config(lab, &all, lab::MONITOR_PASSWORD, more);
-        let control = control::start(&config, &clusters, Arc::new([]), Arc::new(NoDigests)).unwrap();
+        let control = control::start(config, &clusters, Arc::new([]), Arc::new(NoDigests)).unwrap();
         Watch { lab, control, link, clusters, published }
     }
 
@@ -149,6 +158,10 @@ impl<'a> Watch<'a> {
 }
 
 fn config(lab: &Replication, servers: &[usize], password: &str, more: &str) -> config::Config {
+    config_at(servers.iter().map(|index| (*index, lab.server(*index).address())), password, more)
+}
+
+fn config_at(servers: impl Iterator<Item = (usize, SocketAddr)>, password: &str, more: &str) -> config::Config {
     let mut text = format!(
         "[admin]\naddress = \"127.0.0.1:0\"\nkey = \"{KEY}\"\n\
          [listener.app]\naddress = \"127.0.0.1:0\"\ncluster = \"main\"\n\
@@ -156,8 +169,8 @@ fn config(lab: &Replication, servers: &[usize], password: &str, more: &str) -> c
          monitor = {{ user = \"{}\", password = \"{password}\", interval_ms = 100, timeout_ms = 1000 }}\n",
         lab::MONITOR_USER
     );
-    for index in servers {
-        text.push_str(&format!("servers.s{} = {{ address = \"{}\" }}\n", index + 1, lab.server(*index).address()));
+    for (index, address) in servers {
+        text.push_str(&format!("servers.s{} = {{ address = \"{address}\" }}\n", index + 1));
     }
     parse(&text)
 }

@@ -83,6 +83,10 @@ pub(crate) fn sql(family: Family, grantee: &Grantee) -> String {
             "\n\
              -- SHOW REPLICA STATUS: which server replicates from which, whether it runs, how far behind it is.\n\
              GRANT REPLICATION CLIENT ON *.* TO {account};\n\
+             -- The same where that statement hangs, and whether the replicas still hear a primary that Sqluice does not reach.\n\
+             GRANT SELECT ON performance_schema.replication_connection_status TO {account};\n\
+             GRANT SELECT ON performance_schema.replication_connection_configuration TO {account};\n\
+             GRANT SELECT ON performance_schema.replication_applier_status TO {account};\n\
              \n\
              -- Logging in when a server has no connection left, and ending statements of clients that went away.\n\
              GRANT CONNECTION_ADMIN ON *.* TO {account};\n\
@@ -218,9 +222,6 @@ fn failover(family: Family, account: &str) -> String {
              GRANT SYSTEM_USER ON *.* TO {account};\n\
              -- RESET REPLICA ALL: a new primary forgets whom it followed.\n\
              GRANT RELOAD ON *.* TO {account};\n\
-             -- Heartbeats of replication: whether the replicas still hear a primary that Sqluice does not reach.\n\
-             GRANT SELECT ON performance_schema.replication_connection_status TO {account};\n\
-             GRANT SELECT ON performance_schema.replication_connection_configuration TO {account};\n\
              -- An old primary that becomes a replica reads the binary log with this account.\n\
              GRANT REPLICATION SLAVE ON *.* TO {account};\n\
              \n\

@@ -98,6 +98,25 @@ fn a_frozen_primary_is_replaced() {
 }
 
 #[test]
+fn a_replica_that_does_not_tell_its_status_has_not_lost_the_primary() {
+    let late: [fn(&mut Channel); 2] = [|channel| channel.outdated = true, |channel| channel.life = None];
+    for change in late {
+        let mut script = heard();
+        let begin = script.now;
+        while script.now < begin + Duration::from_secs(10) {
+            script.now += Duration::from_millis(500);
+            script.fail(1, FailureClass::Timeout);
+            for number in 2..=3 {
+                let mut facts = hearing(number, 5);
+                change(channel_of(&mut facts));
+                script.good(number, facts);
+            }
+            assert!(script.orders.is_empty(), "{:?}", script.words());
+        }
+    }
+}
+
+#[test]
 fn one_that_was_silent_on_two_connections_is_looked_at_for_half_the_time() {
     let mut script = heard();
     script.now += Duration::from_millis(1000);

@@ -78,7 +78,8 @@ pub const LOADS: [Load; 14] = [
     // Two replies come together or not.
     spread(load(Kind::FixUp, "fix_up", "the SELECT of a row, behind a session of another state", 2000), 0.04),
     load(Kind::Transaction, "transaction", "BEGIN, SELECT, UPDATE, COMMIT", 1000),
-    spread(load(Kind::Connect, "connect", "connect, log in, SELECT of a row, leave", 300), 0.02),
+    // Connections log in again for it; how often depends on how logins and their ends interleave.
+    spread(load(Kind::Connect, "connect", "connect, log in, SELECT of a row, leave", 300), 0.10),
     ruled(
         load(Kind::PointSelect, "point_select_10_rules", "point_select with 10 rules, the last of which fits", 4000),
         Rules::Route(10),

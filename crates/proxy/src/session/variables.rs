@@ -25,14 +25,13 @@ pub(super) const REPORTS: [&str; 8] = [
 ];
 
 /// Their values are used up or moved on by the statements that follow, and nothing shows how far: each RAND() moves its seeds,
-/// each transaction uses up its GTID, version and time. Or Sqluice itself sets them on each connection (the id).
-const MOVES: [&str; 8] = [
+/// each transaction uses up its GTID, version and time.
+const MOVES: [&str; 7] = [
     "gtid_next",
     "gtid_seq_no",
     "immediate_server_version",
     "original_commit_timestamp",
     "original_server_version",
-    "pseudo_thread_id",
     "rand_seed1",
     "rand_seed2",
 ];

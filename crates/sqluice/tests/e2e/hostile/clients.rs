@@ -55,7 +55,7 @@ async fn half_packets_then_silence_or_the_end() {
         }
     }
     field.neighbour_goes_on(50).await;
-    assert_eq!(field.server.open(), 1, "nothing but the monitor has reached the server");
+    assert_eq!(field.server.open(), 2, "the monitor's connection, and the one on which all clients have logged in");
     drop(silent);
     field.end(32 * 1024).await;
 }

@@ -4,6 +4,9 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
+/// How often both clocks are read at the start, to have them at the same moment.
+const START_TRIES: u32 = 16;
+
 /// What time it is, to within a tick of the kernel (1 to 10 ms). [`Instant::now`] waits until all that was to be read from memory
 /// before is there; this does not.
 #[derive(Clone, Copy, Debug)]
@@ -17,9 +20,24 @@ impl CoarseClock {
     /// One that counts from now on.
     pub fn start() -> CoarseClock {
         let tick = length(clock_getres(ClockId::MonotonicCoarse));
-        // The coarse one was noted up to a tick before: read first, it tells no moment too early, and at most two ticks too late.
+        let mut start = CoarseClock::both();
+        // A thread that lost its processor between the two would be ahead for as long as the process lives.
+        for _ in 1..START_TRIES {
+            let (took, pair) = CoarseClock::both();
+            if took < start.0 {
+                start = (took, pair);
+            }
+        }
+        CoarseClock { start: start.1, tick }
+    }
+
+    /// Both clocks, and how long it took to read them. The coarse one was noted up to a tick before: read first, it tells no moment
+    /// too early, and at most two ticks too late.
+    fn both() -> (Duration, (Instant, Duration)) {
+        let before = Instant::now();
         let coarse = length(clock_gettime(ClockId::MonotonicCoarse));
-        CoarseClock { start: (Instant::now(), coarse), tick }
+        let after = Instant::now();
+        (after.duration_since(before), (after, coarse))
     }
 
     /// A moment that is now or up to two ticks later, for bounds: what is not over then is not over now. It is before now only

@@ -23,7 +23,7 @@ pub use request::{ATTRIBUTES_BYTES_MAX, Attributes, ChangeUser, HandshakeRespons
 pub const LOGIN_BYTES_MAX: usize = 1024 * 1024;
 
 /// The longest payload of a client that has not logged in, in bytes: [`ATTRIBUTES_BYTES_MAX`] make nearly all of it.
-pub const CLIENT_LOGIN_BYTES_MAX: usize = 64 * 1024;
+pub const CLIENT_LOGIN_BYTES_MAX: usize = 68 * 1024;
 
 /// One packet as it was read.
 #[derive(Clone, Copy, Debug)]

@@ -305,7 +305,10 @@ impl Session {
                 // A replica may not have heard of the schema, the account or its rights yet: the primary has the last word.
                 let other = self.cluster.view().primary.is_some_and(|primary| primary != server);
                 if is_final && !(other && *target == Target::Reader) {
-                    self.cluster.shared.keyring.forget(&self.identity.user);
+                    // All others come behind a password that was right.
+                    if matches!(said.code, 1045 | 1698) {
+                        self.cluster.shared.keyring.forget(&self.identity.user);
+                    }
                     self.cluster.shared.published.request_accounts_refresh();
                     return Err(Refusal::of_server(said.code, said.sqlstate.as_deref(), &said.message));
                 }

@@ -99,7 +99,8 @@ impl ClientStatements {
         }
         let (session, in_all) = (self.share.as_ref().map_or(0, |share| share.bytes()), all.bytes());
         let (bytes, max, key) = match () {
-            () if session + text > limits.session_bytes_max => {
+            // One text by itself is bounded by `max_packet`, as on a server.
+            () if session > 0 && session + text > limits.session_bytes_max => {
                 (session, limits.session_bytes_max, "listener prepared_memory_max")
             }
             () if in_all + text > limits.all_bytes_max => (in_all, limits.all_bytes_max, "proxy.prepared_memory_max"),

@@ -29,9 +29,9 @@ command_mysqlrouter() {
 }
 
 command_mariadb11() {
-    # The package mariadb-server has the plugins, and dependencies that only a system service needs.
+    # The packages mariadb-server and mariadb-test have the plugins, and dependencies that only a system service needs.
     fetch_debian "$MARIADB_FOLDER" trixie "MariaDB's server" "mariadb-server-core mariadb-client-core libpam0g" \
-        "mariadb-server"
+        "mariadb-server mariadb-test"
     local options="--basedir=\$root/usr --lc-messages-dir=\$root/usr/share/mysql --plugin-dir=\$root/usr/lib/mysql/plugin"
     local charsets="--character-sets-dir=\$root/usr/share/mysql/charsets"
     wrapper "$MARIADB_FOLDER" mariadbd usr/sbin/mariadbd "$options $charsets"

@@ -34,6 +34,8 @@ fn start(family: Family) -> Replication {
     // Big packets, and stored functions by a user who may not everything.
     let mut config = vec!["max_allowed_packet=64M".into(), "log_bin_trust_function_creators=ON".into()];
     if family == Family::MariaDb {
+        // Examples of plugins are of no known maturity.
+        config.push("plugin_maturity=unknown".into());
         // Tests may say where their clients are.
         config.push("proxy_protocol_networks=127.0.0.1".into());
     }

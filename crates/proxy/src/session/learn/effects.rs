@@ -137,9 +137,10 @@ impl Session {
             {
                 self.pins.put(Pin::Opaque, true);
             }
-            // Only variables that exist can be asked for.
+            // MySQL tells of each variable that was set, MariaDB does not. Only variables that exist can be asked for.
             Effect::Variable { name, .. }
-                if !tracked(name)
+                if self.is_mariadb()
+                    && !tracked(name)
                     && !tracking::is_wish(name)
                     && has_default(name)
                     && self.seen.globals.contains_key(&**name) =>

@@ -46,8 +46,6 @@ pub struct SessionHandle {
     pub wake: Wake,
     /// It must end.
     pub killed: AtomicBool,
-    /// Its client has been silent for too long.
-    pub is_overdue: AtomicBool,
     /// The server whose reply it waits for was given up: the reply will not come.
     pub abandoned: AtomicBool,
     /// What it is pinned by, as bits.
@@ -167,10 +165,10 @@ impl SessionHandle {
         self.killer_done.notify_one();
     }
 
-    /// Ends the session, if its client is still silent.
-    pub fn end_if_idle(&self) {
-        self.is_overdue.store(true, Ordering::SeqCst);
-        self.wake.call();
+    /// Whether its client has been silent for longer than it may, at this second of `Shared::uptime_s`.
+    pub fn is_overdue(&self, now_s: u32) -> bool {
+        let since = self.idle_since_s.load(Ordering::SeqCst);
+        since != 0 && now_s.saturating_sub(since) > self.idle_s_max.load(Ordering::Relaxed)
     }
 
     /// Ends the session.
@@ -208,7 +206,6 @@ impl Sessions {
             since: Instant::now(),
             wake: Wake::default(),
             killed: AtomicBool::new(false),
-            is_overdue: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             pins: AtomicU32::new(0),
             idle_since_s: AtomicU32::new(0),
@@ -261,6 +258,18 @@ mod tests {
         assert_eq!(ids, [i32::MAX as u32 - 1, i32::MAX as u32, ID_FIRST]);
         sessions.next.store(IDS - 2, Ordering::Relaxed);
         assert_eq!(sessions.register(None).id, ID_FIRST + 1);
+    }
+
+    #[test]
+    fn a_session_is_overdue_by_its_last_command() {
+        let session = Sessions::default().register(None);
+        session.idle_s_max.store(10, Ordering::Relaxed);
+        assert!(!session.is_overdue(100), "its login is under way");
+        session.idle_since_s.store(89, Ordering::Relaxed);
+        assert!(session.is_overdue(100));
+        // It was answered between the look at all sessions and its own.
+        session.idle_since_s.store(100, Ordering::Relaxed);
+        assert!(!session.is_overdue(100) && !session.is_overdue(110) && session.is_overdue(111));
     }
 
     #[test]

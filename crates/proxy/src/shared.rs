@@ -94,14 +94,11 @@ impl Shared {
         u32::try_from(self.started.elapsed().as_secs()).unwrap_or(u32::MAX).saturating_add(1)
     }
 
-    /// Ends sessions whose clients have been silent for too long.
+    /// Wakes sessions whose clients have been silent for too long; each looks again, and ends if that is still so.
     pub fn end_idle_sessions(&self) {
         let now = self.uptime_s();
-        for session in self.sessions.all() {
-            let since = session.idle_since_s.load(Ordering::Relaxed);
-            if since != 0 && now.saturating_sub(since) > session.idle_s_max.load(Ordering::Relaxed) {
-                session.end_if_idle();
-            }
+        for session in self.sessions.all().iter().filter(|session| session.is_overdue(now)) {
+            session.wake.call();
         }
     }
 

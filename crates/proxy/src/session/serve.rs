@@ -73,8 +73,8 @@ pub(super) async fn heed<T>(
             if handle.killed.load(Ordering::SeqCst) {
                 return Poll::Ready(Err(SessionEnd::Killed));
             }
-            // It may have had something to do meanwhile.
-            if handle.is_overdue.swap(false, Ordering::SeqCst) && handle.idle_since_s.load(Ordering::SeqCst) != 0 {
+            // By the clock and not by the call: the client may have been answered meanwhile.
+            if handle.is_overdue(worker.shared.uptime_s()) {
                 return Poll::Ready(Err(SessionEnd::Idle));
             }
             if worker.draining.get() && handle.droppable.load(Ordering::SeqCst) {
@@ -136,14 +136,18 @@ impl Session {
             }
             self.handle.droppable.store(self.held.is_none(), Ordering::Relaxed);
             self.handle.idle_since_s.store(self.worker.uptime_s.get(), Ordering::Relaxed);
-            // What the last statement has set counts from now on.
+            // The limits that the last statement has set count from now on.
             self.facts();
             let mut timer = self.idle_timer();
-            let next = poll_fn(|cx| match (self.poll_unknown(cx), &mut timer) {
-                (Poll::Pending, Some(timer)) => {
-                    timer.poll(cx, self.handle.idle_since_s.load(Ordering::Relaxed)).map(|()| Err(SessionEnd::Idle))
+            let next = poll_fn(|cx| {
+                let polled = self.poll_unknown(cx);
+                if polled.is_pending()
+                    && let Some(timer) = &mut timer
+                {
+                    let since_s = self.handle.idle_since_s.load(Ordering::Relaxed);
+                    return timer.poll(cx, since_s).map(|()| Err(SessionEnd::Idle));
                 }
-                (polled, _) => polled,
+                polled
             });
             let request = match next.await {
                 Ok(None) if !self.must_stop() => self.long_request().await.map(Some),

@@ -14,6 +14,7 @@ mod quota;
 mod server_pool;
 mod short;
 mod spare;
+mod statements;
 mod upkeep;
 mod users;
 
@@ -28,12 +29,13 @@ use net::client::ConnectError;
 use stats::WorkerStats;
 use tokio::sync::{Notify, oneshot};
 
-pub use connection::{Connection, End, Farewell, Key, MEANINGFUL, Origin, Parcel, ServerStatements, StatementKey};
+pub use connection::{Connection, End, Farewell, Key, MEANINGFUL, Origin, Parcel};
 pub use lease::Lease;
 pub use listed::{Backends, Listed};
 pub use open::ON_DEMAND;
 pub use quota::Quota;
 pub use short::{Short, ShortOf};
+pub use statements::{ServerStatements, StatementKey};
 pub use users::{UserLease, UserLeaseError, UserLeases};
 
 use queue::{Grant, Permit, Ticket, Waiter};

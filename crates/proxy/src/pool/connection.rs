@@ -1,6 +1,5 @@
 //! One backend connection: a socket that is logged in, with what is known of its state.
 
-use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +9,6 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
 use cluster::view::ServerId;
-use foldhash::fast::RandomState;
 use net::Stream;
 use net::client::LoginSeen;
 use net::stream::Detached;
@@ -23,6 +21,7 @@ use wire::packet::HEADER_BYTES;
 use wire::reply::ServerError;
 
 use super::listed::Listed;
+use super::statements::ServerStatements;
 use crate::error::Refusal;
 use crate::mark::{self, Mark};
 use crate::state::StateMap;
@@ -321,152 +320,5 @@ impl Parcel {
     pub fn attach(self, stats: Arc<ServerStats>) -> std::io::Result<Connection> {
         let stream = Stream::attach(self.socket)?;
         Ok(Connection { stream, inbox: Vec::new(), origin: Origin { stats, ..self.origin } })
-    }
-}
-
-/// Most bytes of texts that are prepared on one backend connection, except for a longer single one.
-const TEXTS_BYTES_MAX: usize = 4 * 1024 * 1024;
-
-/// The statements prepared on one backend connection, the least recently used going first.
-#[derive(Debug, Default)]
-pub struct ServerStatements {
-    known: HashMap<StatementKey, Known, RandomState>,
-    /// The length of their texts.
-    bytes: usize,
-    clock: u64,
-    /// Server ids of statements to be closed with the next write.
-    to_close: Vec<u32>,
-}
-
-/// The same text prepares to the same statement only in the same context (schema, sql_mode, character set).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct StatementKey {
-    /// The SQL text.
-    pub text: Arc<[u8]>,
-    /// [`StateMap::prepare_context`] at the time of preparing.
-    pub context: u64,
-}
-
-#[derive(Debug)]
-struct Known {
-    id: u32,
-    used: u64,
-    /// Who executed it first, and with which types; without types when they changed since.
-    first: Option<(u32, Box<[u8]>)>,
-}
-
-impl ServerStatements {
-    /// The server's id of a statement, if it is prepared here.
-    pub fn find(&mut self, key: &StatementKey) -> Option<u32> {
-        self.clock += 1;
-        let known = self.known.get_mut(key)?;
-        known.used = self.clock;
-        Some(known.id)
-    }
-
-    /// The same for an execution with parameters of these types. MySQL lets the first execution say of which types a
-    /// parameter is whose place does not tell, and converts the values of later ones: one that another session executed with other types is
-    /// none for this session.
-    pub fn find_for(&mut self, key: &StatementKey, session: u32, types: &[u8]) -> Option<u32> {
-        let id = self.find(key)?;
-        let known = self.known.get_mut(key)?;
-        match &mut known.first {
-            None => known.first = Some((session, types.into())),
-            Some((_, first)) if **first == *types => {}
-            Some((by, first)) if *by == session => *first = Box::default(),
-            Some(_) => return None,
-        }
-        Some(id)
-    }
-
-    /// The statement was prepared; beyond `max` the least recently used one will be closed.
-    pub fn insert(&mut self, key: StatementKey, id: u32, max: usize) {
-        self.clock += 1;
-        let bytes = key.text.len();
-        match self.known.insert(key, Known { id, used: self.clock, first: None }) {
-            Some(old) => self.to_close.push(old.id),
-            None => self.bytes += bytes,
-        }
-        while self.known.len() > max.max(1) || self.bytes > TEXTS_BYTES_MAX && self.known.len() > 1 {
-            let oldest = self.known.iter().min_by_key(|(_, known)| known.used).map(|(key, _)| key.clone());
-            let Some((key, known)) = oldest.and_then(|key| self.known.remove_entry(&key)) else { break };
-            self.bytes -= key.text.len();
-            self.to_close.push(known.id);
-        }
-    }
-
-    /// The server does not know it any more.
-    pub fn forget(&mut self, key: &StatementKey) {
-        if self.known.remove(key).is_some() {
-            self.bytes -= key.text.len();
-        }
-    }
-
-    /// All are gone: the connection was reset.
-    pub fn clear(&mut self) {
-        self.known.clear();
-        self.bytes = 0;
-        self.to_close.clear();
-    }
-
-    /// Statements whose COM_STMT_CLOSE is due.
-    pub fn take_closing(&mut self) -> Vec<u32> {
-        std::mem::take(&mut self.to_close)
-    }
-
-    /// How many are prepared.
-    pub fn len(&self) -> usize {
-        self.known.len()
-    }
-
-    /// None is prepared.
-    pub fn is_empty(&self) -> bool {
-        self.known.is_empty()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_least_recently_used_statement_is_closed() {
-        let key = |text: &str, context| StatementKey { text: text.as_bytes().into(), context };
-        let mut statements = ServerStatements::default();
-        statements.insert(key("a", 0), 1, 2);
-        statements.insert(key("b", 0), 2, 2);
-        assert_eq!(statements.find(&key("a", 0)), Some(1));
-        assert_eq!(statements.find(&key("a", 1)), None, "another schema, another statement");
-        statements.insert(key("c", 0), 3, 2);
-        assert_eq!(statements.take_closing(), [2]);
-        assert_eq!((statements.len(), statements.find(&key("b", 0))), (2, None));
-        statements.insert(key("a", 0), 9, 2);
-        assert_eq!(statements.take_closing(), [1], "prepared twice: the older one is of no use");
-    }
-
-    #[test]
-    fn long_texts_are_closed_before_there_are_many() {
-        let key = |text: u8| StatementKey { text: vec![text; TEXTS_BYTES_MAX / 2].into(), context: 0 };
-        let mut statements = ServerStatements::default();
-        statements.insert(key(0), 1, 200);
-        statements.insert(key(1), 2, 200);
-        assert_eq!((statements.len(), statements.take_closing().len()), (2, 0));
-        statements.insert(key(2), 3, 200);
-        assert_eq!((statements.len(), statements.take_closing()), (2, vec![1]));
-        statements.forget(&key(1));
-        statements.insert(key(3), 4, 200);
-        assert_eq!((statements.len(), statements.take_closing().len()), (2, 0));
-    }
-
-    #[test]
-    fn a_statement_is_not_shared_where_other_types_have_shaped_it() {
-        let key = StatementKey { text: b"SELECT ?".as_slice().into(), context: 0 };
-        let mut statements = ServerStatements::default();
-        statements.insert(key.clone(), 1, 2);
-        assert_eq!(statements.find_for(&key, 7, &[3, 0]), Some(1));
-        assert_eq!(statements.find_for(&key, 8, &[3, 0]), Some(1), "the same types");
-        assert_eq!(statements.find_for(&key, 8, &[253, 0]), None);
-        assert_eq!(statements.find_for(&key, 7, &[253, 0]), Some(1), "what it was to this session before");
-        assert_eq!(statements.find_for(&key, 8, &[3, 0]), None);
     }
 }

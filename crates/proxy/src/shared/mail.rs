@@ -1,0 +1,84 @@
+//! The mail between workers, and to them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use cluster::view::ServerId;
+use stats::digests::{Deliver, DigestSource};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::NewClient;
+use crate::pool::Parcel;
+use crate::session::Name;
+
+/// Where mail to each worker goes in.
+pub type Mailboxes = Arc<[UnboundedSender<Mail>]>;
+
+/// What is sent to a worker.
+#[derive(Debug)]
+pub enum Mail {
+    /// A client has connected.
+    Client(Box<NewClient>),
+    /// A cluster has a new view, new accounts, a new catalog or new settings.
+    Published(Arc<str>),
+    /// An idle backend connection, with its permit.
+    Connection(Arc<str>, Box<Parcel>),
+    /// The right to open a backend connection.
+    Permit(Arc<str>, ServerId),
+    /// Another worker waits for a connection to this server.
+    Asked(Arc<str>, ServerId),
+    /// There is room in the cluster's limit again.
+    Room(Arc<str>),
+    /// Another worker waits for a connection that this server has refused to open.
+    Short(Arc<str>, ServerId),
+    /// A server may open one now.
+    Freed(Arc<str>),
+    /// A client was refused, for the reason of this index in [`stats::REFUSED_CLIENTS`].
+    Refused(usize),
+    /// Sessions end when they are between transactions; then the worker ends.
+    Drain,
+    /// There are other rules.
+    Rules,
+    /// The file of this name is to be run, so that the result cache has its answers.
+    Warm(Arc<str>),
+    /// Somebody wants to know which transactions sessions were told to be theirs.
+    Told(Arc<str>, AskTold),
+    /// Somebody wants to know the digests.
+    Digests(AskDigests),
+}
+
+/// A request for the transactions that a worker's sessions were told to be theirs.
+#[derive(Debug)]
+pub struct AskTold {
+    /// All since then are needed.
+    pub since: Instant,
+    /// Takes them; `None` if not all are known any more.
+    pub answer: tokio::sync::oneshot::Sender<Option<Vec<Name>>>,
+}
+
+/// A request for a worker's digests.
+pub struct AskDigests {
+    /// The worker begins to count anew.
+    pub reset: bool,
+    /// Takes them.
+    pub deliver: Deliver,
+}
+
+impl std::fmt::Debug for AskDigests {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AskDigests").field("reset", &self.reset).finish_non_exhaustive()
+    }
+}
+
+/// Where all workers are asked for their digests.
+#[derive(Debug)]
+pub struct Digests(pub Mailboxes);
+
+impl DigestSource for Digests {
+    fn ask(&self, reset: bool, deliver: &mut dyn FnMut() -> Deliver) {
+        for mailbox in self.0.iter() {
+            // A worker that has ended has none.
+            let _ = mailbox.send(Mail::Digests(AskDigests { reset, deliver: deliver() }));
+        }
+    }
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster::observation::{Evidence, EvidenceKind};
-use cluster::view::{Health, ServerId, View, Writers};
+use cluster::view::{Health, ServerId, ServerView, View, Writers};
 use net::client::{Cause, ConnectError};
 use tokio::sync::OwnedSemaphorePermit;
 use wire::handshake::HandshakeError;
@@ -12,7 +12,7 @@ use wire::handshake::HandshakeError;
 use super::replica_wait::Awaits;
 use super::{Held, Session};
 use crate::error::Refusal;
-use crate::pool::{LeaseError, ShortOf, UserLease, UserLeaseError};
+use crate::pool::{Lease, LeaseError, ShortOf, UserLease, UserLeaseError};
 use crate::route::{Pin, Preferences, Reason, Route, SharedWrites, Target, select};
 
 /// Servers that may fail one statement before the client is told.
@@ -42,7 +42,7 @@ pub struct Attempts {
     pub(super) conflicts: u32,
     /// Since when it waits for a replica that has what its session has written.
     pub(super) lacking_since: Option<Instant>,
-    /// What servers that refused connections are short of; looked at by [`Session::hold`].
+    /// The connections that servers were short of when they refused one; looked at by [`Session::hold`].
     pub(super) short_of: Vec<ShortOf>,
     /// A replica may be asked ahead of the statement to wait.
     pub(super) may_ask_replicas: bool,
@@ -107,6 +107,16 @@ impl Attempts {
     }
 }
 
+/// The server for a statement.
+enum Choice {
+    /// This one, which may have to be asked to wait for what was written.
+    Server(ServerId, Option<Awaits>),
+    /// None fits now; a replica may in a moment.
+    Soon,
+    /// None fits.
+    None,
+}
+
 impl Session {
     /// Finds a server that fits the route and takes a connection to it.
     pub(super) async fn checkout(&mut self, route: &Route, attempts: &mut Attempts) -> Result<Held, Refusal> {
@@ -127,49 +137,18 @@ impl Session {
             if !std::mem::take(&mut first) {
                 attempts.at = Instant::now();
             }
-            let now = attempts.at;
-            let (mut chosen, waiting) = {
-                let settings = self.cluster.pools.settings();
-                let positions = self.cluster.shared.published.positions.load();
-                // In a group what was written when the statement came is waited for, not what has been written since.
-                let all = written.take().unwrap_or_else(|| self.writes_of_all(route, &positions));
-                let needs = self.needs(route, &all, &positions);
-                let (zone, slow_start) = (&*settings.zone, settings.slow_start);
-                let gather = attempts.conflicts > 1;
-                let lags = route.max_lag.map(|_| self.cluster.shared.published.lags.load());
-                let near = self.near(route, lags.as_ref().map(|lags| &***lags));
-                let preferences =
-                    Preferences { zone, slow_start, avoid: &attempts.avoid, gather, needs, awaits: false, near };
-                let chosen = select(&view, &route.target, &self.cluster.loads, preferences, now);
-                let lacks = route.lacks_replica() && (chosen.is_none() || chosen == view.primary);
-                let waiting = if lacks && attempts.may_ask_replicas {
-                    self.choose_waiting(&view, &route.target, preferences, now)
-                } else {
-                    None
-                };
-                written = view.group.is_some().then_some(all);
-                (chosen, waiting)
-            };
-            let mut awaits = None;
-            if route.lacks_replica() && (chosen.is_none() || chosen == view.primary) {
-                // Newer positions may be told any moment; nobody wakes a statement for them.
-                self.cluster.shared.published.want_positions();
-                match (self.replica_wait_left(attempts, now), waiting) {
-                    (Some(limit), Some((replica, positions))) => {
-                        chosen = Some(replica);
-                        awaits = Some(Awaits { positions, limit });
-                    }
-                    (Some(_), None) => {
-                        tokio::time::sleep(POSITION_PACE).await;
-                        continue;
-                    }
-                    (None, _) => {}
+            let (chosen, awaits) = match self.choose(route, &view, attempts, &mut written) {
+                Choice::Server(server, awaits) => (view.server(server), awaits),
+                Choice::Soon => {
+                    tokio::time::sleep(POSITION_PACE).await;
+                    continue;
                 }
-            }
-            if let (None, Target::Named(name)) = (chosen, &route.target) {
-                self.named_exists(&view, name)?;
-            }
-            let Some(server) = chosen.and_then(|id| view.server(id)) else {
+                Choice::None => (None, None),
+            };
+            let Some(server) = chosen else {
+                if let Target::Named(name) = &route.target {
+                    self.named_exists(&view, name)?;
+                }
                 if view.group.is_some() {
                     // A member has to show that it has what was written on another one.
                     self.cluster.shared.published.want_positions();
@@ -178,47 +157,93 @@ impl Session {
                 continue;
             };
             let (key, login, state) = (&self.identity.key, self.identity.login, &self.state);
-            if let Some(lease) = self.cluster.pools.take_idle(server, key, login, state, attempts.in_any_schema) {
-                if lease.origin.logged_in >= login {
-                    return Ok(Held { lease, awaits, _user: user });
-                }
-                match Box::pin(self.log_in_again(lease, server, (&route.target, &view), attempts)).await? {
-                    Some(lease) => return Ok(Held { lease, awaits, _user: user }),
-                    None => continue,
-                }
-            }
-            let wanted = self.connection_wanted(attempts.in_any_schema);
-            let wait = self.cluster.pools.settings().pool.wait;
-            let leased = tokio::select! {
-                biased;
-                leased = self.cluster.pools.lease(server, &wanted, wait) => leased,
-                () = self.unfit(server.id, &route.target, &view) => {
-                    attempts.avoid.push(server.id);
-                    continue;
-                }
+            let lease = match self.cluster.pools.take_idle(server, key, login, state, attempts.in_any_schema) {
+                Some(idle) if idle.origin.logged_in >= login => Some(idle),
+                idle => Box::pin(self.lease(idle, server, (&route.target, &view), attempts)).await?,
             };
-            match leased {
-                Ok(lease) if lease.origin.logged_in < self.identity.login => {
-                    if let Some(lease) =
-                        Box::pin(self.log_in_again(lease, server, (&route.target, &view), attempts)).await?
-                    {
-                        return Ok(Held { lease, awaits, _user: user });
-                    }
-                }
-                Ok(lease) => {
-                    attempts.at = Instant::now();
-                    return Ok(Held { lease, awaits, _user: user });
-                }
-                Err(LeaseError::Timeout { waited }) => {
-                    return Err(Refusal::pool_wait(
-                        &server.name,
-                        waited,
-                        "max_connections_per_server or max_connections",
-                    ));
-                }
-                Err(LeaseError::QueueFull { waiting }) => return Err(Refusal::pool_queue_full(&server.name, waiting)),
-                Err(LeaseError::Open(error)) => self.open_failed(server.id, *error, &route.target, attempts)?,
+            if let Some(lease) = lease {
+                return Ok(Held { lease, awaits, _user: user });
             }
+        }
+    }
+
+    /// Chooses a server for a statement. `written` keeps what was written in a group when the statement came.
+    #[inline]
+    fn choose(
+        &self,
+        route: &Route,
+        view: &View,
+        attempts: &mut Attempts,
+        written: &mut Option<Vec<SharedWrites>>,
+    ) -> Choice {
+        let (now, published) = (attempts.at, &self.cluster.shared.published);
+        let settings = self.cluster.pools.settings();
+        let positions = published.positions.load();
+        // In a group what was written when the statement came is waited for, not what has been written since.
+        let all = written.take().unwrap_or_else(|| self.writes_of_all(route, &positions));
+        let needs = self.needs(route, &all, &positions);
+        let (zone, slow_start) = (&*settings.zone, settings.slow_start);
+        let gather = attempts.conflicts > 1;
+        let lags = route.max_lag.map(|_| published.lags.load());
+        let near = self.near(route, lags.as_ref().map(|lags| &***lags));
+        let preferences = Preferences { zone, slow_start, avoid: &attempts.avoid, gather, needs, awaits: false, near };
+        let chosen = select(view, &route.target, &self.cluster.loads, preferences, now);
+        let lacks = route.lacks_replica() && (chosen.is_none() || chosen == view.primary);
+        let waiting = if lacks && attempts.may_ask_replicas {
+            self.choose_waiting(view, &route.target, preferences, now)
+        } else {
+            None
+        };
+        *written = view.group.is_some().then_some(all);
+        if lacks {
+            // Newer positions may be told any moment; nobody wakes a statement for them.
+            published.want_positions();
+            match (self.replica_wait_left(attempts, now), waiting) {
+                (Some(limit), Some((replica, positions))) => {
+                    return Choice::Server(replica, Some(Awaits { positions, limit }));
+                }
+                (Some(_), None) => return Choice::Soon,
+                (None, _) => {}
+            }
+        }
+        chosen.map_or(Choice::None, |server| Choice::Server(server, None))
+    }
+
+    /// A connection to this server where none is at hand: an `idle` one that logs in again, a new one, or the next that is given back.
+    /// `None` if that came to nothing, and a server is to be chosen again.
+    async fn lease(
+        &self,
+        idle: Option<Lease>,
+        server: &ServerView,
+        (target, view): (&Target, &View),
+        attempts: &mut Attempts,
+    ) -> Result<Option<Lease>, Refusal> {
+        if let Some(idle) = idle {
+            return self.log_in_again(idle, server, (target, view), attempts).await;
+        }
+        let wanted = self.connection_wanted(attempts.in_any_schema);
+        let wait = self.cluster.pools.settings().pool.wait;
+        let leased = tokio::select! {
+            biased;
+            leased = self.cluster.pools.lease(server, &wanted, wait) => leased,
+            () = self.unfit(server.id, target, view) => {
+                attempts.avoid.push(server.id);
+                return Ok(None);
+            }
+        };
+        match leased {
+            Ok(lease) if lease.origin.logged_in < self.identity.login => {
+                self.log_in_again(lease, server, (target, view), attempts).await
+            }
+            Ok(lease) => {
+                attempts.at = Instant::now();
+                Ok(Some(lease))
+            }
+            Err(LeaseError::Timeout { waited }) => {
+                Err(Refusal::pool_wait(&server.name, waited, "max_connections_per_server or max_connections"))
+            }
+            Err(LeaseError::QueueFull { waiting }) => Err(Refusal::pool_queue_full(&server.name, waiting)),
+            Err(LeaseError::Open(error)) => self.open_failed(server.id, *error, target, attempts).map(|()| None),
         }
     }
 

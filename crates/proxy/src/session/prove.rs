@@ -1,28 +1,26 @@
 //! Proving who a client is: by the configuration, by what the servers' account says, or by the servers themselves.
 
+mod conditions;
+mod judge;
 mod plan;
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use cluster::accounts::{Accounts, TlsDemand, Verifier};
+use cluster::accounts::Accounts;
 use config::TlsMode;
 use net::Stream;
-use net::client::Cause;
 use net::packets::{Packet, ReadError};
-use net::tls::Names;
 use tokio::io::AsyncWriteExt;
-use wire::Capabilities;
 use wire::auth::{Credential, Scramble, native};
-use wire::handshake::client::COLLATION_FALLBACK;
 use wire::handshake::server::{Conversation, Denial, Finish, Method, Proof, Step};
-use wire::handshake::{CLIENT_LOGIN_BYTES_MAX, Channel, HandshakeError, ServerError};
+use wire::handshake::{CLIENT_LOGIN_BYTES_MAX, Channel, ServerError};
 
 use crate::error::{Refusal, SessionEnd};
 use crate::login_memory::LoginShare;
 use crate::sessions::SessionHandle;
-use crate::shared::{ListenerShared, login_as};
+use crate::shared::ListenerShared;
 use crate::worker::{ClusterHere, Worker};
 use plan::{Facts, Judge, Plan};
 use zeroize::Zeroizing;
@@ -33,11 +31,6 @@ const MYSQL_NAME_CHARS_MAX: usize = 32;
 
 /// How long a failed login waits for the accounts to be read again: the password may have been changed just now.
 const REFRESH_WAIT: Duration = Duration::from_millis(1500);
-
-/// How long a login waits for its turn to try a password on a server, or for another login that proves the same one.
-const TRY_WAIT: Duration = Duration::from_millis(2500);
-/// How often it looks meanwhile.
-const TRY_PACE: Duration = Duration::from_millis(25);
 
 /// Who a client has proved to be.
 pub struct Proven {
@@ -52,7 +45,17 @@ pub struct Proven {
     pub finish: Finish,
 }
 
-/// What a second look at the accounts says of a wrong answer.
+/// The proof that a client has shown, and by what it is judged.
+struct Shown {
+    proof: Proof,
+    finish: Finish,
+    judge: Judge,
+    account: Facts,
+    /// MariaDB's proof of the certificate takes it for the password's hash, after a signature.
+    signed_hash: Option<Vec<u8>>,
+}
+
+/// The answer of a second look at the accounts, after a wrong proof.
 enum Again {
     /// It is right by what they are now.
     Right(Proof, Plan),
@@ -83,7 +86,7 @@ pub struct Prover<'a> {
     pub stream: &'a mut Stream,
     /// The client has named the native plugin before: that it names another now does not mean that it lacks it.
     pub speaks_native: bool,
-    /// What a client may take that has not logged in.
+    /// The client's share of the memory for logins, until it has logged in.
     pub memory: Option<&'a mut LoginShare>,
     /// It was told that its proof is wrong.
     pub was_denied: Cell<bool>,
@@ -111,7 +114,7 @@ impl Prover<'_> {
         plugin: Option<&[u8]>,
         answer: &[u8],
     ) -> Result<Proven, SessionEnd> {
-        let (channel, scramble) = (conversation.channel(), conversation.scramble());
+        let channel = conversation.channel();
         let login = self.cluster.shared.logins.next();
         let user = self.clipped(user);
         if self.listener.settings.load().tls.mode == TlsMode::Required && channel == Channel::Open {
@@ -124,52 +127,8 @@ impl Prover<'_> {
             Ok(plan) => plan,
             Err(refusal) => return Err(refuse(self.stream, conversation.finish(), &refusal).await),
         };
-        let Plan { method, mut judge, mut account } = plan;
-        let mut signed_hash = plan::signed_hash(&method);
-        // A native answer can be checked again, should the accounts turn out to be old. Of an account that is not there they
-        // were read just now: as long as a wrong password takes, and no longer.
-        let mut native = matches!(method, Method::Native { .. }) && !matches!(judge, Judge::Nobody(_));
-        let mut last_answer = Zeroizing::new(answer.to_vec());
-        let mut out = Vec::new();
-        let mut step = conversation.begin(method, plugin, answer, &mut out);
-        let (proof, finish) = loop {
-            self.stream.write_all(&out).await.map_err(SessionEnd::ClientLost)?;
-            self.stream.flush().await.map_err(SessionEnd::ClientLost)?;
-            out.clear();
-            match step.map_err(|error| SessionEnd::ClientMisbehaved(error.to_string()))? {
-                Step::Proven(proof, finish) => break (proof, finish),
-                Step::Denied(denial, mut finish) => {
-                    if std::mem::take(&mut native) && denial == Denial::WrongPassword {
-                        match self.check_again(&user, plugin, channel, &scramble, &last_answer).await {
-                            Again::Right(proof, plan) => {
-                                (judge, account) = (plan.judge, plan.account);
-                                break (proof, finish);
-                            }
-                            Again::Ask(plan) => {
-                                let hash = plan::signed_hash(&plan.method);
-                                match finish.ask_again(plan.method, &mut out) {
-                                    Ok(awaiting) => {
-                                        (judge, account, signed_hash) = (plan.judge, plan.account, hash);
-                                        step = Ok(Step::Await(awaiting));
-                                        continue;
-                                    }
-                                    Err(same) => finish = same,
-                                }
-                            }
-                            Again::Wrong => {}
-                        }
-                    }
-                    let refusal = self.denied(&user, Some(denial), is_given(&last_answer));
-                    return Err(refuse(self.stream, finish, &refusal).await);
-                }
-                Step::Await(next) => {
-                    let packet =
-                        self.read_answer().await.map_err(|error| SessionEnd::ClientMisbehaved(error.to_string()))?;
-                    step = next.handle(packet.received(), &mut out);
-                    last_answer = packet.payload;
-                }
-            }
-        };
+        let shown = self.ask(conversation, plan, &user, plugin, answer).await?;
+        let Shown { proof, finish, judge, mut account, signed_hash } = shown;
         let certificate_hash = match &proof {
             Proof::NativeStage1(stage1) => Some(native::stage2(stage1).to_vec()),
             Proof::Signature => signed_hash,
@@ -189,6 +148,64 @@ impl Prover<'_> {
                 Ok(Proven { user, credential, certificate_hash, expired, login, finish })
             }
             Err(refusal) => Err(refuse(self.stream, finish, &refusal).await),
+        }
+    }
+
+    /// Asks the client for its proof. A client whose answer is wrong has been told so.
+    async fn ask(
+        &mut self,
+        conversation: Conversation,
+        plan: Plan,
+        user: &Arc<str>,
+        plugin: Option<&[u8]>,
+        answer: &[u8],
+    ) -> Result<Shown, SessionEnd> {
+        let (channel, scramble) = (conversation.channel(), conversation.scramble());
+        let Plan { method, mut judge, mut account } = plan;
+        let mut signed_hash = plan::signed_hash(&method);
+        // A native answer can be checked again, should the accounts turn out to be old. Of an account that is not there they
+        // were read just now: as long as a wrong password takes, and no longer.
+        let mut native = matches!(method, Method::Native { .. }) && !matches!(judge, Judge::Nobody(_));
+        let mut last_answer = Zeroizing::new(answer.to_vec());
+        let mut out = Vec::new();
+        let mut step = conversation.begin(method, plugin, answer, &mut out);
+        loop {
+            self.stream.write_all(&out).await.map_err(SessionEnd::ClientLost)?;
+            self.stream.flush().await.map_err(SessionEnd::ClientLost)?;
+            out.clear();
+            match step.map_err(|error| SessionEnd::ClientMisbehaved(error.to_string()))? {
+                Step::Proven(proof, finish) => return Ok(Shown { proof, finish, judge, account, signed_hash }),
+                Step::Denied(denial, mut finish) => {
+                    if std::mem::take(&mut native) && denial == Denial::WrongPassword {
+                        match self.check_again(user, plugin, channel, &scramble, &last_answer).await {
+                            Again::Right(proof, plan) => {
+                                let Plan { judge, account, .. } = plan;
+                                return Ok(Shown { proof, finish, judge, account, signed_hash });
+                            }
+                            Again::Ask(plan) => {
+                                let hash = plan::signed_hash(&plan.method);
+                                match finish.ask_again(plan.method, &mut out) {
+                                    Ok(awaiting) => {
+                                        (judge, account, signed_hash) = (plan.judge, plan.account, hash);
+                                        step = Ok(Step::Await(awaiting));
+                                        continue;
+                                    }
+                                    Err(same) => finish = same,
+                                }
+                            }
+                            Again::Wrong => {}
+                        }
+                    }
+                    let refusal = self.denied(user, Some(denial), is_given(&last_answer));
+                    return Err(refuse(self.stream, finish, &refusal).await);
+                }
+                Step::Await(next) => {
+                    let packet =
+                        self.read_answer().await.map_err(|error| SessionEnd::ClientMisbehaved(error.to_string()))?;
+                    step = next.handle(packet.received(), &mut out);
+                    last_answer = packet.payload;
+                }
+            }
         }
     }
 
@@ -234,64 +251,6 @@ impl Prover<'_> {
         }
     }
 
-    /// The same as [`Prover::admit`], and once more by accounts that are read anew before anybody is refused.
-    async fn admit_now(&self, user: &str, account: &mut Facts) -> Result<(), Refusal> {
-        if self.admit(user, account).is_ok() {
-            return Ok(());
-        }
-        let accounts = self.refresh_accounts().await;
-        if let Some(now) = accounts.find(user, self.handle.client_ip()) {
-            *account = Facts::of(now);
-        }
-        self.admit(user, account)
-    }
-
-    /// What an account demands beside the password. Servers look at that when the password is right.
-    fn admit(&self, user: &str, account: &Facts) -> Result<(), Refusal> {
-        if account.locked {
-            return Err(self.locked(user));
-        }
-        let names = || self.stream.peer_certificate().and_then(Names::of);
-        let shown = self.stream.peer_certificate().is_some();
-        let good = match &account.tls {
-            TlsDemand::None => true,
-            TlsDemand::Tls => self.stream.is_tls(),
-            TlsDemand::Certificate => shown,
-            TlsDemand::Unknown => false,
-            TlsDemand::These { cipher, issuer, subject } => {
-                let needs_names = !issuer.is_empty() || !subject.is_empty();
-                let fits = |demanded: &str, is: &str| demanded.is_empty() || demanded == is;
-                self.stream.is_tls()
-                    && fits(cipher, self.stream.tls_cipher().unwrap_or_default())
-                    && (!needs_names
-                        || names().is_some_and(|names| fits(issuer, &names.issuer) && fits(subject, &names.subject)))
-            }
-        };
-        if good {
-            return Ok(());
-        }
-        let mut refusal = self.denied(user, None, true);
-        let asked = self.listener.settings.load().tls.client_ca.is_some();
-        if account.tls == TlsDemand::Unknown {
-            let why = "the monitor user may not read what the account requires; `sqluice init` prints the grants";
-            refusal.message = format!("{}; sqluice: {why}", refusal.message);
-        } else if !asked && !matches!(account.tls, TlsDemand::Tls) && self.stream.is_tls() && !shown {
-            let why =
-                "the account requires a certificate, and the listener has no tls.client_ca_file to check one with";
-            refusal.message = format!("{}; sqluice: {why}", refusal.message);
-        }
-        Err(refusal)
-    }
-
-    fn locked(&self, user: &str) -> Refusal {
-        let mariadb = self.cluster.view().flavour.as_ref().is_none_or(|flavour| flavour.mariadb);
-        let (code, message) = match mariadb {
-            true => (4151, "Access denied, this account is locked".to_owned()),
-            false => (3118, format!("Access denied for user '{user}'@'{}'. Account is locked.", self.client_host())),
-        };
-        Refusal { code, sqlstate: *b"HY000", message }
-    }
-
     /// Waits for the accounts to be read that were changed through here a moment ago.
     async fn await_changed_accounts(&self) {
         let published = &self.cluster.shared.published;
@@ -317,127 +276,6 @@ impl Prover<'_> {
                 return accounts;
             }
         }
-    }
-
-    /// Whether the proof is right; what Sqluice logs in to servers with for this user from now on.
-    async fn judge(&self, user: &Arc<str>, proof: Proof, judge: Judge) -> Result<Arc<Credential>, Refusal> {
-        let keyring = &self.cluster.shared.keyring;
-        let wrong = |given| Err(self.denied(user, Some(Denial::WrongPassword), given));
-        match (proof, judge) {
-            // Checked against this very password; or another one, which may be newer.
-            (Proof::CachingSha2Stage1(_) | Proof::NativeStage1(_) | Proof::Signature, Judge::Known(known)) => Ok(known),
-            (Proof::Empty, Judge::Known(known)) if known.cleartext() == Some(&[]) => Ok(known),
-            (Proof::Password(given), Judge::Known(known)) => {
-                match known.cleartext().is_some_and(|known| wire::auth::equal(&given, known)) {
-                    true => Ok(known),
-                    false => self.newer_password(user, &given).await,
-                }
-            }
-            (Proof::NativeStage1(stage1), Judge::Method | Judge::Account { .. }) => {
-                Ok(keyring.remember(user, Credential::NativeStage1(stage1)))
-            }
-            (Proof::Password(given), Judge::Account { verifiers, server }) => {
-                if let Some(verifier) = plan::fitting(&given, &verifiers).await {
-                    return Ok(self.remember(user, &given, &verifier));
-                }
-                match server {
-                    true => self.try_on_server(user, Credential::Password(given)).await,
-                    false => self.newer_password(user, &given).await,
-                }
-            }
-            (Proof::Empty, Judge::Account { verifiers, server }) => {
-                match plan::fitting(b"", &verifiers).await.is_some() {
-                    true => Ok(keyring.remember(user, Credential::Empty)),
-                    false if server => self.try_on_server(user, Credential::Empty).await,
-                    false => wrong(false),
-                }
-            }
-            (Proof::Password(given), Judge::Server) => self.try_on_server(user, Credential::Password(given)).await,
-            (Proof::Empty, Judge::Server) => self.try_on_server(user, Credential::Empty).await,
-            (Proof::CachingSha2Stage1(_), Judge::Server | Judge::Account { .. }) => match keyring.credential(user) {
-                Some(known) => Ok(known),
-                None => wrong(true),
-            },
-            (Proof::Password(given), Judge::Nobody(verifiers)) => {
-                plan::fitting(&given, &verifiers).await;
-                wrong(true)
-            }
-            (Proof::Empty, _) => wrong(false),
-            _ => wrong(true),
-        }
-    }
-
-    fn remember(&self, user: &Arc<str>, password: &[u8], verifier: &Verifier) -> Arc<Credential> {
-        let keyring = &self.cluster.shared.keyring;
-        let credential = keyring.remember(user, Credential::password(password.to_vec()));
-        keyring.checked(user, &credential, verifier, true);
-        credential
-    }
-
-    /// A password that fits nothing known is checked against accounts that are read anew.
-    async fn newer_password(&self, user: &Arc<str>, password: &[u8]) -> Result<Arc<Credential>, Refusal> {
-        let accounts = self.refresh_accounts().await;
-        if let Some(account) = accounts.find(user, self.handle.client_ip())
-            && let Some(verifier) = plan::fitting(password, &account.verifiers).await
-        {
-            return Ok(self.remember(user, password, &verifier));
-        }
-        Err(self.denied(user, Some(Denial::WrongPassword), true))
-    }
-
-    /// A password that only a server can check is tried on one.
-    async fn try_on_server(&self, user: &Arc<str>, credential: Credential) -> Result<Arc<Credential>, Refusal> {
-        let keyring = &self.cluster.shared.keyring;
-        let proved = || keyring.credential(user).is_some_and(|known| *known == credential);
-        if proved() {
-            return Ok(keyring.remember(user, credential));
-        }
-        let deadline = tokio::time::Instant::now() + TRY_WAIT;
-        while !keyring.may_try(user, Instant::now()) {
-            // Many clients of one user may come at once: the first of them proves the password for all.
-            tokio::time::sleep(TRY_PACE).await;
-            if proved() {
-                return Ok(keyring.remember(user, credential));
-            }
-            if tokio::time::Instant::now() < deadline {
-                continue;
-            }
-            let why = format_args!("too many failed logins of user '{user}' lately; try again in a second");
-            return Err(Refusal::own(1045, b"28000", why));
-        }
-        let shared = &self.cluster.shared;
-        let view = self.cluster.view();
-        let up = |server: &&cluster::view::ServerView| server.health == cluster::view::Health::Up;
-        let primary = view.primary.and_then(|id| view.server(id));
-        let mut last = Refusal::no_server("server", Duration::ZERO, "none is up to check the password");
-        for server in
-            primary.into_iter().chain(view.servers.iter().filter(up).filter(|server| Some(server.id) != view.primary))
-        {
-            let target = shared.target(server, shared.settings.load().pool.connect_timeout, self.handle.client_addr());
-            let capabilities = Capabilities::PROTOCOL_41 | Capabilities::TRANSACTIONS;
-            let login = login_as(user, &credential, capabilities, COLLATION_FALLBACK);
-            match net::client::connect(&target, login).await {
-                Ok(_) => return Ok(keyring.remember(user, credential)),
-                Err(error) => match error.server_error() {
-                    // The password was right, and has expired. What that means is for the session's own connection to hear.
-                    Some(said) if said.code == 1862 => return Ok(keyring.remember(user, credential)),
-                    Some(said) if said.code == 1045 => {
-                        // The account may be another one by now, or gone.
-                        shared.published.request_accounts_refresh();
-                        let given = credential != Credential::Empty;
-                        return Err(self.denied(user, Some(Denial::WrongPassword), given));
-                    }
-                    Some(said) => last = Refusal::of_server(said.code, said.sqlstate.as_deref(), &said.message),
-                    None if matches!(error.cause, Cause::Protocol(HandshakeError::CredentialRefused(_))) => {
-                        // PAM asks once more when a password was wrong, and other things than passwords.
-                        last = self.denied(user, None, true);
-                        last.message = format!("{}; sqluice: {error}", last.message);
-                    }
-                    None => last = Refusal::no_server("server", Duration::ZERO, &error.to_string()),
-                },
-            }
-        }
-        Err(last)
     }
 
     /// The server's own words for a failed login.

@@ -190,7 +190,7 @@ pub async fn connect(target: &Target, login: LoginRequest) -> Result<Connected, 
 /// Whether the server at the other end is told a password that it can read.
 struct Trust<'a> {
     target: &'a Target,
-    /// What it has shown: with the certificate of a connection that is not verified.
+    /// The certificate that it has shown, where that is not verified.
     certificate: Option<known::Hash>,
     rsa: Option<RsaPolicy>,
     distrusts: bool,
@@ -321,7 +321,7 @@ async fn greeting(stream: &mut Stream) -> Result<Greeted, Cause> {
     Ok(AwaitGreeting.handle(packet.received())?)
 }
 
-/// What a later COM_CHANGE_USER on a connection needs to know of its login.
+/// The parts of a connection's login that a later COM_CHANGE_USER on it needs.
 #[derive(Debug)]
 pub struct LoginSeen {
     greeting: Greeting,

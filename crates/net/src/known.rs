@@ -1,8 +1,8 @@
-//! What servers have shown of themselves: trust on first use, for as long as the process runs.
+//! The certificates and keys that servers have shown: trust on first use, for as long as the process runs.
 //!
 //! A certificate that nobody has signed, and the RSA key of a server without TLS, prove nothing by themselves. The first one that a
-//! server has shown with a login that succeeded is remembered for its address: whoever shows another one there later, or none, is
-//! told no password.
+//! server has shown with a login that succeeded is remembered for its address: a server that shows another one there later, or
+//! none, is told no password.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 /// Of a certificate, or of an RSA key's text.
 pub(crate) type Hash = [u8; 32];
 
-/// What a server has shown.
+/// The certificate and the key that a server has shown, by their hashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shown {
     pub(crate) certificate: Option<Hash>,
@@ -23,7 +23,7 @@ fn known() -> MutexGuard<'static, HashMap<String, Shown>> {
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the server at this address has shown.
+/// The certificate and the key that the server at this address has shown.
 pub(crate) fn of(address: &str) -> Shown {
     known().get(address).copied().unwrap_or_default()
 }

@@ -139,7 +139,7 @@ fn is_full(count: u32, max: u32) -> bool {
     max > 0 && count >= max
 }
 
-/// What counts as one address.
+/// The address, or the network, that counts as one.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),

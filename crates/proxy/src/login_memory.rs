@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What is counted as one.
+/// Memory is counted in units of so many bytes.
 const UNIT_BYTES: usize = 1024;
 /// A connection that has sent nothing yet.
 const CONNECTION_BYTES: usize = 12 * 1024;

@@ -10,13 +10,13 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// What it is now.
+    /// The length now.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 }
 
-/// What one session has of them, until it ends.
+/// The length of one session's texts, counted until the session ends.
 #[derive(Debug)]
 pub struct PreparedShare {
     all: Arc<Prepared>,

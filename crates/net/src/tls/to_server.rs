@@ -33,7 +33,7 @@ pub enum TlsMode {
 /// Which servers are told passwords in a form that they can read: in clear text through TLS, or encrypted with an RSA key that they sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Passwords {
-    /// Whoever answers.
+    /// Any server that answers.
     #[default]
     Any,
     /// Those that are verified, and those that show the certificate or key that was the first one at their address.

@@ -130,7 +130,7 @@ pub struct Origin {
     pub once_set: Vec<String>,
     /// [`crate::shared::ClusterSettings::tls_number`] when it was opened.
     pub tls_number: u64,
-    /// What a later COM_CHANGE_USER on it needs to know of its login.
+    /// The parts of its login that a later COM_CHANGE_USER needs.
     pub seen: Box<LoginSeen>,
     /// Which clients had come when it logged in last ([`crate::shared::Logins`]).
     pub logged_in: u64,

@@ -22,13 +22,13 @@ pub struct Short {
     waiters: Mutex<Vec<ShortOf>>,
 }
 
-/// What would help one of them.
+/// A connection that would help one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShortOf {
     /// The worker of its session.
     worker: usize,
     server: ServerId,
-    /// Whose connections help; `None` is anybody's.
+    /// The user whose connections help; `None` is any.
     user: Option<Arc<str>>,
 }
 

@@ -182,7 +182,7 @@ impl Client {
         Request { packets, joined, sequence }
     }
 
-    /// What was read and not taken yet.
+    /// The bytes that were read and not taken yet.
     #[inline]
     fn unused(&self) -> &[u8] {
         &self.inbox[self.used..]
@@ -210,7 +210,7 @@ impl Client {
         bytes
     }
 
-    /// Puts what was read behind what is there.
+    /// Puts bytes that were read behind those that are there.
     #[inline]
     fn append(&mut self, bytes: &[u8]) {
         if self.used > 0 {
@@ -310,7 +310,7 @@ impl Client {
         Poll::Pending
     }
 
-    /// What was read and not yet used: who takes it reads on from the stream.
+    /// Takes the bytes that were read and not yet used; the next ones are on the stream.
     pub fn take_inbox(&mut self) -> Vec<u8> {
         let inbox = std::mem::take(&mut self.inbox);
         match std::mem::take(&mut self.used) {

@@ -75,7 +75,7 @@ struct Door {
     stream: Stream,
     /// Of the certificate that the client saw.
     fingerprint: Option<[u8; 32]>,
-    /// What it may take until it has logged in.
+    /// The client's share of the memory for logins, until it has logged in.
     memory: LoginShare,
     /// Counts as a connection of its address, once that is known.
     from: Option<FromAddress>,

@@ -54,7 +54,7 @@ pub struct ClientStatements {
     /// without waiting for its id.
     last_prepared: Option<u32>,
     known: Option<HashMap<u32, ClientStatement, RandomState>>,
-    /// What they count for, once there were any.
+    /// Their share of all sessions' texts, once there were any.
     share: Option<Box<PreparedShare>>,
 }
 

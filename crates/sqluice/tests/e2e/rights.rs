@@ -15,7 +15,7 @@ enum Change {
     Past,
 }
 
-/// What a login gives, and the statements behind it: the error's code, or what was answered.
+/// The outcome of a login and of the statements after it: the error's code, or the answer.
 async fn outcome(target: &Target, user: &str, password: &str, schema: Option<&str>) -> String {
     let mut login = query::login(user, Credential::password(password));
     login.schema = schema.map(Into::into);
@@ -95,10 +95,7 @@ async fn check(family: Family, change: Change) {
     scene.after("REVOKE INSERT ON *.* FROM U@'%'", "fine 1142", "one").await;
     scene.after("GRANT INSERT ON *.* TO U@'%'", "fine fine", "one").await;
     scene.after("REVOKE INSERT ON *.* FROM U@'%'", "fine 1142", "one").await;
-    let role = match mariadb {
-        true => "CREATE ROLE U_role; GRANT INSERT ON app.* TO U_role; GRANT U_role TO U@'%'",
-        false => "CREATE ROLE U_role; GRANT INSERT ON app.* TO U_role; GRANT U_role TO U@'%'",
-    };
+    let role = "CREATE ROLE U_role; GRANT INSERT ON app.* TO U_role; GRANT U_role TO U@'%'";
     scene.after(role, "fine 1142", "one").await;
     let default = if mariadb { "SET DEFAULT ROLE U_role FOR U@'%'" } else { "SET DEFAULT ROLE U_role TO U@'%'" };
     scene.after(default, "fine fine", "one").await;

@@ -18,8 +18,7 @@ use crate::support::{
 const BACKEND_CIPHER: &str =
     "SELECT VARIABLE_VALUE FROM information_schema.SESSION_STATUS WHERE VARIABLE_NAME = 'SSL_CIPHER'";
 
-/// A server that is not verified gets no password that it could read, unless that is wanted.
-/// Whoever answers at the address of a server that is known, with another certificate, gets no password that it could read.
+/// A server that answers at a known address with another certificate gets no password that it could read.
 #[tokio::test]
 async fn another_server_at_a_known_address_gets_no_password() {
     if !has_mysql() {

@@ -150,7 +150,7 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// Whoever is at the other end of TLS is not known: it gets no password that it could read.
+    /// The server at the other end of TLS is not known: it gets no password that it could read.
     pub fn distrusted(self) -> Ready {
         Ready { channel: Channel::Open, ..self }
     }

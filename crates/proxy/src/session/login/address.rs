@@ -1,4 +1,4 @@
-//! What a client's address allows: how many connections and sessions, and how soon the next login after failed ones.
+//! The limits of a client's address: connections, sessions, and how soon the next login after failed ones.
 
 use std::net::IpAddr;
 use std::time::Instant;

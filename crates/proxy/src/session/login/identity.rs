@@ -15,8 +15,8 @@ use crate::sessions::SessionHandle;
 use crate::shared::{ListenerShared, Shared};
 use crate::worker::{ClusterHere, Worker};
 
-/// What a session keeps of what its client said of itself, in bytes: more than servers keep, which is 512 bytes unless they are
-/// told otherwise.
+/// Most bytes of its client's connection attributes that a session keeps. Servers keep less: 512 bytes, unless they are configured
+/// otherwise.
 const ATTRIBUTES_KEPT_BYTES_MAX: usize = 4 * 1024;
 
 /// Counts as one of a user's sessions while it lives.

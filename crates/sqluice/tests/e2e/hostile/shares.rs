@@ -1,4 +1,4 @@
-//! What all clients share: the process's files, the admin listener's connections, the memory for prepared statements.
+//! Resources that all clients share: the process's files, the admin listener's connections, the memory for prepared statements.
 
 use std::time::Duration;
 

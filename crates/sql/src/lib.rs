@@ -12,6 +12,7 @@ mod cursor;
 mod diagnostics;
 mod digest;
 mod hint;
+mod leaves;
 pub mod lexer;
 mod memo;
 pub mod modes;
@@ -29,13 +30,14 @@ mod words;
 pub use classify::{classify, parts};
 pub use diagnostics::{AskedDiagnostics, DiagnosticsItem, ShownMessages, asked_diagnostics, shown_messages};
 pub use digest::{DIGEST_TEXT_MAX, Digest, digest, digest_hash};
+pub use leaves::Leaves;
 pub use memo::Memo;
 pub use modes::{encoding_of_charset, modes_from_sql_mode};
 pub use point::{Point, Sought, point};
 pub use row_change::{Given, RowChange, Verb, row_change};
 pub use statement::{
     Access, Asks, Dialect, Effect, Encoding, Family, FoundRows, FunctionAccess, Functions, Hint, HintConsistency, Kind,
-    Leaves, LockKind, Modes, NoFunctions, Statement, TransactionStep, Value, Victim, Why,
+    LockKind, Modes, NoFunctions, Statement, TransactionStep, Value, Victim, Why,
 };
 pub use tables::{DEPTH_MAX, FunctionName, NAMES_MAX, NamedTables, TableName, Tables, Unread, UnreadReason, tables};
 pub use varies::{Varies, varies};

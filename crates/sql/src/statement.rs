@@ -2,6 +2,7 @@
 //!
 //! A [`Statement`] is made by [`crate::classify()`] from the text alone; nothing after it reads SQL again.
 
+use crate::leaves::Leaves;
 use crate::tables::NamedTables;
 use crate::verdict::Verdict;
 use bitflags::bitflags;
@@ -168,27 +169,6 @@ pub enum Why {
     Procedure,
     /// The statement is not known.
     Unknown,
-}
-
-impl Leaves {
-    /// What a routine with this body may leave. Its words count, wherever they stand; a text that is made while the routine
-    /// runs may leave anything.
-    pub fn of_body(body: &str) -> Leaves {
-        let mut leaves = Leaves::empty();
-        let (mut next, mut value) = (false, false);
-        for word in body.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '$') {
-            let is = |known: &str| word.eq_ignore_ascii_case(known);
-            (next, value) = (next || is("next"), value || is("value"));
-            match () {
-                () if is("get_lock") => leaves |= Leaves::USER_LOCKS,
-                () if is("nextval") => leaves |= Leaves::SEQUENCES,
-                () if is("execute") => leaves |= Leaves::all(),
-                () => {}
-            }
-        }
-        leaves.set(Leaves::SEQUENCES, leaves.contains(Leaves::SEQUENCES) || next && value);
-        leaves
-    }
 }
 
 /// What a statement does to the transaction.
@@ -382,17 +362,6 @@ pub enum LockKind {
     BackupStage,
     /// BACKUP LOCK; BACKUP UNLOCK.
     BackupLock,
-}
-
-bitflags! {
-    /// What a statement, or a routine that it calls, may leave on its connection.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-    pub struct Leaves: u8 {
-        /// Locks of GET_LOCK() whose names are not known.
-        const USER_LOCKS = 1;
-        /// LASTVAL() of a sequence.
-        const SEQUENCES = 1 << 1;
-    }
 }
 
 bitflags! {

@@ -305,13 +305,16 @@ impl Pins {
         }
     }
 
-    /// What a routine, or a text that was prepared, may have left.
+    /// A routine, or a text that was prepared, may have left this.
     fn leaves(&mut self, leaves: Leaves) {
         if leaves.contains(Leaves::USER_LOCKS) {
             self.take_user_lock(None);
         }
         if leaves.contains(Leaves::SEQUENCES) {
             self.put(Pin::Sequence, true);
+        }
+        if leaves.contains(Leaves::UNREPORTED) {
+            self.put(Pin::Opaque, true);
         }
     }
 

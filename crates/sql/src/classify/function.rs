@@ -3,8 +3,9 @@
 use super::Classifier;
 use super::query::Name;
 use crate::cursor::Cursor;
+use crate::leaves::Leaves;
 use crate::lexer::{Token, TokenKind};
-use crate::statement::{Asks, Effect, Family, FunctionAccess, Leaves, Modes, Why};
+use crate::statement::{Asks, Effect, Family, FunctionAccess, Modes, Why};
 use crate::text;
 use crate::words::{Entry, Flags, W, find_quoted};
 

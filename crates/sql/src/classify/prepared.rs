@@ -1,8 +1,9 @@
 //! PREPARE, EXECUTE and DEALLOCATE as text.
 
 use super::{Classifier, NESTING_MAX};
+use crate::leaves::Leaves;
 use crate::lexer::TokenKind;
-use crate::statement::{Effect, Kind, Leaves, Why};
+use crate::statement::{Effect, Family, Kind, Why};
 use crate::text;
 use crate::words::W;
 
@@ -33,7 +34,7 @@ impl Classifier<'_> {
         self.scan();
     }
 
-    /// What the execution of a text leaves on its connection.
+    /// The state that the execution of a text may leave on its connection.
     fn leaves_of(&self, text: &[u8]) -> Leaves {
         if self.nesting >= NESTING_MAX {
             return Leaves::all();
@@ -44,6 +45,9 @@ impl Classifier<'_> {
         let each = classifier.finish().effects.into_iter().map(|effect| match effect {
             Effect::Leaves(leaves) => leaves,
             Effect::TakeUserLock(_) => Leaves::USER_LOCKS,
+            Effect::LockTables(_) | Effect::OpenHandler(_) | Effect::Role { .. } => Leaves::UNREPORTED,
+            // `SET @@x = …`: MySQL reports it.
+            Effect::Variable { .. } if self.cursor.dialect().family == Family::MariaDb => Leaves::UNREPORTED,
             _ => Leaves::empty(),
         });
         each.fold(Leaves::empty(), Leaves::union)

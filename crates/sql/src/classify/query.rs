@@ -1,8 +1,9 @@
 //! SELECT and what changes data: the scan that every expression goes through.
 
 use super::Classifier;
+use crate::leaves::Leaves;
 use crate::lexer::{Token, TokenKind};
-use crate::statement::{Asks, Effect, Encoding, Family, Kind, Leaves, Modes, Value, Why};
+use crate::statement::{Asks, Effect, Encoding, Family, Kind, Modes, Value, Why};
 use crate::text;
 use crate::words::{Entry, W};
 

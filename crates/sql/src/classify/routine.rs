@@ -1,8 +1,9 @@
 //! What may hold `;` without ending: the bodies of routines, triggers and events, and compound statements.
 
 use super::Classifier;
+use crate::leaves::Leaves;
 use crate::lexer::TokenKind;
-use crate::statement::{Kind, Leaves, Modes, Why};
+use crate::statement::{Kind, Modes, Why};
 use crate::words::W;
 
 impl Classifier<'_> {
@@ -30,7 +31,7 @@ impl Classifier<'_> {
         self.may_change_session();
         self.insert_id_unsure = true;
         let rest = self.cursor.text().get(self.cursor.token.start..).unwrap_or_default();
-        self.leaves(Leaves::of_body(&String::from_utf8_lossy(rest)));
+        self.leaves(Leaves::of_compound(rest, self.cursor.dialect()));
         self.body();
     }
 

@@ -1,4 +1,5 @@
-//! Locks and sequences belong to the session that has them: with one connection for all, another session finds nothing of them.
+//! Locks, sequences and variables belong to the session that has them: with one connection for all, another session finds
+//! nothing of them.
 
 use lab::{Family, Replication};
 use net::query::{Client, Parameter};
@@ -228,5 +229,93 @@ async fn a_replica_that_refuses_a_hidden_write_is_passed_over() {
     let mut client = within(&front, "e2e_unseen").await;
     for n in 1..6 {
         assert_eq!(value(&mut client, "SELECT n FROM v").await, n.to_string());
+    }
+}
+
+/// System variables, roles and locks that no reply reports: the neighbour gets the connection without them.
+#[tokio::test]
+async fn state_that_no_reply_reports_is_its_sessions() {
+    const BUFFER: &str = "SELECT @@sort_buffer_size";
+    for family in families() {
+        let maria = family == Family::MariaDb;
+        let mut sql = "CREATE TABLE t (id INT PRIMARY KEY);
+            CREATE ROLE IF NOT EXISTS e2e_unreported_role;
+            GRANT e2e_unreported_role TO app;
+            CREATE PROCEDURE sets() SET @@sort_buffer_size = 65536;
+            CREATE PROCEDURE calls() CALL sets();
+            CREATE PROCEDURE locks() FLUSH TABLES WITH READ LOCK;
+            CREATE PROCEDURE takes_role() SQL SECURITY INVOKER SET ROLE e2e_unreported_role;
+            DELIMITER //
+            CREATE FUNCTION f() RETURNS INT NO SQL BEGIN SET @@sort_buffer_size = 65536; RETURN 1; END//
+            CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW SET @@sort_buffer_size = 65536//
+            DELIMITER ;
+            GRANT TRIGGER ON e2e_unreported.* TO "
+            .to_owned()
+            + &format!("{}@'%';", lab::MONITOR_USER);
+        let mut setting = vec![
+            "CALL sets()",
+            "CALL calls()",
+            "SELECT f()",
+            "INSERT INTO t VALUES (1)",
+            "(SET @@sort_buffer_size = 65536)",
+        ];
+        let mut locking = vec!["CALL locks()", "(FLUSH TABLES WITH READ LOCK)"];
+        if maria {
+            sql += "\nSET sql_mode = ORACLE;\nDELIMITER //
+                CREATE PROCEDURE ora() AS BEGIN SET @@sort_buffer_size := 65536; END//\nDELIMITER ;";
+            setting.extend(["CALL ora()", "BEGIN NOT ATOMIC SET @@sort_buffer_size = 65536; END"]);
+            locking.extend(["(LOCK TABLES t WRITE)", "(HANDLER t OPEN)"]);
+        }
+        let (front, _) = narrow(family, "e2e_unreported", &sql).await;
+        let default = value(&mut within(&front, "e2e_unreported").await, BUFFER).await;
+        // Bodies are read a moment after the start.
+        until("a trigger that is known", async || {
+            let mut client = within(&front, "e2e_unreported").await;
+            all(&mut client, "INSERT IGNORE INTO t VALUES (0)").await;
+            let known = front.metrics().await.pins().contains(&"opaque".into());
+            client.quit().await.unwrap();
+            front.is_pinned_by(&[]).await;
+            known.then_some(())
+        })
+        .await;
+        for text in setting {
+            let (mut one, mut two) = neighbours(&front).await;
+            run_or_execute(&mut one, text).await;
+            assert_eq!(value(&mut one, BUFFER).await, "65536", "{family:?}: {text}");
+            one.quit().await.unwrap();
+            assert_eq!(value(&mut two, BUFFER).await, default, "{family:?}: {text}");
+        }
+        for text in locking {
+            let (mut one, mut two) = neighbours(&front).await;
+            run_or_execute(&mut one, text).await;
+            until("the pin", async || front.metrics().await.pins().contains(&"opaque".into()).then_some(())).await;
+            one.quit().await.unwrap();
+            all(&mut two, "INSERT IGNORE INTO t VALUES (2)").await;
+            assert_eq!(error(&mut two, "HANDLER t CLOSE").await.0, 1109, "{family:?}: {text}");
+        }
+        for text in ["CALL takes_role()", "(SET ROLE e2e_unreported_role)"] {
+            let (mut one, mut two) = neighbours(&front).await;
+            run_or_execute(&mut one, text).await;
+            let role = value(&mut one, "SELECT CURRENT_ROLE()").await;
+            assert!(role.contains("e2e_unreported_role"), "{family:?}: {text}: {role}");
+            one.quit().await.unwrap();
+            let role = value(&mut two, "SELECT CURRENT_ROLE()").await;
+            assert!(["NULL", "NONE"].contains(&role.as_str()), "{family:?}: {text}: {role}");
+        }
+    }
+}
+
+async fn neighbours(front: &Front) -> (Client, Client) {
+    (within(front, "e2e_unreported").await, within(front, "e2e_unreported").await)
+}
+
+/// Runs a text as it is, or prepared by name when it is in brackets; nothing stays prepared.
+async fn run_or_execute(client: &mut Client, text: &str) {
+    let Some(prepared) = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')) else {
+        all(client, text).await;
+        return;
+    };
+    for text in [&format!("PREPARE s FROM '{prepared}'"), "EXECUTE s", "DEALLOCATE PREPARE s"] {
+        all(client, text).await;
     }
 }

@@ -248,7 +248,7 @@ mod tests {
         let routines = read(&table(rows));
         let of = |name: &str| routines.procedure_leaves[&("app".to_owned(), name.to_owned())];
         assert_eq!(of("p"), Leaves::USER_LOCKS);
-        assert_eq!(of("q"), Leaves::all());
+        assert_eq!(of("q"), Leaves::USER_LOCKS | Leaves::SEQUENCES);
         assert_eq!((of("plain"), of("hidden")), (Leaves::empty(), Leaves::all()));
         let f = ("app".to_owned(), "f".to_owned());
         assert_eq!(routines.functions[&f], RoutineAccess::Writes);

@@ -1,0 +1,131 @@
+//! State that a statement may leave on its connection without a word of the server.
+
+use bitflags::bitflags;
+
+use crate::cursor::Cursor;
+use crate::lexer::TokenKind;
+use crate::statement::{Dialect, Encoding, Family, Modes};
+use crate::words::W;
+
+bitflags! {
+    /// State that a statement, or a routine that it calls, may leave on its connection, and that no reply reports.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+    pub struct Leaves: u8 {
+        /// Locks of GET_LOCK() whose names are not known.
+        const USER_LOCKS = 1;
+        /// LASTVAL() of a sequence.
+        const SEQUENCES = 1 << 1;
+        /// System variables, a role, handlers and the locks of tables and of the server: only the connection knows them.
+        const UNREPORTED = 1 << 2;
+    }
+}
+
+/// A body may have been created in any of these: they change where a string ends.
+const MODES_OF_BODIES: [Modes; 4] = [
+    Modes::empty(),
+    Modes::ANSI_QUOTES,
+    Modes::NO_BACKSLASH_ESCAPES,
+    Modes::ANSI_QUOTES.union(Modes::NO_BACKSLASH_ESCAPES),
+];
+
+impl Leaves {
+    /// The state that a routine with this body may leave. Its words count, wherever they stand; a text that is made while the
+    /// routine runs may leave anything.
+    pub fn of_body(body: &str) -> Leaves {
+        let dialect = |modes| Dialect { family: Family::MariaDb, version: u32::MAX, modes, encoding: Encoding::Utf8 };
+        let sets = MODES_OF_BODIES.into_iter().any(|modes| sets_without_scope(body.as_bytes(), &dialect(modes)));
+        of_words(body) | if sets { Leaves::UNREPORTED } else { Leaves::empty() }
+    }
+
+    /// The same of a compound statement.
+    pub(crate) fn of_compound(text: &[u8], dialect: &Dialect) -> Leaves {
+        let sets = sets_without_scope(text, dialect);
+        of_words(&String::from_utf8_lossy(text)) | if sets { Leaves::UNREPORTED } else { Leaves::empty() }
+    }
+}
+
+fn of_words(body: &str) -> Leaves {
+    let mut leaves = Leaves::empty();
+    let (mut next, mut value, mut flush, mut lock) = (false, false, false, false);
+    let mut before = "";
+    for word in body.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '$').filter(|word| !word.is_empty()) {
+        let is = |known: &str| word.eq_ignore_ascii_case(known);
+        (next, value) = (next || is("next"), value || is("value"));
+        // FLUSH TABLES … WITH READ LOCK or FOR EXPORT, LOCK INSTANCE FOR BACKUP.
+        (flush, lock) = (flush || is("flush") || is("instance"), lock || is("lock") || is("export"));
+        match () {
+            () if is("get_lock") => leaves |= Leaves::USER_LOCKS,
+            () if is("nextval") => leaves |= Leaves::SEQUENCES,
+            () if is("execute") => leaves |= Leaves::all(),
+            () if is("role") && before.eq_ignore_ascii_case("set") => leaves |= Leaves::UNREPORTED,
+            () => {}
+        }
+        before = word;
+    }
+    leaves.set(Leaves::SEQUENCES, leaves.contains(Leaves::SEQUENCES) || next && value);
+    leaves.set(Leaves::UNREPORTED, leaves.contains(Leaves::UNREPORTED) || flush && lock);
+    leaves
+}
+
+/// Whether a text assigns a system variable without a scope, as `SET @@x = 1` does: MariaDB's session tracker does not report
+/// that (seen with 10.11 and 11.8).
+fn sets_without_scope(text: &[u8], dialect: &Dialect) -> bool {
+    if memchr::memmem::find(text, b"@@").is_none() {
+        return false;
+    }
+    let mut cursor = Cursor::new(text, dialect);
+    while !matches!(cursor.kind(), TokenKind::End | TokenKind::Bad) {
+        let variable = cursor.kind() == TokenKind::SystemVariable;
+        let assigned = cursor.before_word == W::Set || cursor.before == TokenKind::Comma;
+        cursor.step();
+        let equals = cursor.kind() == TokenKind::Operator && cursor.bytes() == b"=";
+        if variable && (cursor.kind() == TokenKind::Assign || assigned && equals) {
+            return true;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_that_set_a_variable_without_a_scope_are_found() {
+        for body in [
+            "SET @@sql_mode = ''",
+            "BEGIN SELECT 1; set /* x */ @@`sql_mode`= 'ANSI'; END",
+            "SET @x = 1, -- @@y\n @@sort_buffer_size := 5",
+            "SET SESSION a = 1, @@b = 2",
+            "SET @x = 'it\\'s', @@b = 2",
+            "SET @x = '\\', @@b = 2",
+            "SET @x = \"\\\", @@b = 2",
+            "/*!50000 SET @@b = 2 */",
+        ] {
+            assert_eq!(Leaves::of_body(body), Leaves::UNREPORTED, "{body}");
+        }
+        for body in [
+            "SET @x = @@sql_mode",
+            "SET @@session.sql_mode = ''",
+            "SET x = 1, @@local . y = 2",
+            "IF @@error_count = 0 THEN SELECT 1; END IF",
+            "SELECT a FROM t WHERE @@a = 1",
+            "SELECT 'SET @@x = 1'",
+            "SET x = 1 /* , @@y = 2 */",
+        ] {
+            assert_eq!(Leaves::of_body(body), Leaves::empty(), "{body}");
+        }
+    }
+
+    #[test]
+    fn bodies_that_lock_or_take_a_role_are_found() {
+        for body in
+            ["FLUSH TABLES WITH READ LOCK", "FLUSH TABLES t FOR EXPORT", "LOCK INSTANCE FOR BACKUP", "set\nrole r"]
+        {
+            assert_eq!(Leaves::of_body(body), Leaves::UNREPORTED, "{body}");
+        }
+        for body in ["FLUSH TABLES", "SELECT role FROM t", "SELECT a FROM t LOCK IN SHARE MODE"] {
+            assert_eq!(Leaves::of_body(body), Leaves::empty(), "{body}");
+        }
+    }
+}

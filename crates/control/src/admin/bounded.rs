@@ -136,10 +136,11 @@ impl<T> Guarded<T> {
 
     /// An error if the connection may not go on.
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        match Pin::new(&mut self.ended).poll(cx) {
-            Poll::Ready(_) => Err(io::ErrorKind::ConnectionAborted.into()),
-            Poll::Pending => Ok(()),
+        // A receiver that has told the end must not be asked again.
+        if self.ended.is_terminated() || Pin::new(&mut self.ended).poll(cx).is_ready() {
+            return Err(io::ErrorKind::ConnectionAborted.into());
         }
+        Ok(())
     }
 
     /// Turns waiting for too long into an error.
@@ -305,6 +306,8 @@ mod tests {
             let (_third_client, third) = guarded(&seats, limits);
             let error = second.read(&mut [0]).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
+            let error = second.write_all(b"an answer").await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted, "it is asked again");
             first.write_all(b"another").await.unwrap();
             drop((first, third));
             assert_eq!(seats.taken().len(), 0);

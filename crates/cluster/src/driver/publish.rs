@@ -14,7 +14,7 @@ use crate::lag::{Bounds, Verdict};
 use crate::observation::{Channel, FailureClass, Receiver, Replication};
 use crate::settings::{GroupKind, Settings};
 use crate::topology;
-use crate::view::{Flavour, Health, Role, ServerView, View, Writers};
+use crate::view::{Flavour, Health, Role, ServerId, ServerView, View, Writers};
 
 impl Driver {
     /// Computes the view anew and publishes it if it differs.
@@ -30,20 +30,37 @@ impl Driver {
             None => None,
         };
         let (mut analysis, group) = match group {
-            Some(Group { analysis, shut, serves, lags, .. }) => (analysis, Some((shut, serves, lags))),
+            Some(Group { analysis, shut, serves, lags, .. }) => (analysis, Some(Members { shut, serves, lags })),
             None => (self.look_at_replication(now, previous), None),
         };
-        let flavour = flavour(&self.servers);
         let primary = analysis.primary.map(|index| self.servers[index].id);
+        let views = self.server_views(now, &mut analysis, primary, group.as_ref());
+        if self.compares_servers() {
+            analysis.diagnoses.retain(|diagnosis| *diagnosis != Diagnosis::NoPrimary);
+        }
+        analysis.diagnoses.extend(self.findings.iter().cloned());
+        let diagnoses = std::mem::replace(&mut self.diagnoses, analysis.diagnoses);
+        self.publish_if_new(primary, views);
+        self.tell_diagnoses(&diagnoses);
+    }
+
+    /// The servers as the view shows them; notes their lag, and broken replication among the diagnoses.
+    fn server_views(
+        &mut self,
+        now: Instant,
+        analysis: &mut Analysis,
+        primary: Option<ServerId>,
+        group: Option<&Members>,
+    ) -> Vec<ServerView> {
         let bounds = self.bounds();
         let main = self.main_run();
         let fenced_by_run = main.filter(|run| run.fenced && run.kind != Kind::Restore).and_then(|run| run.old);
-        let hold_writes = main.is_some_and(|run| run.holds && !run.fenced);
+        let source_well = primary.is_some_and(|id| self.view.server(id).is_some_and(|s| s.health == Health::Up));
         let mut views = Vec::with_capacity(self.servers.len());
         for index in 0..self.servers.len() {
             let (role, role_reason) = std::mem::replace(&mut analysis.roles[index], (Role::Unknown, String::new()));
-            let verdict = match &group {
-                Some((_, serves, lags)) => {
+            let verdict = match group {
+                Some(Members { serves, lags, .. }) => {
                     Verdict { serves_reads: serves[index], lag: lags[index], ..Verdict::nothing("") }
                 }
                 None => self.judge(now, index, role, &analysis.sources, &bounds),
@@ -53,29 +70,24 @@ impl Driver {
                 analysis.diagnoses.push(Diagnosis::ReplicationBroken(server.spec.name.clone()));
             }
             server.lag = verdict.lag;
-            let source_well = primary.is_some_and(|id| self.view.server(id).is_some_and(|s| s.health == Health::Up));
             if verdict.lag.is_some() && source_well {
                 server.lag_with_source = verdict.lag;
             }
             let alone = analysis.sources[index].is_empty();
             let stray = role != Role::Primary && server.takes_writes() && alone && primary.is_some();
-            let fenced = match &group {
-                Some((shut, ..)) => shut[index],
+            let fenced = match group {
+                Some(Members { shut, .. }) => shut[index],
                 None => server.deposed || stray || fenced_by_run == Some(server.id),
             };
-            let before = self.view.server(server.id);
+            let server = &self.servers[index];
             views.push(ServerView {
                 id: server.id,
                 name: server.spec.name.clone(),
                 address: server.spec.address.clone(),
                 resolved: server.facts.as_ref().and_then(|(facts, _)| facts.resolved),
                 role,
-                health: match server.health.health() {
-                    Health::Up if server.wanted == Use::Draining => Health::Draining,
-                    Health::Up if server.wanted == Use::Maintenance => Health::Maintenance,
-                    health => health,
-                },
-                lag: calm(before, &verdict),
+                health: shown_health(server),
+                lag: calm(self.view.server(server.id), &verdict),
                 serves_reads: verdict.serves_reads && !fenced && server.wanted == Use::Normal,
                 fenced,
                 weight: server.spec.weight,
@@ -83,6 +95,21 @@ impl Driver {
                 reason: reason(server, &self.settings, role, &role_reason, &verdict),
             });
         }
+        views
+    }
+
+    /// A server is being compared with the others: it is no primary yet, and soon will be.
+    fn compares_servers(&self) -> bool {
+        self.servers.iter().any(|server| {
+            let compared = server.answers() && server.takes_writes() && server.doubted_since.is_some();
+            compared && !server.verified && server.lacks.is_none() && !server.deposed
+        })
+    }
+
+    /// Publishes a view of this if it says something else than the one before.
+    fn publish_if_new(&mut self, primary: Option<ServerId>, views: Vec<ServerView>) {
+        let flavour = flavour(&self.servers);
+        let hold_writes = self.main_run().is_some_and(|run| run.holds && !run.fenced);
         let denied = |server: &Server| server.failure.as_ref().is_some_and(|it| it.class == FailureClass::Login);
         let monitor_denied = flavour.is_none() && self.servers.iter().any(denied);
         let changed = self.view.primary != primary
@@ -90,45 +117,34 @@ impl Driver {
             || self.view.hold_writes != hold_writes
             || self.view.flavour.as_deref() != flavour.as_ref()
             || self.view.servers[..] != views[..];
-        // One that is being compared with the others is no primary yet, and soon will be.
-        let compared = |server: &Server| server.answers() && server.takes_writes() && server.doubted_since.is_some();
-        if self
-            .servers
-            .iter()
-            .any(|server| compared(server) && !server.verified && server.lacks.is_none() && !server.deposed)
-        {
-            analysis.diagnoses.retain(|diagnosis| *diagnosis != Diagnosis::NoPrimary);
+        if !changed && self.view.number != 0 {
+            return;
         }
-        analysis.diagnoses.extend(self.findings.iter().cloned());
-        let diagnoses = std::mem::replace(&mut self.diagnoses, analysis.diagnoses);
-        if changed || self.view.number == 0 {
-            let view = View {
-                number: self.view.number + 1,
-                cluster: self.settings.cluster.clone(),
-                epoch: self.view.epoch + u64::from(primary.is_some() && primary != self.last_primary),
-                primary,
-                hold_writes,
-                group: match self.settings.group {
-                    Some(GroupKind::Galera(rules)) => Some(rules.writers),
-                    Some(GroupKind::Ndb) => Some(Writers::All),
-                    // Positions tell what each member has, as in replication.
-                    Some(GroupKind::GroupReplication) | None => None,
-                },
-                same_data: self.settings.group == Some(GroupKind::Ndb),
-                servers: views.into(),
-                monitor_denied,
-                flavour: match &self.view.flavour {
-                    Some(before) if Some(&**before) == flavour.as_ref() => Some(before.clone()),
-                    _ => flavour.map(Arc::new),
-                },
-            };
-            let before = std::mem::replace(&mut self.view, view.clone());
-            self.outputs.push_back(Output::Publish(view));
-            self.tell_changes(&before);
-            self.last_primary = primary.or(self.last_primary);
-            self.appointed = self.appointed.filter(|appointed| primary.is_none_or(|primary| primary == *appointed));
-        }
-        self.tell_diagnoses(&diagnoses);
+        let view = View {
+            number: self.view.number + 1,
+            cluster: self.settings.cluster.clone(),
+            epoch: self.view.epoch + u64::from(primary.is_some() && primary != self.last_primary),
+            primary,
+            hold_writes,
+            group: match self.settings.group {
+                Some(GroupKind::Galera(rules)) => Some(rules.writers),
+                Some(GroupKind::Ndb) => Some(Writers::All),
+                // Positions tell what each member has, as in replication.
+                Some(GroupKind::GroupReplication) | None => None,
+            },
+            same_data: self.settings.group == Some(GroupKind::Ndb),
+            servers: views.into(),
+            monitor_denied,
+            flavour: match &self.view.flavour {
+                Some(before) if Some(&**before) == flavour.as_ref() => Some(before.clone()),
+                _ => flavour.map(Arc::new),
+            },
+        };
+        let before = std::mem::replace(&mut self.view, view.clone());
+        self.outputs.push_back(Output::Publish(view));
+        self.tell_changes(&before);
+        self.last_primary = primary.or(self.last_primary);
+        self.appointed = self.appointed.filter(|appointed| primary.is_none_or(|primary| primary == *appointed));
     }
 
     fn look_at_replication(&self, now: Instant, previous: Option<usize>) -> Analysis {
@@ -240,6 +256,22 @@ impl Driver {
         let verdict = state.judge(now, bounds, facts, *facts_at, &counting, source_gone);
         self.servers[index].lag_state = state;
         verdict
+    }
+}
+
+/// Decisions about the members of a group, apart from their roles; in the servers' order.
+struct Members {
+    shut: Vec<bool>,
+    serves: Vec<bool>,
+    lags: Vec<Option<Duration>>,
+}
+
+/// The health of the view: an operator's wish stands above a server that is well.
+fn shown_health(server: &Server) -> Health {
+    match (server.health.health(), server.wanted) {
+        (Health::Up, Use::Draining) => Health::Draining,
+        (Health::Up, Use::Maintenance) => Health::Maintenance,
+        (health, _) => health,
     }
 }
 

@@ -190,10 +190,11 @@ fn sql_quotes_names_and_escapes_the_schema() {
         let sql = grants::sql(family, &grantee);
         assert!(sql.contains("CREATE USER IF NOT EXISTS 'o''hara'@'10.%' IDENTIFIED BY 'p''w';"), "{sql}");
         assert!(sql.contains("GRANT CREATE, SELECT, INSERT, UPDATE ON `sq\\_luice`.* TO 'o''hara'@'10.%';"), "{sql}");
-        // Every statement stands behind a comment that says why.
-        for (at, line) in sql.lines().enumerate().filter(|(_, line)| line.starts_with("GRANT ")) {
-            let before = sql.lines().nth(at - 1).unwrap();
-            assert!(before.starts_with("-- "), "{line} has no reason");
+        // Every statement, or several for one reason, stands behind a comment that says why.
+        let lines: Vec<&str> = sql.lines().collect();
+        for (at, line) in lines.iter().enumerate().filter(|(_, line)| line.starts_with("GRANT ")) {
+            let before = lines[..at].iter().rfind(|line| !line.starts_with("GRANT "));
+            assert!(before.is_some_and(|before| before.starts_with("-- ")), "{line} has no reason");
         }
     }
 }

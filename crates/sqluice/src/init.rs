@@ -15,6 +15,8 @@ use crate::out;
 use answers::{AdminKey, Answers, Password};
 use grants::{Family, Grantee, Kind};
 
+/// The pattern of all hosts.
+const ANY_HOST: &str = "%";
 /// The schema of the heartbeat table, unless the configuration names another one.
 const HEARTBEAT_SCHEMA: &str = "sqluice";
 
@@ -34,7 +36,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     monitor_user: Option<String>,
     /// From where that user logs in, for the printed SQL.
-    #[arg(long, value_name = "HOST", default_value = "%")]
+    #[arg(long, value_name = "HOST", default_value = ANY_HOST)]
     monitor_host: String,
     /// A file with that user's password. Without it one is made up and written beside the configuration.
     #[arg(long, value_name = "FILE")]
@@ -127,9 +129,8 @@ fn create<I: BufRead>(args: &Args, input: Option<&mut I>, output: &mut impl io::
     files::write_private(&args.output, text.as_bytes(), args.force)?;
     let name = args.output.display();
     out::say(format_args!("wrote {name}"));
-    let family = answers.family.word();
     out::say("The monitor user needs these rights. To print them again:");
-    out::say(format_args!("sqluice init --grants-only --family {family} --output {name}\n"));
+    out::say(format_args!("{}\n", only::command(args, answers.family)));
     output.write_all(sql.as_bytes()).context("cannot print the SQL")?;
     out::say(format_args!("\nNext: sqluice check --config {name}\n      sqluice run --config {name}"));
     Ok(ExitCode::SUCCESS)

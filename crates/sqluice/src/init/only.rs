@@ -8,7 +8,7 @@ use anyhow::{Context as _, anyhow, bail};
 
 use super::answers::read_password;
 use super::grants::{self, Family, Grantee, Kind, plain};
-use super::{Args, HEARTBEAT_SCHEMA};
+use super::{ANY_HOST, Args, HEARTBEAT_SCHEMA};
 use crate::out;
 
 /// Stands in the SQL for a password that is not known, or cannot stand there.
@@ -22,6 +22,15 @@ pub(super) fn print(args: &Args, output: &mut impl io::Write) -> anyhow::Result<
     let sql = if args.output.exists() { of_file(args)? } else { of_arguments(args)? };
     output.write_all(sql.as_bytes()).context("cannot print the SQL")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The command that prints the same SQL again, for the file that was just written; the file does not say all of it.
+pub(super) fn command(args: &Args, family: Family) -> String {
+    let host = match args.monitor_host.as_str() {
+        ANY_HOST => String::new(),
+        host => format!(" --monitor-host '{host}'"),
+    };
+    format!("sqluice init --grants-only --family {}{host} --output {}", family.word(), args.output.display())
 }
 
 /// For each cluster of the file: kind, user, password, heartbeat and failover are the file's, unless an argument says otherwise.

@@ -116,6 +116,11 @@ fn grants_are_printed_alone() {
     assert!(first.contains("'watcher'@'%'") && first.contains("GRANT REPLICATION SLAVE ON"), "{first}");
     assert_eq!(fs::read_to_string(folder.path().join("sqluice.toml")).unwrap(), before);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "configuration, password and key");
+    // The file does not say from where the monitor logs in: the command that is shown does.
+    let again = only::command(&args(folder.path(), &["--monitor-host", "10.0.0.9"]), grants::Family::Mariadb);
+    assert!(again.contains(" --family mariadb --monitor-host '10.0.0.9' --output "), "{again}");
+    let again = only::command(&args(folder.path(), &[]), grants::Family::Mysql);
+    assert!(again.contains(" --family mysql --output "), "{again}");
     // Edited, it is still the file that counts.
     fs::write(folder.path().join("sqluice.toml"), before.replace("watcher", "guard")).unwrap();
     assert!(printed(&["--grants-only"]).contains("'guard'@'%'"));

@@ -2,20 +2,13 @@
 # Figures beside other proxies, and of the hot pieces.
 
 command_microbench() {
-    need_disk
-    need_compiler
-    install_packages
-    need_rust
+    need_build
     local scope=(-p sqluice-sql -p sqluice-wire -p sqluice-proxy)
     case " $* " in *" -p "* | *" --package "* | *" --package="*) scope=() ;; esac
     exec cargo bench "${scope[@]}" "$@"
 }
 
-
 command_bench() {
-    need_disk
-    need_compiler
-    need_servers
     need_sysbench
     need_valkey
     has_program haproxy || want haproxy "what Sqluice is compared with"
@@ -26,10 +19,8 @@ command_bench() {
         has php || want php-cli "runs WordPress, with its own server"
         php -m 2>/dev/null | grep -qx mysqli || want php-mysql "WordPress's way to the database"
     fi
-    install_packages
+    need_lab
     [ "$wordpress" = no ] || need_wordpress
-    need_rust
-    absolute_variable SQLUICE_MARIADBD
     local name
     for name in PROXYSQL_BIN MAXSCALE_BIN MYSQLROUTER_BIN; do absolute_variable "$name"; done
     say "Building a release (a few minutes the first time)"

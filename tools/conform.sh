@@ -107,29 +107,18 @@ conform_drivers() {
 
 command_conform() {
     named_drivers="" skipped_drivers=""
-    local options=("$@") server=mariadb
+    local options=("$@")
     while [ $# -gt 0 ]; do
         case $1 in
         --driver) named_drivers="$named_drivers ${2:-}" && shift ;;
         --driver=*) named_drivers="$named_drivers ${1#*=}" ;;
         --skip-driver) skipped_drivers="$skipped_drivers ${2:-}" && shift ;;
         --skip-driver=*) skipped_drivers="$skipped_drivers ${1#*=}" ;;
-        --server) [ "${2:-}" != mysql ] || server=mysql && shift ;;
-        --server=mysql) server=mysql ;;
         esac
         shift
     done
-    need_disk
-    need_compiler
-    need_servers
-    install_packages
-    need_rust
-    absolute_variable SQLUICE_MARIADBD
-    if [ "$server" = mysql ] && [ -z "${SQLUICE_MYSQLD:-}" ]; then
-        [ -x "$MYSQL_FOLDER/mysqld" ] || command_mysql
-        export SQLUICE_MYSQLD=$MYSQL_FOLDER/mysqld
-    fi
-    absolute_variable SQLUICE_MYSQLD
+    need_lab
+    need_mysql_for "${options[@]}"
     local started=$SECONDS
     conform_tools
     conform_drivers

@@ -21,11 +21,8 @@ command_fuzz() {
         *) if [ -e "$1" ]; then inputs+=("$1"); else targets+=("$1"); fi && shift ;;
         esac
     done
-    need_disk
-    need_compiler
     has c++ || want g++ "compiles libFuzzer, which looks for inputs"
-    install_packages
-    need_rust
+    need_build
     local host program target known
     known=$(awk -F'"' '/Target \{ name: / { print $2 }' fuzz/src/lib.rs)
     [ ${#targets[@]} -gt 0 ] || mapfile -t targets <<<"$known"

@@ -114,6 +114,16 @@ need_pymysql() {
     want python3-pymysql "a driver of the end-to-end tests"
     export SQLUICE_PYTHON=/usr/bin/python3
 }
+# Packages that tests need besides those of a build and the lab.
+want_for_tests() {
+    need_galera
+    need_etcd
+    need_valkey
+    need_sysbench
+    need_haproxy
+    need_corpus
+    need_pymysql
+}
 # MySQL's server is fetched unless one is named, or `none`.
 need_mysql() {
     if [ "${SQLUICE_MYSQLD:-}" = none ]; then
@@ -123,4 +133,24 @@ need_mysql() {
         export SQLUICE_MYSQLD=$MYSQL_FOLDER/mysqld
     fi
     absolute_variable SQLUICE_MYSQLD
+}
+# The same, if these options ask for `--server mysql`.
+need_mysql_for() {
+    case " $* " in
+    *" --server mysql "* | *" --server=mysql "*) need_mysql ;;
+    *) absolute_variable SQLUICE_MYSQLD ;;
+    esac
+}
+# All that a build needs, with the packages that are missing so far.
+need_build() {
+    need_disk
+    need_compiler
+    install_packages
+    need_rust
+}
+# The same, and the servers of the lab.
+need_lab() {
+    need_servers
+    need_build
+    absolute_variable SQLUICE_MARIADBD
 }

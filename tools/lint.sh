@@ -44,10 +44,7 @@ readonly DENY_VERSION=0.20.2
 
 # cargo-deny from crates.io, into target/tools; deny.toml says what it asks.
 command_dependencies() {
-    need_disk
-    need_compiler
-    install_packages
-    need_rust
+    need_build
     local tools=$TARGET/tools
     if [ "$("$tools/bin/cargo-deny" --version 2>/dev/null)" != "cargo-deny $DENY_VERSION" ]; then
         say "Building cargo-deny $DENY_VERSION: it reads the licences and sources of all packages (a minute or two)"
@@ -68,10 +65,7 @@ command_dependencies() {
 
 # rust-version in Cargo.toml is a promise: all crates compile with it, and with nothing newer.
 command_rust_version() {
-    need_disk
-    need_compiler
-    install_packages
-    need_rust
+    need_build
     local version=1.$RUST_MINOR_MIN
     grep -q "^rust-version = \"$version\"" Cargo.toml || die "Cargo.toml names another rust-version than RUST_MINOR_MIN in $0."
     if ! has rustup || ! rustup run "$version" rustc --version >/dev/null 2>&1 &&

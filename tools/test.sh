@@ -3,20 +3,9 @@
 
 # Everything that tests need besides Rust's own.
 need_test_programs() {
-    need_disk
-    need_compiler
-    need_servers
-    need_galera
-    need_etcd
-    need_valkey
-    need_sysbench
-    need_haproxy
-    need_corpus
-    need_pymysql
-    install_packages
+    want_for_tests
+    need_lab
     need_mysql
-    need_rust
-    absolute_variable SQLUICE_MARIADBD
     absolute_variable SQLUICE_VALKEY
 }
 
@@ -56,11 +45,12 @@ command_check() {
     install_packages
     need_rust
     need_rust_tools
-    local started=$SECONDS crate packages=()
+    local started=$SECONDS pure crate packages=()
     cargo fmt --all --check || refuse "formatting: run 'cargo fmt --all'"
     lint_house
     cargo check --workspace --all-targets --quiet || die "it does not compile: see above."
-    for crate in wire sql config cluster cache stats house; do packages+=(--package "sqluice-$crate"); done
+    pure=$(cargo run --quiet --package sqluice-house -- pure) || die "crates/house does not run: see above."
+    for crate in $pure house; do packages+=(--package "sqluice-$crate"); done
     cargo test --quiet "${packages[@]}" --lib --bins || refuse "tests: see above"
     [ "$failures" = 0 ] || die "$failures finding(s), see the lines that say 'refused'."
     say "Nothing to complain about, in $((SECONDS - started)) s."

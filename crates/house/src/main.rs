@@ -1,6 +1,7 @@
 //! `house`: the rules of the house, checked in the source as a compiler reads it.
 //!
-//! `./dev lint` and `./dev check` run it. Each rule is a file of [`rules`] and says in its first lines what it is for.
+//! `./dev lint` and `./dev check` run it. Each rule is a file of [`rules`] and says in its first lines what it is for. With `pure` it
+//! only prints the names of the pure crates, whose tests `./dev check` runs.
 
 mod rules;
 mod source;
@@ -18,7 +19,7 @@ struct Finding {
     file: PathBuf,
     /// From 1; 0 is the file as a whole.
     line: usize,
-    /// What is wrong and what to do.
+    /// The mistake, and what to do.
     message: String,
     /// Advice refuses nothing.
     refuses: bool,
@@ -35,6 +36,10 @@ impl Finding {
 }
 
 fn main() -> ExitCode {
+    if std::env::args().nth(1).is_some_and(|word| word == "pure") {
+        rules::PURE.iter().for_each(|name| println!("{name}"));
+        return ExitCode::SUCCESS;
+    }
     match run() {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,

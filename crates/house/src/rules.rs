@@ -5,6 +5,8 @@ mod purity;
 mod sizes;
 mod unsafe_code;
 
+pub use purity::PURE;
+
 use std::path::Path;
 
 use crate::Finding;

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::Finding;
 use crate::tree::Crate;
 
-/// What each crate may import of ours.
+/// Crates of ours that each crate may import.
 const ALLOWED: [(&str, &[&str]); 18] = [
     ("wire", &[]),
     ("sql", &[]),

@@ -29,7 +29,7 @@ const IMPURE: [(&str, &str); 19] = [
     ("tokio", "does input and output"),
 ];
 
-/// What stands apart: file, path, and the reason.
+/// Exceptions: file, path, and the reason.
 const EXCEPTIONS: [(&str, &str, &str); 11] = [
     ("crates/config/src/source.rs", "std::fs", "the one file that reads the configuration from disk"),
     ("crates/config/src/source.rs", "std::env", "and the variables that it names"),

@@ -65,7 +65,7 @@ pub struct Accepted {
     pub steps: Vec<String>,
     /// For each server that was not chosen: why.
     pub others: Vec<String>,
-    /// What the operator should know about it.
+    /// Consequences that the operator should know of.
     pub warnings: Vec<String>,
 }
 

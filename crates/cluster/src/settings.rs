@@ -134,7 +134,7 @@ pub struct Failover {
     pub lease_required: bool,
     /// Servers that come back are attached (mode `auto`).
     pub rejoin: bool,
-    /// What is decided outlives the process: there is a place where it is kept.
+    /// Decisions outlive the process: they are kept beside the journal.
     pub remembers: bool,
     /// A server without a replication channel can be attached: it is known as whom it would log in. Without this an old primary would
     /// stay behind after a switchover.

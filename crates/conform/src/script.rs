@@ -83,12 +83,12 @@ pub enum Account {
     Second,
 }
 
-/// What accounts are called in scripts.
+/// Names of accounts in scripts.
 const ACCOUNTS: [(&str, Account); 4] =
     [("app", Account::App), ("admin", Account::Admin), ("u1", Account::First), ("u2", Account::Second)];
 
 impl Account {
-    /// What it is called in scripts: `{u1}` in SQL is `u1` here.
+    /// Its name in scripts: `{u1}` in SQL is `u1` here.
     pub fn word(self) -> &'static str {
         ACCOUNTS.iter().find(|(_, account)| *account == self).map_or("", |(word, _)| word)
     }

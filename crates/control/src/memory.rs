@@ -26,7 +26,7 @@ const END_WAIT: Duration = Duration::from_secs(1);
 pub(crate) struct Keeper {
     cluster: Arc<str>,
     store: Option<Store>,
-    /// What was kept last.
+    /// The memory that was kept last.
     last: Memory,
 }
 
@@ -50,8 +50,8 @@ impl Keeper {
         }
     }
 
-    /// What the process before has kept; to be asked once, at the start. An epoch is never given out twice: behind a process that was not ended
-    /// in good order some are left out, and where the file cannot be read or written they go on from the time of day.
+    /// The memory of the process before; to be asked once, at the start. An epoch is never given out twice: behind a process that was not
+    /// ended in good order some are left out, and where the file cannot be read or written they go on from the time of day.
     pub(crate) fn recall(&mut self) -> Option<Memory> {
         let path = self.store.as_ref()?.path.clone();
         let complain = |what: &str, why: &str| {
@@ -157,7 +157,7 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
         std::fs::rename(&new, path)
     };
     put().or_else(|error| {
-        // What is half written takes room that there is none of; the first error is the one that matters.
+        // A file that is half written takes room that there is none of; the first error is the one that matters.
         let _ = std::fs::remove_file(&new);
         write_over(path, &filled).map_err(|_| error)
     })

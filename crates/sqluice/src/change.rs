@@ -154,7 +154,7 @@ fn ask(common: &Common, path: impl FnOnce(&str) -> String, body: &Value) -> anyh
     for warning in page["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         out::say(format_args!("warning: {warning}"));
     }
-    // What was waited for has not come.
+    // Sessions still use the server at the end of the wait.
     let late = status == 202 && page["connections"].is_u64();
     Ok(if status < 300 && !late { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,4 +1,4 @@
-//! What the system lets this process have, and how that is shared out.
+//! Open files: the limit of the system, and how they are shared out.
 
 use std::collections::BTreeMap;
 

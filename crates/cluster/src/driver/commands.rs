@@ -262,7 +262,7 @@ impl Driver {
         Ok(Accepted { steps: vec![text], warnings, ..Accepted::default() })
     }
 
-    /// What it means that this server is taken out.
+    /// Warnings for an operator who takes this server out.
     fn warnings_of_use(&self, server: ServerId) -> Vec<String> {
         let mut warnings = Vec::new();
         let readers = || self.view.servers.iter().filter(|other| other.id != server && other.serves_reads);

@@ -312,7 +312,7 @@ fn own_reason(server: &Server, settings: &Settings, role: Role, role_reason: &st
     let failure = server.failure.as_ref().map_or("", |failure| &failure.text);
     match server.health.health() {
         Health::Down if !server.health.seen() => "not probed yet".into(),
-        // What it said is of more use than how often it has said so.
+        // The server's words are of more use than the number of probes.
         Health::Down if server.facts.is_none() && server.failure.as_ref().is_some_and(|it| it.class.proves_life()) => {
             role_reason.into()
         }

@@ -122,7 +122,7 @@ impl Server {
         self.told().is_some_and(|facts| !facts.read_only && !facts.super_read_only)
     }
 
-    /// What an operator wants of it, in words.
+    /// The use that an operator wants of it, in words.
     pub(super) fn use_words(&self) -> &'static str {
         match self.wanted {
             Use::Normal => "used",

@@ -68,7 +68,7 @@ words! {
         Known = "known",
         /// Those whose certificate was verified, and local sockets.
         Verified = "verified",
-        /// Whoever answers.
+        /// Any server that answers at the address.
         Any = "any",
     }
 }

@@ -1,4 +1,4 @@
-//! What leaves something on a connection: state of one use, savepoints, locks, sequences, texts that fail halfway.
+//! Steps that leave something on a connection: state of one use, savepoints, locks, sequences, texts that fail halfway.
 
 use super::{Generator, Idea, queries, query};
 use crate::script::Action;

@@ -1,4 +1,4 @@
-//! What a session asks that must not see anything of others.
+//! Questions of a session whose answers must show nothing of other sessions.
 
 use super::{Generator, Idea, queries, query};
 use crate::script::Action;
@@ -75,7 +75,7 @@ impl Generator {
         query(text)
     }
 
-    /// What a program does when it is done, or does not do.
+    /// The end of a program's work: it tidies up, or does not.
     pub(super) fn end(&mut self) -> Idea {
         match self.random.below(16) {
             0 => queries(["COMMIT".into()]),

@@ -41,7 +41,7 @@ pub(super) fn turn(generator: &mut Generator, users: &mut Vec<(usize, Account)>)
             let sql = change(generator);
             let turn = |session, account, action| Turn { session, account, other_password: false, action };
             let mut turns = Vec::new();
-            // What servers read at a login, or when a schema is entered, sessions that are there may get sooner than directly.
+            // Servers read some rights at a login, or when a schema is entered: through Sqluice, sessions may get them sooner.
             if !sql.contains("{a}.shared") && !sql.contains("{a}.mine") {
                 turns.extend(users.drain(..).map(|(session, account)| turn(session, account, Action::Quit)));
             }

@@ -63,7 +63,7 @@ const COMMON: &[(&str, &str)] = &[
     ("counting", "CREATE VIEW {a}.counting AS SELECT {lib}.f_nested(1) AS n"),
 ];
 
-/// What has to do with MariaDB's sequences.
+/// MariaDB's sequences, and tables and views that use them.
 const SEQUENCES: &[(&str, &str)] = &[
     ("sq", "CREATE SEQUENCE {a}.sq START WITH 100 INCREMENT BY 10"),
     ("numbered", "CREATE SEQUENCE {a}.sn START WITH 7"),

@@ -18,7 +18,7 @@ pub(super) struct Pair {
     pub(super) through: Probe,
 }
 
-/// What came of a step.
+/// The outcome of a step.
 pub(super) enum Met {
     Same,
     /// Another session held the only connection.

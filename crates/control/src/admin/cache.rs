@@ -89,7 +89,7 @@ impl Wanted {
         Ok(wanted)
     }
 
-    /// What is named must be there: a name that is written wrong would wipe nothing, and look as if it had.
+    /// Clusters, rules and tables that are named must be there: a name that is written wrong would wipe nothing, and look as if it had.
     fn must_exist(&self, shared: &Shared) -> Result<(), Mistake> {
         let clusters = shared.clusters();
         if let Some(name) = self.cluster.as_ref().filter(|name| !clusters.contains_key(name.as_str())) {

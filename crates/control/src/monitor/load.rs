@@ -72,9 +72,9 @@ pub(crate) struct Loads {
     catalog_request: u64,
     /// The change of accounts that the reading under way knows.
     accounts_change: u64,
-    /// Whose dictionaries are to be read: the primary's, as long as one is known.
+    /// The server whose dictionaries are to be read: the primary, as long as one is known.
     catalog_of: Option<ServerId>,
-    /// Whose were to be read when the last reading began.
+    /// The same when the last reading began.
     catalog_from: Option<ServerId>,
     /// Until when a primary is waited for before a replica's dictionaries are read.
     catalog_patience: Instant,

@@ -203,7 +203,7 @@ fn without_an_account_for_the_old_primary_there_is_no_switchover() {
 }
 
 #[test]
-fn whoever_takes_the_last_reader_out_hears_of_it_and_it_outlives_the_process() {
+fn taking_the_last_reader_out_warns_the_operator_and_outlives_the_process() {
     let mut script = cluster(AUTO, 3);
     let drain = |script: &mut Script, number: u32| {
         let accepted = script.driver.command(script.now, Command::Drain { server: Script::id(number) }).unwrap();

@@ -230,6 +230,22 @@ impl<'ast> Visit<'ast> for Reader {
         }
     }
 
+    fn visit_item_trait(&mut self, item: &'ast syn::ItemTrait) {
+        let before = self.owner.replace(item.ident.to_string());
+        if item.unsafety.is_some() {
+            self.source.unsafe_lines.push(item.span().start().line);
+        }
+        visit::visit_item_trait(self, item);
+        self.owner = before;
+    }
+
+    fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
+        if let Some(block) = &item.default {
+            self.function(&item.sig, block);
+        }
+        visit::visit_trait_item_fn(self, item);
+    }
+
     fn visit_signature(&mut self, signature: &'ast syn::Signature) {
         if matches!(signature.safety, syn::Safety::Unsafe(_)) {
             self.source.unsafe_lines.push(signature.span().start().line);
@@ -293,9 +309,11 @@ mod tests {
 
     #[test]
     fn functions_are_measured_and_unsafe_is_found() {
-        let text = "impl A {\n    fn long(\n        &self,\n    ) {\n        unsafe { f() }\n    }\n}\n";
+        let text = "impl A {\n    fn long(\n        &self,\n    ) {\n        unsafe { f() }\n    }\n}\n\
+                    unsafe trait B {\n    fn given(&self) {\n    }\n    fn asked(&self);\n}\n";
         let source = Source::parse(Path::new("x.rs"), text).unwrap();
-        assert_eq!(source.functions, [Function { name: "A::long".into(), line: 2, lines: 5 }]);
-        assert_eq!(source.unsafe_lines, [5]);
+        let long = Function { name: "A::long".into(), line: 2, lines: 5 };
+        assert_eq!(source.functions, [long, Function { name: "B::given".into(), line: 9, lines: 2 }]);
+        assert_eq!(source.unsafe_lines, [5, 8]);
     }
 }

@@ -50,7 +50,7 @@ pub fn check(crates: &[Crate]) -> Vec<Finding> {
     for pure in crates.iter().filter(|found| PURE.contains(&found.name.as_str())) {
         for source in &pure.files {
             for (name, line) in &source.names {
-                let Some((path, does)) = IMPURE.iter().find(|(path, _)| is_or_is_below(name, path)) else { continue };
+                let Some((path, does)) = IMPURE.iter().find(|(path, _)| brings(name, path)) else { continue };
                 let apart =
                     |exception: &&(&str, &str, &str)| source.path.ends_with(exception.0) && exception.1 == *path;
                 if EXCEPTIONS.iter().any(|exception| apart(&exception)) {
@@ -65,8 +65,10 @@ pub fn check(crates: &[Crate]) -> Vec<Finding> {
     findings
 }
 
-fn is_or_is_below(name: &str, path: &str) -> bool {
-    name.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+/// Whether a name is this path or below it, or a glob that has it among others.
+fn brings(name: &str, path: &str) -> bool {
+    let is_or_is_below = name.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"));
+    is_or_is_below || name.strip_suffix('*').is_some_and(|above| !above.is_empty() && path.starts_with(above))
 }
 
 #[cfg(test)]
@@ -90,6 +92,7 @@ mod tests {
             "use std::sync::{Arc, Mutex as Lock};",
             "fn f() { std::thread::spawn(|| ()); }",
             "fn f() { tokio::spawn(async {}); }",
+            "use std::time::*;\nfn f() -> Instant { Instant::now() }",
         ] {
             assert_eq!(findings("sql", text).len(), 1, "{text}: {:?}", findings("sql", text));
             assert_eq!(findings("proxy", text), Vec::<String>::new(), "{text}");

@@ -265,20 +265,21 @@ impl Driver {
     /// Warnings for an operator who takes this server out.
     fn warnings_of_use(&self, server: ServerId) -> Vec<String> {
         let mut warnings = Vec::new();
-        let readers = || self.view.servers.iter().filter(|other| other.id != server && other.serves_reads);
-        if readers().next().is_none() {
-            warnings.push("no server is left that serves reads".to_owned());
-        } else if readers().all(|other| Some(other.id) == self.view.primary) {
-            warnings.push(format!("no replica is left that serves reads: {} serves all", self.primary_words()));
+        let others = || self.view.servers.iter().filter(|other| other.id != server);
+        if !others().any(|other| self.view.takes_reads(other)) {
+            // The primary has those that no replica takes.
+            match others().find(|other| Some(other.id) == self.view.primary && other.serves_reads) {
+                Some(primary) => {
+                    let name = &primary.name;
+                    warnings.push(format!("no replica is left that serves reads: the primary {name} serves all"));
+                }
+                None => warnings.push("no server is left that serves reads".to_owned()),
+            }
         }
         if !self.settings.failover.remembers {
             warnings.push("this is forgotten when the process ends, since promotion.journal is not set".to_owned());
         }
         warnings
-    }
-
-    fn primary_words(&self) -> String {
-        self.view.primary.map_or_else(|| "the primary".to_owned(), |id| format!("the primary {}", self.name_of(id)))
     }
 
     /// The steps that a run would take, in words.

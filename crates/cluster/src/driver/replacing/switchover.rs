@@ -203,6 +203,17 @@ fn without_an_account_for_the_old_primary_there_is_no_switchover() {
 }
 
 #[test]
+fn a_replica_without_weight_is_no_reader_that_is_left() {
+    let mut script = cluster(AUTO, 3);
+    let mut specs = ["s1", "s2", "s3"].map(spec).to_vec();
+    specs[2].weight = 0;
+    script.driver.reconfigure(Settings { failover: AUTO, ..settings() }, specs, script.now);
+    script.drain();
+    let accepted = script.driver.command(script.now, Command::Drain { server: Script::id(2) }).unwrap();
+    assert_eq!(accepted.warnings, ["no replica is left that serves reads: the primary s1 serves all"]);
+}
+
+#[test]
 fn taking_the_last_reader_out_warns_the_operator_and_outlives_the_process() {
     let mut script = cluster(AUTO, 3);
     let drain = |script: &mut Script, number: u32| {

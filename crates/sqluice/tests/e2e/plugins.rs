@@ -18,7 +18,7 @@ use crate::support::{
 
 /// Loads a plugin into all servers; gives whether they have it. Debian's core package of 10.11 has none; CI tries them with
 /// MariaDB 11.8, where all must be there.
-async fn install(servers: &'static Replication, library: &'static str) -> bool {
+pub async fn install(servers: &'static Replication, library: &'static str) -> bool {
     blocking(move || {
         servers.servers().iter().all(|server| {
             let loaded = server.sql(&format!("INSTALL SONAME '{library}'"));

@@ -167,3 +167,51 @@ async fn a_role_of_one_session_is_not_the_next_ones() {
         }
     }
 }
+
+/// A connection logs in again whatever its plugin and its frames are, and serves the next client: none is opened for it.
+#[tokio::test]
+async fn a_connection_logs_in_again_with_any_plugin_and_compression() {
+    for family in families() {
+        let servers = calm(family).await;
+        let mut plugins = match family {
+            Family::MariaDb => vec!["mysql_native_password"],
+            Family::MySql => vec!["caching_sha2_password"],
+        };
+        let parts = [("auth_ed25519", "ed25519"), ("auth_parsec", "parsec")];
+        for (library, plugin) in parts.into_iter().filter(|_| family == Family::MariaDb) {
+            if crate::plugins::install(servers, library).await {
+                plugins.push(plugin);
+            }
+        }
+        for (number, plugin) in plugins.into_iter().enumerate() {
+            let user = format!("rights_again{number}");
+            let by = match family {
+                Family::MariaDb => format!("VIA {plugin} USING PASSWORD('p')"),
+                Family::MySql => format!("WITH {plugin} BY 'p'"),
+            };
+            accounts(servers, &format!("CREATE USER {user}@'%' IDENTIFIED {by}")).await;
+            for compression in ["off", "zlib", "zstd"] {
+                let front = Front::start(servers, |setup| {
+                    setup.proxy = "workers = 1\ndrain_ms = 200".into();
+                    setup.cluster += &format!("\ncompression = \"{compression}\"");
+                    setup.server_tls = "mode = \"preferred\"".into();
+                    setup.more = format!("[user.{user}]\npassword = \"p\"\n");
+                })
+                .await;
+                let opened = async || front.metrics().await.sum("sqluice_server_connections_opened_total", &[]);
+                let read = "/* sqluice: primary */ SELECT 1";
+                assert_eq!(
+                    value(&mut front.login(&user, "p").await.unwrap(), read).await,
+                    "1",
+                    "{plugin} {compression}"
+                );
+                let before = opened().await;
+                for _ in 0..3 {
+                    assert_eq!(value(&mut front.login(&user, "p").await.unwrap(), read).await, "1");
+                }
+                let relogins = front.metrics().await.sum("sqluice_server_connection_relogins_total", &[]);
+                assert_eq!((opened().await, relogins), (before, 3.0), "{family:?} {plugin} {compression}");
+            }
+        }
+    }
+}

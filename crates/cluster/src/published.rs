@@ -148,7 +148,13 @@ impl Published {
 
     /// Whether the accounts were read, or could not be, after the last change that was made through here.
     pub fn accounts_are_fresh(&self) -> bool {
-        self.accounts_read.load(Ordering::SeqCst) >= self.accounts_changed.load(Ordering::SeqCst)
+        self.accounts_have(self.accounts_change())
+    }
+
+    /// Whether the accounts were read, or could not be, after this change ([`Published::accounts_change`]). A login waits for
+    /// the changes that were there before it: later ones may never end.
+    pub fn accounts_have(&self, change: u64) -> bool {
+        self.accounts_read.load(Ordering::SeqCst) >= change
     }
 
     /// Asks for the catalog to be read again: something in it was changed just now. [`Published::catalog_is_fresh`] is
@@ -160,7 +166,12 @@ impl Published {
 
     /// Whether the catalog was read, or could not be read, after the last request for it.
     pub fn catalog_is_fresh(&self) -> bool {
-        self.catalog_read.load(Ordering::Acquire) >= self.catalog_wanted.load(Ordering::Acquire)
+        self.catalog_has(self.catalog_request())
+    }
+
+    /// Whether the catalog was read, or could not be read, after this request ([`Published::catalog_request`]).
+    pub fn catalog_has(&self, request: u64) -> bool {
+        self.catalog_read.load(Ordering::Acquire) >= request
     }
 
     /// Has the catalogue of tables read, and kept from then on. Calling it again costs nothing.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use cluster::view::{ServerView, View};
 use net::client::Cause;
+use sql::{Kind, Statement};
 
 use super::checkout::Attempts;
 use super::relay::RelayError;
@@ -23,9 +24,24 @@ const SCHEMA_KNOWN_S: u32 = 5;
 /// How many users' schemas are remembered for that.
 const SCHEMAS_KNOWN_MAX: usize = 10_000;
 
+/// Errors of statements about accounts that servers refuse before they change anything: a client without rights is to cause no reading.
+fn is_refused(code: u16) -> bool {
+    matches!(code, 1044 | 1045 | 1064 | 1142 | 1227)
+}
+
 impl Session {
-    /// A statement changed accounts, or may have: who logs in from now on is judged by what they are then, also by replicas.
-    pub(super) fn note_account_change(&self, held: &Held, over: Instant) {
+    /// A statement changed accounts, or may have: a client that logs in from now on is judged by what they are then, also by replicas.
+    pub(super) fn note_account_change(
+        &self,
+        held: &Held,
+        statement: &Statement,
+        error: Option<&Refusal>,
+        over: Instant,
+    ) {
+        if statement.kind == Kind::Account && statement.parts == 1 && error.is_some_and(|error| is_refused(error.code))
+        {
+            return;
+        }
         let shared = &self.cluster.shared;
         let change = AccountChange { server: held.lease.server(), at: over, login: shared.logins.now() };
         shared.account_change.store(Some(Arc::new(change)));

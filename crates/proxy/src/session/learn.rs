@@ -48,7 +48,7 @@ impl Session {
             held.lease.origin.tracks = false;
         }
         if work.statement.accounts {
-            self.note_account_change(held, over);
+            self.note_account_change(held, &work.statement, outcome.error.as_ref(), over);
         }
         if self.defines_code(work, request) {
             // What routines, views and triggers do is read again; until then no function is believed to read only.

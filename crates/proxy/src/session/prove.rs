@@ -254,10 +254,10 @@ impl Prover<'_> {
     /// Waits for the accounts to be read that were changed through here a moment ago.
     async fn await_changed_accounts(&self) {
         let published = &self.cluster.shared.published;
-        let deadline = tokio::time::Instant::now() + REFRESH_WAIT;
+        let (deadline, change) = (tokio::time::Instant::now() + REFRESH_WAIT, published.accounts_change());
         loop {
             let changed = self.cluster.changed.notified();
-            if published.accounts_are_fresh() || tokio::time::timeout_at(deadline, changed).await.is_err() {
+            if published.accounts_have(change) || tokio::time::timeout_at(deadline, changed).await.is_err() {
                 return;
             }
         }

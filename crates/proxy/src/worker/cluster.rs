@@ -166,13 +166,14 @@ impl ClusterHere {
         (mariadb && matches!(&*charset, "ucs2" | "utf16" | "utf16le" | "utf32")).then_some(charset)
     }
 
-    /// The catalog; one that somebody has just asked to be read again is waited for, but no longer than `limit`.
+    /// The catalog. One that was to be read again when the call came is waited for, but no longer than `limit`.
     pub async fn fresh_catalog(&self, limit: Duration) -> CountedHere<Catalog> {
         let deadline = tokio::time::Instant::now() + limit;
+        let request = self.shared.published.catalog_request();
         loop {
             let changed = self.changed.notified();
             let (catalog, published) = (self.catalog(), &self.shared.published);
-            let is_here = published.catalog_is_fresh() && Arc::ptr_eq(&catalog, &published.catalog.load());
+            let is_here = published.catalog_has(request) && Arc::ptr_eq(&catalog, &published.catalog.load());
             if is_here || tokio::time::timeout_at(deadline, changed).await.is_err() {
                 return catalog;
             }

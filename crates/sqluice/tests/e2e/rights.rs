@@ -1,5 +1,7 @@
 //! Rights are the servers' and of now: a client that logs in after a change gets what a direct login gets.
 
+use std::time::{Duration, Instant};
+
 use lab::{Family, Replication};
 use net::client::Target;
 use net::query::{self, Client, Limits};
@@ -214,4 +216,35 @@ async fn a_connection_logs_in_again_with_any_plugin_and_compression() {
             }
         }
     }
+}
+
+/// Clients whose statements may change accounts, without end, make no login wait until they stop.
+#[tokio::test]
+async fn endless_changes_of_accounts_hold_no_login_up() {
+    let servers = calm(Family::MariaDb).await;
+    accounts(
+        servers,
+        "CREATE USER rights_endless@'%' IDENTIFIED BY 'p'; CREATE USER rights_waits@'%' IDENTIFIED BY 'p'",
+    )
+    .await;
+    let front = Front::start(servers, |_| {}).await;
+    let mut changes = Vec::new();
+    for _ in 0..8 {
+        let mut endless = front.login("rights_endless", "p").await.unwrap();
+        changes.push(tokio::spawn(async move {
+            loop {
+                endless.query("BEGIN NOT ATOMIC DO 0; END").await.unwrap();
+            }
+        }));
+    }
+    let mut waited = Duration::ZERO;
+    for _ in 0..10 {
+        let begun = Instant::now();
+        front.login("rights_waits", "p").await.unwrap();
+        waited += begun.elapsed();
+    }
+    assert!(changes.iter().all(|changes| !changes.is_finished()), "they were refused");
+    changes.iter().for_each(|changes| changes.abort());
+    // A reading begins 50 ms after the last one; a login that waits until the changes stop waits 1.5 seconds.
+    assert!(waited < Duration::from_secs(5), "{waited:?}");
 }

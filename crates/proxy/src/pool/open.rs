@@ -50,7 +50,7 @@ pub(super) async fn open(
         mark: settings.mark_writes.then(|| shared.marks.next()).flatten(),
         capabilities,
         mariadb: greeting.server_version.contains("MariaDB"),
-        state: Arc::new(state_after_login(shared, wanted, collation, capabilities)),
+        state: Arc::new(state_after_login(shared, wanted.state.schema(), collation, capabilities)),
         schema_is_stale: false,
         in_some_schema: false,
         tracks: false,
@@ -80,17 +80,24 @@ pub(super) async fn log_in_again(
     connection: &mut Connection,
 ) -> Result<(), ConnectError> {
     let target = shared.target(server, shared.settings.load().pool.connect_timeout, wanted.key.client);
-    let login = login(wanted);
+    let Connection { stream, origin, .. } = connection;
+    let mut login = login(wanted);
+    // MariaDB waits a second before it answers a COM_CHANGE_USER that fails, also for a schema that is unknown or forbidden (seen
+    // with 10.11): the session chooses its schema behind it.
+    if origin.mariadb {
+        login.schema = None;
+        login.capabilities.remove(Capabilities::CONNECT_WITH_DB);
+    }
     let collation = login.collation;
     let logged_in = shared.connection_login(wanted.login);
-    let Connection { stream, origin, .. } = connection;
     // MariaDB's COM_CHANGE_USER leaves the role of before to an account that has no default role (seen with 10.11).
     let ahead = if origin.mariadb { "SET ROLE NONE" } else { "" };
     net::client::log_in_again(stream, &mut origin.seen, &target, login, ahead).await?;
     // MariaDB forgets with the first login what that asked for of IGNORE_SPACE (seen with 10.11).
     let capabilities =
         if origin.mariadb { origin.capabilities - Capabilities::IGNORE_SPACE } else { origin.capabilities };
-    let state = state_after_login(shared, wanted, collation, capabilities);
+    let schema = wanted.state.schema().filter(|_| !origin.mariadb);
+    let state = state_after_login(shared, schema, collation, capabilities);
     origin.has_logged_in(state, logged_in);
     Ok(())
 }
@@ -108,8 +115,13 @@ fn login(wanted: &Wanted) -> LoginRequest {
     login
 }
 
-fn state_after_login(shared: &ClusterShared, wanted: &Wanted, collation: u16, capabilities: Capabilities) -> StateMap {
+fn state_after_login(
+    shared: &ClusterShared,
+    schema: Option<&str>,
+    collation: u16,
+    capabilities: Capabilities,
+) -> StateMap {
     let catalog = shared.published.catalog.load();
-    StateMap::after_login(&catalog, collation, wanted.state.schema())
+    StateMap::after_login(&catalog, collation, schema)
         .ignoring_space(capabilities.contains(Capabilities::IGNORE_SPACE), &catalog)
 }

@@ -16,8 +16,6 @@ const WIDE: [&str; 4] = ["ucs2", "utf16", "utf16le", "utf32"];
 const LONGLONG: u8 = 0x08;
 const DOUBLE: u8 = 0x05;
 const NEWDECIMAL: u8 = 0xf6;
-/// MySQL's variables that were never set.
-const VAR_STRING: u8 = 0xfd;
 
 impl Session {
     /// The effects of a statement, its strings with the collation that the connection had when they were read.
@@ -86,7 +84,7 @@ pub(super) enum Found {
     Value(String),
     /// It is NULL, and has the type of this literal.
     Null(String),
-    /// It was never set. Only MySQL tells.
+    /// It was never set.
     Nothing,
 }
 
@@ -105,8 +103,6 @@ pub(super) fn literal(
     let Some(value) = value else {
         let collation = text(collation.unwrap_or_default())?;
         return Ok(match (kind, collation.split_once('_')) {
-            // Only MySQL gives this type, and to nothing else.
-            (VAR_STRING, _) => Found::Nothing,
             (LONGLONG, _) => Found::Null(format!("CAST(0 AS {}SIGNED)", if unsigned { "UN" } else { "" })),
             (DOUBLE, _) => Found::Null("0e0".into()),
             (NEWDECIMAL, _) => Found::Null("CAST(0 AS DECIMAL(65,30))".into()),
@@ -169,7 +165,6 @@ mod tests {
         assert_eq!(null(DOUBLE, "binary"), Ok(Found::Null("0e0".into())));
         assert_eq!(null(0xfa, "latin1_bin"), Ok(Found::Null("_latin1 X'' COLLATE latin1_bin".into())));
         assert_eq!(null(0xfa, "binary"), Ok(Found::Null("X''".into())));
-        assert_eq!(null(VAR_STRING, "binary"), Ok(Found::Nothing));
         assert!(literal((0xfa, false), Some(b"x"), Some(b"78"), Some(b"x';--")).is_err());
         let broken = |collation: &[u8]| literal((0xfa, false), Some(b"?"), Some(b"FF27"), Some(collation)).is_err();
         assert!(broken(b"utf8mb4_bin") && !broken(b"latin1_bin") && !broken(b"binary"));

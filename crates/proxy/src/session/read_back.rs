@@ -82,6 +82,8 @@ impl Session {
         for (name, found) in names.iter().zip(literals) {
             match found {
                 Found::Value(literal) => state.set_user_variable(name, &literal),
+                // A session before left it there. A statement that may assign NULL does not find such variables.
+                Found::Null(_) if held.lease.origin.once_set.contains(name) && !state.has_user_variable(name) => {}
                 Found::Null(of_its_type) => {
                     state.set_user_variable(name, &of_its_type);
                     state.set_user_variable(name, "NULL");
@@ -249,7 +251,10 @@ fn literals(reply: &[u8], count: usize, capabilities: Capabilities) -> Result<Ve
         .into_iter()
         .map(|kind| {
             let [value, hex, collation] = [(); 3].map(|()| row.text_value("user variable"));
-            literal(kind, value?, hex?, collation?)
+            match kind {
+                Some(kind) => literal(kind, value?, hex?, collation?),
+                None => Ok(Found::Nothing),
+            }
         })
         .collect()
 }
@@ -301,9 +306,15 @@ pub(super) fn with_row(mut reply: Vec<u8>, values: &[&[u8]]) -> Option<Vec<u8>> 
     Some(reply)
 }
 
-/// A column's type, and whether it is unsigned.
-fn column_kind(payload: &[u8], capabilities: Capabilities) -> Result<(u8, bool), Malformed> {
+/// A column's type, and whether it is unsigned; `None` for a variable that was never set.
+fn column_kind(payload: &[u8], capabilities: Capabilities) -> Result<Option<(u8, bool)>, Malformed> {
     const UNSIGNED: u16 = 1 << 5;
+    /// MySQL gives this type to nothing else.
+    const VAR_STRING: u8 = 0xfd;
+    /// MariaDB gives a binary column of this type and length to nothing else: that of a NULL is one byte shorter (10.11, 11.8).
+    const LONG_BLOB: u8 = 0xfb;
+    const NEVER_SET_BYTES: u32 = 1 << 24;
+    const BINARY: u16 = 63;
 
     let mut reader = Reader::new(payload);
     for _ in 0..6 {
@@ -313,9 +324,10 @@ fn column_kind(payload: &[u8], capabilities: Capabilities) -> Result<(u8, bool),
         reader.lenenc_bytes("column: extended metadata")?;
     }
     reader.lenenc("column: fixed part")?;
-    reader.u16("column: collation")?;
-    reader.u32("column: length")?;
-    Ok((reader.u8("column: type")?, reader.u16("column: flags")? & UNSIGNED != 0))
+    let (collation, length) = (reader.u16("column: collation")?, reader.u32("column: length")?);
+    let kind = reader.u8("column: type")?;
+    let never_set = kind == VAR_STRING || (kind, collation, length) == (LONG_BLOB, BINARY, NEVER_SET_BYTES);
+    Ok((!never_set).then_some((kind, reader.u16("column: flags")? & UNSIGNED != 0)))
 }
 
 #[cfg(test)]

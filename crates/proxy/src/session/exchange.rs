@@ -39,7 +39,7 @@ impl Session {
         let effects = &work.statement.effects;
         let wish_after = if effects.is_empty() { None } else { self.wish.after(effects, &self.cluster.catalog()) };
         let listed = self.listed(held, work);
-        let warnings = self.own_messages().filter(|_| work.command == Command::InitDb);
+        let warnings = self.own_messages().filter(|_| matches!(work.command, Command::InitDb | Command::SetOption));
         let withhold = self.withheld(work, route, held.lease.server());
         let keeps_end = self.notes_first(work);
         let tap = sent.columns.take().map(Tap::Columns).or(listed);

@@ -296,57 +296,10 @@ impl Relay<'_> {
         start: usize,
         end: usize,
     ) -> Result<(), RelayError> {
-        match packet.event {
-            Event::Ok(ok) | Event::RowsEnd(ok) => {
-                let is_rows_end = matches!(packet.event, Event::RowsEnd(_));
-                self.outcome.learn(&ok)?;
-                self.outcome.rows = is_rows_end.then_some(rows);
-                if is_rows_end {
-                    self.outcome.rows_sent += rows;
-                }
-                if !ok.session_state.is_empty() || self.warnings.is_some_and(|warnings| warnings != ok.warnings) {
-                    self.put_run(run, bytes);
-                    let header = if is_rows_end { reply::EOF } else { reply::OK };
-                    // What it tells of the session is for us; the client hears what it asked for itself.
-                    let told = self.wish.filter(&ok);
-                    let warnings = self.warnings.unwrap_or(ok.warnings);
-                    let is_whole = told.is_empty() && warnings == ok.warnings;
-                    let ok = Ok { session_state: &told, warnings, ..ok };
-                    let capabilities = self.client.capabilities;
-                    match &mut self.outcome.copied {
-                        Some(copied) if is_whole => {
-                            copied.take_packet(packet.sequence, |out| ok.write(out, header, capabilities));
-                        }
-                        Some(copied) => copied.give_up(cache::Refusal::Changes),
-                        None => {}
-                    }
-                    self.client.put_packet(packet.sequence, |out| ok.write(out, header, capabilities));
-                    self.outcome.delivered = true;
-                    return Ok(());
-                }
-            }
-            Event::Eof(eof) => {
-                if self.outcome.status.is_some() {
-                    self.outcome.row_count_before = Some(self.outcome.row_count());
-                }
-                self.outcome.status = Some(eof.status);
-                self.outcome.ended_by_eof = true;
-                self.outcome.warned_before |= self.outcome.warnings > 0;
-                self.outcome.warnings = eof.warnings;
-                self.outcome.rows = Some(rows);
-                self.outcome.rows_sent += rows;
-                if eof.status.contains(Status::SESSION_STATE_CHANGED) && !self.hears_of_any {
-                    // It is about all that Sqluice tracks; this framing has no room to tell what it is.
-                    self.put_run(run, bytes);
-                    let eof = Eof { status: eof.status - Status::SESSION_STATE_CHANGED, ..eof };
-                    if let Some(copied) = &mut self.outcome.copied {
-                        copied.take_packet(packet.sequence, |out| eof.write(out));
-                    }
-                    self.client.put_packet(packet.sequence, |out| eof.write(out));
-                    self.outcome.delivered = true;
-                    return Ok(());
-                }
-            }
+        let is_put = match packet.event {
+            Event::Ok(ok) => self.ok_packet(packet.sequence, &ok, None, run, bytes)?,
+            Event::RowsEnd(ok) => self.ok_packet(packet.sequence, &ok, Some(rows), run, bytes)?,
+            Event::Eof(eof) => self.eof_packet(packet.sequence, eof, rows, run, bytes),
             Event::Error(error) => {
                 let message = String::from_utf8_lossy(error.message).into_owned();
                 let refusal = Refusal { code: error.code, sqlstate: error.sqlstate, message };
@@ -355,6 +308,7 @@ impl Relay<'_> {
                     return Err(RelayError::Withheld(refusal));
                 }
                 self.outcome.error = Some(refusal);
+                false
             }
             Event::Prepared(prepared) => {
                 self.outcome.prepared = Some(prepared);
@@ -364,24 +318,76 @@ impl Relay<'_> {
                 self.client.put(&bytes[start..id_at]);
                 self.client.put(&self.prepare_as.to_le_bytes());
                 self.client.put(&bytes[id_at + Prepared::STATEMENT_AT.len()..end]);
-                self.outcome.delivered = true;
-                return Ok(());
+                true
             }
             Event::Infile(name) if !self.file_allowed => {
                 self.put_run(run, bytes);
                 let name = String::from_utf8_lossy(&name[..name.len().min(FILE_NAME_TOLD_MAX)]).into_owned();
                 return Err(RelayError::Theft { sequence: packet.sequence, name });
             }
-            Event::Infile(_) | Event::Progress | Event::Text(_) => {}
-        }
-        if bytes[start + HEADER_BYTES - 1] == packet.sequence {
+            Event::Infile(_) | Event::Progress | Event::Text(_) => false,
+        };
+        if !is_put && bytes[start + HEADER_BYTES - 1] == packet.sequence {
             self.pass(run, bytes, start, end);
-        } else {
+            return Ok(());
+        }
+        if !is_put {
             self.put_run(run, bytes);
             self.client.put_packet(packet.sequence, |out| out.extend_from_slice(&bytes[start + HEADER_BYTES..end]));
-            self.outcome.delivered = true;
         }
+        self.outcome.delivered = true;
         Ok(())
+    }
+
+    /// An OK packet, at the end of `rows` if there were any; gives whether the client gets another one in its place, which is put then.
+    fn ok_packet(
+        &mut self,
+        sequence: u8,
+        ok: &Ok<'_>,
+        rows: Option<u64>,
+        run: &mut Run,
+        bytes: &[u8],
+    ) -> Result<bool, RelayError> {
+        self.outcome.learn(ok)?;
+        self.outcome.rows = rows;
+        self.outcome.rows_sent += rows.unwrap_or(0);
+        let warnings = self.warnings.unwrap_or(ok.warnings);
+        if ok.session_state.is_empty() && warnings == ok.warnings {
+            return Ok(false);
+        }
+        self.put_run(run, bytes);
+        let header = if rows.is_some() { reply::EOF } else { reply::OK };
+        // What it tells of the session is for us; the client hears what it asked for itself.
+        let told = self.wish.filter(ok);
+        let is_whole = told.is_empty() && warnings == ok.warnings;
+        let ok = Ok { session_state: &told, warnings, ..*ok };
+        let capabilities = self.client.capabilities;
+        match &mut self.outcome.copied {
+            Some(copied) if is_whole => copied.take_packet(sequence, |out| ok.write(out, header, capabilities)),
+            Some(copied) => copied.give_up(cache::Refusal::Changes),
+            None => {}
+        }
+        self.client.put_packet(sequence, |out| ok.write(out, header, capabilities));
+        Ok(true)
+    }
+
+    /// An EOF packet; gives whether the client gets another one in its place, which is put then.
+    fn eof_packet(&mut self, sequence: u8, eof: Eof, rows: u64, run: &mut Run, bytes: &[u8]) -> bool {
+        self.outcome.learn_end(eof, rows);
+        let mut told = Eof { warnings: self.warnings.unwrap_or(eof.warnings), ..eof };
+        if !self.hears_of_any {
+            // It is about all that Sqluice tracks; this framing has no room to tell what it is.
+            told.status -= Status::SESSION_STATE_CHANGED;
+        }
+        if told == eof {
+            return false;
+        }
+        self.put_run(run, bytes);
+        if let Some(copied) = &mut self.outcome.copied {
+            copied.take_packet(sequence, |out| told.write(out));
+        }
+        self.client.put_packet(sequence, |out| told.write(out));
+        true
     }
 
     fn fix_up_packet(&mut self, packet: &Packet<'_>, rows: u64) -> Result<(), RelayError> {

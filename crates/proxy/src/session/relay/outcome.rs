@@ -6,7 +6,7 @@ use std::time::Instant;
 use wire::Status;
 use wire::codec::Malformed;
 use wire::exchange::Event;
-use wire::reply::{self, Change, Ok, Prepared};
+use wire::reply::{self, Change, Eof, Ok, Prepared};
 
 use super::Copied;
 use crate::error::Refusal;
@@ -215,6 +215,19 @@ impl Outcome {
             Event::Prepared(_) | Event::Infile(_) | Event::Progress | Event::Text(_) => {}
         }
         Ok(())
+    }
+
+    /// Takes in what an EOF packet at the end of `rows` says.
+    pub(super) fn learn_end(&mut self, eof: Eof, rows: u64) {
+        if self.status.is_some() {
+            self.row_count_before = Some(self.row_count());
+        }
+        self.status = Some(eof.status);
+        self.ended_by_eof = true;
+        self.warned_before |= self.warnings > 0;
+        self.warnings = eof.warnings;
+        self.rows = Some(rows);
+        self.rows_sent += rows;
     }
 
     /// Takes in what an OK packet says.

@@ -195,11 +195,11 @@ impl Generator {
             20 if self.mariadb() => {
                 queries([format!("INSERT INTO {table} (k, v) VALUES ({key}, 'ret') RETURNING id, k, UPPER(v)"), ask])
             }
-            21 if self.mariadb() => queries([
+            21 if self.mariadb() && self.keeper => queries([
                 format!("SELECT NEXTVAL({{a}}.q{me})"),
                 format!("SELECT NEXT VALUE FOR {{a}}.q{me}, LASTVAL({{a}}.q{me})"),
             ]),
-            22 if self.mariadb() => queries([
+            22 if self.mariadb() && self.keeper => queries([
                 format!("SELECT SETVAL({{a}}.q{me}, {})", 100 * number),
                 format!("SELECT NEXTVAL({{a}}.q{me}) AS n"),
             ]),

@@ -1,6 +1,6 @@
 //! What the servers know that the data plane must know too: collations and stored functions.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use sql::Leaves;
@@ -14,20 +14,31 @@ pub enum RoutineAccess {
     Writes,
 }
 
-/// What a table or a view does that the text of a statement with it does not tell.
+/// The effects of a table or a view that the text of a statement with it does not show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hidden {
     /// Reading it writes, locks, or changes the session.
     pub writes: bool,
-    /// What a statement with it may leave on its connection.
+    /// State that any statement with it may leave on its connection.
     pub leaves: Leaves,
+    /// State that a statement leaves if it writes: that of triggers and of columns' defaults.
+    pub leaves_of_writes: Leaves,
 }
 
 impl Hidden {
     /// Both together.
     #[must_use]
     pub fn and(self, other: Hidden) -> Hidden {
-        Hidden { writes: self.writes || other.writes, leaves: self.leaves | other.leaves }
+        Hidden {
+            writes: self.writes || other.writes,
+            leaves: self.leaves | other.leaves,
+            leaves_of_writes: self.leaves_of_writes | other.leaves_of_writes,
+        }
+    }
+
+    /// State that is left by reads or by writes.
+    pub fn all_leaves(self) -> Leaves {
+        self.leaves | self.leaves_of_writes
     }
 }
 
@@ -52,7 +63,7 @@ pub struct Catalog {
     pub collations: HashMap<u16, Collation>,
     /// Stored functions by (schema, name), both in lower case.
     pub functions: HashMap<(String, String), RoutineAccess>,
-    /// What stored functions may leave on the connection that calls them, where that is anything; named as those.
+    /// State that stored functions may leave on the connection that calls them, where that is any; named as those.
     pub function_leaves: HashMap<(String, String), Leaves>,
     /// The same of all procedures.
     pub procedure_leaves: HashMap<(String, String), Leaves>,
@@ -119,17 +130,26 @@ impl Catalog {
         }
     }
 
-    /// What a table or view hides.
+    /// The hidden effects of all tables and views that a text in this schema may name, which is not understood.
+    pub fn hidden_in(&self, text: &[u8], schema: Option<&str>) -> Option<Hidden> {
+        let words = std::str::from_utf8(text).ok().map(words);
+        let schema = schema.unwrap_or_default().to_lowercase();
+        let is_named = |key: &(String, String)| words.as_ref().is_none_or(|words| names(words, &schema, key));
+        let named = self.hidden.iter().filter(|(key, _)| is_named(key));
+        named.map(|(_, hidden)| *hidden).reduce(Hidden::and)
+    }
+
+    /// The effects that a table or view hides.
     pub fn hidden(&self, schema: &str, name: &str) -> Option<Hidden> {
         self.hidden.get(&(schema.to_lowercase(), name.to_lowercase())).copied()
     }
 
-    /// What a stored function that writes may leave on its connection.
+    /// State that a stored function that writes may leave on its connection.
     pub fn function_leaves(&self, schema: Option<&str>, name: &str) -> Leaves {
         named(&self.function_leaves, schema, name).fold(Leaves::empty(), |all, leaves| all | leaves)
     }
 
-    /// What a procedure may leave; one that is not known may leave anything.
+    /// State that a procedure may leave; one that is not known may leave anything.
     pub fn procedure_leaves(&self, schema: Option<&str>, name: &str) -> Leaves {
         let all = named(&self.procedure_leaves, schema, name).reduce(Leaves::union);
         all.filter(|_| self.functions_complete).unwrap_or(Leaves::all())
@@ -154,7 +174,26 @@ impl Catalog {
     }
 }
 
-/// What is known under a name, in one schema or in any.
+/// All words of a text in lower case, those in strings and comments too.
+pub fn words(text: &str) -> HashSet<String> {
+    text.split(is_no_word).filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
+}
+
+/// Whether a text with these words may name this in a schema; names are in lower case. From another schema it is named with its own.
+pub fn names(words: &HashSet<String>, schema: &str, (of, name): &(String, String)) -> bool {
+    has_name(words, name) && (of == schema || has_name(words, of))
+}
+
+fn has_name(words: &HashSet<String>, name: &str) -> bool {
+    words.contains(name)
+        || name.contains(is_no_word) && name.split(is_no_word).all(|word| word.is_empty() || words.contains(word))
+}
+
+fn is_no_word(c: char) -> bool {
+    !c.is_alphanumeric() && c != '_' && c != '$'
+}
+
+/// All that is known under a name, in one schema or in any.
 fn named<'a>(
     known: &'a HashMap<(String, String), Leaves>,
     schema: Option<&str>,
@@ -176,6 +215,21 @@ mod tests {
 
     fn uneven(now: &Catalog) -> Vec<(&str, &str)> {
         now.uneven.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+    }
+
+    #[test]
+    fn a_text_that_is_not_understood_has_the_effects_of_what_it_may_name() {
+        let of = |leaves| Hidden { leaves, ..Hidden::default() };
+        let mut catalog = Catalog::default();
+        catalog.hidden.insert(("app".into(), "my-view".into()), of(Leaves::USER_LOCKS));
+        catalog.hidden.insert(("app".into(), "v".into()), of(Leaves::SEQUENCES));
+        assert_eq!(catalog.hidden_in(b"EXECUTE IMMEDIATE 'SELECT * FROM V'", Some("App")), Some(of(Leaves::SEQUENCES)));
+        assert_eq!(catalog.hidden_in(b"SELECT * FROM app.`My-View`", None), Some(of(Leaves::USER_LOCKS)));
+        for (text, schema) in [("SELECT my_view FROM vv", "app"), ("SELECT 1 FROM v", "other")] {
+            assert_eq!(catalog.hidden_in(text.as_bytes(), Some(schema)), None, "{text}");
+        }
+        let both = Some(of(Leaves::USER_LOCKS | Leaves::SEQUENCES));
+        assert_eq!(catalog.hidden_in(b"SELECT \xff", None), both, "any name may stand in another encoding");
     }
 
     #[test]

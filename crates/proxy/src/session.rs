@@ -142,7 +142,7 @@ pub struct Session {
     written_for_tier: Option<cluster::tables::Written>,
     /// The client named the native plugin at its login; COM_CHANGE_USER names what it likes best instead.
     speaks_native: bool,
-    /// What the tables and views of the statement hide.
+    /// The effects of the statement's tables and views that its text does not show.
     hides: Option<Hidden>,
     /// COM_CHANGE_USERs that were refused.
     refused_changes: u8,
@@ -385,7 +385,7 @@ impl Session {
         if route.target == Target::Reader && work.statement.asks.contains(sql::Asks::STORED_FUNCTIONS) {
             self.judge_functions(&mut route);
         }
-        if work.statement.uses_tables && !self.seen.hidden.is_empty() {
+        if !self.seen.hidden.is_empty() {
             self.judge_hidden(&mut route, work, request);
         }
         self.take_newest_primary(&route);
@@ -406,9 +406,13 @@ impl Session {
         route
     }
 
-    /// What tables and views do behind their names: a read of a view that writes is the primary's.
+    /// The effects of tables and views that the text does not show: a read of a view that writes is the primary's.
     fn judge_hidden(&mut self, route: &mut Route, work: &Work, request: &Request) {
+        use sql::Kind::{Account, Administration, Definition, Handler, Lock, PreparedText, Show};
         self.hides = None;
+        if !work.statement.uses_tables && work.statement.kind != PreparedText {
+            return;
+        }
         let (Some(text), Some(dialect)) = (self.sent_text(work, request), self.dialect_of(work)) else { return };
         let hidden = match work.statement.tables(text, &dialect) {
             Ok(named) => {
@@ -418,12 +422,24 @@ impl Session {
                 });
                 found.reduce(Hidden::and)
             }
-            Err(_) => None,
+            Err(_)
+                if matches!(work.statement.kind, Account | Administration | Definition | Handler | Lock | Show)
+                    && work.statement.parts <= 1 =>
+            {
+                None
+            }
+            // PREPARE, EXECUTE IMMEDIATE, compound statements: any word may be a name.
+            Err(_) => self.seen.hidden_in(text, self.schema_of(work)),
         };
         if hidden.is_some_and(|hidden| hidden.writes) && route.target == Target::Reader {
             (route.target, route.reason) = (Target::Primary, Reason::WritingFunction);
         }
         self.hides = hidden.filter(|_| !work.prepares());
+        if let Some(hidden) = &mut self.hides
+            && !work.statement.access.only_reads()
+        {
+            hidden.leaves = hidden.all_leaves();
+        }
     }
 
     /// A function may have become one that writes since the catalog was read.

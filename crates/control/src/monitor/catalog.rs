@@ -33,8 +33,8 @@ pub(crate) async fn load(client: &mut Client, dialect: Dialect) -> Result<Loaded
     let collations = read_collations(&client.query_one(collations_statement(dialect)).await?);
     let globals = load_globals(client).await?;
     let session_variables = session_variables::read(client, dialect).await?;
-    let (routines, incomplete) = load_routines(client, dialect).await?;
-    let hidden = hidden::load(client, dialect, &routines, incomplete.is_none()).await?;
+    let (mut routines, incomplete) = load_routines(client, dialect).await?;
+    let hidden = hidden::load(client, dialect, &mut routines, incomplete.is_none()).await?;
     let catalog = Catalog {
         number: 0,
         collations,

@@ -232,38 +232,50 @@ async fn a_replica_that_refuses_a_hidden_write_is_passed_over() {
     }
 }
 
+const UNREPORTED: &str = "CREATE TABLE t (id INT PRIMARY KEY);
+    CREATE TABLE `a-b` (id INT);
+    CREATE VIEW shown AS SELECT * FROM t;
+    CREATE ROLE IF NOT EXISTS e2e_unreported_role;
+    GRANT e2e_unreported_role TO app;
+    CREATE PROCEDURE sets() SET @@sort_buffer_size = 65536;
+    CREATE PROCEDURE calls() CALL sets();
+    CREATE PROCEDURE inserts(n INT) INSERT INTO `a-b` VALUES (n);
+    CREATE PROCEDURE locks() FLUSH TABLES WITH READ LOCK;
+    CREATE PROCEDURE takes_role() SQL SECURITY INVOKER SET ROLE e2e_unreported_role;
+    DELIMITER //
+    CREATE FUNCTION f() RETURNS INT NO SQL BEGIN SET @@sort_buffer_size = 65536; RETURN 1; END//
+    CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW SET @@sort_buffer_size = 65536//
+    CREATE TRIGGER a_b BEFORE INSERT ON `a-b` FOR EACH ROW INSERT INTO t VALUES (NEW.id)//
+    DELIMITER ;
+    ";
+
 /// System variables, roles and locks that no reply reports: the neighbour gets the connection without them.
 #[tokio::test]
 async fn state_that_no_reply_reports_is_its_sessions() {
     const BUFFER: &str = "SELECT @@sort_buffer_size";
     for family in families() {
         let maria = family == Family::MariaDb;
-        let mut sql = "CREATE TABLE t (id INT PRIMARY KEY);
-            CREATE ROLE IF NOT EXISTS e2e_unreported_role;
-            GRANT e2e_unreported_role TO app;
-            CREATE PROCEDURE sets() SET @@sort_buffer_size = 65536;
-            CREATE PROCEDURE calls() CALL sets();
-            CREATE PROCEDURE locks() FLUSH TABLES WITH READ LOCK;
-            CREATE PROCEDURE takes_role() SQL SECURITY INVOKER SET ROLE e2e_unreported_role;
-            DELIMITER //
-            CREATE FUNCTION f() RETURNS INT NO SQL BEGIN SET @@sort_buffer_size = 65536; RETURN 1; END//
-            CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW SET @@sort_buffer_size = 65536//
-            DELIMITER ;
-            GRANT TRIGGER ON e2e_unreported.* TO "
-            .to_owned()
-            + &format!("{}@'%';", lab::MONITOR_USER);
+        let mut sql = format!("{UNREPORTED}GRANT SELECT, TRIGGER ON e2e_unreported.* TO {}@'%';", lab::MONITOR_USER);
         let mut setting = vec![
             "CALL sets()",
             "CALL calls()",
             "SELECT f()",
             "INSERT INTO t VALUES (1)",
             "(SET @@sort_buffer_size = 65536)",
+            "INSERT INTO shown VALUES (3)",
+            "INSERT INTO `a-b` VALUES (4)",
+            "CALL inserts(5)",
+            "(INSERT INTO t VALUES (6))",
         ];
         let mut locking = vec!["CALL locks()", "(FLUSH TABLES WITH READ LOCK)"];
         if maria {
             sql += "\nSET sql_mode = ORACLE;\nDELIMITER //
                 CREATE PROCEDURE ora() AS BEGIN SET @@sort_buffer_size := 65536; END//\nDELIMITER ;";
             setting.extend(["CALL ora()", "BEGIN NOT ATOMIC SET @@sort_buffer_size = 65536; END"]);
+            setting.extend([
+                "BEGIN NOT ATOMIC INSERT INTO t VALUES (7); END",
+                "EXECUTE IMMEDIATE 'INSERT INTO t VALUES (8)'",
+            ]);
             locking.extend(["(LOCK TABLES t WRITE)", "(HANDLER t OPEN)"]);
         }
         let (front, _) = narrow(family, "e2e_unreported", &sql).await;
@@ -285,6 +297,10 @@ async fn state_that_no_reply_reports_is_its_sessions() {
             one.quit().await.unwrap();
             assert_eq!(value(&mut two, BUFFER).await, default, "{family:?}: {text}");
         }
+        let mut reader = within(&front, "e2e_unreported").await;
+        value(&mut reader, "SELECT COUNT(*) FROM t JOIN `a-b`").await;
+        front.is_pinned_by(&[]).await;
+        drop(reader);
         for text in locking {
             let (mut one, mut two) = neighbours(&front).await;
             run_or_execute(&mut one, text).await;

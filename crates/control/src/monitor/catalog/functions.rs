@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use cluster::catalog::RoutineAccess;
+use cluster::catalog::{RoutineAccess, names, words};
 use net::query::ResultSet;
 use sql::Leaves;
 
@@ -21,6 +21,25 @@ pub(crate) struct Routines {
     pub(crate) function_leaves: HashMap<(String, String), Leaves>,
     /// Of all procedures.
     pub(crate) procedure_leaves: HashMap<(String, String), Leaves>,
+    /// Of both.
+    bodies: Vec<Body>,
+}
+
+/// The words of a routine's body.
+#[derive(Debug)]
+struct Body {
+    key: (String, String),
+    procedure: bool,
+    words: HashSet<String>,
+}
+
+/// State that is left by routines, tables and views.
+pub(crate) type LeavesOfNames = HashMap<(String, String), Leaves>;
+
+/// All state that is left by those that a body in this schema with these words may name.
+pub(crate) fn leaves_of_named(leaving: &LeavesOfNames, schema: &str, words: &HashSet<String>) -> Leaves {
+    let named = leaving.iter().filter(|(key, _)| names(words, schema, key));
+    named.fold(Leaves::empty(), |all, (_, leaves)| all | *leaves)
 }
 
 /// Words without which a body cannot change anything that a replica would have to know. Some are harmless in most places
@@ -54,72 +73,62 @@ const WRITING: [&str; 24] = [
 
 /// Reads rows of schema, name, type, declared access and body.
 pub(crate) fn read(answer: &ResultSet) -> Routines {
-    let functions = read_functions(answer);
-    let mut all: Vec<Routine> = (0..answer.rows.len()).map(|row| Routine::read(answer, row)).collect();
-    spread_leaves(&mut all);
-    let mut routines = Routines { functions, ..Routines::default() };
-    for Routine { key, procedure, leaves, .. } in all {
-        if procedure {
-            routines.procedure_leaves.insert(key, leaves);
-        } else if !leaves.is_empty() {
-            // What leaves anything must find it again on the same connection.
-            routines.functions.insert(key.clone(), RoutineAccess::Writes);
-            routines.function_leaves.insert(key, leaves);
-        }
+    let mut routines = Routines { functions: read_functions(answer), ..Routines::default() };
+    for row in 0..answer.rows.len() {
+        routines.read(answer, row);
     }
+    while routines.spread(&routines.leaving()) {}
     routines
 }
 
 impl Routines {
-    /// What a body leaves that may name any of these.
-    pub(crate) fn leaves_of_body(&self, body: &str) -> Leaves {
-        let words = words(body);
-        let named = self.function_leaves.iter().chain(&self.procedure_leaves);
-        let named = named.filter(|((_, name), leaves)| !leaves.is_empty() && words.contains(name));
-        named.fold(Leaves::of_body(body), |all, (_, leaves)| all | *leaves)
-    }
-}
-
-/// What is known of a routine while all of them are read.
-struct Routine {
-    key: (String, String),
-    procedure: bool,
-    words: HashSet<String>,
-    leaves: Leaves,
-}
-
-impl Routine {
-    fn read(answer: &ResultSet, row: usize) -> Routine {
+    fn read(&mut self, answer: &ResultSet, row: usize) {
         let text = |column: &str| answer.text(row, column).unwrap_or_default();
+        let key = (text("SCHEMA_NAME").to_lowercase(), text("NAME").to_lowercase());
         let body = answer.text(row, "BODY");
         let procedure = text("TYPE").eq_ignore_ascii_case("procedure");
         // A body that the monitor user is not shown may hold anything, unless a function declares that it only reads.
         let unseen = if procedure || !is_believed(&text("ACCESS")) { Leaves::all() } else { Leaves::empty() };
-        Routine {
-            key: (text("SCHEMA_NAME").to_lowercase(), text("NAME").to_lowercase()),
-            procedure,
-            words: body.as_deref().map(words).unwrap_or_default(),
-            leaves: body.as_deref().map_or(unseen, Leaves::of_body),
+        if procedure {
+            self.procedure_leaves.insert(key.clone(), Leaves::empty());
         }
+        self.add(&key, procedure, body.as_deref().map_or(unseen, Leaves::of_body));
+        self.bodies.extend(body.map(|body| Body { key, procedure, words: words(&body) }));
     }
-}
 
-/// A routine leaves what those leave that it names.
-fn spread_leaves(all: &mut [Routine]) {
-    loop {
-        let mut leaving: HashMap<&str, Leaves> = HashMap::new();
-        for Routine { key, leaves, .. } in all.iter().filter(|routine| !routine.leaves.is_empty()) {
-            *leaving.entry(&key.1).or_default() |= *leaves;
+    /// A routine leaves this. Gives whether that is news.
+    fn add(&mut self, key: &(String, String), procedure: bool, leaves: Leaves) -> bool {
+        let all = if procedure { &mut self.procedure_leaves } else { &mut self.function_leaves };
+        if all.get(key).copied().unwrap_or_default().contains(leaves) {
+            return false;
         }
-        let of_named = |routine: &Routine| {
-            let named = leaving.iter().filter(|(name, _)| routine.words.contains(**name));
-            named.fold(routine.leaves, |all, (_, leaves)| all | *leaves)
-        };
-        let after: Vec<Leaves> = all.iter().map(of_named).collect();
-        if all.iter().zip(&after).all(|(routine, after)| routine.leaves == *after) {
-            return;
+        *all.entry(key.clone()).or_default() |= leaves;
+        if !procedure {
+            // The state that it leaves must be found again on the same connection.
+            self.functions.insert(key.clone(), RoutineAccess::Writes);
         }
-        all.iter_mut().zip(after).for_each(|(routine, after)| routine.leaves = after);
+        true
+    }
+
+    /// State that routines leave.
+    pub(crate) fn leaving(&self) -> LeavesOfNames {
+        let mut leaving = LeavesOfNames::new();
+        let all = self.function_leaves.iter().chain(&self.procedure_leaves);
+        for (key, leaves) in all.filter(|(_, leaves)| !leaves.is_empty()) {
+            *leaving.entry(key.clone()).or_default() |= *leaves;
+        }
+        leaving
+    }
+
+    /// A routine leaves all that is left by those that it names. Gives whether that is news of any.
+    pub(crate) fn spread(&mut self, leaving: &LeavesOfNames) -> bool {
+        let bodies = std::mem::take(&mut self.bodies);
+        let mut news = false;
+        for Body { key, procedure, words } in &bodies {
+            news |= self.add(key, *procedure, leaves_of_named(leaving, &key.0, words));
+        }
+        self.bodies = bodies;
+        news
     }
 }
 
@@ -183,14 +192,6 @@ fn spread(functions: &mut Functions, bodies: &[((String, String), HashSet<String
         }
         functions.extend(new.into_iter().map(|key| (key, RoutineAccess::Writes)));
     }
-}
-
-/// All words of a text in lower case, those in strings and comments too.
-fn words(text: &str) -> HashSet<String> {
-    text.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '$')
-        .filter(|word| !word.is_empty())
-        .map(str::to_lowercase)
-        .collect()
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! Tables and views that do more than their names tell: views that write or lock, triggers that lock, columns whose default asks a
 //! sequence. What the monitor user may not see is not found.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use cluster::catalog::{Hidden, RoutineAccess};
+use cluster::catalog::{Hidden, RoutineAccess, words};
 use net::query::{Client, QueryError, ResultSet};
 use sql::Leaves;
 
-use super::functions::Routines;
+use super::functions::{Routines, leaves_of_named};
 use crate::monitor::dialect::Dialect;
 
 /// By (schema, name), in lower case.
@@ -30,26 +30,34 @@ const WRITING: [&str; 8] = [
     "default(",
 ];
 
-/// Reads all of them.
+/// The words of a view's or a trigger's body.
+struct Body {
+    key: (String, String),
+    words: HashSet<String>,
+}
+
+/// Reads all of them. Routines learn of the tables and views that they name.
 ///
 /// # Errors
 /// The connection broke.
 pub(crate) async fn load(
     client: &mut Client,
     dialect: Dialect,
-    routines: &Routines,
+    routines: &mut Routines,
     complete: bool,
 ) -> Result<HiddenIn, QueryError> {
     let views = format!(
         "SELECT TABLE_SCHEMA, TABLE_NAME, VIEW_DEFINITION AS BODY FROM information_schema.VIEWS \
          WHERE TABLE_SCHEMA NOT IN {OWN_SCHEMAS} LIMIT {ROWS_MAX}"
     );
-    let mut hidden = of_views(&client.query_one(views).await?, routines, complete);
+    let views = client.query_one(views).await?;
+    let mut hidden = of_views(&views, routines, complete);
     let triggers = format!(
         "SELECT EVENT_OBJECT_SCHEMA AS TABLE_SCHEMA, EVENT_OBJECT_TABLE AS TABLE_NAME, ACTION_STATEMENT AS BODY \
          FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA NOT IN {OWN_SCHEMAS} LIMIT {ROWS_MAX}"
     );
-    note_triggers(&client.query_one(triggers).await?, routines, &mut hidden);
+    let triggers = client.query_one(triggers).await?;
+    note_triggers(&triggers, &mut hidden);
     // Columns are read table by table: not without need.
     let sequences = "SELECT 1 FROM information_schema.TABLES WHERE TABLE_TYPE = 'SEQUENCE' LIMIT 1";
     if dialect.mariadb && dialect.number >= 100_300 && !client.query_one(sequences).await?.rows.is_empty() {
@@ -59,9 +67,10 @@ pub(crate) async fn load(
         );
         let answer = client.query_one(columns).await?;
         for row in 0..answer.rows.len() {
-            hidden.entry(name(&answer, row)).or_default().leaves |= Leaves::SEQUENCES;
+            hidden.entry(name(&answer, row)).or_default().leaves_of_writes |= Leaves::SEQUENCES;
         }
     }
+    spread(&bodies(&views, &triggers), routines, &mut hidden);
     Ok(hidden)
 }
 
@@ -102,7 +111,8 @@ fn of_views(answer: &ResultSet, routines: &Routines, complete: bool) -> HiddenIn
 
 fn of_view(body: &str, routines: &Routines, complete: bool) -> Hidden {
     let writes = WRITING.iter().any(|word| body.contains(word));
-    let mut hidden = Hidden { writes, leaves: if writes { Leaves::of_body(body) } else { Leaves::empty() } };
+    let leaves = if writes { Leaves::of_body(body) } else { Leaves::empty() };
+    let mut hidden = Hidden { writes, leaves, ..Hidden::default() };
     for called in calls(body) {
         let known = |((_, name), access): (&(String, String), &RoutineAccess)| (name == called).then_some(*access);
         let mut access = routines.functions.iter().filter_map(known).peekable();
@@ -124,12 +134,43 @@ fn calls(body: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn note_triggers(answer: &ResultSet, routines: &Routines, hidden: &mut HiddenIn) {
+fn note_triggers(answer: &ResultSet, hidden: &mut HiddenIn) {
     for row in 0..answer.rows.len() {
-        let body = answer.text(row, "BODY").unwrap_or_default();
-        let leaves = routines.leaves_of_body(&body);
+        let leaves = Leaves::of_body(&answer.text(row, "BODY").unwrap_or_default());
         if !leaves.is_empty() {
-            hidden.entry(name(answer, row)).or_default().leaves |= leaves;
+            hidden.entry(name(answer, row)).or_default().leaves_of_writes |= leaves;
+        }
+    }
+}
+
+fn bodies(views: &ResultSet, triggers: &ResultSet) -> Vec<Body> {
+    let of = |answer: &ResultSet, row| Body {
+        key: name(answer, row),
+        words: words(&answer.text(row, "BODY").unwrap_or_default()),
+    };
+    let of_all = |answer: &ResultSet| (0..answer.rows.len()).map(|row| of(answer, row)).collect::<Vec<_>>();
+    let mut bodies = of_all(views);
+    bodies.extend(of_all(triggers));
+    bodies
+}
+
+/// A routine, a trigger, and a write to a view leave all that is left by those that their bodies name.
+fn spread(bodies: &[Body], routines: &mut Routines, hidden: &mut HiddenIn) {
+    loop {
+        let mut leaving = routines.leaving();
+        for (key, hidden) in hidden.iter().filter(|(_, hidden)| !hidden.all_leaves().is_empty()) {
+            *leaving.entry(key.clone()).or_default() |= hidden.all_leaves();
+        }
+        let mut news = routines.spread(&leaving);
+        for Body { key, words } in bodies {
+            let leaves = leaves_of_named(&leaving, &key.0, words);
+            if !hidden.get(key).copied().unwrap_or_default().all_leaves().contains(leaves) {
+                hidden.entry(key.clone()).or_default().leaves_of_writes |= leaves;
+                news = true;
+            }
+        }
+        if !news {
+            return;
         }
     }
 }
@@ -142,10 +183,12 @@ mod tests {
 
     #[test]
     fn views_that_do_more_than_read_are_found() {
-        let routines = functions::read(&table(
+        let of_reads = |leaves| Hidden { writes: true, leaves, ..Hidden::default() };
+        let mut routines = functions::read(&table(
             "SCHEMA_NAME|NAME|TYPE|ACCESS|BODY
              app|writes|FUNCTION|MODIFIES_SQL_DATA|BEGIN INSERT INTO t VALUES (1); RETURN 1; END
              app|reads|FUNCTION|READS_SQL_DATA|RETURN 1
+             app|inserts|PROCEDURE|CONTAINS_SQL|INSERT INTO plain VALUES (1)
              app|locks|PROCEDURE|CONTAINS_SQL|DO GET_LOCK('a', 1)",
         ));
         let views = table(
@@ -162,14 +205,19 @@ mod tests {
         assert_eq!(of(&hidden, "plain"), None);
         assert_eq!(of(&hidden, "unknown"), None, "no stored function of that name");
         for name in ["next", "over"] {
-            assert_eq!(of(&hidden, name), Some(Hidden { writes: true, leaves: Leaves::SEQUENCES }), "{name}");
+            assert_eq!(of(&hidden, name), Some(of_reads(Leaves::SEQUENCES)), "{name}");
         }
-        assert_eq!(of(&hidden, "calls"), Some(Hidden { writes: true, leaves: Leaves::empty() }));
-        assert_eq!(of(&hidden, "locks"), Some(Hidden { writes: true, leaves: Leaves::USER_LOCKS }));
+        assert_eq!(of(&hidden, "calls"), Some(of_reads(Leaves::empty())));
+        assert_eq!(of(&hidden, "locks"), Some(of_reads(Leaves::USER_LOCKS)));
         assert_eq!(of(&of_views(&views, &routines, false), "unknown").map(|hidden| hidden.writes), Some(true));
         let triggers = table("TABLE_SCHEMA|TABLE_NAME|BODY\napp|t|BEGIN CALL locks(); END\napp|u|SET NEW.a = 1");
-        note_triggers(&triggers, &routines, &mut hidden);
-        assert_eq!(of(&hidden, "t"), Some(Hidden { writes: false, leaves: Leaves::USER_LOCKS }));
-        assert_eq!(of(&hidden, "u"), None);
+        note_triggers(&triggers, &mut hidden);
+        assert_eq!(of(&hidden, "t"), None);
+        spread(&bodies(&views, &triggers), &mut routines, &mut hidden);
+        let of_writes = Hidden { leaves_of_writes: Leaves::USER_LOCKS, ..Hidden::default() };
+        assert_eq!((of(&hidden, "t"), of(&hidden, "u")), (Some(of_writes), None));
+        assert_eq!(of(&hidden, "plain"), Some(of_writes), "a write to the view is one to its table");
+        let inserts = ("app".to_owned(), "inserts".to_owned());
+        assert_eq!(routines.procedure_leaves[&inserts], Leaves::USER_LOCKS);
     }
 }

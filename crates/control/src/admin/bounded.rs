@@ -13,13 +13,16 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Connections at a time. One more takes the place of the one that was answered, or accepted, longest ago: connections that
-/// ask for nothing keep nobody out.
+/// Connections at a time. One more takes the place of the one that was answered, or accepted, longest ago, and that waits for
+/// no answer: connections that ask for nothing keep nobody out.
 pub const CONNECTIONS_MAX: usize = 64;
 /// Longest silence; more than the minute between two scrapes that share a connection.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(75);
 /// Longest time from the first byte of a request to the end of its head.
 const HEAD_MAX: Duration = Duration::from_secs(5);
+/// In place of the time of the last answer: a whole request came and is being answered, perhaps for as long as a switchover
+/// takes.
+const BEING_ANSWERED: u64 = u64::MAX;
 /// Behind this the head of a request is over.
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
@@ -46,7 +49,7 @@ struct Seats {
 }
 
 struct Seat {
-    /// When it was answered last, by [`Seats::clock`], or accepted.
+    /// When it was answered last, by [`Seats::clock`], or accepted; or [`BEING_ANSWERED`].
     answered: Arc<AtomicU64>,
     /// Ends the connection.
     end: oneshot::Sender<()>,
@@ -173,6 +176,7 @@ impl<T> Guarded<T> {
             };
             if matched == HEAD_END.len() {
                 self.head = Head::Whole;
+                self.answered.store(BEING_ANSWERED, Ordering::Relaxed);
                 return;
             }
         }
@@ -293,6 +297,26 @@ mod tests {
             server.read_exact(&mut [0; 18]).await.unwrap();
             let silent = tokio::time::timeout(Duration::from_millis(60), server.read(&mut [0])).await;
             assert!(silent.is_err(), "a request that is being answered has no deadline");
+        });
+    }
+
+    #[test]
+    fn a_request_that_is_being_answered_keeps_its_place() {
+        block_on(async {
+            let (seats, limits) = (Arc::default(), Limits { silence_max: LONG, head_max: LONG });
+            let (mut client, mut asking) = guarded(&seats, limits);
+            client.write_all(b"PUT / HTTP/1.1\r\n\r\n").await.unwrap();
+            asking.read_exact(&mut [0; 18]).await.unwrap();
+            for _ in 0..2 {
+                let (_idle_client, mut idle) = guarded(&seats, limits);
+                let (_other_client, _other) = guarded(&seats, limits);
+                let error = idle.read(&mut [0]).await.unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
+            }
+            asking.write_all(b"an answer").await.unwrap();
+            let (_third_client, _third) = guarded(&seats, limits);
+            let (_fourth_client, _fourth) = guarded(&seats, limits);
+            assert!(asking.read(&mut [0]).await.is_err(), "answered, it has a place like any other");
         });
     }
 

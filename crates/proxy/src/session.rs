@@ -43,6 +43,8 @@ mod send;
 mod serve;
 mod settle;
 mod statements;
+#[cfg(test)]
+mod testing;
 mod tracking;
 mod transaction_log;
 mod untold;

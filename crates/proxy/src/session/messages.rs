@@ -123,7 +123,7 @@ impl Session {
         })
     }
 
-    /// Who defined a SQLSTATE: MariaDB does not say.
+    /// The standard that defined a SQLSTATE: MariaDB does not say.
     fn origin_of(&self, state: [u8; 5], item: DiagnosticsItem) -> &'static str {
         let class = matches!(state[0], b'0'..=b'4' | b'A'..=b'H');
         let subclass = class || state.ends_with(b"000");
@@ -239,20 +239,20 @@ fn binary_row(level: &[u8], code: &[u8], message: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::testing::packets;
 
     /// A kept reply with these levels, codes and messages.
     fn kept(rows: &[[&str; 3]]) -> Vec<u8> {
-        let (mut reply, mut sequence) = (Vec::new(), 1);
-        for payload in [&b"\x03"[..], b"level", b"code", b"message"] {
-            sequence = packet::append(&mut reply, sequence, payload);
-        }
-        for row in rows {
+        let payload = |row: &[&str; 3]| {
             let mut payload = Vec::new();
             row.iter().for_each(|value| payload.put_lenenc_bytes(value.as_bytes()));
-            sequence = packet::append(&mut reply, sequence, &payload);
-        }
-        packet::append(&mut reply, sequence, b"\xfe\0\0\x02\0\0\0");
-        reply
+            payload
+        };
+        let rows: Vec<Vec<u8>> = rows.iter().map(payload).collect();
+        let mut payloads = vec![&b"\x03"[..], b"level", b"code", b"message"];
+        payloads.extend(rows.iter().map(Vec::as_slice));
+        payloads.push(b"\xfe\0\0\x02\0\0\0");
+        packets(&payloads)
     }
 
     #[test]

@@ -4,26 +4,20 @@
 //! and CONNECTION_ID() answers. So a connection that serves a session is shown as the session, one that waits in a pool is
 //! not shown, and a session without a connection gets a row.
 
+mod idle_row;
+mod renumber;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use cluster::view::ServerId;
-use wire::codec::{Malformed, Reader, Write};
-use wire::packet::{self, HEADER_BYTES, Header};
+pub use idle_row::IdleRow;
+pub use renumber::Renumber;
 
 use super::ids::Columns;
 use crate::sessions::SessionHandle;
 use crate::shared::{ClusterShared, Shared};
-
-/// Longer lists pass as they are.
-const BYTES_MAX: usize = 16 << 20;
-/// Columns that servers of either family show; what MariaDB shows besides is a number.
-const COLUMNS_MIN: u64 = 8;
-/// Type, name and status of an engine.
-const STATUS_COLUMNS: u64 = 3;
-/// Columns that are shown at most.
-const COLUMNS_MAX: u64 = 16;
 
 /// The connections of one server as its cluster's clients know them.
 #[derive(Debug, Default)]
@@ -70,89 +64,7 @@ impl Shown {
     }
 }
 
-/// What a list says of a session that has no connection to the server.
-#[derive(Debug, PartialEq, Eq)]
-pub struct IdleRow {
-    /// The id that the session's client knows.
-    pub id: u32,
-    /// The user.
-    pub user: Arc<str>,
-    /// Where the client is.
-    pub host: String,
-    /// The schema.
-    pub schema: Option<Arc<str>>,
-    /// As servers name it.
-    pub command: &'static str,
-    /// For how long, in seconds.
-    pub idle_s: u32,
-}
-
-impl IdleRow {
-    fn values(&self, columns: usize) -> Vec<Option<String>> {
-        let text = |value: &str| Some(value.to_owned());
-        let mut values = vec![
-            Some(self.id.to_string()),
-            text(&self.user),
-            text(&self.host),
-            self.schema.as_deref().map(str::to_owned),
-            text(self.command),
-            Some(self.idle_s.to_string()),
-            text(""),
-            None,
-        ];
-        values.resize(columns, text("0.000"));
-        values
-    }
-
-    /// The row in the form of the text protocol.
-    fn write(&self, columns: usize) -> Vec<u8> {
-        let mut row = Vec::new();
-        for value in self.values(columns) {
-            match value {
-                Some(value) => row.put_lenenc_bytes(value.as_bytes()),
-                None => row.push(NULL),
-            }
-        }
-        row
-    }
-
-    /// The row in the form of prepared statements, for columns of these types.
-    fn write_binary(&self, kinds: &[u8]) -> Vec<u8> {
-        let values = self.values(kinds.len());
-        let mut row = vec![0; 1 + bitmap_bytes(kinds.len())];
-        for (at, (value, kind)) in values.iter().zip(kinds).enumerate() {
-            let Some(value) = value else {
-                row[1 + (at + BITMAP_OFFSET) / 8] |= 1 << ((at + BITMAP_OFFSET) % 8);
-                continue;
-            };
-            match *kind {
-                LONGLONG => row.extend_from_slice(&value.parse::<i64>().unwrap_or(0).to_le_bytes()),
-                LONG => row.extend_from_slice(&value.parse::<i32>().unwrap_or(0).to_le_bytes()),
-                DOUBLE => row.extend_from_slice(&value.parse::<f64>().unwrap_or(0.0).to_le_bytes()),
-                FLOAT => row.extend_from_slice(&value.parse::<f32>().unwrap_or(0.0).to_le_bytes()),
-                _ => row.put_lenenc_bytes(value.as_bytes()),
-            }
-        }
-        row
-    }
-}
-
-/// Types of `enum_field_types` whose values have a length of their own in rows of prepared statements.
-const LONG: u8 = 3;
-const FLOAT: u8 = 4;
-const DOUBLE: u8 = 5;
-const LONGLONG: u8 = 8;
-/// The bits of a row's bitmap that belong to no column.
-const BITMAP_OFFSET: usize = 2;
-
-fn bitmap_bytes(columns: usize) -> usize {
-    (columns + BITMAP_OFFSET).div_ceil(8)
-}
-
-/// NULL in a row of text.
-const NULL: u8 = 0xfb;
-
-/// What changes a reply on its way to the client.
+/// A change of a reply on its way to the client.
 #[derive(Debug)]
 pub enum Tap {
     /// The rows of a list of processes.
@@ -170,7 +82,7 @@ impl Tap {
         }
     }
 
-    /// What was taken last.
+    /// Gives the bytes that were taken last.
     pub fn give_up(self) -> Vec<u8> {
         match self {
             Tap::Processes(renumber) => renumber.give_up(),
@@ -178,7 +90,7 @@ impl Tap {
         }
     }
 
-    /// What was taken, whole packets by now. `is_end`: the result is over, and its last packet follows.
+    /// Gives the packets that were taken, whole ones by now. `is_end`: the result is over, and its last packet follows.
     pub fn give(&mut self, is_end: bool) -> Vec<u8> {
         match self {
             Tap::Processes(renumber) => renumber.give(is_end),
@@ -192,290 +104,5 @@ impl Tap {
             Tap::Processes(renumber) => renumber.sequence_for(came_with),
             Tap::Columns(_) => came_with,
         }
-    }
-}
-
-/// Changes the rows of one result.
-#[derive(Debug)]
-pub struct Renumber {
-    shown: Shown,
-    /// The user that asks.
-    user: Arc<str>,
-    columns: u64,
-    /// The types of the columns so far.
-    kinds: Vec<u8>,
-    /// Rows are in the form of prepared statements.
-    is_binary: bool,
-    /// Packets of columns that are still to come; `None` before their number.
-    columns_left: Option<u64>,
-    held: Vec<u8>,
-    /// Sequence number of the last packet.
-    sequence: u8,
-    /// It is a list of variables: the server's id of the connection, and the client's.
-    own: Option<(u64, u64)>,
-}
-
-impl Renumber {
-    /// For a list of these connections that this user asks for.
-    pub fn of(shown: Shown, user: Arc<str>) -> Renumber {
-        Renumber {
-            shown,
-            user,
-            columns: 0,
-            kinds: Vec::new(),
-            is_binary: false,
-            columns_left: None,
-            held: Vec::new(),
-            sequence: 0,
-            own: None,
-        }
-    }
-
-    /// The same for rows in the form of prepared statements.
-    pub fn binary(self) -> Renumber {
-        Renumber { is_binary: true, ..self }
-    }
-
-    /// For SHOW VARIABLES on the connection of this id, by a client that knows another.
-    pub fn of_variables(thread_id: u64, id: u64) -> Renumber {
-        Renumber { own: Some((thread_id, id)), ..Renumber::of(Shown::default(), Arc::default()) }
-    }
-
-    /// Takes columns and rows, perhaps cut; gives false when there are too many, and all of them back by
-    /// [`Renumber::give_up`].
-    pub fn take(&mut self, bytes: &[u8]) -> bool {
-        self.held.extend_from_slice(bytes);
-        self.held.len() <= BYTES_MAX
-    }
-
-    /// What was taken, as it came.
-    pub fn give_up(self) -> Vec<u8> {
-        self.held
-    }
-
-    /// What was taken, whole packets by now, as clients know it. `is_end`: the result is over, and its last packet follows.
-    pub fn give(&mut self, is_end: bool) -> Vec<u8> {
-        let held = std::mem::take(&mut self.held);
-        let mut out = Vec::with_capacity(held.len());
-        let mut sees_others = false;
-        let mut rest = &held[..];
-        while let Some(header) = Header::read(rest) {
-            let end = (HEADER_BYTES + header.length).min(rest.len());
-            let (packet, behind) = rest.split_at(end);
-            rest = behind;
-            let payload = &packet[HEADER_BYTES..];
-            match self.columns_left {
-                None => {
-                    self.columns_left = Reader::new(payload).lenenc("column count").ok();
-                    self.columns = self.columns_left.unwrap_or(0);
-                    self.sequence = header.sequence.wrapping_sub(1);
-                }
-                Some(left @ 1..) => {
-                    self.columns_left = Some(left - 1);
-                    self.kinds.push(super::ids::kind_of(payload).unwrap_or(0));
-                }
-                Some(0) if !header.is_continued() => match self.changed(payload, &mut sees_others) {
-                    Ok(Row::Hidden) => continue,
-                    Ok(Row::Changed(row)) => {
-                        packet::append(&mut out, self.next_sequence(), &row);
-                        continue;
-                    }
-                    Ok(Row::Same) | Err(_) => {}
-                },
-                Some(0) => {}
-            }
-            let at = out.len();
-            out.extend_from_slice(packet);
-            if let Some(sequence) = out.get_mut(at + HEADER_BYTES - 1) {
-                *sequence = self.next_sequence();
-            }
-        }
-        if is_end && self.own.is_none() && (COLUMNS_MIN..=COLUMNS_MAX).contains(&self.columns) {
-            self.put_elsewhere(sees_others, &mut out);
-        }
-        out
-    }
-
-    /// The sequence number of the packet behind those that were given: rows were left out or put in.
-    pub fn sequence_for(&mut self, came_with: u8) -> u8 {
-        if self.columns_left.is_none() { came_with } else { self.next_sequence() }
-    }
-
-    fn next_sequence(&mut self) -> u8 {
-        self.sequence = self.sequence.wrapping_add(1);
-        self.sequence
-    }
-
-    /// Sessions without a row. A server shows a user without the privilege PROCESS his own; it shows others the monitor, at least.
-    fn put_elsewhere(&mut self, sees_others: bool, out: &mut Vec<u8>) {
-        for session in std::mem::take(&mut self.shown.elsewhere) {
-            let row = self.shown.idle_row(&session);
-            if sees_others || row.user == self.user {
-                let row = if self.is_binary { row.write_binary(&self.kinds) } else { row.write(self.kinds.len()) };
-                packet::append(out, self.next_sequence(), &row);
-            }
-        }
-    }
-
-    fn changed(&self, payload: &[u8], sees_others: &mut bool) -> Result<Row, Malformed> {
-        let Some((thread_id, id)) = self.own else {
-            return if self.is_binary { self.binary_row(payload, sees_others) } else { self.row(payload, sees_others) };
-        };
-        let mut reader = Reader::new(payload);
-        let name = reader.text_value("variable")?;
-        let is_id = name.is_some_and(|name| name.eq_ignore_ascii_case(b"pseudo_thread_id"));
-        if !is_id || reader.text_value("value")? != Some(thread_id.to_string().as_bytes()) {
-            return Ok(Row::Same);
-        }
-        let mut row = Vec::with_capacity(payload.len() + 8);
-        row.put_lenenc_bytes(name.unwrap_or_default());
-        row.put_lenenc_bytes(id.to_string().as_bytes());
-        Ok(Row::Changed(row))
-    }
-
-    /// A row as clients know it.
-    fn row(&self, payload: &[u8], sees_others: &mut bool) -> Result<Row, Malformed> {
-        let mut reader = Reader::new(payload);
-        let id = reader.text_value("process id")?.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
-        let user = reader.text_value("process user")?;
-        if self.columns == STATUS_COLUMNS {
-            return self.status_row(payload, reader.remaining());
-        }
-        *sees_others |= user.is_some_and(|user| *user != *self.user.as_bytes());
-        let Some(id): Option<u64> = id else { return Ok(Row::Same) };
-        if self.shown.hidden.contains(&id) {
-            return Ok(Row::Hidden);
-        }
-        let Some(session) = self.shown.in_use.get(&id) else { return Ok(Row::Same) };
-        reader.text_value("process host")?;
-        let mut row = Vec::with_capacity(payload.len() + 8);
-        row.put_lenenc_bytes(session.id.to_string().as_bytes());
-        match user {
-            Some(user) => row.put_lenenc_bytes(user),
-            None => row.push(NULL),
-        }
-        row.put_lenenc_bytes(session.client().as_bytes());
-        row.extend_from_slice(reader.remaining());
-        Ok(Row::Changed(row))
-    }
-}
-
-impl Renumber {
-    /// A row of SHOW ENGINE … STATUS, of which type and name were read.
-    fn status_row(&self, payload: &[u8], rest: &[u8]) -> Result<Row, Malformed> {
-        let Some(status) = Reader::new(rest).text_value("status")? else { return Ok(Row::Same) };
-        let mut row = payload[..payload.len() - rest.len()].to_vec();
-        row.put_lenenc_bytes(&self.told(status));
-        Ok(Row::Changed(row))
-    }
-
-    /// A text in which `thread id 17` is the session's id.
-    fn told(&self, text: &[u8]) -> Vec<u8> {
-        let mut told = Vec::with_capacity(text.len());
-        let mut copied = 0;
-        for at in memchr::memmem::find_iter(text, b"thread id ") {
-            let start = at + b"thread id ".len();
-            let digits = text[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-            let id = std::str::from_utf8(&text[start..start + digits]).ok().and_then(|digits| digits.parse().ok());
-            if let Some(session) = id.and_then(|id: u64| self.shown.in_use.get(&id)) {
-                told.extend_from_slice(&text[copied..start]);
-                told.extend_from_slice(session.id.to_string().as_bytes());
-                copied = start + digits;
-            }
-        }
-        told.extend_from_slice(&text[copied..]);
-        told
-    }
-
-    /// A row of a prepared statement, as clients know it.
-    fn binary_row(&self, payload: &[u8], sees_others: &mut bool) -> Result<Row, Malformed> {
-        // Id, user and host are never NULL.
-        let id_at = 1 + bitmap_bytes(self.kinds.len());
-        let width = match self.kinds.first() {
-            Some(&LONGLONG) => 8,
-            Some(&LONG) => 4,
-            _ => return Ok(Row::Same),
-        };
-        let mut reader = Reader::new(payload);
-        reader.bytes(id_at, "bitmap")?;
-        let id = reader.bytes(width, "process id")?.iter().rev().fold(0, |id, byte| id << 8 | u64::from(*byte));
-        let user = reader.lenenc_bytes("process user")?;
-        *sees_others |= *user != *self.user.as_bytes();
-        if self.shown.hidden.contains(&id) {
-            return Ok(Row::Hidden);
-        }
-        let Some(session) = self.shown.in_use.get(&id) else { return Ok(Row::Same) };
-        reader.lenenc_bytes("process host")?;
-        let mut row = payload[..id_at].to_vec();
-        row.extend_from_slice(&u64::from(session.id).to_le_bytes()[..width]);
-        row.put_lenenc_bytes(user);
-        row.put_lenenc_bytes(session.client().as_bytes());
-        row.extend_from_slice(reader.remaining());
-        Ok(Row::Changed(row))
-    }
-}
-
-/// What becomes of a row.
-#[derive(Debug)]
-enum Row {
-    Same,
-    Changed(Vec<u8>),
-    Hidden,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sessions::Sessions;
-
-    fn packets(payloads: &[&[u8]]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for (sequence, payload) in payloads.iter().enumerate() {
-            packet::append(&mut bytes, sequence as u8 + 1, payload);
-        }
-        bytes
-    }
-
-    #[test]
-    fn connections_of_sessions_are_shown_as_these() {
-        let sessions = Sessions::default();
-        let (busy, idle) = (sessions.register(None), sessions.register(None));
-        idle.set_user(&"app".into());
-        let shown = Shown {
-            in_use: HashMap::from([(7, busy.clone())]),
-            hidden: HashSet::from([9]),
-            elsewhere: vec![idle.clone()],
-            now_s: 1,
-        };
-        let mut renumber = Renumber::of(shown, "app".into());
-        let mut taken = vec![&b"\x08"[..]];
-        taken.extend([&b"a column"[..]; 8]);
-        taken.extend([&b"\x017\x03app\x04here\xfb\x05Query\x010\0\xfb"[..], b"\x018\x04root!", b"\x019\x03app!"]);
-        for part in packets(&taken).chunks(3) {
-            assert!(renumber.take(part));
-        }
-        let row = |id: u32, rest: &[u8]| [b"\x0a", id.to_string().as_bytes(), rest].concat();
-        let rows = [
-            row(busy.id, b"\x03app\x09localhost\xfb\x05Query\x010\0\xfb"),
-            b"\x018\x04root!".to_vec(),
-            row(idle.id, b"\x03app\x09localhost\xfb\x05Query\x010\0\xfb"),
-        ];
-        taken.truncate(9);
-        taken.extend(rows.iter().map(Vec::as_slice));
-        assert_eq!(renumber.give(true), packets(&taken));
-        assert_eq!(renumber.sequence_for(13), 13);
-        let in_use = HashMap::from([(7, busy.clone())]);
-        let mut status = Renumber::of(Shown { in_use, ..Shown::default() }, "app".into());
-        let rows = [&b"\x03"[..], b"a", b"b", b"c", b"\x06InnoDB\x00\x22MySQL thread id 7, OS thread id 77"];
-        assert!(status.take(&packets(&rows)));
-        let told = format!("\x06InnoDB\x00\x2bMySQL thread id {}, OS thread id 77", busy.id);
-        assert_eq!(status.give(true), packets(&[rows[0], rows[1], rows[2], rows[3], told.as_bytes()]));
-        let mut variables = Renumber::of_variables(7, 1_073_741_830);
-        let rows = [&b"\x02"[..], b"a", b"b", b"\x10pseudo_thread_id\x017", b"\x04port\x017"];
-        assert!(variables.take(&packets(&rows)));
-        let expected = [rows[0], rows[1], rows[2], b"\x10pseudo_thread_id\x0a1073741830", rows[4]];
-        assert_eq!(variables.give(true), packets(&expected));
-        assert!(renumber.take(&[0; 100]));
-        assert!(!renumber.take(&vec![0; BYTES_MAX]));
     }
 }

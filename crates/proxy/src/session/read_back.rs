@@ -333,13 +333,11 @@ fn column_kind(payload: &[u8], capabilities: Capabilities) -> Result<Option<(u8,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::testing::packets;
 
     #[test]
     fn a_reply_takes_one_more_row() {
-        let mut reply = Vec::new();
-        for (sequence, payload) in [(1, &b"\x01"[..]), (2, b"a column"), (3, b"\x01a"), (4, b"\xfe\0\0\x02\0")] {
-            packet::append(&mut reply, sequence, payload);
-        }
+        let reply = packets(&[b"\x01", b"a column", b"\x01a", b"\xfe\0\0\x02\0"]);
         assert_eq!(with_row(reply[..reply.len() - 1].to_vec(), &[b"b"]), None, "cut off");
         let longer = with_row(reply, &[b"b"]).unwrap();
         let capabilities = Capabilities::DEPRECATE_EOF;

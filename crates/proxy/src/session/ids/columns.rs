@@ -38,7 +38,7 @@ impl Columns {
         true
     }
 
-    /// What was taken, with the other descriptions.
+    /// Gives the bytes that were taken, with the other descriptions.
     pub fn give(&mut self) -> Vec<u8> {
         let held = std::mem::take(&mut self.held);
         if std::mem::replace(&mut self.is_over, true) {
@@ -101,6 +101,7 @@ fn merged(description: &[u8], came: &[u8], is_binary: bool) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::testing::packets;
 
     fn column(name: &str, kind: u8) -> Vec<u8> {
         let mut payload = Vec::new();
@@ -109,14 +110,6 @@ mod tests {
         }
         payload.extend_from_slice(&[12, 63, 0, 10, 0, 0, 0, kind, 0, 0, 0, 0, 0]);
         payload
-    }
-
-    fn packets(payloads: &[&[u8]]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for (sequence, payload) in payloads.iter().enumerate() {
-            packet::append(&mut bytes, sequence as u8 + 1, payload);
-        }
-        bytes
     }
 
     #[test]

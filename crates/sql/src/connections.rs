@@ -60,11 +60,11 @@ pub struct Place {
     pub start: usize,
     /// Where it ends.
     pub end: usize,
-    /// What stands there.
+    /// The kind of question that stands there.
     pub what: What,
 }
 
-/// What asks for ids.
+/// A kind of question for ids.
 #[derive(Debug, PartialEq, Eq)]
 pub enum What {
     /// A table that is read; `named` if an alias follows.
@@ -144,7 +144,7 @@ pub fn places(text: &[u8], dialect: &Dialect, schema: Option<&str>) -> Places {
     found
 }
 
-/// What a function's call is, and where it ends; the opening parenthesis is in hand.
+/// The kind of a function's call, and where it ends; the opening parenthesis is in hand.
 fn function(name: &[u8], open: Cursor<'_>) -> Option<(What, usize)> {
     let gives = name.eq_ignore_ascii_case(b"is_used_lock");
     if !gives && !name.eq_ignore_ascii_case(b"ps_thread_id") {

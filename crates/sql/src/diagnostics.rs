@@ -25,7 +25,7 @@ pub struct AskedDiagnostics {
     pub items: Vec<(String, DiagnosticsItem)>,
 }
 
-/// What GET DIAGNOSTICS can ask for.
+/// An item that GET DIAGNOSTICS can ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiagnosticsItem {
     /// How many conditions there are.
@@ -83,8 +83,8 @@ pub fn shown_messages(text: &[u8], dialect: &Dialect) -> Option<ShownMessages> {
     is_over(cursor).then_some(shown)
 }
 
-/// What a text asks for; `None` when it is anything but one GET DIAGNOSTICS into user variables, with a plain number if it names a
-/// condition.
+/// The items that a text asks for; `None` when it is anything but one GET DIAGNOSTICS into user variables, with a plain
+/// number if it names a condition.
 pub fn asked_diagnostics(text: &[u8], dialect: &Dialect) -> Option<AskedDiagnostics> {
     let mut cursor = Cursor::new(text, dialect);
     cursor.accept(W::Get).then_some(())?;

@@ -174,7 +174,7 @@ fn ends_item(after: &Cursor<'_>) -> bool {
     }
 }
 
-/// What the statements so far have done to the values that are put in.
+/// The effects of the statements so far on the values that are put in.
 #[derive(Default)]
 struct Before {
     /// A statement has begun, of which a word was seen.

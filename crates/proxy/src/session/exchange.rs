@@ -70,7 +70,7 @@ impl Session {
         Ok(())
     }
 
-    /// What changes a list of connections, or of variables, on its way to the client.
+    /// The change of a list of connections, or of variables, on its way to the client.
     fn listed(&self, held: &Held, work: &Work) -> Option<Tap> {
         let statement = &work.statement;
         let lists = statement.asks.contains(Asks::PROCESSES)

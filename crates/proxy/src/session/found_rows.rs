@@ -20,7 +20,8 @@ const WHILE_RUNNING: [u16; 23] = [
 ];
 
 impl Session {
-    /// What FOUND_ROWS() would say behind this statement, which ran on the connection that the session kept, or on another one.
+    /// Notes the value of FOUND_ROWS() behind this statement, which ran on the connection that the session kept, or on
+    /// another one.
     pub(super) fn learn_found_rows(&mut self, work: &Work, outcome: &Outcome, kept: bool) {
         let counted = match work.statement.found_rows {
             FoundRows::Left => return self.past.found_rows_are_here |= !kept,

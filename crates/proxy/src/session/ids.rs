@@ -64,7 +64,7 @@ impl KnownColumns {
     }
 }
 
-/// What is sent in place of a client's text.
+/// The text that Sqluice sends in place of a client's.
 #[derive(Debug)]
 pub(super) struct Instead {
     /// The text.
@@ -87,7 +87,7 @@ impl Session {
         (work.is_late || named) && work.statement.parts == 1
     }
 
-    /// What is sent in place of this text on this connection, if anything.
+    /// The text that goes to this connection in place of the client's, if another one does.
     pub(super) async fn text_instead(
         &mut self,
         connection: &mut Connection,

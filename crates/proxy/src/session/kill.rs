@@ -25,7 +25,7 @@ const GRANTS_BYTES_MAX: usize = 256 * 1024;
 /// Privileges on `*.*` by which an account may kill the connections of others.
 const MAY_KILL: [&str; 4] = ["ALL PRIVILEGES", "SUPER", "CONNECTION ADMIN", "CONNECTION_ADMIN"];
 
-/// What a KILL ends, and how.
+/// The manner of a KILL.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kill {
     /// The statement alone.
@@ -62,7 +62,7 @@ impl Session {
         };
     }
 
-    /// What the execution of a prepared KILL ends, if its text or its only parameter tells.
+    /// The id and the manner of a prepared KILL that is executed, if its text or its only parameter tells.
     pub(super) fn executed_kill(&mut self, work: &Work, arguments: &[u8]) -> Option<(u64, Kill)> {
         let Some(Effect::Kill { query_only, soft, victim: Victim::Connection(id) }) = work.statement.effects.first()
         else {

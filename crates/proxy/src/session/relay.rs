@@ -37,7 +37,7 @@ use crate::worker::Worker;
 const LEFT_WAIT: Duration = Duration::from_secs(10);
 /// Why a session stops waiting for a server that the view calls down.
 pub const GIVEN_UP: &str = "the server does not answer and was given up";
-/// What an outstanding reply is for.
+/// The purpose of an outstanding reply.
 #[derive(Debug)]
 pub enum Purpose {
     /// It is the client's.
@@ -63,7 +63,7 @@ pub enum Purpose {
 pub struct Expected {
     /// Where in the reply the server is.
     pub exchange: Exchange,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: Purpose,
 }
 
@@ -83,13 +83,13 @@ pub struct Relay<'a> {
     pub connection: &'a mut Connection,
     /// Replies that are outstanding, in order.
     pub pending: VecDeque<Expected>,
-    /// What of session tracking the client wants to hear.
+    /// The part of session tracking that the client wants to hear.
     pub wish: &'a TrackWish,
     /// Errors that are not for the client.
     pub withhold: Withhold,
     /// The client's statement is one that sends a file.
     pub file_allowed: bool,
-    /// What changes the client's reply on its way.
+    /// The change of the client's reply on its way.
     pub tap: Option<Tap>,
     /// The count of warnings to tell instead of the connection's own.
     pub warnings: Option<u16>,
@@ -99,7 +99,7 @@ pub struct Relay<'a> {
     pub prepare_as: u32,
     /// The end of the reply stays in the client's outbox: what it says must be noted before the client hears it.
     pub keeps_end: bool,
-    /// What was learned.
+    /// The outcome so far.
     pub outcome: &'a mut Outcome,
 }
 

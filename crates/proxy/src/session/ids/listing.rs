@@ -51,7 +51,7 @@ impl Listing<'_> {
         sql
     }
 
-    /// What a list says of a session without a backend connection, in this column.
+    /// The value of this column for a session without a backend connection.
     fn idle_value(&self, row: &IdleRow, column: &str) -> String {
         match column.to_ascii_lowercase().as_str() {
             "id" => self.as_id(&row.id.to_string()),

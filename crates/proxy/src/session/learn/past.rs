@@ -25,8 +25,8 @@ impl Session {
         self.show_pins(self.pins.bits());
     }
 
-    /// What ROW_COUNT() and FOUND_ROWS() would say now.
-    /// What is asked there goes by the connection that the session kept for the statement, if it did.
+    /// Notes the values of ROW_COUNT() and FOUND_ROWS() behind this statement.
+    /// Questions there go by the connection that the session kept for the statement, if it did.
     pub(in crate::session) fn learn_past(&mut self, work: &Work, outcome: &Outcome, kept: bool) {
         let keeps_count = work.statement.asks.contains(Asks::KEEPS_ROW_COUNT) && outcome.error.is_none();
         let past = &mut self.past;
@@ -40,7 +40,8 @@ impl Session {
         self.learn_found_rows(work, outcome, kept);
     }
 
-    /// What ROW_COUNT() would say behind a command that runs no text: OK packets count, and all that ends otherwise counts as -1.
+    /// Notes the value of ROW_COUNT() behind a command that runs no text: OK packets count, and all that ends otherwise
+    /// counts as -1.
     pub(super) fn learn_row_count(&mut self, work: &Work, outcome: &Outcome) {
         let counted = match work.command {
             _ if outcome.error.is_some() => -1,

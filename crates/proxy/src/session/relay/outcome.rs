@@ -46,7 +46,7 @@ pub struct Outcome {
     pub warned_before: bool,
     /// Rows of the last result; `None` when the last reply was no result.
     pub rows: Option<u64>,
-    /// What ROW_COUNT() was behind the reply before the last one.
+    /// The value of ROW_COUNT() behind the reply before the last one.
     pub row_count_before: Option<i64>,
     /// Rows that an UPDATE found, changed or not.
     pub matched: Option<u64>,
@@ -86,7 +86,7 @@ pub enum StateChange {
     },
     /// Something changed.
     Some,
-    /// What SET TRANSACTION and START TRANSACTION have said of a transaction that has not ended, in SQL.
+    /// The characteristics that SET TRANSACTION and START TRANSACTION gave a transaction that has not ended, in SQL.
     Characteristics(String),
     /// A commit has this position.
     Committed(String),
@@ -195,7 +195,7 @@ impl From<Malformed> for RelayError {
 }
 
 impl Outcome {
-    /// What ROW_COUNT() is behind the last reply.
+    /// The value of ROW_COUNT() behind the last reply.
     pub fn row_count(&self) -> i64 {
         match (self.rows, &self.error) {
             (None, None) => i64::try_from(self.affected_rows).unwrap_or(i64::MAX),

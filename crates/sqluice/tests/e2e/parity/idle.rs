@@ -7,7 +7,7 @@ use lab::Family;
 use super::*;
 
 const SETUP: &str = "CREATE TABLE t (v INT) ENGINE = InnoDB;";
-/// What this machine may take to notice, beside the limit of a second.
+/// The time that this machine may take to notice, beside the limit of a second.
 const LATE: Duration = Duration::from_secs(8);
 
 /// Waits for the end of a silent connection: what comes before it is part of the minutes.

@@ -6,7 +6,7 @@ use super::*;
 
 const SETUP: &str = "CREATE TABLE t (v BIGINT UNSIGNED) ENGINE = InnoDB;";
 
-/// What a client may ask; `#` is the greeting's id, and `@g` is set to it. The minutes have the text as it stands here.
+/// Questions of a client; `#` is the greeting's id, and `@g` is set to it. The minutes have the text as it stands here.
 async fn asks_for_ids(family: Family, database: &'static str, asks: &[&str]) {
     let case = Case { family, database, setup: SETUP, capabilities: MODERN };
     case.run(async |wire| {

@@ -12,6 +12,7 @@ use net::stream::Keepalive;
 use net::tls::{ClientCertificates, ClientTls, Pem, ServerTls, ServerTlsOptions};
 use stats::WorkerStats;
 use stats::digests::DigestSource;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{mpsc, watch};
 use wire::compress::Algorithm;
 use wire::proxy_header::Version;
@@ -176,6 +177,44 @@ fn listener_tls(name: &str, listener: &config::Listener) -> Result<Option<Server
     made.map(Some).map_err(|error| StartError::Tls { key: format!("listener.{name}.tls"), error })
 }
 
+/// The part of each cluster that workers share. They are told of each publication.
+fn clusters(
+    config: &Config,
+    published: &HashMap<Arc<str>, Arc<Published>>,
+    mailboxes: &Mailboxes,
+) -> Result<HashMap<Arc<str>, Arc<ClusterShared>>, StartError> {
+    let mut clusters = HashMap::new();
+    for (name, published) in published {
+        let Some(settings) = cluster_settings(config, name)? else { continue };
+        let cluster = ClusterShared::new(name.clone(), published.clone(), settings, mailboxes.clone());
+        clusters.insert(name.clone(), Arc::new(cluster));
+        let (mailboxes, name) = (mailboxes.clone(), name.clone());
+        published.subscribe(Box::new(move || {
+            for mailbox in mailboxes.iter() {
+                // A worker that has ended needs no news.
+                let _ = mailbox.send(Mail::Published(name.clone()));
+            }
+        }));
+    }
+    Ok(clusters)
+}
+
+/// A thread for each worker.
+fn spawn_workers(
+    shared: &Arc<Shared>,
+    inboxes: Vec<UnboundedReceiver<Mail>>,
+) -> std::io::Result<Vec<std::thread::JoinHandle<()>>> {
+    let spawn = |(index, inbox)| {
+        let shared = shared.clone();
+        std::thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
+            if let Err(error) = Worker::run(index, shared, inbox) {
+                tracing::error!(worker = index, %error, "a worker could not run");
+            }
+        })
+    };
+    inboxes.into_iter().enumerate().map(spawn).collect()
+}
+
 impl Proxy {
     /// Starts workers and listeners. Must be called on the control plane's runtime, which also accepts clients.
     ///
@@ -193,19 +232,7 @@ impl Proxy {
         let stats = (0..count).map(|_| Arc::new(WorkerStats::new(Pin::WORDS, Reason::WORDS))).collect();
         let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::unbounded_channel()).unzip();
         let mailboxes: Mailboxes = mailboxes.into();
-        let mut clusters = HashMap::new();
-        for (name, published) in published {
-            let Some(settings) = cluster_settings(&config, name)? else { continue };
-            let cluster = ClusterShared::new(name.clone(), published.clone(), settings, mailboxes.clone());
-            clusters.insert(name.clone(), Arc::new(cluster));
-            let (mailboxes, name) = (mailboxes.clone(), name.clone());
-            published.subscribe(Box::new(move || {
-                for mailbox in mailboxes.iter() {
-                    // A worker that has ended needs no news.
-                    let _ = mailbox.send(Mail::Published(name.clone()));
-                }
-            }));
-        }
+        let clusters = clusters(&config, published, &mailboxes)?;
         let rules = RuleSet::new(&config.rules).map_err(StartError::Rules)?.map(Arc::new);
         if tier.is_some() {
             // Others may keep what is written here: it is told from the beginning, and by table.
@@ -243,16 +270,7 @@ impl Proxy {
             warming: crate::warm::Warming::default(),
             config: ArcSwap::from_pointee(config),
         });
-        let mut workers = Vec::new();
-        for (index, inbox) in inboxes.into_iter().enumerate() {
-            let shared = shared.clone();
-            let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
-                if let Err(error) = Worker::run(index, shared, inbox) {
-                    tracing::error!(worker = index, %error, "a worker could not run");
-                }
-            })?;
-            workers.push(thread);
-        }
+        let workers = spawn_workers(&shared, inboxes)?;
         tokio::spawn(worker::tell_seconds(Arc::downgrade(&shared)));
         let proxy = Proxy { shared, mailboxes, listeners: Mutex::default(), workers: Mutex::new(workers) };
         let config = proxy.shared.config.load_full();

@@ -158,16 +158,14 @@ impl Session {
             }
             return Ok(Understood::Answered);
         }
-        let asks_messages = statement.asks.contains(Asks::DIAGNOSTICS);
-        if asks_messages && self.answer_messages(text, false) {
+        if statement.asks.is_empty() {
+            // As nearly all do: nothing of what a server does not know is in it.
+            return Ok(Understood::Work(Work::new(Command::Query, statement, Body::AsCame, Expect::Results)));
+        }
+        if statement.asks.contains(Asks::DIAGNOSTICS) && self.answer_messages(text, false) {
             return Ok(Understood::Answered);
         }
-        // What a definition asks for is asked each time that it is used; KILL CONNECTION_ID() is for the connection that runs
-        // it, and that id, put in here, would be another session's there.
-        let asks = if matches!(statement.kind, Kind::Definition | Kind::Kill) { Asks::empty() } else { statement.asks };
-        let diagnosed = if asks_messages { self.diagnostics_as_set(&statement, text) } else { None };
-        let diagnosed = diagnosed.map(|text| Rewritten { text, renames: false });
-        let rewritten = diagnosed.or_else(|| self.rewritten(text, asks, self.held.is_some()));
+        let rewritten = self.rewritten_query(&statement, text);
         let is_late = statement.kind == Kind::Select
             && statement.parts == 1
             && rewritten.as_ref().is_some_and(|rewritten| rewritten.renames);
@@ -179,6 +177,21 @@ impl Session {
         });
         let work = Work::new(Command::Query, statement, body, Expect::Results);
         Ok(Understood::Work(Work { is_late, ..work }))
+    }
+
+    /// The text of a query in which something is put in, if anything is.
+    fn rewritten_query(&self, statement: &Statement, text: &[u8]) -> Option<Rewritten> {
+        if statement.asks.contains(Asks::DIAGNOSTICS)
+            && let Some(text) = self.diagnostics_as_set(statement, text)
+        {
+            return Some(Rewritten { text, renames: false });
+        }
+        // What a definition asks for is asked each time that it is used; KILL CONNECTION_ID() is for the connection that runs
+        // it, and that id, put in here, would be another session's there.
+        if matches!(statement.kind, Kind::Definition | Kind::Kill) {
+            return None;
+        }
+        self.rewritten(text, statement.asks, self.held.is_some())
     }
 
     /// The id in `KILL CONNECTION_ID()` and `KILL @id`.

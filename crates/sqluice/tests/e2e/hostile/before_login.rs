@@ -127,6 +127,10 @@ async fn logins_longer_than_servers_take_are_refused() {
             }
         }
     }
+    until("all of them to be refused", async || {
+        (field.front.metrics().await.sum("sqluice_login_failures_total", &[]) >= 100.0).then_some(())
+    })
+    .await;
     field.end(8 * 1024).await;
 }
 

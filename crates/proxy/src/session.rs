@@ -195,6 +195,8 @@ struct Past {
     found_rows: Option<u64>,
     /// The last statement's reply did not tell: the server is asked before its connection goes.
     found_rows_unsure: bool,
+    /// The connection was given 0 for a larger number: so it was left as it was, should it be 0 afterwards.
+    found_rows_stand_in: bool,
     error: Option<Refusal>,
     /// The reply to SHOW WARNINGS behind the last statement, as bytes for this client.
     warnings: Option<Vec<u8>>,

@@ -1,11 +1,15 @@
 //! What FOUND_ROWS() would say: told by replies where they can, asked for where they cannot.
 
-use sql::{FoundRows, Kind};
+use sql::{Asks, FoundRows, Kind};
+use wire::command::Command;
+use wire::exchange::Expect;
 
-use super::relay::Outcome;
+use super::outgoing::Outgoing;
+use super::relay::{Outcome, Purpose};
 use super::work::Work;
 use super::{Held, Session};
 use crate::error::SessionEnd;
+use crate::pool::Connection;
 use crate::route::Pin;
 
 /// Errors of a CALL or a compound statement of which nothing has run: no schema, no such routine, its
@@ -19,7 +23,31 @@ const WHILE_RUNNING: [u16; 23] = [
     1690, 1918, 1969, 4025,
 ];
 
+/// More rows than these are not made again for a count.
+const ROWS_GIVEN_MAX: u64 = 64;
+
 impl Session {
+    /// The session's own count, ahead of a statement behind which only the server knows it: what leaves it as it was, such as
+    /// a CALL of a procedure without a query, must not leave another session's.
+    pub(super) fn give_found_rows(&mut self, connection: &Connection, work: &Work, out: &mut Outgoing) {
+        let is_here = self.pins.is_empty() || self.past.found_rows_are_here;
+        let refuses = self.pins.has(Pin::Xa) || self.pins.has(Pin::ExpiredPassword);
+        if !is_here || refuses || self.past.found_rows_unsure || !may_leave_count(work) {
+            return;
+        }
+        let count = self.past.found_rows.unwrap_or(0);
+        self.past.found_rows_stand_in = count > ROWS_GIVEN_MAX;
+        let text = match count {
+            1..=ROWS_GIVEN_MAX => {
+                let rows = vec!["SELECT 1"; usize::try_from(count).unwrap_or(1)];
+                // `sql_select_limit` cuts nothing that has a limit of its own.
+                format!("{} LIMIT {count}", rows.join(" UNION ALL "))
+            }
+            _ => "SELECT 1 FROM DUAL WHERE 1=0".to_owned(),
+        };
+        out.command(connection, Command::Query, text.as_bytes(), Purpose::Variables, Expect::Results);
+    }
+
     /// Notes the value of FOUND_ROWS() behind this statement, which ran on the connection that the session kept, or on
     /// another one.
     pub(super) fn learn_found_rows(&mut self, work: &Work, outcome: &Outcome, kept: bool) {
@@ -42,6 +70,7 @@ impl Session {
             }
         };
         self.past.found_rows_unsure = counted.is_none();
+        self.past.found_rows_stand_in &= counted.is_none();
         self.past.found_rows_are_here = false;
         self.past.found_rows = counted.or(self.past.found_rows);
     }
@@ -95,6 +124,15 @@ impl Session {
         let limit = self.state.variable(NAME).or_else(|| catalog.globals.get(NAME).map(String::as_str));
         limit.is_some_and(|limit| limit.parse() != Ok(u64::MAX))
     }
+}
+
+/// Whether a statement that counts in a way of its own may leave the count as it was.
+fn may_leave_count(work: &Work) -> bool {
+    let statement = &work.statement;
+    let hides = || matches!(statement.kind, Kind::Call | Kind::Compound | Kind::PreparedText | Kind::Unknown);
+    statement.found_rows == FoundRows::Unsure
+        && work.runs_text()
+        && (hides() || statement.parts > 1 || statement.asks.contains(Asks::STORED_FUNCTIONS))
 }
 
 /// Whether SQL_CALC_FOUND_ROWS is all that a statement does to its session.

@@ -17,7 +17,13 @@ use crate::pool::Connection;
 
 impl Session {
     /// What the session's statements left behind, for a connection that does not know it.
-    pub(super) fn give_past(&self, connection: &mut Connection, work: &Work, request: &Request, out: &mut Outgoing) {
+    pub(super) fn give_past(
+        &mut self,
+        connection: &mut Connection,
+        work: &Work,
+        request: &Request,
+        out: &mut Outgoing,
+    ) {
         let (statement, body) = (&*work.statement, &work.body);
         // What may leave LAST_INSERT_ID() as it is must find the session's own; so must all that is pinned.
         let keeps = !self.pins.is_empty() || !self.facts().autocommit;
@@ -32,6 +38,9 @@ impl Session {
             origin.insert_id = Some(self.past.insert_id);
             let set = format!("SET last_insert_id={}", self.past.insert_id);
             out.command(connection, Command::Query, set.as_bytes(), Purpose::Variables, Expect::Results);
+        }
+        if !connection.origin.mariadb {
+            self.give_found_rows(connection, work, out);
         }
         if !out.pending.is_empty() {
             connection.origin.hears_question();
@@ -64,6 +73,10 @@ impl Session {
                 (None, None) => (self.warn_again(connection.origin.capabilities), Purpose::Variables),
             };
             out.command(connection, Command::Query, text.as_bytes(), purpose, Expect::Results);
+        }
+        if connection.origin.mariadb {
+            // What makes messages again may count; a question without a table leaves them.
+            self.give_found_rows(connection, work, out);
         }
     }
 

@@ -170,6 +170,8 @@ impl Session {
         let Ok(reply) = ask(&mut held.lease, "SELECT FOUND_ROWS()", &self.worker).await else { return false };
         let rows = reply.and_then(|reply| rows(&reply, 1, capabilities).ok()).unwrap_or_default();
         let found = rows.first().and_then(|row| std::str::from_utf8(row.first()?.as_deref()?).ok()?.parse().ok());
+        let stood_in = std::mem::take(&mut self.past.found_rows_stand_in);
+        let found = found.filter(|found| !(stood_in && *found == 0));
         self.past.found_rows = found.or(self.past.found_rows);
         true
     }

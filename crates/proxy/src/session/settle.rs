@@ -22,7 +22,7 @@ impl Session {
         let settles = self.pins.is_empty() || self.only_user_variables_pin() || asks_one_use || asks_locks;
         let hears_more = untold::may_be(work, outcome) && settles;
         // Each later question would change the answer.
-        let counts = settles && std::mem::take(&mut self.past.found_rows_unsure);
+        let counts = (settles || self.past.found_rows_stand_in) && std::mem::take(&mut self.past.found_rows_unsure);
         // On MySQL any question takes the messages away, elsewhere that for hidden variables.
         let asks_of_pins = asks_one_use || asks_locks;
         let asks_more = hears_more || counts || asks_of_pins || self.only_user_variables_pin();

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use wire::errno;
 use wire::reply::ServerError;
 
 /// The code of what may or may not have been done: Sqluice's own, which neither servers nor clients use.
@@ -28,6 +29,11 @@ impl Refusal {
         Refusal { code, sqlstate: *sqlstate, message: format!("sqluice: {message}") }
     }
 
+    /// An error in the words that servers have for it.
+    pub fn like_server(code: u16, sqlstate: &[u8; 5], message: impl Into<String>) -> Refusal {
+        Refusal { code, sqlstate: *sqlstate, message: message.into() }
+    }
+
     /// A server's error, passed on as it is.
     pub fn of_server(code: u16, sqlstate: Option<&str>, message: &str) -> Refusal {
         let mut state = *b"HY000";
@@ -37,11 +43,11 @@ impl Refusal {
         Refusal { code, sqlstate: state, message: message.into() }
     }
 
-    /// No server has what the statement needs. Code 1290 is what a read-only server answers: drivers that know it
+    /// No server has what the statement needs. The code is what a read-only server answers: drivers that know it
     /// reconnect and try again.
     pub fn no_server(needs: &str, waited: Duration, why: &str) -> Refusal {
         Refusal::own(
-            1290,
+            errno::ER_OPTION_PREVENTS_STATEMENT,
             b"HY000",
             format_args!("no {needs} became available within {} ms ({why}); try again", waited.as_millis()),
         )
@@ -50,7 +56,7 @@ impl Refusal {
     /// All backend connections were in use for too long.
     pub fn pool_wait(server: &str, waited: Duration, limit: &str) -> Refusal {
         Refusal::own(
-            1203,
+            errno::ER_TOO_MANY_USER_CONNECTIONS,
             b"42000",
             format_args!(
                 "waited {} ms for a connection to server '{server}' in vain ({limit}); raise the limit, shorten \
@@ -63,7 +69,7 @@ impl Refusal {
     /// Too many statements wait already.
     pub fn pool_queue_full(server: &str, waiting: usize) -> Refusal {
         Refusal::own(
-            1203,
+            errno::ER_TOO_MANY_USER_CONNECTIONS,
             b"42000",
             format_args!("{waiting} statements wait already for a connection to server '{server}' (pool.wait_max)"),
         )
@@ -71,7 +77,7 @@ impl Refusal {
 
     /// The server was lost in the middle of something that cannot be done again elsewhere.
     pub fn lost(server: &str, during: &str) -> Refusal {
-        Refusal::own(2013, b"HY000", format_args!("lost the connection to server '{server}' {during}"))
+        Refusal::own(errno::CR_SERVER_LOST, b"HY000", format_args!("lost the connection to server '{server}' {during}"))
     }
 
     /// A transaction was interrupted by the loss of its server, and could not be run again on another one. Code and SQLSTATE are
@@ -81,7 +87,7 @@ impl Refusal {
             "server '{server}' was lost within a transaction, which could not be replayed on another one: {why}; it was \
              rolled back, begin it again"
         );
-        Refusal::own(1213, b"40001", why)
+        Refusal::own(errno::ER_LOCK_DEADLOCK, b"40001", why)
     }
 
     /// A statement that leaves something for good was sent, and its server was lost before it answered.
@@ -107,17 +113,17 @@ impl Refusal {
             "server '{server}' asked for the client's file '{name}' behind a statement that is no LOAD DATA LOCAL; its \
              connection was closed, look who answers there"
         );
-        Refusal::own(1148, b"42000", why)
+        Refusal::own(errno::ER_NOT_ALLOWED_COMMAND, b"42000", why)
     }
 
     /// A rule of the operator's refuses the statement. Code and SQLSTATE are those of errors that applications define.
     pub fn by_rule(rule: &str, text: &str) -> Refusal {
-        Refusal::own(1644, b"45000", format_args!("refused by rule '{rule}': {text}"))
+        Refusal::own(errno::ER_SIGNAL_EXCEPTION, b"45000", format_args!("refused by rule '{rule}': {text}"))
     }
 
     /// Something Sqluice does not do.
     pub fn not_supported(what: &str) -> Refusal {
-        Refusal::own(1235, b"42000", format_args!("{what} is not supported"))
+        Refusal::own(errno::ER_NOT_SUPPORTED_YET, b"42000", format_args!("{what} is not supported"))
     }
 
     /// The error as a packet's content.

@@ -13,6 +13,7 @@ use net::stream::Detached;
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
+use wire::errno;
 
 use crate::error::Refusal;
 use crate::shared::{Counted, ListenerShared, Mail, Mailboxes, NewClient, Shared};
@@ -156,12 +157,12 @@ fn dispatch(socket: Detached, listener: &Arc<ListenerShared>, shared: &Shared, m
              unit, ulimit -n)",
             files.open_files, files.clients_max
         );
-        return turn_away(socket, &Refusal::own(1040, b"08004", why), OPEN_FILES, mailboxes);
+        return turn_away(socket, &Refusal::own(errno::ER_CON_COUNT_ERROR, b"08004", why), OPEN_FILES, mailboxes);
     };
     let max = listener.settings.load().max_sessions;
     let Some(counted) = Counted::begin(&listener.sessions, max) else {
         let refusal = Refusal::own(
-            1040,
+            errno::ER_CON_COUNT_ERROR,
             b"08004",
             format_args!("Too many connections: listener '{}' has {max} sessions (max_sessions)", listener.name),
         );
@@ -170,7 +171,7 @@ fn dispatch(socket: Detached, listener: &Arc<ListenerShared>, shared: &Shared, m
     let Some(memory) = shared.login_memory.admit() else {
         let why =
             "Too many connections: all memory for clients that have not logged in is in use (proxy.login_memory_max)";
-        return turn_away(socket, &Refusal::own(1040, b"08004", why), LOGIN_MEMORY, mailboxes);
+        return turn_away(socket, &Refusal::own(errno::ER_CON_COUNT_ERROR, b"08004", why), LOGIN_MEMORY, mailboxes);
     };
     let load = |worker: &usize| shared.worker_clients[*worker].load(Ordering::Relaxed);
     let Some(worker) = (0..mailboxes.len()).min_by_key(load) else { return };

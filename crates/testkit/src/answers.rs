@@ -26,13 +26,15 @@ const ACCOUNT: &[&str] = &[
 
 /// The usual answer to a command.
 pub(crate) fn usual(command: &[u8], reply: Reply) -> Reply {
-    let Some((first, text)) = command.split_first() else { return reply.error(1047, *b"08S01", b"Unknown command") };
+    let Some((first, text)) = command.split_first() else {
+        return reply.error(wire::errno::ER_UNKNOWN_COM_ERROR, *b"08S01", b"Unknown command");
+    };
     match Command::from_byte(*first) {
         Some(Command::Query) => query(&String::from_utf8_lossy(text), reply),
         Some(Command::Ping | Command::InitDb | Command::ResetConnection | Command::ChangeUser | Command::SetOption) => {
             reply.ok()
         }
-        _ => reply.error(1047, *b"08S01", b"Unknown command"),
+        _ => reply.error(wire::errno::ER_UNKNOWN_COM_ERROR, *b"08S01", b"Unknown command"),
     }
 }
 

@@ -16,6 +16,7 @@ pub mod capability;
 pub mod codec;
 pub mod command;
 pub mod compress;
+pub mod errno;
 pub mod exchange;
 pub mod greeting;
 pub mod handshake;

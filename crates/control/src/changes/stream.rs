@@ -15,6 +15,7 @@ use wire::binlog::changes::{Changes, Said};
 use wire::binlog::place::Place;
 use wire::codec::Write as _;
 use wire::command::Command;
+use wire::errno;
 use wire::reply::ServerError;
 
 use super::named;
@@ -49,8 +50,13 @@ const GOALS_MAX: usize = 16;
 /// The first byte of a packet with an event, and of one that ends the stream.
 const EVENT: u8 = 0x00;
 const END: u8 = 0xfe;
-/// `ER_MASTER_FATAL_ERROR_READING_BINLOG`: what must come next is not there. `ER_GTID_POSITION_NOT_FOUND_IN_BINLOG` and its like of MariaDB.
-const GAPS: [u16; 4] = [1236, 1945, 1947, 1955];
+/// Errors of a server whose binary log lacks the transactions that must come next.
+const GAPS: [u16; 4] = [
+    errno::ER_MASTER_FATAL_ERROR_READING_BINLOG,
+    errno::ER_GTID_POSITION_NOT_FOUND_IN_BINLOG,
+    errno::ER_MASTER_GTID_POS_CONFLICTS_WITH_BINLOG,
+    errno::ER_GTID_POSITION_NOT_FOUND_IN_BINLOG2,
+];
 /// A server that says nothing for so many periods is lost.
 const SILENT_PERIODS: u32 = 4;
 

@@ -7,7 +7,7 @@ use cluster::gtid::mariadb::Gtids;
 use cluster::gtid::mysql::GtidSet;
 use cluster::observation::{Channel, Details, Facts, Greeting, Receiver, Replication};
 use net::query::ResultSet;
-use wire::Capabilities;
+use wire::{Capabilities, errno};
 
 use super::details;
 
@@ -140,8 +140,17 @@ pub(super) fn without_line_breaks(text: &str) -> Arc<str> {
 
 /// Errors after which a receiver tries to connect again (`is_network_error` of both families): those of the client's library that
 /// say that nobody answered, too many connections, and a server that shuts down.
-pub(super) fn is_no_connection(errno: u16) -> bool {
-    matches!(errno, 2002 | 2003 | 2005 | 2006 | 2013 | 1040 | 1053)
+pub(super) fn is_no_connection(code: u16) -> bool {
+    matches!(
+        code,
+        errno::CR_CONNECTION_ERROR
+            | errno::CR_CONN_HOST_ERROR
+            | errno::CR_UNKNOWN_HOST
+            | errno::CR_SERVER_GONE_ERROR
+            | errno::CR_SERVER_LOST
+            | errno::ER_CON_COUNT_ERROR
+            | errno::ER_SERVER_SHUTDOWN
+    )
 }
 
 /// Reads the answer to [`Dialect::replication`].

@@ -3,6 +3,7 @@
 use cluster::grants::{AccountRow, GrantRows, Grants, Name};
 use net::query::{Client, QueryError, ResultSet};
 use serde_json::Value;
+use wire::errno;
 
 use super::dialect::Dialect;
 use super::link::is_denied;
@@ -55,7 +56,11 @@ pub(crate) async fn load(client: &mut Client, dialect: Dialect) -> Result<Loaded
             }
             Ok(answer) => answers.push(answer),
             // Columns and tables that an old version does not have.
-            Err(error) if error.code().is_some_and(|code| is_denied(code) || [1054, 1146].contains(&code)) => {
+            Err(error)
+                if error.code().is_some_and(|code| {
+                    is_denied(code) || [errno::ER_BAD_FIELD_ERROR, errno::ER_NO_SUCH_TABLE].contains(&code)
+                }) =>
+            {
                 return unknown(error.to_string());
             }
             Err(error) => return Err(error),
@@ -67,7 +72,7 @@ pub(crate) async fn load(client: &mut Client, dialect: Dialect) -> Result<Loaded
             match client.query_one(format!("SELECT @@GLOBAL.{name} AS Switch")).await {
                 Ok(answer) => *switch = answer.text(0, "Switch").is_some_and(|text| text == "1"),
                 // Before 8.0.16 there is none of the second.
-                Err(error) if error.code() == Some(1193) => {}
+                Err(error) if error.code() == Some(errno::ER_UNKNOWN_SYSTEM_VARIABLE) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -16,6 +16,7 @@ use cluster::view::ServerId;
 use config::Heartbeat as Mode;
 use net::query::{Client, Limits, QueryError};
 use tokio::sync::{mpsc, watch};
+use wire::errno;
 
 pub(crate) use self::place::Place;
 use super::link::{Way, is_denied};
@@ -25,8 +26,6 @@ use crate::status::ClusterStatus;
 
 /// Writes that are remembered; older rows are judged by their own time.
 const WRITES_MAX: usize = 4096;
-/// `ER_OPTION_PREVENTS_STATEMENT`, of which `read_only` is the likeliest here.
-const READ_ONLY: u16 = 1290;
 /// Wait before another attempt when the monitor user lacks rights.
 const DENIED_RETRY: Duration = Duration::from_secs(60);
 /// A write that hangs for longer is begun anew. Until then there is one, for another would hang beside it.
@@ -204,8 +203,8 @@ impl Writer {
                     self.tell(primary.id, Some(seen)).await;
                 }
                 return match error.code() {
-                    // Read-only: the server is the primary no longer, and the prober will notice.
-                    Some(READ_ONLY | 1836) => Stop::Failed(None),
+                    // Most likely read-only: the server is the primary no longer, and the prober will notice.
+                    Some(errno::ER_OPTION_PREVENTS_STATEMENT | errno::ER_READ_ONLY_MODE) => Stop::Failed(None),
                     Some(code) if is_denied(code) => Stop::Denied(error.to_string()),
                     _ => Stop::Failed(Some(error.to_string())),
                 };

@@ -9,6 +9,7 @@ use net::query::{Client, Limits, QueryError};
 use net::stream::Keepalive;
 use net::tls::ClientTls;
 use wire::auth::Credential;
+use wire::errno;
 use wire::handshake::HandshakeError;
 use wire::proxy_header::Version;
 
@@ -82,13 +83,25 @@ pub(crate) fn query_failure(error: &QueryError) -> Failure {
 /// shutting down (`ER_SERVER_SHUTDOWN`, MariaDB's `ER_CONNECTION_KILLED`, MySQL's `ER_SESSION_WAS_KILLED`).
 fn of_code(code: u16) -> Option<FailureClass> {
     match code {
-        1040 | 1203 | 1226 => Some(FailureClass::TooManyConnections),
-        1053 | 1927 | 3169 => Some(FailureClass::NotReady),
+        errno::ER_CON_COUNT_ERROR | errno::ER_TOO_MANY_USER_CONNECTIONS | errno::ER_USER_LIMIT_REACHED => {
+            Some(FailureClass::TooManyConnections)
+        }
+        errno::ER_SERVER_SHUTDOWN | errno::ER_CONNECTION_KILLED | errno::ER_SESSION_WAS_KILLED => {
+            Some(FailureClass::NotReady)
+        }
         _ => None,
     }
 }
 
 /// The monitor user lacks a right (or the object it could see with it).
 pub(crate) fn is_denied(code: u16) -> bool {
-    matches!(code, 1044 | 1045 | 1142 | 1143 | 1227 | 1370)
+    matches!(
+        code,
+        errno::ER_DBACCESS_DENIED_ERROR
+            | errno::ER_ACCESS_DENIED_ERROR
+            | errno::ER_TABLEACCESS_DENIED_ERROR
+            | errno::ER_COLUMNACCESS_DENIED_ERROR
+            | errno::ER_SPECIFIC_ACCESS_DENIED_ERROR
+            | errno::ER_PROCACCESS_DENIED_ERROR
+    )
 }

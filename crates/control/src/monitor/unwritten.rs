@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use cluster::observation::{NotWritten, WriteTrouble};
 use net::query::{Limits, QueryError, ResultSet};
+use wire::errno;
 
 use super::link::Way;
 
-/// `ER_DISK_FULL`, `ER_RECORD_FILE_FULL`.
-const FULL: [u16; 2] = [1021, 1114];
+/// Errors of a write for which there is no place.
+const FULL: [u16; 2] = [errno::ER_DISK_FULL, errno::ER_RECORD_FILE_FULL];
 /// What messages say of the system's error 28 (ENOSPC), in the words of both families.
 const NO_SPACE: [&str; 4] = ["No space left on device", "Errcode: 28", "errno: 28", "errno 28"];
 /// Lists of sessions.

@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use net::query::{Client, QueryError, ResultSet};
 use tokio::time::error::Elapsed;
+use wire::errno;
 
 use super::{Failed, FailedKind, Hand, end_sessions, semi_sync};
 use crate::monitor::dialect::is_on;
 
-/// `ER_LOCK_WAIT_TIMEOUT`: somebody's lock or commit is in the way.
-const LOCK_WAIT: u16 = 1205;
 /// Time between two looks at a list of sessions.
 const LOOK: Duration = Duration::from_millis(10);
 /// What MySQL calls a commit that waits for an acknowledgement; `slave` in versions before 8.0.26.
@@ -40,7 +39,9 @@ pub(crate) async fn set_read_only(hand: &mut Hand<'_>, on: bool, cut: bool) -> R
         }
         match tokio::time::timeout_at(hand.until, hand.client.query(statement(hand))).await {
             Ok(Ok(_)) => return Ok(()),
-            Ok(Err(error)) if cut && error.code() == Some(LOCK_WAIT) => hand.pause(what, LOOK).await?,
+            Ok(Err(error)) if cut && error.code() == Some(errno::ER_LOCK_WAIT_TIMEOUT) => {
+                hand.pause(what, LOOK).await?
+            }
             done => return ended(done),
         }
     }
@@ -131,7 +132,7 @@ fn ended(done: Result<Result<Vec<ResultSet>, QueryError>, Elapsed>) -> Result<()
     let what = "make it read-only";
     match done {
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) if error.code() == Some(LOCK_WAIT) => {
+        Ok(Err(error)) if error.code() == Some(errno::ER_LOCK_WAIT_TIMEOUT) => {
             let text = format!("cannot {what}: a session holds a lock, or its commit waits: {error}");
             Err(Failed::new(FailedKind::TimedOut, text))
         }

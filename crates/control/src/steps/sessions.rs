@@ -3,13 +3,10 @@
 use std::time::Duration;
 
 use net::query::ResultSet;
+use wire::errno;
 
 use super::{Failed, Hand};
 
-/// `ER_NO_SUCH_THREAD`: it ended by itself.
-const NO_SUCH_THREAD: u16 = 1094;
-/// `ER_KILL_DENIED_ERROR`: it is somebody's whom this user cannot end.
-const KILL_DENIED: u16 = 1095;
 /// Sessions that are ended by one packet.
 const BATCH: usize = 64;
 /// How often the list is read again, for sessions that came while others were ended.
@@ -48,7 +45,7 @@ async fn end(hand: &mut Hand<'_>, ids: &[u64], protected: &mut Vec<u64>) -> Resu
     let all: Vec<String> = ids.iter().map(|id| format!("KILL {id}")).collect();
     match tokio::time::timeout_at(hand.until, hand.client.query(all.join(";"))).await {
         Ok(Ok(_)) => return Ok(ids.len()),
-        Ok(Err(error)) if matches!(error.code(), Some(NO_SUCH_THREAD | KILL_DENIED)) => {}
+        Ok(Err(error)) if matches!(error.code(), Some(errno::ER_NO_SUCH_THREAD | errno::ER_KILL_DENIED_ERROR)) => {}
         Ok(Err(error)) => return Err(super::failed(what, &error)),
         Err(_) => return Err(hand.late(what)),
     }
@@ -57,8 +54,8 @@ async fn end(hand: &mut Hand<'_>, ids: &[u64], protected: &mut Vec<u64>) -> Resu
     for (id, kill) in ids.iter().zip(all) {
         match tokio::time::timeout_at(hand.until, hand.client.query(kill)).await {
             Ok(Ok(_)) => ended += 1,
-            Ok(Err(error)) if error.code() == Some(NO_SUCH_THREAD) => {}
-            Ok(Err(error)) if error.code() == Some(KILL_DENIED) => protected.push(*id),
+            Ok(Err(error)) if error.code() == Some(errno::ER_NO_SUCH_THREAD) => {}
+            Ok(Err(error)) if error.code() == Some(errno::ER_KILL_DENIED_ERROR) => protected.push(*id),
             Ok(Err(error)) => return Err(super::failed(what, &error)),
             Err(_) => return Err(hand.late(what)),
         }

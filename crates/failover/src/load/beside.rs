@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use net::query::QueryError;
+use wire::errno;
 
 use super::Shared;
 use super::caller::connect;
@@ -16,8 +17,8 @@ use super::ledger::Ledger;
 pub(crate) const TABLE: &str = "CREATE TABLE app.beside (n BIGINT PRIMARY KEY);\n";
 /// Between two writes: what is measured may be this much too short.
 const PAUSE: Duration = Duration::from_millis(2);
-/// A member that has just lost its group takes no write: ER_UNKNOWN_COM_ERROR, ER_ERROR_DURING_COMMIT.
-const NOT_NOW: [u16; 2] = [1047, 1180];
+/// A member that has just lost its group takes no write for a moment.
+const NOT_NOW: [u16; 2] = [errno::ER_UNKNOWN_COM_ERROR, errno::ER_ERROR_DURING_COMMIT];
 
 /// Writes until the load is to stop, on a member that nothing happens to.
 pub(super) async fn write(shared: Arc<Shared>, member: SocketAddr) -> anyhow::Result<Ledger> {

@@ -135,8 +135,12 @@ fn kind(error: &QueryError) -> String {
 /// How a write ended that failed so.
 pub(crate) fn end_of(error: &QueryError) -> End {
     match error {
-        // 2013 is what Sqluice says when it ends a session with its server.
-        QueryError::Server(error) if error.code == 2013 || error.sqlstate.as_deref() == Some("08007") => End::Unknown,
+        // wire::errno::CR_SERVER_LOST is what Sqluice says when it ends a session with its server.
+        QueryError::Server(error)
+            if error.code == wire::errno::CR_SERVER_LOST || error.sqlstate.as_deref() == Some("08007") =>
+        {
+            End::Unknown
+        }
         QueryError::Server(_) => End::Refused,
         _ => End::Unknown,
     }

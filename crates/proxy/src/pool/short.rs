@@ -6,14 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cluster::view::ServerId;
+use wire::errno;
 
 use super::{Connection, Pools, ServerPool};
 use crate::shared::Mail;
-
-/// `ER_CON_COUNT_ERROR`: any connection less would do.
-const TOO_MANY: u16 = 1040;
-/// `ER_TOO_MANY_USER_CONNECTIONS` and `ER_USER_LIMIT_REACHED`: one of the same user.
-const TOO_MANY_OF_USER: [u16; 2] = [1203, 1226];
 
 /// The statements of a cluster that wait so, over all workers.
 #[derive(Debug, Default)]
@@ -36,8 +32,10 @@ impl ShortOf {
     /// `None` when this error is no such refusal.
     pub fn new(worker: usize, server: ServerId, user: &Arc<str>, code: u16) -> Option<ShortOf> {
         match code {
-            TOO_MANY => Some(ShortOf { worker, server, user: None }),
-            _ if TOO_MANY_OF_USER.contains(&code) => Some(ShortOf { worker, server, user: Some(user.clone()) }),
+            errno::ER_CON_COUNT_ERROR => Some(ShortOf { worker, server, user: None }),
+            errno::ER_TOO_MANY_USER_CONNECTIONS | errno::ER_USER_LIMIT_REACHED => {
+                Some(ShortOf { worker, server, user: Some(user.clone()) })
+            }
             _ => None,
         }
     }

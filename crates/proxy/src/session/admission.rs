@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use cluster::view::{ServerView, View};
 use net::client::Cause;
 use sql::{Kind, Statement};
+use wire::errno;
 
 use super::checkout::Attempts;
 use super::relay::RelayError;
@@ -26,7 +27,14 @@ const SCHEMAS_KNOWN_MAX: usize = 10_000;
 
 /// Errors of statements about accounts that servers refuse before they change anything: a client without rights is to cause no reading.
 fn is_refused(code: u16) -> bool {
-    matches!(code, 1044 | 1045 | 1064 | 1142 | 1227)
+    matches!(
+        code,
+        errno::ER_DBACCESS_DENIED_ERROR
+            | errno::ER_ACCESS_DENIED_ERROR
+            | errno::ER_PARSE_ERROR
+            | errno::ER_TABLEACCESS_DENIED_ERROR
+            | errno::ER_SPECIFIC_ACCESS_DENIED_ERROR
+    )
 }
 
 impl Session {
@@ -158,7 +166,7 @@ impl Session {
             ) => Err(refusal),
             Err(RelayError::Server(error)) => Err(Refusal::lost(held.lease.server_name(), &error)),
             Err(RelayError::Theft { name, .. }) => Err(Refusal::file_refused(held.lease.server_name(), &name)),
-            Err(RelayError::Client(error)) => Err(Refusal::own(1047, b"08S01", error)),
+            Err(RelayError::Client(error)) => Err(Refusal::own(errno::ER_UNKNOWN_COM_ERROR, b"08S01", error)),
         }
     }
 

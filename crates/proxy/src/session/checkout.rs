@@ -7,6 +7,7 @@ use cluster::observation::{Evidence, EvidenceKind};
 use cluster::view::{Health, ServerId, ServerView, View, Writers};
 use net::client::{Cause, ConnectError};
 use tokio::sync::OwnedSemaphorePermit;
+use wire::errno;
 use wire::handshake::HandshakeError;
 
 use super::replica_wait::Awaits;
@@ -311,7 +312,7 @@ impl Session {
             view.cluster,
             known.join(", ")
         );
-        Err(Refusal::own(1105, b"HY000", why))
+        Err(Refusal::own(errno::ER_UNKNOWN_ERROR, b"HY000", why))
     }
 
     /// A new connection could not be opened: the client is told if the server refused this very user, else another
@@ -326,12 +327,22 @@ impl Session {
         let text = error.to_string();
         let kind = match &error.cause {
             Cause::Server(said) => {
-                let is_final = matches!(said.code, 1044 | 1045 | 1049 | 1130 | 1698 | 1862 | 3118 | 4151);
+                let is_final = matches!(
+                    said.code,
+                    errno::ER_DBACCESS_DENIED_ERROR
+                        | errno::ER_ACCESS_DENIED_ERROR
+                        | errno::ER_BAD_DB_ERROR
+                        | errno::ER_HOST_NOT_PRIVILEGED
+                        | errno::ER_ACCESS_DENIED_NO_PASSWORD_ERROR
+                        | errno::ER_MUST_CHANGE_PASSWORD_LOGIN
+                        | errno::ER_ACCOUNT_HAS_BEEN_LOCKED
+                        | errno::ER_ACCOUNT_HAS_BEEN_LOCKED_MARIADB
+                );
                 // A replica may not have heard of the schema, the account or its rights yet: the primary has the last word.
                 let other = self.cluster.view().primary.is_some_and(|primary| primary != server);
                 if is_final && !(other && *target == Target::Reader) {
                     // All others come behind a password that was right.
-                    if matches!(said.code, 1045 | 1698) {
+                    if matches!(said.code, errno::ER_ACCESS_DENIED_ERROR | errno::ER_ACCESS_DENIED_NO_PASSWORD_ERROR) {
                         self.cluster.shared.keyring.forget(&self.identity.user);
                     }
                     self.cluster.shared.published.request_accounts_refresh();
@@ -345,11 +356,11 @@ impl Session {
                     let words = Refusal::of_server(said.code, said.sqlstate.as_deref(), &said.message);
                     attempts.refusal.get_or_insert(words);
                 }
-                (said.code == 1047).then_some(EvidenceKind::NotInGroup)
+                (said.code == errno::ER_UNKNOWN_COM_ERROR).then_some(EvidenceKind::NotInGroup)
             }
             Cause::Protocol(HandshakeError::CredentialRefused(why)) => {
                 // All servers of a cluster are treated alike: no other one would be told more.
-                return Err(Refusal::own(1045, b"28000", format_args!("{why}")));
+                return Err(Refusal::own(errno::ER_ACCESS_DENIED_ERROR, b"28000", format_args!("{why}")));
             }
             Cause::Protocol(_) => None,
             Cause::Io(_) | Cause::Timeout(_) | Cause::NoTls => Some(EvidenceKind::ConnectFailed),

@@ -9,7 +9,7 @@ use net::Stream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use wire::packet::{self, First};
 use wire::reply::{self, Eof, Ok};
-use wire::{Capabilities, Status};
+use wire::{Capabilities, Status, errno};
 
 use crate::error::{Refusal, SessionEnd};
 use crate::worker::Worker;
@@ -133,7 +133,7 @@ impl Client {
                 First::Whole { .. } | First::Split { .. } => {
                     // Servers say it in these words and leave; one of ours would be lost if it got such packets.
                     let message = "Got packets out of order".to_owned();
-                    self.put_error(0, &Refusal { code: 1156, sqlstate: *b"08S01", message });
+                    self.put_error(0, &Refusal::like_server(errno::ER_NET_PACKETS_OUT_OF_ORDER, b"08S01", message));
                     // The connection is of no use afterwards, so whether the client hears it does not matter.
                     let _ = self.flush().await;
                     return Err(SessionEnd::ClientMisbehaved("packets out of order".into()));
@@ -141,12 +141,14 @@ impl Client {
                 First::TooLong => {
                     let max = max_bytes();
                     let why = format_args!("got a packet bigger than {max} bytes (listener max_packet)");
-                    return Err(self.too_long(Refusal::own(1153, b"08S01", why)).await);
+                    return Err(self.too_long(Refusal::own(errno::ER_NET_PACKET_TOO_LARGE, b"08S01", why)).await);
                 }
                 // Servers refuse it by its header; all of it would be held here in vain.
                 First::Needs(bytes) if bytes > LONG_BYTES && self.is_longer_than(server_max(), bytes) => {
                     let message = "Got a packet bigger than 'max_allowed_packet' bytes".to_owned();
-                    return Err(self.too_long(Refusal { code: 1153, sqlstate: *b"08S01", message }).await);
+                    return Err(self
+                        .too_long(Refusal::like_server(errno::ER_NET_PACKET_TOO_LARGE, b"08S01", message))
+                        .await);
                 }
                 // Who waits for answers may not ask on before they come.
                 First::Needs(_) if self.has_unsent() => self.flush().await.map_err(SessionEnd::ClientLost)?,

@@ -2,6 +2,7 @@
 
 use sql::{Asks, FoundRows, Kind};
 use wire::command::Command;
+use wire::errno;
 use wire::exchange::Expect;
 
 use super::outgoing::Outgoing;
@@ -14,13 +15,42 @@ use crate::route::Pin;
 
 /// Errors of a CALL or a compound statement of which nothing has run: no schema, no such routine, its
 /// text, its arguments, no right to it.
-pub(super) const NEVER_BEGUN: [u16; 7] = [1046, 1049, 1064, 1305, 1318, 1370, 1414];
+pub(super) const NEVER_BEGUN: [u16; 7] = [
+    errno::ER_NO_DB_ERROR,
+    errno::ER_BAD_DB_ERROR,
+    errno::ER_PARSE_ERROR,
+    errno::ER_SP_DOES_NOT_EXIST,
+    errno::ER_SP_WRONG_NO_OF_ARGS,
+    errno::ER_PROCACCESS_DENIED_ERROR,
+    errno::ER_SP_NOT_VAR_ARG,
+];
 
 /// Errors that MariaDB meets when a query has begun to run: with values, rows that are there already or are too many, locks,
 /// limits. Those it meets before leave FOUND_ROWS() alone.
 const WHILE_RUNNING: [u16; 23] = [
-    1048, 1062, 1172, 1205, 1213, 1242, 1264, 1265, 1292, 1364, 1365, 1366, 1367, 1406, 1411, 1451, 1452, 1526, 1644,
-    1690, 1918, 1969, 4025,
+    errno::ER_BAD_NULL_ERROR,
+    errno::ER_DUP_ENTRY,
+    errno::ER_TOO_MANY_ROWS,
+    errno::ER_LOCK_WAIT_TIMEOUT,
+    errno::ER_LOCK_DEADLOCK,
+    errno::ER_SUBQUERY_NO_1_ROW,
+    errno::ER_WARN_DATA_OUT_OF_RANGE,
+    errno::WARN_DATA_TRUNCATED,
+    errno::ER_TRUNCATED_WRONG_VALUE,
+    errno::ER_NO_DEFAULT_FOR_FIELD,
+    errno::ER_DIVISION_BY_ZERO,
+    errno::ER_TRUNCATED_WRONG_VALUE_FOR_FIELD,
+    errno::ER_ILLEGAL_VALUE_FOR_TYPE,
+    errno::ER_DATA_TOO_LONG,
+    errno::ER_WRONG_VALUE_FOR_TYPE,
+    errno::ER_ROW_IS_REFERENCED_2,
+    errno::ER_NO_REFERENCED_ROW_2,
+    errno::ER_NO_PARTITION_FOR_GIVEN_VALUE,
+    errno::ER_SIGNAL_EXCEPTION,
+    errno::ER_DATA_OUT_OF_RANGE,
+    errno::ER_BAD_DATA,
+    errno::ER_STATEMENT_TIMEOUT,
+    errno::ER_CONSTRAINT_FAILED,
 ];
 
 /// More rows than these are not made again for a count.
@@ -109,7 +139,7 @@ impl Session {
         // MySQL takes the count over when all is well.
         let alone = !self.is_mariadb() || !WHILE_RUNNING.contains(&error.code);
         // Who was killed may be killed once more: nothing is asked behind that.
-        error.code == 1317
+        error.code == errno::ER_QUERY_INTERRUPTED
             || match statement.kind {
                 Kind::Call | Kind::Compound => outcome.status.is_none() && NEVER_BEGUN.contains(&error.code),
                 // Of several the first one failed.

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use sql::Family;
-use wire::{Capabilities, Status};
+use wire::{Capabilities, Status, errno};
 
 use super::Session;
 use crate::error::Refusal;
@@ -141,7 +141,7 @@ impl Session {
         }
         let message = "The client was disconnected by the server because of inactivity. See wait_timeout and \
                        interactive_timeout for configuring this behavior.";
-        self.client.put_error(0, &Refusal { code: 4031, sqlstate: *b"HY000", message: message.into() });
+        self.client.put_error(0, &Refusal::like_server(errno::ER_CLIENT_INTERACTION_TIMEOUT, b"HY000", message));
         // Whether it arrives changes nothing.
         let _ = tokio::time::timeout(TELL_WAIT, self.client.flush()).await;
     }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use cluster::view::{ServerId, ServerView};
 use net::query::{self, Limits, QueryError};
 use sql::{Effect, Victim};
-use wire::Capabilities;
 use wire::command::Execute;
 use wire::parameters::Value;
+use wire::{Capabilities, errno};
 
 use super::Session;
 use super::client::Request;
@@ -44,7 +44,7 @@ impl Kill {
 }
 
 fn not_owner(id: u32) -> Refusal {
-    Refusal { code: 1095, sqlstate: *b"HY000", message: format!("You are not owner of thread {id}") }
+    Refusal::like_server(errno::ER_KILL_DENIED_ERROR, b"HY000", format!("You are not owner of thread {id}"))
 }
 
 impl Session {
@@ -106,9 +106,9 @@ impl Session {
     /// A server answers a suicide with an error and then hangs up.
     fn kill_itself(&mut self, request: &Request, how: Kill) {
         let interrupted = how.query_only || !self.is_mariadb();
-        let code = if interrupted { 1317 } else { 1927 };
+        let code = if interrupted { errno::ER_QUERY_INTERRUPTED } else { errno::ER_CONNECTION_KILLED };
         let message = if interrupted { "Query execution was interrupted" } else { "Connection was killed" };
-        self.answer_error(request, &Refusal { code, sqlstate: *b"70100", message: message.into() });
+        self.answer_error(request, &Refusal::like_server(code, b"70100", message));
         if !how.query_only {
             self.handle.kill();
         }
@@ -152,8 +152,8 @@ impl Session {
             // The server knows who may kill whom: it is asked as the killer's user.
             Some((server, thread_id)) => match self.kill_on_server(server, thread_id, how).await {
                 // The statement ended just now: there is nothing left to kill.
-                Err(refusal) if refusal.code == 1094 => Ok(()),
-                Err(refusal) if refusal.code == 1095 => Err(not_owner(victim.id)),
+                Err(refusal) if refusal.code == errno::ER_NO_SUCH_THREAD => Ok(()),
+                Err(refusal) if refusal.code == errno::ER_KILL_DENIED_ERROR => Err(not_owner(victim.id)),
                 result => result,
             },
             None if victim.user().is_some_and(|user| user == self.identity.user) => Ok(()),
@@ -171,7 +171,7 @@ impl Session {
 
     /// A connection of the primary that is no session's: a client that came another way, or one that waits in a pool.
     async fn kill_stranger(&self, id: u64, how: Kill) -> Result<(), Refusal> {
-        let unknown = Refusal { code: 1094, sqlstate: *b"HY000", message: format!("Unknown thread id: {id}") };
+        let unknown = Refusal::like_server(errno::ER_NO_SUCH_THREAD, b"HY000", format!("Unknown thread id: {id}"));
         match self.cluster.view().primary {
             Some(primary) if id < u64::from(ID_FIRST) => self.kill_on_server(primary, id, how).await,
             _ => Err(unknown),
@@ -208,8 +208,9 @@ impl Session {
         let capabilities = Capabilities::PROTOCOL_41 | Capabilities::TRANSACTIONS;
         let login = login_as(&self.identity.user, &self.identity.key.credential, capabilities, self.identity.collation);
         let limits = Limits { reply_bytes_max: GRANTS_BYTES_MAX, timeout: KILL_WAIT };
-        let failed =
-            |why: String| Refusal::own(1094, b"HY000", format_args!("the statement could not be killed: {why}"));
+        let failed = |why: String| {
+            Refusal::own(errno::ER_NO_SUCH_THREAD, b"HY000", format_args!("the statement could not be killed: {why}"))
+        };
         let connected = query::Client::connect(&target, login, limits);
         let mut client = connected.await.map_err(|error| failed(error.to_string()))?;
         match client.query_one(sql).await {

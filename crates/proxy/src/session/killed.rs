@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use cluster::view::ServerId;
 use net::client::Cause;
-use wire::Capabilities;
+use wire::{Capabilities, errno};
 
 use super::Session;
 use super::relay::Outcome;
@@ -17,8 +17,6 @@ const KILLED_AFTER: Duration = Duration::from_millis(50);
 const LOGIN_WAIT: Duration = Duration::from_secs(1);
 /// How long the other connections to such a server are given to end as well.
 const OTHERS_WAIT: Duration = Duration::from_millis(20);
-/// `ER_SERVER_SHUTDOWN`.
-const SHUTS_DOWN: u16 = 1053;
 
 impl Session {
     /// Whether somebody has killed the statement: its server lives, takes logins as ever, and has left the other connections alone.
@@ -54,8 +52,8 @@ impl Session {
         let login = login_as(&self.identity.user, &self.identity.key.credential, capabilities, self.identity.collation);
         match tokio::time::timeout(LOGIN_WAIT, net::client::connect(&target, login)).await {
             Ok(Ok(_)) => true,
-            // It refuses this login, and lives. 1053 says that it shuts down.
-            Ok(Err(error)) => matches!(error.cause, Cause::Server(said) if said.code != SHUTS_DOWN),
+            // It refuses this login, and lives.
+            Ok(Err(error)) => matches!(error.cause, Cause::Server(said) if said.code != errno::ER_SERVER_SHUTDOWN),
             Err(_) => false,
         }
     }

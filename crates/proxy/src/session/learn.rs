@@ -9,7 +9,7 @@ use std::time::Instant;
 use cluster::tables::Scope;
 use sql::{Access, Effect, Kind, Why};
 use wire::command::Command;
-use wire::{Capabilities, Status};
+use wire::{Capabilities, Status, errno};
 
 use super::cache::Told;
 use super::client::Request;
@@ -22,6 +22,9 @@ use crate::pool::Key;
 use crate::route::{Pin, Route, Target};
 use crate::state::OF_SCHEMA;
 pub(super) use past::{holds_number, may_name_tables};
+
+/// Errors with which a server rolls the transaction back.
+const ROLLED_BACK: [u16; 2] = [errno::ER_LOCK_DEADLOCK, errno::ER_XA_RBDEADLOCK];
 
 impl Session {
     /// Notes what the statement did. The truth comes from the server's trackers first, then from its status flags, then
@@ -107,7 +110,7 @@ impl Session {
         if !succeeded {
             // An ERR packet has no status flags, those are of the part before it: a deadlock has rolled the transaction back,
             // most errors have not. What was open counts as open until a status says otherwise.
-            if outcome.error.as_ref().is_some_and(|error| matches!(error.code, 1213 | 1614)) {
+            if outcome.error.as_ref().is_some_and(|error| ROLLED_BACK.contains(&error.code)) {
                 self.status -= Status::IN_TRANSACTION;
                 self.pins.put(Pin::Transaction, false);
             } else if !self.facts().autocommit {
@@ -296,7 +299,7 @@ fn may_hide_variables(work: &Work, outcome: &Outcome) -> bool {
     // A text that no server understands has done nothing.
     let refused = statement.kind == Kind::Unknown
         && statement.parts <= 1
-        && outcome.error.as_ref().is_some_and(|error| error.code == 1064);
+        && outcome.error.as_ref().is_some_and(|error| error.code == errno::ER_PARSE_ERROR);
     let calls = statement.asks.contains(sql::Asks::STORED_FUNCTIONS) && statement.access != Access::Read;
     // In another schema there may have been a view, or a trigger.
     let triggers = statement.access == Access::Primary(Why::Writes)

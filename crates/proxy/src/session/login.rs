@@ -23,7 +23,7 @@ use wire::compress::{Compression, Side};
 use wire::greeting::Greeting;
 use wire::handshake::server::{AwaitResponse, Conversation, Response};
 use wire::handshake::{CLIENT_LOGIN_BYTES_MAX, HandshakeResponse};
-use wire::{Capabilities, Status};
+use wire::{Capabilities, Status, errno};
 
 use super::Session;
 use super::begin::Beginning;
@@ -239,7 +239,8 @@ impl Door {
                     packet = self.read().await?;
                 }
                 Err(error) => {
-                    let refusal = Refusal::own(1043, b"08S01", format_args!("bad handshake: {error}"));
+                    let refusal =
+                        Refusal::own(errno::ER_HANDSHAKE_ERROR, b"08S01", format_args!("bad handshake: {error}"));
                     self.tell(packet.sequence.wrapping_add(1), &refusal).await;
                     return Err(SessionEnd::ClientMisbehaved(error.to_string()));
                 }
@@ -269,7 +270,8 @@ impl Door {
         match net::packets::read_behind(&mut self.stream, header, CLIENT_LOGIN_BYTES_MAX).await {
             Err(ReadError::TooLong { limit }) => {
                 let why = format_args!("bad handshake: the login is longer than {limit} bytes");
-                self.tell(header.sequence.wrapping_add(1), &Refusal::own(1043, b"08S01", why)).await;
+                self.tell(header.sequence.wrapping_add(1), &Refusal::own(errno::ER_HANDSHAKE_ERROR, b"08S01", why))
+                    .await;
                 Err(unread(ReadError::TooLong { limit }))
             }
             read => read.map_err(unread),

@@ -8,7 +8,7 @@ use cluster::gtid::Written;
 use cluster::tables::Scope;
 use cluster::view::ServerId;
 use sql::{Access, Effect, Kind, TransactionStep, Why};
-use wire::Status;
+use wire::{Status, errno};
 
 use super::checkout::Attempts;
 use super::client::Request;
@@ -59,7 +59,10 @@ impl Session {
         match held.lease.farewell() {
             Farewell::None => Ok(()),
             Farewell::Closed => Err(RelayError::Server("the server closed the connection".into())),
-            Farewell::Said(said) if matches!(said.code, 1053 | 1927) && self.transaction.is_some() => {
+            Farewell::Said(said)
+                if matches!(said.code, errno::ER_SERVER_SHUTDOWN | errno::ER_CONNECTION_KILLED)
+                    && self.transaction.is_some() =>
+            {
                 match self.status.contains(Status::IN_READ_ONLY_TRANSACTION) {
                     true => Err(RelayError::Server(said.message)),
                     false => Err(RelayError::Withheld(said)),

@@ -119,7 +119,7 @@ impl Session {
         {
             let code = String::from_utf8_lossy(code).parse().unwrap_or(0);
             let message = String::from_utf8_lossy(message).into_owned();
-            return signal(&Refusal { code, sqlstate: *b"01000", message });
+            return signal(&Refusal::like_server(code, b"01000", message));
         }
         match self.past.warning_count {
             // Messages go with the next statement that names a table.

@@ -14,6 +14,7 @@ use net::Stream;
 use net::packets::{Packet, ReadError};
 use tokio::io::AsyncWriteExt;
 use wire::auth::{Credential, Scramble, native};
+use wire::errno;
 use wire::handshake::server::{Conversation, Denial, Finish, Method, Proof, Step};
 use wire::handshake::{CLIENT_LOGIN_BYTES_MAX, Channel, ServerError};
 
@@ -118,8 +119,11 @@ impl Prover<'_> {
         let login = self.cluster.shared.logins.next();
         let user = self.clipped(user);
         if self.listener.settings.load().tls.mode == TlsMode::Required && channel == Channel::Open {
-            let refusal =
-                Refusal::own(3159, b"HY000", "connections using insecure transport are prohibited (listener tls)");
+            let refusal = Refusal::own(
+                errno::ER_SECURE_TRANSPORT_REQUIRED,
+                b"HY000",
+                "connections using insecure transport are prohibited (listener tls)",
+            );
             return Err(refuse(self.stream, conversation.finish(), &refusal).await);
         }
         self.await_changed_accounts().await;
@@ -287,7 +291,7 @@ impl Prover<'_> {
             let message = format!(
                 "Client does not support authentication protocol requested by server; consider upgrading {vendor} client"
             );
-            return Refusal { code: 1251, sqlstate: *b"08004", message };
+            return Refusal::like_server(errno::ER_NOT_SUPPORTED_AUTH_MODE, b"08004", message);
         }
         let host = self.client_host();
         let using = if password_given { "YES" } else { "NO" };
@@ -295,7 +299,7 @@ impl Prover<'_> {
         if let Some(denial @ Denial::NeedsTls) = denial {
             message = format!("{message}; sqluice: {denial}");
         }
-        Refusal { code: 1045, sqlstate: *b"28000", message }
+        Refusal::like_server(errno::ER_ACCESS_DENIED_ERROR, b"28000", message)
     }
 
     /// The client's host as servers name it in errors.

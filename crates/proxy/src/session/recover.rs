@@ -6,12 +6,12 @@ use std::time::Duration;
 use cluster::observation::{Evidence, EvidenceKind};
 use cluster::view::ServerId;
 
-use wire::Status;
+use wire::{Status, errno};
 
 use super::checkout::Attempts;
 use super::client::Request;
 use super::lost::Lost;
-use super::relay::{DEADLOCK, GROUP_LOST, NOT_IN_GROUP, Outcome, RelayError, Withhold};
+use super::relay::{GROUP_LOST, NOT_IN_GROUP, Outcome, RelayError, Withhold};
 use super::reset::ask;
 use super::work::Work;
 use super::{Held, Session, kill};
@@ -141,17 +141,17 @@ impl Session {
                 let mark = held.lease.origin.mark.clone();
                 self.close(held).await;
                 let kind = match refusal.code {
-                    1290 | 1836 => EvidenceKind::ReadOnly,
+                    errno::ER_OPTION_PREVENTS_STATEMENT | errno::ER_READ_ONLY_MODE => EvidenceKind::ReadOnly,
                     NOT_IN_GROUP | GROUP_LOST => EvidenceKind::NotInGroup,
                     _ => EvidenceKind::ConnectionLost,
                 };
                 self.cluster.shared.published.evidence(Evidence { server, kind });
                 // What was refused has not been done, but other members may have what this one could not commit.
-                let (sent, was_killed) = (refusal.code == GROUP_LOST, refusal.code == 1927);
+                let (sent, was_killed) = (refusal.code == GROUP_LOST, refusal.code == errno::ER_CONNECTION_KILLED);
                 let lost = Lost { server, name, why: refusal.message, sent, ended: true, was_killed, at, mark };
                 self.go_on_without(request, work, route, &lost, attempts).await
             }
-            RelayError::Withheld(refusal) if refusal.code == DEADLOCK => {
+            RelayError::Withheld(refusal) if refusal.code == errno::ER_LOCK_DEADLOCK => {
                 self.after_conflict(request, held, refusal, attempts).await
             }
             RelayError::Withheld(refusal) if refusal.code == NOT_IN_GROUP && route.target != Target::Pinned => {
@@ -183,9 +183,7 @@ impl Session {
                     true => self.release(held).await,
                     false => self.held = Some(held),
                 }
-                let end = if self.is_mariadb() { "" } else { "." };
-                let message = format!("Cannot execute statement in a READ ONLY transaction{end}");
-                self.answer_error(request, &Refusal { code: 1792, sqlstate: *b"25006", message });
+                self.answer_error(request, &read_only_transaction(self.is_mariadb()));
                 self.client.flush().await.map_err(SessionEnd::ClientLost)?;
                 Ok(Next::Answered)
             }
@@ -264,7 +262,9 @@ impl Session {
         server: ServerId,
         refusal: Refusal,
     ) -> Result<Next, SessionEnd> {
-        if !matches!(refusal.code, 1044 | 1049) || self.state.schema().is_none() {
+        if !matches!(refusal.code, errno::ER_DBACCESS_DENIED_ERROR | errno::ER_BAD_DB_ERROR)
+            || self.state.schema().is_none()
+        {
             tracing::warn!(server = server.0, error = refusal.message, "a session's state was refused");
             if route.target == Target::Reader && self.cluster.view().primary.is_some_and(|primary| primary != server) {
                 route.target = Target::Primary;
@@ -300,7 +300,7 @@ impl Session {
         let server = held.lease.server();
         held.lease.stats().retries.add_one();
         // One that shuts down says so, and is of no more use.
-        let is_ending = refusal.code == 1053;
+        let is_ending = refusal.code == errno::ER_SERVER_SHUTDOWN;
         if route.target == Target::Primary {
             let kind = if is_ending { EvidenceKind::ConnectionLost } else { EvidenceKind::ReadOnly };
             self.cluster.shared.published.evidence(Evidence { server, kind });
@@ -314,4 +314,11 @@ impl Session {
         }
         self.release(held).await;
     }
+}
+
+/// A write within a transaction that was begun to read only.
+fn read_only_transaction(mariadb: bool) -> Refusal {
+    let end = if mariadb { "" } else { "." };
+    let message = format!("Cannot execute statement in a READ ONLY transaction{end}");
+    Refusal::like_server(errno::ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION, b"25006", message)
 }

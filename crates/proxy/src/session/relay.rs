@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 
 pub use copied::Copied;
 pub(super) use outcome::changes_of;
-pub use outcome::{DEADLOCK, GROUP_LOST, NOT_IN_GROUP, Outcome, RelayError, StateChange, Withhold, is_not_in_group};
+pub use outcome::{GROUP_LOST, NOT_IN_GROUP, Outcome, RelayError, StateChange, Withhold, is_not_in_group};
 use tokio::io::{AsyncRead, ReadBuf};
-use wire::Status;
 use wire::exchange::{Advance, Event, Exchange, Packet};
 use wire::packet::HEADER_BYTES;
 use wire::reply::{self, Eof, Ok, Prepared};
+use wire::{Status, errno};
 
 use super::client::Client;
 use super::outgoing::write_while_alive;
@@ -395,7 +395,7 @@ impl Relay<'_> {
             // A server that cannot wait has not shown that it has it, either.
             if matches!(packet.event, Event::Error(_)) || packet.over && rows == 0 {
                 let why = "the server has not applied in time what the statement must find";
-                return Err(RelayError::NotThere(Refusal::own(1205, b"HY000", why)));
+                return Err(RelayError::NotThere(Refusal::own(errno::ER_LOCK_WAIT_TIMEOUT, b"HY000", why)));
             }
             if packet.over {
                 self.outcome.there_at = Some(Instant::now());

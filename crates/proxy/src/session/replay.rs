@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use sql::{Asks, Kind};
 use wire::command::Command;
+use wire::errno;
 
 use super::checkout::Attempts;
 use super::checksum::Checksum;
@@ -54,7 +55,7 @@ impl NotReplayed {
     /// What the client is told.
     pub fn refusal(&self, lost: &Lost) -> Refusal {
         match self {
-            NotReplayed::Killed => Refusal { code: 1927, sqlstate: *b"70100", message: lost.why.clone() },
+            NotReplayed::Killed => Refusal::like_server(errno::ER_CONNECTION_KILLED, b"70100", lost.why.clone()),
             why => Refusal::not_replayed(&lost.name, why),
         }
     }
@@ -296,7 +297,7 @@ impl Session {
         self.ask_for_replay(held, &force).await?;
         let said = self.run_entry(held, entry, request).await?;
         match said.error {
-            1062 => self.run_entry(held, entry, request).await,
+            errno::ER_DUP_ENTRY => self.run_entry(held, entry, request).await,
             _ => Ok(said),
         }
     }
@@ -316,7 +317,7 @@ impl Session {
         let outcome = self.swallow(held, &entry.work, request).await.map_err(wrong)?;
         if let Some(error) = &outcome.error {
             let why = format!("{} ({})", error.message, error.code);
-            if matches!(error.code, 1205 | 1213) {
+            if matches!(error.code, errno::ER_LOCK_WAIT_TIMEOUT | errno::ER_LOCK_DEADLOCK) {
                 return Err(Wrong::Conflict(why));
             }
             if is_not_in_group(&error.as_packet()) {

@@ -7,7 +7,7 @@ use sql::rewrite::{Known, Rewritten};
 use sql::{Access, Asks, Effect, Kind, Statement, Victim, Why};
 use wire::command::{CURSOR_READ_ONLY, Command, MULTI_STATEMENTS_OFF, MULTI_STATEMENTS_ON, query_text_at};
 use wire::exchange::Expect;
-use wire::{Capabilities, Status};
+use wire::{Capabilities, Status, errno};
 
 use super::client::Request;
 use super::kill::Kill;
@@ -18,7 +18,7 @@ use crate::error::{Refusal, SessionEnd};
 use crate::pool::{Key, StatementKey};
 
 fn unknown_command() -> Refusal {
-    Refusal { code: 1047, sqlstate: *b"08S01", message: "Unknown command".into() }
+    Refusal::like_server(errno::ER_UNKNOWN_COM_ERROR, b"08S01", "Unknown command")
 }
 
 /// Either family names the function that looked in vain.
@@ -30,7 +30,7 @@ fn unknown_statement(id: u32, command: Command, mariadb: bool) -> Refusal {
         _ => "mysqld_stmt_execute",
     };
     let message = format!("Unknown prepared statement handler ({id}) given to {place}");
-    Refusal { code: 1243, sqlstate: *b"HY000", message }
+    Refusal::like_server(errno::ER_UNKNOWN_STMT_HANDLER, b"HY000", message)
 }
 
 impl Session {
@@ -51,7 +51,7 @@ impl Session {
             Command::StmtBulkExecute if !self.is_mariadb() => Ok(self.answer_error(request, &unknown_command())),
             Command::StmtBulkExecute if !self.client.capabilities.contains(Capabilities::STMT_BULK) => {
                 let message = "This command is not supported in the prepared statement protocol yet".to_owned();
-                Ok(self.answer_error(request, &Refusal { code: 1295, sqlstate: *b"HY000", message }))
+                Ok(self.answer_error(request, &Refusal::like_server(errno::ER_UNSUPPORTED_PS, b"HY000", message)))
             }
             Command::StmtExecute | Command::StmtBulkExecute | Command::StmtFetch | Command::StmtSendLongData => {
                 let understood = self.understand_statement(request, command, arguments)?;
@@ -134,7 +134,7 @@ impl Session {
     async fn understand_query(&mut self, request: &Request, arguments: &[u8]) -> Result<Understood, SessionEnd> {
         let Ok(text_at) = query_text_at(arguments, self.client.capabilities) else {
             let message = "Malformed communication packet.".to_owned();
-            return Ok(self.answer_error(request, &Refusal { code: 1835, sqlstate: *b"HY000", message }));
+            return Ok(self.answer_error(request, &Refusal::like_server(errno::ER_MALFORMED_PACKET, b"HY000", message)));
         };
         let (attributes, text) = arguments.split_at(text_at);
         let statement = self.classify(text);
@@ -298,7 +298,9 @@ impl Session {
         if command == Command::StmtFetch && !self.pins.has_cursor(id) {
             let end = if self.is_mariadb() { "" } else { "." };
             let message = format!("The statement ({}) has no open cursor{end}", id);
-            return Ok(self.answer_error(request, &Refusal { code: 1421, sqlstate: *b"HY000", message }));
+            return Ok(
+                self.answer_error(request, &Refusal::like_server(errno::ER_STMT_HAS_NO_OPEN_CURSOR, b"HY000", message))
+            );
         }
         let work = Work::new(command, statement, body, expect);
         Ok(Understood::Work(Work { opens_cursor, ..work }))

@@ -1,6 +1,7 @@
 //! Behind a reply: what has to be asked before the connection may serve somebody else, and giving it back.
 
 use std::sync::atomic::Ordering;
+use wire::errno;
 
 use super::relay::Outcome;
 use super::work::Work;
@@ -16,7 +17,7 @@ impl Session {
             return Err(SessionEnd::ClientLeft);
         }
         // Who was killed may be killed once more: nothing is asked behind that.
-        let failed = outcome.error.as_ref().is_some_and(|error| error.code != 1317);
+        let failed = outcome.error.as_ref().is_some_and(|error| error.code != errno::ER_QUERY_INTERRUPTED);
         let unread = std::mem::take(&mut self.past.messages_unread) && (failed || outcome.error.is_none());
         let (asks_one_use, asks_locks) = self.asks_of_pins();
         let settles = self.pins.is_empty() || self.only_user_variables_pin() || asks_one_use || asks_locks;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use sql::Statement;
 use wire::command::LAST_PREPARED;
+use wire::errno;
 
 use crate::error::Refusal;
 use crate::pool::StatementKey;
@@ -92,7 +93,7 @@ impl ClientStatements {
         let refusal = |current: u64, why: String| {
             let message =
                 format!("Can't create more than max_prepared_stmt_count statements (current value: {current}){why}");
-            Some(Refusal { code: 1461, sqlstate: *b"42000", message })
+            Some(Refusal::like_server(errno::ER_MAX_PREPARED_STMT_COUNT_REACHED, b"42000", message))
         };
         if known >= limits.statements_max {
             return refusal(limits.statements_max, String::new());

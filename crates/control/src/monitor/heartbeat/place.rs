@@ -4,9 +4,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use net::query::{Client, QueryError};
+use wire::errno;
 use wire::handshake::ServerError;
 
-use super::READ_ONLY;
 use crate::monitor::dialect::is_on;
 
 /// How many machines' rows there are at most.
@@ -73,7 +73,7 @@ impl Place {
     pub(super) async fn write_to(&self, client: &mut Client, at_us: u64, by_statement: bool) -> Result<(), QueryError> {
         let refused = || {
             let message = "the server is read-only".to_owned();
-            Err(QueryError::Server(ServerError { code: READ_ONLY, sqlstate: None, message }))
+            Err(QueryError::Server(ServerError { code: errno::ER_OPTION_PREVENTS_STATEMENT, sqlstate: None, message }))
         };
         if by_statement && is_read_only(client).await? {
             return refused();
@@ -83,12 +83,12 @@ impl Place {
             Ok(written) if written.affected == 0 => return refused(),
             Ok(_) => return Ok(()),
             // No such schema (which is told as a missing table, too) or table yet.
-            Err(error) if matches!(error.code(), Some(1049 | 1146)) => {
+            Err(error) if matches!(error.code(), Some(errno::ER_BAD_DB_ERROR | errno::ER_NO_SUCH_TABLE)) => {
                 if is_read_only(client).await? {
                     return refused();
                 }
                 match client.query(self.create_table()).await {
-                    Err(error) if error.code() == Some(1049) => {
+                    Err(error) if error.code() == Some(errno::ER_BAD_DB_ERROR) => {
                         client.query(self.create_schema()).await?;
                         client.query(self.create_table()).await?;
                     }

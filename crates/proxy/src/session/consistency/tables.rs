@@ -5,6 +5,7 @@ use cluster::published::Defining;
 use cluster::tables::{Scope, TableCatalog};
 use config::Consistency;
 use sql::{Effect, Kind, Tables, Unread, Value};
+use wire::errno;
 
 use super::super::Session;
 use super::super::client::Request;
@@ -130,7 +131,7 @@ impl Session {
                 None => {
                     let words: Vec<&str> = Consistency::ALL.iter().map(|known| known.word()).collect();
                     let why = format_args!("@{VARIABLE} must be NULL or one of '{}', as a literal", words.join("', '"));
-                    return Some(Refusal::own(1231, b"42000", why));
+                    return Some(Refusal::own(errno::ER_WRONG_VALUE_FOR_VAR, b"42000", why));
                 }
             };
         }

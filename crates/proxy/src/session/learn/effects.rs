@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use sql::{Effect, Kind, Statement, Value};
+use wire::errno::ER_SP_DOES_NOT_EXIST;
 
 use crate::error::Refusal;
 use crate::route::Pin;
@@ -12,9 +13,6 @@ use crate::session::variables::moves_to;
 use crate::session::work::Work;
 use crate::session::{Doubt, Held, Session, tracking};
 use crate::state::{OF_SCHEMA, has_default};
-
-/// `ER_SP_DOES_NOT_EXIST`: a CALL has done nothing.
-const NO_SUCH_ROUTINE: u16 = 1305;
 
 impl Session {
     /// Whether a statement may define routines, views or triggers.
@@ -49,7 +47,7 @@ impl Session {
         // Of a text that failed, the parts before have done what they say.
         let in_part = !succeeded && (work.statement.parts > 1 || assigns_one_by_one(&work.statement));
         for (at, effect) in effects.iter().enumerate() {
-            let spares = |refusal: &Refusal| refusal.code == NO_SUCH_ROUTINE && work.statement.kind == Kind::Call;
+            let spares = |refusal: &Refusal| refusal.code == ER_SP_DOES_NOT_EXIST && work.statement.kind == Kind::Call;
             if !(matches!(effect, Effect::Leaves(_)) && outcome.error.as_ref().is_some_and(spares)) {
                 self.pins.note(effect, schema.as_deref(), succeeded || in_part && pins_from_now_on(effect));
             }

@@ -2,6 +2,7 @@
 
 use sql::{Asks, Kind};
 use wire::command::Command;
+use wire::errno;
 
 use crate::route::{OneUse, Pin};
 use crate::session::client::Request;
@@ -153,7 +154,18 @@ impl Session {
 /// Whether a statement that failed may have made an AUTO_INCREMENT number before it did.
 fn may_have_made_id(work: &Work, outcome: &Outcome) -> bool {
     /// A text that is not understood, names and rights that are missing, a server or transaction that takes no writes.
-    const BEFORE_ANY_ROW: [u16; 10] = [1044, 1045, 1054, 1064, 1136, 1142, 1143, 1146, 1290, 1792];
+    const BEFORE_ANY_ROW: [u16; 10] = [
+        errno::ER_DBACCESS_DENIED_ERROR,
+        errno::ER_ACCESS_DENIED_ERROR,
+        errno::ER_BAD_FIELD_ERROR,
+        errno::ER_PARSE_ERROR,
+        errno::ER_WRONG_VALUE_COUNT_ON_ROW,
+        errno::ER_TABLEACCESS_DENIED_ERROR,
+        errno::ER_COLUMNACCESS_DENIED_ERROR,
+        errno::ER_NO_SUCH_TABLE,
+        errno::ER_OPTION_PREVENTS_STATEMENT,
+        errno::ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION,
+    ];
     matches!(work.statement.kind, Kind::Insert | Kind::Load)
         && (work.statement.parts > 1
             || !outcome.error.as_ref().is_some_and(|error| BEFORE_ANY_ROW.contains(&error.code)))

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::time::Instant;
+use wire::errno;
 
 use super::super::prove::Prover;
 use super::Door;
@@ -53,7 +54,7 @@ fn too_many(address: IpAddr) -> Refusal {
     let why = format_args!(
         "Too many connections: address {address} has as many as it may have (max_logins_per_address or max_sessions_per_address)"
     );
-    Refusal::own(1040, b"08004", why)
+    Refusal::own(errno::ER_CON_COUNT_ERROR, b"08004", why)
 }
 
 impl Prover<'_> {

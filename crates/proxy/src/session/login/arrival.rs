@@ -6,6 +6,7 @@
 use config::ProxyIn;
 use net::announce::{self, First, FirstError};
 use net::packets::Packet;
+use wire::errno;
 use wire::packet::Header;
 use wire::proxy_header::Told;
 
@@ -82,7 +83,7 @@ impl Door {
         let from =
             self.handle.connected_from.map_or_else(String::new, |address| address.ip().to_canonical().to_string());
         let why = format_args!("bad handshake: {what} {from} (listener proxy_protocol)");
-        let refusal = Refusal::own(1043, b"08S01", why);
+        let refusal = Refusal::own(errno::ER_HANDSHAKE_ERROR, b"08S01", why);
         self.tell(sequence, &refusal).await;
         SessionEnd::ClientMisbehaved(refusal.message)
     }

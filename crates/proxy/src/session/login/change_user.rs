@@ -3,10 +3,10 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use wire::Capabilities;
 use wire::auth::Scramble;
 use wire::handshake::ChangeUser;
 use wire::handshake::server::Conversation;
+use wire::{Capabilities, errno};
 
 use super::super::Session;
 use super::super::client::Request;
@@ -26,7 +26,8 @@ impl Session {
         let change = match ChangeUser::parse(request.payload(), self.client.capabilities) {
             Ok(change) => change,
             Err(error) => {
-                let refusal = Refusal::own(1047, b"08S01", format_args!("COM_CHANGE_USER: {error}"));
+                let refusal =
+                    Refusal::own(errno::ER_UNKNOWN_COM_ERROR, b"08S01", format_args!("COM_CHANGE_USER: {error}"));
                 self.answer_error(request, &refusal);
                 return Err(SessionEnd::ClientMisbehaved(error.to_string()));
             }
@@ -37,7 +38,7 @@ impl Session {
         let goes_on = self.is_mariadb();
         if goes_on && self.refused_changes >= REFUSED_CHANGES_MAX {
             let message = "Unknown command".to_owned();
-            self.answer_error(request, &Refusal { code: 1047, sqlstate: *b"08S01", message });
+            self.answer_error(request, &Refusal::like_server(errno::ER_UNKNOWN_COM_ERROR, b"08S01", message));
         } else {
             match self.become_user(request, &change).await {
                 Err(SessionEnd::LoginRefused(why)) => {

@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::{Arc, PoisonError};
 
-use wire::Capabilities;
 use wire::handshake::Attributes;
+use wire::{Capabilities, errno};
 
 use super::super::Identity;
 use super::super::prove::Proven;
@@ -76,11 +76,11 @@ pub(super) fn identify(
     let own = config.users.get(&*proven.user);
     if let Some(only) = own.and_then(|own| own.cluster.as_ref()).filter(|only| *only != &cluster.shared.name) {
         let why = format_args!("user '{}' may use cluster '{only}' only ([user.NAME] cluster)", proven.user);
-        return Err(Refusal::own(1044, b"42000", why));
+        return Err(Refusal::own(errno::ER_DBACCESS_DENIED_ERROR, b"42000", why));
     }
     if let Some(charset) = cluster.unreadable_charset(collation) {
         let message = format!("Variable 'character_set_client' can't be set to the value of '{charset}'");
-        return Err(Refusal { code: 1231, sqlstate: *b"42000", message });
+        return Err(Refusal::like_server(errno::ER_WRONG_VALUE_FOR_VAR, b"42000", message));
     }
     let limits = [settings.max_sessions_per_user, own.map_or(0, |own| own.max_sessions)];
     let max = limits.into_iter().filter(|max| *max > 0).min().unwrap_or(0);
@@ -89,7 +89,7 @@ pub(super) fn identify(
             "user '{}' has {max} sessions already (max_sessions_per_user or [user.NAME] max_sessions)",
             proven.user
         );
-        return Err(Refusal::own(1226, b"42000", why));
+        return Err(Refusal::own(errno::ER_USER_LIMIT_REACHED, b"42000", why));
     };
     let cluster_settings = cluster.shared.settings.load();
     let pool = &cluster_settings.pool;

@@ -2,6 +2,7 @@
 
 use cluster::accounts::TlsDemand;
 use net::tls::Names;
+use wire::errno;
 
 use super::Prover;
 use super::plan::Facts;
@@ -60,9 +61,12 @@ impl Prover<'_> {
     fn locked(&self, user: &str) -> Refusal {
         let mariadb = self.cluster.view().flavour.as_ref().is_none_or(|flavour| flavour.mariadb);
         let (code, message) = match mariadb {
-            true => (4151, "Access denied, this account is locked".to_owned()),
-            false => (3118, format!("Access denied for user '{user}'@'{}'. Account is locked.", self.client_host())),
+            true => (errno::ER_ACCOUNT_HAS_BEEN_LOCKED_MARIADB, "Access denied, this account is locked".to_owned()),
+            false => (
+                errno::ER_ACCOUNT_HAS_BEEN_LOCKED,
+                format!("Access denied for user '{user}'@'{}'. Account is locked.", self.client_host()),
+            ),
         };
-        Refusal { code, sqlstate: *b"HY000", message }
+        Refusal::like_server(code, b"HY000", message)
     }
 }

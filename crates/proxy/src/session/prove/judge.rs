@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use cluster::accounts::Verifier;
 use net::client::Cause;
-use wire::Capabilities;
 use wire::auth::Credential;
 use wire::handshake::HandshakeError;
 use wire::handshake::client::COLLATION_FALLBACK;
 use wire::handshake::server::{Denial, Proof};
+use wire::{Capabilities, errno};
 
 use super::Prover;
 use super::plan::{self, Judge};
@@ -106,7 +106,7 @@ impl Prover<'_> {
                 continue;
             }
             let why = format_args!("too many failed logins of user '{user}' lately; try again in a second");
-            return Err(Refusal::own(1045, b"28000", why));
+            return Err(Refusal::own(errno::ER_ACCESS_DENIED_ERROR, b"28000", why));
         }
         let shared = &self.cluster.shared;
         let view = self.cluster.view();
@@ -123,8 +123,10 @@ impl Prover<'_> {
                 Ok(_) => return Ok(keyring.remember(user, credential)),
                 Err(error) => match error.server_error() {
                     // The password was right, and has expired. What that means is for the session's own connection to hear.
-                    Some(said) if said.code == 1862 => return Ok(keyring.remember(user, credential)),
-                    Some(said) if said.code == 1045 => {
+                    Some(said) if said.code == errno::ER_MUST_CHANGE_PASSWORD_LOGIN => {
+                        return Ok(keyring.remember(user, credential));
+                    }
+                    Some(said) if said.code == errno::ER_ACCESS_DENIED_ERROR => {
                         // The account may be another one by now, or gone.
                         shared.published.request_accounts_refresh();
                         let given = credential != Credential::Empty;

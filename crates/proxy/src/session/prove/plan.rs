@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use cluster::accounts::{Account, Accounts, TlsDemand, Verifier};
 use wire::auth::{Credential, Plugin, RsaKey, caching_sha2, ed25519, native, parsec};
+use wire::errno;
 use wire::handshake::Channel;
 use wire::handshake::server::Method;
 
@@ -179,7 +180,7 @@ impl Prover<'_> {
         asked: Asked,
         account: Facts,
     ) -> Result<Plan, Refusal> {
-        let no_randomness = |error| Refusal::own(1045, b"28000", error);
+        let no_randomness = |error| Refusal::own(errno::ER_ACCESS_DENIED_ERROR, b"28000", error);
         let password = known.cleartext().unwrap_or_default();
         let parsec = verifiers.iter().find_map(|one| match one {
             Verifier::Parsec { salt, key } => Some((*salt, *key)),
@@ -284,7 +285,8 @@ impl Prover<'_> {
             Some(Method::Sha256 { rsa }) => Method::Sha256 { rsa },
             // A check that nobody can pass.
             _ => Method::Native {
-                stage2: wire::auth::new_scramble().map_err(|error| Refusal::own(1045, b"28000", error))?,
+                stage2: wire::auth::new_scramble()
+                    .map_err(|error| Refusal::own(errno::ER_ACCESS_DENIED_ERROR, b"28000", error))?,
             },
         };
         Ok(Plan { method, judge: Judge::Nobody(verifiers.to_vec()), account: Facts::default() })

@@ -3,10 +3,10 @@
 use std::io;
 use std::time::Instant;
 
-use wire::Status;
 use wire::codec::Malformed;
 use wire::exchange::Event;
 use wire::reply::{self, Change, Eof, Ok, Prepared};
+use wire::{Status, errno};
 
 use super::Copied;
 use crate::error::Refusal;
@@ -16,14 +16,12 @@ use crate::session::checksum::Checksum;
 /// Changes of the session that are kept for after one reply. Beyond them it is only known that something changed.
 const CHANGES_MAX: usize = 4096;
 
-/// `ER_UNKNOWN_COM_ERROR`, with which Galera says that it has not prepared the node.
-pub const NOT_IN_GROUP: u16 = 1047;
-/// `ER_ERROR_DURING_COMMIT`, with which Galera tells that a member lost its group while it committed.
-pub const GROUP_LOST: u16 = 1180;
+/// With this Galera says that it has not prepared the node.
+pub const NOT_IN_GROUP: u16 = errno::ER_UNKNOWN_COM_ERROR;
+/// With this Galera says that a member lost its group while it committed.
+pub const GROUP_LOST: u16 = errno::ER_ERROR_DURING_COMMIT;
 /// With this a replication group refuses everything on a primary that it moves within a limit of time.
-const GROUP_MOVES: u16 = 4094;
-/// `ER_LOCK_DEADLOCK`, with which Galera tells a lost certification, too. The transaction is rolled back.
-pub const DEADLOCK: u16 = 1213;
+const GROUP_MOVES: u16 = errno::ER_OPERATION_NOT_ALLOWED_WHILE_PRIMARY_CHANGE_IS_RUNNING;
 
 /// What the client's reply said.
 #[derive(Debug, Default)]
@@ -151,20 +149,28 @@ impl Withhold {
             Withhold::Group { read_only, alone } => {
                 is_not_in_group(error)
                     || is_group_lost(error)
-                    || alone && error.code == DEADLOCK
-                    || read_only && (error.code == 1053 || is_read_only(error))
+                    || alone && error.code == errno::ER_LOCK_DEADLOCK
+                    || read_only && (error.code == errno::ER_SERVER_SHUTDOWN || is_read_only(error))
             }
-            // 1053 tells that it shuts down, 1927 that the connection was killed: the statement failed.
-            Withhold::ReadOnly => error.code == 1053 || is_read_only(error),
+            // A server that shuts down, or whose connection was killed, has not run the statement.
+            Withhold::ReadOnly => error.code == errno::ER_SERVER_SHUTDOWN || is_read_only(error),
             Withhold::Lost => {
-                matches!(error.code, 1053 | 1927)
+                matches!(error.code, errno::ER_SERVER_SHUTDOWN | errno::ER_CONNECTION_KILLED)
                     || is_read_only(error)
                     || is_not_in_group(error)
                     || is_group_lost(error)
             }
             // A read that a read-only replica refuses hides a write: in a view, a column's default, or a function.
             Withhold::NotYetHere => {
-                matches!(error.code, 1049 | 1054 | 1146 | 1305 | 1370) || is_read_only(error) || is_not_in_group(error)
+                matches!(
+                    error.code,
+                    errno::ER_BAD_DB_ERROR
+                        | errno::ER_BAD_FIELD_ERROR
+                        | errno::ER_NO_SUCH_TABLE
+                        | errno::ER_SP_DOES_NOT_EXIST
+                        | errno::ER_PROCACCESS_DENIED_ERROR
+                ) || is_read_only(error)
+                    || is_not_in_group(error)
             }
         }
     }
@@ -182,10 +188,11 @@ fn is_group_lost(error: &reply::ServerError<'_>) -> bool {
     error.code == GROUP_LOST && memchr::memmem::find(error.message, b"Not connected to Primary Component").is_some()
 }
 
-/// 1290 names the option in the way; only read_only says that this is the wrong server.
+/// An option that prevents a statement stands in the message; only read_only says that this is the wrong server.
 fn is_read_only(error: &reply::ServerError<'_>) -> bool {
-    matches!(error.code, 1836 | GROUP_MOVES)
-        || error.code == 1290 && memchr::memmem::find(error.message, b"read-only").is_some()
+    matches!(error.code, errno::ER_READ_ONLY_MODE | GROUP_MOVES)
+        || error.code == errno::ER_OPTION_PREVENTS_STATEMENT
+            && memchr::memmem::find(error.message, b"read-only").is_some()
 }
 
 impl From<Malformed> for RelayError {

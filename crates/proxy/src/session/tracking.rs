@@ -23,8 +23,45 @@ pub struct TrackWish {
     gtids: Gtids,
     /// What it wants to hear of transactions, where its connection tells more than it has asked for.
     transactions: Option<Transactions>,
-    /// The last state that it has heard was that of a transaction that a statement began.
-    in_transaction: Cell<bool>,
+    /// The transaction that a statement began, as it was told of last.
+    explicit: Cell<Explicit>,
+}
+
+/// A transaction that a statement began, as MySQL tells of it with OFF.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Explicit {
+    #[default]
+    None,
+    Begun,
+    /// WITH CONSISTENT SNAPSHOT: it counts as having read.
+    Snapshot,
+}
+
+impl Explicit {
+    fn text(self) -> &'static [u8] {
+        match self {
+            Explicit::None => b"________",
+            Explicit::Begun => b"T_______",
+            Explicit::Snapshot => b"T_R_____",
+        }
+    }
+
+    /// What follows behind an OK packet with this state.
+    fn after(self, state: &[u8], ok: &Ok<'_>) -> Explicit {
+        if state.first() != Some(&b'T') {
+            return Explicit::None;
+        }
+        // Behind the state of a transaction that begins stands how it began.
+        let began = ok.changes().map_while(Result::ok).find_map(|change| match change {
+            Change::TransactionCharacteristics(text) if !text.is_empty() => Some(text),
+            _ => None,
+        });
+        match (self, began) {
+            (_, Some(text)) if memchr::memmem::find(text, b"CONSISTENT SNAPSHOT").is_some() => Explicit::Snapshot,
+            (_, Some(_)) | (Explicit::None, None) => Explicit::Begun,
+            (before, None) => before,
+        }
+    }
 }
 
 /// `session_track_transaction_info`.
@@ -77,7 +114,7 @@ impl TrackWish {
             state: is_on(&global("session_track_state_change", "OFF")),
             gtids: gtids(&global("session_track_gtids", "OFF")),
             transactions: None,
-            in_transaction: Cell::default(),
+            explicit: Cell::default(),
         }
     }
 
@@ -208,13 +245,11 @@ impl TrackWish {
                     4
                 }
                 Change::TransactionState(text) => {
-                    let begun = text.first() == Some(&b'T');
-                    let is_news = self.in_transaction.replace(begun) != begun;
+                    let explicit = self.explicit.get().after(text, ok);
+                    let is_news = self.explicit.replace(explicit) != explicit;
                     match self.transactions {
                         None | Some(Transactions::State | Transactions::Characteristics) => data.put_lenenc_bytes(text),
-                        Some(Transactions::Explicit) if is_news => {
-                            data.put_lenenc_bytes(if begun { b"T_______" } else { b"________" });
-                        }
+                        Some(Transactions::Explicit) if is_news => data.put_lenenc_bytes(explicit.text()),
                         Some(Transactions::Explicit | Transactions::Off) => continue,
                     }
                     5
@@ -333,6 +368,23 @@ mod tests {
             })
             .collect();
         assert_eq!(told, [true, false, true, false, false], "MySQL's OFF");
+        let told = [
+            ("T_R_____", "START TRANSACTION WITH CONSISTENT SNAPSHOT;", "T_R_____"),
+            ("T_R___S_", "", ""),
+            ("T_______", "START TRANSACTION;", "T_______"),
+            ("T_R___S_", "START TRANSACTION WITH CONSISTENT SNAPSHOT;", "T_R_____"),
+            ("________", "", "________"),
+            ("T_R___S_", "START TRANSACTION;", "T_______"),
+        ];
+        for (state, began, expected) in told {
+            let mut told = [&[5, 9, 8][..], state.as_bytes()].concat();
+            let mut data = Vec::new();
+            data.put_lenenc_bytes(began.as_bytes());
+            told.push(4);
+            told.put_lenenc_bytes(&data);
+            let heard = wish.filter(&Ok { session_state: &told, ..ok });
+            assert_eq!(heard.get(3..).unwrap_or_default(), expected.as_bytes(), "{state} {began}");
+        }
         let set = Effect::Variable { name: TRANSACTION_INFO.into(), value: Value::Literal("'STATE'".into()) };
         wish.hide(true, None, true);
         assert_eq!(wish.after(&[set], &Catalog::default()).map(|after| heard(&after)), Some(2), "its own from now on");

@@ -197,6 +197,8 @@ struct Past {
     found_rows_unsure: bool,
     /// The connection was given 0 for a larger number: so it was left as it was, should it be 0 afterwards.
     found_rows_stand_in: bool,
+    /// The last statement has either found nothing or left FOUND_ROWS() as it was.
+    found_rows_left: bool,
     error: Option<Refusal>,
     /// The reply to SHOW WARNINGS behind the last statement, as bytes for this client.
     warnings: Option<Vec<u8>>,

@@ -99,6 +99,12 @@ impl Session {
                 outcome.rows.filter(|rows| *rows > 0).map(|rows| rows.saturating_add(skipped))
             }
         };
+        // MySQL leaves it where it sees that a WHERE clause can never be true.
+        self.past.found_rows_left = work.statement.found_rows == FoundRows::Matched && counted == Some(0);
+        if self.past.found_rows_left && !kept {
+            (self.past.found_rows_unsure, self.past.found_rows_stand_in) = (true, false);
+            return;
+        }
         self.past.found_rows_unsure = counted.is_none();
         self.past.found_rows_stand_in &= counted.is_none();
         self.past.found_rows_are_here = false;

@@ -172,7 +172,10 @@ impl Session {
         let found = rows.first().and_then(|row| std::str::from_utf8(row.first()?.as_deref()?).ok()?.parse().ok());
         let stood_in = std::mem::take(&mut self.past.found_rows_stand_in);
         let found = found.filter(|found| !(stood_in && *found == 0));
-        self.past.found_rows = found.or(self.past.found_rows);
+        // Any other count is one that an earlier statement has left, perhaps another session's.
+        if !self.past.found_rows_left || found == Some(0) {
+            self.past.found_rows = found.or(self.past.found_rows);
+        }
         true
     }
 

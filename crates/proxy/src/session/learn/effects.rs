@@ -112,7 +112,13 @@ impl Session {
                     }
                 }
                 Effect::UserVariable { name, value: Value::Literal(literal) } => state.set_user_variable(name, literal),
-                Effect::UserVariable { name, .. } => state.remove_user_variable(name),
+                Effect::UserVariable { name, .. } => {
+                    // It stays the session's: NULL with a type is not what a session before has left.
+                    if state.has_user_variable(name) {
+                        held.lease.origin.once_set.retain(|known| known != name);
+                    }
+                    state.remove_user_variable(name);
+                }
                 _ => {}
             }
         }

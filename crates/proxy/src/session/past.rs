@@ -8,12 +8,18 @@ use wire::exchange::Expect;
 
 use super::client::Request;
 use super::outgoing::{Outgoing, write};
+use super::read_back::Row;
 use super::relay::{Expected, Purpose};
 use super::send::without_state;
 use super::work::{Body, Work};
 use super::{Held, Session};
 use crate::error::Refusal;
 use crate::pool::Connection;
+
+/// Adds an error to the messages that are there; the variable is left as it was (seen with MariaDB 10.11 and MySQL 9.7).
+const ONE_MORE_ERROR: &[u8] = b"GET DIAGNOSTICS CONDITION 65535 @sqluice_no_condition=MESSAGE_TEXT";
+/// More errors of one statement are not counted.
+const ERRORS_MAX: usize = 64;
 
 impl Session {
     /// What the session's statements left behind, for a connection that does not know it.
@@ -55,6 +61,7 @@ impl Session {
         if needs_messages && connection.origin.messages != mine {
             let again = self.past.signal.as_deref().filter(|_| self.past.has_messages());
             (connection.origin.messages, connection.origin.stands_in) = (mine, again.is_none());
+            let mut more_errors = 0;
             // An error can be raised again.
             let (text, purpose) = match (again, &self.past.error) {
                 (Some(again), _) => (again.to_owned(), Purpose::Signal),
@@ -64,15 +71,23 @@ impl Session {
                     let counts = statement.kind == sql::Kind::Select
                         || statement.kind == sql::Kind::Diagnostics && !condition()
                         || statement.asks.contains(Asks::MESSAGE_COUNT);
-                    let kept = self.kept_messages(connection.origin.capabilities).map_or(1, |kept| kept.len());
-                    match counts && kept > 1 {
-                        true => (many_messages(kept), Purpose::Signal),
+                    let kept = self.kept_messages(connection.origin.capabilities).unwrap_or_default();
+                    match counts && kept.len() > 1 {
+                        true => {
+                            let is_error =
+                                |row: &&Row| row.first().is_some_and(|level| level.as_deref() == Some(b"Error"));
+                            more_errors = kept.iter().filter(is_error).count().saturating_sub(1).min(ERRORS_MAX);
+                            (many_messages(kept.len() - more_errors), Purpose::Signal)
+                        }
                         false => (signal(error), Purpose::Signal),
                     }
                 }
                 (None, None) => (self.warn_again(connection.origin.capabilities), Purpose::Variables),
             };
             out.command(connection, Command::Query, text.as_bytes(), purpose, Expect::Results);
+            for _ in 0..more_errors {
+                out.command(connection, Command::Query, ONE_MORE_ERROR, Purpose::Signal, Expect::Results);
+            }
         }
         if connection.origin.mariadb {
             // What makes messages again may count; a question without a table leaves them.

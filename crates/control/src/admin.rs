@@ -32,7 +32,7 @@ use axum::routing::{get, put};
 
 use self::bounded::Bounded;
 pub use self::bounded::CONNECTIONS_MAX;
-use crate::StartError;
+use crate::error::StartError;
 use crate::status::Shared;
 
 /// Largest body of a request; the API's are a handful of words.

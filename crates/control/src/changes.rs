@@ -4,6 +4,7 @@
 //! everything changed. How far it is, is asked over a second connection: what the primary had logged when it was asked, and what
 //! has come since, is compared.
 
+pub(crate) mod figures;
 mod named;
 mod position;
 mod stream;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 use cluster::changes::{Change, ChangeListener, Gtid, Told, What};
 use tokio::sync::watch;
 
+use self::figures::ChangeFigures;
 use self::position::Position;
 use crate::monitor::heartbeat::Primary;
 use crate::status::ClusterStatus;
@@ -24,23 +26,6 @@ const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(5);
 /// How often a stream may break at one position until it is given up and everything changes.
 const STUCK_MAX: u32 = 3;
-
-/// What is counted of it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ChangeFigures {
-    /// What was committed before then has been told; `None` while the stream is lost.
-    pub(crate) as_of: Option<Instant>,
-    /// Where in the log it was then, by GTID.
-    pub(crate) position: String,
-    /// How far the log may be behind for answers to be given.
-    pub(crate) delay_max: Option<Duration>,
-    /// Transactions that changed tables which are known.
-    pub(crate) tables: u64,
-    /// Transactions of which nobody knows what they changed, and gaps.
-    pub(crate) everything: u64,
-    /// Streams that were lost.
-    pub(crate) losses: u64,
-}
 
 /// Why a stream ended.
 #[derive(Debug)]

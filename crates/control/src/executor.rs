@@ -20,8 +20,8 @@ pub(crate) use hooks::Called;
 
 use crate::lease::Lease;
 use crate::monitor::probe::Prober;
-use crate::monitor::{Owned, own};
 use crate::steps::{self, Account, Failed, FailedKind, Hand, Ours, Source};
+use crate::task::{Owned, own};
 
 /// Steps that run at a time; the driver orders far fewer.
 const RUNNING_MAX: usize = 256;

@@ -11,9 +11,10 @@ use tokio::sync::Notify;
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::admin::{self, Bound};
+use crate::cluster_link::Clusters;
+use crate::error::StartError;
 use crate::monitor::{self, ClusterTask, OfProcess};
 use crate::status::Shared;
-use crate::{Clusters, StartError};
 
 /// What the control thread should do; only the newest wish counts.
 #[derive(Default)]

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use net::tls::ClientTls;
 use tokio::sync::{Notify, watch};
 
-use crate::monitor::Owned;
 use crate::monitor::link::Way;
+use crate::task::Owned;
 
 /// Who waits for the lease asks for it so often: its holder may have died a moment ago.
 const HURRY_PACE: Duration = Duration::from_millis(50);

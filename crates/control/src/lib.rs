@@ -6,6 +6,8 @@
 
 mod admin;
 mod changes;
+mod cluster_link;
+mod error;
 mod executor;
 mod handle;
 mod journal;
@@ -14,44 +16,10 @@ mod memory;
 mod monitor;
 mod status;
 mod steps;
-
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use cluster::published::Published;
-use net::tls::ClientTls;
+mod task;
 
 pub use admin::CONNECTIONS_MAX as ADMIN_CONNECTIONS_MAX;
 pub use admin::metrics::{Kind as MetricKind, METRICS, Metric};
+pub use cluster_link::{ClusterLink, Clusters};
+pub use error::StartError;
 pub use handle::{ControlHandle, start};
-
-/// The clusters to watch, by name.
-pub type Clusters = BTreeMap<Arc<str>, ClusterLink>;
-
-/// What connects one cluster's watch with the rest of the process.
-#[derive(Clone, Debug)]
-pub struct ClusterLink {
-    /// Where its snapshots are published.
-    pub published: Arc<Published>,
-    /// TLS towards its servers, as made from the cluster's `tls` table.
-    pub tls: ClientTls,
-    /// TLS towards its etcd.
-    pub etcd_tls: ClientTls,
-}
-
-/// The control plane could not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The admin address cannot be listened on.
-    #[error("cannot listen on {address} (key admin.address): {cause}")]
-    AdminAddress {
-        /// As configured.
-        address: String,
-        /// What the system says.
-        #[source]
-        cause: std::io::Error,
-    },
-    /// No thread or no runtime could be made.
-    #[error("cannot start the control thread: {0}")]
-    Thread(#[source] std::io::Error),
-}

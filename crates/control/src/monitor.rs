@@ -32,7 +32,6 @@ use cluster::observation::{Observation, Seen};
 use cluster::published::Published;
 use cluster::view::{Health, ServerId, View};
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::task::JoinHandle;
 use wire::proxy_header::Version;
 
 use self::act::Acting;
@@ -42,10 +41,11 @@ use self::load::Loads;
 use self::probe::Probed;
 use self::settings::{settings, specs};
 use self::tasks::Probing;
-use crate::ClusterLink;
+use crate::cluster_link::ClusterLink;
 use crate::lease::Lease;
 use crate::memory::Keeper;
 use crate::status::{ClusterStatus, Wish};
+use crate::task::{Owned, own};
 
 /// Outcomes that wait for the cluster's task; probers wait when there are more.
 const RESULTS_MAX: usize = 64;
@@ -53,19 +53,6 @@ const RESULTS_MAX: usize = 64;
 const LEASE_WAIT: Duration = Duration::from_secs(1);
 /// How often time-dependent decisions are looked at.
 const TICK: Duration = Duration::from_millis(200);
-
-/// A task that ends with its owner.
-pub(crate) struct Owned(JoinHandle<()>);
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-pub(crate) fn own(task: impl Future<Output = ()> + 'static) -> Owned {
-    Owned(tokio::task::spawn_local(task))
-}
 
 /// The running watch of a cluster; dropping it ends it.
 pub(crate) struct ClusterTask {
@@ -90,10 +77,9 @@ impl ClusterTask {
 
     /// Ends it in good order: steps that run are broken off, and then others may have the lease. That takes as long as [`LEASE_WAIT`]
     /// at most.
-    pub(crate) async fn end(mut self) {
+    pub(crate) async fn end(self) {
         self.end.notify_one();
-        // A task that panicked has ended, too.
-        let _ = (&mut self.task.0).await;
+        self.task.ended().await;
     }
 }
 

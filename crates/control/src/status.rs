@@ -14,8 +14,8 @@ use config::{Rule, Secret};
 use stats::digests::DigestSource;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::ClusterLink;
-use crate::changes::ChangeFigures;
+use crate::changes::figures::ChangeFigures;
+use crate::cluster_link::ClusterLink;
 use crate::journal::Journal;
 use crate::lease::Confirmations;
 

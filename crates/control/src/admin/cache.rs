@@ -239,7 +239,7 @@ mod tests {
         workers[0].caches.of(&"before".into(), Refusal::ALL.len());
         let shared = Shared::new(workers, Arc::new(stats::digests::NoDigests));
         let published = Arc::new(cluster::published::Published::new("main"));
-        let link = crate::ClusterLink {
+        let link = crate::cluster_link::ClusterLink {
             published,
             tls: net::tls::ClientTls::disabled(),
             etcd_tls: net::tls::ClientTls::disabled(),

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use self::wish::{Action, Asked, WAIT_MAX};
 use super::digests::json_page;
-use crate::changes::ChangeFigures;
+use crate::changes::figures::ChangeFigures;
 use crate::journal::Record;
 use crate::status::{ClusterStatus, ServerFigures, Shared, Wish};
 

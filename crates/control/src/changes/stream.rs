@@ -24,7 +24,7 @@ use super::visible::{Hidden, Seen};
 use super::{ChangeFollower, End};
 use crate::monitor::dialect;
 use crate::monitor::heartbeat::Primary;
-use crate::monitor::own;
+use crate::task::own;
 
 /// How often the primary is asked how far it is, and says that it has nothing to send.
 const PERIOD_MIN: Duration = Duration::from_millis(50);

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use self::gateway::{Gateway, Trouble};
 use super::{Core, Words};
-use crate::monitor::{Owned, own};
+use crate::task::{Owned, own};
 
 /// How often a renewal is repeated at once because etcd changed its leader in the middle of it.
 const LOOKS_MAX: usize = 3;

@@ -13,7 +13,7 @@ use net::query::{Client, Limits};
 
 use super::{Core, Words};
 use crate::monitor::link::Way;
-use crate::monitor::{Owned, own};
+use crate::task::{Owned, own};
 
 /// Names of locks have at most 64 characters on MySQL.
 const NAME_MAX: usize = 64;

@@ -12,11 +12,12 @@ use cluster::view::ServerId;
 use tokio::sync::watch;
 use wire::Capabilities;
 
-use super::{Owned, Watched, own};
+use super::Watched;
 use crate::executor::{Called, Executor, Kept, Outcome, Shared, Target};
 use crate::lease::{Lease, Means};
 use crate::status::{ChannelTold, Told, Wish};
 use crate::steps::{Account, Ours, Source};
+use crate::task::{Owned, own};
 
 /// What acting needs beside what watching has.
 pub(super) struct Acting {

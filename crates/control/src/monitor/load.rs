@@ -13,8 +13,9 @@ use tokio::sync::mpsc;
 
 use super::dialect::{self, Dialect};
 use super::link::{Way, query_failure};
-use super::{Owned, accounts, catalog, grants, own, tables};
+use super::{accounts, catalog, grants, tables};
 use crate::status::ClusterStatus;
+use crate::task::{Owned, own};
 
 /// Time between two readings that logins asked for: a storm of wrong passwords becomes one reading a second.
 const ACCOUNTS_THROTTLE: Duration = Duration::from_secs(1);
@@ -401,7 +402,7 @@ async fn connect(source: &Way) -> Result<(Client, Dialect), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ClusterLink;
+    use crate::cluster_link::ClusterLink;
     use crate::status::Shared;
 
     #[test]

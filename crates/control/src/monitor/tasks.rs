@@ -7,11 +7,13 @@ use std::sync::Arc;
 use cluster::view::ServerId;
 use tokio::sync::Notify;
 
+use super::Watched;
 use super::follow::Follower;
-use super::heartbeat::{Place, Writer};
+use super::heartbeat::Place;
+use super::heartbeat::writer::Writer;
 use super::probe::{Filters, Prober};
-use super::{Owned, Watched, own};
 use crate::changes::ChangeFollower;
+use crate::task::{Owned, own};
 
 /// One server's tasks.
 pub(super) struct Probing {

@@ -8,8 +8,8 @@ use cluster::view::{ServerId, View};
 use net::tls::ClientTls;
 
 use super::*;
-use crate::ClusterLink;
-use crate::changes::ChangeFigures;
+use crate::changes::figures::ChangeFigures;
+use crate::cluster_link::ClusterLink;
 
 /// What a strict reader of the text format finds in a page: families in order, and series with their values.
 struct Parsed {

@@ -12,7 +12,7 @@ use net::tls::ClientTls;
 use serde_json::{Value, json};
 
 use crate::monitor::link;
-use crate::monitor::{Owned, own};
+use crate::task::{Owned, own};
 
 /// Largest answer; what is asked for is a few hundred bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 10;

@@ -1,0 +1,21 @@
+//! What connects the clusters' watches with the rest of the process.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cluster::published::Published;
+use net::tls::ClientTls;
+
+/// The clusters to watch, by name.
+pub type Clusters = BTreeMap<Arc<str>, ClusterLink>;
+
+/// What connects one cluster's watch with the rest of the process.
+#[derive(Clone, Debug)]
+pub struct ClusterLink {
+    /// Where its snapshots are published.
+    pub published: Arc<Published>,
+    /// TLS towards its servers, as made from the cluster's `tls` table.
+    pub tls: ClientTls,
+    /// TLS towards its etcd.
+    pub etcd_tls: ClientTls,
+}

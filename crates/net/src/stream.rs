@@ -1,7 +1,7 @@
 //! A connection of any kind.
 
 use std::io::{self, IoSlice};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -165,19 +165,6 @@ impl Stream {
             Stream::Tls(tls) => Some(tls.get_ref().1),
             _ => None,
         }
-    }
-
-    /// The TLS version and cipher suite, in words.
-    pub fn tls_description(&self) -> Option<String> {
-        let connection = self.tls()?;
-        let version = connection.protocol_version()?;
-        let suite = connection.negotiated_cipher_suite()?.suite();
-        Some(format!("{} {}", version.as_str().unwrap_or("TLS"), suite.as_str().unwrap_or("unknown suite")))
-    }
-
-    /// The peer's address; `None` for local sockets and when the connection is gone already.
-    pub fn peer_ip(&self) -> Option<IpAddr> {
-        self.peer_addr().map(|address| address.ip().to_canonical())
     }
 
     /// The peer's address and port; `None` for local sockets and when the connection is gone already.

@@ -86,7 +86,7 @@ async fn plain_connections_move_between_runtimes_and_tls_ones_come_back() {
     let stream = Stream::from(left);
     stream.set_nodelay().unwrap();
     stream.set_keepalive(&Keepalive::default()).unwrap();
-    assert_eq!(stream.peer_ip().unwrap().to_string(), "127.0.0.1");
+    assert_eq!(stream.peer_addr().unwrap().ip().to_string(), "127.0.0.1");
     let detached = stream.detach().unwrap();
     let elsewhere = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

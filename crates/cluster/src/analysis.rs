@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::diagnosis::Diagnosis;
 use crate::observation::{Facts, Failure, FailureClass, Replication};
 use crate::topology;
-use crate::view::{Health, Role};
+use facts::view::{Health, Role};
 
 /// What is known of one server.
 pub(crate) struct Known<'a> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::view::ServerId;
+use facts::view::ServerId;
 
 /// A wish.
 #[derive(Clone, Debug, PartialEq, Eq)]

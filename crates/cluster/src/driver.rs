@@ -44,10 +44,11 @@ use crate::health::Limits;
 use crate::journal::{Entry, EntryKind};
 use crate::lag::Bounds;
 use crate::memory::{Memory, ServerUse};
-use crate::observation::{EvidenceKind, Observation, Seen};
+use crate::observation::{Observation, Seen};
 pub use crate::settings::{Failover, GroupKind, Mode, PromotionRule, ServerSpec, Settings};
 use crate::step::{Order, StepError, StepId, StepResult};
-use crate::view::{ServerId, View};
+use facts::evidence::EvidenceKind;
+use facts::view::{ServerId, View};
 
 /// What the driver wants done.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,7 +10,7 @@ use crate::analysis::Analysis;
 use crate::diagnosis::Diagnosis;
 use crate::galera::{Group, Member};
 use crate::observation::{GroupReplication, MemberState};
-use crate::view::{Health, Role};
+use facts::view::{Health, Role};
 
 /// A member has applied all that it had received when it has told so often in a row that nothing waits: what it has just taken
 /// from one queue and not put into the next one yet shows in neither.

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::view::Health;
+use facts::view::Health;
 
 /// The numbers that health depends on.
 #[derive(Clone, Copy, Debug)]

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use crate::gtid::mariadb::{BinlogState, Gtid, Gtids};
-use crate::gtid::mysql::GtidSet;
 use crate::observation::{Channel, Facts, Replication};
+use facts::gtid::mariadb::{BinlogState, Gtid, Gtids};
+use facts::gtid::mysql::GtidSet;
 
 /// What a server has.
 #[derive(Clone, Debug, PartialEq, Eq)]

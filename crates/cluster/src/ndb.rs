@@ -9,7 +9,7 @@ use crate::analysis::Analysis;
 use crate::diagnosis::Diagnosis;
 use crate::galera::{Group, Member};
 use crate::observation::{DataNodeStatus, Ndb};
-use crate::view::{Health, Role};
+use facts::view::{Health, Role};
 
 /// Data nodes with such a number of a node group belong to none yet: they were added while the cluster runs.
 const NO_GROUP: u32 = 65_535;

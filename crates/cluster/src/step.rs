@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::observation::{Facts, FailureClass};
-use crate::view::ServerId;
+use facts::view::ServerId;
 
 /// Names a step of this process; never given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

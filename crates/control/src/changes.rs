@@ -13,7 +13,7 @@ mod visible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::changes::{Change, ChangeListener, Gtid, Told, What};
+use facts::changes::{Change, ChangeListener, Gtid, Told, What};
 use tokio::sync::watch;
 
 use self::figures::ChangeFigures;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cluster::published::Published;
+use facts::published::Published;
 use net::tls::ClientTls;
 
 /// The clusters to watch, by name.

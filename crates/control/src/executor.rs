@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use cluster::observation::{Facts, Failure};
 use cluster::step::{ErrorKind, Hook, HookCall, Order, Step, StepError, StepId, StepResult};
-use cluster::view::ServerId;
+use facts::view::ServerId;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 

@@ -1,7 +1,7 @@
 //! The control plane: monitors, published views, metrics and health.
 //!
 //! [`start`] runs it on a thread of its own. It watches each cluster's servers (`monitor`), lets [`cluster::driver`]
-//! decide, publishes what it decided in [`cluster::published::Published`], and answers on the admin address (`admin`).
+//! decide, publishes what it decided in [`facts::published::Published`], and answers on the admin address (`admin`).
 //! It never imports the data plane; the binary's wiring connects the two.
 
 mod admin;

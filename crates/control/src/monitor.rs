@@ -25,12 +25,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::changes::ChangeListener;
 use cluster::driver::{Driver, Event, Level, Output};
-use cluster::lags::Lags;
 use cluster::observation::{Observation, Seen};
-use cluster::published::Published;
-use cluster::view::{Health, ServerId, View};
+use facts::changes::ChangeListener;
+use facts::lags::Lags;
+use facts::published::Published;
+use facts::view::{Health, ServerId, View};
 use tokio::sync::{Notify, mpsc, watch};
 use wire::proxy_header::Version;
 

@@ -9,8 +9,8 @@ use cache::{CountedWrites, Store, Warmer};
 use cluster::command::{Accepted, Command, Refused};
 use cluster::diagnosis::Diagnosis;
 use cluster::observation::FailureClass;
-use cluster::published::Published;
 use config::{Rule, Secret};
+use facts::published::Published;
 use stats::digests::DigestSource;
 use tokio::sync::{mpsc, oneshot};
 

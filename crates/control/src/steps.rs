@@ -18,7 +18,7 @@ mod sessions;
 use std::fmt;
 use std::time::Duration;
 
-use cluster::gtid::Written;
+use facts::gtid::Written;
 use net::query::{Client, QueryError, ResultSet};
 use tokio::time::Instant;
 

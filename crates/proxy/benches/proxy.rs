@@ -8,9 +8,9 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::catalog::Catalog;
-use cluster::view::{Health, Role, ServerId, ServerView, View};
 use criterion::{Criterion, criterion_group, criterion_main};
+use facts::catalog::Catalog;
+use facts::view::{Health, Role, ServerId, ServerView, View};
 use sqluice_proxy::route::{Loads, Preferences, Target, select};
 use sqluice_proxy::state::StateMap;
 

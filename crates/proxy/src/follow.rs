@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use cache::{Epochs, Follow};
-use cluster::changes::{Change, ChangeListener, Gtid, TableChange, Told, What};
-use cluster::gtid::Written as Position;
-use cluster::gtid::mariadb::{self, Gtids};
-use cluster::gtid::mysql::GtidSet;
-use cluster::tables::{Scope, Written};
-use cluster::view::ServerId;
+use facts::changes::{Change, ChangeListener, Gtid, TableChange, Told, What};
+use facts::gtid::Written as Position;
+use facts::gtid::mariadb::{self, Gtids};
+use facts::gtid::mysql::GtidSet;
+use facts::tables::{Scope, Written};
+use facts::view::ServerId;
 use tier::Tier;
 
 use crate::route::Write;

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use cluster::accounts::Verifier;
+use facts::accounts::Verifier;
 use wire::auth::{Credential, caching_sha2};
 
 /// Users that are remembered; beyond that the whole memory starts anew, and users prove their passwords once more.

@@ -24,7 +24,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::view::{ServerId, ServerView};
+use facts::view::{ServerId, ServerView};
 use net::client::ConnectError;
 use stats::WorkerStats;
 use tokio::sync::{Notify, oneshot};

@@ -56,8 +56,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use cluster::catalog::{Catalog, Hidden};
-use cluster::view::ServerId;
+use ::facts::catalog::{Catalog, Hidden};
+use ::facts::view::ServerId;
 use config::{Consistency, Split};
 use stats::digests::CacheSaid;
 use wire::Status;
@@ -125,9 +125,9 @@ pub struct Session {
     /// The statements of the open transaction, so that it can be run again elsewhere.
     transaction: Option<Box<TransactionLog>>,
     /// What the statement reads, if it must find the last writes of that.
-    reads: cluster::tables::Scope,
+    reads: ::facts::tables::Scope,
     /// What the open transaction may have written, or the statement that has just ended.
-    written: Option<cluster::tables::Scope>,
+    written: Option<::facts::tables::Scope>,
     /// Where it has read last; `None` behind a write whose position is known, which covers what was read before it.
     read_last: Option<ServerId>,
     /// The backend connection that is kept while the session is pinned.
@@ -139,9 +139,9 @@ pub struct Session {
     /// What came of it in the end, for statements that fill the cache.
     cache_came: Cell<Option<CacheSaid>>,
     /// What was written that the result cache was not told of yet.
-    written_for_cache: Option<cluster::tables::Written>,
+    written_for_cache: Option<::facts::tables::Written>,
     /// What was written that other processes were not told of yet; its client has not heard of it either.
-    written_for_tier: Option<cluster::tables::Written>,
+    written_for_tier: Option<::facts::tables::Written>,
     /// The client named the native plugin at its login; COM_CHANGE_USER names what it likes best instead.
     speaks_native: bool,
     /// The effects of the statement's tables and views that its text does not show.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use cluster::view::ServerId;
+use facts::view::ServerId;
 use tokio::sync::Notify;
 
 use crate::wake::Wake;

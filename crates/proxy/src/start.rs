@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use cluster::published::Published;
 use config::Config;
+use facts::published::Published;
 use net::stream::Keepalive;
 use net::tls::{ClientCertificates, ClientTls, Pem, ServerTls, ServerTlsOptions};
 use stats::WorkerStats;

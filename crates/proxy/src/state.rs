@@ -10,7 +10,7 @@ mod facts;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use cluster::catalog::{Catalog, Collation};
+use ::facts::catalog::{Catalog, Collation};
 pub use difference::Difference;
 pub use facts::StateFacts;
 use foldhash::fast::FixedState;

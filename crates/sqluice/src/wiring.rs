@@ -10,9 +10,9 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use cluster::published::Published;
 use config::Config;
 use control::{ClusterLink, ControlHandle};
+use facts::published::Published;
 use net::tls::{ClientTls, ClientTlsOptions, Pem};
 use proxy::Proxy;
 

@@ -10,7 +10,7 @@ use crate::detect::Verdict;
 use crate::journal::EntryKind;
 use crate::settings::GroupKind;
 use crate::step::{Hook, Step};
-use crate::view::ServerId;
+use facts::view::ServerId;
 
 /// How long an outside manager's word about a new primary counts: it has to come true, and the others have to follow.
 const TOLD_MAX: Duration = Duration::from_secs(60);

@@ -9,7 +9,7 @@ use super::Driver;
 use super::run::{Kind, LEASE_MARGIN, Run, Stage};
 use crate::observation::{Facts, Replication};
 use crate::step::{Hook, Step, StepResult};
-use crate::view::{Health, ServerId};
+use facts::view::{Health, ServerId};
 
 /// How often the outcome of a promotion is asked for.
 const LEARN_MAX: u32 = 3;

@@ -10,7 +10,7 @@ use super::Driver;
 use super::run::{Run, Stage};
 use crate::journal::EntryKind;
 use crate::step::Step;
-use crate::view::ServerId;
+use facts::view::ServerId;
 
 impl Driver {
     /// The server that has the data applies it, so that it is in its binary log.

@@ -12,7 +12,7 @@ use crate::journal::EntryKind;
 use crate::ndb;
 use crate::settings::PromotionRule;
 use crate::step::{Order, Step, StepId};
-use crate::view::{Health, ServerId};
+use facts::view::{Health, ServerId};
 
 /// While a replication group has no primary its members are asked at a faster pace for so long.
 const URGENT_FOR: Duration = Duration::from_secs(60);

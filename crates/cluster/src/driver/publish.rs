@@ -14,7 +14,7 @@ use crate::lag::{Bounds, Verdict};
 use crate::observation::{Channel, FailureClass, Receiver, Replication};
 use crate::settings::{GroupKind, Settings};
 use crate::topology;
-use crate::view::{Flavour, Health, Role, ServerId, ServerView, View, Writers};
+use facts::view::{Flavour, Health, Role, ServerId, ServerView, View, Writers};
 
 impl Driver {
     /// Computes the view anew and publishes it if it differs.

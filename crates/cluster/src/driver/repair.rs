@@ -8,7 +8,7 @@ use super::run::{Kind, LEASE_MARGIN, Run, Stage};
 use crate::journal::EntryKind;
 use crate::observation::Receiver;
 use crate::step::Step;
-use crate::view::{Health, ServerId};
+use facts::view::{Health, ServerId};
 
 /// First wait after a repair that failed; each further one doubles it.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -8,7 +8,7 @@ use super::script::*;
 use super::*;
 use crate::observation::{Channel, Details, Facts, Failure, FailureClass, Receiver, Replication};
 use crate::step::{ErrorKind, Step};
-use crate::view::Health;
+use facts::view::Health;
 
 pub(super) const AUTO: Failover = Failover {
     events: false,

@@ -9,7 +9,7 @@ use crate::journal::{Entry, EntryKind};
 use crate::observation::{Facts, FailureClass};
 use crate::settings::Mode;
 use crate::step::{ErrorKind, Hook, HookCall, Order, Step, StepError, StepId, StepResult};
-use crate::view::ServerId;
+use facts::view::ServerId;
 
 /// How long after a refusal the lease is asked for again.
 const LEASE_RETRY: Duration = Duration::from_millis(500);

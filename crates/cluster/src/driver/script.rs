@@ -3,7 +3,7 @@
 use super::*;
 use crate::observation::{Channel, Details, Facts, Failure, FailureClass, Greeting, Receiver, Replication};
 use crate::step::Step;
-use crate::view::ServerView;
+use facts::view::ServerView;
 
 /// Where a test's time begins.
 pub(crate) fn start() -> Instant {

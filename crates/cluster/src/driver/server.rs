@@ -14,7 +14,7 @@ use crate::lag::LagState;
 use crate::observation::{Channel, Facts, Failure, FailureClass, Replication};
 use crate::settings::{Mode, ServerSpec};
 use crate::topology::{self, Node};
-use crate::view::{Health, ServerId};
+use facts::view::{Health, ServerId};
 
 /// `Uptime` counts whole seconds, and its reading takes time.
 const UPTIME_SLACK: Duration = Duration::from_secs(2);

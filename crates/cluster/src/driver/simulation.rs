@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::script::*;
 use super::*;
 use crate::observation::{Facts, FailureClass, Replication};
-use crate::view::{Health, Role};
+use facts::view::{Health, Role};
 
 /// What happens to the servers.
 #[derive(Clone, Copy, Debug)]

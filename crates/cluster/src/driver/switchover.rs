@@ -10,7 +10,7 @@ use super::Driver;
 use super::run::{LEASE_MARGIN, Run, Stage};
 use crate::journal::EntryKind;
 use crate::step::{ErrorKind, Hook, Step};
-use crate::view::ServerId;
+use facts::view::ServerId;
 
 /// How often the new primary waits for what the old one still wrote, and how often cutting clients is repeated.
 const AGAIN_MAX: u32 = 3;

@@ -1,7 +1,7 @@
 use super::script::*;
 use super::*;
 use crate::observation::{Facts, FailureClass, Receiver, Replication};
-use crate::view::{Health, Role};
+use facts::view::{Health, Role};
 
 fn read_only(mut facts: Facts) -> Facts {
     facts.read_only = true;

@@ -13,7 +13,7 @@ use crate::history::Extra;
 use crate::journal::EntryKind;
 use crate::observation::{FailureClass, Receiver};
 use crate::settings::Mode;
-use crate::view::{Health, ServerId};
+use facts::view::{Health, ServerId};
 
 /// Urgent probes of one server are at least so far apart.
 const ASK_EVERY: Duration = Duration::from_millis(40);

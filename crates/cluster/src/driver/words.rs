@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Driver, Event, Level, Output};
 use crate::diagnosis::Diagnosis;
-use crate::view::{Health, Role, ServerId, View};
+use facts::view::{Health, Role, ServerId, View};
 
 impl Driver {
     pub(super) fn tell_changes(&mut self, before: &View) {

@@ -4,10 +4,11 @@ use super::*;
 use crate::command::Command;
 use crate::driver::Settings;
 use crate::driver::script::{Script, facts, settings};
-use crate::group_logs::MemberLog;
-use crate::observation::{EvidenceKind, FailureClass, Seen};
+use crate::observation::{FailureClass, Seen};
 use crate::settings::GroupKind;
-use crate::view::ServerId;
+use facts::evidence::EvidenceKind;
+use facts::group_logs::MemberLog;
+use facts::view::ServerId;
 
 fn galera() -> Galera {
     Galera {

@@ -6,7 +6,7 @@ use crate::driver::script::{Script, facts, settings};
 use crate::observation::{Facts, FailureClass, GroupMember};
 use crate::settings::{GroupKind, Settings};
 use crate::step::Step;
-use crate::view::ServerId;
+use facts::view::ServerId;
 
 const GROUP: &str = "aaaaaaaa-0000-4000-8000-000000000001";
 

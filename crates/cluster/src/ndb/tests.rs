@@ -3,7 +3,7 @@ use crate::command::Command;
 use crate::driver::script::{Script, facts, settings};
 use crate::observation::{DataNode, Facts, FailureClass};
 use crate::settings::{GroupKind, Settings};
-use crate::view::{ServerId, Writers};
+use facts::view::{ServerId, Writers};
 
 use DataNodeStatus::{Other, SingleUser, Started};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::group_logs::MemberLog;
+use facts::group_logs::MemberLog;
 
 /// What an SQL node tells of its NDB cluster (MySQL NDB Cluster).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use cluster::command::Command;
 use cluster::diagnosis::Diagnosis;
 use cluster::driver::{Failover, Mode, PromotionRule, ServerSpec, Settings};
-use cluster::view::ServerId;
+use facts::view::ServerId;
 
 use crate::dice::Dice;
 use crate::manager::Manager;

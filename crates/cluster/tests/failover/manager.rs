@@ -4,11 +4,10 @@ use std::time::{Duration, Instant};
 
 use cluster::driver::{Driver, Output, ServerSpec, Settings};
 use cluster::memory::Memory;
-use cluster::observation::{
-    Evidence, EvidenceKind, Failure, FailureClass, NotWritten, Observation, Seen, WriteTrouble,
-};
+use cluster::observation::{Failure, FailureClass, NotWritten, Observation, Seen, WriteTrouble};
 use cluster::step::{ErrorKind, Order, Step, StepError, StepResult};
-use cluster::view::{ServerId, View};
+use facts::evidence::{Evidence, EvidenceKind};
+use facts::view::{ServerId, View};
 
 use crate::dice::Dice;
 use crate::world::World;

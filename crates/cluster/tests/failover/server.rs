@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use cluster::gtid::mariadb::Gtids;
-use cluster::gtid::mysql::GtidSet;
 use cluster::observation::{Channel, Details, Facts, Greeting, Receiver, Replication, SemiSync};
+use facts::gtid::mariadb::Gtids;
+use facts::gtid::mysql::GtidSet;
 
 /// A transaction. The same name with another `id` is another transaction: a server that lost its tail numbers anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail};
-use cluster::view::{Role, View};
+use facts::view::{Role, View};
 use sqluice::wiring::Running;
 
 use super::{SOON, fill_text};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use cache::{Answer, Refusal, TableId};
-use cluster::tables::Scope;
+use facts::tables::Scope;
 use serde_json::{Map, Value, json};
 use sql::{TableName, Tables};
 use stats::WorkerStats;
@@ -238,7 +238,7 @@ mod tests {
         let workers: stats::Workers = vec![Arc::new(WorkerStats::new(&[], &[]))].into();
         workers[0].caches.of(&"before".into(), Refusal::ALL.len());
         let shared = Shared::new(workers, Arc::new(stats::digests::NoDigests));
-        let published = Arc::new(cluster::published::Published::new("main"));
+        let published = Arc::new(facts::published::Published::new("main"));
         let link = crate::cluster_link::ClusterLink {
             published,
             tls: net::tls::ClientTls::disabled(),

@@ -12,7 +12,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use cluster::command::{Accepted, Command, Refused};
 use cluster::journal::EntryKind;
-use cluster::view::ServerView;
+use facts::view::ServerView;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::Instant;

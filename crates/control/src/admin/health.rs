@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
-use cluster::view::{Health, View};
+use facts::view::{Health, View};
 
 use crate::status::Shared;
 

@@ -15,7 +15,7 @@ use std::time::UNIX_EPOCH;
 
 use cluster::diagnosis::Diagnosis;
 use cluster::observation::FailureClass;
-use cluster::view::{Health, Role, ServerView};
+use facts::view::{Health, Role, ServerView};
 use stats::{Counter, Gauge, Labelled, ServerStats, Snapshot, WorkerStats};
 
 use super::text::Page;

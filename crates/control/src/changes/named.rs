@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cluster::changes::{TableChange, What};
+use facts::changes::{TableChange, What};
 use sql::{Dialect, Encoding, Family, Modes};
 use wire::binlog::changes::{self as log, Statement};
 

@@ -1,8 +1,8 @@
 //! Where in the log a stream is, by GTID.
 
-use cluster::changes::Gtid;
-use cluster::gtid::mariadb::Gtids;
-use cluster::gtid::mysql::GtidSet;
+use facts::changes::Gtid;
+use facts::gtid::mariadb::Gtids;
+use facts::gtid::mysql::GtidSet;
 
 /// What has been told, or what a server has logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Position {
     pub(super) fn add(&mut self, gtid: Gtid) {
         match (self, gtid) {
             (Position::MariaDb(gtids), Gtid::MariaDb(domain, server, sequence)) => {
-                gtids.passed(cluster::gtid::mariadb::Gtid { domain, server, sequence });
+                gtids.passed(facts::gtid::mariadb::Gtid { domain, server, sequence });
             }
             (Position::MySql(set), Gtid::MySql(source, number)) => set.add_one(u128::from_be_bytes(source), number),
             _ => {}

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use cluster::changes::{Gtid, Told, What};
+use facts::changes::{Gtid, Told, What};
 use net::query::{Client, Limits, QueryError};
 use sql::Family;
 use tokio::sync::{Notify, mpsc};

@@ -8,8 +8,8 @@
 
 use std::collections::VecDeque;
 
-use cluster::changes::Gtid;
-use cluster::gtid::mysql::GtidSet;
+use facts::changes::Gtid;
+use facts::gtid::mysql::GtidSet;
 use wire::binlog::place::Place;
 
 use super::position::Position;
@@ -136,7 +136,7 @@ impl Hidden {
 
 #[cfg(test)]
 mod tests {
-    use cluster::gtid::mariadb::Gtids;
+    use facts::gtid::mariadb::Gtids;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! Reading the servers' accounts.
 
-use cluster::accounts::rows::{PasswordAge, UserRow, from_global_priv};
-use cluster::accounts::{Account, Accounts};
+use facts::accounts::rows::{PasswordAge, UserRow, from_global_priv};
+use facts::accounts::{Account, Accounts};
 use net::query::{Client, QueryError, ResultSet};
 
 use super::dialect::Dialect;
@@ -84,7 +84,7 @@ fn read(answer: &ResultSet, number: u64, resolves_names: bool) -> Loaded {
 
 #[cfg(test)]
 mod tests {
-    use cluster::accounts::{TlsDemand, Verifier};
+    use facts::accounts::{TlsDemand, Verifier};
 
     use super::*;
     use crate::monitor::dialect::tests::table;

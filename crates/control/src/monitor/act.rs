@@ -8,7 +8,7 @@ use std::time::Instant;
 use cluster::journal::{Entry, EntryKind};
 use cluster::observation::{Facts, Receiver, Replication};
 use cluster::step::{Order, Step, StepId};
-use cluster::view::ServerId;
+use facts::view::ServerId;
 use tokio::sync::watch;
 use wire::Capabilities;
 

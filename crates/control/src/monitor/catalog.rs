@@ -6,7 +6,7 @@ mod session_variables;
 
 use std::collections::{BTreeMap, HashMap};
 
-use cluster::catalog::{Catalog, Collation};
+use facts::catalog::{Catalog, Collation};
 use net::query::{Client, QueryError, ResultSet};
 
 use super::dialect::Dialect;

@@ -5,11 +5,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::group_logs::{MemberLog, Numbering};
-use cluster::gtid::mariadb::Gtids;
 use cluster::observation::{
     Channel, Details, Galera, GroupMember, GroupReplication, LocalState, MemberState, SemiSync,
 };
+use facts::group_logs::{MemberLog, Numbering};
+use facts::gtid::mariadb::Gtids;
 use net::query::ResultSet;
 
 use super::dialect::{Dialect, is_on, without_line_breaks};

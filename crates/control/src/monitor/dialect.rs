@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use cluster::gtid::Applied;
-use cluster::gtid::mariadb::Gtids;
-use cluster::gtid::mysql::GtidSet;
 use cluster::observation::{Channel, Details, Facts, Greeting, Receiver, Replication};
+use facts::gtid::Applied;
+use facts::gtid::mariadb::Gtids;
+use facts::gtid::mysql::GtidSet;
 use net::query::ResultSet;
 use wire::{Capabilities, errno};
 
@@ -192,7 +192,7 @@ pub(crate) fn read_replication(answer: &ResultSet) -> Replication {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use cluster::gtid::Written;
+    use facts::gtid::Written;
     use net::query::Column;
 
     use super::*;

@@ -5,10 +5,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::gtid::Applied;
 use cluster::observation::Seen;
-use cluster::published::Published;
-use cluster::view::ServerId;
+use facts::gtid::Applied;
+use facts::published::Published;
+use facts::view::ServerId;
 use net::query::{Client, Limits};
 use tokio::sync::{Notify, mpsc};
 

@@ -1,6 +1,6 @@
 //! Reading what users may read, for the result cache.
 
-use cluster::grants::{AccountRow, GrantRows, Grants, Name};
+use facts::grants::{AccountRow, GrantRows, Grants, Name};
 use net::query::{Client, QueryError, ResultSet};
 use serde_json::Value;
 use wire::errno;

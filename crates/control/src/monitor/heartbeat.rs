@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use cluster::view::ServerId;
+use facts::view::ServerId;
 
 pub(crate) use self::place::Place;
 use super::link::Way;

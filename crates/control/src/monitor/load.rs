@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::accounts::Accounts;
-use cluster::catalog::Catalog;
-use cluster::published::Published;
-use cluster::view::ServerId;
+use facts::accounts::Accounts;
+use facts::catalog::Catalog;
+use facts::published::Published;
+use facts::view::ServerId;
 use net::query::{Client, Limits};
 use tokio::sync::mpsc;
 

@@ -6,9 +6,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::gtid::Applied;
 use cluster::observation::{Channel, Details, Facts, Failure, FailureClass, GroupReplication, Replication, Seen};
-use cluster::view::ServerId;
+use facts::gtid::Applied;
+use facts::view::ServerId;
 use net::query::{Client, Limits, QueryError};
 use tokio::sync::{Notify, mpsc};
 

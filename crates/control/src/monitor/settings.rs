@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cluster::driver::{Failover, GroupKind, Mode, PromotionRule, ServerSpec, Settings};
 use cluster::galera::{Donors, GaleraRules};
-use cluster::view::Writers;
+use facts::view::Writers;
 
 pub(super) fn settings(name: &Arc<str>, cluster: &config::Cluster) -> Settings {
     Settings {

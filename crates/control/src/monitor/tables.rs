@@ -3,7 +3,7 @@
 mod columns;
 mod keys;
 
-use cluster::tables::{Cascade, ComputedColumns, QualifiedName, TableCatalog, TableKind, TableRow, TableRows};
+use facts::tables::{Cascade, ComputedColumns, QualifiedName, TableCatalog, TableKind, TableRow, TableRows};
 use net::query::{Client, QueryError, ResultSet};
 use sql::{Encoding, Family, Modes};
 

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use cluster::view::ServerId;
+use facts::view::ServerId;
 use tokio::sync::Notify;
 
 use super::Watched;

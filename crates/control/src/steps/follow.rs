@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use cluster::gtid::mariadb::Gtids;
 use cluster::observation::{Channel, Receiver};
+use facts::gtid::mariadb::Gtids;
 
 use super::channel::{self, Ours};
 use super::{Failed, FailedKind, Hand, semi_sync, set_read_only, text};
@@ -146,7 +146,7 @@ async fn note_own_position(hand: &mut Hand<'_>, follows: bool) -> Result<(), Fai
 /// The new `gtid_slave_pos`; `None` when it need not change.
 fn merged(own: u32, logged: &str, replicated: &str, follows: bool) -> Option<String> {
     let (logged, replicated) = (Gtids::parse(logged)?, Gtids::parse(replicated)?);
-    let newer = |gtid: &&cluster::gtid::mariadb::Gtid| {
+    let newer = |gtid: &&facts::gtid::mariadb::Gtid| {
         (!follows || gtid.server != own)
             && replicated.of(gtid.domain).is_none_or(|known| known.sequence < gtid.sequence)
     };

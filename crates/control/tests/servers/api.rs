@@ -81,7 +81,7 @@ fn of_two_processes_one_holds_the_lease_and_the_other_takes_it_over() {
     assert!(held(&first) && !held(&second));
     // A minority that dies takes nothing away.
     cluster.server(2).kill9();
-    first.until("s3 is down", SOON, |view| view.servers[2].health == cluster::view::Health::Down);
+    first.until("s3 is down", SOON, |view| view.servers[2].health == facts::view::Health::Down);
     assert!(held(&first) && !held(&second));
     let Watch { control, .. } = first;
     control.shutdown();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use cluster::changes::{ChangeListener, KeyPart, TableChange, Told, What};
+use facts::changes::{ChangeListener, KeyPart, TableChange, Told, What};
 use lab::{Family, Replication, ReplicationOptions};
 
 use super::{SOON, families, settled};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::changes::{Told, What};
+use facts::changes::{Told, What};
 use lab::{Family, Replication, ReplicationOptions};
 
 use super::changes::{Heard, more};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use cluster::view::{Health, ServerView, View};
+use facts::view::{Health, ServerView, View};
 use lab::{Family, Replication, ReplicationOptions};
 
 use super::watch::Watch;

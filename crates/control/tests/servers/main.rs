@@ -11,10 +11,10 @@ use stats::digests::NoDigests;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::accounts::Verifier;
-use cluster::catalog::RoutineAccess;
-use cluster::observation::{Evidence, EvidenceKind};
-use cluster::view::{Health, Role, View};
+use facts::accounts::Verifier;
+use facts::catalog::RoutineAccess;
+use facts::evidence::{Evidence, EvidenceKind};
+use facts::view::{Health, Role, View};
 use lab::{Binaries, Family, Replication, ReplicationOptions};
 use sqluice_control as control;
 use watch::Watch;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use cluster::accounts::Accounts;
-use cluster::catalog::Catalog;
-use cluster::published::Published;
-use cluster::view::{ServerId, View};
+use facts::accounts::Accounts;
+use facts::catalog::Catalog;
+use facts::published::Published;
+use facts::view::{ServerId, View};
 use lab::Replication;
 use net::tls::{ClientTls, ClientTlsOptions};
 use sqluice_control::{self as control, ClusterLink, Clusters, ControlHandle};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
-use cluster::view::ServerId;
+use facts::view::ServerId;
 use net::Stream;
 use net::client::LoginSeen;
 use net::stream::Detached;

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use cluster::view::ServerId;
+use facts::view::ServerId;
 use stats::ServerStats;
 
 use super::{Connection, Pools, ServerPool};

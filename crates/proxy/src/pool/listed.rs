@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cluster::view::ServerId;
+use facts::view::ServerId;
 
 type Open = Mutex<HashSet<(ServerId, u64)>>;
 

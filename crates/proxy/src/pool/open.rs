@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use cluster::view::ServerView;
+use facts::view::ServerView;
 use net::client::{ConnectError, Connected, LoginSeen};
 use stats::ServerStats;
 use wire::Capabilities;

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use cluster::view::ServerId;
+use facts::view::ServerId;
 use stats::ServerStats;
 
 use super::queue::Waiter;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cluster::view::ServerId;
+use facts::view::ServerId;
 use wire::errno;
 
 use super::{Connection, Pools, ServerPool};

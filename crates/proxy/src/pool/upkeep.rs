@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use cluster::view::{Health, ServerId, ServerView};
+use facts::view::{Health, ServerId, ServerView};
 
 use super::open;
 use super::queue::Permit;

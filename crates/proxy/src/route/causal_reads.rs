@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::Guard;
-use cluster::gtid::mysql::WRITTEN_MAX;
-use cluster::gtid::{Applied, Written};
-use cluster::positions::Positions;
-use cluster::view::{ServerId, View};
+use facts::gtid::mysql::WRITTEN_MAX;
+use facts::gtid::{Applied, Written};
+use facts::positions::Positions;
+use facts::view::{ServerId, View};
 
 use super::read_write_split::Reason;
 

@@ -8,10 +8,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use cluster::gtid::Written;
-use cluster::positions::Positions;
-use cluster::tables::{Scope, TableKey};
-use cluster::view::{ServerId, View};
+use facts::gtid::Written;
+use facts::positions::Positions;
+use facts::tables::{Scope, TableKey};
+use facts::view::{ServerId, View};
 
 use super::causal_reads::{OwnWrites, SharedWrites};
 
@@ -182,8 +182,8 @@ fn settled(writes: &ArcSwap<OwnWrites>, moment: Moment<'_>) -> SharedWrites {
 mod tests {
     use super::*;
     use crate::route::{Needs, Reason};
-    use cluster::gtid::Applied;
-    use cluster::gtid::mariadb::Gtids;
+    use facts::gtid::Applied;
+    use facts::gtid::mariadb::Gtids;
 
     const PRIMARY: ServerId = ServerId(0);
     const REPLICA: ServerId = ServerId(1);

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
-use cluster::view::{Health, ServerId, ServerView, View};
+use facts::view::{Health, ServerId, ServerView, View};
 
 /// How fast the memory of a slow answer fades: to a third in this time.
 const DECAY: Duration = Duration::from_secs(5);

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use cluster::lags::Lags;
-use cluster::view::ServerId;
+use facts::lags::Lags;
+use facts::view::ServerId;
 
 /// Beyond so many refused pairs of bound and server all are judged anew: reloads may have left some behind.
 const TOO_FAR_MAX: usize = 4096;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use cluster::view::{Health, Role, ServerId, ServerView, View, Writers};
+use facts::view::{Health, Role, ServerId, ServerView, View, Writers};
 
 use super::causal_reads::Needs;
 use super::loads::Loads;

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::view::{ServerView, View};
+use facts::view::{ServerView, View};
 use net::client::Cause;
 use sql::{Kind, Statement};
 use wire::errno;

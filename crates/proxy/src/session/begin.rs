@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use cluster::tables::Scope;
-use cluster::view::Flavour;
+use facts::tables::Scope;
+use facts::view::Flavour;
 use sql::Family;
 use wire::Status;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::observation::{Evidence, EvidenceKind};
-use cluster::view::{Health, ServerId, ServerView, View, Writers};
+use facts::evidence::{Evidence, EvidenceKind};
+use facts::view::{Health, ServerId, ServerView, View, Writers};
 use net::client::{Cause, ConnectError};
 use tokio::sync::OwnedSemaphorePermit;
 use wire::errno;

@@ -5,12 +5,12 @@ mod tables;
 
 use std::time::{Duration, Instant};
 
-use cluster::gtid::Written;
-use cluster::lags::Lags;
-use cluster::positions::Positions;
-use cluster::tables::Scope;
-use cluster::view::{Health, Role, ServerId, ServerView};
 use config::Consistency;
+use facts::gtid::Written;
+use facts::lags::Lags;
+use facts::positions::Positions;
+use facts::tables::Scope;
+use facts::view::{Health, Role, ServerId, ServerView};
 use sql::{Access, Asks, Kind, Why};
 use wire::Status;
 

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use cluster::view::View;
+use facts::view::View;
 
 use super::Session;
 use super::checkout::Attempts;

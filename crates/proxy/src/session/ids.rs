@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use cluster::view::ServerId;
+use facts::view::ServerId;
 use sql::Kind;
 use sql::connections::{IdTable, Place, What};
 use wire::codec::Reader;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use cluster::view::{ServerId, ServerView};
+use facts::view::{ServerId, ServerView};
 use net::query::{self, Limits, QueryError};
 use sql::{Effect, Victim};
 use wire::command::Execute;

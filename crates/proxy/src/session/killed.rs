@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use cluster::view::ServerId;
+use facts::view::ServerId;
 use net::client::Cause;
 use wire::{Capabilities, errno};
 

@@ -6,7 +6,7 @@ mod past;
 use std::sync::Arc;
 use std::time::Instant;
 
-use cluster::tables::Scope;
+use facts::tables::Scope;
 use sql::{Access, Effect, Kind, Why};
 use wire::command::Command;
 use wire::{Capabilities, Status, errno};

@@ -11,8 +11,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::view::Flavour;
 use config::ClientCompression;
+use facts::view::Flavour;
 use net::Stream;
 use net::packets::ReadError;
 use net::stream::Keepalive;

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::gtid::Written;
-use cluster::tables::Scope;
-use cluster::view::ServerId;
+use facts::gtid::Written;
+use facts::tables::Scope;
+use facts::view::ServerId;
 use sql::{Access, Effect, Kind, TransactionStep, Why};
 use wire::{Status, errno};
 

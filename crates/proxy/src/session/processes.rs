@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use cluster::view::ServerId;
+use facts::view::ServerId;
 pub use idle_row::IdleRow;
 pub use renumber::Renumber;
 

@@ -13,12 +13,12 @@ use std::collections::HashSet;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use cluster::group_logs::GroupLogs;
-use cluster::gtid::mariadb::Gtids;
-use cluster::gtid::mysql::GtidSet;
-use cluster::gtid::{Applied, Written};
-use cluster::observation::{Evidence, EvidenceKind};
-use cluster::view::{ServerId, ServerView};
+use facts::evidence::{Evidence, EvidenceKind};
+use facts::group_logs::GroupLogs;
+use facts::gtid::mariadb::Gtids;
+use facts::gtid::mysql::GtidSet;
+use facts::gtid::{Applied, Written};
+use facts::view::{ServerId, ServerView};
 use net::query::{self, Client, Limits, QueryError};
 use wire::auth::Credential;
 use wire::binlog::{CHECKSUM_BYTES, Event, Kind as EventKind};

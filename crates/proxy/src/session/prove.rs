@@ -8,8 +8,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::accounts::Accounts;
 use config::TlsMode;
+use facts::accounts::Accounts;
 use net::Stream;
 use net::packets::{Packet, ReadError};
 use tokio::io::AsyncWriteExt;

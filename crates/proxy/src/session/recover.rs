@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::observation::{Evidence, EvidenceKind};
-use cluster::view::ServerId;
+use facts::evidence::{Evidence, EvidenceKind};
+use facts::view::ServerId;
 
 use wire::{Status, errno};
 

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use cluster::view::{ServerId, View};
+use facts::view::{ServerId, View};
 use wire::command::Command;
 use wire::exchange::Expect;
 

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-use cluster::catalog::Catalog;
+use facts::catalog::Catalog;
 use sql::{Effect, Value};
 use wire::codec::Write;
 use wire::reply::{Change, Ok};

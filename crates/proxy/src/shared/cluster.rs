@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use cache::{Epochs, Follow};
-use cluster::published::Published;
-use cluster::view::{ServerId, ServerView};
+use facts::published::Published;
+use facts::view::{ServerId, ServerView};
 use net::client::{Announce, Target};
 use net::stream::Keepalive;
 use net::tls::ClientTls;

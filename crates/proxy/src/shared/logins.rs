@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use cluster::view::ServerId;
+use facts::view::ServerId;
 
 /// Counts the clients that log in to a cluster, COM_CHANGE_USER included.
 ///

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use cluster::view::ServerId;
+use facts::view::ServerId;
 use stats::digests::{Deliver, DigestSource};
 use tokio::sync::mpsc::UnboundedSender;
 

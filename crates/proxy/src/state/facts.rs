@@ -1,6 +1,6 @@
 //! What follows from a state for each statement.
 
-use cluster::catalog::Catalog;
+use facts::catalog::Catalog;
 use sql::{Dialect, Encoding, Family, Modes};
 
 use super::{StateMap, schema_hash};

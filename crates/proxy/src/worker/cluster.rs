@@ -6,11 +6,11 @@ use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use ::cluster::catalog::{Catalog, RoutineAccess};
-use ::cluster::group_logs::GroupLogs;
-use ::cluster::gtid::Applied;
-use ::cluster::positions::Positions;
-use ::cluster::view::{Health, ServerId, ServerView, View};
+use facts::catalog::{Catalog, RoutineAccess};
+use facts::group_logs::GroupLogs;
+use facts::gtid::Applied;
+use facts::positions::Positions;
+use facts::view::{Health, ServerId, ServerView, View};
 use sql::{Dialect, FunctionAccess, Functions, Leaves, Memo, Statement};
 use stats::WorkerStats;
 use tokio::sync::{Notify, Semaphore};

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
-use cluster::accounts::{Account, Accounts, TlsDemand, Verifier};
-use cluster::catalog::{Catalog, Collation};
-use cluster::published::Published;
-use cluster::view::{Flavour, Health, Role, ServerId, ServerView, View};
 use config::{MemorySource, parse};
+use facts::accounts::{Account, Accounts, TlsDemand, Verifier};
+use facts::catalog::{Catalog, Collation};
+use facts::published::Published;
+use facts::view::{Flavour, Health, Role, ServerId, ServerView, View};
 use lab::{Family, Replication, ReplicationOptions};
 use net::client::{Target, connect};
 use net::query::{self, Client, Limits};

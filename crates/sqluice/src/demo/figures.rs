@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::published::Published;
-use cluster::view::{Health, Role};
+use facts::published::Published;
+use facts::view::{Health, Role};
 use stats::{ServerStats, Snapshot, WorkerStats, Workers};
 
 /// Figures of one moment, with rates since the look before.
@@ -162,7 +162,7 @@ impl Sampler {
 
 #[cfg(test)]
 mod tests {
-    use cluster::view::{ServerId, ServerView, View};
+    use facts::view::{ServerId, ServerView, View};
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! The demo's text: a page for a terminal, a line for a log, and the totals.
 
-use cluster::view::Health;
+use facts::view::Health;
 
 use super::figures::{Figures, ServerFigures};
 use super::load::Done;
@@ -148,7 +148,7 @@ pub(super) fn totals(figures: &Figures, done: Option<&Done>) -> Vec<String> {
 mod tests {
     use std::time::Duration;
 
-    use cluster::view::Role;
+    use facts::view::Role;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cluster::command::Command;
-use cluster::view::ServerId;
+use facts::view::ServerId;
 use serde_json::{Map, Value};
 
 use super::Mistake;

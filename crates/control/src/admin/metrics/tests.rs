@@ -1,10 +1,10 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use cluster::gtid::Applied;
-use cluster::gtid::mysql::GtidSet;
-use cluster::published::Published;
-use cluster::view::{ServerId, View};
+use facts::gtid::Applied;
+use facts::gtid::mysql::GtidSet;
+use facts::published::Published;
+use facts::view::{ServerId, View};
 use net::tls::ClientTls;
 
 use super::*;

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use cluster::catalog::{RoutineAccess, names, words};
+use facts::catalog::{RoutineAccess, names, words};
 use net::query::ResultSet;
 use sql::Leaves;
 

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use cluster::catalog::{Hidden, RoutineAccess, words};
+use facts::catalog::{Hidden, RoutineAccess, words};
 use net::query::{Client, QueryError, ResultSet};
 use sql::Leaves;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::observation::{NotWritten, Seen};
-use cluster::view::ServerId;
 use config::Heartbeat as Mode;
+use facts::view::ServerId;
 use net::query::{Client, Limits, QueryError};
 use tokio::sync::{mpsc, watch};
 use wire::errno;

@@ -1,6 +1,6 @@
 //! Columns and indexes, as far as it counts for what is read of a table.
 
-use cluster::tables::{ComputedColumns, QualifiedName};
+use facts::tables::{ComputedColumns, QualifiedName};
 use net::query::{Client, QueryError, ResultSet};
 
 use super::{OWN_SCHEMAS, ROWS_MAX, name};

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use cluster::tables::{KeyColumn, KeyKind, KeyRow, PrimaryKey, QualifiedName};
+use facts::tables::{KeyColumn, KeyKind, KeyRow, PrimaryKey, QualifiedName};
 use net::query::ResultSet;
 
 use super::name;

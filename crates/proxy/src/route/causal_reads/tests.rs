@@ -1,8 +1,8 @@
 //! Cases of what sessions did and servers told.
 
 use super::*;
-use cluster::gtid::mariadb::Gtids;
-use cluster::view::{Health, Role, ServerView};
+use facts::gtid::mariadb::Gtids;
+use facts::view::{Health, Role, ServerView};
 
 const PRIMARY: ServerId = ServerId(0);
 const REPLICA: ServerId = ServerId(1);

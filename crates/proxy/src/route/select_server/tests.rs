@@ -3,8 +3,8 @@
 use super::*;
 use std::sync::Arc;
 
-use cluster::gtid::Applied;
-use cluster::positions::Positions;
+use facts::gtid::Applied;
+use facts::positions::Positions;
 
 use crate::route::OwnWrites;
 

@@ -5,8 +5,8 @@ use std::future::poll_fn;
 use std::time::{Duration, Instant};
 
 use cache::{Epochs, Follow, Found, Freshness, Known, Refusal, Stamp, Summary};
-use cluster::tables::Scope;
 use config::{CacheFreshness, CacheMode};
+use facts::tables::Scope;
 use stats::digests::CacheSaid;
 
 use super::super::Session;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cache::Context;
-use cluster::grants::Fingerprint;
 use config::{CacheFreshness, CacheMode};
+use facts::grants::Fingerprint;
 use wire::Capabilities;
 
 use super::super::Session;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cache::{Answer, Hit, Question, Summary};
-use cluster::view::ServerId;
 use config::{CacheFreshness, CacheMode};
+use facts::view::ServerId;
 use stats::digests::{Ran, RanBy};
 use wire::Status;
 use wire::command::{CURSOR_READ_ONLY, Command, Execute};

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cache::{Answer, InTier, Known, Packed, Question, Refusal, Stamp, Summary};
-use cluster::tables::{Scope, Written};
-use cluster::view::ServerId;
 use config::CacheMode;
+use facts::tables::{Scope, Written};
+use facts::view::ServerId;
 use tier::{Place, Tier, Told};
 
 use super::super::Session;

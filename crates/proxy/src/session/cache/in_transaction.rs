@@ -12,8 +12,8 @@
 use std::borrow::Cow;
 
 use cache::{Answer, Refusal};
-use cluster::tables::Scope;
-use cluster::view::ServerId;
+use facts::tables::Scope;
+use facts::view::ServerId;
 use sql::{Access, Effect, TransactionStep, Why};
 use wire::Status;
 use wire::exchange::{Advance, Event, Exchange};

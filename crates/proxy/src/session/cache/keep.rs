@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cache::{Known, Refusal, Stamp, Summary, Ticket};
-use cluster::tables::{Scope, Written};
-use cluster::view::ServerId;
 use config::{CacheMode, Consistency, Split};
+use facts::tables::{Scope, Written};
+use facts::view::ServerId;
 use sql::Kind;
 use wire::Status;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cache::{Comment, Context, Question, Refusal};
-use cluster::grants::Fingerprint;
+use facts::grants::Fingerprint;
 use sql::{FoundRows, Kind};
 use wire::Capabilities;
 use wire::command::{Command, Execute, query_text_at};

@@ -4,8 +4,8 @@
 //! cover what was read, so that it does not matter which right the server went by when it answered: that may have been an
 //! older one, of a connection that was there before. All else is kept for its user alone.
 
-use cluster::grants::Fingerprint;
-use cluster::published::Granting;
+use facts::grants::Fingerprint;
+use facts::published::Granting;
 use sql::Kind;
 
 use super::super::Session;

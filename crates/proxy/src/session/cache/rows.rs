@@ -4,7 +4,7 @@
 //! says. Whatever is in doubt is a matter of whole tables.
 
 use cache::{Reads, RowId, TableId, TableWrite};
-use cluster::tables::{KeyColumn, KeyValue, RowKey, Scope, TableCatalog, TableKey, Written, plain_number};
+use facts::tables::{KeyColumn, KeyValue, RowKey, Scope, TableCatalog, TableKey, Written, plain_number};
 use sql::{Dialect, Given, Kind, Sought, Tables, Verb};
 use wire::Capabilities;
 use wire::command::{Command, Execute};

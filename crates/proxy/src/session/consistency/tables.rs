@@ -1,9 +1,9 @@
 //! Which tables the session's statements read and write, for reads that must find the last writes of their tables
 //! (`consistency = "table"`).
 
-use cluster::published::Defining;
-use cluster::tables::{Scope, TableCatalog};
 use config::Consistency;
+use facts::published::Defining;
+use facts::tables::{Scope, TableCatalog};
 use sql::{Effect, Kind, Tables, Unread, Value};
 use wire::errno;
 

@@ -12,8 +12,8 @@
 
 use std::time::{Duration, Instant};
 
-use cluster::group_logs::GroupLogs;
-use cluster::view::{ServerId, ServerView};
+use facts::group_logs::GroupLogs;
+use facts::view::{ServerId, ServerView};
 use net::query::{self, Client, Limits, QueryError};
 use wire::auth::Credential;
 

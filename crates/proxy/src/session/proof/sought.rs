@@ -1,6 +1,6 @@
 //! What is looked for in a log, and what is asked and said of it.
 
-use cluster::gtid::Written;
+use facts::gtid::Written;
 use sql::{Access, Asks, Kind, RowChange, TransactionStep, Verb, Why};
 use wire::Capabilities;
 use wire::command::Command;

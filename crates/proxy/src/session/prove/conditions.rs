@@ -1,6 +1,6 @@
 //! The conditions that an account has beside its password: its lock, and TLS.
 
-use cluster::accounts::TlsDemand;
+use facts::accounts::TlsDemand;
 use net::tls::Names;
 use wire::errno;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::accounts::Verifier;
+use facts::accounts::Verifier;
 use net::client::Cause;
 use wire::auth::Credential;
 use wire::handshake::HandshakeError;
@@ -110,7 +110,7 @@ impl Prover<'_> {
         }
         let shared = &self.cluster.shared;
         let view = self.cluster.view();
-        let up = |server: &&cluster::view::ServerView| server.health == cluster::view::Health::Up;
+        let up = |server: &&facts::view::ServerView| server.health == facts::view::Health::Up;
         let primary = view.primary.and_then(|id| view.server(id));
         let mut last = Refusal::no_server("server", Duration::ZERO, "none is up to check the password");
         for server in

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, OnceLock};
 
-use cluster::accounts::{Account, Accounts, TlsDemand, Verifier};
+use facts::accounts::{Account, Accounts, TlsDemand, Verifier};
 use wire::auth::{Credential, Plugin, RsaKey, caching_sha2, ed25519, native, parsec};
 use wire::errno;
 use wire::handshake::Channel;

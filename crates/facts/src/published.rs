@@ -11,11 +11,11 @@ use arc_swap::ArcSwap;
 use crate::accounts::Accounts;
 use crate::catalog::Catalog;
 use crate::changes::ChangeListener;
+use crate::evidence::Evidence;
 use crate::grants::PublishedGrants;
 use crate::group_logs::{GroupLogs, MemberLog};
 use crate::gtid::Applied;
 use crate::lags::Lags;
-use crate::observation::Evidence;
 use crate::positions::Positions;
 use crate::tables::PublishedTables;
 use crate::view::{ServerId, View};
@@ -347,7 +347,7 @@ mod tests {
     use std::sync::atomic::AtomicU32;
 
     use super::*;
-    use crate::observation::EvidenceKind;
+    use crate::evidence::EvidenceKind;
     use crate::view::ServerId;
 
     fn counter() -> (Arc<AtomicU32>, Callback) {

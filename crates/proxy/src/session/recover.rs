@@ -55,6 +55,8 @@ impl Session {
             Target::Primary => Withhold::ReadOnly,
             // A READ ONLY transaction is refused its writes as such, wherever it runs.
             Target::Pinned if status.contains(Status::IN_READ_ONLY_TRANSACTION) => Withhold::ReadOnly,
+            // Behind a statement that failed nothing tells whether one is open; that it would be READ ONLY is sure.
+            Target::Pinned if !status.contains(Status::IN_TRANSACTION) && self.facts().reads_only => Withhold::ReadOnly,
             Target::Reader if route.reason == Reason::ReadOnlySession => Withhold::ReadOnly,
             Target::Reader if primary.is_some_and(|primary| primary != server) => match work.statement.kind {
                 sql::Kind::Set => Withhold::All,

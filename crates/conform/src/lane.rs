@@ -239,7 +239,9 @@ impl<'a> Lane<'a> {
                 continue;
             }
             if !set_up.is_empty() {
-                self.set_up(&std::mem::take(&mut set_up)).await?;
+                let statements = std::mem::take(&mut set_up);
+                self.set_up(&statements).await?;
+                house.knows_code(&statements).await?;
             }
             if sessions.waits(*session, house) {
                 self.skipped += 1;

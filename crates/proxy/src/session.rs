@@ -195,6 +195,8 @@ struct Past {
     found_rows: Option<u64>,
     /// The last statement's reply did not tell: the server is asked before its connection goes.
     found_rows_unsure: bool,
+    /// The connection was given it ahead of the statement that runs.
+    found_rows_given: bool,
     /// The connection was given 0 for a larger number: so it was left as it was, should it be 0 afterwards.
     found_rows_stand_in: bool,
     /// The last statement has either found nothing or left FOUND_ROWS() as it was.

@@ -63,6 +63,26 @@ impl House {
         Ok(())
     }
 
+    /// Waits until Sqluice has read routines, views, triggers and defaults that statements made behind its back: how long it may
+    /// not know them is no matter of scripts.
+    pub(super) async fn knows_code(&self, statements: &[Vec<u8>]) -> anyhow::Result<()> {
+        const CODE: [&str; 6] = [" FUNCTION ", " PROCEDURE ", " PACKAGE ", " VIEW ", " TRIGGER ", "NEXTVAL("];
+        let makes_code = |sql: &Vec<u8>| CODE.iter().any(|word| String::from_utf8_lossy(sql).contains(word));
+        if !statements.iter().any(makes_code) {
+            return Ok(());
+        }
+        let published = self.running.published().get("main").ok_or_else(|| anyhow!("no cluster"))?;
+        let deadline = Instant::now() + SOON;
+        published.request_catalog_refresh();
+        while !published.catalog_is_fresh() {
+            if Instant::now() > deadline {
+                bail!("routines and views are not known after {SOON:?}");
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
+    }
+
     pub(super) async fn stop(self) {
         self.running.stop().await;
     }

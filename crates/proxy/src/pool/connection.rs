@@ -119,6 +119,8 @@ pub struct Origin {
     pub statements_max: usize,
     /// The session that used it last: its LAST_INSERT_ID() and the like are that session's.
     pub last_session: u32,
+    /// Several sessions have used it since it was opened or reset.
+    pub of_several: bool,
     /// What LAST_INSERT_ID() is on it, when that is known.
     pub insert_id: Option<u64>,
     /// Whose messages SHOW WARNINGS shows on it: the session, and its own count of them.
@@ -214,7 +216,7 @@ impl Origin {
         self.tracks = false;
         self.tells_characteristics = false;
         self.statements.clear();
-        self.last_session = 0;
+        (self.last_session, self.of_several) = (0, false);
         self.insert_id = Some(0);
         self.messages = None;
         self.once_set.clear();

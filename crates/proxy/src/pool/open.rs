@@ -58,6 +58,7 @@ pub(super) async fn open(
         statements: ServerStatements::default(),
         statements_max: settings.pool.statements_max as usize,
         last_session: 0,
+        of_several: false,
         insert_id: Some(0),
         messages: None,
         stands_in: false,

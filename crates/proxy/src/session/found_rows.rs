@@ -58,7 +58,8 @@ const ROWS_GIVEN_MAX: u64 = 64;
 
 impl Session {
     /// The session's own count, ahead of a statement behind which only the server knows it: what leaves it as it was, such as
-    /// a CALL of a procedure without a query, must not leave another session's.
+    /// a CALL of a procedure without a query, must not leave another session's. PREPARE has it go ahead too: then it is there for
+    /// EXECUTE, which must find ROW_COUNT() as well.
     pub(super) fn give_found_rows(&mut self, connection: &Connection, work: &Work, out: &mut Outgoing) {
         let is_here = self.pins.is_empty() || self.past.found_rows_are_here;
         let refuses = self.pins.has(Pin::Xa) || self.pins.has(Pin::ExpiredPassword);
@@ -66,7 +67,7 @@ impl Session {
             return;
         }
         let count = self.past.found_rows.unwrap_or(0);
-        self.past.found_rows_stand_in = count > ROWS_GIVEN_MAX;
+        (self.past.found_rows_given, self.past.found_rows_stand_in) = (true, count > ROWS_GIVEN_MAX);
         let text = match count {
             1..=ROWS_GIVEN_MAX => {
                 let rows = vec!["SELECT 1"; usize::try_from(count).unwrap_or(1)];
@@ -76,15 +77,19 @@ impl Session {
             _ => "SELECT 1 FROM DUAL WHERE 1=0".to_owned(),
         };
         out.command(connection, Command::Query, text.as_bytes(), Purpose::Variables, Expect::Results);
+        if self.past.row_count == 0 {
+            // It was -1 behind the query.
+            out.command(connection, Command::Ping, &[], Purpose::Variables, Expect::Results);
+        }
     }
 
     /// Notes the value of FOUND_ROWS() behind this statement, which ran on the connection that the session kept, or on
     /// another one.
     pub(super) fn learn_found_rows(&mut self, work: &Work, outcome: &Outcome, kept: bool) {
         let counted = match work.statement.found_rows {
-            FoundRows::Left => return self.past.found_rows_are_here |= !kept,
+            FoundRows::Left => return self.leave_found_rows(kept),
             _ if outcome.error.is_some() && self.failed_uncounted(&work.statement, outcome) => {
-                return self.past.found_rows_are_here |= !kept;
+                return self.leave_found_rows(kept);
             }
             _ if outcome.error.is_some() => None,
             // The last result in there counts, told or not.
@@ -99,6 +104,7 @@ impl Session {
                 outcome.rows.filter(|rows| *rows > 0).map(|rows| rows.saturating_add(skipped))
             }
         };
+        self.past.found_rows_given = false;
         // MySQL leaves it where it sees that a WHERE clause can never be true.
         self.past.found_rows_left = work.statement.found_rows == FoundRows::Matched && counted == Some(0);
         if self.past.found_rows_left && !kept {
@@ -109,6 +115,14 @@ impl Session {
         self.past.found_rows_stand_in &= counted.is_none();
         self.past.found_rows_are_here = false;
         self.past.found_rows = counted.or(self.past.found_rows);
+    }
+
+    /// The count is as it was. A connection that is not kept, and was not given it, has another one.
+    fn leave_found_rows(&mut self, kept: bool) {
+        match std::mem::take(&mut self.past.found_rows_given) {
+            true => self.past.found_rows_are_here = self.past.found_rows_stand_in,
+            false => self.past.found_rows_are_here |= !kept,
+        }
     }
 
     /// Behind an answer that the cache is to keep: asks what FOUND_ROWS() is, where SQL_CALC_FOUND_ROWS keeps the connection for the case
@@ -165,10 +179,11 @@ impl Session {
 /// Whether a statement that counts in a way of its own may leave the count as it was.
 fn may_leave_count(work: &Work) -> bool {
     let statement = &work.statement;
-    let hides = || matches!(statement.kind, Kind::Call | Kind::Compound | Kind::PreparedText | Kind::Unknown);
-    statement.found_rows == FoundRows::Unsure
-        && work.runs_text()
-        && (hides() || statement.parts > 1 || statement.asks.contains(Asks::STORED_FUNCTIONS))
+    let hides = || matches!(statement.kind, Kind::Call | Kind::Compound | Kind::Unknown);
+    let asks_functions = || statement.asks.contains(Asks::STORED_FUNCTIONS);
+    let is_unsure = statement.found_rows == FoundRows::Unsure;
+    let may = statement.kind == Kind::PreparedText || is_unsure && (hides() || statement.parts > 1 || asks_functions());
+    may && work.runs_text()
 }
 
 /// Whether SQL_CALC_FOUND_ROWS is all that a statement does to its session.

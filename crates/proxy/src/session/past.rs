@@ -31,6 +31,7 @@ impl Session {
         out: &mut Outgoing,
     ) {
         let (statement, body) = (&*work.statement, &work.body);
+        self.past.found_rows_given = false;
         // What may leave LAST_INSERT_ID() as it is must find the session's own; so must all that is pinned.
         let keeps = !self.pins.is_empty() || !self.facts().autocommit;
         let needs_id = statement.asks.contains(Asks::LAST_INSERT_ID)
@@ -45,7 +46,7 @@ impl Session {
             let set = format!("SET last_insert_id={}", self.past.insert_id);
             out.command(connection, Command::Query, set.as_bytes(), Purpose::Variables, Expect::Results);
         }
-        if !connection.origin.mariadb {
+        if !connection.origin.mariadb && !statement.asks.contains(Asks::DIAGNOSTICS) {
             self.give_found_rows(connection, work, out);
         }
         if !out.pending.is_empty() {

@@ -224,6 +224,10 @@ impl Session {
     /// A connection that others have used may remember what sequences gave them, by writes whose text does not say so: the
     /// session that asks for LASTVAL() has none there. A connection that breaks here is found broken by the statement.
     pub(super) async fn forget_sequences(&mut self, held: &mut Held) {
+        let origin = &held.lease.origin;
+        if origin.last_session == self.handle.id && !origin.of_several {
+            return;
+        }
         if let Ok(()) = reset_connection(&mut held.lease, &self.worker).await {
             held.lease.origin.is_reset();
         }

@@ -56,7 +56,7 @@ impl Session {
             awaits.put(connection, &mut out);
         }
         self.give_past(connection, work, request, &mut out);
-        if !out.pending.is_empty() && !self.past.found_rows_unsure {
+        if !out.pending.is_empty() && !self.past.found_rows_unsure && !self.past.found_rows_given {
             // Some of what goes ahead is counted on a connection that the session keeps.
             self.past.found_rows_are_here = true;
         }
@@ -88,7 +88,10 @@ impl Session {
             }),
         }
         out.expect(connection, work.expect, Purpose::Client);
-        connection.origin.last_session = self.handle.id;
+        if connection.origin.last_session != self.handle.id {
+            connection.origin.of_several |= connection.origin.last_session != 0;
+            connection.origin.last_session = self.handle.id;
+        }
         let bytes = as_came.unwrap_or(&out.bytes);
         match write_while_alive(&self.handle, &mut connection.stream, bytes).await {
             // A server that does not read to the end, such as one to which the statement is too long, may have said why.

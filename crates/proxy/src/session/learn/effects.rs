@@ -40,8 +40,6 @@ impl Session {
         if effects.is_empty() {
             return;
         }
-        // A variable that the session had is its own again, whoever had it there before.
-        held.lease.origin.once_set.retain(|name| !self.state.has_user_variable(name));
         let tracked = |name: &str| {
             outcome.changes.iter().any(|change| matches!(change, StateChange::Variable(told, _) if told == name))
         };

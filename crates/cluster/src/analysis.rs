@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use facts::view::{Health, Role};
+
 use crate::diagnosis::Diagnosis;
 use crate::observation::{Facts, Failure, FailureClass, Replication};
 use crate::topology;
-use facts::view::{Health, Role};
 
 /// What is known of one server.
 pub(crate) struct Known<'a> {

@@ -6,11 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use facts::view::{Health, Role, Writers};
+
 use crate::analysis::Analysis;
 use crate::diagnosis::Diagnosis;
 use crate::observation::{Facts, Failure, Galera, LocalState};
 use crate::settings::PromotionRule;
-use facts::view::{Health, Role, Writers};
 
 /// Whether a member that hands its state to another one, or is desynced, serves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

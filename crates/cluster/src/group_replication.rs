@@ -6,11 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use facts::view::{Health, Role};
+
 use crate::analysis::Analysis;
 use crate::diagnosis::Diagnosis;
 use crate::galera::{Group, Member};
 use crate::observation::{GroupReplication, MemberState};
-use facts::view::{Health, Role};
 
 /// A member has applied all that it had received when it has told so often in a row that nothing waits: what it has just taken
 /// from one queue and not put into the next one yet shows in neither.

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use crate::observation::{Channel, Facts, Replication};
 use facts::gtid::mariadb::{BinlogState, Gtid, Gtids};
 use facts::gtid::mysql::GtidSet;
+
+use crate::observation::{Channel, Facts, Replication};
 
 /// What a server has.
 #[derive(Clone, Debug, PartialEq, Eq)]

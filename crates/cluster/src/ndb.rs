@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use facts::view::{Health, Role};
+
 use crate::analysis::Analysis;
 use crate::diagnosis::Diagnosis;
 use crate::galera::{Group, Member};
 use crate::observation::{DataNodeStatus, Ndb};
-use facts::view::{Health, Role};
 
 /// Data nodes with such a number of a node group belong to none yet: they were added while the cluster runs.
 const NO_GROUP: u32 = 65_535;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use facts::evidence::{Evidence, EvidenceKind};
 use facts::view::ServerId;
+
 pub use group::{DataNode, DataNodeStatus, Galera, GroupMember, GroupReplication, LocalState, MemberState, Ndb};
 
 /// One thing seen of one server.

@@ -8,8 +8,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::observation::{Facts, FailureClass};
 use facts::view::ServerId;
+
+use crate::observation::{Facts, FailureClass};
 
 /// Names a step of this process; never given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

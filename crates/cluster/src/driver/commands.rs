@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use facts::view::ServerId;
+
 use super::run::{Kind, Run};
 use super::server::Use;
 use super::{Driver, Level};
@@ -10,7 +12,6 @@ use crate::detect::Verdict;
 use crate::journal::EntryKind;
 use crate::settings::GroupKind;
 use crate::step::{Hook, Step};
-use facts::view::ServerId;
 
 /// How long an outside manager's word about a new primary counts: it has to come true, and the others have to follow.
 const TOLD_MAX: Duration = Duration::from_secs(60);

@@ -5,11 +5,12 @@
 
 use std::time::Instant;
 
+use facts::view::{Health, ServerId};
+
 use super::Driver;
 use super::run::{Kind, LEASE_MARGIN, Run, Stage};
 use crate::observation::{Facts, Replication};
 use crate::step::{Hook, Step, StepResult};
-use facts::view::{Health, ServerId};
 
 /// How often the outcome of a promotion is asked for.
 const LEARN_MAX: u32 = 3;

@@ -6,11 +6,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use facts::view::ServerId;
+
 use super::Driver;
 use super::run::{Run, Stage};
 use crate::journal::EntryKind;
 use crate::step::Step;
-use facts::view::ServerId;
 
 impl Driver {
     /// The server that has the data applies it, so that it is in its binary log.

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use facts::view::{Health, ServerId};
+
 use super::run::{OUTCOME_GRACE, Out};
 use super::server::{Server, Use};
 use super::{Driver, Output};
@@ -12,7 +14,6 @@ use crate::journal::EntryKind;
 use crate::ndb;
 use crate::settings::PromotionRule;
 use crate::step::{Order, Step, StepId};
-use facts::view::{Health, ServerId};
 
 /// While a replication group has no primary its members are asked at a faster pace for so long.
 const URGENT_FOR: Duration = Duration::from_secs(60);

@@ -5,10 +5,11 @@
 
 use std::time::{Duration, Instant};
 
+use facts::view::{Health, ServerId};
+
 use super::Driver;
 use super::run::{Kind, Run};
 use crate::observation::Receiver;
-use facts::view::{Health, ServerId};
 
 /// A server is moved to only when it is no further behind: writes are held until it has caught up.
 const BEHIND_MAX: Duration = Duration::from_secs(1);

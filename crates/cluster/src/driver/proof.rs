@@ -5,10 +5,11 @@
 
 use std::time::Instant;
 
+use facts::view::ServerId;
+
 use super::Driver;
 use super::server::Server;
 use crate::history::Extra;
-use facts::view::ServerId;
 
 /// The settings of semi-sync speak for a primary that was never seen only if it would wait at least so long.
 const PATIENT_MS: u64 = 3_600_000;

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use facts::view::{Flavour, Health, Role, ServerId, ServerView, View, Writers};
+
 use super::repair::leads_to;
 use super::run::Kind;
 use super::server::{Server, Use};
@@ -14,7 +16,6 @@ use crate::lag::{Bounds, Verdict};
 use crate::observation::{Channel, FailureClass, Receiver, Replication};
 use crate::settings::{GroupKind, Settings};
 use crate::topology;
-use facts::view::{Flavour, Health, Role, ServerId, ServerView, View, Writers};
 
 impl Driver {
     /// Computes the view anew and publishes it if it differs.

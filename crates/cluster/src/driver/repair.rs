@@ -3,12 +3,13 @@
 
 use std::time::{Duration, Instant};
 
+use facts::view::{Health, ServerId};
+
 use super::Driver;
 use super::run::{Kind, LEASE_MARGIN, Run, Stage};
 use crate::journal::EntryKind;
 use crate::observation::Receiver;
 use crate::step::Step;
-use facts::view::{Health, ServerId};
 
 /// First wait after a repair that failed; each further one doubles it.
 const PAUSE: Duration = Duration::from_secs(1);

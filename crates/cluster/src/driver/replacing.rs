@@ -4,11 +4,12 @@ mod comeback;
 mod signs;
 mod switchover;
 
+use facts::view::Health;
+
 use super::script::*;
 use super::*;
 use crate::observation::{Channel, Details, Facts, Failure, FailureClass, Receiver, Replication};
 use crate::step::{ErrorKind, Step};
-use facts::view::Health;
 
 pub(super) const AUTO: Failover = Failover {
     events: false,

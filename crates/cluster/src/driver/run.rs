@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use facts::view::ServerId;
+
 use super::failover::is_writable;
 use super::{Driver, Level, Output};
 use crate::journal::{Entry, EntryKind};
 use crate::observation::{Facts, FailureClass};
 use crate::settings::Mode;
 use crate::step::{ErrorKind, Hook, HookCall, Order, Step, StepError, StepId, StepResult};
-use facts::view::ServerId;
 
 /// How long after a refusal the lease is asked for again.
 const LEASE_RETRY: Duration = Duration::from_millis(500);

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use facts::view::{Health, ServerId};
+
 use super::Driver;
 use super::writes::Unwritable;
 use crate::candidate;
@@ -14,7 +16,6 @@ use crate::lag::LagState;
 use crate::observation::{Channel, Facts, Failure, FailureClass, Replication};
 use crate::settings::{Mode, ServerSpec};
 use crate::topology::{self, Node};
-use facts::view::{Health, ServerId};
 
 /// `Uptime` counts whole seconds, and its reading takes time.
 const UPTIME_SLACK: Duration = Duration::from_secs(2);

@@ -2,10 +2,11 @@
 
 use proptest::prelude::*;
 
+use facts::view::{Health, Role};
+
 use super::script::*;
 use super::*;
 use crate::observation::{Facts, FailureClass, Replication};
-use facts::view::{Health, Role};
 
 /// What happens to the servers.
 #[derive(Clone, Copy, Debug)]

@@ -6,11 +6,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use facts::view::ServerId;
+
 use super::Driver;
 use super::run::{LEASE_MARGIN, Run, Stage};
 use crate::journal::EntryKind;
 use crate::step::{ErrorKind, Hook, Step};
-use facts::view::ServerId;
 
 /// How often the new primary waits for what the old one still wrote, and how often cutting clients is repeated.
 const AGAIN_MAX: u32 = 3;

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use facts::view::{Health, ServerId};
+
 use super::repair::leads_to;
 use super::run::{Kind, Run};
 use super::server::{Server, Use};
@@ -13,7 +15,6 @@ use crate::history::Extra;
 use crate::journal::EntryKind;
 use crate::observation::{FailureClass, Receiver};
 use crate::settings::Mode;
-use facts::view::{Health, ServerId};
 
 /// Urgent probes of one server are at least so far apart.
 const ASK_EVERY: Duration = Duration::from_millis(40);

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use facts::view::{Health, Role, ServerId, View};
+
 use super::{Driver, Event, Level, Output};
 use crate::diagnosis::Diagnosis;
-use facts::view::{Health, Role, ServerId, View};
 
 impl Driver {
     pub(super) fn tell_changes(&mut self, before: &View) {

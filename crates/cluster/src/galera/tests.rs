@@ -1,14 +1,15 @@
 use std::time::Duration;
 
+use facts::evidence::EvidenceKind;
+use facts::group_logs::MemberLog;
+use facts::view::ServerId;
+
 use super::*;
 use crate::command::Command;
 use crate::driver::Settings;
 use crate::driver::script::{Script, facts, settings};
 use crate::observation::{FailureClass, Seen};
 use crate::settings::GroupKind;
-use facts::evidence::EvidenceKind;
-use facts::group_logs::MemberLog;
-use facts::view::ServerId;
 
 fn galera() -> Galera {
     Galera {

@@ -13,10 +13,11 @@ mod world;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use facts::view::ServerId;
+
 use cluster::command::Command;
 use cluster::diagnosis::Diagnosis;
 use cluster::driver::{Failover, Mode, PromotionRule, ServerSpec, Settings};
-use facts::view::ServerId;
 
 use crate::dice::Dice;
 use crate::manager::Manager;

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use cluster::observation::{Channel, Details, Facts, Greeting, Receiver, Replication, SemiSync};
 use facts::gtid::mariadb::Gtids;
 use facts::gtid::mysql::GtidSet;
+
+use cluster::observation::{Channel, Details, Facts, Greeting, Receiver, Replication, SemiSync};
 
 /// A transaction. The same name with another `id` is another transaction: a server that lost its tail numbers anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

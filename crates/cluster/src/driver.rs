@@ -34,6 +34,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use facts::evidence::EvidenceKind;
+use facts::view::{ServerId, ServerIds, View};
+
 use self::preferred::MoveOn;
 use self::run::{Out, Run};
 use self::server::Server;
@@ -47,8 +50,6 @@ use crate::memory::{Memory, ServerUse};
 use crate::observation::{Observation, Seen};
 pub use crate::settings::{Failover, GroupKind, Mode, PromotionRule, ServerSpec, Settings};
 use crate::step::{Order, StepError, StepId, StepResult};
-use facts::evidence::EvidenceKind;
-use facts::view::{ServerId, View};
 
 /// What the driver wants done.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,7 +97,7 @@ pub enum Level {
 pub struct Driver {
     settings: Settings,
     servers: Vec<Server>,
-    next_id: u32,
+    ids: ServerIds,
     view: View,
     /// The primary that was published last, be it down since.
     last_primary: Option<ServerId>,
@@ -137,13 +138,13 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Watches these servers, of which nothing is known yet.
-    pub fn new(settings: Settings, servers: Vec<ServerSpec>, now: Instant) -> Driver {
+    /// Watches these servers, of which nothing is known yet; each gets the next of `ids`.
+    pub fn new(settings: Settings, servers: Vec<ServerSpec>, ids: ServerIds, now: Instant) -> Driver {
         let mut driver = Driver {
             view: View::empty(&settings.cluster),
             settings,
             servers: Vec::new(),
-            next_id: 0,
+            ids,
             last_primary: None,
             diagnoses: Vec::new(),
             findings: Vec::new(),
@@ -338,14 +339,13 @@ impl Driver {
                 self.servers.push(server);
                 continue;
             }
-            let Ok(id) = u16::try_from(self.next_id) else {
-                // 65,536 servers have been configured in the life of this process.
+            let Some(id) = self.ids.next_id() else {
+                // 65,535 servers have been configured in the life of this process.
                 let text = "no identity is left for this server; restart the process to use it".to_owned();
                 self.log(Level::Error, Some(spec.name), text);
                 continue;
             };
-            self.next_id += 1;
-            self.servers.push(Server::new(ServerId(id), spec));
+            self.servers.push(Server::new(id, spec));
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use facts::view::ServerIds;
 use stats::digests::DigestSource;
 use tokio::sync::Notify;
 use tokio::task::{JoinSet, LocalSet};
@@ -137,6 +138,7 @@ fn key_of(config: &config::Config) -> Option<config::Secret> {
 async fn run(wishes: &Wishes, shared: &Arc<Shared>, bound: Option<Bound>) {
     let admin = bound.map(|bound| tokio::task::spawn_local(admin::serve(bound, shared.clone())));
     let mut tasks: BTreeMap<Arc<str>, ClusterTask> = BTreeMap::new();
+    let server_ids = ServerIds::default();
     loop {
         if wishes.stop.load(Ordering::Acquire) {
             break;
@@ -151,7 +153,8 @@ async fn run(wishes: &Wishes, shared: &Arc<Shared>, bound: Option<Bound>) {
                     Some(task) if task.watches(&link.published) => task.reconfigure(cluster, link),
                     _ => {
                         let (status, heard) = shared.add_cluster(name, link);
-                        let of_process = OfProcess { status, heard, workers: shared.workers.clone() };
+                        let (workers, server_ids) = (shared.workers.clone(), server_ids.clone());
+                        let of_process = OfProcess { status, heard, workers, server_ids };
                         let task = monitor::spawn(name.clone(), cluster, link, of_process);
                         tasks.insert(name.clone(), task);
                     }

@@ -30,7 +30,7 @@ use cluster::observation::{Observation, Seen};
 use facts::changes::ChangeListener;
 use facts::lags::Lags;
 use facts::published::Published;
-use facts::view::{Health, ServerId, View};
+use facts::view::{Health, ServerId, ServerIds, View};
 use tokio::sync::{Notify, mpsc, watch};
 use wire::proxy_header::Version;
 
@@ -112,6 +112,8 @@ pub(crate) struct OfProcess {
     /// Where wishes are heard.
     pub(crate) heard: mpsc::Receiver<Wish>,
     pub(crate) workers: stats::Workers,
+    /// All clusters take their servers' identities from here.
+    pub(crate) server_ids: ServerIds,
 }
 
 struct Watched {
@@ -138,8 +140,8 @@ struct Watched {
 
 impl Watched {
     fn new(name: Arc<str>, config: config::Cluster, link: ClusterLink, of_process: OfProcess) -> Watched {
-        let OfProcess { status, heard, workers } = of_process;
-        let mut driver = Driver::new(settings(&name, &config), specs(&config), Instant::now());
+        let OfProcess { status, heard, workers, server_ids } = of_process;
+        let mut driver = Driver::new(settings(&name, &config), specs(&config), server_ids, Instant::now());
         let mut memory = Keeper::new(&name);
         memory.set_journal(config.promotion.journal.as_deref());
         if let Some(kept) = memory.recall() {

@@ -2,12 +2,29 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-/// A server within its cluster: small, dense, stable for as long as the server stays in the configuration, and never
-/// given to another server while the process lives.
+/// A server: small, stable for as long as the server stays in the configuration, and never given to another server of any
+/// cluster while the process lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServerId(pub u16);
+
+impl ServerId {
+    /// An identity that no server has.
+    pub const NONE: ServerId = ServerId(u16::MAX);
+}
+
+/// Gives out identities. All clusters of a process share one.
+#[derive(Clone, Debug, Default)]
+pub struct ServerIds(Arc<AtomicU16>);
+
+impl ServerIds {
+    /// An identity that was not given out before; `None` when none is left.
+    pub fn next_id(&self) -> Option<ServerId> {
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| next.checked_add(1)).ok().map(ServerId)
+    }
+}
 
 /// What a server is in its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -187,5 +204,20 @@ impl View {
     /// The server with this configured name.
     pub fn server_named(&self, name: &str) -> Option<&ServerView> {
         self.servers.iter().find(|server| &*server.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identities_are_given_once_and_end() {
+        let ids = ServerIds::default();
+        let other = ids.clone();
+        assert_eq!([ids.next_id(), other.next_id(), ids.next_id()], [0, 1, 2].map(|id| Some(ServerId(id))));
+        let last = std::iter::from_fn(|| ids.next_id()).last();
+        assert_eq!(last, Some(ServerId(ServerId::NONE.0 - 1)));
+        assert_eq!((ids.next_id(), other.next_id()), (None, None));
     }
 }

@@ -172,7 +172,7 @@ impl Listener {
             cluster.published.rights_changed();
         }
         if now.iter().any(|change| change.unnamed) {
-            let primary = cluster.published.view.load().primary.unwrap_or(ServerId(0));
+            let primary = cluster.published.view.load().primary.unwrap_or(ServerId::NONE);
             cluster.writes.note(&Write::Untold(primary, Instant::now()), &Scope::Any);
         }
         self.follow.visible(changes);

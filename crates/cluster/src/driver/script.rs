@@ -1,9 +1,10 @@
 //! Observations for tests, and a driver with its outputs sorted.
 
+use facts::view::ServerView;
+
 use super::*;
 use crate::observation::{Channel, Details, Facts, Failure, FailureClass, Greeting, Receiver, Replication};
 use crate::step::Step;
-use facts::view::ServerView;
 
 /// Where a test's time begins.
 pub(crate) fn start() -> Instant {
@@ -111,7 +112,7 @@ impl Script {
         let now = start();
         let specs = (1..=servers).map(|number| spec(&format!("s{number}"))).collect();
         let mut script = Script {
-            driver: Driver::new(settings, specs, now),
+            driver: Driver::new(settings, specs, ServerIds::default(), now),
             now,
             views: vec![],
             probes: vec![],

@@ -1,7 +1,8 @@
+use facts::view::{Health, Role};
+
 use super::script::*;
 use super::*;
 use crate::observation::{Facts, FailureClass, Receiver, Replication};
-use facts::view::{Health, Role};
 
 fn read_only(mut facts: Facts) -> Facts {
     facts.read_only = true;
@@ -299,6 +300,18 @@ fn all_down_and_back_as_a_replica_first() {
     assert_eq!((script.server(2).health, script.primary()), (Health::Up, None));
     (0..2).for_each(|_| script.good(1, facts(1)));
     assert_eq!(script.primary(), Some(1));
+}
+
+#[test]
+fn clusters_of_a_process_share_no_identity() {
+    let ids = ServerIds::default();
+    let driver = |name: &str| {
+        Driver::new(Settings { cluster: name.into(), ..settings() }, vec![spec("s1"), spec("s2")], ids.clone(), start())
+    };
+    let given = |driver: Driver| driver.servers().map(|(id, _)| id.0).collect::<Vec<_>>();
+    assert_eq!(given(driver("main")), [0, 1]);
+    assert_eq!(given(driver("other")), [2, 3]);
+    assert_eq!(given(driver("main")), [4, 5], "nor with a cluster that was taken away");
 }
 
 #[test]

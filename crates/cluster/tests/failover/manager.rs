@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use facts::evidence::{Evidence, EvidenceKind};
+use facts::view::{ServerId, ServerIds, View};
+
 use cluster::driver::{Driver, Output, ServerSpec, Settings};
 use cluster::memory::Memory;
 use cluster::observation::{Failure, FailureClass, NotWritten, Observation, Seen, WriteTrouble};
 use cluster::step::{ErrorKind, Order, Step, StepError, StepResult};
-use facts::evidence::{Evidence, EvidenceKind};
-use facts::view::{ServerId, View};
 
 use crate::dice::Dice;
 use crate::world::World;
@@ -74,7 +75,7 @@ impl Manager {
 
     pub fn start(&mut self, world: &mut World) {
         let now = self.at(world.now_ms);
-        let mut driver = Driver::new(self.settings.clone(), self.specs.clone(), now);
+        let mut driver = Driver::new(self.settings.clone(), self.specs.clone(), ServerIds::default(), now);
         driver.recall(self.memory.clone());
         self.driver = Some(driver);
         let probe = |_| Probe { next_ms: world.now_ms, ends_ms: None, had_connection: false };

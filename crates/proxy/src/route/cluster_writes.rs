@@ -142,7 +142,7 @@ impl ClusterWrites {
 
 /// Whatever was written until now.
 fn anything(moment: Moment<'_>) -> Write {
-    let (server, now) = (moment.view.primary.unwrap_or(ServerId(0)), Instant::now());
+    let (server, now) = (moment.view.primary.unwrap_or(ServerId::NONE), Instant::now());
     match moment.view.group {
         Some(_) => Write::AllOverGroup(server, now),
         None => Write::Untold(server, now),

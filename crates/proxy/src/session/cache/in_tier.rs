@@ -146,7 +146,7 @@ impl Session {
                     rows: packed.rows,
                     found_rows: packed.found_rows,
                     status: packed.status,
-                    server: self.cluster.view().primary.map_or(0, |id| id.0),
+                    server: self.cluster.view().primary.unwrap_or(ServerId::NONE).0,
                     took: packed.took,
                     asked: read,
                     digest: work.statement.digest,

@@ -47,6 +47,7 @@ mod statements;
 mod testing;
 mod tracking;
 mod transaction_log;
+mod typed;
 mod untold;
 mod variables;
 mod warm;

@@ -33,10 +33,10 @@ impl Generator {
         let key = |number: u32| Value::Int(100_000 + number as i32);
         let mut idea = match self.random.below(19) {
             0 => {
-                let (first, second) = ([self.value(), self.value()], [self.value(), self.value()]);
-                // MySQL converts to the types of the first execution, which another connection does not know.
-                let second = if self.mariadb() { second } else { first.clone() };
-                vec![prepare("SELECT ?, ? AS b".into()), execute(first.to_vec()), execute(second.to_vec())]
+                let values = [(); 3].map(|()| vec![self.value(), self.value()]);
+                let mut idea = vec![prepare("SELECT ?, ? AS b".into())];
+                idea.extend(values.into_iter().map(execute));
+                idea
             }
             1 => vec![
                 prepare(format!("SELECT id, k, v FROM {table} WHERE k <= ? ORDER BY id")),
@@ -176,11 +176,8 @@ impl Generator {
                     Action::LongData(name.clone(), 1, b"again".to_vec()),
                     Action::ResetStatement(name.clone()),
                 ];
-                // MySQL converts to the types of the execution before, a gap that docs/sessions-and-pins.md names.
-                if self.mariadb() {
-                    let values = vec![self.value(), Value::Int(5)];
-                    idea.push(Action::Execute { name: name.clone(), cursor: false, again: false, values });
-                }
+                let values = vec![self.value(), Value::Int(5)];
+                idea.push(Action::Execute { name: name.clone(), cursor: false, again: false, values });
                 idea.push(Action::Close(name.clone()));
                 idea
             }

@@ -32,8 +32,26 @@ pub struct StatementKey {
 struct Known {
     id: u32,
     used: u64,
-    /// Who executed it first, and with which types; without types when they changed since.
-    first: Option<(u32, Box<[u8]>)>,
+    /// How its parameters got the types that they have, once it was executed.
+    typed: Option<TypedBy>,
+}
+
+/// The types that an execution gave.
+#[derive(Debug)]
+struct TypedBy {
+    session: u32,
+    types: Box<[u8]>,
+    /// The session had given others before.
+    anew: bool,
+}
+
+/// A statement that is prepared, for an execution whose parameters must have certain types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// With this id of the server's; they have them, or get them by the execution itself.
+    Typed(u32),
+    /// They have none: an execution that gives them must go ahead.
+    Untyped(u32),
 }
 
 impl ServerStatements {
@@ -45,26 +63,31 @@ impl ServerStatements {
         Some(known.id)
     }
 
-    /// The same for an execution with parameters of these types. MySQL lets the first execution say of which types a
-    /// parameter is whose place does not tell, and converts the values of later ones: one that another session executed with other types is
-    /// none for this session.
-    pub fn find_for(&mut self, key: &StatementKey, session: u32, types: &[u8]) -> Option<u32> {
+    /// The same for an execution whose parameters must have these types, which it gives by itself or not. MySQL lets the
+    /// first execution say of which type a parameter is whose place does not tell, and converts the values of later ones: one
+    /// that another session has executed with other types is none for this session.
+    pub fn find_for(&mut self, key: &StatementKey, session: u32, types: &[u8], gives: bool) -> Option<Found> {
         let id = self.find(key)?;
         let known = self.known.get_mut(key)?;
-        match &mut known.first {
-            None => known.first = Some((session, types.into())),
-            Some((_, first)) if **first == *types => {}
-            Some((by, first)) if *by == session => *first = Box::default(),
-            Some(_) => return None,
+        match &mut known.typed {
+            None => {
+                known.typed = Some(TypedBy { session, types: types.into(), anew: false });
+                Some(if gives { Found::Typed(id) } else { Found::Untyped(id) })
+            }
+            Some(by) if *by.types == *types && (!by.anew || by.session == session) => Some(Found::Typed(id)),
+            Some(by) if by.session == session && gives => {
+                *by = TypedBy { session, types: types.into(), anew: true };
+                Some(Found::Typed(id))
+            }
+            Some(_) => None,
         }
-        Some(id)
     }
 
     /// The statement was prepared; beyond `max` the least recently used one will be closed.
     pub fn insert(&mut self, key: StatementKey, id: u32, max: usize) {
         self.clock += 1;
         let bytes = key.text.len();
-        match self.known.insert(key, Known { id, used: self.clock, first: None }) {
+        match self.known.insert(key, Known { id, used: self.clock, typed: None }) {
             Some(old) => self.to_close.push(old.id),
             None => self.bytes += bytes,
         }
@@ -144,10 +167,20 @@ mod tests {
         let key = StatementKey { text: b"SELECT ?".as_slice().into(), context: 0 };
         let mut statements = ServerStatements::default();
         statements.insert(key.clone(), 1, 2);
-        assert_eq!(statements.find_for(&key, 7, &[3, 0]), Some(1));
-        assert_eq!(statements.find_for(&key, 8, &[3, 0]), Some(1), "the same types");
-        assert_eq!(statements.find_for(&key, 8, &[253, 0]), None);
-        assert_eq!(statements.find_for(&key, 7, &[253, 0]), Some(1), "what it was to this session before");
-        assert_eq!(statements.find_for(&key, 8, &[3, 0]), None);
+        let (int, text) = (&[3, 0], &[253, 0]);
+        assert_eq!(statements.find_for(&key, 7, int, true), Some(Found::Typed(1)));
+        assert_eq!(statements.find_for(&key, 8, int, true), Some(Found::Typed(1)), "the same types");
+        assert_eq!(statements.find_for(&key, 8, int, false), Some(Found::Typed(1)), "they are there");
+        assert_eq!(statements.find_for(&key, 8, text, true), None);
+        assert_eq!(
+            statements.find_for(&key, 7, text, true),
+            Some(Found::Typed(1)),
+            "what it was to this session before"
+        );
+        assert_eq!(statements.find_for(&key, 8, text, true), None);
+        assert_eq!(statements.find_for(&key, 7, int, false), None, "they are others now");
+        statements.insert(key.clone(), 2, 2);
+        assert_eq!(statements.find_for(&key, 7, int, false), Some(Found::Untyped(2)));
+        assert_eq!(statements.find_for(&key, 7, int, false), Some(Found::Typed(2)));
     }
 }

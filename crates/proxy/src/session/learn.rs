@@ -243,6 +243,7 @@ impl Session {
                     statement: work.statement.clone(),
                     parameters: prepared.parameters,
                     types: None,
+                    typed: None,
                 };
                 self.statements.insert(statement, &self.worker.shared.prepared);
             }

@@ -13,16 +13,25 @@ use wire::{Capabilities, Status};
 use super::client::Request;
 use super::outgoing::{Outgoing, write, write_while_alive};
 use super::relay::{Outcome, Purpose, Relay, RelayError, Withhold};
+use super::statements::ClientStatement;
 use super::tracking::TRANSACTION_INFO;
+use super::typed::Typed;
 use super::work::{Body, Work};
 use super::{Held, Session};
-use crate::pool::{Connection, Origin, StatementKey};
+use crate::pool::{Connection, Found, Origin, StatementKey};
 use crate::route::Pin;
 use crate::state::StateMap;
 
 const WRITES: Access = Access::Primary(Why::Writes);
 /// Makes a connection tell all changes of its state.
 const TRACK_EVERYTHING: &str = "session_track_schema=1,session_track_state_change=1,session_track_system_variables='*'";
+
+/// The types that an execution's parameters must have.
+struct TypesWanted {
+    types: Box<[u8]>,
+    /// The execution that gave them, if it was another one.
+    first: Option<Box<Typed>>,
+}
 
 impl Session {
     /// Sends the statement; gives the replies that are outstanding then.
@@ -226,12 +235,19 @@ impl Session {
         out: &mut Outgoing,
     ) -> Result<u32, RelayError> {
         let Some(known) = self.statements.find(id) else { return Ok(0) };
-        let types = (!connection.origin.mariadb && work.command == Command::StmtExecute && known.parameters > 0)
-            .then(|| self.types_executed(known, request));
+        let wanted = (!connection.origin.mariadb && work.command == Command::StmtExecute && known.parameters > 0)
+            .then(|| self.types_wanted(known, request));
         let me = self.handle.id;
-        let find = |connection: &mut Connection, key: &StatementKey| match &types {
-            Some(types) => connection.origin.statements.find_for(key, me, types),
-            None => connection.origin.statements.find(key),
+        let find = |connection: &mut Connection, key: &StatementKey| match &wanted {
+            Some(wanted) => connection.origin.statements.find_for(key, me, &wanted.types, wanted.first.is_none()),
+            None => connection.origin.statements.find(key).map(Found::Typed),
+        };
+        let given = |connection: &mut Connection, found: Found, out: &mut Outgoing| match (found, &wanted) {
+            (Found::Untyped(id), Some(TypesWanted { first: Some(first), .. })) => {
+                first.give(connection, id, out);
+                id
+            }
+            (Found::Typed(id) | Found::Untyped(id), _) => id,
         };
         let (mut key, state, statement) = (known.key.clone(), known.state.clone(), known.statement.clone());
         let asks = known.statement.asks - (Asks::CONNECTION_ID | Asks::SYSTEM_VARIABLES);
@@ -252,8 +268,8 @@ impl Session {
         // A reset forgets what is prepared.
         let anew = connection.origin.state.needs_reset(&self.state)
             || connection.origin.mariadb && self.begins_long_data(id, work);
-        if !anew && let Some(server_id) = find(connection, &key) {
-            return Ok(server_id);
+        if !anew && let Some(found) = find(connection, &key) {
+            return Ok(given(connection, found, out));
         }
         self.worker.stats.reprepares.add_one();
         // Names in the text belong to the schema in which the client prepared it.
@@ -274,7 +290,8 @@ impl Session {
             return Ok(LAST_PREPARED);
         }
         Box::pin(self.settle_fix_ups(connection, out)).await?;
-        Ok(find(connection, &key).unwrap_or(0))
+        let found = find(connection, &key);
+        Ok(found.map_or(0, |found| given(connection, found, out)))
     }
 
     /// Whether the first part of a parameter is sent ahead. MariaDB 10.11 takes it for a value of the type that the parameter had
@@ -283,8 +300,25 @@ impl Session {
         work.command == Command::StmtSendLongData && !self.pins.has_long_data(id) && !self.pins.has_cursor(id)
     }
 
+    /// The types that the parameters of an execution must have on MySQL, and the execution that gave them where this one
+    /// does not.
+    fn types_wanted(&self, known: &ClientStatement, request: &Request) -> TypesWanted {
+        let types = self.types_executed(known, request);
+        let arguments = request.payload().get(1..).unwrap_or_default();
+        let execute = Execute::parse(arguments, known.parameters, self.client.capabilities).ok();
+        match (&known.typed, execute) {
+            (Some(typed), Some(execute)) if typed.is_given_by(&execute, &types) => {
+                TypesWanted { types: typed.types.clone(), first: None }
+            }
+            (Some(typed), Some(execute)) if typed.stays_for(&execute, &types) => {
+                TypesWanted { types: typed.types.clone(), first: Some(typed.clone()) }
+            }
+            _ => TypesWanted { types, first: None },
+        }
+    }
+
     /// The types that an execution gives its parameters, with it or with an earlier one.
-    pub(super) fn types_executed(&self, known: &super::statements::ClientStatement, request: &Request) -> Box<[u8]> {
+    pub(super) fn types_executed(&self, known: &ClientStatement, request: &Request) -> Box<[u8]> {
         let arguments = request.payload().get(1..).unwrap_or_default();
         let execute = Execute::parse(arguments, known.parameters, self.client.capabilities).ok();
         let came = execute.and_then(|execute| execute.types);
@@ -336,6 +370,7 @@ impl Session {
         let (id, server_id) = statement.unwrap_or_default();
         let arguments = request.payload().get(1..).unwrap_or_default();
         let capabilities = self.client.capabilities;
+        let may_give_types = !self.is_mariadb() && !self.pins.has_long_data(id);
         let Some(known) = self.statements.find_mut(id) else { return };
         if command == Command::StmtBulkExecute {
             if let Ok(bulk) = BulkExecute::parse(arguments, known.parameters) {
@@ -343,6 +378,9 @@ impl Session {
                 return out.packet(|bytes| bulk.write(bytes, server_id, types));
             }
         } else if let Ok(execute) = Execute::parse(arguments, known.parameters, capabilities) {
+            if may_give_types && known.parameters > 0 {
+                known.note_types(&execute);
+            }
             let types = known.types_of(execute.count.unwrap_or(u64::from(known.parameters)), execute.types);
             return out.packet(|bytes| execute.write(bytes, server_id, types));
         }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use sql::Statement;
-use wire::command::LAST_PREPARED;
+use wire::command::{Execute, LAST_PREPARED};
 use wire::errno;
 
+use super::typed::{self, Typed};
 use crate::error::Refusal;
 use crate::pool::StatementKey;
 use crate::prepared_memory::{Prepared, PreparedShare};
@@ -33,6 +34,8 @@ pub struct ClientStatement {
     /// The parameters' types, which drivers send with the first execution only, and of how many parameters and query
     /// attributes they are.
     pub types: Option<(u64, Box<[u8]>)>,
+    /// MySQL: the execution that gave its parameters the types that they have.
+    pub typed: Option<Box<Typed>>,
 }
 
 impl ClientStatement {
@@ -44,6 +47,17 @@ impl ClientStatement {
             self.types = Some((count, came.into()));
         }
         self.types.as_ref().filter(|(known, _)| *known == count).map(|(_, types)| &**types)
+    }
+
+    /// Notes an execution on MySQL, which may give the parameters types.
+    pub fn note_types(&mut self, execute: &Execute<'_>) {
+        let known = self.types.as_ref().map(|(_, types)| &**types);
+        let Some(types) = execute.types.or(known) else { return };
+        let stays = self.typed.as_ref().is_some_and(|typed| typed.stays_for(execute, types));
+        if !stays {
+            let typed = Typed::by(execute, types, self.typed.as_deref());
+            self.typed = typed.filter(|_| typed::may_run_again(&self.statement));
+        }
     }
 }
 

@@ -200,8 +200,10 @@ struct Past {
     found_rows_given: bool,
     /// The connection was given 0 for a larger number: so it was left as it was, should it be 0 afterwards.
     found_rows_stand_in: bool,
-    /// The last statement has either found nothing or left FOUND_ROWS() as it was.
-    found_rows_left: bool,
+    /// The last statement has either found so many or left FOUND_ROWS() as it was.
+    found_rows_own: Option<u64>,
+    /// The session has asked for it before.
+    asks_found_rows: bool,
     error: Option<Refusal>,
     /// The reply to SHOW WARNINGS behind the last statement, as bytes for this client.
     warnings: Option<Vec<u8>>,

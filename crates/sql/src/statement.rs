@@ -51,6 +51,9 @@ pub enum FoundRows {
         /// The number behind OFFSET.
         skipped: u64,
     },
+    /// The rows of the result. But MariaDB leaves it as it was where an aggregate function has made the only row of nothing, and
+    /// the server has seen that before it read.
+    Aggregate,
     /// The rows of the result, unless `sql_select_limit` cut it off.
     Uncut,
     /// The rows that an UPDATE found, changed or not.

@@ -58,10 +58,12 @@ fn messages_go_with_what_names_a_table() {
 
 #[test]
 fn found_rows_are_those_of_the_reply_or_the_servers_secret() {
-    use FoundRows::{Left, Matched, One, Rows, Uncut, Unsure};
+    use FoundRows::{Aggregate, Left, Matched, One, Rows, Uncut, Unsure};
     let found = |sql: &str, family| classify(sql.as_bytes(), &Dialect { family, ..DIALECT }, &NoFunctions).found_rows;
     for (sql, mariadb, mysql) in [
         ("SELECT a FROM t LIMIT 2", Rows { skipped: 0 }, Rows { skipped: 0 }),
+        ("SELECT COUNT(*), max(a) FROM t WHERE a = 1", Aggregate, Rows { skipped: 0 }),
+        ("SELECT COUNT(*)", Rows { skipped: 0 }, Rows { skipped: 0 }),
         ("SELECT a FROM t LIMIT 4, 2", Rows { skipped: 4 }, Rows { skipped: 4 }),
         ("SELECT a FROM t LIMIT 2 OFFSET 4 FOR UPDATE", Rows { skipped: 4 }, Rows { skipped: 4 }),
         ("SELECT * FROM (SELECT a FROM t LIMIT 4, 2) AS x", Rows { skipped: 0 }, Rows { skipped: 0 }),

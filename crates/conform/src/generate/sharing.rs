@@ -84,8 +84,14 @@ impl Sharing {
         match self.generator.random.below(8) {
             0..=3 => {
                 let looker = LOOKERS[self.generator.random.below(LOOKERS.len())];
-                for action in self.generator.looking(actor) {
+                let actions = self.generator.looking(actor);
+                // Who asks for it keeps the connection: nobody else would do anything any more.
+                let keeps = actions.iter().any(|action| action.to_string().contains("LASTVAL"));
+                for action in actions {
                     self.step(looker, action);
+                }
+                if keeps {
+                    self.step(looker, Action::Quit);
                 }
             }
             4 => {

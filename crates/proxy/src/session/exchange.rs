@@ -1,6 +1,6 @@
 //! A statement and its reply: what goes to the server, and what comes back of it.
 
-use sql::{Asks, Kind};
+use sql::{Asks, FoundRows, Kind};
 use wire::Capabilities;
 use wire::command::Command;
 
@@ -8,11 +8,14 @@ use super::cache::Fill;
 use super::checksum::Checksum;
 use super::client::Request;
 use super::processes::{Renumber, Shown, Tap};
-use super::relay::{Outcome, Relay, RelayError};
+use super::relay::{Copied, Outcome, Relay, RelayError};
 use super::tracking::TRANSACTION_INFO;
 use super::work::Work;
 use super::{Held, Session};
 use crate::route::{Route, Target};
+
+/// Of a longer reply it is plain that an aggregate function has made its row of something.
+const AGGREGATE_BYTES_MAX: usize = 4096;
 
 impl Session {
     /// Sends the statement with what must go ahead of it, and relays the reply. What was learned is in `outcome`, also when it
@@ -47,7 +50,10 @@ impl Session {
             && (self.wish.hears_of_any(effects) || self.state.tells_transactions());
         outcome.sent = sent.sent;
         outcome.checksum = self.transaction.is_some().then(Checksum::default);
-        outcome.copied = self.copy_for(fill, held.lease.server());
+        outcome.copied = match work.statement.found_rows {
+            FoundRows::Aggregate if fill.is_none() => Some(Box::new(Copied::new(AGGREGATE_BYTES_MAX))),
+            _ => self.copy_for(fill, held.lease.server()),
+        };
         let mut relay = Relay {
             worker: &self.worker,
             handle: &self.handle,

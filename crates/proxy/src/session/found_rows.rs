@@ -1,12 +1,14 @@
 //! What FOUND_ROWS() would say: told by replies where they can, asked for where they cannot.
 
 use sql::{Asks, FoundRows, Kind};
+use wire::codec::Reader;
 use wire::command::Command;
 use wire::errno;
 use wire::exchange::Expect;
+use wire::packet::{self, First};
 
 use super::outgoing::Outgoing;
-use super::relay::{Outcome, Purpose};
+use super::relay::{Copied, Outcome, Purpose};
 use super::work::Work;
 use super::{Held, Session};
 use crate::error::SessionEnd;
@@ -63,10 +65,15 @@ impl Session {
     pub(super) fn give_found_rows(&mut self, connection: &Connection, work: &Work, out: &mut Outgoing) {
         let is_here = self.pins.is_empty() || self.past.found_rows_are_here;
         let refuses = self.pins.has(Pin::Xa) || self.pins.has(Pin::ExpiredPassword);
-        if !is_here || refuses || self.past.found_rows_unsure || !may_leave_count(work) {
+        let count = self.past.found_rows.unwrap_or(0);
+        // Who has never asked for it is spared that, but for what comes first.
+        let may_leave = match work.statement.found_rows {
+            FoundRows::Aggregate => (self.past.asks_found_rows || self.past.found_rows.is_none()) && count != 1,
+            _ => may_leave_count(work),
+        };
+        if !may_leave || !is_here || refuses || self.past.found_rows_unsure {
             return;
         }
-        let count = self.past.found_rows.unwrap_or(0);
         (self.past.found_rows_given, self.past.found_rows_stand_in) = (true, count > ROWS_GIVEN_MAX);
         let text = match count {
             1..=ROWS_GIVEN_MAX => {
@@ -86,6 +93,8 @@ impl Session {
     /// Notes the value of FOUND_ROWS() behind this statement, which ran on the connection that the session kept, or on
     /// another one.
     pub(super) fn learn_found_rows(&mut self, work: &Work, outcome: &Outcome, kept: bool) {
+        self.past.asks_found_rows |= work.statement.asks.contains(Asks::FOUND_ROWS);
+        self.past.found_rows_own = None;
         let counted = match work.statement.found_rows {
             FoundRows::Left => return self.leave_found_rows(kept),
             _ if outcome.error.is_some() && self.failed_uncounted(&work.statement, outcome) => {
@@ -98,7 +107,13 @@ impl Session {
             FoundRows::Matched => outcome.matched,
             FoundRows::Uncut if self.cuts_results() => None,
             FoundRows::Uncut => outcome.rows,
-            FoundRows::Rows { skipped: 0 } => outcome.rows,
+            FoundRows::Aggregate
+                if outcome.rows == Some(1) && self.past.found_rows != Some(1) && may_be_of_nothing(outcome) =>
+            {
+                self.past.found_rows_own = Some(1);
+                None
+            }
+            FoundRows::Rows { skipped: 0 } | FoundRows::Aggregate => outcome.rows,
             // Behind the last row there may have been any number before it.
             FoundRows::Rows { skipped } => {
                 outcome.rows.filter(|rows| *rows > 0).map(|rows| rows.saturating_add(skipped))
@@ -106,8 +121,10 @@ impl Session {
         };
         self.past.found_rows_given = false;
         // MySQL leaves it where it sees that a WHERE clause can never be true.
-        self.past.found_rows_left = work.statement.found_rows == FoundRows::Matched && counted == Some(0);
-        if self.past.found_rows_left && !kept {
+        if work.statement.found_rows == FoundRows::Matched && counted == Some(0) {
+            self.past.found_rows_own = Some(0);
+        }
+        if self.past.found_rows_own == Some(0) && !kept {
             (self.past.found_rows_unsure, self.past.found_rows_stand_in) = (true, false);
             return;
         }
@@ -186,7 +203,65 @@ fn may_leave_count(work: &Work) -> bool {
     may && work.runs_text()
 }
 
+/// Whether all values of the only row are NULL or 0, as aggregate functions make them of nothing.
+fn may_be_of_nothing(outcome: &Outcome) -> bool {
+    let Some(reply) = outcome.copied.as_deref().and_then(Copied::reply) else { return false };
+    let mut packets = packets(reply);
+    // The number of columns, their descriptions, in the old framing what ends those; the row, what ends that.
+    let Some(count) = packets.next().and_then(|payload| payload.first().copied()).map(usize::from) else {
+        return false;
+    };
+    let rest: Vec<&[u8]> = packets.skip(count).collect();
+    let row = match rest.as_slice() {
+        [row, _end] | [_, row, _end] => row,
+        _ => return false,
+    };
+    let mut reader = Reader::new(row);
+    let mut value = || reader.text_value("value").ok();
+    let is_nothing = |value: Option<&[u8]>| value.is_none_or(|text| text.iter().all(|byte| b"0.".contains(byte)));
+    // A row of the binary protocol begins with 0; such a value of text would be empty.
+    match row.first() {
+        Some(0) => row.get(1 + (count + 9) / 8..).is_some_and(|values| values.iter().all(|byte| *byte == 0)),
+        _ => (0..count).all(|_| value().is_some_and(is_nothing)),
+    }
+}
+
+/// The payloads of a reply that is whole.
+fn packets(reply: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = reply;
+    std::iter::from_fn(move || match packet::first(rest, usize::MAX) {
+        First::Whole { payload, taken, .. } => {
+            rest = &rest[taken..];
+            Some(payload)
+        }
+        _ => None,
+    })
+}
+
 /// Whether SQL_CALC_FOUND_ROWS is all that a statement does to its session.
 pub(super) fn counts_found_rows(statement: &sql::Statement) -> bool {
     statement.kind == Kind::Select && statement.effects[..] == [sql::Effect::CalcFoundRows]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::testing::packets as written;
+
+    fn of_nothing(payloads: &[&[u8]]) -> bool {
+        let mut copied = Copied::new(4096);
+        copied.take(&written(payloads));
+        may_be_of_nothing(&Outcome { copied: Some(Box::new(copied)), ..Outcome::default() })
+    }
+
+    #[test]
+    fn rows_of_nothing_are_all_null_or_0() {
+        let end = &b"\xfe\0\0\x02\0\0\0"[..];
+        assert!(of_nothing(&[b"\x02", b"a", b"b", b"\xfb\x010", end]));
+        assert!(of_nothing(&[b"\x01", b"a", b"\xfe\0\0\x02\0", b"\x040.00", b"\xfe\0\0\x02\0"]));
+        assert!(!of_nothing(&[b"\x02", b"a", b"b", b"\xfb\x0210", end]));
+        assert!(of_nothing(&[b"\x02", b"a", b"b", b"\0\x04\0\0\0\0\0\0\0\0", end]));
+        assert!(!of_nothing(&[b"\x02", b"a", b"b", b"\0\x04\x01\0\0\0\0\0\0\0", end]));
+        assert!(!of_nothing(&[b"\x01", b"a"]));
+    }
 }

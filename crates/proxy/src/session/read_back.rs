@@ -173,7 +173,7 @@ impl Session {
         let stood_in = std::mem::take(&mut self.past.found_rows_stand_in);
         let found = found.filter(|found| !(stood_in && *found == 0));
         // Any other count is one that an earlier statement has left, perhaps another session's.
-        if !self.past.found_rows_left || found == Some(0) {
+        if self.past.found_rows_own.is_none_or(|own| found == Some(own)) {
             self.past.found_rows = found.or(self.past.found_rows);
         }
         true

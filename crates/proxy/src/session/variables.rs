@@ -5,8 +5,8 @@ use std::sync::Arc;
 use sql::Value;
 
 use super::literals::is_word;
-use super::read_back::rows;
-use super::relay::Outcome;
+use super::read_back::{Row, rows};
+use super::relay::{Outcome, RelayError};
 use super::reset::ask;
 use super::{Doubt, Held, Past, Session};
 use crate::route::Pin;
@@ -130,24 +130,41 @@ impl Session {
             self.keep_opaque();
             return true;
         }
-        let capabilities = held.lease.origin.capabilities;
-        let columns: Vec<_> = names.iter().map(|name| format!("@@session.`{name}`")).collect();
-        let Ok(reply) = ask(&mut held.lease, &format!("SELECT {}", columns.join(",")), &self.worker).await else {
-            return false;
-        };
-        let row = reply.and_then(|reply| rows(&reply, names.len(), capabilities).ok()?.pop()).unwrap_or_default();
+        let mut told = Vec::new();
+        match self.ask_variables(held, &names).await {
+            Ok(Some(row)) => told.extend(names.iter().zip(row)),
+            // A global one is among them: its SET was refused, and the session has no value of its own.
+            Ok(None) => {
+                for name in &names {
+                    match self.ask_variables(held, std::slice::from_ref(name)).await {
+                        Ok(row) => told.extend(std::iter::once(name).zip(row.unwrap_or_default())),
+                        Err(_) => return false,
+                    }
+                }
+            }
+            Err(_) => return false,
+        }
         let plain =
             |value: &[u8]| value.len() <= VALUE_BYTES_MAX && value.iter().all(|byte| (b' '..=b'~').contains(byte));
-        if row.len() < names.len() || !row.iter().flatten().all(|value| plain(value)) {
+        if !told.iter().filter_map(|(_, value)| value.as_deref()).all(plain) {
             self.keep_opaque();
             return true;
         }
         let state = Arc::make_mut(&mut self.state);
-        for (name, value) in names.iter().zip(row) {
+        for (name, value) in told {
             state.set_variable(name, &String::from_utf8_lossy(&value.unwrap_or_default()));
         }
         held.lease.origin.state = self.state.clone();
         true
+    }
+
+    /// The session's values of these variables; `None` when the server refuses to tell one of them.
+    async fn ask_variables(&self, held: &mut Held, names: &[Box<str>]) -> Result<Option<Row>, RelayError> {
+        let capabilities = held.lease.origin.capabilities;
+        let columns: Vec<_> = names.iter().map(|name| format!("@@session.`{name}`")).collect();
+        let reply = ask(&mut held.lease, &format!("SELECT {}", columns.join(",")), &self.worker).await?;
+        let row = reply.and_then(|reply| rows(&reply, names.len(), capabilities).ok()?.pop());
+        Ok(row.filter(|row| row.len() == names.len()))
     }
 
     fn keep_opaque(&mut self) {

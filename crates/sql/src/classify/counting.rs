@@ -29,7 +29,32 @@ pub(super) struct Counting {
     no_list: bool,
     /// Another verb may have changed it.
     other_counts: bool,
+    /// An aggregate function, wherever it stands.
+    aggregates: bool,
 }
+
+/// Aggregate functions.
+const AGGREGATES: [&[u8]; 19] = [
+    b"avg",
+    b"bit_and",
+    b"bit_or",
+    b"bit_xor",
+    b"count",
+    b"group_concat",
+    b"json_arrayagg",
+    b"json_objectagg",
+    b"max",
+    b"median",
+    b"min",
+    b"std",
+    b"stddev",
+    b"stddev_pop",
+    b"stddev_samp",
+    b"sum",
+    b"var_pop",
+    b"var_samp",
+    b"variance",
+];
 
 /// Whether the rows of VALUES are gathered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +70,11 @@ impl Counting {
 
     pub(super) fn set_operation(&mut self) {
         self.set_operation = true;
+    }
+
+    /// A function of this name is called.
+    pub(super) fn function(&mut self, name: &[u8]) {
+        self.aggregates |= AGGREGATES.iter().any(|aggregate| name.eq_ignore_ascii_case(aggregate));
     }
 
     pub(super) fn begins_in_parentheses(&mut self) {
@@ -160,6 +190,7 @@ impl Classifier<'_> {
                 true => FoundRows::Unsure,
                 false => FoundRows::Uncut,
             },
+            Kind::Select if mariadb && seen.aggregates && self.uses_tables && seen.skipped == 0 => FoundRows::Aggregate,
             Kind::Select => FoundRows::Rows { skipped: seen.skipped },
             Kind::Update if !mariadb => sure(FoundRows::Matched),
             Kind::Do if !mariadb => FoundRows::One,

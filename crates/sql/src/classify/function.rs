@@ -19,6 +19,7 @@ impl Classifier<'_> {
         let quoted = name.token.kind != TokenKind::Word;
         let entry =
             if quoted { find_quoted(text::identifier(name.token, self.cursor.text()).as_bytes()) } else { name.entry };
+        self.counting.function(&self.cursor.text()[name.token.start..name.token.end]);
         let entry = if entry.is_built_in(self.cursor.dialect()) { entry } else { &Entry::NONE };
         if entry.flags.contains(Flags::FUNCTION) && self.special_function(entry.word) {
             return;

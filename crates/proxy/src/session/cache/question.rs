@@ -52,7 +52,7 @@ impl Session {
             () if !matches!(work.body, Body::AsCame | Body::Execute(_)) => Err(Refusal::Rewritten),
             () if self.is_in_system_schema() => Err(Refusal::ServerTables),
             // Only the server knows what FOUND_ROWS() is behind it, and it is asked for nothing but SQL_CALC_FOUND_ROWS.
-            () if !matches!(statement.found_rows, FoundRows::Rows { .. } | FoundRows::Uncut)
+            () if !matches!(statement.found_rows, FoundRows::Rows { .. } | FoundRows::Aggregate | FoundRows::Uncut)
                 && !counts_found_rows(statement) =>
             {
                 Err(Refusal::Session)

@@ -53,6 +53,11 @@ impl Copied {
         Ok(self.bytes.into())
     }
 
+    /// The whole reply, if it is there.
+    pub fn reply(&self) -> Option<&[u8]> {
+        self.fits(self.bytes_max).ok().map(|()| &*self.bytes)
+    }
+
     /// Whether all of it came, and is no longer than this.
     ///
     /// # Errors

@@ -31,6 +31,7 @@ mod past;
 mod processes;
 mod proof;
 mod prove;
+mod query;
 mod read_back;
 mod recover;
 mod relay;
@@ -51,7 +52,6 @@ mod typed;
 mod untold;
 mod variables;
 mod warm;
-mod work;
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -79,6 +79,7 @@ pub use hold::RELEASED_MAX;
 pub use ids::KnownColumns;
 pub use outgoing::Outgoing;
 pub use proof::{Name, Told};
+use query::{Query, Understood};
 use recover::{Failed, Next};
 use relay::Outcome;
 use replica_wait::Awaits;
@@ -87,7 +88,6 @@ use statements::ClientStatements;
 use tracking::TrackWish;
 use transaction_log::TransactionLog;
 pub use warm::warm_up;
-use work::{Understood, Work};
 
 /// One client's session.
 #[derive(Debug)]
@@ -264,18 +264,18 @@ impl Session {
     /// server was lost before the client got a byte, a read is tried again on another one, and a transaction is replayed.
     async fn handle(&mut self, request: &Request) -> Result<(), SessionEnd> {
         self.look_at_catalog();
-        let work = match self.understand(request).await? {
-            Understood::Work(work) => work,
+        let query = match self.understand(request).await? {
+            Understood::Query(query) => query,
             Understood::Answered => return self.flush_answers().await,
         };
-        let rule = self.rule(&work, request);
+        let rule = self.rule(&query, request);
         let mut fill = None;
         if let Some(rule) = rule.as_deref() {
-            if let Some(refusal) = Self::refused_by(rule, &work) {
-                return Box::pin(self.refuse_by_rule(request, &work, refusal)).await;
+            if let Some(refusal) = Self::refused_by(rule, &query) {
+                return Box::pin(self.refuse_by_rule(request, &query, refusal)).await;
             }
-            if let Some(wanted) = rule.cache.as_ref().filter(|_| cache::is_for_cache(&work)) {
-                match Box::pin(self.ask_cache(&work, request, rule, wanted)).await? {
+            if let Some(wanted) = rule.cache.as_ref().filter(|_| cache::is_for_cache(&query)) {
+                match Box::pin(self.ask_cache(&query, request, rule, wanted)).await? {
                     Asked::Answered => {
                         self.cache_came.set(Some(CacheSaid::Hit { saved_us: 0, bytes: 0 }));
                         return self.flush_answers().await;
@@ -296,75 +296,75 @@ impl Session {
         if self.client.has_unsent() {
             self.client.flush().await.map_err(SessionEnd::ClientLost)?;
         }
-        if work.statement.asks.contains(sql::Asks::CONNECT_ATTRIBUTES) {
+        if query.statement.asks.contains(sql::Asks::CONNECT_ATTRIBUTES) {
             self.identity.show_attributes();
         }
-        if self.held.is_some() && self.ends_read_only_transaction(&work) {
+        if self.held.is_some() && self.ends_read_only_transaction(&query) {
             Box::pin(self.leave_read_only_transaction()).await;
         }
-        if self.outlives_read_only_transaction(&work)
+        if self.outlives_read_only_transaction(&query)
             && let Err(refusal) = Box::pin(self.move_read_only_transaction()).await
         {
             return self.refuse(request, &refusal).await;
         }
-        if !work.statement.effects.is_empty()
-            && let Some(refusal) = self.take_consistency(&work)
+        if !query.statement.effects.is_empty()
+            && let Some(refusal) = self.take_consistency(&query)
         {
             return self.refuse(request, &refusal).await;
         }
-        let defining = self.defining(&work, request);
-        let _granting = self.granting(&work, request);
-        let mut route = self.route(&work, request, rule.as_deref());
+        let defining = self.defining(&query, request);
+        let _granting = self.granting(&query, request);
+        let mut route = self.route(&query, request, rule.as_deref());
         if let Some(fill) = fill.as_deref() {
             self.route_fill(&mut route, fill);
         } else if let Some(rule) = rule.as_deref().filter(|rule| rule.cache.is_some()) {
-            self.route_uncached(&mut route, rule, &work, request);
+            self.route_uncached(&mut route, rule, &query, request);
         }
-        if work.streams() {
+        if query.streams() {
             return Err(Box::pin(self.stream_binlog(request, &route)).await);
         }
-        self.begin_log(&work, &route);
+        self.begin_log(&query, &route);
         let mut attempts = Attempts::of(request.packets.len());
-        attempts.in_any_schema = self.does_same_in_any_schema(&work, request);
+        attempts.in_any_schema = self.does_same_in_any_schema(&query, request);
         loop {
             let mut held = match self.checkout(&route, &mut attempts).await {
                 Ok(held) => held,
                 Err(refusal) => {
-                    self.count_refused(&work, request, attempts.at);
+                    self.count_refused(&query, request, attempts.at);
                     return self.refuse(request, &refusal).await;
                 }
             };
-            if work.statement.asks.contains(sql::Asks::SEQUENCE_VALUE) && self.pins.is_empty() {
+            if query.statement.asks.contains(sql::Asks::SEQUENCE_VALUE) && self.pins.is_empty() {
                 Box::pin(self.forget_sequences(&mut held)).await;
             }
             let (mut started, mut outcome) = (attempts.at, Outcome::default());
-            match self.exchange(&mut held, &work, &route, request, fill.as_deref(), &mut outcome).await {
+            match self.exchange(&mut held, &query, &route, request, fill.as_deref(), &mut outcome).await {
                 Ok(()) => {
                     // What the server waited for is no time of the statement.
                     started = outcome.there_at.unwrap_or(started);
-                    let over = self.count(&held, &work, request, &outcome, started);
-                    self.learn(&mut held, request, &work, &route, &outcome, over);
+                    let over = self.count(&held, &query, request, &outcome, started);
+                    self.learn(&mut held, request, &query, &route, &outcome, over);
                     if self.written_for_tier.is_some() {
                         Box::pin(self.tell_tier(defining.is_some())).await;
                     }
                     if let Some(fill) = fill {
                         let took = over.saturating_duration_since(started);
-                        self.know_found_rows(&mut held, &work).await?;
-                        self.keep_answer(*fill, &work, request, &held, &mut outcome, took);
+                        self.know_found_rows(&mut held, &query).await?;
+                        self.keep_answer(*fill, &query, request, &held, &mut outcome, took);
                     }
-                    self.log(request, &work, &outcome);
-                    return self.settle(held, &work, &outcome).await;
+                    self.log(request, &query, &outcome);
+                    return self.settle(held, &query, &outcome).await;
                 }
                 Err(error) => {
                     self.cluster.loads.end(held.lease.server());
-                    self.end_all_answers(&work);
-                    Box::pin(self.tell_tier_all(&work)).await;
+                    self.end_all_answers(&query);
+                    Box::pin(self.tell_tier_all(&query)).await;
                     let failed = Failed { held, error, outcome };
-                    let next = Box::pin(self.recover(request, &work, &mut route, failed, &mut attempts)).await;
+                    let next = Box::pin(self.recover(request, &query, &mut route, failed, &mut attempts)).await;
                     if !matches!(next, Ok(Next::TryAgain)) {
-                        self.count_refused(&work, request, attempts.at);
-                        self.end_all_answers(&work);
-                        Box::pin(self.tell_tier_all(&work)).await;
+                        self.count_refused(&query, request, attempts.at);
+                        self.end_all_answers(&query);
+                        Box::pin(self.tell_tier_all(&query)).await;
                     }
                     if next? == Next::Answered {
                         return Ok(());
@@ -382,72 +382,72 @@ impl Session {
         }
     }
 
-    fn route(&mut self, work: &Work, request: &Request, rule: Option<&Action>) -> Route {
+    fn route(&mut self, query: &Query, request: &Request, rule: Option<&Action>) -> Route {
         let StateFacts { autocommit, reads_only, .. } = self.facts();
         let facts = Facts {
             pinned: self.held.is_some(),
             split: self.identity.split,
             autocommit,
             reads_only,
-            will_pin: work.will_pin(),
+            will_pin: query.will_pin(),
             consistency: self.identity.consistency,
         };
-        let mut route = route::decide(facts, &work.statement, rule);
-        if route.target == Target::Reader && work.statement.asks.contains(sql::Asks::STORED_FUNCTIONS) {
+        let mut route = route::decide(facts, &query.statement, rule);
+        if route.target == Target::Reader && query.statement.asks.contains(sql::Asks::STORED_FUNCTIONS) {
             self.judge_functions(&mut route);
         }
         if !self.seen.hidden.is_empty() {
-            self.judge_hidden(&mut route, work, request);
+            self.judge_hidden(&mut route, query, request);
         }
         self.take_newest_primary(&route);
         self.judge_schema(&mut route);
         if route.reason == Reason::ServerState && self.cluster.view().primary.is_none() {
             route.target = Target::Reader;
         }
-        self.note_scope(work, request, &route);
+        self.note_scope(query, request, &route);
         self.judge_named(&mut route);
         self.judge_lag(&mut route);
         self.judge_replicas(&mut route);
         if let Some(count) = self.worker.stats.routes.at(route.reason as usize) {
             count.add_one();
         }
-        if work.statement.kind == sql::Kind::Unknown {
+        if query.statement.kind == sql::Kind::Unknown {
             self.worker.stats.unknown_statements.add_one();
         }
         route
     }
 
     /// The effects of tables and views that the text does not show: a read of a view that writes is the primary's.
-    fn judge_hidden(&mut self, route: &mut Route, work: &Work, request: &Request) {
+    fn judge_hidden(&mut self, route: &mut Route, query: &Query, request: &Request) {
         use sql::Kind::{Account, Administration, Definition, Handler, Lock, PreparedText, Show};
         self.hides = None;
-        if !work.statement.uses_tables && work.statement.kind != PreparedText {
+        if !query.statement.uses_tables && query.statement.kind != PreparedText {
             return;
         }
-        let (Some(text), Some(dialect)) = (self.sent_text(work, request), self.dialect_of(work)) else { return };
-        let hidden = match work.statement.tables(text, &dialect) {
+        let (Some(text), Some(dialect)) = (self.sent_text(query, request), self.dialect_of(query)) else { return };
+        let hidden = match query.statement.tables(text, &dialect) {
             Ok(named) => {
                 let names = named.read.iter().chain(&named.written);
                 let found = names.filter_map(|name| {
-                    self.seen.hidden(name.schema.as_deref().or_else(|| self.schema_of(work))?, &name.name)
+                    self.seen.hidden(name.schema.as_deref().or_else(|| self.schema_of(query))?, &name.name)
                 });
                 found.reduce(Hidden::and)
             }
             Err(_)
-                if matches!(work.statement.kind, Account | Administration | Definition | Handler | Lock | Show)
-                    && work.statement.parts <= 1 =>
+                if matches!(query.statement.kind, Account | Administration | Definition | Handler | Lock | Show)
+                    && query.statement.parts <= 1 =>
             {
                 None
             }
             // PREPARE, EXECUTE IMMEDIATE, compound statements: any word may be a name.
-            Err(_) => self.seen.hidden_in(text, self.schema_of(work)),
+            Err(_) => self.seen.hidden_in(text, self.schema_of(query)),
         };
         if hidden.is_some_and(|hidden| hidden.writes) && route.target == Target::Reader {
             (route.target, route.reason) = (Target::Primary, Reason::WritingFunction);
         }
-        self.hides = hidden.filter(|_| !work.prepares());
+        self.hides = hidden.filter(|_| !query.prepares());
         if let Some(hidden) = &mut self.hides
-            && !work.statement.access.only_reads()
+            && !query.statement.access.only_reads()
         {
             hidden.leaves = hidden.all_leaves();
         }

@@ -7,7 +7,7 @@ use wire::command::Command;
 use super::Session;
 use super::cache::text_of;
 use super::client::Request;
-use super::work::{Body, Work};
+use super::query::{Body, Query};
 use crate::state::OF_SCHEMA;
 
 /// Longer texts are not looked at.
@@ -44,18 +44,18 @@ impl Session {
     /// choosing a schema, setting a plain variable, asking for one. Only for a session without a schema; the others bring
     /// their connection into their own.
     #[inline]
-    pub(super) fn does_same_in_any_schema(&self, work: &Work, request: &Request) -> bool {
-        self.state.schema().is_none() && self.held.is_none() && self.is_without_schema(work, request)
+    pub(super) fn does_same_in_any_schema(&self, query: &Query, request: &Request) -> bool {
+        self.state.schema().is_none() && self.held.is_none() && self.is_without_schema(query, request)
     }
 
-    fn is_without_schema(&self, work: &Work, request: &Request) -> bool {
+    fn is_without_schema(&self, query: &Query, request: &Request) -> bool {
         if !self.facts().autocommit || OF_SCHEMA.iter().any(|name| self.state.variable(name).is_some()) {
             return false;
         }
-        match work.command {
+        match query.command {
             Command::InitDb => true,
-            Command::Query if matches!(work.body, Body::AsCame) => {
-                is_plain(&work.statement, text_of(request, self.client.capabilities))
+            Command::Query if matches!(query.body, Body::AsCame) => {
+                is_plain(&query.statement, text_of(request, self.client.capabilities))
             }
             _ => false,
         }

@@ -6,7 +6,7 @@ use stats::digests::CacheSaid;
 
 use super::Session;
 use super::client::Request;
-use super::work::{Body, Work};
+use super::query::{Body, Query};
 use crate::state::hash_of;
 
 /// Longer texts are not told apart: they are seldom asked again.
@@ -22,15 +22,15 @@ pub(super) fn refused(refusal: Refusal) -> CacheSaid {
 impl Session {
     /// The hash of a read with all its values, the same in all workers; 0 for all else, and while nobody wants to know.
     #[inline]
-    pub(super) fn question(&self, work: &Work, request: &Request) -> u64 {
+    pub(super) fn question(&self, query: &Query, request: &Request) -> u64 {
         if !self.worker.digests.borrow().looks_at_questions() {
             return 0;
         }
-        if work.statement.kind != Kind::Select || !work.statement.access.only_reads() || !work.runs_text() {
+        if query.statement.kind != Kind::Select || !query.statement.access.only_reads() || !query.runs_text() {
             return 0;
         }
-        let Some(text) = self.sent_text(work, request).filter(|text| text.len() <= TEXT_BYTES_MAX) else { return 0 };
-        let values = match work.body {
+        let Some(text) = self.sent_text(query, request).filter(|text| text.len() <= TEXT_BYTES_MAX) else { return 0 };
+        let values = match query.body {
             Body::Execute(_) => request.payload().get(1 + STATEMENT_ID_BYTES..).unwrap_or_default(),
             _ => &[],
         };

@@ -14,8 +14,8 @@ use facts::view::{Health, Role, ServerId, ServerView};
 use sql::{Access, Asks, Kind, Why};
 use wire::Status;
 
+use super::query::Query;
 use super::relay::{Outcome, StateChange};
-use super::work::Work;
 use super::{Held, Session};
 use crate::route::{Moment, Near, Needs, OwnWrites, Pin, Reason, Route, SharedWrites, Target, Write};
 
@@ -231,7 +231,7 @@ impl Session {
     pub(super) fn learn_writes(
         &mut self,
         held: &Held,
-        work: &Work,
+        query: &Query,
         route: &Route,
         outcome: &Outcome,
         written: Vec<Written>,
@@ -243,7 +243,7 @@ impl Session {
             return;
         }
         let (server, in_group) = (held.lease.server(), view.group.is_some());
-        let statement = &*work.statement;
+        let statement = &*query.statement;
         let calls = statement.asks.contains(Asks::STORED_FUNCTIONS);
         match statement.access {
             // What a SET tells was committed by whoever had the connection before it, and told late; unless it commits
@@ -251,7 +251,7 @@ impl Session {
             Access::Primary(Why::SessionChange) if !calls && !self.writes_open && statement.parts == 1 => return,
             Access::Primary(Why::SessionChange) => {}
             Access::Primary(Why::Transaction) => {}
-            _ if work.prepares() => return,
+            _ if query.prepares() => return,
             _ => {
                 self.read_last = Some(server);
                 if reads_on_purpose(route.reason) && in_group {
@@ -261,7 +261,7 @@ impl Session {
                 }
             }
         }
-        let wrote = may_have_written(work, outcome);
+        let wrote = may_have_written(query, outcome);
         let mut told = false;
         if in_group {
             self.read_last = None;
@@ -321,11 +321,11 @@ impl Session {
     }
 
     /// Whether the client must not hear the reply before what it says is noted: another session may ask at once.
-    pub(super) fn notes_first(&self, work: &Work) -> bool {
-        !work.statement.access.only_reads()
+    pub(super) fn notes_first(&self, query: &Query) -> bool {
+        !query.statement.access.only_reads()
             && (self.cluster.shared.writes.are_watched()
                 || self.worker.shared.tier.is_some()
-                || work.statement.accounts)
+                || query.statement.accounts)
     }
 }
 
@@ -357,9 +357,9 @@ fn reads_on_purpose(reason: Reason) -> bool {
 }
 
 /// Whether a statement may have left something in the database.
-fn may_have_written(work: &Work, outcome: &Outcome) -> bool {
-    let statement = &*work.statement;
-    may_write(work)
+fn may_have_written(query: &Query, outcome: &Outcome) -> bool {
+    let statement = &*query.statement;
+    may_write(query)
         && match statement.access {
             _ if outcome.error.is_some() => true,
             // They say how many rows they have written.
@@ -373,11 +373,11 @@ fn may_have_written(work: &Work, outcome: &Outcome) -> bool {
 }
 
 /// Whether a statement is one that may leave something in the database.
-pub(super) fn may_write(work: &Work) -> bool {
-    let Access::Primary(why) = work.statement.access else { return false };
-    let statement = &*work.statement;
+pub(super) fn may_write(query: &Query) -> bool {
+    let Access::Primary(why) = query.statement.access else { return false };
+    let statement = &*query.statement;
     match why {
-        _ if work.prepares() => false,
+        _ if query.prepares() => false,
         _ if statement.parts > 1 && !statement.access.only_reads() => true,
         // These write only by a stored function.
         Why::SessionChange

@@ -7,8 +7,8 @@ use stats::digests::{CacheSaid, DigestName, Ran, RanBy};
 use wire::exchange::Expect;
 
 use super::client::Request;
+use super::query::Query;
 use super::relay::Outcome;
-use super::work::Work;
 use super::{Held, Session};
 
 impl Session {
@@ -16,7 +16,7 @@ impl Session {
     pub(super) fn count(
         &self,
         held: &Held,
-        work: &Work,
+        query: &Query,
         request: &Request,
         outcome: &Outcome,
         started: Instant,
@@ -24,11 +24,11 @@ impl Session {
         let (server, stats, now) = (held.lease.server(), held.lease.stats(), Instant::now());
         let took = now.saturating_duration_since(started);
         self.cluster.loads.end(server);
-        if work.expect != Expect::Nothing {
+        if query.expect != Expect::Nothing {
             let waited = outcome.first_byte.map_or(took, |first_byte| first_byte.saturating_duration_since(started));
             self.cluster.loads.first_byte(server, waited, now);
         }
-        match work.statement.access {
+        match query.statement.access {
             access if access.only_reads() => stats.reads.add_one(),
             // SET and USE neither read nor write.
             sql::Access::Primary(sql::Why::SessionChange) => {}
@@ -46,21 +46,21 @@ impl Session {
             by: if self.cluster.primary() == Some(server) { RanBy::Primary } else { RanBy::Replica },
             time_us,
             at: now,
-            question: self.question(work, request),
+            question: self.question(query, request),
         };
-        self.count_digest(work, request, &ran);
+        self.count_digest(query, request, &ran);
         now
     }
 
     /// The client has got an error of Sqluice's own instead of a reply, or no reply at all.
-    pub(super) fn count_refused(&self, work: &Work, request: &Request, at: Instant) {
+    pub(super) fn count_refused(&self, query: &Query, request: &Request, at: Instant) {
         let ran = Ran { failed: true, rows_sent: 0, rows_affected: 0, by: RanBy::Nobody, time_us: 0, at, question: 0 };
-        self.count_digest(work, request, &ran);
+        self.count_digest(query, request, &ran);
     }
 
-    pub(super) fn count_digest(&self, work: &Work, request: &Request, ran: &Ran) {
-        if work.runs_text() {
-            self.count_digest_of(work.statement.digest, ran, || self.digest_text(work, request));
+    pub(super) fn count_digest(&self, query: &Query, request: &Request, ran: &Ran) {
+        if query.runs_text() {
+            self.count_digest_of(query.statement.digest, ran, || self.digest_text(query, request));
         }
     }
 
@@ -79,9 +79,9 @@ impl Session {
     }
 
     /// What the result cache did for a statement that was counted before.
-    pub(super) fn count_cached(&self, work: &Work, said: CacheSaid) {
+    pub(super) fn count_cached(&self, query: &Query, said: CacheSaid) {
         self.cache_came.set(Some(said));
-        self.worker.digests.borrow_mut().cache_said(self.digest_key(work.statement.digest), said);
+        self.worker.digests.borrow_mut().cache_said(self.digest_key(query.statement.digest), said);
     }
 
     /// Stands for digest, schema and user.

@@ -8,9 +8,9 @@ use super::cache::Fill;
 use super::checksum::Checksum;
 use super::client::Request;
 use super::processes::{Renumber, Shown, Tap};
+use super::query::Query;
 use super::relay::{Copied, Outcome, Relay, RelayError};
 use super::tracking::TRANSACTION_INFO;
-use super::work::Work;
 use super::{Held, Session};
 use crate::route::{Route, Target};
 
@@ -23,7 +23,7 @@ impl Session {
     pub(super) async fn exchange(
         &mut self,
         held: &mut Held,
-        work: &Work,
+        query: &Query,
         route: &Route,
         request: &Request,
         fill: Option<&Fill>,
@@ -34,23 +34,23 @@ impl Session {
         if route.target == Target::Pinned {
             self.look_at_pinned(held)?;
         }
-        let prepare_as = if work.prepares() { self.statements.next_id() } else { 0 };
-        let mut sent = self.send(held, work, request).await?;
+        let prepare_as = if query.prepares() { self.statements.next_id() } else { 0 };
+        let mut sent = self.send(held, query, request).await?;
         if held.lease.origin.tells_characteristics || self.wish.hides() {
             self.hide_characteristics(held);
         }
-        let effects = &work.statement.effects;
+        let effects = &query.statement.effects;
         let wish_after = if effects.is_empty() { None } else { self.wish.after(effects, &self.cluster.catalog()) };
-        let listed = self.listed(held, work);
-        let warnings = self.own_messages().filter(|_| matches!(work.command, Command::InitDb | Command::SetOption));
-        let withhold = self.withheld(work, route, held.lease.server());
-        let keeps_end = self.notes_first(work);
+        let listed = self.listed(held, query);
+        let warnings = self.own_messages().filter(|_| matches!(query.command, Command::InitDb | Command::SetOption));
+        let withhold = self.withheld(query, route, held.lease.server());
+        let keeps_end = self.notes_first(query);
         let tap = sent.columns.take().map(Tap::Columns).or(listed);
         let hears_of_any = !self.client.capabilities.contains(Capabilities::DEPRECATE_EOF)
             && (self.wish.hears_of_any(effects) || self.state.tells_transactions());
         outcome.sent = sent.sent;
         outcome.checksum = self.transaction.is_some().then(Checksum::default);
-        outcome.copied = match work.statement.found_rows {
+        outcome.copied = match query.statement.found_rows {
             FoundRows::Aggregate if fill.is_none() => Some(Box::new(Copied::new(AGGREGATE_BYTES_MAX))),
             _ => self.copy_for(fill, held.lease.server()),
         };
@@ -64,7 +64,7 @@ impl Session {
             withhold,
             tap,
             hears_of_any,
-            file_allowed: work.statement.asks.contains(sql::Asks::LOCAL_FILE),
+            file_allowed: query.statement.asks.contains(sql::Asks::LOCAL_FILE),
             prepare_as,
             keeps_end,
             warnings,
@@ -77,13 +77,13 @@ impl Session {
     }
 
     /// The change of a list of connections, or of variables, on its way to the client.
-    fn listed(&self, held: &Held, work: &Work) -> Option<Tap> {
-        let statement = &work.statement;
+    fn listed(&self, held: &Held, query: &Query) -> Option<Tap> {
+        let statement = &query.statement;
         let lists = statement.asks.contains(Asks::PROCESSES)
             || statement.kind == Kind::Show && statement.asks.contains(Asks::SYSTEM_VARIABLES);
-        let executes = work.command == Command::StmtExecute;
-        let asks = matches!(work.command, Command::Query | Command::ProcessInfo | Command::StmtExecute);
-        if !lists || !asks || statement.parts > 1 || work.opens_cursor {
+        let executes = query.command == Command::StmtExecute;
+        let asks = matches!(query.command, Command::Query | Command::ProcessInfo | Command::StmtExecute);
+        if !lists || !asks || statement.parts > 1 || query.opens_cursor {
             return None;
         }
         if !statement.asks.contains(Asks::PROCESSES) {

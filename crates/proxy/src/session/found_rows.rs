@@ -8,8 +8,8 @@ use wire::exchange::Expect;
 use wire::packet::{self, First};
 
 use super::outgoing::Outgoing;
+use super::query::Query;
 use super::relay::{Copied, Outcome, Purpose};
-use super::work::Work;
 use super::{Held, Session};
 use crate::error::SessionEnd;
 use crate::pool::Connection;
@@ -62,14 +62,14 @@ impl Session {
     /// The session's own count, ahead of a statement behind which only the server knows it: what leaves it as it was, such as
     /// a CALL of a procedure without a query, must not leave another session's. PREPARE has it go ahead too: then it is there for
     /// EXECUTE, which must find ROW_COUNT() as well.
-    pub(super) fn give_found_rows(&mut self, connection: &Connection, work: &Work, out: &mut Outgoing) {
+    pub(super) fn give_found_rows(&mut self, connection: &Connection, query: &Query, out: &mut Outgoing) {
         let is_here = self.pins.is_empty() || self.past.found_rows_are_here;
         let refuses = self.pins.has(Pin::Xa) || self.pins.has(Pin::ExpiredPassword);
         let count = self.past.found_rows.unwrap_or(0);
         // Who has never asked for it is spared that, but for what comes first.
-        let may_leave = match work.statement.found_rows {
+        let may_leave = match query.statement.found_rows {
             FoundRows::Aggregate => (self.past.asks_found_rows || self.past.found_rows.is_none()) && count != 1,
-            _ => may_leave_count(work),
+            _ => may_leave_count(query),
         };
         if !may_leave || !is_here || refuses || self.past.found_rows_unsure {
             return;
@@ -92,12 +92,12 @@ impl Session {
 
     /// Notes the value of FOUND_ROWS() behind this statement, which ran on the connection that the session kept, or on
     /// another one.
-    pub(super) fn learn_found_rows(&mut self, work: &Work, outcome: &Outcome, kept: bool) {
-        self.past.asks_found_rows |= work.statement.asks.contains(Asks::FOUND_ROWS);
+    pub(super) fn learn_found_rows(&mut self, query: &Query, outcome: &Outcome, kept: bool) {
+        self.past.asks_found_rows |= query.statement.asks.contains(Asks::FOUND_ROWS);
         self.past.found_rows_own = None;
-        let counted = match work.statement.found_rows {
+        let counted = match query.statement.found_rows {
             FoundRows::Left => return self.leave_found_rows(kept),
-            _ if outcome.error.is_some() && self.failed_uncounted(&work.statement, outcome) => {
+            _ if outcome.error.is_some() && self.failed_uncounted(&query.statement, outcome) => {
                 return self.leave_found_rows(kept);
             }
             _ if outcome.error.is_some() => None,
@@ -121,7 +121,7 @@ impl Session {
         };
         self.past.found_rows_given = false;
         // MySQL leaves it where it sees that a WHERE clause can never be true.
-        if work.statement.found_rows == FoundRows::Matched && counted == Some(0) {
+        if query.statement.found_rows == FoundRows::Matched && counted == Some(0) {
             self.past.found_rows_own = Some(0);
         }
         if self.past.found_rows_own == Some(0) && !kept {
@@ -144,9 +144,9 @@ impl Session {
 
     /// Behind an answer that the cache is to keep: asks what FOUND_ROWS() is, where SQL_CALC_FOUND_ROWS keeps the connection for the case
     /// that the client asks for it. It is kept with the answer, and the session needs that connection no more.
-    pub(super) async fn know_found_rows(&mut self, held: &mut Held, work: &Work) -> Result<(), SessionEnd> {
+    pub(super) async fn know_found_rows(&mut self, held: &mut Held, query: &Query) -> Result<(), SessionEnd> {
         // Messages would have to be read first.
-        let asks = counts_found_rows(&work.statement) && self.past.found_rows_unsure && self.past.error.is_none();
+        let asks = counts_found_rows(&query.statement) && self.past.found_rows_unsure && self.past.error.is_none();
         let keeps_only = self.pins.bits() == 1 << Pin::FoundRows as u8
             || self.pins.has(Pin::FoundRows) && self.transaction_may_ask().is_ok();
         if !asks || !keeps_only || self.past.messages_unread {
@@ -194,13 +194,13 @@ impl Session {
 }
 
 /// Whether a statement that counts in a way of its own may leave the count as it was.
-fn may_leave_count(work: &Work) -> bool {
-    let statement = &work.statement;
+fn may_leave_count(query: &Query) -> bool {
+    let statement = &query.statement;
     let hides = || matches!(statement.kind, Kind::Call | Kind::Compound | Kind::Unknown);
     let asks_functions = || statement.asks.contains(Asks::STORED_FUNCTIONS);
     let is_unsure = statement.found_rows == FoundRows::Unsure;
     let may = statement.kind == Kind::PreparedText || is_unsure && (hides() || statement.parts > 1 || asks_functions());
-    may && work.runs_text()
+    may && query.runs_text()
 }
 
 /// Whether all values of the only row are NULL or 0, as aggregate functions make them of nothing.

@@ -25,10 +25,10 @@ use super::Session;
 use super::client::Request;
 use super::outgoing::{Outgoing, write};
 use super::processes::Shown;
+use super::query::Query;
 use super::read_back::rows;
 use super::relay::RelayError;
 use super::reset::{ask, read_reply};
-use super::work::Work;
 use crate::pool::Connection;
 pub use columns::{Columns, kind_of};
 use listing::Listing;
@@ -82,29 +82,29 @@ impl Session {
 
     /// Whether the statement's text can only be made when its connection is known.
     #[inline]
-    pub(super) fn needs_text_instead(&self, work: &Work) -> bool {
-        let named = work.statement.asks.contains(sql::Asks::SERVER_IDS) || self.facts.get().in_schema_of_ids;
-        (work.is_late || named) && work.statement.parts == 1
+    pub(super) fn needs_text_instead(&self, query: &Query) -> bool {
+        let named = query.statement.asks.contains(sql::Asks::SERVER_IDS) || self.facts.get().in_schema_of_ids;
+        (query.is_late || named) && query.statement.parts == 1
     }
 
     /// The text that goes to this connection in place of the client's, if another one does.
     pub(super) async fn text_instead(
         &mut self,
         connection: &mut Connection,
-        work: &Work,
+        query: &Query,
         text: &[u8],
         out: &mut Outgoing,
     ) -> Result<Option<Instead>, RelayError> {
-        let statement = &work.statement;
+        let statement = &query.statement;
         let gives_rows = matches!(statement.kind, Kind::Select);
         let takes_queries = matches!(statement.kind, Kind::Insert | Kind::Update | Kind::Set | Kind::Do);
-        if !gives_rows && !takes_queries || work.prepares() {
+        if !gives_rows && !takes_queries || query.prepares() {
             return Ok(None);
         }
         let dialect = self.facts().dialect;
         let places = sql::connections::places(text, &dialect, self.state.schema());
         let asked_for = statement.asks;
-        if places.places.is_empty() && !work.is_late && !asked_for.contains(sql::Asks::CONNECTION_ID) {
+        if places.places.is_empty() && !query.is_late && !asked_for.contains(sql::Asks::CONNECTION_ID) {
             return Ok(None);
         }
         self.fix_up(connection, &self.state.clone(), out);
@@ -124,7 +124,7 @@ impl Session {
             return Ok(Some(Instead { text: text_made, columns: None }));
         }
         let columns = described(connection, text, &self.worker).await?;
-        let is_binary = work.command == Command::StmtExecute;
+        let is_binary = query.command == Command::StmtExecute;
         let columns = columns.map(|columns| Box::new(Columns::new(columns, is_binary)));
         Ok(Some(Instead { text: text_made, columns }))
     }
@@ -133,14 +133,14 @@ impl Session {
     pub(super) async fn query_instead(
         &mut self,
         connection: &mut Connection,
-        work: &Work,
+        query: &Query,
         request: &Request,
         out: &mut Outgoing,
     ) -> Result<Option<Vec<u8>>, RelayError> {
         let Some((&byte, arguments)) = request.payload().split_first() else { return Ok(None) };
         let Ok(text_at) = query_text_at(arguments, self.client.capabilities) else { return Ok(None) };
         let (attributes, text) = arguments.split_at(text_at);
-        let Some(instead) = self.text_instead(connection, work, text, out).await? else { return Ok(None) };
+        let Some(instead) = self.text_instead(connection, query, text, out).await? else { return Ok(None) };
         out.columns = instead.columns;
         Ok(Some([&[byte], attributes, &instead.text].concat()))
     }

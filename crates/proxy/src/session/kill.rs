@@ -13,7 +13,7 @@ use wire::{Capabilities, errno};
 
 use super::Session;
 use super::client::Request;
-use super::work::{Body, Work};
+use super::query::{Body, Query};
 use crate::error::Refusal;
 use crate::sessions::{ID_FIRST, SessionHandle};
 use crate::shared::login_as;
@@ -63,12 +63,12 @@ impl Session {
     }
 
     /// The id and the manner of a prepared KILL that is executed, if its text or its only parameter tells.
-    pub(super) fn executed_kill(&mut self, work: &Work, arguments: &[u8]) -> Option<(u64, Kill)> {
-        let Some(Effect::Kill { query_only, soft, victim: Victim::Connection(id) }) = work.statement.effects.first()
+    pub(super) fn executed_kill(&mut self, query: &Query, arguments: &[u8]) -> Option<(u64, Kill)> {
+        let Some(Effect::Kill { query_only, soft, victim: Victim::Connection(id) }) = query.statement.effects.first()
         else {
             return None;
         };
-        let Body::Execute(statement) = work.body else { return None };
+        let Body::Execute(statement) = query.body else { return None };
         let how = Kill { query_only: *query_only, soft: *soft };
         let capabilities = self.client.capabilities;
         let text = self.statements.find(statement)?.key.text.clone();

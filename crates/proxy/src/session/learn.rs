@@ -13,10 +13,10 @@ use wire::{Capabilities, Status, errno};
 
 use super::cache::Told;
 use super::client::Request;
+use super::query::{Body, Query};
 use super::relay::{Outcome, StateChange};
 use super::statements::ClientStatement;
 use super::variables::{self, REPORTS};
-use super::work::{Body, Work};
 use super::{Doubt, Held, Session};
 use crate::pool::Key;
 use crate::route::{Pin, Route, Target};
@@ -33,7 +33,7 @@ impl Session {
         &mut self,
         held: &mut Held,
         request: &Request,
-        work: &Work,
+        query: &Query,
         route: &Route,
         outcome: &Outcome,
         over: Instant,
@@ -44,20 +44,20 @@ impl Session {
         let sets_tracking =
             |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if super::tracking::is_wish(name));
         let written = self.learn_commits(held, outcome, over);
-        let effects = self.effects_of(work);
+        let effects = self.effects_of(query);
         let before = (!outcome.changes.is_empty() || !effects.is_empty()).then(|| self.state.clone());
-        if self.learn_changes(work, outcome) || work.statement.effects.iter().any(sets_tracking) {
+        if self.learn_changes(query, outcome) || query.statement.effects.iter().any(sets_tracking) {
             // The client's own tracking took the place of ours: it is set again with the next statement.
             held.lease.origin.tracks = false;
         }
-        if work.statement.accounts {
-            self.note_account_change(held, &work.statement, outcome.error.as_ref(), over);
+        if query.statement.accounts {
+            self.note_account_change(held, &query.statement, outcome.error.as_ref(), over);
         }
-        if self.defines_code(work, request) {
+        if self.defines_code(query, request) {
             // What routines, views and triggers do is read again; until then no function is believed to read only.
             self.cluster.shared.published.request_catalog_refresh();
         }
-        if work.command == Command::SetOption && succeeded {
+        if query.command == Command::SetOption && succeeded {
             // From now on it is good for sessions that have set the same.
             let mut key = Key::clone(&held.lease.origin.key);
             let on = self.identity.key.capabilities.contains(Capabilities::MULTI_STATEMENTS);
@@ -70,29 +70,29 @@ impl Session {
                 (self.past.doubt, held.lease.origin.insert_id) = (Some(Doubt::Any), None);
             }
         }
-        if work.runs_text() {
-            self.learn_effects(held, work, &effects, outcome, succeeded);
-            let ends = work.statement.transaction.is_some();
+        if query.runs_text() {
+            self.learn_effects(held, query, &effects, outcome, succeeded);
+            let ends = query.statement.transaction.is_some();
             if outcome.error.is_some() || !effects.is_empty() || ends || self.pins.has(Pin::NextStatement) {
-                self.learn_one_use(held, work, outcome);
+                self.learn_one_use(held, query, outcome);
             }
-            if may_hide_variables(work, outcome) {
+            if may_hide_variables(query, outcome) {
                 self.pins.hidden_user_variables(true);
             }
-            self.learn_past(work, outcome, route.target == Target::Pinned);
-            self.learn_insert_id(held, request, work, outcome);
+            self.learn_past(query, outcome, route.target == Target::Pinned);
+            self.learn_insert_id(held, request, query, outcome);
         }
-        if work.prepares() && outcome.error.is_none() {
+        if query.prepares() && outcome.error.is_none() {
             // Preparing an assignment gives the variable the type of the value to come, as far as it is known.
             for effect in effects.iter().filter(|effect| matches!(effect, Effect::UserVariable { .. })) {
                 self.pins.note(effect, None, true);
             }
         }
-        if !work.runs_text() {
-            self.learn_row_count(work, outcome);
+        if !query.runs_text() {
+            self.learn_row_count(query, outcome);
         }
-        if work.runs_text() || work.prepares() || outcome.error.is_some() {
-            self.learn_messages(held, request, work, outcome);
+        if query.runs_text() || query.prepares() || outcome.error.is_some() {
+            self.learn_messages(held, request, query, outcome);
         }
         if !outcome.changes.is_empty() {
             self.pins.put(Pin::Tracing, self.state.is_traced());
@@ -101,7 +101,7 @@ impl Session {
             // Whoever holds it sees at once that nothing has changed.
             self.state = before;
         }
-        self.learn_statement(held, work, outcome);
+        self.learn_statement(held, query, outcome);
         if let Some(status) = outcome.status {
             // What a failed multi-statement told last is that more results follow; the next answer must not say so.
             self.status = status & Status::OF_SESSION;
@@ -118,13 +118,13 @@ impl Session {
                 self.pins.put(Pin::Transaction, true);
             }
         }
-        if self.pins.has(Pin::Savepoint) || work.statement.transaction.is_some() || !effects.is_empty() {
-            self.learn_savepoint(was_open, work, succeeded);
+        if self.pins.has(Pin::Savepoint) || query.statement.transaction.is_some() || !effects.is_empty() {
+            self.learn_savepoint(was_open, query, succeeded);
         }
-        self.note_transaction_reads(was_open, work, succeeded);
+        self.note_transaction_reads(was_open, query, succeeded);
         if self.watches_writes() {
-            self.add_written(work, request, outcome);
-            self.learn_writes(held, work, route, outcome, written, over);
+            self.add_written(query, request, outcome);
+            self.learn_writes(held, query, route, outcome, written, over);
             if !self.pins.has(Pin::Transaction) {
                 self.written = None;
             }
@@ -133,8 +133,8 @@ impl Session {
             self.written = Some(Scope::Any);
         }
         // Behind the note of what was written: a fill that finds the new epochs finds that, too.
-        if !work.statement.access.only_reads() {
-            self.end_answers(work, request, told);
+        if !query.statement.access.only_reads() {
+            self.end_answers(query, request, told);
         }
         self.show_pins(self.pins.bits());
         if !Arc::ptr_eq(&held.lease.origin.state, &self.state) {
@@ -143,28 +143,28 @@ impl Session {
     }
 
     /// Gives whether the client changed what its connection tracks.
-    pub(super) fn learn_changes(&mut self, work: &Work, outcome: &Outcome) -> bool {
+    pub(super) fn learn_changes(&mut self, query: &Query, outcome: &Outcome) -> bool {
         if outcome.changes.is_empty() {
             return false;
         }
         let mut tracking_changed = false;
         let sets = |wanted: &str| {
             let is = |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if name == wanted);
-            work.statement.effects.iter().any(is)
+            query.statement.effects.iter().any(is)
         };
         let passing = |wanted: &str| {
             let is = |effect: &Effect| matches!(effect, Effect::WhileRunning { name } if name == wanted);
-            work.statement.effects.iter().any(is)
+            query.statement.effects.iter().any(is)
         };
         let (mut unexplained, mut moves) = (false, false);
         for change in &outcome.changes {
             match change {
                 // What another session's routine left to be told; choosing a schema anew does more than it seems.
                 StateChange::Schema { name, .. }
-                    if self.state.schema() == Some(name) && !may_choose(&work.statement) => {}
+                    if self.state.schema() == Some(name) && !may_choose(&query.statement) => {}
                 StateChange::Schema { name, more } => {
                     let chosen = |effect: &Effect| matches!(effect, Effect::Schema(chosen) if chosen == name);
-                    if !more || name.is_empty() || work.statement.effects.iter().any(chosen) {
+                    if !more || name.is_empty() || query.statement.effects.iter().any(chosen) {
                         Arc::make_mut(&mut self.state).set_schema(Some(name));
                     }
                 }
@@ -193,16 +193,16 @@ impl Session {
         // elsewhere change it behind the text's back. What only reads is told as a change now and then (SET STATEMENT, SHOW
         // CREATE of another schema), but cannot make one unless it calls a function. A change of the schema, to that of a
         // function or a view and back, explains it, unless a procedure or an unknown function may have done more.
-        let statement = &work.statement;
+        let statement = &query.statement;
         let calls = statement.asks.contains(sql::Asks::STORED_FUNCTIONS);
         // Executions of prepared statements report changes that are none, such as their own preparation.
         let may_change = match statement.access {
             Access::Read => calls,
             Access::Primary(Why::Writes) => statement.effects.is_empty() || calls,
-            Access::Primary(_) => statement.effects.is_empty() && work.command == Command::Query || calls,
+            Access::Primary(_) => statement.effects.is_empty() && query.command == Command::Query || calls,
         } && !went_elsewhere(outcome)
             || statement.effects.iter().any(is_hidden);
-        if moves || unexplained && may_change && work.runs_text() {
+        if moves || unexplained && may_change && query.runs_text() {
             self.pins.put(Pin::Opaque, true);
         }
         tracking_changed
@@ -210,9 +210,9 @@ impl Session {
 
     /// Savepoints that no open transaction shows. With `autocommit = 0` servers set them before a table was read, and keep them
     /// until the transaction ends, or autocommit is on again (seen with MariaDB 10.11 and MySQL 9.7).
-    fn learn_savepoint(&mut self, was_open: bool, work: &Work, succeeded: bool) {
+    fn learn_savepoint(&mut self, was_open: bool, query: &Query, succeeded: bool) {
         use sql::TransactionStep::Savepoint;
-        let (statement, facts) = (&*work.statement, self.facts());
+        let (statement, facts) = (&*query.statement, self.facts());
         let ended = was_open && !self.pins.has(Pin::Transaction);
         if facts.autocommit || ended || succeeded && statement.transaction.is_some_and(|step| step != Savepoint) {
             self.pins.put(Pin::Savepoint, false);
@@ -222,14 +222,14 @@ impl Session {
             Some(_) => !succeeded && statement.parts > 1,
             None => !facts.reads_only && statement.effects.iter().any(is_hidden),
         };
-        if !facts.autocommit && may_have_set && work.runs_text() {
+        if !facts.autocommit && may_have_set && query.runs_text() {
             self.pins.put(Pin::Savepoint, true);
         }
     }
 
     /// Prepared statements: what was prepared, which cursor is open, which long data is used up.
-    fn learn_statement(&mut self, held: &mut Held, work: &Work, outcome: &Outcome) {
-        match (&work.body, work.command) {
+    fn learn_statement(&mut self, held: &mut Held, query: &Query, outcome: &Outcome) {
+        match (&query.body, query.command) {
             (Body::Prepare(key), _) => {
                 let Some(prepared) = outcome.prepared.filter(|_| outcome.error.is_none()) else {
                     return self.statements.prepare_failed();
@@ -240,7 +240,7 @@ impl Session {
                     id: self.statements.last_id(),
                     key: key.clone(),
                     state: self.state.clone(),
-                    statement: work.statement.clone(),
+                    statement: query.statement.clone(),
                     parameters: prepared.parameters,
                     types: None,
                     typed: None,
@@ -249,7 +249,7 @@ impl Session {
             }
             (Body::Execute(id), _) => {
                 let open =
-                    work.opens_cursor && outcome.status.is_some_and(|status| status.contains(Status::CURSOR_EXISTS));
+                    query.opens_cursor && outcome.status.is_some_and(|status| status.contains(Status::CURSOR_EXISTS));
                 if open || self.pins.has(Pin::Cursor) {
                     self.pins.cursor(*id, open);
                 }
@@ -295,8 +295,8 @@ pub(super) fn is_hidden(effect: &Effect) -> bool {
 
 /// Whether user variables may have been set behind the text's back. Servers tell a routine's `SET @x`, but neither
 /// `SELECT … INTO @x`, `@x := …`, GET DIAGNOSTICS nor an OUT argument inside of one (seen with MariaDB 10.11).
-fn may_hide_variables(work: &Work, outcome: &Outcome) -> bool {
-    let statement = &work.statement;
+fn may_hide_variables(query: &Query, outcome: &Outcome) -> bool {
+    let statement = &query.statement;
     // A text that no server understands has done nothing.
     let refused = statement.kind == Kind::Unknown
         && statement.parts <= 1

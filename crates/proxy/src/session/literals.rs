@@ -7,7 +7,7 @@ use wire::codec::Malformed;
 use wire::command::Command;
 
 use super::Session;
-use super::work::Work;
+use super::query::Query;
 
 /// Character sets in which an ASCII character is more than its own byte.
 const WIDE: [&str; 4] = ["ucs2", "utf16", "utf16le", "utf32"];
@@ -19,8 +19,8 @@ const NEWDECIMAL: u8 = 0xf6;
 
 impl Session {
     /// The effects of a statement, its strings with the collation that the connection had when they were read.
-    pub(super) fn effects_of<'a>(&self, work: &'a Work) -> Cow<'a, [Effect]> {
-        let effects = &work.statement.effects;
+    pub(super) fn effects_of<'a>(&self, query: &'a Query) -> Cow<'a, [Effect]> {
+        let effects = &query.statement.effects;
         let sets_text = |effect: &Effect| match effect {
             Effect::UserVariable { value: Value::Literal(literal), .. } => is_text(literal),
             _ => false,
@@ -36,7 +36,7 @@ impl Session {
             _ => false,
         };
         // A prepared text was read when it was prepared, and the parts of a longer one each in their turn.
-        let sure = work.command == Command::Query && !effects.iter().any(changes);
+        let sure = query.command == Command::Query && !effects.iter().any(changes);
         let catalog = self.cluster.catalog();
         let collation = Some(&self.state).filter(|_| sure).and_then(|state| state.connection_collation(&catalog));
         let collated = effects.iter().cloned().map(|effect| match effect {

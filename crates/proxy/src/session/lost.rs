@@ -13,10 +13,10 @@ use wire::{Status, errno};
 use super::checkout::Attempts;
 use super::client::Request;
 use super::proof::{Answer, Proof};
+use super::query::Query;
 use super::recover::Next;
 use super::relay::{Outcome, RelayError};
 use super::transaction_log::is_whole_with;
-use super::work::Work;
 use super::{Held, Session};
 use crate::error::{Refusal, SessionEnd};
 use crate::mark::Mark;
@@ -93,7 +93,7 @@ impl Session {
     pub(super) async fn go_on_without(
         &mut self,
         request: &Request,
-        work: &Work,
+        query: &Query,
         route: &mut Route,
         lost: &Lost,
         attempts: &mut Attempts,
@@ -101,29 +101,29 @@ impl Session {
         let replays = self.listener.settings.load().replay.mode != config::ReplayMode::Off;
         let is_open = self.pins.has(Pin::Transaction) || self.pins.has(Pin::NextStatement);
         if replays && (is_open || !self.facts().autocommit) && is_whole_with(&self.pins) {
-            return Box::pin(self.take_transaction_elsewhere(request, work, route, lost, attempts)).await;
+            return Box::pin(self.take_transaction_elsewhere(request, query, route, lost, attempts)).await;
         }
         let is_pinned = route.target == Target::Pinned;
-        if lost.sent && work.may_leave_something(None) {
+        if lost.sent && query.may_leave_something(None) {
             if is_pinned {
-                let refusal = self.in_doubt(work, lost, "the session was pinned");
+                let refusal = self.in_doubt(query, lost, "the session was pinned");
                 return self.end_with(request, refusal);
             }
-            match Box::pin(self.prove(request, work, lost, attempts)).await {
+            match Box::pin(self.prove(request, query, lost, attempts)).await {
                 Proof::NotDone if !attempts.failed_on(lost.server) => {}
                 Proof::NotDone => return Ok(Next::TryAgain),
                 Proof::Done { position, answer } => {
                     self.note_done(lost, position);
                     if let Some(answer) = answer {
-                        self.answer_write(request, work, &answer);
+                        self.answer_write(request, query, &answer);
                         self.client.flush().await.map_err(SessionEnd::ClientLost)?;
                         return Ok(Next::Answered);
                     }
-                    let refusal = Refusal::done_unanswered(&lost.name, what(work));
+                    let refusal = Refusal::done_unanswered(&lost.name, what(query));
                     return self.tell(request, refusal).await;
                 }
                 Proof::Unknown(why) => {
-                    let refusal = self.in_doubt(work, lost, &why);
+                    let refusal = self.in_doubt(query, lost, &why);
                     return self.tell(request, refusal).await;
                 }
             }
@@ -139,15 +139,15 @@ impl Session {
     async fn take_transaction_elsewhere(
         &mut self,
         request: &Request,
-        work: &Work,
+        query: &Query,
         route: &mut Route,
         lost: &Lost,
         attempts: &mut Attempts,
     ) -> Result<Next, SessionEnd> {
         use TransactionStep::{Commit, Rollback};
         let wrote = self.transaction.as_ref().is_none_or(|log| log.wrote);
-        if lost.sent && work.may_leave_something(Some(wrote)) {
-            match Box::pin(self.prove(request, work, lost, attempts)).await {
+        if lost.sent && query.may_leave_something(Some(wrote)) {
+            match Box::pin(self.prove(request, query, lost, attempts)).await {
                 Proof::NotDone => {}
                 Proof::Done { position, .. } => {
                     self.note_done(lost, position);
@@ -159,12 +159,12 @@ impl Session {
                 }
                 Proof::Unknown(why) => {
                     self.lose_pinned_state();
-                    let refusal = self.in_doubt(work, lost, &why);
+                    let refusal = self.in_doubt(query, lost, &why);
                     return self.tell(request, refusal).await;
                 }
             }
         }
-        let ends = match work.statement.transaction {
+        let ends = match query.statement.transaction {
             // The server has rolled it back with its end.
             Some(Rollback { chain: false, .. }) => true,
             Some(Commit { chain: false, .. }) => !wrote,
@@ -172,10 +172,10 @@ impl Session {
         };
         let is_empty =
             self.transaction.as_ref().is_some_and(|log| log.obstacle().is_none() && log.entries().is_empty());
-        if (ends || is_empty) && work.statement.parts == 1 {
+        if (ends || is_empty) && query.statement.parts == 1 {
             route.target = self.transaction.as_ref().map_or(Target::Primary, |log| log.target.clone());
             self.lose_pinned_state();
-            self.begin_log(work, route);
+            self.begin_log(query, route);
             if attempts.failed_on(lost.server) {
                 return Ok(Next::TryAgain);
             }
@@ -216,7 +216,7 @@ impl Session {
     }
 
     /// The client gets the OK that the lost server would have sent. Warnings are in no log: it hears of none.
-    fn answer_write(&mut self, request: &Request, work: &Work, answer: &Answer) {
+    fn answer_write(&mut self, request: &Request, query: &Query, answer: &Answer) {
         self.status = self.status_at_rest();
         let ok = wire::reply::Ok {
             affected_rows: answer.affected,
@@ -232,18 +232,18 @@ impl Session {
             matched: answer.matched.or(Some(answer.affected)),
             ..Outcome::default()
         };
-        self.learn_answered(work, &outcome);
+        self.learn_answered(query, &outcome);
         if answer.made_id {
             (self.past.insert_id, self.past.doubt) = (answer.insert_id, None);
         }
     }
 
     /// Nobody knows whether the statement was done.
-    fn in_doubt(&mut self, work: &Work, lost: &Lost, unproven: &str) -> Refusal {
+    fn in_doubt(&mut self, query: &Query, lost: &Lost, unproven: &str) -> Refusal {
         self.note_unanswered(lost);
         self.worker.stats.in_doubt.add_one();
-        tracing::warn!(server = %lost.name, session = self.handle.id, what = what(work), unproven, "a statement is in doubt");
-        Refusal::in_doubt(&lost.name, what(work), &lost.why, unproven)
+        tracing::warn!(server = %lost.name, session = self.handle.id, what = what(query), unproven, "a statement is in doubt");
+        Refusal::in_doubt(&lost.name, what(query), &lost.why, unproven)
     }
 
     /// The client gets an error of Sqluice's own, and the session goes on.
@@ -254,7 +254,7 @@ impl Session {
     }
 }
 
-impl Work {
+impl Query {
     /// Whether running it may leave something behind for good: it writes, and nothing takes that back. `transaction` tells
     /// whether the open transaction may have written; `None` is no transaction.
     pub fn may_leave_something(&self, transaction: Option<bool>) -> bool {
@@ -287,8 +287,8 @@ impl Work {
 }
 
 /// What a statement is, for a message.
-fn what(work: &Work) -> &'static str {
-    match (work.statement.transaction, work.statement.kind) {
+fn what(query: &Query) -> &'static str {
+    match (query.statement.transaction, query.statement.kind) {
         (Some(TransactionStep::Commit { .. }), _) => "a COMMIT",
         (Some(TransactionStep::Begin { .. }), _) => "the commit of a transaction",
         (Some(TransactionStep::ImplicitCommit), _) | (_, Kind::Definition) => "a statement that commits by itself",
@@ -305,14 +305,14 @@ mod tests {
     use wire::command::Command;
     use wire::exchange::Expect;
 
-    use super::super::work::Body;
+    use super::super::query::Body;
     use super::*;
 
     fn leaves(text: &str, transaction: Option<bool>) -> bool {
         let dialect =
             Dialect { family: Family::MariaDb, version: 101_100, modes: Modes::empty(), encoding: Encoding::Utf8 };
         let statement = Rc::new(sql::classify(text.as_bytes(), &dialect, &NoFunctions));
-        Work::new(Command::Query, statement, Body::AsCame, Expect::Results).may_leave_something(transaction)
+        Query::new(Command::Query, statement, Body::AsCame, Expect::Results).may_leave_something(transaction)
     }
 
     #[test]

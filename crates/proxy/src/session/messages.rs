@@ -10,8 +10,8 @@ use wire::{reply, sqlstate};
 
 use super::client::Request;
 use super::found_rows::NEVER_BEGUN;
+use super::query::Query;
 use super::relay::Outcome;
-use super::work::Work;
 use super::{Session, read_back};
 use crate::pool::Origin;
 
@@ -163,8 +163,8 @@ impl Session {
 }
 
 /// The text of a SIGNAL that gives the same condition wherever it runs.
-pub(super) fn signal_to_repeat(work: &Work, request: &Request, capabilities: Capabilities) -> Option<Box<str>> {
-    let Work { statement, command, .. } = work;
+pub(super) fn signal_to_repeat(query: &Query, request: &Request, capabilities: Capabilities) -> Option<Box<str>> {
+    let Query { statement, command, .. } = query;
     let is_one = statement.kind == Kind::Diagnostics && statement.parts == 1 && *command == Command::Query;
     let is_constant = statement.asks.is_empty() && statement.effects.is_empty();
     let arguments = request.payload().get(1..).filter(|_| is_one && is_constant)?;

@@ -37,10 +37,10 @@ use wire::packet::HEADER_BYTES;
 use wire::reply;
 
 use super::outgoing::Outgoing;
+use super::query::Query;
 use super::relay::{Outcome, Purpose, RelayError, StateChange, changes_of};
 use super::reset::ask;
 use super::tracking::TRANSACTION_INFO;
-use super::work::Work;
 use super::{Held, Session};
 use crate::pool::Connection;
 use crate::route::{OneUse, Pin};
@@ -70,10 +70,10 @@ pub(super) fn may_announce(statement: &Statement) -> bool {
 
 impl Session {
     /// Makes the connection tell of SET TRANSACTION, ahead of a statement that may announce something.
-    pub(super) fn hear_of_characteristics(&self, connection: &mut Connection, work: &Work, out: &mut Outgoing) {
+    pub(super) fn hear_of_characteristics(&self, connection: &mut Connection, query: &Query, out: &mut Outgoing) {
         // In an open transaction SET TRANSACTION is refused, and MySQL would forget that it has told of a transaction.
         let needs_not = self.pins.has(Pin::Transaction) || self.pins.has(Pin::ExpiredPassword);
-        if needs_not || self.tells(connection) || !work.runs_text() || !may_announce(&work.statement) {
+        if needs_not || self.tells(connection) || !query.runs_text() || !may_announce(&query.statement) {
             return;
         }
         let set = TELL_CHARACTERISTICS.as_bytes();
@@ -95,8 +95,8 @@ impl Session {
     }
 
     /// What a statement that was run leaves waiting, as far as its text and its reply tell.
-    pub(super) fn learn_one_use(&mut self, held: &mut Held, work: &Work, outcome: &Outcome) {
-        let statement = &*work.statement;
+    pub(super) fn learn_one_use(&mut self, held: &mut Held, query: &Query, outcome: &Outcome) {
+        let statement = &*query.statement;
         if statement.transaction.is_some_and(|step| step != TransactionStep::Savepoint) && statement.parts <= 1 {
             self.past.unsure.unheard &= outcome.error.is_some();
         } else if may_announce(statement) && !self.tells(&held.lease) {
@@ -122,11 +122,11 @@ impl Session {
                 self.pins.put(Pin::Opaque, true);
             }
         }
-        self.learn_given_id(work, outcome);
+        self.learn_given_id(query, outcome);
     }
 
-    fn learn_given_id(&mut self, work: &Work, outcome: &Outcome) {
-        let statement = &*work.statement;
+    fn learn_given_id(&mut self, query: &Query, outcome: &Outcome) {
+        let statement = &*query.statement;
         let sets = statement.effects.iter().rev().find_map(|effect| match effect {
             Effect::Variable { name, value } if name == "insert_id" => Some(value),
             _ => None,

@@ -8,10 +8,10 @@ use wire::exchange::Expect;
 
 use super::client::Request;
 use super::outgoing::{Outgoing, write};
+use super::query::{Body, Query};
 use super::read_back::Row;
 use super::relay::{Expected, Purpose};
 use super::send::without_state;
-use super::work::{Body, Work};
 use super::{Held, Session};
 use crate::error::Refusal;
 use crate::pool::Connection;
@@ -26,11 +26,11 @@ impl Session {
     pub(super) fn give_past(
         &mut self,
         connection: &mut Connection,
-        work: &Work,
+        query: &Query,
         request: &Request,
         out: &mut Outgoing,
     ) {
-        let (statement, body) = (&*work.statement, &work.body);
+        let (statement, body) = (&*query.statement, &query.body);
         self.past.found_rows_given = false;
         // What may leave LAST_INSERT_ID() as it is must find the session's own; so must all that is pinned.
         let keeps = !self.pins.is_empty() || !self.facts().autocommit;
@@ -47,7 +47,7 @@ impl Session {
             out.command(connection, Command::Query, set.as_bytes(), Purpose::Variables, Expect::Results);
         }
         if !connection.origin.mariadb && !statement.asks.contains(Asks::DIAGNOSTICS) {
-            self.give_found_rows(connection, work, out);
+            self.give_found_rows(connection, query, out);
         }
         if !out.pending.is_empty() {
             connection.origin.hears_question();
@@ -92,7 +92,7 @@ impl Session {
         }
         if connection.origin.mariadb {
             // What makes messages again may count; a question without a table leaves them.
-            self.give_found_rows(connection, work, out);
+            self.give_found_rows(connection, query, out);
         }
     }
 

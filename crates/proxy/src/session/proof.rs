@@ -28,8 +28,8 @@ use wire::command::Command;
 use super::checkout::Attempts;
 use super::client::Request;
 use super::lost::Lost;
+use super::query::Query;
 use super::reset::ask;
-use super::work::Work;
 use super::{Held, Session};
 use crate::route::{Reason, Route, Target};
 pub use answer::Answer;
@@ -80,18 +80,24 @@ impl Session {
     pub(super) async fn prove(
         &mut self,
         request: &Request,
-        work: &Work,
+        query: &Query,
         lost: &Lost,
         attempts: &mut Attempts,
     ) -> Proof {
-        let proof = self.look_for_proof(request, work, lost, attempts).await;
+        let proof = self.look_for_proof(request, query, lost, attempts).await;
         tracing::info!(server = %lost.name, session = self.handle.id, why = lost.why, ?proof, "a statement was sent and never answered");
         proof
     }
 
-    async fn look_for_proof(&mut self, request: &Request, work: &Work, lost: &Lost, attempts: &mut Attempts) -> Proof {
+    async fn look_for_proof(
+        &mut self,
+        request: &Request,
+        query: &Query,
+        lost: &Lost,
+        attempts: &mut Attempts,
+    ) -> Proof {
         let known = self.cluster.shared.published.group_logs.load_full();
-        let mut wanted = match self.wanted(request, work) {
+        let mut wanted = match self.wanted(request, query) {
             Ok(wanted) => wanted,
             Err(why) => return Proof::Unknown(why.into()),
         };
@@ -129,7 +135,7 @@ impl Session {
             };
             match self.claim(&tail, &told) {
                 Found::Nothing if in_group && !lost.ended => {
-                    return Proof::Unknown("the member may still work on it, and come back".into());
+                    return Proof::Unknown("the member may still query on it, and come back".into());
                 }
                 Found::Nothing => return Proof::NotDone,
                 Found::These(names) => {
@@ -138,7 +144,7 @@ impl Session {
                     // Members of a group are not asked for positions.
                     let in_log = changed.filter(|_| !in_group);
                     let position = in_log.and_then(|changed| self.position_of(*name, changed.server));
-                    let answer = changed.and_then(|changed| self.answer_of(request, work, &wanted, &columns, changed));
+                    let answer = changed.and_then(|changed| self.answer_of(request, query, &wanted, &columns, changed));
                     return Proof::Done { position, answer };
                 }
                 Found::Unclear(why) => {

@@ -11,9 +11,9 @@ use wire::{Status, errno};
 use super::checkout::Attempts;
 use super::client::Request;
 use super::lost::Lost;
+use super::query::Query;
 use super::relay::{GROUP_LOST, NOT_IN_GROUP, Outcome, RelayError, Withhold};
 use super::reset::ask;
-use super::work::Work;
 use super::{Held, Session, kill};
 use crate::error::{Refusal, SessionEnd};
 use crate::route::{Pin, Reason, Route, Target};
@@ -46,9 +46,9 @@ pub enum Next {
 
 impl Session {
     /// Which errors of this server another one may not have.
-    pub(super) fn withheld(&self, work: &Work, route: &Route, server: ServerId) -> Withhold {
+    pub(super) fn withheld(&self, query: &Query, route: &Route, server: ServerId) -> Withhold {
         let (status, primary) = (self.status, self.cluster.primary());
-        if let Some(withhold) = self.withheld_in_group(work, route, server) {
+        if let Some(withhold) = self.withheld_in_group(query, route, server) {
             return withhold;
         }
         match route.target {
@@ -58,7 +58,7 @@ impl Session {
             // Behind a statement that failed nothing tells whether one is open; that it would be READ ONLY is sure.
             Target::Pinned if !status.contains(Status::IN_TRANSACTION) && self.facts().reads_only => Withhold::ReadOnly,
             Target::Reader if route.reason == Reason::ReadOnlySession => Withhold::ReadOnly,
-            Target::Reader if primary.is_some_and(|primary| primary != server) => match work.statement.kind {
+            Target::Reader if primary.is_some_and(|primary| primary != server) => match query.statement.kind {
                 sql::Kind::Set => Withhold::All,
                 _ => Withhold::NotYetHere,
             },
@@ -68,12 +68,12 @@ impl Session {
     }
 
     /// The same in a Galera group, where that is another.
-    fn withheld_in_group(&self, work: &Work, route: &Route, server: ServerId) -> Option<Withhold> {
+    fn withheld_in_group(&self, query: &Query, route: &Route, server: ServerId) -> Option<Withhold> {
         let view = self.cluster.view();
         view.group?;
         let group = |read_only, alone| Some(Withhold::Group { read_only, alone });
         match route.target {
-            Target::Primary => group(true, work.is_one_write() && self.facts().autocommit),
+            Target::Primary => group(true, query.is_one_write() && self.facts().autocommit),
             Target::Named(_) => group(false, false),
             Target::Reader
                 if route.reason == Reason::ReadOnlySession || view.primary.is_none_or(|primary| primary == server) =>
@@ -113,7 +113,7 @@ impl Session {
     pub(super) async fn recover(
         &mut self,
         request: &Request,
-        work: &Work,
+        query: &Query,
         route: &mut Route,
         failed: Failed,
         attempts: &mut Attempts,
@@ -137,7 +137,7 @@ impl Session {
                 Ok(Next::Answered)
             }
             RelayError::Withheld(refusal)
-                if refusal.code == GROUP_LOST || self.withheld(work, route, held.lease.server()) == Withhold::Lost =>
+                if refusal.code == GROUP_LOST || self.withheld(query, route, held.lease.server()) == Withhold::Lost =>
             {
                 let (server, name) = (held.lease.server(), held.lease.server_name().clone());
                 let mark = held.lease.origin.mark.clone();
@@ -151,7 +151,7 @@ impl Session {
                 // What was refused has not been done, but other members may have what this one could not commit.
                 let (sent, was_killed) = (refusal.code == GROUP_LOST, refusal.code == errno::ER_CONNECTION_KILLED);
                 let lost = Lost { server, name, why: refusal.message, sent, ended: true, was_killed, at, mark };
-                self.go_on_without(request, work, route, &lost, attempts).await
+                self.go_on_without(request, query, route, &lost, attempts).await
             }
             RelayError::Withheld(refusal) if refusal.code == errno::ER_LOCK_DEADLOCK => {
                 self.after_conflict(request, held, refusal, attempts).await
@@ -172,7 +172,7 @@ impl Session {
             RelayError::Withheld(_) if route.target == Target::Pinned || route.reason == Reason::ReadOnlySession => {
                 let mut held = held;
                 // MariaDB ends the transaction before it refuses.
-                let ends = work.statement.transaction == Some(sql::TransactionStep::ImplicitCommit);
+                let ends = query.statement.transaction == Some(sql::TransactionStep::ImplicitCommit);
                 if ends
                     && self.is_mariadb()
                     && matches!(ask(&mut held.lease, "COMMIT", &self.worker).await, Ok(Some(_)))
@@ -190,7 +190,7 @@ impl Session {
                 Ok(Next::Answered)
             }
             RelayError::Withheld(refusal) => {
-                self.go_elsewhere(work, route, held, refusal, attempts).await;
+                self.go_elsewhere(query, route, held, refusal, attempts).await;
                 Ok(Next::TryAgain)
             }
             RelayError::NotThere(_) => {
@@ -229,7 +229,7 @@ impl Session {
                     return Err(SessionEnd::ServerLost(error));
                 }
                 let lost = Lost { server, name, why: error, sent: outcome.sent, ended, was_killed: false, at, mark };
-                let next = self.go_on_without(request, work, route, &lost, attempts).await;
+                let next = self.go_on_without(request, query, route, &lost, attempts).await;
                 if matches!(next, Ok(Next::TryAgain)) {
                     stats.retries.add_one();
                 }
@@ -293,7 +293,7 @@ impl Session {
     /// what a replica has not heard of yet is asked of the primary, whose answer is final.
     async fn go_elsewhere(
         &mut self,
-        work: &Work,
+        query: &Query,
         route: &mut Route,
         held: Held,
         refusal: Refusal,
@@ -310,7 +310,7 @@ impl Session {
         } else {
             route.target = Target::Primary;
         }
-        if work.statement.kind == sql::Kind::Set || is_ending {
+        if query.statement.kind == sql::Kind::Set || is_ending {
             // A part of it may have been done.
             return self.close(held).await;
         }

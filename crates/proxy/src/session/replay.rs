@@ -13,10 +13,10 @@ use super::checksum::Checksum;
 use super::client::Request;
 use super::learn::holds_number;
 use super::lost::Lost;
+use super::query::{Body, Query};
 use super::relay::{NOT_IN_GROUP, Outcome, Purpose, Relay, RelayError, Withhold, is_not_in_group};
 use super::reset::ask;
 use super::transaction_log::{Entry, Limits, Obstacle, Said, TransactionLog};
-use super::work::{Body, Work};
 use super::{Held, Past, Session};
 use crate::error::Refusal;
 use crate::route::{Pin, Pins, Reason, Route};
@@ -87,18 +87,18 @@ enum Wrong {
 impl Session {
     /// A statement that may begin a transaction is on its way: from now on statements are kept.
     #[inline]
-    pub(super) fn begin_log(&mut self, work: &Work, route: &Route) {
-        let statement = &*work.statement;
+    pub(super) fn begin_log(&mut self, query: &Query, route: &Route) {
+        let statement = &*query.statement;
         let plain = statement.transaction.is_none() && statement.effects.is_empty() && statement.parts <= 1;
-        if self.transaction.is_none() && !(plain && self.facts().autocommit) && work.runs_text() {
-            self.begin_log_of(work, route);
+        if self.transaction.is_none() && !(plain && self.facts().autocommit) && query.runs_text() {
+            self.begin_log_of(query, route);
         }
     }
 
     #[inline(never)]
-    fn begin_log_of(&mut self, work: &Work, route: &Route) {
+    fn begin_log_of(&mut self, query: &Query, route: &Route) {
         use sql::{Effect, TransactionStep};
-        let statement = &*work.statement;
+        let statement = &*query.statement;
         let announces = |effect: &Effect| {
             matches!(effect, Effect::TransactionCharacteristics { session: false, .. })
                 || matches!(effect, Effect::Variable { name, .. } if name == "autocommit" || name == "insert_id")
@@ -116,26 +116,26 @@ impl Session {
 
     /// A statement had its reply, and what that says has been learned: it is kept while a transaction is open.
     #[inline]
-    pub(super) fn log(&mut self, request: &Request, work: &Work, outcome: &Outcome) {
+    pub(super) fn log(&mut self, request: &Request, query: &Query, outcome: &Outcome) {
         if self.transaction.is_some() {
-            self.log_statement(request, work, outcome);
+            self.log_statement(request, query, outcome);
         }
     }
 
     #[inline(never)]
-    fn log_statement(&mut self, request: &Request, work: &Work, outcome: &Outcome) {
+    fn log_statement(&mut self, request: &Request, query: &Query, outcome: &Outcome) {
         if ![Pin::Transaction, Pin::NextStatement, Pin::Savepoint].iter().any(|pin| self.pins.has(*pin)) {
             self.transaction = None;
             return;
         }
-        let types = match &work.body {
+        let types = match &query.body {
             Body::Execute(id) => self.statements.find(*id).and_then(|known| known.types.clone()),
             _ => None,
         };
         let replay = self.listener.settings.load().replay;
         let limits = Limits { bytes_max: replay.bytes_max, statements_max: replay.statements_max };
         if let Some(log) = &mut self.transaction {
-            log.note((request, work, outcome), types, (&self.state, self.past.insert_id), limits);
+            log.note((request, query, outcome), types, (&self.state, self.past.insert_id), limits);
         }
     }
 
@@ -190,10 +190,10 @@ impl Session {
 
     /// What a statement that writes names that has another value each time.
     fn volatile_in(&self, entry: &Entry, request: &Request) -> Option<String> {
-        if entry.work.statement.access.only_reads() {
+        if entry.query.statement.access.only_reads() {
             return None;
         }
-        sql::volatile(self.sent_text(&entry.work, request)?, &self.dialect_of(&entry.work)?)
+        sql::volatile(self.sent_text(&entry.query, request)?, &self.dialect_of(&entry.query)?)
     }
 
     async fn try_replays(
@@ -309,12 +309,12 @@ impl Session {
 
     /// Runs one statement; gives what was said to it.
     async fn run_entry(&mut self, held: &mut Held, entry: &Entry, request: &Request) -> Result<Said, Wrong> {
-        if let Body::Execute(id) = entry.work.body
+        if let Body::Execute(id) = entry.query.body
             && let Some(known) = self.statements.find_mut(id)
         {
             known.types = entry.types.clone();
         }
-        let outcome = self.swallow(held, &entry.work, request).await.map_err(wrong)?;
+        let outcome = self.swallow(held, &entry.query, request).await.map_err(wrong)?;
         if let Some(error) = &outcome.error {
             let why = format!("{} ({})", error.message, error.code);
             if matches!(error.code, errno::ER_LOCK_WAIT_TIMEOUT | errno::ER_LOCK_DEADLOCK) {
@@ -327,14 +327,14 @@ impl Session {
                 return Err(Wrong::Lost(why));
             }
         }
-        self.learn_insert_id(held, request, &entry.work, &outcome);
+        self.learn_insert_id(held, request, &entry.query, &outcome);
         Ok(Said::of(&outcome))
     }
 
     /// Runs a statement whose reply is for nobody.
-    async fn swallow(&mut self, held: &mut Held, work: &Work, request: &Request) -> Result<Outcome, RelayError> {
+    async fn swallow(&mut self, held: &mut Held, query: &Query, request: &Request) -> Result<Outcome, RelayError> {
         self.handle.begin_statement(held.lease.server(), held.lease.origin.thread_id);
-        let mut sent = self.send(held, work, request).await?;
+        let mut sent = self.send(held, query, request).await?;
         if let Some(last) = sent.pending.back_mut() {
             last.purpose = Purpose::Replay;
         }
@@ -378,10 +378,10 @@ fn wrong(error: RelayError) -> Wrong {
 
 /// Whether the server may have made the id that the client was told, and can be made to make it again.
 fn was_made(entry: &Entry) -> bool {
-    let (work, statement) = (&entry.work, &*entry.work.statement);
+    let (query, statement) = (&entry.query, &*entry.query.statement);
     entry.said.insert_id != 0
         && statement.kind == Kind::Insert
         && statement.parts == 1
-        && matches!(work.command, Command::Query | Command::StmtExecute)
+        && matches!(query.command, Command::Query | Command::StmtExecute)
         && !statement.asks.intersects(Asks::ROW_COUNT | Asks::FOUND_ROWS)
 }

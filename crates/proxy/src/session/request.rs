@@ -11,8 +11,8 @@ use wire::{Capabilities, Status, errno};
 
 use super::client::Request;
 use super::kill::Kill;
+use super::query::{Body, Query, Understood, plain};
 use super::statements::{PrepareLimits, STATEMENTS_MAX};
-use super::work::{Body, Understood, Work, plain};
 use super::{Identity, Session};
 use crate::error::{Refusal, SessionEnd};
 use crate::pool::{Key, StatementKey};
@@ -44,7 +44,7 @@ impl Session {
             return Ok(self.answer_error(request, &unknown_command()));
         };
         let primary = |why| plain(Kind::Administration, Access::Primary(why));
-        let work = |statement, body, expect| Ok(Understood::Work(Work::new(command, statement, body, expect)));
+        let query = |statement, body, expect| Ok(Understood::Query(Query::new(command, statement, body, expect)));
         match command {
             Command::Query => self.understand_query(request, arguments).await,
             Command::StmtPrepare => self.understand_prepare(request, arguments),
@@ -55,9 +55,9 @@ impl Session {
             }
             Command::StmtExecute | Command::StmtBulkExecute | Command::StmtFetch | Command::StmtSendLongData => {
                 let understood = self.understand_statement(request, command, arguments)?;
-                if let Understood::Work(work) = &understood
-                    && work.statement.kind == Kind::Kill
-                    && let Some((id, how)) = self.executed_kill(work, arguments)
+                if let Understood::Query(query) = &understood
+                    && query.statement.kind == Kind::Kill
+                    && let Some((id, how)) = self.executed_kill(query, arguments)
                 {
                     Box::pin(self.kill(request, Some(id), how)).await;
                     return Ok(Understood::Answered);
@@ -79,17 +79,17 @@ impl Session {
             Command::InitDb => {
                 let mut statement = (*plain(Kind::Use, Access::Primary(Why::SessionChange))).clone();
                 statement.effects.push(Effect::Schema(String::from_utf8_lossy(arguments).into_owned()));
-                work(Rc::new(statement), Body::AsCame, Expect::Results)
+                query(Rc::new(statement), Body::AsCame, Expect::Results)
             }
-            Command::FieldList => work(plain(Kind::Show, Access::Read), Body::AsCame, Expect::Columns),
-            Command::Statistics => work(primary(Why::ServerState), Body::AsCame, Expect::Text),
+            Command::FieldList => query(plain(Kind::Show, Access::Read), Body::AsCame, Expect::Columns),
+            Command::Statistics => query(primary(Why::ServerState), Body::AsCame, Expect::Text),
             Command::ProcessInfo => {
                 let mut statement = (*primary(Why::Administration)).clone();
                 statement.asks = Asks::PROCESSES;
-                work(Rc::new(statement), Body::AsCame, Expect::Results)
+                query(Rc::new(statement), Body::AsCame, Expect::Results)
             }
-            Command::Refresh | Command::Debug => work(primary(Why::Administration), Body::AsCame, Expect::Results),
-            Command::CreateDb | Command::DropDb => work(primary(Why::Definition), Body::AsCame, Expect::Results),
+            Command::Refresh | Command::Debug => query(primary(Why::Administration), Body::AsCame, Expect::Results),
+            Command::CreateDb | Command::DropDb => query(primary(Why::Definition), Body::AsCame, Expect::Results),
             // MySQL 8.4 was the last to know it.
             Command::ProcessKill if !self.is_mariadb() && self.facts.get().dialect.version >= 90_000 => {
                 Ok(self.answer_error(request, &unknown_command()))
@@ -109,9 +109,9 @@ impl Session {
             }
             Command::SetOption => Ok(self.set_option(request, arguments)),
             Command::BinlogDump | Command::BinlogDumpGtid => {
-                work(primary(Why::Administration), Body::AsCame, Expect::Nothing)
+                query(primary(Why::Administration), Body::AsCame, Expect::Nothing)
             }
-            Command::RegisterReplica => work(primary(Why::Administration), Body::AsCame, Expect::Results),
+            Command::RegisterReplica => query(primary(Why::Administration), Body::AsCame, Expect::Results),
             Command::Shutdown => {
                 let refusal = Refusal::not_supported(&format!("{} through a proxy", command.word()));
                 Ok(self.answer_error(request, &refusal))
@@ -160,7 +160,7 @@ impl Session {
         }
         if statement.asks.is_empty() {
             // As nearly all do: nothing of what a server does not know is in it.
-            return Ok(Understood::Work(Work::new(Command::Query, statement, Body::AsCame, Expect::Results)));
+            return Ok(Understood::Query(Query::new(Command::Query, statement, Body::AsCame, Expect::Results)));
         }
         if statement.asks.contains(Asks::DIAGNOSTICS) && self.answer_messages(text, false) {
             return Ok(Understood::Answered);
@@ -175,8 +175,8 @@ impl Session {
             payload.extend_from_slice(&rewritten.text);
             Body::Payload(payload)
         });
-        let work = Work::new(Command::Query, statement, body, Expect::Results);
-        Ok(Understood::Work(Work { is_late, ..work }))
+        let query = Query::new(Command::Query, statement, body, Expect::Results);
+        Ok(Understood::Query(Query { is_late, ..query }))
     }
 
     /// The text of a query in which something is put in, if anything is.
@@ -261,7 +261,7 @@ impl Session {
         let text = rewritten.map_or(Arc::from(text), |rewritten| Arc::from(rewritten.text));
         let key = StatementKey { text, context: self.state.prepare_context() };
         let (command, body) = (Command::StmtPrepare, Body::Prepare(key));
-        Ok(Understood::Work(Work::new(command, statement, body, Expect::Prepared)))
+        Ok(Understood::Query(Query::new(command, statement, body, Expect::Prepared)))
     }
 
     fn understand_statement(
@@ -302,8 +302,8 @@ impl Session {
                 self.answer_error(request, &Refusal::like_server(errno::ER_STMT_HAS_NO_OPEN_CURSOR, b"HY000", message))
             );
         }
-        let work = Work::new(command, statement, body, expect);
-        Ok(Understood::Work(Work { opens_cursor, ..work }))
+        let query = Query::new(command, statement, body, expect);
+        Ok(Understood::Query(Query { opens_cursor, ..query }))
     }
 
     fn understand_reset_statement(&mut self, request: &Request, arguments: &[u8]) -> Result<Understood, SessionEnd> {
@@ -316,7 +316,7 @@ impl Session {
             return Ok(self.answer_ok(request, 0));
         }
         let (statement, body) = (known.statement.clone(), Body::OfStatement(known.id));
-        Ok(Understood::Work(Work::new(Command::StmtReset, statement, body, Expect::Results)))
+        Ok(Understood::Query(Query::new(Command::StmtReset, statement, body, Expect::Results)))
     }
 
     fn set_option(&mut self, request: &Request, arguments: &[u8]) -> Understood {
@@ -331,7 +331,7 @@ impl Session {
             let statement = plain(Kind::Set, Access::Primary(Why::SessionChange));
             self.set_multi_statements(on);
             let (body, expect) = (Body::AsCame, Expect::Results);
-            return Understood::Work(Work::new(Command::SetOption, statement, body, expect));
+            return Understood::Query(Query::new(Command::SetOption, statement, body, expect));
         }
         self.set_multi_statements(on);
         let warnings = self.own_messages().unwrap_or(0);

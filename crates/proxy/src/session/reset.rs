@@ -11,8 +11,8 @@ use wire::packet;
 use super::checkout::Attempts;
 use super::client::Request;
 use super::outgoing::write;
+use super::query::Query;
 use super::relay::{RelayError, hear};
-use super::work::Work;
 use super::{Held, Past, Session};
 use crate::error::Refusal;
 use crate::pool::Connection;
@@ -59,9 +59,9 @@ impl Session {
 
     /// Whether a statement ends a READ ONLY transaction first and may write then: one that begins another, and with MariaDB
     /// what commits by itself.
-    pub(super) fn ends_read_only_transaction(&self, work: &Work) -> bool {
+    pub(super) fn ends_read_only_transaction(&self, query: &Query) -> bool {
         use sql::TransactionStep::{Begin, ImplicitCommit};
-        let read_only = match work.statement.transaction {
+        let read_only = match query.statement.transaction {
             Some(Begin { read_only, .. }) => read_only,
             Some(ImplicitCommit) if self.is_mariadb() => None,
             _ => return false,
@@ -114,10 +114,10 @@ impl Session {
 
     /// Whether a statement in a READ ONLY transaction on a replica locks, or leaves something on its connection that writes
     /// may need behind the transaction.
-    pub(super) fn outlives_read_only_transaction(&self, work: &Work) -> bool {
+    pub(super) fn outlives_read_only_transaction(&self, query: &Query) -> bool {
         self.status.contains(Status::IN_READ_ONLY_TRANSACTION)
             && self.transaction_can_move()
-            && (work.will_pin() || route::needs_primary_in_transaction(&work.statement))
+            && (query.will_pin() || route::needs_primary_in_transaction(&query.statement))
             && self
                 .cluster
                 .view()

@@ -8,7 +8,7 @@ use wire::command::{Command, query_text_at};
 
 use super::Session;
 use super::client::Request;
-use super::work::{Body, Work};
+use super::query::{Body, Query};
 use crate::error::{Refusal, SessionEnd};
 use crate::route::rules::{Action, Asked, Asker, FoundRule, RulesHere, Scope, Texts};
 use crate::state::StateMap;
@@ -37,50 +37,50 @@ impl Texts for TextsOfPart<'_> {
 /// The texts of one command.
 struct TextsOf<'a> {
     session: &'a Session,
-    work: &'a Work,
+    query: &'a Query,
     request: &'a Request,
 }
 
 impl Texts for TextsOf<'_> {
     fn sent(&self) -> &[u8] {
-        self.session.sent_text(self.work, self.request).unwrap_or_default()
+        self.session.sent_text(self.query, self.request).unwrap_or_default()
     }
 
     fn digest(&self) -> String {
-        self.session.digest_text(self.work, self.request).unwrap_or_default()
+        self.session.digest_text(self.query, self.request).unwrap_or_default()
     }
 
     fn tables(&self) -> Option<&sql::Tables> {
-        let text = self.session.sent_text(self.work, self.request)?;
-        self.work.statement.tables(text, &self.session.dialect_of(self.work)?).as_ref().ok()
+        let text = self.session.sent_text(self.query, self.request)?;
+        self.query.statement.tables(text, &self.session.dialect_of(self.query)?).as_ref().ok()
     }
 }
 
 impl Session {
     /// The rule that fits the command. Without rules this is one branch.
     #[inline]
-    pub(super) fn rule(&self, work: &Work, request: &Request) -> Option<Rc<Action>> {
+    pub(super) fn rule(&self, query: &Query, request: &Request) -> Option<Rc<Action>> {
         let rules = self.worker.rules.get()?;
-        self.find_rule(&rules, work, request)
+        self.find_rule(&rules, query, request)
     }
 
     #[inline(never)]
-    fn find_rule(&self, rules: &RulesHere, work: &Work, request: &Request) -> Option<Rc<Action>> {
-        let asked = self.asked_of_rules(work.statement.digest, work.statement.access.only_reads());
-        let texts = TextsOf { session: self, work, request };
+    fn find_rule(&self, rules: &RulesHere, query: &Query, request: &Request) -> Option<Rc<Action>> {
+        let asked = self.asked_of_rules(query.statement.digest, query.statement.access.only_reads());
+        let texts = TextsOf { session: self, query, request };
         let searches = &self.worker.stats.rule_searches;
         let found = rules.find(self.rule_scope(rules), || self.asker(), asked, &texts, searches);
-        if rules.refuse() && may_hold_texts(&work.statement) && found.as_ref().is_none_or(|rule| rule.refuse.is_none())
+        if rules.refuse() && may_hold_texts(&query.statement) && found.as_ref().is_none_or(|rule| rule.refuse.is_none())
         {
-            return self.find_refusal(rules, work, request).or(found);
+            return self.find_refusal(rules, query, request).or(found);
         }
         found
     }
 
     /// The rule that refuses a part of the text: one of its statements, or a literal text that it prepares or runs.
     #[cold]
-    fn find_refusal(&self, rules: &RulesHere, work: &Work, request: &Request) -> Option<Rc<Action>> {
-        let (text, dialect) = (self.sent_text(work, request)?, self.dialect_of(work)?);
+    fn find_refusal(&self, rules: &RulesHere, query: &Query, request: &Request) -> Option<Rc<Action>> {
+        let (text, dialect) = (self.sent_text(query, request)?, self.dialect_of(query)?);
         let (scope, searches) = (self.rule_scope(rules), &self.worker.stats.rule_searches);
         let mut refuses = None;
         sql::parts(text, &dialect, &mut |text| {
@@ -123,12 +123,12 @@ impl Session {
     }
 
     /// The text that a command runs or prepares.
-    pub(super) fn sent_text<'a>(&'a self, work: &Work, request: &'a Request) -> Option<&'a [u8]> {
+    pub(super) fn sent_text<'a>(&'a self, query: &Query, request: &'a Request) -> Option<&'a [u8]> {
         let arguments = || request.payload().get(1..).unwrap_or_default();
-        match &work.body {
+        match &query.body {
             Body::Execute(id) | Body::OfStatement(id) => self.statements.find(*id).map(|known| &*known.key.text),
             Body::Prepare(_) => Some(arguments()),
-            _ if work.command == Command::Query => {
+            _ if query.command == Command::Query => {
                 let arguments = arguments();
                 let at = query_text_at(arguments, self.client.capabilities).unwrap_or(arguments.len());
                 Some(&arguments[at..])
@@ -138,9 +138,9 @@ impl Session {
     }
 
     /// The same without its literals.
-    pub(super) fn digest_text(&self, work: &Work, request: &Request) -> Option<String> {
-        let text = self.sent_text(work, request)?;
-        Some(sql::digest(text, &self.dialect_of(work)?).text)
+    pub(super) fn digest_text(&self, query: &Query, request: &Request) -> Option<String> {
+        let text = self.sent_text(query, request)?;
+        Some(sql::digest(text, &self.dialect_of(query)?).text)
     }
 
     /// A text that is read in this state, without its literals.
@@ -150,9 +150,9 @@ impl Session {
     }
 
     /// How the text is read.
-    pub(super) fn dialect_of(&self, work: &Work) -> Option<Dialect> {
+    pub(super) fn dialect_of(&self, query: &Query) -> Option<Dialect> {
         let now = self.facts().dialect;
-        match &work.body {
+        match &query.body {
             // As it was read when it was prepared: a literal of then may be an identifier now.
             Body::Execute(id) | Body::OfStatement(id) => {
                 Some(self.statements.find(*id)?.state.facts(&self.seen, now.family, now.version).dialect)
@@ -162,11 +162,11 @@ impl Session {
     }
 
     /// What a rule that refuses the command tells the client. Pins and hints are of no matter: nothing is routed.
-    pub(super) fn refused_by(rule: &Action, work: &Work) -> Option<Refusal> {
+    pub(super) fn refused_by(rule: &Action, query: &Query) -> Option<Refusal> {
         let text = rule.refuse.as_ref()?;
         // These have no reply of their own, belong to a statement that runs, or have taken effect already.
         let goes_on = matches!(
-            work.command,
+            query.command,
             Command::StmtSendLongData | Command::StmtFetch | Command::StmtReset | Command::SetOption
         );
         (!goes_on).then(|| Refusal::by_rule(&rule.name, text))
@@ -176,11 +176,11 @@ impl Session {
     pub(super) async fn refuse_by_rule(
         &mut self,
         request: &Request,
-        work: &Work,
+        query: &Query,
         refusal: Refusal,
     ) -> Result<(), SessionEnd> {
-        self.count_refused(work, request, Instant::now());
-        if work.prepares() {
+        self.count_refused(query, request, Instant::now());
+        if query.prepares() {
             self.statements.prepare_failed();
         }
         self.answer_error(request, &refusal);

@@ -12,11 +12,11 @@ use wire::{Capabilities, Status};
 
 use super::client::Request;
 use super::outgoing::{Outgoing, write, write_while_alive};
+use super::query::{Body, Query};
 use super::relay::{Outcome, Purpose, Relay, RelayError, Withhold};
 use super::statements::ClientStatement;
 use super::tracking::TRANSACTION_INFO;
 use super::typed::Typed;
-use super::work::{Body, Work};
 use super::{Held, Session};
 use crate::pool::{Connection, Found, Origin, StatementKey};
 use crate::route::Pin;
@@ -38,33 +38,33 @@ impl Session {
     pub(super) async fn send(
         &mut self,
         held: &mut Held,
-        work: &Work,
+        query: &Query,
         request: &Request,
     ) -> Result<Outgoing, RelayError> {
         let mut out = Outgoing::of(&self.worker);
         let connection = &mut *held.lease;
-        let reads = work.statement.access.only_reads();
-        if self.finds_variables_of_others(&connection.origin, work, request) {
+        let reads = query.statement.access.only_reads();
+        if self.finds_variables_of_others(&connection.origin, query, request) {
             reset_ahead(connection, &mut out);
         }
         let mut instead = None;
-        if work.command == Command::Query && self.needs_text_instead(work) {
-            instead = Box::pin(self.query_instead(connection, work, request, &mut out)).await?.map(Body::Payload);
+        if query.command == Command::Query && self.needs_text_instead(query) {
+            instead = Box::pin(self.query_instead(connection, query, request, &mut out)).await?.map(Body::Payload);
         }
-        let statement = match &work.body {
+        let statement = match &query.body {
             Body::Execute(id) | Body::OfStatement(id) => {
-                Some((*id, self.prepared_on(connection, *id, work, request, &mut out).await?))
+                Some((*id, self.prepared_on(connection, *id, query, request, &mut out).await?))
             }
             Body::AsCame | Body::Payload(_) | Body::Prepare(_) => None,
         };
         let changes_schema = self.fix_up(connection, &self.state, &mut out);
-        if !work.statement.effects.is_empty() {
-            self.hear_of_characteristics(connection, work, &mut out);
+        if !query.statement.effects.is_empty() {
+            self.hear_of_characteristics(connection, query, &mut out);
         }
         if let Some(awaits) = held.awaits.take() {
             awaits.put(connection, &mut out);
         }
-        self.give_past(connection, work, request, &mut out);
+        self.give_past(connection, query, request, &mut out);
         if !out.pending.is_empty() && !self.past.found_rows_unsure && !self.past.found_rows_given {
             // Some of what goes ahead is counted on a connection that the session keeps.
             self.past.found_rows_are_here = true;
@@ -74,8 +74,8 @@ impl Session {
             Box::pin(self.settle_fix_ups(connection, &mut out)).await?;
         }
         let mut as_came: Option<&[u8]> = None;
-        match instead.as_ref().unwrap_or(&work.body) {
-            Body::AsCame => match self.marked(connection, work, request) {
+        match instead.as_ref().unwrap_or(&query.body) {
+            Body::AsCame => match self.marked(connection, query, request) {
                 Some((before, mark, text)) => {
                     out.packet(|bytes| [before, mark, text].iter().for_each(|part| bytes.extend_from_slice(part)));
                 }
@@ -85,18 +85,18 @@ impl Session {
             Body::Payload(payload) => out.packet(|bytes| bytes.extend_from_slice(payload)),
             Body::Prepare(key) => out.packet(|bytes| {
                 bytes.push(Command::StmtPrepare.byte());
-                bytes.extend_from_slice(connection.origin.mark_of(&work.statement, &key.text));
+                bytes.extend_from_slice(connection.origin.mark_of(&query.statement, &key.text));
                 bytes.extend_from_slice(&key.text);
             }),
-            Body::Execute(_) => self.write_execute(statement, work.command, request, &mut out),
+            Body::Execute(_) => self.write_execute(statement, query.command, request, &mut out),
             Body::OfStatement(_) => out.packet(|bytes| {
                 let (_, server_id) = statement.unwrap_or_default();
-                bytes.push(work.command.byte());
+                bytes.push(query.command.byte());
                 bytes.put_u32(server_id);
                 bytes.extend_from_slice(request.payload().get(5..).unwrap_or_default());
             }),
         }
-        out.expect(connection, work.expect, Purpose::Client);
+        out.expect(connection, query.expect, Purpose::Client);
         if connection.origin.last_session != self.handle.id {
             connection.origin.of_several |= connection.origin.last_session != 0;
             connection.origin.last_session = self.handle.id;
@@ -117,25 +117,25 @@ impl Session {
     fn marked<'a>(
         &self,
         connection: &'a Connection,
-        work: &Work,
+        query: &Query,
         request: &'a Request,
     ) -> Option<(&'a [u8], &'a [u8], &'a [u8])> {
         // Most statements are no writes: they are told first.
-        if work.command != Command::Query || work.statement.access != WRITES {
+        if query.command != Command::Query || query.statement.access != WRITES {
             return None;
         }
         let payload = request.payload();
         let at = 1 + query_text_at(payload.get(1..)?, self.client.capabilities).ok()?;
         let (before, text) = payload.split_at_checked(at)?;
-        let mark = connection.origin.mark_of(&work.statement, text);
+        let mark = connection.origin.mark_of(&query.statement, text);
         (!mark.is_empty()).then_some((before, mark, text))
     }
 
     /// Whether the statement names a user variable that only sessions before this one had. To MySQL, one that was never set
     /// has the type of what stands around it, and to MariaDB a length that no other has; one that is NULL has a type of its own, which
     /// only a reset takes away.
-    fn finds_variables_of_others(&self, origin: &Origin, work: &Work, request: &Request) -> bool {
-        let statement = &work.statement;
+    fn finds_variables_of_others(&self, origin: &Origin, query: &Query, request: &Request) -> bool {
+        let statement = &query.statement;
         let gives_type = |effect: &Effect| matches!(effect, Effect::UserVariable { value: Value::Literal(text), .. } if !text.eq_ignore_ascii_case("null"));
         let only_gives_types = statement.kind == Kind::Set && statement.effects.iter().all(gives_type);
         if !self.pins.is_empty() {
@@ -146,7 +146,7 @@ impl Session {
         if names.peek().is_none() {
             return false;
         }
-        if work.may_pin() || !self.facts().autocommit {
+        if query.may_pin() || !self.facts().autocommit {
             // What follows may name them, and finds no time for it.
             return true;
         }
@@ -155,7 +155,7 @@ impl Session {
         if !names_any || only_gives_types && !statement.effects.is_empty() {
             return false;
         }
-        let text = match &work.body {
+        let text = match &query.body {
             Body::Execute(id) => self.statements.find(*id).map(|known| &*known.key.text),
             Body::OfStatement(_) => None,
             Body::AsCame | Body::Payload(_) | Body::Prepare(_) => Some(request.payload()),
@@ -230,12 +230,12 @@ impl Session {
         &mut self,
         connection: &mut Connection,
         id: u32,
-        work: &Work,
+        query: &Query,
         request: &Request,
         out: &mut Outgoing,
     ) -> Result<u32, RelayError> {
         let Some(known) = self.statements.find(id) else { return Ok(0) };
-        let wanted = (!connection.origin.mariadb && work.command == Command::StmtExecute && known.parameters > 0)
+        let wanted = (!connection.origin.mariadb && query.command == Command::StmtExecute && known.parameters > 0)
             .then(|| self.types_wanted(known, request));
         let me = self.handle.id;
         let find = |connection: &mut Connection, key: &StatementKey| match &wanted {
@@ -251,11 +251,11 @@ impl Session {
         };
         let (mut key, state, statement) = (known.key.clone(), known.state.clone(), known.statement.clone());
         let asks = known.statement.asks - (Asks::CONNECTION_ID | Asks::SYSTEM_VARIABLES);
-        let executes = work.command == Command::StmtExecute;
-        let is_late = known.statement.asks.contains(Asks::CONNECTION_ID) || self.needs_text_instead(work);
+        let executes = query.command == Command::StmtExecute;
+        let is_late = known.statement.asks.contains(Asks::CONNECTION_ID) || self.needs_text_instead(query);
         if executes
             && is_late
-            && let Some(instead) = Box::pin(self.text_instead(connection, work, &key.text, out)).await?
+            && let Some(instead) = Box::pin(self.text_instead(connection, query, &key.text, out)).await?
         {
             key.text = instead.text.into();
             out.columns = instead.columns;
@@ -267,7 +267,7 @@ impl Session {
         }
         // A reset forgets what is prepared.
         let anew = connection.origin.state.needs_reset(&self.state)
-            || connection.origin.mariadb && self.begins_long_data(id, work);
+            || connection.origin.mariadb && self.begins_long_data(id, query);
         if !anew && let Some(found) = find(connection, &key) {
             return Ok(given(connection, found, out));
         }
@@ -286,7 +286,7 @@ impl Session {
             bytes.extend_from_slice(&key.text);
         });
         out.expect(connection, Expect::Prepared, purpose);
-        if connection.origin.mariadb && matches!(work.body, Body::Execute(_)) {
+        if connection.origin.mariadb && matches!(query.body, Body::Execute(_)) {
             return Ok(LAST_PREPARED);
         }
         Box::pin(self.settle_fix_ups(connection, out)).await?;
@@ -296,8 +296,8 @@ impl Session {
 
     /// Whether the first part of a parameter is sent ahead. MariaDB 10.11 takes it for a value of the type that the parameter had
     /// before, and reads an address as a number: a statement that somebody has executed is prepared anew for it.
-    fn begins_long_data(&self, id: u32, work: &Work) -> bool {
-        work.command == Command::StmtSendLongData && !self.pins.has_long_data(id) && !self.pins.has_cursor(id)
+    fn begins_long_data(&self, id: u32, query: &Query) -> bool {
+        query.command == Command::StmtSendLongData && !self.pins.has_long_data(id) && !self.pins.has_cursor(id)
     }
 
     /// The types that the parameters of an execution must have on MySQL, and the execution that gave them where this one

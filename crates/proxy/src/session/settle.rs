@@ -3,17 +3,17 @@
 use std::sync::atomic::Ordering;
 use wire::errno;
 
+use super::query::Query;
 use super::relay::Outcome;
-use super::work::Work;
 use super::{Held, Session, kill, untold};
 use crate::error::SessionEnd;
 use crate::route;
 
 impl Session {
     /// The session keeps its connection while it is pinned, else the connection returns to the pool.
-    pub(super) async fn settle(&mut self, mut held: Held, work: &Work, outcome: &Outcome) -> Result<(), SessionEnd> {
+    pub(super) async fn settle(&mut self, mut held: Held, query: &Query, outcome: &Outcome) -> Result<(), SessionEnd> {
         self.client.flush().await.map_err(SessionEnd::ClientLost)?;
-        if work.ends_session() && outcome.error.is_none() {
+        if query.ends_session() && outcome.error.is_none() {
             return Err(SessionEnd::ClientLeft);
         }
         // Who was killed may be killed once more: nothing is asked behind that.
@@ -21,7 +21,7 @@ impl Session {
         let unread = std::mem::take(&mut self.past.messages_unread) && (failed || outcome.error.is_none());
         let (asks_one_use, asks_locks) = self.asks_of_pins();
         let settles = self.pins.is_empty() || self.only_user_variables_pin() || asks_one_use || asks_locks;
-        let hears_more = untold::may_be(work, outcome) && settles;
+        let hears_more = untold::may_be(query, outcome) && settles;
         // Each later question would change the answer.
         let counts = (settles || self.past.found_rows_stand_in) && std::mem::take(&mut self.past.found_rows_unsure);
         // On MySQL any question takes the messages away, elsewhere that for hidden variables.
@@ -34,7 +34,7 @@ impl Session {
         if kept && !Box::pin(self.keep_warnings(&mut held)).await
             || counts && !Box::pin(self.read_found_rows(&mut held)).await
             || settles && self.past.messages_unsure && !Box::pin(self.count_messages(&mut held)).await
-            || hears_more && !Box::pin(self.hear_untold(&mut held, work)).await
+            || hears_more && !Box::pin(self.hear_untold(&mut held, query)).await
             || asks_one_use && !Box::pin(self.ask_one_use(&mut held)).await
             || asks_locks && !Box::pin(self.ask_user_locks(&mut held)).await
         {

@@ -14,9 +14,9 @@ use wire::packet;
 
 use super::client::Request;
 use super::learn::holds_number;
+use super::query::{Body, Query};
 use super::relay::Outcome;
 use super::statements::ClientStatement;
-use super::work::{Body, Work};
 use crate::route::{Pin, Pins, Target};
 use crate::state::StateMap;
 
@@ -65,7 +65,7 @@ pub struct TransactionLog {
 #[derive(Debug)]
 pub struct Entry {
     /// What it is.
-    pub work: Work,
+    pub query: Query,
     /// The types of its parameters, and of how many they are.
     pub types: Option<(u64, Box<[u8]>)>,
     /// The session's state behind it, if it changed that.
@@ -151,7 +151,7 @@ impl TransactionLog {
 
     /// The client closes a prepared statement.
     pub fn closes(&mut self, statement: ClientStatement) {
-        let uses = |entry: &Entry| matches!(entry.work.body, Body::Execute(id) if id == statement.id);
+        let uses = |entry: &Entry| matches!(entry.query.body, Body::Execute(id) if id == statement.id);
         if self.entries.iter().any(uses) {
             self.closed.push(statement);
         }
@@ -170,13 +170,13 @@ impl TransactionLog {
     /// A statement of the transaction had its reply, and left the session in this state and with this LAST_INSERT_ID().
     pub fn note(
         &mut self,
-        (request, work, outcome): (&Request, &Work, &Outcome),
+        (request, query, outcome): (&Request, &Query, &Outcome),
         types: Option<(u64, Box<[u8]>)>,
         (after, insert_id): (&Arc<StateMap>, u64),
         limits: Limits,
     ) {
         use TransactionStep::{Begin, Commit, ImplicitCommit, Rollback};
-        let statement = &*work.statement;
+        let statement = &*query.statement;
         let several = statement.parts > 1;
         match statement.transaction {
             Some(Begin { .. }) if self.is_open && !several => self.restart(after, insert_id),
@@ -197,10 +197,10 @@ impl TransactionLog {
                     Access::Primary(Why::Transaction | Why::SessionChange | Why::LockingRead)
                 );
         self.is_open = true;
-        if self.obstacle.is_some() || !matters(work.command) {
+        if self.obstacle.is_some() || !matters(query.command) {
             return;
         }
-        if let Some(why) = obstacle_of(work, outcome) {
+        if let Some(why) = obstacle_of(query, outcome) {
             return self.give_up(why);
         }
         let start = self.bytes.len();
@@ -219,7 +219,7 @@ impl TransactionLog {
         }
         self.bytes.extend_from_slice(&request.packets);
         self.entries.push(Entry {
-            work: work.clone(),
+            query: query.clone(),
             types,
             state: changed.then(|| after.clone()),
             said: Said::of(outcome),
@@ -273,10 +273,10 @@ fn matters(command: Command) -> bool {
 }
 
 /// Why a statement cannot be run again, whatever it says.
-fn obstacle_of(work: &Work, outcome: &Outcome) -> Option<Obstacle> {
-    let statement = &*work.statement;
-    if !work.runs_text() {
-        let what = if work.command == Command::StmtSendLongData { "long data" } else { "a cursor" };
+fn obstacle_of(query: &Query, outcome: &Outcome) -> Option<Obstacle> {
+    let statement = &*query.statement;
+    if !query.runs_text() {
+        let what = if query.command == Command::StmtSendLongData { "long data" } else { "a cursor" };
         return Some(what.into());
     }
     if let Some(1205 | 1317 | 1969 | 3024) = outcome.error.as_ref().map(|error| error.code) {

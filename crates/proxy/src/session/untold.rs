@@ -7,34 +7,34 @@ use sql::{Asks, Effect};
 use wire::packet::HEADER_BYTES;
 use wire::{Status, reply};
 
+use super::query::Query;
 use super::relay::{Outcome, RelayError, StateChange, changes_of};
 use super::reset::ask;
-use super::work::Work;
 use super::{Held, Session};
 
 /// Set to the value that it has: servers tell what is left to tell with the next OK that has a change of its own.
 const TOUCHED: &str = "default_week_format";
 
 /// Whether a statement may have changed the session in a way that its reply could not tell.
-pub(super) fn may_be(work: &Work, outcome: &Outcome) -> bool {
-    let statement = &work.statement;
+pub(super) fn may_be(query: &Query, outcome: &Outcome) -> bool {
+    let statement = &query.statement;
     // The status flags say that there is something to tell; an error has none. SET STATEMENT takes its values back when its
     // reply is on its way.
     let waits = |status: Status| status.contains(Status::SESSION_STATE_CHANGED);
     let passing = |effect: &Effect| matches!(effect, Effect::WhileRunning { .. });
     outcome.ended_by_eof && outcome.status.is_some_and(waits)
-        || work.runs_text() && statement.effects.iter().any(passing)
+        || query.runs_text() && statement.effects.iter().any(passing)
         || outcome.error.is_some()
-            && work.runs_text()
+            && query.runs_text()
             && (statement.asks.contains(Asks::STORED_FUNCTIONS)
                 || statement.effects.iter().any(super::learn::is_hidden))
 }
 
 impl Session {
     /// Lets the server tell what it has not told yet. Gives whether the connection is still good.
-    pub(super) async fn hear_untold(&mut self, held: &mut Held, work: &Work) -> bool {
+    pub(super) async fn hear_untold(&mut self, held: &mut Held, query: &Query) -> bool {
         let Ok(outcome) = self.ask_untold(held).await else { return false };
-        self.learn_changes(work, &outcome);
+        self.learn_changes(query, &outcome);
         held.lease.origin.state = self.state.clone();
         self.show_pins(self.pins.bits());
         true

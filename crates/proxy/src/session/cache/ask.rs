@@ -12,7 +12,7 @@ use stats::digests::CacheSaid;
 use super::super::Session;
 use super::super::cached::refused;
 use super::super::client::Request;
-use super::super::work::Work;
+use super::super::query::Query;
 use super::hit::{count_hit, micros};
 use super::in_tier::{Looked, Wanted};
 use super::keep::Fill;
@@ -37,7 +37,7 @@ impl Session {
     /// Asks the cache for a statement of which a rule says so.
     pub(in crate::session) async fn ask_cache(
         &mut self,
-        work: &Work,
+        query: &Query,
         request: &Request,
         rule: &Action,
         cache: &CacheRule,
@@ -48,13 +48,13 @@ impl Session {
             }
             Ok(Asked::No(Some(refused(refusal))))
         };
-        if let Err(refusal) = self.may_ask_here().and_then(|()| self.may_ask(work, request)) {
+        if let Err(refusal) = self.may_ask_here().and_then(|()| self.may_ask(query, request)) {
             return refuse(refusal);
         }
-        if let Some(refusal) = self.cluster.refused.get(work.statement.digest) {
+        if let Some(refusal) = self.cluster.refused.get(query.statement.digest) {
             return refuse(refusal);
         }
-        let mut asked = match self.asked(work, request, cache) {
+        let mut asked = match self.asked(query, request, cache) {
             Ok(asked) => asked,
             Err(refusal) => return refuse(refusal),
         };
@@ -115,19 +115,19 @@ impl Session {
                 }
                 Found::Wait(_) => return Ok(Asked::No(None)),
                 Found::Fill(ticket) => {
-                    let Some(dialect) = self.dialect_of(work) else { return refuse(Refusal::Command) };
-                    if let Err(refusal) = cache::judge(&work.statement, question.text, &dialect) {
-                        self.cluster.refused.note(work.statement.digest, refusal);
+                    let Some(dialect) = self.dialect_of(query) else { return refuse(Refusal::Command) };
+                    if let Err(refusal) = cache::judge(&query.statement, question.text, &dialect) {
+                        self.cluster.refused.note(query.statement.digest, refusal);
                         return refuse(refusal);
                     }
                     self.watch_writes();
-                    let stamp = || self.stamp(work, request, epochs, follow, at);
+                    let stamp = || self.stamp(query, request, epochs, follow, at);
                     let stamped = match &tier {
                         None => stamp().map(|(stamp, reads)| (stamp, reads, Looked::Nowhere)),
                         Some(tier) => {
                             let (question, rule, anew) = (&question, &rule.name, comment.anew);
                             let wanted = Wanted { question, ttl, anew, rule };
-                            Box::pin(self.look_in_tier(tier, work, stamp, wanted)).await
+                            Box::pin(self.look_in_tier(tier, query, stamp, wanted)).await
                         }
                     };
                     let (stamp, reads, tier) = match stamped {
@@ -147,10 +147,10 @@ impl Session {
                         return refuse(Refusal::Behind);
                     }
                     if let Some(rights) = asked.rights.filter(|_| own_context.get().is_none())
-                        && !self.rights_cover(&rights, work, request)
+                        && !self.rights_cover(&rights, query, request)
                     {
                         // The others with these rights ask for themselves at once.
-                        let known = self.nothing_for_others(work, rule, at);
+                        let known = self.nothing_for_others(query, rule, at);
                         let _ = ticket.keep(&question, stamp, known, epochs);
                         question.context = own_context.get_or_init(|| self.own_context());
                         continue;
@@ -184,11 +184,11 @@ impl Session {
                 let saved_us = micros(answer.summary().took);
                 return Ok(Asked::No(Some(CacheSaid::Hit { saved_us, bytes: 0 })));
             }
-            let text = |session: &Session| session.digest_text(work, request);
+            let text = |session: &Session| session.digest_text(query, request);
             let reply = self.reply_here(&answer);
             self.note_answer(cache, answer.summary(), reply.len(), at, text);
             poll_fn(|cx| self.client.poll_answer(cx, &reply)).await.map_err(SessionEnd::ClientLost)?;
-            self.log_answer(request, work, &answer);
+            self.log_answer(request, query, &answer);
             return Ok(Asked::Answered);
         }
     }
@@ -196,7 +196,7 @@ impl Session {
     /// The stamp of an answer that is about to be read, and the tables that it is read from.
     fn stamp(
         &self,
-        work: &Work,
+        query: &Query,
         request: &Request,
         epochs: &Epochs,
         follow: Option<&Follow>,
@@ -204,7 +204,7 @@ impl Session {
     ) -> Result<(Stamp, Scope), Refusal> {
         let mut scope = Scope::Any;
         let reads = || {
-            let (tables, reads) = self.reads_of(work, request);
+            let (tables, reads) = self.reads_of(query, request);
             scope = tables;
             reads
         };
@@ -219,7 +219,7 @@ impl Session {
     }
 
     /// What others with the same rights find: each has to ask for itself.
-    fn nothing_for_others(&self, work: &Work, rule: &Action, at: Instant) -> Known {
+    fn nothing_for_others(&self, query: &Query, rule: &Action, at: Instant) -> Known {
         Known {
             reply: Err(Refusal::Rights),
             summary: Summary {
@@ -229,7 +229,7 @@ impl Session {
                 server: 0,
                 took: Duration::ZERO,
                 asked: at,
-                digest: work.statement.digest,
+                digest: query.statement.digest,
             },
             rule: rule.name.clone(),
             cluster: self.cluster.shared.name.clone(),

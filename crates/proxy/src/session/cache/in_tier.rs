@@ -15,7 +15,7 @@ use tier::{Place, Tier, Told};
 
 use super::super::Session;
 use super::super::consistency::may_write;
-use super::super::work::Work;
+use super::super::query::Query;
 use super::table_writes;
 use crate::route::rules::CacheRule;
 
@@ -111,7 +111,7 @@ impl Session {
     pub(super) async fn look_in_tier(
         &self,
         tier: &Tier,
-        work: &Work,
+        query: &Query,
         stamp: impl FnOnce() -> Result<(Stamp, Scope), Refusal>,
         wanted: Wanted<'_>,
     ) -> Result<(Stamp, Scope, Looked), Refusal> {
@@ -149,7 +149,7 @@ impl Session {
                     server: self.cluster.view().primary.unwrap_or(ServerId::NONE).0,
                     took: packed.took,
                     asked: read,
-                    digest: work.statement.digest,
+                    digest: query.statement.digest,
                 },
                 rule: wanted.rule.clone(),
                 cluster: self.cluster.shared.name.clone(),
@@ -188,8 +188,8 @@ impl Session {
     }
 
     /// A statement went wrong of which nobody knows what it has done: the tier is told so.
-    pub(in crate::session) async fn tell_tier_all(&mut self, work: &Work) {
-        if self.worker.shared.tier.is_some() && may_write(work) {
+    pub(in crate::session) async fn tell_tier_all(&mut self, query: &Query) {
+        if self.worker.shared.tier.is_some() && may_write(query) {
             self.written_for_tier = Some(Written::all(Scope::Any));
             Box::pin(self.tell_tier(false)).await;
         }

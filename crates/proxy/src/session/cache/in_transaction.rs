@@ -20,9 +20,9 @@ use wire::exchange::{Advance, Event, Exchange};
 
 use super::super::checksum::Checksum;
 use super::super::client::Request;
+use super::super::query::Query;
 use super::super::relay::Outcome;
 use super::super::send::with_flags;
-use super::super::work::Work;
 use super::super::{Held, Session};
 use crate::route::Pin;
 
@@ -90,17 +90,17 @@ impl Session {
 
     /// Notes what a statement was for the open transaction. Behind the notes of pins.
     #[inline]
-    pub(in crate::session) fn note_transaction_reads(&mut self, was_open: bool, work: &Work, succeeded: bool) {
+    pub(in crate::session) fn note_transaction_reads(&mut self, was_open: bool, query: &Query, succeeded: bool) {
         let is_open = self.pins.has(Pin::Transaction);
-        if is_open || self.transaction_reads.next.is_some() || !work.statement.effects.is_empty() {
-            self.note_in_transaction(was_open, work, succeeded);
+        if is_open || self.transaction_reads.next.is_some() || !query.statement.effects.is_empty() {
+            self.note_in_transaction(was_open, query, succeeded);
         }
     }
 
-    fn note_in_transaction(&mut self, was_open: bool, work: &Work, succeeded: bool) {
+    fn note_in_transaction(&mut self, was_open: bool, query: &Query, succeeded: bool) {
         use TransactionStep::{Begin, Commit, Rollback};
-        let statement = &*work.statement;
-        for effect in statement.effects.iter().filter(|_| succeeded && work.runs_text()) {
+        let statement = &*query.statement;
+        for effect in statement.effects.iter().filter(|_| succeeded && query.runs_text()) {
             match effect {
                 Effect::TransactionCharacteristics { session: false, isolation: Some(level), .. } => {
                     self.transaction_reads.next = Some(level == "READ COMMITTED");
@@ -127,13 +127,13 @@ impl Session {
         let newest = self.facts().reads_newest;
         let reads = &mut self.transaction_reads;
         if begins || chains || !was_open {
-            reads.only = alone && (begins || chains || only_reads(work));
+            reads.only = alone && (begins || chains || only_reads(query));
             // AND CHAIN goes on with what it was.
             if !chains || !was_open {
                 reads.newest = reads.next.take().unwrap_or(newest) && !snapshot;
             }
         } else {
-            reads.only &= only_reads(work);
+            reads.only &= only_reads(query);
         }
     }
 
@@ -162,12 +162,12 @@ impl Session {
     }
 
     /// An answer of the cache is one of the transaction's, as a server's would be: who runs it again elsewhere compares it, too.
-    pub(super) fn log_answer(&mut self, request: &Request, work: &Work, answer: &Answer) {
+    pub(super) fn log_answer(&mut self, request: &Request, query: &Query, answer: &Answer) {
         if self.held.is_none() || self.transaction.is_none() {
             return;
         }
         let reply = answer.reply().unwrap_or_default();
-        let mut exchange = Exchange::new(work.expect, self.client.capabilities);
+        let mut exchange = Exchange::new(query.expect, self.client.capabilities);
         let (mut sum, mut at) = (Checksum::default(), 0);
         while !exchange.is_over() {
             match exchange.advance(reply.get(at..).unwrap_or_default()) {
@@ -184,7 +184,7 @@ impl Session {
             }
         }
         let outcome = Outcome { checksum: Some(sum), ..Outcome::default() };
-        self.log(request, work, &outcome);
+        self.log(request, query, &outcome);
     }
 }
 
@@ -198,9 +198,9 @@ pub(super) fn at_rest(reply: Box<[u8]>, status: Status) -> (Box<[u8]>, Status) {
 }
 
 /// Whether a statement leaves nothing in its transaction, neither writes nor locks.
-fn only_reads(work: &Work) -> bool {
-    let statement = &*work.statement;
-    work.prepares()
+fn only_reads(query: &Query) -> bool {
+    let statement = &*query.statement;
+    query.prepares()
         || statement.access.only_reads() && !statement.asks.contains(sql::Asks::STORED_FUNCTIONS)
         || matches!(statement.access, Access::Primary(Why::Transaction | Why::SessionChange | Why::SessionState))
             && statement.parts <= 1

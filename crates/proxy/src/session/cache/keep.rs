@@ -16,8 +16,8 @@ use wire::Status;
 use super::super::cached::refused;
 use super::super::client::Request;
 use super::super::consistency::may_write;
+use super::super::query::Query;
 use super::super::relay::{Copied, Outcome, StateChange};
-use super::super::work::Work;
 use super::super::{Held, Session};
 use super::in_tier::Marked;
 use super::in_transaction::at_rest;
@@ -68,21 +68,21 @@ impl Session {
         &mut self,
         route: &mut Route,
         rule: &Action,
-        work: &Work,
+        query: &Query,
         request: &Request,
     ) {
         let is_elsewhere = matches!(route.target, Target::Reader | Target::Named(_));
         let serves = rule.cache.as_ref().is_some_and(|cache| cache.wanted.mode == CacheMode::On);
         let asks_for_less =
-            rule.consistency.is_some() || matches!(work.statement.hint, Some(sql::Hint::Consistency(_)));
-        if !is_elsewhere || !serves || asks_for_less || !super::is_for_cache(work) || self.cluster.view().same_data {
+            rule.consistency.is_some() || matches!(query.statement.hint, Some(sql::Hint::Consistency(_)));
+        if !is_elsewhere || !serves || asks_for_less || !super::is_for_cache(query) || self.cluster.view().same_data {
             return;
         }
         let weaker = matches!(route.consistency, Consistency::None | Consistency::Session);
         if weaker && self.identity.split != Split::Replica && self.cluster.primary().is_some() {
             self.watch_writes();
             route.consistency = Consistency::Table;
-            self.note_scope(work, request, route);
+            self.note_scope(query, request, route);
             self.judge_named(route);
             self.judge_replicas(route);
         }
@@ -127,7 +127,7 @@ impl Session {
     pub(in crate::session) fn keep_answer(
         &self,
         fill: Fill,
-        work: &Work,
+        query: &Query,
         request: &Request,
         held: &Held,
         outcome: &mut Outcome,
@@ -138,7 +138,7 @@ impl Session {
             if let Some(count) = cache.counts.refused.get(refusal as usize) {
                 count.add_one();
             }
-            self.count_cached(work, refused(refusal));
+            self.count_cached(query, refused(refusal));
         };
         let advises = cache.wanted.mode == CacheMode::Advise;
         let Some(copied) = outcome.copied.take() else { return refuse(Refusal::Behind) };
@@ -177,7 +177,7 @@ impl Session {
                 server: held.lease.server().0,
                 took,
                 asked: at,
-                digest: work.statement.digest,
+                digest: query.statement.digest,
             },
             rule,
             cluster: self.cluster.shared.name.clone(),
@@ -199,16 +199,16 @@ impl Session {
     }
 
     /// What was written ends the life of what was read before it: at the end of the transaction, before the client hears of that.
-    pub(in crate::session) fn end_answers(&mut self, work: &Work, request: &Request, told: Told) {
+    pub(in crate::session) fn end_answers(&mut self, query: &Query, request: &Request, told: Told) {
         if self.cluster.shared.epochs.get().is_none() {
             // Nobody has ever kept an answer, and who keeps the first one reads what is written by now; what is open may be
             // committed behind that.
             self.written_for_cache = self.pins.has(Pin::Transaction).then(|| Written::all(Scope::Any));
             return;
         }
-        if may_write(work) {
+        if may_write(query) {
             // Behind the reply: what a definition has changed while the statement ran is known, or known to be unknown.
-            let written = self.written_by(work, request, told);
+            let written = self.written_by(query, request, told);
             self.written_for_cache = Some(match &self.written_for_cache {
                 Some(before) => before.and(&written),
                 None => written,
@@ -217,8 +217,8 @@ impl Session {
         let Some(written) = &self.written_for_cache else { return };
         let in_transaction = self.pins.has(Pin::Transaction);
         // These commit nothing by themselves; of all else that is not sure.
-        let goes_on = matches!(work.statement.kind, Kind::Insert | Kind::Update | Kind::Delete | Kind::Select)
-            && work.statement.parts == 1;
+        let goes_on = matches!(query.statement.kind, Kind::Insert | Kind::Update | Kind::Delete | Kind::Select)
+            && query.statement.parts == 1;
         if in_transaction && goes_on {
             return;
         }
@@ -234,8 +234,8 @@ impl Session {
     }
 
     /// A statement went wrong of which nobody knows what it has done.
-    pub(in crate::session) fn end_all_answers(&self, work: &Work) {
-        if let Some(epochs) = self.cluster.shared.epochs.get().filter(|_| !work.statement.access.only_reads()) {
+    pub(in crate::session) fn end_all_answers(&self, query: &Query) {
+        if let Some(epochs) = self.cluster.shared.epochs.get().filter(|_| !query.statement.access.only_reads()) {
             epochs.written(None);
         }
     }

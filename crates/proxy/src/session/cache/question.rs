@@ -11,7 +11,7 @@ use wire::command::{Command, Execute, query_text_at};
 use super::super::Session;
 use super::super::client::Request;
 use super::super::found_rows::counts_found_rows;
-use super::super::work::{Body, Work};
+use super::super::query::{Body, Query};
 use crate::route::rules::CacheRule;
 
 /// What the cache is asked for; a text is that of the request.
@@ -41,15 +41,15 @@ impl AskedFor {
 
 impl Session {
     /// Whether a session may have this command answered by the cache at all.
-    pub(super) fn may_ask(&self, work: &Work, request: &Request) -> Result<(), Refusal> {
-        let statement = &*work.statement;
+    pub(super) fn may_ask(&self, query: &Query, request: &Request) -> Result<(), Refusal> {
+        let statement = &*query.statement;
         match () {
-            () if !matches!(work.command, Command::Query | Command::StmtExecute) || request.sequence != 0 => {
+            () if !matches!(query.command, Command::Query | Command::StmtExecute) || request.sequence != 0 => {
                 Err(Refusal::Command)
             }
-            () if work.opens_cursor => Err(Refusal::Command),
+            () if query.opens_cursor => Err(Refusal::Command),
             () if statement.hint.is_some() => Err(Refusal::Hint),
-            () if !matches!(work.body, Body::AsCame | Body::Execute(_)) => Err(Refusal::Rewritten),
+            () if !matches!(query.body, Body::AsCame | Body::Execute(_)) => Err(Refusal::Rewritten),
             () if self.is_in_system_schema() => Err(Refusal::ServerTables),
             // Only the server knows what FOUND_ROWS() is behind it, and it is asked for nothing but SQL_CALC_FOUND_ROWS.
             () if !matches!(statement.found_rows, FoundRows::Rows { .. } | FoundRows::Aggregate | FoundRows::Uncut)
@@ -62,8 +62,8 @@ impl Session {
     }
 
     /// What the cache is asked for.
-    pub(super) fn asked(&mut self, work: &Work, request: &Request, cache: &CacheRule) -> Result<AskedFor, Refusal> {
-        let Body::Execute(id) = work.body else {
+    pub(super) fn asked(&mut self, query: &Query, request: &Request, cache: &CacheRule) -> Result<AskedFor, Refusal> {
+        let Body::Execute(id) = query.body else {
             let (context, rights) = self.context(cache, None);
             return Ok(AskedFor { context, rights, prepared: None });
         };
@@ -86,8 +86,8 @@ impl Session {
 }
 
 /// Whether a command is one that the cache is asked for: a query that is run.
-pub(in crate::session) fn is_for_cache(work: &Work) -> bool {
-    work.runs_text() && work.statement.kind == Kind::Select
+pub(in crate::session) fn is_for_cache(query: &Query) -> bool {
+    query.runs_text() && query.statement.kind == Kind::Select
 }
 
 /// Writes the parameters of an execution so that those that differ in anything are other bytes.

@@ -10,7 +10,7 @@ use sql::Kind;
 
 use super::super::Session;
 use super::super::client::Request;
-use super::super::work::Work;
+use super::super::query::Query;
 
 /// Grants are tables of this schema.
 const SCHEMA: &str = "mysql";
@@ -24,7 +24,7 @@ impl Session {
     }
 
     /// Whether it is sure that whoever has these rights may read all that a statement reads.
-    pub(super) fn rights_cover(&self, rights: &Fingerprint, work: &Work, request: &Request) -> bool {
+    pub(super) fn rights_cover(&self, rights: &Fingerprint, query: &Query, request: &Request) -> bool {
         let published = &self.cluster.shared.published;
         let user = &*self.identity.user;
         let Some(grants) = published.grants.current().filter(|grants| grants.fingerprint(user) == Some(rights)) else {
@@ -33,13 +33,15 @@ impl Session {
         if grants.reads_everything(user) {
             return true;
         }
-        let (Some(text), Some(dialect)) = (self.sent_text(work, request), self.dialect_of(work)) else { return false };
+        let (Some(text), Some(dialect)) = (self.sent_text(query, request), self.dialect_of(query)) else {
+            return false;
+        };
         let Some(tables) = published.tables.current() else { return false };
         // What is read through a view may depend on who asks.
-        work.statement.tables(text, &dialect).as_ref().is_ok_and(|named| {
+        query.statement.tables(text, &dialect).as_ref().is_ok_and(|named| {
             named.functions.is_empty()
                 && named.read.iter().all(|table| {
-                    let schema = table.schema.as_deref().or_else(|| self.schema_of(work));
+                    let schema = table.schema.as_deref().or_else(|| self.schema_of(query));
                     schema.is_some_and(|schema| {
                         tables.is_table(schema, &table.name) && grants.reads(user, schema, &table.name)
                     })
@@ -50,35 +52,35 @@ impl Session {
     /// For as long as a statement runs that may change users' rights, and until they were read after it, what is known of
     /// them is not believed.
     #[inline]
-    pub(in crate::session) fn granting(&self, work: &Work, request: &Request) -> Option<Granting> {
-        let statement = &*work.statement;
+    pub(in crate::session) fn granting(&self, query: &Query, request: &Request) -> Option<Granting> {
+        let statement = &*query.statement;
         let published = &self.cluster.shared.published;
-        if statement.access.only_reads() || !published.grants.is_watched() || work.prepares() {
+        if statement.access.only_reads() || !published.grants.is_watched() || query.prepares() {
             return None;
         }
-        self.may_grant(work, request).then(|| published.granting())
+        self.may_grant(query, request).then(|| published.granting())
     }
 
     /// Procedures count for what they are called for: what they grant is known with the next reading.
-    fn may_grant(&self, work: &Work, request: &Request) -> bool {
-        let statement = &*work.statement;
+    fn may_grant(&self, query: &Query, request: &Request) -> bool {
+        let statement = &*query.statement;
         match statement.kind {
             Kind::Account | Kind::Administration | Kind::PreparedText | Kind::Compound | Kind::Unknown => true,
             Kind::Set => statement.access == sql::Access::Primary(sql::Why::Administration),
-            Kind::Insert | Kind::Update | Kind::Delete | Kind::Load => self.may_write_grants(work, request),
-            _ => statement.parts > 1 && self.may_write_grants(work, request),
+            Kind::Insert | Kind::Update | Kind::Delete | Kind::Load => self.may_write_grants(query, request),
+            _ => statement.parts > 1 && self.may_write_grants(query, request),
         }
     }
 
-    fn may_write_grants(&self, work: &Work, request: &Request) -> bool {
+    fn may_write_grants(&self, query: &Query, request: &Request) -> bool {
         let is_schema = |schema: &str| schema.eq_ignore_ascii_case(SCHEMA);
-        if self.schema_of(work).is_some_and(is_schema) {
+        if self.schema_of(query).is_some_and(is_schema) {
             return true;
         }
-        let (Some(text), Some(dialect)) = (self.sent_text(work, request), self.dialect_of(work)) else { return true };
-        match work.statement.tables(text, &dialect) {
+        let (Some(text), Some(dialect)) = (self.sent_text(query, request), self.dialect_of(query)) else { return true };
+        match query.statement.tables(text, &dialect) {
             Ok(named) => named.written.iter().any(|table| table.schema.as_deref().is_some_and(is_schema)),
-            Err(_) => work.statement.parts > 1,
+            Err(_) => query.statement.parts > 1,
         }
     }
 }

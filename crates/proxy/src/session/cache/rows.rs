@@ -12,7 +12,7 @@ use wire::parameters::Value;
 
 use super::super::Session;
 use super::super::client::Request;
-use super::super::work::{Body, Work};
+use super::super::query::{Body, Query};
 
 /// What is told of a write besides its text.
 #[derive(Clone, Copy, Debug)]
@@ -33,17 +33,17 @@ struct Seen<'a> {
 
 impl Session {
     /// What a read reads: of a table one row, where that is certain. `None` if it is not known.
-    pub(super) fn reads_of(&self, work: &Work, request: &Request) -> (Scope, Option<Reads>) {
+    pub(super) fn reads_of(&self, query: &Query, request: &Request) -> (Scope, Option<Reads>) {
         let catalog = self.cluster.shared.published.tables.current();
-        let Some(seen) = catalog.as_ref().and_then(|catalog| self.seen(catalog, work, request)) else {
+        let Some(seen) = catalog.as_ref().and_then(|catalog| self.seen(catalog, query, request)) else {
             return (Scope::Any, None);
         };
-        let named = work.statement.tables(seen.text, &seen.dialect);
+        let named = query.statement.tables(seen.text, &seen.dialect);
         let scope = seen.catalog.answered_by(named, seen.schema);
         let Scope::Tables(keys) = &scope else { return (scope, None) };
         let row = match (named, &**keys) {
-            (Ok(named), [own]) if work.statement.kind == Kind::Select => {
-                self.point_row(work, request, &seen, named).filter(|(table, _)| table == own)
+            (Ok(named), [own]) if query.statement.kind == Kind::Select => {
+                self.point_row(query, request, &seen, named).filter(|(table, _)| table == own)
             }
             _ => None,
         };
@@ -55,25 +55,25 @@ impl Session {
     }
 
     /// What a statement has written.
-    pub(super) fn written_by(&self, work: &Work, request: &Request, told: Told) -> Written {
+    pub(super) fn written_by(&self, query: &Query, request: &Request, told: Told) -> Written {
         let catalog = self.cluster.shared.published.tables.current();
-        let Some(seen) = catalog.as_ref().and_then(|catalog| self.seen(catalog, work, request)) else {
+        let Some(seen) = catalog.as_ref().and_then(|catalog| self.seen(catalog, query, request)) else {
             return Written::all(Scope::Any);
         };
-        let named = work.statement.tables(seen.text, &seen.dialect);
+        let named = query.statement.tables(seen.text, &seen.dialect);
         let scope = seen.catalog.written_by(named, seen.schema);
         let Ok(named) = named else { return Written::all(scope) };
         let [table] = &*named.written else { return Written::all(scope) };
         let may_be_known = !told.in_parts
             && scope != Scope::Any
-            && matches!(work.command, Command::Query | Command::StmtExecute)
-            && work.statement.parts == 1
+            && matches!(query.command, Command::Query | Command::StmtExecute)
+            && query.statement.parts == 1
             && seen.catalog.writes_alone(table, seen.schema);
-        let rows = match work.statement.kind {
+        let rows = match query.statement.kind {
             Kind::Update | Kind::Delete if may_be_known => {
-                self.point_row(work, request, &seen, named).map(|(table, row)| (table, vec![row]))
+                self.point_row(query, request, &seen, named).map(|(table, row)| (table, vec![row]))
             }
-            Kind::Insert if may_be_known => self.inserted(work, request, &seen, named, told),
+            Kind::Insert if may_be_known => self.inserted(query, request, &seen, named, told),
             _ => None,
         };
         match rows {
@@ -82,19 +82,25 @@ impl Session {
         }
     }
 
-    fn seen<'a>(&'a self, catalog: &'a TableCatalog, work: &Work, request: &'a Request) -> Option<Seen<'a>> {
-        let (text, dialect) = (self.sent_text(work, request)?, self.dialect_of(work)?);
-        Some(Seen { catalog, schema: self.schema_of(work), text, dialect })
+    fn seen<'a>(&'a self, catalog: &'a TableCatalog, query: &Query, request: &'a Request) -> Option<Seen<'a>> {
+        let (text, dialect) = (self.sent_text(query, request)?, self.dialect_of(query)?);
+        Some(Seen { catalog, schema: self.schema_of(query), text, dialect })
     }
 
     /// The one row that a SELECT, UPDATE or DELETE touches.
-    fn point_row(&self, work: &Work, request: &Request, seen: &Seen<'_>, named: &Tables) -> Option<(TableKey, RowKey)> {
-        let is_as_came = matches!(work.body, Body::AsCame | Body::Execute(_));
-        if !is_as_came || !work.statement.is_point(seen.text, &seen.dialect) {
+    fn point_row(
+        &self,
+        query: &Query,
+        request: &Request,
+        seen: &Seen<'_>,
+        named: &Tables,
+    ) -> Option<(TableKey, RowKey)> {
+        let is_as_came = matches!(query.body, Body::AsCame | Body::Execute(_));
+        if !is_as_came || !query.statement.is_point(seen.text, &seen.dialect) {
             return None;
         }
         let point = sql::point(seen.text, &seen.dialect)?;
-        let names = if work.statement.kind == Kind::Select { &named.read } else { &named.written };
+        let names = if query.statement.kind == Kind::Select { &named.read } else { &named.written };
         if **names != *std::slice::from_ref(&point.table) {
             return None;
         }
@@ -102,7 +108,7 @@ impl Session {
         if point.sets.iter().any(|column| key.has(column)) {
             return None;
         }
-        let values = self.values(work, request)?;
+        let values = self.values(query, request)?;
         let row = key.row(table, |column| {
             let (_, sought) = point.equals.iter().find(|(name, _)| name.eq_ignore_ascii_case(column))?;
             match sought {
@@ -121,7 +127,7 @@ impl Session {
     /// The rows that an INSERT or REPLACE makes, if it can change no others.
     fn inserted(
         &self,
-        work: &Work,
+        query: &Query,
         request: &Request,
         seen: &Seen<'_>,
         named: &Tables,
@@ -138,7 +144,7 @@ impl Session {
             return None;
         }
         let (columns, rows) = (change.columns?, change.rows?);
-        let values = self.values(work, request)?;
+        let values = self.values(query, request)?;
         let number = |row: &[Given], column: &KeyColumn| {
             let place = columns.iter().position(|name| name.eq_ignore_ascii_case(&column.name));
             let given = place.map_or(Some(Given::Nothing), |place| row.get(place).copied())?;
@@ -165,8 +171,8 @@ impl Session {
     }
 
     /// The values of an execution's parameters; none of a text. `None` if they are not understood.
-    fn values<'a>(&self, work: &Work, request: &'a Request) -> Option<Vec<Value<'a>>> {
-        let Body::Execute(id) = work.body else { return Some(Vec::new()) };
+    fn values<'a>(&self, query: &Query, request: &'a Request) -> Option<Vec<Value<'a>>> {
+        let Body::Execute(id) = query.body else { return Some(Vec::new()) };
         let known = self.statements.find(id)?;
         let (arguments, capabilities) = (request.payload().get(1..)?, self.client.capabilities);
         let execute = Execute::parse(arguments, known.parameters, capabilities).ok()?;

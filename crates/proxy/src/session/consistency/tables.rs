@@ -9,8 +9,8 @@ use wire::errno;
 
 use super::super::Session;
 use super::super::client::Request;
+use super::super::query::{Body, Query};
 use super::super::relay::Outcome;
-use super::super::work::{Body, Work};
 use super::may_have_written;
 use crate::error::Refusal;
 use crate::route::Route;
@@ -21,32 +21,32 @@ const VARIABLE: &str = "sqluice_consistency";
 impl Session {
     /// Notes what a read reads whose route says that it must find the last writes of that.
     #[inline]
-    pub(in crate::session) fn note_scope(&mut self, work: &Work, request: &Request, route: &Route) {
+    pub(in crate::session) fn note_scope(&mut self, query: &Query, request: &Request, route: &Route) {
         if route.consistency == Consistency::Table {
-            self.reads = self.read_scope(work, request);
+            self.reads = self.read_scope(query, request);
         }
     }
 
-    fn read_scope(&self, work: &Work, request: &Request) -> Scope {
+    fn read_scope(&self, query: &Query, request: &Request) -> Scope {
         self.cluster.shared.published.watch_tables();
-        let statement = &*work.statement;
+        let statement = &*query.statement;
         // What opens a transaction, or stays on its connection, may be followed by reads of other tables there.
-        let alone = statement.transaction.is_none() && self.facts().autocommit && !work.will_pin();
+        let alone = statement.transaction.is_none() && self.facts().autocommit && !query.will_pin();
         if !alone || !statement.access.only_reads() {
             return Scope::Any;
         }
-        self.scope_of(work, request, TableCatalog::read_by)
+        self.scope_of(query, request, TableCatalog::read_by)
     }
 
     /// Notes what a statement may have written; nothing of it counts before it is committed.
-    pub(in crate::session) fn add_written(&mut self, work: &Work, request: &Request, outcome: &Outcome) {
+    pub(in crate::session) fn add_written(&mut self, query: &Query, request: &Request, outcome: &Outcome) {
         // Triggers may have written although no row was changed.
-        let changes = matches!(work.statement.kind, Kind::Insert | Kind::Update | Kind::Delete | Kind::Load);
-        if !changes && !may_have_written(work, outcome) {
+        let changes = matches!(query.statement.kind, Kind::Insert | Kind::Update | Kind::Delete | Kind::Load);
+        if !changes && !may_have_written(query, outcome) {
             return;
         }
         let scope = match self.cluster.shared.writes.are_watched_by_table() {
-            true => self.scope_of(work, request, TableCatalog::written_by),
+            true => self.scope_of(query, request, TableCatalog::written_by),
             false => Scope::Any,
         };
         self.written = Some(match &self.written {
@@ -58,20 +58,20 @@ impl Session {
     /// What a statement touches, by the catalogue of tables as it is now.
     pub(in crate::session) fn scope_of(
         &self,
-        work: &Work,
+        query: &Query,
         request: &Request,
         part: fn(&TableCatalog, &Result<Tables, Unread>, Option<&str>) -> Scope,
     ) -> Scope {
         let Some(catalog) = self.cluster.shared.published.tables.current() else { return Scope::Any };
-        let (Some(text), Some(dialect)) = (self.sent_text(work, request), self.dialect_of(work)) else {
+        let (Some(text), Some(dialect)) = (self.sent_text(query, request), self.dialect_of(query)) else {
             return Scope::Any;
         };
-        part(&catalog, work.statement.tables(text, &dialect), self.schema_of(work))
+        part(&catalog, query.statement.tables(text, &dialect), self.schema_of(query))
     }
 
     /// The schema in which a statement's unqualified names are.
-    pub(in crate::session) fn schema_of(&self, work: &Work) -> Option<&str> {
-        match &work.body {
+    pub(in crate::session) fn schema_of(&self, query: &Query) -> Option<&str> {
+        match &query.body {
             Body::Execute(id) | Body::OfStatement(id) => self.statements.find(*id)?.state.schema(),
             _ => self.state.schema(),
         }
@@ -80,18 +80,18 @@ impl Session {
     /// For as long as a statement runs that may define tables, views, triggers and the like, and until the catalogue was
     /// read after it, the catalogue is not believed.
     #[inline]
-    pub(in crate::session) fn defining(&self, work: &Work, request: &Request) -> Option<Defining> {
-        let statement = &*work.statement;
+    pub(in crate::session) fn defining(&self, query: &Query, request: &Request) -> Option<Defining> {
+        let statement = &*query.statement;
         if matches!(statement.kind, Kind::Select | Kind::Insert | Kind::Update | Kind::Delete) && statement.parts == 1 {
             return None;
         }
         let published = &self.cluster.shared.published;
-        (published.tables.is_watched() && self.may_define(work, request)).then(|| published.defining())
+        (published.tables.is_watched() && self.may_define(query, request)).then(|| published.defining())
     }
 
-    fn may_define(&self, work: &Work, request: &Request) -> bool {
-        let statement = &*work.statement;
-        if work.prepares() || statement.access.only_reads() {
+    fn may_define(&self, query: &Query, request: &Request) -> bool {
+        let statement = &*query.statement;
+        if query.prepares() || statement.access.only_reads() {
             return false;
         }
         let is_temporary = |effect: &Effect| {
@@ -101,7 +101,7 @@ impl Session {
             Kind::Definition if statement.parts == 1 => !statement.effects.iter().any(is_temporary),
             Kind::Definition | Kind::PreparedText | Kind::Compound | Kind::Unknown => true,
             _ if statement.parts == 1 => false,
-            _ => match (self.sent_text(work, request), self.dialect_of(work)) {
+            _ => match (self.sent_text(query, request), self.dialect_of(query)) {
                 (Some(text), Some(dialect)) => {
                     statement.tables(text, &dialect).as_ref().map_or(true, |named| named.defines)
                 }
@@ -111,11 +111,11 @@ impl Session {
     }
 
     /// Takes `SET @sqluice_consistency = '…'`; gives the error of a value that means nothing.
-    pub(in crate::session) fn take_consistency(&mut self, work: &Work) -> Option<Refusal> {
-        if work.prepares() {
+    pub(in crate::session) fn take_consistency(&mut self, query: &Query) -> Option<Refusal> {
+        if query.prepares() {
             return None;
         }
-        for effect in &work.statement.effects {
+        for effect in &query.statement.effects {
             let Effect::UserVariable { name, value } = effect else { continue };
             if name != VARIABLE {
                 continue;

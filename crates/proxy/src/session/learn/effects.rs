@@ -8,21 +8,21 @@ use wire::errno::ER_SP_DOES_NOT_EXIST;
 use crate::error::Refusal;
 use crate::route::Pin;
 use crate::session::client::Request;
+use crate::session::query::Query;
 use crate::session::relay::{Outcome, StateChange};
 use crate::session::variables::moves_to;
-use crate::session::work::Work;
 use crate::session::{Doubt, Held, Session, tracking};
 use crate::state::{OF_SCHEMA, has_default};
 
 impl Session {
     /// Whether a statement may define routines, views or triggers.
-    pub(super) fn defines_code(&self, work: &Work, request: &Request) -> bool {
+    pub(super) fn defines_code(&self, query: &Query, request: &Request) -> bool {
         const CODE: [&[u8]; 6] = [b"function", b"procedure", b"package", b"view", b"trigger", b"sequence"];
-        let statement = &*work.statement;
+        let statement = &*query.statement;
         if statement.kind != Kind::Definition && (statement.parts <= 1 || statement.access.only_reads()) {
             return false;
         }
-        let Some(text) = self.sent_text(work, request) else { return true };
+        let Some(text) = self.sent_text(query, request) else { return true };
         let text = text.to_ascii_lowercase();
         CODE.iter().any(|word| memchr::memmem::find(&text, word).is_some())
     }
@@ -31,7 +31,7 @@ impl Session {
     pub(super) fn learn_effects(
         &mut self,
         held: &mut Held,
-        work: &Work,
+        query: &Query,
         effects: &[Effect],
         outcome: &Outcome,
         succeeded: bool,
@@ -45,9 +45,9 @@ impl Session {
         };
         let schema = self.state.schema().map(str::to_owned);
         // Of a text that failed, the parts before have done what they say.
-        let in_part = !succeeded && (work.statement.parts > 1 || assigns_one_by_one(&work.statement));
+        let in_part = !succeeded && (query.statement.parts > 1 || assigns_one_by_one(&query.statement));
         for (at, effect) in effects.iter().enumerate() {
-            let spares = |refusal: &Refusal| refusal.code == ER_SP_DOES_NOT_EXIST && work.statement.kind == Kind::Call;
+            let spares = |refusal: &Refusal| refusal.code == ER_SP_DOES_NOT_EXIST && query.statement.kind == Kind::Call;
             if !(matches!(effect, Effect::Leaves(_)) && outcome.error.as_ref().is_some_and(spares)) {
                 self.pins.note(effect, schema.as_deref(), succeeded || in_part && pins_from_now_on(effect));
             }

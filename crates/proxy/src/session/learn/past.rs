@@ -6,18 +6,18 @@ use wire::errno;
 
 use crate::route::{OneUse, Pin};
 use crate::session::client::Request;
+use crate::session::query::{Body, Query};
 use crate::session::relay::Outcome;
-use crate::session::work::{Body, Work};
 use crate::session::{Doubt, Held, Session, messages, read_back};
 
 impl Session {
     /// The same of a write outside a transaction that a lost server has done, and Sqluice has answered.
-    pub(in crate::session) fn learn_answered(&mut self, work: &Work, outcome: &Outcome) {
+    pub(in crate::session) fn learn_answered(&mut self, query: &Query, outcome: &Outcome) {
         self.pins.one_use(OneUse::Characteristics, false);
         self.pins.one_use(OneUse::InsertId, false);
         self.past.unsure = Default::default();
         self.pins.put(Pin::FoundRows, false);
-        self.learn_past(work, outcome, false);
+        self.learn_past(query, outcome, false);
         // There is no server to be asked.
         self.past.found_rows_unsure = false;
         (self.past.error, self.past.warnings, self.past.warning_count) = (None, None, 0);
@@ -28,8 +28,8 @@ impl Session {
 
     /// Notes the values of ROW_COUNT() and FOUND_ROWS() behind this statement.
     /// Questions there go by the connection that the session kept for the statement, if it did.
-    pub(in crate::session) fn learn_past(&mut self, work: &Work, outcome: &Outcome, kept: bool) {
-        let keeps_count = work.statement.asks.contains(Asks::KEEPS_ROW_COUNT) && outcome.error.is_none();
+    pub(in crate::session) fn learn_past(&mut self, query: &Query, outcome: &Outcome, kept: bool) {
+        let keeps_count = query.statement.asks.contains(Asks::KEEPS_ROW_COUNT) && outcome.error.is_none();
         let past = &mut self.past;
         if !keeps_count {
             (past.row_count, past.row_count_is_here) = (outcome.row_count(), false);
@@ -38,13 +38,13 @@ impl Session {
         } else {
             past.row_count_is_here |= !kept;
         }
-        self.learn_found_rows(work, outcome, kept);
+        self.learn_found_rows(query, outcome, kept);
     }
 
     /// Notes the value of ROW_COUNT() behind a command that runs no text: OK packets count, and all that ends otherwise
     /// counts as -1.
-    pub(super) fn learn_row_count(&mut self, work: &Work, outcome: &Outcome) {
-        let counted = match work.command {
+    pub(super) fn learn_row_count(&mut self, query: &Query, outcome: &Outcome) {
+        let counted = match query.command {
             _ if outcome.error.is_some() => -1,
             Command::StmtPrepare | Command::StmtSendLongData | Command::Statistics => return,
             Command::SetOption => -1,
@@ -55,9 +55,9 @@ impl Session {
 
     /// What SHOW WARNINGS would say now. A statement that asks for messages leaves them. MariaDB keeps them until a statement
     /// names tables or has messages of its own, be it run or prepared; MySQL until the next one.
-    pub(super) fn learn_messages(&mut self, held: &mut Held, request: &Request, work: &Work, outcome: &Outcome) {
-        let statement = &work.statement;
-        if work.command == Command::InitDb && !self.is_mariadb() && outcome.error.is_none() {
+    pub(super) fn learn_messages(&mut self, held: &mut Held, request: &Request, query: &Query, outcome: &Outcome) {
+        let statement = &query.statement;
+        if query.command == Command::InitDb && !self.is_mariadb() && outcome.error.is_none() {
             return;
         }
         self.past.own_messages = if outcome.error.is_some() { 1 } else { outcome.warnings };
@@ -67,7 +67,7 @@ impl Session {
         };
         let new = outcome.warnings > 0 || outcome.error.is_some();
         if statement.asks.contains(Asks::DIAGNOSTICS) && leaves_messages {
-            if statement.kind == Kind::Diagnostics && matches!(work.body, Body::Payload(_)) {
+            if statement.kind == Kind::Diagnostics && matches!(query.body, Body::Payload(_)) {
                 // It was sent as a SET, which on MySQL takes away whatever messages the connection had.
                 held.lease.origin.messages = None;
             } else if statement.parts > 1 && !self.is_mariadb() {
@@ -79,7 +79,7 @@ impl Session {
             }
             return;
         }
-        if self.is_mariadb() && !new && !outcome.warned_before && work.runs_text() && may_name_tables(statement) {
+        if self.is_mariadb() && !new && !outcome.warned_before && query.runs_text() && may_name_tables(statement) {
             self.past.messages_unsure = self.past.has_messages();
             // Those of another session may have gone, or may still be there.
             held.lease.origin.messages = held.lease.origin.messages.filter(|mark| Some(*mark) == self.messages_mark());
@@ -95,7 +95,7 @@ impl Session {
         self.past.warning_count = outcome.warnings;
         self.past.signals = (new || earlier) && messages::may_signal(statement, request, outcome);
         if self.past.signals {
-            self.past.signal = messages::signal_to_repeat(work, request, self.client.capabilities);
+            self.past.signal = messages::signal_to_repeat(query, request, self.client.capabilities);
         }
         self.past.messages_unread = new || earlier;
     }
@@ -128,14 +128,14 @@ impl Session {
         &mut self,
         held: &mut Held,
         request: &Request,
-        work: &Work,
+        query: &Query,
         outcome: &Outcome,
     ) {
         let (id, origin) = (outcome.insert_id, &mut held.lease.origin);
         let own = self.past.doubt.is_some() || origin.insert_id == Some(self.past.insert_id);
-        if work.statement.insert_id_unsure {
+        if query.statement.insert_id_unsure {
             (self.past.doubt, origin.insert_id) = (Some(Doubt::Any), None);
-        } else if id == 0 && outcome.error.is_some() && may_have_made_id(work, outcome) && own {
+        } else if id == 0 && outcome.error.is_some() && may_have_made_id(query, outcome) && own {
             if self.inserts_rows(request) {
                 self.past.doubt = Some(Doubt::Any);
             }
@@ -152,7 +152,7 @@ impl Session {
 }
 
 /// Whether a statement that failed may have made an AUTO_INCREMENT number before it did.
-fn may_have_made_id(work: &Work, outcome: &Outcome) -> bool {
+fn may_have_made_id(query: &Query, outcome: &Outcome) -> bool {
     /// A text that is not understood, names and rights that are missing, a server or transaction that takes no writes.
     const BEFORE_ANY_ROW: [u16; 10] = [
         errno::ER_DBACCESS_DENIED_ERROR,
@@ -166,8 +166,8 @@ fn may_have_made_id(work: &Work, outcome: &Outcome) -> bool {
         errno::ER_OPTION_PREVENTS_STATEMENT,
         errno::ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION,
     ];
-    matches!(work.statement.kind, Kind::Insert | Kind::Load)
-        && (work.statement.parts > 1
+    matches!(query.statement.kind, Kind::Insert | Kind::Load)
+        && (query.statement.parts > 1
             || !outcome.error.as_ref().is_some_and(|error| BEFORE_ANY_ROW.contains(&error.code)))
 }
 

@@ -12,9 +12,9 @@ use super::logged::{Execution, Text};
 use super::tail::{Name, Sought};
 use crate::mark;
 use crate::session::client::Request;
+use crate::session::query::{Body, Query};
 use crate::session::read_back::rows;
 use crate::session::reset::ask;
-use crate::session::work::{Body, Work};
 use crate::session::{Held, Session};
 
 const WRITES: Access = Access::Primary(Why::Writes);
@@ -45,8 +45,8 @@ impl Wanted {
 
 impl Session {
     /// The statements whose transaction is sought.
-    pub(super) fn wanted(&self, request: &Request, work: &Work) -> Result<Wanted, &'static str> {
-        let statement = &*work.statement;
+    pub(super) fn wanted(&self, request: &Request, query: &Query) -> Result<Wanted, &'static str> {
+        let statement = &*query.statement;
         if statement.parts != 1 {
             return Err("it is a text of several statements");
         }
@@ -60,10 +60,10 @@ impl Session {
                 };
                 let (mut texts, mut state) = (Vec::new(), &log.state);
                 for entry in log.entries() {
-                    if entry.work.statement.access == WRITES {
-                        let is_plain = is_plain(&entry.work, Asks::empty());
+                    if entry.query.statement.access == WRITES {
+                        let is_plain = is_plain(&entry.query, Asks::empty());
                         let types = entry.types.as_ref().map(|(_, types)| &**types);
-                        let text = self.text(&entry.work, &log.request(entry), types, state.schema());
+                        let text = self.text(&entry.query, &log.request(entry), types, state.schema());
                         texts.push(text.filter(|_| is_plain).ok_or("the log has other texts than were sent")?);
                     }
                     state = entry.state.as_ref().unwrap_or(state);
@@ -71,8 +71,8 @@ impl Session {
                 Ok(Wanted { texts, change: None })
             }
             // What the session knows alone may have made other rows of the very same text.
-            (None, Kind::Insert | Kind::Update | Kind::Delete) if is_plain(work, Asks::LAST_INSERT_ID) => {
-                let text = self.text(work, request, None, self.state.schema()).ok_or("its text is not known")?;
+            (None, Kind::Insert | Kind::Update | Kind::Delete) if is_plain(query, Asks::LAST_INSERT_ID) => {
+                let text = self.text(query, request, None, self.state.schema()).ok_or("its text is not known")?;
                 let change = sql::row_change(&text.text, &text.dialect);
                 let calls = statement.asks.contains(Asks::STORED_FUNCTIONS);
                 let change = change.filter(|_| !calls).zip(text.table_schema.clone());
@@ -83,11 +83,11 @@ impl Session {
     }
 
     /// A statement as a log may have it, of a session with this schema.
-    fn text(&self, work: &Work, request: &Request, types: Option<&[u8]>, schema: Option<&str>) -> Option<Text> {
-        let text = self.sent_text(work, request)?.to_vec();
-        let dialect = self.dialect_of(work)?;
+    fn text(&self, query: &Query, request: &Request, types: Option<&[u8]>, schema: Option<&str>) -> Option<Text> {
+        let text = self.sent_text(query, request)?.to_vec();
+        let dialect = self.dialect_of(query)?;
         let mut names_in = schema;
-        let execution = match work.body {
+        let execution = match query.body {
             Body::Execute(id) => {
                 let known = self.statements.find(id)?;
                 names_in = known.state.schema();
@@ -100,7 +100,7 @@ impl Session {
         };
         let change = sql::row_change(&text, &dialect);
         let table_schema = change.and_then(|change| change.schema.or(names_in.map(str::to_owned)));
-        let is_marked = mark::belongs_to(&work.statement, &text);
+        let is_marked = mark::belongs_to(&query.statement, &text);
         Some(Text { text, is_marked, execution, dialect, schema: schema.map(str::to_owned), table_schema })
     }
 
@@ -135,13 +135,13 @@ impl Session {
     pub(super) fn answer_of(
         &self,
         request: &Request,
-        work: &Work,
+        query: &Query,
         wanted: &Wanted,
         columns: &Columns,
         changed: &Changed,
     ) -> Option<Answer> {
         let (change, _) = wanted.change.as_ref()?;
-        let text = self.text(work, request, None, self.state.schema())?;
+        let text = self.text(query, request, None, self.state.schema())?;
         let values = text.values()?;
         let counts_found = self.client.capabilities.contains(Capabilities::FOUND_ROWS);
         answer::Written { change, values: &values, columns, changed, counts_found }.answer()
@@ -160,14 +160,14 @@ impl Session {
 
 /// Whether the log has the statement as it was sent, and whether it does the same in any session. `asks` is what else it must
 /// not ask for.
-fn is_plain(work: &Work, asks: Asks) -> bool {
+fn is_plain(query: &Query, asks: Asks) -> bool {
     let asks =
         asks | Asks::ROW_COUNT | Asks::FOUND_ROWS | Asks::CONNECTION_ID | Asks::SYSTEM_VARIABLES | Asks::USER_VARIABLES;
-    matches!(work.body, Body::AsCame | Body::Execute(_))
-        && work.command != Command::StmtBulkExecute
-        && work.statement.parts == 1
-        && work.statement.effects.is_empty()
-        && !work.statement.asks.intersects(asks)
+    matches!(query.body, Body::AsCame | Body::Execute(_))
+        && query.command != Command::StmtBulkExecute
+        && query.statement.parts == 1
+        && query.statement.effects.is_empty()
+        && !query.statement.asks.intersects(asks)
 }
 
 /// A column by a row of the answer.

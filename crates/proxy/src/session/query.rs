@@ -12,14 +12,14 @@ use crate::pool::StatementKey;
 #[derive(Debug)]
 pub enum Understood {
     /// It needs a server.
-    Work(Work),
+    Query(Query),
     /// Its answer is in the client's outbox, or it has none.
     Answered,
 }
 
 /// A command that needs a server.
 #[derive(Clone, Debug)]
-pub struct Work {
+pub struct Query {
     /// The command.
     pub command: Command,
     /// What it means.
@@ -49,9 +49,9 @@ pub enum Body {
     OfStatement(u32),
 }
 
-impl Work {
-    pub(super) fn new(command: Command, statement: Rc<Statement>, body: Body, expect: Expect) -> Work {
-        Work { command, statement, body, expect, opens_cursor: false, is_late: false }
+impl Query {
+    pub(super) fn new(command: Command, statement: Rc<Statement>, body: Body, expect: Expect) -> Query {
+        Query { command, statement, body, expect, opens_cursor: false, is_late: false }
     }
 
     /// It prepares a statement.

@@ -268,14 +268,14 @@ impl Session {
             Understood::Query(query) => query,
             Understood::Answered => return self.flush_answers().await,
         };
-        let rule = self.rule(&query, request);
+        let rule = self.rule(&query);
         let mut fill = None;
         if let Some(rule) = rule.as_deref() {
             if let Some(refusal) = Self::refused_by(rule, &query) {
-                return Box::pin(self.refuse_by_rule(request, &query, refusal)).await;
+                return Box::pin(self.refuse_by_rule(&query, refusal)).await;
             }
             if let Some(wanted) = rule.cache.as_ref().filter(|_| cache::is_for_cache(&query)) {
-                match Box::pin(self.ask_cache(&query, request, rule, wanted)).await? {
+                match Box::pin(self.ask_cache(&query, rule, wanted)).await? {
                     Asked::Answered => {
                         self.cache_came.set(Some(CacheSaid::Hit { saved_us: 0, bytes: 0 }));
                         return self.flush_answers().await;
@@ -312,25 +312,25 @@ impl Session {
         {
             return self.refuse(request, &refusal).await;
         }
-        let defining = self.defining(&query, request);
-        let _granting = self.granting(&query, request);
-        let mut route = self.route(&query, request, rule.as_deref());
+        let defining = self.defining(&query);
+        let _granting = self.granting(&query);
+        let mut route = self.route(&query, rule.as_deref());
         if let Some(fill) = fill.as_deref() {
             self.route_fill(&mut route, fill);
         } else if let Some(rule) = rule.as_deref().filter(|rule| rule.cache.is_some()) {
-            self.route_uncached(&mut route, rule, &query, request);
+            self.route_uncached(&mut route, rule, &query);
         }
         if query.streams() {
             return Err(Box::pin(self.stream_binlog(request, &route)).await);
         }
         self.begin_log(&query, &route);
         let mut attempts = Attempts::of(request.packets.len());
-        attempts.in_any_schema = self.does_same_in_any_schema(&query, request);
+        attempts.in_any_schema = self.does_same_in_any_schema(&query);
         loop {
             let mut held = match self.checkout(&route, &mut attempts).await {
                 Ok(held) => held,
                 Err(refusal) => {
-                    self.count_refused(&query, request, attempts.at);
+                    self.count_refused(&query, attempts.at);
                     return self.refuse(request, &refusal).await;
                 }
             };
@@ -338,21 +338,21 @@ impl Session {
                 Box::pin(self.forget_sequences(&mut held)).await;
             }
             let (mut started, mut outcome) = (attempts.at, Outcome::default());
-            match self.exchange(&mut held, &query, &route, request, fill.as_deref(), &mut outcome).await {
+            match self.exchange(&mut held, &query, &route, fill.as_deref(), &mut outcome).await {
                 Ok(()) => {
                     // What the server waited for is no time of the statement.
                     started = outcome.there_at.unwrap_or(started);
-                    let over = self.count(&held, &query, request, &outcome, started);
-                    self.learn(&mut held, request, &query, &route, &outcome, over);
+                    let over = self.count(&held, &query, &outcome, started);
+                    self.learn(&mut held, &query, &route, &outcome, over);
                     if self.written_for_tier.is_some() {
                         Box::pin(self.tell_tier(defining.is_some())).await;
                     }
                     if let Some(fill) = fill {
                         let took = over.saturating_duration_since(started);
                         self.know_found_rows(&mut held, &query).await?;
-                        self.keep_answer(*fill, &query, request, &held, &mut outcome, took);
+                        self.keep_answer(*fill, &query, &held, &mut outcome, took);
                     }
-                    self.log(request, &query, &outcome);
+                    self.log(&query, &outcome);
                     return self.settle(held, &query, &outcome).await;
                 }
                 Err(error) => {
@@ -360,9 +360,9 @@ impl Session {
                     self.end_all_answers(&query);
                     Box::pin(self.tell_tier_all(&query)).await;
                     let failed = Failed { held, error, outcome };
-                    let next = Box::pin(self.recover(request, &query, &mut route, failed, &mut attempts)).await;
+                    let next = Box::pin(self.recover(&query, &mut route, failed, &mut attempts)).await;
                     if !matches!(next, Ok(Next::TryAgain)) {
-                        self.count_refused(&query, request, attempts.at);
+                        self.count_refused(&query, attempts.at);
                         self.end_all_answers(&query);
                         Box::pin(self.tell_tier_all(&query)).await;
                     }
@@ -382,7 +382,7 @@ impl Session {
         }
     }
 
-    fn route(&mut self, query: &Query, request: &Request, rule: Option<&Action>) -> Route {
+    fn route(&mut self, query: &Query<'_>, rule: Option<&Action>) -> Route {
         let StateFacts { autocommit, reads_only, .. } = self.facts();
         let facts = Facts {
             pinned: self.held.is_some(),
@@ -397,14 +397,14 @@ impl Session {
             self.judge_functions(&mut route);
         }
         if !self.seen.hidden.is_empty() {
-            self.judge_hidden(&mut route, query, request);
+            self.judge_hidden(&mut route, query);
         }
         self.take_newest_primary(&route);
         self.judge_schema(&mut route);
         if route.reason == Reason::ServerState && self.cluster.view().primary.is_none() {
             route.target = Target::Reader;
         }
-        self.note_scope(query, request, &route);
+        self.note_scope(query, &route);
         self.judge_named(&mut route);
         self.judge_lag(&mut route);
         self.judge_replicas(&mut route);
@@ -418,14 +418,14 @@ impl Session {
     }
 
     /// The effects of tables and views that the text does not show: a read of a view that writes is the primary's.
-    fn judge_hidden(&mut self, route: &mut Route, query: &Query, request: &Request) {
+    fn judge_hidden(&mut self, route: &mut Route, query: &Query<'_>) {
         use sql::Kind::{Account, Administration, Definition, Handler, Lock, PreparedText, Show};
         self.hides = None;
         if !query.statement.uses_tables && query.statement.kind != PreparedText {
             return;
         }
-        let (Some(text), Some(dialect)) = (self.sent_text(query, request), self.dialect_of(query)) else { return };
-        let hidden = match query.statement.tables(text, &dialect) {
+        let (Some(text), Some(named)) = (query.text(), query.tables()) else { return };
+        let hidden = match named {
             Ok(named) => {
                 let names = named.read.iter().chain(&named.written);
                 let found = names.filter_map(|name| {
@@ -440,7 +440,7 @@ impl Session {
                 None
             }
             // PREPARE, EXECUTE IMMEDIATE, compound statements: any word may be a name.
-            Err(_) => self.seen.hidden_in(text, self.schema_of(query)),
+            Err(_) => self.seen.hidden_in(text.bytes, self.schema_of(query)),
         };
         if hidden.is_some_and(|hidden| hidden.writes) && route.target == Target::Reader {
             (route.target, route.reason) = (Target::Primary, Reason::WritingFunction);

@@ -5,8 +5,6 @@ use sql::{Access, Asks, Effect, Kind, Value, Why};
 use wire::command::Command;
 
 use super::Session;
-use super::cache::text_of;
-use super::client::Request;
 use super::query::{Body, Query};
 use crate::state::OF_SCHEMA;
 
@@ -44,18 +42,18 @@ impl Session {
     /// choosing a schema, setting a plain variable, asking for one. Only for a session without a schema; the others bring
     /// their connection into their own.
     #[inline]
-    pub(super) fn does_same_in_any_schema(&self, query: &Query, request: &Request) -> bool {
-        self.state.schema().is_none() && self.held.is_none() && self.is_without_schema(query, request)
+    pub(super) fn does_same_in_any_schema(&self, query: &Query<'_>) -> bool {
+        self.state.schema().is_none() && self.held.is_none() && self.is_without_schema(query)
     }
 
-    fn is_without_schema(&self, query: &Query, request: &Request) -> bool {
+    fn is_without_schema(&self, query: &Query<'_>) -> bool {
         if !self.facts().autocommit || OF_SCHEMA.iter().any(|name| self.state.variable(name).is_some()) {
             return false;
         }
         match query.command {
             Command::InitDb => true,
             Command::Query if matches!(query.body, Body::AsCame) => {
-                is_plain(&query.statement, text_of(request, self.client.capabilities))
+                query.text().is_some_and(|text| is_plain(&query.statement, text.bytes))
             }
             _ => false,
         }

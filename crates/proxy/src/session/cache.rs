@@ -18,6 +18,6 @@ pub(super) use ask::Asked;
 pub(super) use context::ContextHere;
 pub(super) use in_transaction::TransactionReads;
 pub(super) use keep::Fill;
-pub(super) use question::{is_for_cache, text_of};
+pub(super) use question::is_for_cache;
 pub(super) use rows::Told;
 pub(crate) use rows::table_writes;

@@ -5,7 +5,6 @@ use sql::Kind;
 use stats::digests::CacheSaid;
 
 use super::Session;
-use super::client::Request;
 use super::query::{Body, Query};
 use crate::state::hash_of;
 
@@ -22,16 +21,18 @@ pub(super) fn refused(refusal: Refusal) -> CacheSaid {
 impl Session {
     /// The hash of a read with all its values, the same in all workers; 0 for all else, and while nobody wants to know.
     #[inline]
-    pub(super) fn question(&self, query: &Query, request: &Request) -> u64 {
+    pub(super) fn question(&self, query: &Query<'_>) -> u64 {
         if !self.worker.digests.borrow().looks_at_questions() {
             return 0;
         }
         if query.statement.kind != Kind::Select || !query.statement.access.only_reads() || !query.runs_text() {
             return 0;
         }
-        let Some(text) = self.sent_text(query, request).filter(|text| text.len() <= TEXT_BYTES_MAX) else { return 0 };
+        let Some(text) = query.text().map(|text| text.bytes).filter(|text| text.len() <= TEXT_BYTES_MAX) else {
+            return 0;
+        };
         let values = match query.body {
-            Body::Execute(_) => request.payload().get(1 + STATEMENT_ID_BYTES..).unwrap_or_default(),
+            Body::Execute(_) => query.request.payload().get(1 + STATEMENT_ID_BYTES..).unwrap_or_default(),
             _ => &[],
         };
         if values.len() > TEXT_BYTES_MAX {

@@ -231,7 +231,7 @@ impl Session {
     pub(super) fn learn_writes(
         &mut self,
         held: &Held,
-        query: &Query,
+        query: &Query<'_>,
         route: &Route,
         outcome: &Outcome,
         written: Vec<Written>,
@@ -321,7 +321,7 @@ impl Session {
     }
 
     /// Whether the client must not hear the reply before what it says is noted: another session may ask at once.
-    pub(super) fn notes_first(&self, query: &Query) -> bool {
+    pub(super) fn notes_first(&self, query: &Query<'_>) -> bool {
         !query.statement.access.only_reads()
             && (self.cluster.shared.writes.are_watched()
                 || self.worker.shared.tier.is_some()
@@ -357,7 +357,7 @@ fn reads_on_purpose(reason: Reason) -> bool {
 }
 
 /// Whether a statement may have left something in the database.
-fn may_have_written(query: &Query, outcome: &Outcome) -> bool {
+fn may_have_written(query: &Query<'_>, outcome: &Outcome) -> bool {
     let statement = &*query.statement;
     may_write(query)
         && match statement.access {
@@ -373,7 +373,7 @@ fn may_have_written(query: &Query, outcome: &Outcome) -> bool {
 }
 
 /// Whether a statement is one that may leave something in the database.
-pub(super) fn may_write(query: &Query) -> bool {
+pub(super) fn may_write(query: &Query<'_>) -> bool {
     let Access::Primary(why) = query.statement.access else { return false };
     let statement = &*query.statement;
     match why {

@@ -6,21 +6,13 @@ use std::time::Instant;
 use stats::digests::{CacheSaid, DigestName, Ran, RanBy};
 use wire::exchange::Expect;
 
-use super::client::Request;
 use super::query::Query;
 use super::relay::Outcome;
 use super::{Held, Session};
 
 impl Session {
     /// Gives when the reply was over.
-    pub(super) fn count(
-        &self,
-        held: &Held,
-        query: &Query,
-        request: &Request,
-        outcome: &Outcome,
-        started: Instant,
-    ) -> Instant {
+    pub(super) fn count(&self, held: &Held, query: &Query<'_>, outcome: &Outcome, started: Instant) -> Instant {
         let (server, stats, now) = (held.lease.server(), held.lease.stats(), Instant::now());
         let took = now.saturating_duration_since(started);
         self.cluster.loads.end(server);
@@ -46,21 +38,21 @@ impl Session {
             by: if self.cluster.primary() == Some(server) { RanBy::Primary } else { RanBy::Replica },
             time_us,
             at: now,
-            question: self.question(query, request),
+            question: self.question(query),
         };
-        self.count_digest(query, request, &ran);
+        self.count_digest(query, &ran);
         now
     }
 
     /// The client has got an error of Sqluice's own instead of a reply, or no reply at all.
-    pub(super) fn count_refused(&self, query: &Query, request: &Request, at: Instant) {
+    pub(super) fn count_refused(&self, query: &Query<'_>, at: Instant) {
         let ran = Ran { failed: true, rows_sent: 0, rows_affected: 0, by: RanBy::Nobody, time_us: 0, at, question: 0 };
-        self.count_digest(query, request, &ran);
+        self.count_digest(query, &ran);
     }
 
-    pub(super) fn count_digest(&self, query: &Query, request: &Request, ran: &Ran) {
+    pub(super) fn count_digest(&self, query: &Query<'_>, ran: &Ran) {
         if query.runs_text() {
-            self.count_digest_of(query.statement.digest, ran, || self.digest_text(query, request));
+            self.count_digest_of(query.statement.digest, ran, || query.digest());
         }
     }
 
@@ -79,7 +71,7 @@ impl Session {
     }
 
     /// What the result cache did for a statement that was counted before.
-    pub(super) fn count_cached(&self, query: &Query, said: CacheSaid) {
+    pub(super) fn count_cached(&self, query: &Query<'_>, said: CacheSaid) {
         self.cache_came.set(Some(said));
         self.worker.digests.borrow_mut().cache_said(self.digest_key(query.statement.digest), said);
     }

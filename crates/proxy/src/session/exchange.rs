@@ -6,7 +6,6 @@ use wire::command::Command;
 
 use super::cache::Fill;
 use super::checksum::Checksum;
-use super::client::Request;
 use super::processes::{Renumber, Shown, Tap};
 use super::query::Query;
 use super::relay::{Copied, Outcome, Relay, RelayError};
@@ -23,9 +22,8 @@ impl Session {
     pub(super) async fn exchange(
         &mut self,
         held: &mut Held,
-        query: &Query,
+        query: &Query<'_>,
         route: &Route,
-        request: &Request,
         fill: Option<&Fill>,
         outcome: &mut Outcome,
     ) -> Result<(), RelayError> {
@@ -35,7 +33,7 @@ impl Session {
             self.look_at_pinned(held)?;
         }
         let prepare_as = if query.prepares() { self.statements.next_id() } else { 0 };
-        let mut sent = self.send(held, query, request).await?;
+        let mut sent = self.send(held, query).await?;
         if held.lease.origin.tells_characteristics || self.wish.hides() {
             self.hide_characteristics(held);
         }
@@ -77,7 +75,7 @@ impl Session {
     }
 
     /// The change of a list of connections, or of variables, on its way to the client.
-    fn listed(&self, held: &Held, query: &Query) -> Option<Tap> {
+    fn listed(&self, held: &Held, query: &Query<'_>) -> Option<Tap> {
         let statement = &query.statement;
         let lists = statement.asks.contains(Asks::PROCESSES)
             || statement.kind == Kind::Show && statement.asks.contains(Asks::SYSTEM_VARIABLES);

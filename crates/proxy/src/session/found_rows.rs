@@ -62,7 +62,7 @@ impl Session {
     /// The session's own count, ahead of a statement behind which only the server knows it: what leaves it as it was, such as
     /// a CALL of a procedure without a query, must not leave another session's. PREPARE has it go ahead too: then it is there for
     /// EXECUTE, which must find ROW_COUNT() as well.
-    pub(super) fn give_found_rows(&mut self, connection: &Connection, query: &Query, out: &mut Outgoing) {
+    pub(super) fn give_found_rows(&mut self, connection: &Connection, query: &Query<'_>, out: &mut Outgoing) {
         let is_here = self.pins.is_empty() || self.past.found_rows_are_here;
         let refuses = self.pins.has(Pin::Xa) || self.pins.has(Pin::ExpiredPassword);
         let count = self.past.found_rows.unwrap_or(0);
@@ -92,7 +92,7 @@ impl Session {
 
     /// Notes the value of FOUND_ROWS() behind this statement, which ran on the connection that the session kept, or on
     /// another one.
-    pub(super) fn learn_found_rows(&mut self, query: &Query, outcome: &Outcome, kept: bool) {
+    pub(super) fn learn_found_rows(&mut self, query: &Query<'_>, outcome: &Outcome, kept: bool) {
         self.past.asks_found_rows |= query.statement.asks.contains(Asks::FOUND_ROWS);
         self.past.found_rows_own = None;
         let counted = match query.statement.found_rows {
@@ -144,7 +144,7 @@ impl Session {
 
     /// Behind an answer that the cache is to keep: asks what FOUND_ROWS() is, where SQL_CALC_FOUND_ROWS keeps the connection for the case
     /// that the client asks for it. It is kept with the answer, and the session needs that connection no more.
-    pub(super) async fn know_found_rows(&mut self, held: &mut Held, query: &Query) -> Result<(), SessionEnd> {
+    pub(super) async fn know_found_rows(&mut self, held: &mut Held, query: &Query<'_>) -> Result<(), SessionEnd> {
         // Messages would have to be read first.
         let asks = counts_found_rows(&query.statement) && self.past.found_rows_unsure && self.past.error.is_none();
         let keeps_only = self.pins.bits() == 1 << Pin::FoundRows as u8
@@ -194,7 +194,7 @@ impl Session {
 }
 
 /// Whether a statement that counts in a way of its own may leave the count as it was.
-fn may_leave_count(query: &Query) -> bool {
+fn may_leave_count(query: &Query<'_>) -> bool {
     let statement = &query.statement;
     let hides = || matches!(statement.kind, Kind::Call | Kind::Compound | Kind::Unknown);
     let asks_functions = || statement.asks.contains(Asks::STORED_FUNCTIONS);

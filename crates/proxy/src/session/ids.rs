@@ -22,7 +22,6 @@ use wire::packet::{self, First};
 use wire::reply::Prepared;
 
 use super::Session;
-use super::client::Request;
 use super::outgoing::{Outgoing, write};
 use super::processes::Shown;
 use super::query::Query;
@@ -82,7 +81,7 @@ impl Session {
 
     /// Whether the statement's text can only be made when its connection is known.
     #[inline]
-    pub(super) fn needs_text_instead(&self, query: &Query) -> bool {
+    pub(super) fn needs_text_instead(&self, query: &Query<'_>) -> bool {
         let named = query.statement.asks.contains(sql::Asks::SERVER_IDS) || self.facts.get().in_schema_of_ids;
         (query.is_late || named) && query.statement.parts == 1
     }
@@ -91,7 +90,7 @@ impl Session {
     pub(super) async fn text_instead(
         &mut self,
         connection: &mut Connection,
-        query: &Query,
+        query: &Query<'_>,
         text: &[u8],
         out: &mut Outgoing,
     ) -> Result<Option<Instead>, RelayError> {
@@ -133,11 +132,10 @@ impl Session {
     pub(super) async fn query_instead(
         &mut self,
         connection: &mut Connection,
-        query: &Query,
-        request: &Request,
+        query: &Query<'_>,
         out: &mut Outgoing,
     ) -> Result<Option<Vec<u8>>, RelayError> {
-        let Some((&byte, arguments)) = request.payload().split_first() else { return Ok(None) };
+        let Some((&byte, arguments)) = query.request.payload().split_first() else { return Ok(None) };
         let Ok(text_at) = query_text_at(arguments, self.client.capabilities) else { return Ok(None) };
         let (attributes, text) = arguments.split_at(text_at);
         let Some(instead) = self.text_instead(connection, query, text, out).await? else { return Ok(None) };

@@ -63,7 +63,7 @@ impl Session {
     }
 
     /// The id and the manner of a prepared KILL that is executed, if its text or its only parameter tells.
-    pub(super) fn executed_kill(&mut self, query: &Query, arguments: &[u8]) -> Option<(u64, Kill)> {
+    pub(super) fn executed_kill(&mut self, query: &Query<'_>, arguments: &[u8]) -> Option<(u64, Kill)> {
         let Some(Effect::Kill { query_only, soft, victim: Victim::Connection(id) }) = query.statement.effects.first()
         else {
             return None;
@@ -71,7 +71,7 @@ impl Session {
         let Body::Execute(statement) = query.body else { return None };
         let how = Kill { query_only: *query_only, soft: *soft };
         let capabilities = self.client.capabilities;
-        let text = self.statements.find(statement)?.key.text.clone();
+        let text = query.prepared()?.key.text.clone();
         if let Some(id) = id.or_else(|| self.id_to_kill(&text)) {
             return Some((id, how));
         }

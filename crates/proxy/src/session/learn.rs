@@ -3,6 +3,7 @@
 mod effects;
 mod past;
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,10 +13,9 @@ use wire::command::Command;
 use wire::{Capabilities, Status, errno};
 
 use super::cache::Told;
-use super::client::Request;
 use super::query::{Body, Query};
 use super::relay::{Outcome, StateChange};
-use super::statements::ClientStatement;
+use super::statements::{ClientStatement, PreparedText};
 use super::variables::{self, REPORTS};
 use super::{Doubt, Held, Session};
 use crate::pool::Key;
@@ -32,8 +32,7 @@ impl Session {
     pub(super) fn learn(
         &mut self,
         held: &mut Held,
-        request: &Request,
-        query: &Query,
+        query: &Query<'_>,
         route: &Route,
         outcome: &Outcome,
         over: Instant,
@@ -53,7 +52,7 @@ impl Session {
         if query.statement.accounts {
             self.note_account_change(held, &query.statement, outcome.error.as_ref(), over);
         }
-        if self.defines_code(query, request) {
+        if self.defines_code(query) {
             // What routines, views and triggers do is read again; until then no function is believed to read only.
             self.cluster.shared.published.request_catalog_refresh();
         }
@@ -80,7 +79,7 @@ impl Session {
                 self.pins.hidden_user_variables(true);
             }
             self.learn_past(query, outcome, route.target == Target::Pinned);
-            self.learn_insert_id(held, request, query, outcome);
+            self.learn_insert_id(held, query, outcome);
         }
         if query.prepares() && outcome.error.is_none() {
             // Preparing an assignment gives the variable the type of the value to come, as far as it is known.
@@ -92,7 +91,7 @@ impl Session {
             self.learn_row_count(query, outcome);
         }
         if query.runs_text() || query.prepares() || outcome.error.is_some() {
-            self.learn_messages(held, request, query, outcome);
+            self.learn_messages(held, query, outcome);
         }
         if !outcome.changes.is_empty() {
             self.pins.put(Pin::Tracing, self.state.is_traced());
@@ -123,7 +122,7 @@ impl Session {
         }
         self.note_transaction_reads(was_open, query, succeeded);
         if self.watches_writes() {
-            self.add_written(query, request, outcome);
+            self.add_written(query, outcome);
             self.learn_writes(held, query, route, outcome, written, over);
             if !self.pins.has(Pin::Transaction) {
                 self.written = None;
@@ -134,7 +133,7 @@ impl Session {
         }
         // Behind the note of what was written: a fill that finds the new epochs finds that, too.
         if !query.statement.access.only_reads() {
-            self.end_answers(query, request, told);
+            self.end_answers(query, told);
         }
         self.show_pins(self.pins.bits());
         if !Arc::ptr_eq(&held.lease.origin.state, &self.state) {
@@ -143,7 +142,7 @@ impl Session {
     }
 
     /// Gives whether the client changed what its connection tracks.
-    pub(super) fn learn_changes(&mut self, query: &Query, outcome: &Outcome) -> bool {
+    pub(super) fn learn_changes(&mut self, query: &Query<'_>, outcome: &Outcome) -> bool {
         if outcome.changes.is_empty() {
             return false;
         }
@@ -210,7 +209,7 @@ impl Session {
 
     /// Savepoints that no open transaction shows. With `autocommit = 0` servers set them before a table was read, and keep them
     /// until the transaction ends, or autocommit is on again (seen with MariaDB 10.11 and MySQL 9.7).
-    fn learn_savepoint(&mut self, was_open: bool, query: &Query, succeeded: bool) {
+    fn learn_savepoint(&mut self, was_open: bool, query: &Query<'_>, succeeded: bool) {
         use sql::TransactionStep::Savepoint;
         let (statement, facts) = (&*query.statement, self.facts());
         let ended = was_open && !self.pins.has(Pin::Transaction);
@@ -228,7 +227,7 @@ impl Session {
     }
 
     /// Prepared statements: what was prepared, which cursor is open, which long data is used up.
-    fn learn_statement(&mut self, held: &mut Held, query: &Query, outcome: &Outcome) {
+    fn learn_statement(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
         match (&query.body, query.command) {
             (Body::Prepare(key), _) => {
                 let Some(prepared) = outcome.prepared.filter(|_| outcome.error.is_none()) else {
@@ -238,9 +237,12 @@ impl Session {
                 held.lease.origin.statements.insert(key.clone(), prepared.statement, max);
                 let statement = ClientStatement {
                     id: self.statements.last_id(),
-                    key: key.clone(),
-                    state: self.state.clone(),
-                    statement: query.statement.clone(),
+                    prepared: Rc::new(PreparedText {
+                        key: key.clone(),
+                        state: self.state.clone(),
+                        dialect: self.facts().dialect,
+                        statement: query.statement.clone(),
+                    }),
                     parameters: prepared.parameters,
                     types: None,
                     typed: None,
@@ -295,7 +297,7 @@ pub(super) fn is_hidden(effect: &Effect) -> bool {
 
 /// Whether user variables may have been set behind the text's back. Servers tell a routine's `SET @x`, but neither
 /// `SELECT … INTO @x`, `@x := …`, GET DIAGNOSTICS nor an OUT argument inside of one (seen with MariaDB 10.11).
-fn may_hide_variables(query: &Query, outcome: &Outcome) -> bool {
+fn may_hide_variables(query: &Query<'_>, outcome: &Outcome) -> bool {
     let statement = &query.statement;
     // A text that no server understands has done nothing.
     let refused = statement.kind == Kind::Unknown

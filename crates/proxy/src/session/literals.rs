@@ -19,7 +19,7 @@ const NEWDECIMAL: u8 = 0xf6;
 
 impl Session {
     /// The effects of a statement, its strings with the collation that the connection had when they were read.
-    pub(super) fn effects_of<'a>(&self, query: &'a Query) -> Cow<'a, [Effect]> {
+    pub(super) fn effects_of<'a>(&self, query: &'a Query<'a>) -> Cow<'a, [Effect]> {
         let effects = &query.statement.effects;
         let sets_text = |effect: &Effect| match effect {
             Effect::UserVariable { value: Value::Literal(literal), .. } => is_text(literal),

@@ -92,8 +92,7 @@ impl Session {
     /// Decides what follows when a server was lost before the client had a byte of the reply.
     pub(super) async fn go_on_without(
         &mut self,
-        request: &Request,
-        query: &Query,
+        query: &Query<'_>,
         route: &mut Route,
         lost: &Lost,
         attempts: &mut Attempts,
@@ -101,30 +100,30 @@ impl Session {
         let replays = self.listener.settings.load().replay.mode != config::ReplayMode::Off;
         let is_open = self.pins.has(Pin::Transaction) || self.pins.has(Pin::NextStatement);
         if replays && (is_open || !self.facts().autocommit) && is_whole_with(&self.pins) {
-            return Box::pin(self.take_transaction_elsewhere(request, query, route, lost, attempts)).await;
+            return Box::pin(self.take_transaction_elsewhere(query, route, lost, attempts)).await;
         }
         let is_pinned = route.target == Target::Pinned;
         if lost.sent && query.may_leave_something(None) {
             if is_pinned {
                 let refusal = self.in_doubt(query, lost, "the session was pinned");
-                return self.end_with(request, refusal);
+                return self.end_with(query.request, refusal);
             }
-            match Box::pin(self.prove(request, query, lost, attempts)).await {
+            match Box::pin(self.prove(query, lost, attempts)).await {
                 Proof::NotDone if !attempts.failed_on(lost.server) => {}
                 Proof::NotDone => return Ok(Next::TryAgain),
                 Proof::Done { position, answer } => {
                     self.note_done(lost, position);
                     if let Some(answer) = answer {
-                        self.answer_write(request, query, &answer);
+                        self.answer_write(query, &answer);
                         self.client.flush().await.map_err(SessionEnd::ClientLost)?;
                         return Ok(Next::Answered);
                     }
                     let refusal = Refusal::done_unanswered(&lost.name, what(query));
-                    return self.tell(request, refusal).await;
+                    return self.tell(query.request, refusal).await;
                 }
                 Proof::Unknown(why) => {
                     let refusal = self.in_doubt(query, lost, &why);
-                    return self.tell(request, refusal).await;
+                    return self.tell(query.request, refusal).await;
                 }
             }
         }
@@ -132,14 +131,13 @@ impl Session {
             return Ok(Next::TryAgain);
         }
         let during = if is_pinned { "in a pinned session" } else { "during a statement" };
-        self.end_with(request, Refusal::lost(&lost.name, &format!("{during}: {}", lost.why)))
+        self.end_with(query.request, Refusal::lost(&lost.name, &format!("{during}: {}", lost.why)))
     }
 
     /// A transaction was open: it is gone, and is replayed; what ends it may have been done.
     async fn take_transaction_elsewhere(
         &mut self,
-        request: &Request,
-        query: &Query,
+        query: &Query<'_>,
         route: &mut Route,
         lost: &Lost,
         attempts: &mut Attempts,
@@ -147,20 +145,20 @@ impl Session {
         use TransactionStep::{Commit, Rollback};
         let wrote = self.transaction.as_ref().is_none_or(|log| log.wrote);
         if lost.sent && query.may_leave_something(Some(wrote)) {
-            match Box::pin(self.prove(request, query, lost, attempts)).await {
+            match Box::pin(self.prove(query, lost, attempts)).await {
                 Proof::NotDone => {}
                 Proof::Done { position, .. } => {
                     self.note_done(lost, position);
                     self.lose_pinned_state();
                     self.status = self.status_at_rest();
-                    self.answer_ok(request, 0);
+                    self.answer_ok(query.request, 0);
                     self.client.flush().await.map_err(SessionEnd::ClientLost)?;
                     return Ok(Next::Answered);
                 }
                 Proof::Unknown(why) => {
                     self.lose_pinned_state();
                     let refusal = self.in_doubt(query, lost, &why);
-                    return self.tell(request, refusal).await;
+                    return self.tell(query.request, refusal).await;
                 }
             }
         }
@@ -179,9 +177,9 @@ impl Session {
             if attempts.failed_on(lost.server) {
                 return Ok(Next::TryAgain);
             }
-            return self.end_with(request, Refusal::lost(&lost.name, &lost.why));
+            return self.end_with(query.request, Refusal::lost(&lost.name, &lost.why));
         }
-        match Box::pin(self.replay(request, lost, attempts)).await {
+        match Box::pin(self.replay(query.request, lost, attempts)).await {
             Ok(()) => {
                 route.target = Target::Pinned;
                 Ok(Next::TryAgain)
@@ -195,8 +193,8 @@ impl Session {
                 let is_whole = !self.pins.has(Pin::UserVariable) && !not_replayed.ends_session();
                 self.lose_pinned_state();
                 match is_whole {
-                    true => self.tell(request, refusal).await,
-                    false => self.end_with(request, refusal),
+                    true => self.tell(query.request, refusal).await,
+                    false => self.end_with(query.request, refusal),
                 }
             }
         }
@@ -216,7 +214,7 @@ impl Session {
     }
 
     /// The client gets the OK that the lost server would have sent. Warnings are in no log: it hears of none.
-    fn answer_write(&mut self, request: &Request, query: &Query, answer: &Answer) {
+    fn answer_write(&mut self, query: &Query<'_>, answer: &Answer) {
         self.status = self.status_at_rest();
         let ok = wire::reply::Ok {
             affected_rows: answer.affected,
@@ -225,7 +223,7 @@ impl Session {
             info: answer.info.as_bytes(),
             ..wire::reply::Ok::default()
         };
-        self.client.put_whole_ok(request.sequence.wrapping_add(1), &ok);
+        self.client.put_whole_ok(query.request.sequence.wrapping_add(1), &ok);
         let outcome = Outcome {
             status: Some(self.status),
             affected_rows: answer.affected,
@@ -239,7 +237,7 @@ impl Session {
     }
 
     /// Nobody knows whether the statement was done.
-    fn in_doubt(&mut self, query: &Query, lost: &Lost, unproven: &str) -> Refusal {
+    fn in_doubt(&mut self, query: &Query<'_>, lost: &Lost, unproven: &str) -> Refusal {
         self.note_unanswered(lost);
         self.worker.stats.in_doubt.add_one();
         tracing::warn!(server = %lost.name, session = self.handle.id, what = what(query), unproven, "a statement is in doubt");
@@ -254,7 +252,7 @@ impl Session {
     }
 }
 
-impl Query {
+impl Query<'_> {
     /// Whether running it may leave something behind for good: it writes, and nothing takes that back. `transaction` tells
     /// whether the open transaction may have written; `None` is no transaction.
     pub fn may_leave_something(&self, transaction: Option<bool>) -> bool {
@@ -287,7 +285,7 @@ impl Query {
 }
 
 /// What a statement is, for a message.
-fn what(query: &Query) -> &'static str {
+fn what(query: &Query<'_>) -> &'static str {
     match (query.statement.transaction, query.statement.kind) {
         (Some(TransactionStep::Commit { .. }), _) => "a COMMIT",
         (Some(TransactionStep::Begin { .. }), _) => "the commit of a transaction",
@@ -312,7 +310,8 @@ mod tests {
         let dialect =
             Dialect { family: Family::MariaDb, version: 101_100, modes: Modes::empty(), encoding: Encoding::Utf8 };
         let statement = Rc::new(sql::classify(text.as_bytes(), &dialect, &NoFunctions));
-        Query::new(Command::Query, statement, Body::AsCame, Expect::Results).may_leave_something(transaction)
+        let request = Request::again(&[], 0);
+        Query::new(&request, Command::Query, statement, Body::AsCame, Expect::Results).may_leave_something(transaction)
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use sql::{AskedDiagnostics, Asks, DiagnosticsItem, Kind, ShownMessages, Statement};
 use wire::Capabilities;
 use wire::codec::{Reader, Write};
-use wire::command::{Command, query_text_at};
+use wire::command::Command;
 use wire::packet::{self, First};
 use wire::{reply, sqlstate};
 
@@ -163,13 +163,12 @@ impl Session {
 }
 
 /// The text of a SIGNAL that gives the same condition wherever it runs.
-pub(super) fn signal_to_repeat(query: &Query, request: &Request, capabilities: Capabilities) -> Option<Box<str>> {
+pub(super) fn signal_to_repeat(query: &Query<'_>) -> Option<Box<str>> {
     let Query { statement, command, .. } = query;
     let is_one = statement.kind == Kind::Diagnostics && statement.parts == 1 && *command == Command::Query;
     let is_constant = statement.asks.is_empty() && statement.effects.is_empty();
-    let arguments = request.payload().get(1..).filter(|_| is_one && is_constant)?;
-    let text = arguments.get(query_text_at(arguments, capabilities).ok()?..)?;
-    std::str::from_utf8(text).ok().filter(|text| text.len() <= SIGNAL_BYTES_MAX).map(Box::from)
+    let text = query.text().filter(|_| is_one && is_constant)?;
+    std::str::from_utf8(text.bytes).ok().filter(|text| text.len() <= SIGNAL_BYTES_MAX).map(Box::from)
 }
 
 /// Whether SIGNAL may have made messages of the statement.

@@ -70,7 +70,7 @@ pub(super) fn may_announce(statement: &Statement) -> bool {
 
 impl Session {
     /// Makes the connection tell of SET TRANSACTION, ahead of a statement that may announce something.
-    pub(super) fn hear_of_characteristics(&self, connection: &mut Connection, query: &Query, out: &mut Outgoing) {
+    pub(super) fn hear_of_characteristics(&self, connection: &mut Connection, query: &Query<'_>, out: &mut Outgoing) {
         // In an open transaction SET TRANSACTION is refused, and MySQL would forget that it has told of a transaction.
         let needs_not = self.pins.has(Pin::Transaction) || self.pins.has(Pin::ExpiredPassword);
         if needs_not || self.tells(connection) || !query.runs_text() || !may_announce(&query.statement) {
@@ -95,7 +95,7 @@ impl Session {
     }
 
     /// What a statement that was run leaves waiting, as far as its text and its reply tell.
-    pub(super) fn learn_one_use(&mut self, held: &mut Held, query: &Query, outcome: &Outcome) {
+    pub(super) fn learn_one_use(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
         let statement = &*query.statement;
         if statement.transaction.is_some_and(|step| step != TransactionStep::Savepoint) && statement.parts <= 1 {
             self.past.unsure.unheard &= outcome.error.is_some();
@@ -125,7 +125,7 @@ impl Session {
         self.learn_given_id(query, outcome);
     }
 
-    fn learn_given_id(&mut self, query: &Query, outcome: &Outcome) {
+    fn learn_given_id(&mut self, query: &Query<'_>, outcome: &Outcome) {
         let statement = &*query.statement;
         let sets = statement.effects.iter().rev().find_map(|effect| match effect {
             Effect::Variable { name, value } if name == "insert_id" => Some(value),

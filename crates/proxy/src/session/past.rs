@@ -23,13 +23,7 @@ const ERRORS_MAX: usize = 64;
 
 impl Session {
     /// What the session's statements left behind, for a connection that does not know it.
-    pub(super) fn give_past(
-        &mut self,
-        connection: &mut Connection,
-        query: &Query,
-        request: &Request,
-        out: &mut Outgoing,
-    ) {
+    pub(super) fn give_past(&mut self, connection: &mut Connection, query: &Query<'_>, out: &mut Outgoing) {
         let (statement, body) = (&*query.statement, &query.body);
         self.past.found_rows_given = false;
         // What may leave LAST_INSERT_ID() as it is must find the session's own; so must all that is pinned.
@@ -38,8 +32,8 @@ impl Session {
             || statement.insert_id_unsure
             || statement.kind == Kind::Insert
                 && (keeps
-                    || may_be_given(connection.origin.insert_id, request)
-                    || connection.origin.insert_id != Some(self.past.insert_id) && self.inserts_rows(request));
+                    || may_be_given(connection.origin.insert_id, query.request)
+                    || connection.origin.insert_id != Some(self.past.insert_id) && self.inserts_rows(query.request));
         let origin = &mut connection.origin;
         if needs_id && self.past.doubt.is_none() && origin.insert_id != Some(self.past.insert_id) {
             origin.insert_id = Some(self.past.insert_id);
@@ -68,7 +62,7 @@ impl Session {
                 (Some(again), _) => (again.to_owned(), Purpose::Signal),
                 (None, Some(error)) => {
                     let condition =
-                        || memchr::memmem::find(&request.payload().to_ascii_lowercase(), b"condition").is_some();
+                        || memchr::memmem::find(&query.request.payload().to_ascii_lowercase(), b"condition").is_some();
                     let counts = statement.kind == sql::Kind::Select
                         || statement.kind == sql::Kind::Diagnostics && !condition()
                         || statement.asks.contains(Asks::MESSAGE_COUNT);
@@ -105,7 +99,7 @@ impl Session {
             arguments
         } else if *command == Command::StmtExecute.byte() {
             let known = super::request::statement_id(arguments).and_then(|id| self.statements.find(id));
-            known.map_or(&[][..], |known| &known.key.text)
+            known.map_or(&[][..], |known| &known.prepared.key.text)
         } else {
             return true;
         };

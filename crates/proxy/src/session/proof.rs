@@ -26,7 +26,6 @@ use wire::codec::{Malformed, Write};
 use wire::command::Command;
 
 use super::checkout::Attempts;
-use super::client::Request;
 use super::lost::Lost;
 use super::query::Query;
 use super::reset::ask;
@@ -77,27 +76,15 @@ pub enum Proof {
 
 impl Session {
     /// Finds out what became of a statement that was sent to a server which was lost then.
-    pub(super) async fn prove(
-        &mut self,
-        request: &Request,
-        query: &Query,
-        lost: &Lost,
-        attempts: &mut Attempts,
-    ) -> Proof {
-        let proof = self.look_for_proof(request, query, lost, attempts).await;
+    pub(super) async fn prove(&mut self, query: &Query<'_>, lost: &Lost, attempts: &mut Attempts) -> Proof {
+        let proof = self.look_for_proof(query, lost, attempts).await;
         tracing::info!(server = %lost.name, session = self.handle.id, why = lost.why, ?proof, "a statement was sent and never answered");
         proof
     }
 
-    async fn look_for_proof(
-        &mut self,
-        request: &Request,
-        query: &Query,
-        lost: &Lost,
-        attempts: &mut Attempts,
-    ) -> Proof {
+    async fn look_for_proof(&mut self, query: &Query<'_>, lost: &Lost, attempts: &mut Attempts) -> Proof {
         let known = self.cluster.shared.published.group_logs.load_full();
-        let mut wanted = match self.wanted(request, query) {
+        let mut wanted = match self.wanted(query) {
             Ok(wanted) => wanted,
             Err(why) => return Proof::Unknown(why.into()),
         };
@@ -144,7 +131,7 @@ impl Session {
                     // Members of a group are not asked for positions.
                     let in_log = changed.filter(|_| !in_group);
                     let position = in_log.and_then(|changed| self.position_of(*name, changed.server));
-                    let answer = changed.and_then(|changed| self.answer_of(request, query, &wanted, &columns, changed));
+                    let answer = changed.and_then(|changed| self.answer_of(query, &wanted, &columns, changed));
                     return Proof::Done { position, answer };
                 }
                 Found::Unclear(why) => {

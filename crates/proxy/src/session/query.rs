@@ -1,37 +1,97 @@
-//! What a command is to be: the statement, how it is sent, and what its reply looks like.
+//! A query: the statement, the way it is sent, and the form of its reply.
 
 use std::rc::Rc;
 
-use sql::{Access, Asks, Effect, FoundRows, Kind, NamedTables, Statement, TransactionStep, Verdict, Why};
+use sql::{
+    Access, Asks, Dialect, Effect, FoundRows, Kind, NamedTables, Statement, Tables, TransactionStep, Unread, Verdict,
+    Why,
+};
 use wire::command::Command;
 use wire::exchange::Expect;
 
+use super::client::Request;
+use super::statements::PreparedText;
 use crate::pool::StatementKey;
 
 /// A command, understood.
 #[derive(Debug)]
-pub enum Understood {
+pub enum Understood<'r> {
     /// It needs a server.
-    Query(Query),
+    Query(Query<'r>),
     /// Its answer is in the client's outbox, or it has none.
     Answered,
 }
 
-/// A command that needs a server.
-#[derive(Clone, Debug)]
-pub struct Query {
+/// One statement on its way, or another command that needs a server: all that belongs to it and to no session.
+///
+/// `Session::understand` makes it. Everybody asks it for the text; nobody works that out again.
+#[derive(Debug)]
+pub struct Query<'r> {
+    /// The packets that it came in.
+    pub request: &'r Request,
     /// The command.
     pub command: Command,
-    /// What it means.
+    /// The meaning of its text.
     pub statement: Rc<Statement>,
-    /// What is sent.
+    /// The packets that a server gets.
     pub body: Body,
-    /// What the reply looks like.
+    /// The form of the reply.
     pub expect: Expect,
     /// COM_STMT_EXECUTE asks for a cursor.
     pub opens_cursor: bool,
     /// Its text is made when its connection is known: columns would have other names.
     pub is_late: bool,
+    source: Source,
+}
+
+/// A statement's text, and the way to read it.
+#[derive(Clone, Copy, Debug)]
+pub struct QueryText<'q> {
+    /// As the client sent it.
+    pub bytes: &'q [u8],
+    /// The dialect of the session that sent it, at that time.
+    pub dialect: Dialect,
+}
+
+/// The place of a query's text.
+#[derive(Clone, Debug)]
+enum Source {
+    /// It has none.
+    None,
+    /// Its own payload, from this byte on.
+    Payload(usize, Dialect),
+    /// The preparation of the statement that it executes, fetches from, or resets.
+    Prepared(Rc<PreparedText>),
+}
+
+/// All of a query but its packets: enough to run it again with them.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// The command.
+    pub command: Command,
+    /// The meaning of its text.
+    pub statement: Rc<Statement>,
+    /// The packets that a server gets.
+    pub body: Body,
+    expect: Expect,
+    opens_cursor: bool,
+    is_late: bool,
+    source: Source,
+}
+
+impl Kept {
+    /// The query, in these packets.
+    pub fn query<'r>(&self, request: &'r Request) -> Query<'r> {
+        let Kept { command, statement, body, expect, opens_cursor, is_late, source } = self.clone();
+        Query { request, command, statement, body, expect, opens_cursor, is_late, source }
+    }
+}
+
+impl QueryText<'_> {
+    /// The text without its literals.
+    pub fn digest(&self) -> String {
+        sql::digest(self.bytes, &self.dialect).text
+    }
 }
 
 /// What is sent for a command.
@@ -49,9 +109,70 @@ pub enum Body {
     OfStatement(u32),
 }
 
-impl Query {
-    pub(super) fn new(command: Command, statement: Rc<Statement>, body: Body, expect: Expect) -> Query {
-        Query { command, statement, body, expect, opens_cursor: false, is_late: false }
+impl<'r> Query<'r> {
+    /// A command without a text.
+    pub(super) fn new(
+        request: &'r Request,
+        command: Command,
+        statement: Rc<Statement>,
+        body: Body,
+        expect: Expect,
+    ) -> Query<'r> {
+        let source = Source::None;
+        Query { request, command, statement, body, expect, opens_cursor: false, is_late: false, source }
+    }
+
+    /// The same with its text, which begins at this byte of the payload.
+    pub(super) fn with_text_at(self, at: usize, dialect: Dialect) -> Query<'r> {
+        Query { source: Source::Payload(at, dialect), ..self }
+    }
+
+    /// The same about a statement that was prepared before.
+    pub(super) fn of_prepared(self, prepared: Rc<PreparedText>) -> Query<'r> {
+        Query { source: Source::Prepared(prepared), ..self }
+    }
+
+    /// The text that it runs, prepares, or is about.
+    pub fn text(&self) -> Option<QueryText<'_>> {
+        match &self.source {
+            Source::None => None,
+            Source::Payload(at, dialect) => {
+                Some(QueryText { bytes: self.request.payload().get(*at..).unwrap_or_default(), dialect: *dialect })
+            }
+            Source::Prepared(prepared) => Some(QueryText { bytes: &prepared.key.text, dialect: prepared.dialect }),
+        }
+    }
+
+    /// The tables of its text, as far as they can be told from it.
+    pub fn tables(&self) -> Option<&Result<Tables, Unread>> {
+        let text = self.text()?;
+        Some(self.statement.tables(text.bytes, &text.dialect))
+    }
+
+    /// Its text without its literals.
+    pub fn digest(&self) -> Option<String> {
+        Some(self.text()?.digest())
+    }
+
+    /// The preparation of the statement that it is about.
+    pub fn prepared(&self) -> Option<&Rc<PreparedText>> {
+        match &self.source {
+            Source::Prepared(prepared) => Some(prepared),
+            Source::None | Source::Payload(..) => None,
+        }
+    }
+
+    /// What is needed to run it again.
+    pub fn keep(&self) -> Kept {
+        Kept {
+            command: self.command,
+            statement: self.statement.clone(),
+            body: self.body.clone(),
+            expect: self.expect,
+            opens_cursor: self.opens_cursor,
+            is_late: self.is_late,
+            source: self.source.clone(),
+        }
     }
 
     /// It prepares a statement.

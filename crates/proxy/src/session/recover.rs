@@ -46,7 +46,7 @@ pub enum Next {
 
 impl Session {
     /// Which errors of this server another one may not have.
-    pub(super) fn withheld(&self, query: &Query, route: &Route, server: ServerId) -> Withhold {
+    pub(super) fn withheld(&self, query: &Query<'_>, route: &Route, server: ServerId) -> Withhold {
         let (status, primary) = (self.status, self.cluster.primary());
         if let Some(withhold) = self.withheld_in_group(query, route, server) {
             return withhold;
@@ -68,7 +68,7 @@ impl Session {
     }
 
     /// The same in a Galera group, where that is another.
-    fn withheld_in_group(&self, query: &Query, route: &Route, server: ServerId) -> Option<Withhold> {
+    fn withheld_in_group(&self, query: &Query<'_>, route: &Route, server: ServerId) -> Option<Withhold> {
         let view = self.cluster.view();
         view.group?;
         let group = |read_only, alone| Some(Withhold::Group { read_only, alone });
@@ -112,8 +112,7 @@ impl Session {
     /// Decides what follows. What a lost server did not do, or may do twice, is tried again elsewhere.
     pub(super) async fn recover(
         &mut self,
-        request: &Request,
-        query: &Query,
+        query: &Query<'_>,
         route: &mut Route,
         failed: Failed,
         attempts: &mut Attempts,
@@ -151,10 +150,10 @@ impl Session {
                 // What was refused has not been done, but other members may have what this one could not commit.
                 let (sent, was_killed) = (refusal.code == GROUP_LOST, refusal.code == errno::ER_CONNECTION_KILLED);
                 let lost = Lost { server, name, why: refusal.message, sent, ended: true, was_killed, at, mark };
-                self.go_on_without(request, query, route, &lost, attempts).await
+                self.go_on_without(query, route, &lost, attempts).await
             }
             RelayError::Withheld(refusal) if refusal.code == errno::ER_LOCK_DEADLOCK => {
-                self.after_conflict(request, held, refusal, attempts).await
+                self.after_conflict(query.request, held, refusal, attempts).await
             }
             RelayError::Withheld(refusal) if refusal.code == NOT_IN_GROUP && route.target != Target::Pinned => {
                 let server = held.lease.server();
@@ -185,7 +184,7 @@ impl Session {
                     true => self.release(held).await,
                     false => self.held = Some(held),
                 }
-                self.answer_error(request, &read_only_transaction(self.is_mariadb()));
+                self.answer_error(query.request, &read_only_transaction(self.is_mariadb()));
                 self.client.flush().await.map_err(SessionEnd::ClientLost)?;
                 Ok(Next::Answered)
             }
@@ -200,15 +199,15 @@ impl Session {
             RelayError::FixUp(refusal) if route.target != Target::Pinned => {
                 let server = held.lease.server();
                 self.close(held).await;
-                self.fix_up_refused(request, route, server, refusal).await
+                self.fix_up_refused(query.request, route, server, refusal).await
             }
             RelayError::FixUp(refusal) => {
                 self.close(held).await;
-                self.end_with(request, refusal)
+                self.end_with(query.request, refusal)
             }
             RelayError::Ended(refusal) => {
                 self.close(held).await;
-                self.end_with(request, refusal)
+                self.end_with(query.request, refusal)
             }
             RelayError::Server(error) => {
                 let mut held = held;
@@ -229,7 +228,7 @@ impl Session {
                     return Err(SessionEnd::ServerLost(error));
                 }
                 let lost = Lost { server, name, why: error, sent: outcome.sent, ended, was_killed: false, at, mark };
-                let next = self.go_on_without(request, query, route, &lost, attempts).await;
+                let next = self.go_on_without(query, route, &lost, attempts).await;
                 if matches!(next, Ok(Next::TryAgain)) {
                     stats.retries.add_one();
                 }
@@ -293,7 +292,7 @@ impl Session {
     /// what a replica has not heard of yet is asked of the primary, whose answer is final.
     async fn go_elsewhere(
         &mut self,
-        query: &Query,
+        query: &Query<'_>,
         route: &mut Route,
         held: Held,
         refusal: Refusal,

@@ -13,7 +13,7 @@ use super::checksum::Checksum;
 use super::client::Request;
 use super::learn::holds_number;
 use super::lost::Lost;
-use super::query::{Body, Query};
+use super::query::{Body, Kept, Query};
 use super::relay::{NOT_IN_GROUP, Outcome, Purpose, Relay, RelayError, Withhold, is_not_in_group};
 use super::reset::ask;
 use super::transaction_log::{Entry, Limits, Obstacle, Said, TransactionLog};
@@ -87,7 +87,7 @@ enum Wrong {
 impl Session {
     /// A statement that may begin a transaction is on its way: from now on statements are kept.
     #[inline]
-    pub(super) fn begin_log(&mut self, query: &Query, route: &Route) {
+    pub(super) fn begin_log(&mut self, query: &Query<'_>, route: &Route) {
         let statement = &*query.statement;
         let plain = statement.transaction.is_none() && statement.effects.is_empty() && statement.parts <= 1;
         if self.transaction.is_none() && !(plain && self.facts().autocommit) && query.runs_text() {
@@ -96,7 +96,7 @@ impl Session {
     }
 
     #[inline(never)]
-    fn begin_log_of(&mut self, query: &Query, route: &Route) {
+    fn begin_log_of(&mut self, query: &Query<'_>, route: &Route) {
         use sql::{Effect, TransactionStep};
         let statement = &*query.statement;
         let announces = |effect: &Effect| {
@@ -116,14 +116,14 @@ impl Session {
 
     /// A statement had its reply, and what that says has been learned: it is kept while a transaction is open.
     #[inline]
-    pub(super) fn log(&mut self, request: &Request, query: &Query, outcome: &Outcome) {
+    pub(super) fn log(&mut self, query: &Query<'_>, outcome: &Outcome) {
         if self.transaction.is_some() {
-            self.log_statement(request, query, outcome);
+            self.log_statement(query, outcome);
         }
     }
 
     #[inline(never)]
-    fn log_statement(&mut self, request: &Request, query: &Query, outcome: &Outcome) {
+    fn log_statement(&mut self, query: &Query<'_>, outcome: &Outcome) {
         if ![Pin::Transaction, Pin::NextStatement, Pin::Savepoint].iter().any(|pin| self.pins.has(*pin)) {
             self.transaction = None;
             return;
@@ -135,7 +135,7 @@ impl Session {
         let replay = self.listener.settings.load().replay;
         let limits = Limits { bytes_max: replay.bytes_max, statements_max: replay.statements_max };
         if let Some(log) = &mut self.transaction {
-            log.note((request, query, outcome), types, (&self.state, self.past.insert_id), limits);
+            log.note((query, outcome), types, (&self.state, self.past.insert_id), limits);
         }
     }
 
@@ -160,7 +160,7 @@ impl Session {
             self.statements.bring_back(closed);
         }
         if replay.mode != config::ReplayMode::Any
-            && let Some(name) = log.entries().iter().find_map(|entry| self.volatile_in(entry, &log.request(entry)))
+            && let Some(name) = log.entries().iter().find_map(|entry| Self::volatile_in(entry, &log.request(entry)))
         {
             return Err(NotReplayed::Obstacle(format!("it wrote what {name} gives").into()));
         }
@@ -189,11 +189,13 @@ impl Session {
     }
 
     /// What a statement that writes names that has another value each time.
-    fn volatile_in(&self, entry: &Entry, request: &Request) -> Option<String> {
-        if entry.query.statement.access.only_reads() {
+    fn volatile_in(entry: &Entry, request: &Request) -> Option<String> {
+        if entry.kept.statement.access.only_reads() {
             return None;
         }
-        sql::volatile(self.sent_text(&entry.query, request)?, &self.dialect_of(&entry.query)?)
+        let query = entry.kept.query(request);
+        let text = query.text()?;
+        sql::volatile(text.bytes, &text.dialect)
     }
 
     async fn try_replays(
@@ -309,12 +311,13 @@ impl Session {
 
     /// Runs one statement; gives what was said to it.
     async fn run_entry(&mut self, held: &mut Held, entry: &Entry, request: &Request) -> Result<Said, Wrong> {
-        if let Body::Execute(id) = entry.query.body
+        if let Body::Execute(id) = entry.kept.body
             && let Some(known) = self.statements.find_mut(id)
         {
             known.types = entry.types.clone();
         }
-        let outcome = self.swallow(held, &entry.query, request).await.map_err(wrong)?;
+        let query = entry.kept.query(request);
+        let outcome = self.swallow(held, &query).await.map_err(wrong)?;
         if let Some(error) = &outcome.error {
             let why = format!("{} ({})", error.message, error.code);
             if matches!(error.code, errno::ER_LOCK_WAIT_TIMEOUT | errno::ER_LOCK_DEADLOCK) {
@@ -327,14 +330,14 @@ impl Session {
                 return Err(Wrong::Lost(why));
             }
         }
-        self.learn_insert_id(held, request, &entry.query, &outcome);
+        self.learn_insert_id(held, &query, &outcome);
         Ok(Said::of(&outcome))
     }
 
     /// Runs a statement whose reply is for nobody.
-    async fn swallow(&mut self, held: &mut Held, query: &Query, request: &Request) -> Result<Outcome, RelayError> {
+    async fn swallow(&mut self, held: &mut Held, query: &Query<'_>) -> Result<Outcome, RelayError> {
         self.handle.begin_statement(held.lease.server(), held.lease.origin.thread_id);
-        let mut sent = self.send(held, query, request).await?;
+        let mut sent = self.send(held, query).await?;
         if let Some(last) = sent.pending.back_mut() {
             last.purpose = Purpose::Replay;
         }
@@ -378,10 +381,10 @@ fn wrong(error: RelayError) -> Wrong {
 
 /// Whether the server may have made the id that the client was told, and can be made to make it again.
 fn was_made(entry: &Entry) -> bool {
-    let (query, statement) = (&entry.query, &*entry.query.statement);
+    let Kept { command, statement, .. } = &entry.kept;
     entry.said.insert_id != 0
         && statement.kind == Kind::Insert
         && statement.parts == 1
-        && matches!(query.command, Command::Query | Command::StmtExecute)
+        && matches!(command, Command::Query | Command::StmtExecute)
         && !statement.asks.intersects(Asks::ROW_COUNT | Asks::FOUND_ROWS)
 }

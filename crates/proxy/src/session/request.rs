@@ -35,7 +35,7 @@ fn unknown_statement(id: u32, command: Command, mariadb: bool) -> Refusal {
 
 impl Session {
     /// Understands a command; answers what needs no server.
-    pub(super) async fn understand(&mut self, request: &Request) -> Result<Understood, SessionEnd> {
+    pub(super) async fn understand<'r>(&mut self, request: &'r Request) -> Result<Understood<'r>, SessionEnd> {
         let payload = request.payload();
         let Some((&byte, arguments)) = payload.split_first() else {
             return Ok(self.answer_error(request, &unknown_command()));
@@ -44,7 +44,8 @@ impl Session {
             return Ok(self.answer_error(request, &unknown_command()));
         };
         let primary = |why| plain(Kind::Administration, Access::Primary(why));
-        let query = |statement, body, expect| Ok(Understood::Query(Query::new(command, statement, body, expect)));
+        let query =
+            |statement, body, expect| Ok(Understood::Query(Query::new(request, command, statement, body, expect)));
         match command {
             Command::Query => self.understand_query(request, arguments).await,
             Command::StmtPrepare => self.understand_prepare(request, arguments),
@@ -131,7 +132,11 @@ impl Session {
         self.cluster.classify(text, &self.facts().dialect)
     }
 
-    async fn understand_query(&mut self, request: &Request, arguments: &[u8]) -> Result<Understood, SessionEnd> {
+    async fn understand_query<'r>(
+        &mut self,
+        request: &'r Request,
+        arguments: &[u8],
+    ) -> Result<Understood<'r>, SessionEnd> {
         let Ok(text_at) = query_text_at(arguments, self.client.capabilities) else {
             let message = "Malformed communication packet.".to_owned();
             return Ok(self.answer_error(request, &Refusal::like_server(errno::ER_MALFORMED_PACKET, b"HY000", message)));
@@ -160,7 +165,8 @@ impl Session {
         }
         if statement.asks.is_empty() {
             // As nearly all do: nothing of what a server does not know is in it.
-            return Ok(Understood::Query(Query::new(Command::Query, statement, Body::AsCame, Expect::Results)));
+            let query = Query::new(request, Command::Query, statement, Body::AsCame, Expect::Results);
+            return Ok(Understood::Query(query.with_text_at(1 + text_at, self.facts().dialect)));
         }
         if statement.asks.contains(Asks::DIAGNOSTICS) && self.answer_messages(text, false) {
             return Ok(Understood::Answered);
@@ -175,8 +181,10 @@ impl Session {
             payload.extend_from_slice(&rewritten.text);
             Body::Payload(payload)
         });
-        let query = Query::new(Command::Query, statement, body, Expect::Results);
-        Ok(Understood::Query(Query { is_late, ..query }))
+        let mut query = Query::new(request, Command::Query, statement, body, Expect::Results)
+            .with_text_at(1 + text_at, self.facts().dialect);
+        query.is_late = is_late;
+        Ok(Understood::Query(query))
     }
 
     /// The text of a query in which something is put in, if anything is.
@@ -248,7 +256,7 @@ impl Session {
         }
     }
 
-    fn understand_prepare(&mut self, request: &Request, text: &[u8]) -> Result<Understood, SessionEnd> {
+    fn understand_prepare<'r>(&mut self, request: &'r Request, text: &[u8]) -> Result<Understood<'r>, SessionEnd> {
         let limits = self.prepare_limits();
         if let Some(refusal) = self.statements.refusal(text.len(), limits, &self.worker.shared.prepared) {
             return Ok(self.answer_error(request, &refusal));
@@ -260,16 +268,16 @@ impl Session {
         let rewritten = rewritten.filter(|rewritten| !(rewritten.renames && statement.kind == Kind::Select));
         let text = rewritten.map_or(Arc::from(text), |rewritten| Arc::from(rewritten.text));
         let key = StatementKey { text, context: self.state.prepare_context() };
-        let (command, body) = (Command::StmtPrepare, Body::Prepare(key));
-        Ok(Understood::Query(Query::new(command, statement, body, Expect::Prepared)))
+        let query = Query::new(request, Command::StmtPrepare, statement, Body::Prepare(key), Expect::Prepared);
+        Ok(Understood::Query(query.with_text_at(1, self.facts().dialect)))
     }
 
-    fn understand_statement(
+    fn understand_statement<'r>(
         &mut self,
-        request: &Request,
+        request: &'r Request,
         command: Command,
         arguments: &[u8],
-    ) -> Result<Understood, SessionEnd> {
+    ) -> Result<Understood<'r>, SessionEnd> {
         let id = statement_id(arguments);
         let Some(known) = id.and_then(|id| self.statements.find(id)) else {
             // COM_STMT_SEND_LONG_DATA has no reply, not even an error: the execution will tell.
@@ -280,12 +288,12 @@ impl Session {
         };
         // A procedure sends its results at once, whether or not a cursor was asked for.
         let opens_cursor = command == Command::StmtExecute
-            && known.statement.kind != Kind::Call
+            && known.prepared.statement.kind != Kind::Call
             && arguments.get(4).is_some_and(|flags| flags & CURSOR_READ_ONLY != 0);
-        let (id, statement) = (known.id, known.statement.clone());
+        let (id, prepared) = (known.id, known.prepared.clone());
+        let statement = prepared.statement.clone();
         if command == Command::StmtExecute && !opens_cursor && statement.asks.contains(Asks::DIAGNOSTICS) {
-            let text = known.key.text.clone();
-            if self.answer_messages(&text, true) {
+            if self.answer_messages(&prepared.key.text, true) {
                 return Ok(Understood::Answered);
             }
         }
@@ -302,11 +310,16 @@ impl Session {
                 self.answer_error(request, &Refusal::like_server(errno::ER_STMT_HAS_NO_OPEN_CURSOR, b"HY000", message))
             );
         }
-        let query = Query::new(command, statement, body, expect);
-        Ok(Understood::Query(Query { opens_cursor, ..query }))
+        let mut query = Query::new(request, command, statement, body, expect).of_prepared(prepared);
+        query.opens_cursor = opens_cursor;
+        Ok(Understood::Query(query))
     }
 
-    fn understand_reset_statement(&mut self, request: &Request, arguments: &[u8]) -> Result<Understood, SessionEnd> {
+    fn understand_reset_statement<'r>(
+        &mut self,
+        request: &'r Request,
+        arguments: &[u8],
+    ) -> Result<Understood<'r>, SessionEnd> {
         let id = statement_id(arguments);
         let Some(known) = id.and_then(|id| self.statements.find(id)) else {
             return Ok(self.answer_unknown_statement(request, id, Command::StmtReset));
@@ -315,11 +328,12 @@ impl Session {
             self.past.answered(0);
             return Ok(self.answer_ok(request, 0));
         }
-        let (statement, body) = (known.statement.clone(), Body::OfStatement(known.id));
-        Ok(Understood::Query(Query::new(Command::StmtReset, statement, body, Expect::Results)))
+        let (prepared, body) = (known.prepared.clone(), Body::OfStatement(known.id));
+        let query = Query::new(request, Command::StmtReset, prepared.statement.clone(), body, Expect::Results);
+        Ok(Understood::Query(query.of_prepared(prepared)))
     }
 
-    fn set_option(&mut self, request: &Request, arguments: &[u8]) -> Understood {
+    fn set_option<'r>(&mut self, request: &'r Request, arguments: &[u8]) -> Understood<'r> {
         let option = arguments.first_chunk().map(|bytes| u16::from_le_bytes(*bytes));
         let on = match option {
             Some(MULTI_STATEMENTS_ON) => true,
@@ -331,7 +345,7 @@ impl Session {
             let statement = plain(Kind::Set, Access::Primary(Why::SessionChange));
             self.set_multi_statements(on);
             let (body, expect) = (Body::AsCame, Expect::Results);
-            return Understood::Query(Query::new(Command::SetOption, statement, body, expect));
+            return Understood::Query(Query::new(request, Command::SetOption, statement, body, expect));
         }
         self.set_multi_statements(on);
         let warnings = self.own_messages().unwrap_or(0);
@@ -348,14 +362,14 @@ impl Session {
         *key = Arc::new(changed);
     }
 
-    pub(super) fn answer_ok(&mut self, request: &Request, warnings: u16) -> Understood {
+    pub(super) fn answer_ok(&mut self, request: &Request, warnings: u16) -> Understood<'static> {
         let status = self.status - Status::SESSION_STATE_CHANGED;
         self.client.put_ok(request.sequence.wrapping_add(1), status, warnings);
         self.worker.stats.local_answers.add_one();
         Understood::Answered
     }
 
-    pub(super) fn answer_error(&mut self, request: &Request, refusal: &Refusal) -> Understood {
+    pub(super) fn answer_error(&mut self, request: &Request, refusal: &Refusal) -> Understood<'static> {
         self.client.put_error(request.sequence.wrapping_add(1), refusal);
         self.worker.stats.own_errors.add_one();
         // SHOW WARNINGS may ask for it.
@@ -368,7 +382,12 @@ impl Session {
     }
 
     /// A command about a statement that the client has not prepared. MySQL puts the error behind the messages that are there.
-    fn answer_unknown_statement(&mut self, request: &Request, id: Option<u32>, command: Command) -> Understood {
+    fn answer_unknown_statement(
+        &mut self,
+        request: &Request,
+        id: Option<u32>,
+        command: Command,
+    ) -> Understood<'static> {
         let refusal = unknown_statement(id.unwrap_or(0), command, self.is_mariadb());
         let before = self.past.warnings.take().filter(|_| !self.is_mariadb());
         let answered = self.answer_error(request, &refusal);

@@ -59,7 +59,7 @@ impl Session {
 
     /// Whether a statement ends a READ ONLY transaction first and may write then: one that begins another, and with MariaDB
     /// what commits by itself.
-    pub(super) fn ends_read_only_transaction(&self, query: &Query) -> bool {
+    pub(super) fn ends_read_only_transaction(&self, query: &Query<'_>) -> bool {
         use sql::TransactionStep::{Begin, ImplicitCommit};
         let read_only = match query.statement.transaction {
             Some(Begin { read_only, .. }) => read_only,
@@ -114,7 +114,7 @@ impl Session {
 
     /// Whether a statement in a READ ONLY transaction on a replica locks, or leaves something on its connection that writes
     /// may need behind the transaction.
-    pub(super) fn outlives_read_only_transaction(&self, query: &Query) -> bool {
+    pub(super) fn outlives_read_only_transaction(&self, query: &Query<'_>) -> bool {
         self.status.contains(Status::IN_READ_ONLY_TRANSACTION)
             && self.transaction_can_move()
             && (query.will_pin() || route::needs_primary_in_transaction(&query.statement))

@@ -4,11 +4,10 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use sql::{Dialect, Effect, Kind, Statement};
-use wire::command::{Command, query_text_at};
+use wire::command::Command;
 
 use super::Session;
-use super::client::Request;
-use super::query::{Body, Query};
+use super::query::{Query, QueryText};
 use crate::error::{Refusal, SessionEnd};
 use crate::route::rules::{Action, Asked, Asker, FoundRule, RulesHere, Scope, Texts};
 use crate::state::StateMap;
@@ -34,56 +33,47 @@ impl Texts for TextsOfPart<'_> {
     }
 }
 
-/// The texts of one command.
-struct TextsOf<'a> {
-    session: &'a Session,
-    query: &'a Query,
-    request: &'a Request,
-}
-
-impl Texts for TextsOf<'_> {
+impl Texts for Query<'_> {
     fn sent(&self) -> &[u8] {
-        self.session.sent_text(self.query, self.request).unwrap_or_default()
+        self.text().map_or(&[], |text| text.bytes)
     }
 
     fn digest(&self) -> String {
-        self.session.digest_text(self.query, self.request).unwrap_or_default()
+        self.text().map(|text| text.digest()).unwrap_or_default()
     }
 
     fn tables(&self) -> Option<&sql::Tables> {
-        let text = self.session.sent_text(self.query, self.request)?;
-        self.query.statement.tables(text, &self.session.dialect_of(self.query)?).as_ref().ok()
+        Query::tables(self)?.as_ref().ok()
     }
 }
 
 impl Session {
     /// The rule that fits the command. Without rules this is one branch.
     #[inline]
-    pub(super) fn rule(&self, query: &Query, request: &Request) -> Option<Rc<Action>> {
+    pub(super) fn rule(&self, query: &Query<'_>) -> Option<Rc<Action>> {
         let rules = self.worker.rules.get()?;
-        self.find_rule(&rules, query, request)
+        self.find_rule(&rules, query)
     }
 
     #[inline(never)]
-    fn find_rule(&self, rules: &RulesHere, query: &Query, request: &Request) -> Option<Rc<Action>> {
+    fn find_rule(&self, rules: &RulesHere, query: &Query<'_>) -> Option<Rc<Action>> {
         let asked = self.asked_of_rules(query.statement.digest, query.statement.access.only_reads());
-        let texts = TextsOf { session: self, query, request };
         let searches = &self.worker.stats.rule_searches;
-        let found = rules.find(self.rule_scope(rules), || self.asker(), asked, &texts, searches);
+        let found = rules.find(self.rule_scope(rules), || self.asker(), asked, query, searches);
         if rules.refuse() && may_hold_texts(&query.statement) && found.as_ref().is_none_or(|rule| rule.refuse.is_none())
         {
-            return self.find_refusal(rules, query, request).or(found);
+            return self.find_refusal(rules, query).or(found);
         }
         found
     }
 
     /// The rule that refuses a part of the text: one of its statements, or a literal text that it prepares or runs.
     #[cold]
-    fn find_refusal(&self, rules: &RulesHere, query: &Query, request: &Request) -> Option<Rc<Action>> {
-        let (text, dialect) = (self.sent_text(query, request)?, self.dialect_of(query)?);
+    fn find_refusal(&self, rules: &RulesHere, query: &Query<'_>) -> Option<Rc<Action>> {
+        let QueryText { bytes, dialect } = query.text()?;
         let (scope, searches) = (self.rule_scope(rules), &self.worker.stats.rule_searches);
         let mut refuses = None;
-        sql::parts(text, &dialect, &mut |text| {
+        sql::parts(bytes, &dialect, &mut |text| {
             let statement = self.cluster.classify(text, &dialect);
             let asked = self.asked_of_rules(statement.digest, statement.access.only_reads());
             let texts = TextsOfPart { text, statement: &statement, dialect: &dialect };
@@ -122,47 +112,14 @@ impl Session {
         scope
     }
 
-    /// The text that a command runs or prepares.
-    pub(super) fn sent_text<'a>(&'a self, query: &Query, request: &'a Request) -> Option<&'a [u8]> {
-        let arguments = || request.payload().get(1..).unwrap_or_default();
-        match &query.body {
-            Body::Execute(id) | Body::OfStatement(id) => self.statements.find(*id).map(|known| &*known.key.text),
-            Body::Prepare(_) => Some(arguments()),
-            _ if query.command == Command::Query => {
-                let arguments = arguments();
-                let at = query_text_at(arguments, self.client.capabilities).unwrap_or(arguments.len());
-                Some(&arguments[at..])
-            }
-            _ => None,
-        }
-    }
-
-    /// The same without its literals.
-    pub(super) fn digest_text(&self, query: &Query, request: &Request) -> Option<String> {
-        let text = self.sent_text(query, request)?;
-        Some(sql::digest(text, &self.dialect_of(query)?).text)
-    }
-
     /// A text that is read in this state, without its literals.
     pub(super) fn digest_text_in(&self, text: &[u8], state: &StateMap) -> String {
         let now = self.facts().dialect;
         sql::digest(text, &state.facts(&self.seen, now.family, now.version).dialect).text
     }
 
-    /// How the text is read.
-    pub(super) fn dialect_of(&self, query: &Query) -> Option<Dialect> {
-        let now = self.facts().dialect;
-        match &query.body {
-            // As it was read when it was prepared: a literal of then may be an identifier now.
-            Body::Execute(id) | Body::OfStatement(id) => {
-                Some(self.statements.find(*id)?.state.facts(&self.seen, now.family, now.version).dialect)
-            }
-            _ => Some(now),
-        }
-    }
-
     /// What a rule that refuses the command tells the client. Pins and hints are of no matter: nothing is routed.
-    pub(super) fn refused_by(rule: &Action, query: &Query) -> Option<Refusal> {
+    pub(super) fn refused_by(rule: &Action, query: &Query<'_>) -> Option<Refusal> {
         let text = rule.refuse.as_ref()?;
         // These have no reply of their own, belong to a statement that runs, or have taken effect already.
         let goes_on = matches!(
@@ -173,17 +130,12 @@ impl Session {
     }
 
     /// Answers a command that a rule refuses; the session goes on.
-    pub(super) async fn refuse_by_rule(
-        &mut self,
-        request: &Request,
-        query: &Query,
-        refusal: Refusal,
-    ) -> Result<(), SessionEnd> {
-        self.count_refused(query, request, Instant::now());
+    pub(super) async fn refuse_by_rule(&mut self, query: &Query<'_>, refusal: Refusal) -> Result<(), SessionEnd> {
+        self.count_refused(query, Instant::now());
         if query.prepares() {
             self.statements.prepare_failed();
         }
-        self.answer_error(request, &refusal);
+        self.answer_error(query.request, &refusal);
         self.client.flush().await.map_err(SessionEnd::ClientLost)
     }
 }

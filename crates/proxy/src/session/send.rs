@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sql::{Access, Asks, Effect, Kind, Value, Why};
 use wire::codec::Write;
-use wire::command::{BulkExecute, Command, Execute, LAST_PREPARED, query_text_at};
+use wire::command::{BulkExecute, Command, Execute, LAST_PREPARED};
 use wire::exchange::Expect;
 use wire::packet::{self, HEADER_BYTES, Header};
 use wire::reply::{self, Ok};
@@ -35,25 +35,20 @@ struct TypesWanted {
 
 impl Session {
     /// Sends the statement; gives the replies that are outstanding then.
-    pub(super) async fn send(
-        &mut self,
-        held: &mut Held,
-        query: &Query,
-        request: &Request,
-    ) -> Result<Outgoing, RelayError> {
+    pub(super) async fn send(&mut self, held: &mut Held, query: &Query<'_>) -> Result<Outgoing, RelayError> {
         let mut out = Outgoing::of(&self.worker);
         let connection = &mut *held.lease;
         let reads = query.statement.access.only_reads();
-        if self.finds_variables_of_others(&connection.origin, query, request) {
+        if self.finds_variables_of_others(&connection.origin, query) {
             reset_ahead(connection, &mut out);
         }
         let mut instead = None;
         if query.command == Command::Query && self.needs_text_instead(query) {
-            instead = Box::pin(self.query_instead(connection, query, request, &mut out)).await?.map(Body::Payload);
+            instead = Box::pin(self.query_instead(connection, query, &mut out)).await?.map(Body::Payload);
         }
         let statement = match &query.body {
             Body::Execute(id) | Body::OfStatement(id) => {
-                Some((*id, self.prepared_on(connection, *id, query, request, &mut out).await?))
+                Some((*id, self.prepared_on(connection, *id, query, &mut out).await?))
             }
             Body::AsCame | Body::Payload(_) | Body::Prepare(_) => None,
         };
@@ -64,7 +59,7 @@ impl Session {
         if let Some(awaits) = held.awaits.take() {
             awaits.put(connection, &mut out);
         }
-        self.give_past(connection, query, request, &mut out);
+        self.give_past(connection, query, &mut out);
         if !out.pending.is_empty() && !self.past.found_rows_unsure && !self.past.found_rows_given {
             // Some of what goes ahead is counted on a connection that the session keeps.
             self.past.found_rows_are_here = true;
@@ -75,12 +70,12 @@ impl Session {
         }
         let mut as_came: Option<&[u8]> = None;
         match instead.as_ref().unwrap_or(&query.body) {
-            Body::AsCame => match self.marked(connection, query, request) {
+            Body::AsCame => match Self::marked(connection, query) {
                 Some((before, mark, text)) => {
                     out.packet(|bytes| [before, mark, text].iter().for_each(|part| bytes.extend_from_slice(part)));
                 }
-                None if out.bytes.is_empty() => as_came = Some(&request.packets),
-                None => out.bytes.extend_from_slice(&request.packets),
+                None if out.bytes.is_empty() => as_came = Some(&query.request.packets),
+                None => out.bytes.extend_from_slice(&query.request.packets),
             },
             Body::Payload(payload) => out.packet(|bytes| bytes.extend_from_slice(payload)),
             Body::Prepare(key) => out.packet(|bytes| {
@@ -88,12 +83,12 @@ impl Session {
                 bytes.extend_from_slice(connection.origin.mark_of(&query.statement, &key.text));
                 bytes.extend_from_slice(&key.text);
             }),
-            Body::Execute(_) => self.write_execute(statement, query.command, request, &mut out),
+            Body::Execute(_) => self.write_execute(statement, query.command, query.request, &mut out),
             Body::OfStatement(_) => out.packet(|bytes| {
                 let (_, server_id) = statement.unwrap_or_default();
                 bytes.push(query.command.byte());
                 bytes.put_u32(server_id);
-                bytes.extend_from_slice(request.payload().get(5..).unwrap_or_default());
+                bytes.extend_from_slice(query.request.payload().get(5..).unwrap_or_default());
             }),
         }
         out.expect(connection, query.expect, Purpose::Client);
@@ -114,19 +109,13 @@ impl Session {
     }
 
     /// A text that is marked: what goes before the mark, the mark, and what goes behind it.
-    fn marked<'a>(
-        &self,
-        connection: &'a Connection,
-        query: &Query,
-        request: &'a Request,
-    ) -> Option<(&'a [u8], &'a [u8], &'a [u8])> {
+    fn marked<'a>(connection: &'a Connection, query: &'a Query<'_>) -> Option<(&'a [u8], &'a [u8], &'a [u8])> {
         // Most statements are no writes: they are told first.
         if query.command != Command::Query || query.statement.access != WRITES {
             return None;
         }
-        let payload = request.payload();
-        let at = 1 + query_text_at(payload.get(1..)?, self.client.capabilities).ok()?;
-        let (before, text) = payload.split_at_checked(at)?;
+        let (payload, text) = (query.request.payload(), query.text()?.bytes);
+        let (before, text) = payload.split_at_checked(payload.len() - text.len())?;
         let mark = connection.origin.mark_of(&query.statement, text);
         (!mark.is_empty()).then_some((before, mark, text))
     }
@@ -134,7 +123,7 @@ impl Session {
     /// Whether the statement names a user variable that only sessions before this one had. To MySQL, one that was never set
     /// has the type of what stands around it, and to MariaDB a length that no other has; one that is NULL has a type of its own, which
     /// only a reset takes away.
-    fn finds_variables_of_others(&self, origin: &Origin, query: &Query, request: &Request) -> bool {
+    fn finds_variables_of_others(&self, origin: &Origin, query: &Query<'_>) -> bool {
         let statement = &query.statement;
         let gives_type = |effect: &Effect| matches!(effect, Effect::UserVariable { value: Value::Literal(text), .. } if !text.eq_ignore_ascii_case("null"));
         let only_gives_types = statement.kind == Kind::Set && statement.effects.iter().all(gives_type);
@@ -156,11 +145,10 @@ impl Session {
             return false;
         }
         let text = match &query.body {
-            Body::Execute(id) => self.statements.find(*id).map(|known| &*known.key.text),
             Body::OfStatement(_) => None,
-            Body::AsCame | Body::Payload(_) | Body::Prepare(_) => Some(request.payload()),
+            _ => query.text(),
         };
-        let Some(text) = text.map(<[u8]>::to_ascii_lowercase) else { return false };
+        let Some(text) = text.map(|text| text.bytes.to_ascii_lowercase()) else { return false };
         let holds = |part: &str| memchr::memmem::find(&text, part.as_bytes()).is_some();
         let quoted = ["@`", "@'", "@\""].into_iter().any(holds);
         names.any(|name| quoted || holds(&format!("@{name}")))
@@ -230,13 +218,12 @@ impl Session {
         &mut self,
         connection: &mut Connection,
         id: u32,
-        query: &Query,
-        request: &Request,
+        query: &Query<'_>,
         out: &mut Outgoing,
     ) -> Result<u32, RelayError> {
         let Some(known) = self.statements.find(id) else { return Ok(0) };
         let wanted = (!connection.origin.mariadb && query.command == Command::StmtExecute && known.parameters > 0)
-            .then(|| self.types_wanted(known, request));
+            .then(|| self.types_wanted(known, query.request));
         let me = self.handle.id;
         let find = |connection: &mut Connection, key: &StatementKey| match &wanted {
             Some(wanted) => connection.origin.statements.find_for(key, me, &wanted.types, wanted.first.is_none()),
@@ -249,10 +236,11 @@ impl Session {
             }
             (Found::Typed(id) | Found::Untyped(id), _) => id,
         };
-        let (mut key, state, statement) = (known.key.clone(), known.state.clone(), known.statement.clone());
-        let asks = known.statement.asks - (Asks::CONNECTION_ID | Asks::SYSTEM_VARIABLES);
+        let prepared = known.prepared.clone();
+        let mut key = prepared.key.clone();
+        let asks = prepared.statement.asks - (Asks::CONNECTION_ID | Asks::SYSTEM_VARIABLES);
         let executes = query.command == Command::StmtExecute;
-        let is_late = known.statement.asks.contains(Asks::CONNECTION_ID) || self.needs_text_instead(query);
+        let is_late = prepared.statement.asks.contains(Asks::CONNECTION_ID) || self.needs_text_instead(query);
         if executes
             && is_late
             && let Some(instead) = Box::pin(self.text_instead(connection, query, &key.text, out)).await?
@@ -273,13 +261,14 @@ impl Session {
         }
         self.worker.stats.reprepares.add_one();
         // Names in the text belong to the schema in which the client prepared it.
-        let elsewhere = state.prepare_context() != self.state.prepare_context();
-        let prepare_in = if elsewhere { Arc::new(self.state.to_prepare_as_in(&state)) } else { self.state.clone() };
+        let elsewhere = prepared.state.prepare_context() != self.state.prepare_context();
+        let prepare_in =
+            if elsewhere { Arc::new(self.state.to_prepare_as_in(&prepared.state)) } else { self.state.clone() };
         if self.fix_up(connection, &prepare_in, out) {
             Box::pin(self.settle_fix_ups(connection, out)).await?;
         }
         let purpose = Purpose::Prepare(key.clone());
-        let mark = connection.origin.mark_of(&statement, &key.text);
+        let mark = connection.origin.mark_of(&prepared.statement, &key.text);
         out.packet(|bytes| {
             bytes.push(Command::StmtPrepare.byte());
             bytes.extend_from_slice(mark);
@@ -296,7 +285,7 @@ impl Session {
 
     /// Whether the first part of a parameter is sent ahead. MariaDB 10.11 takes it for a value of the type that the parameter had
     /// before, and reads an address as a number: a statement that somebody has executed is prepared anew for it.
-    fn begins_long_data(&self, id: u32, query: &Query) -> bool {
+    fn begins_long_data(&self, id: u32, query: &Query<'_>) -> bool {
         query.command == Command::StmtSendLongData && !self.pins.has_long_data(id) && !self.pins.has_cursor(id)
     }
 
@@ -397,7 +386,7 @@ impl Session {
     pub(super) async fn close_statement(&mut self, arguments: &[u8]) {
         let Some(id) = super::request::statement_id(arguments) else { return };
         let closed = self.statements.remove(id);
-        let key: Option<StatementKey> = closed.as_ref().map(|known| known.key.clone());
+        let key: Option<StatementKey> = closed.as_ref().map(|known| known.prepared.key.clone());
         if let (Some(log), Some(closed)) = (&mut self.transaction, closed) {
             log.closes(closed);
         }

@@ -11,7 +11,12 @@ use crate::route;
 
 impl Session {
     /// The session keeps its connection while it is pinned, else the connection returns to the pool.
-    pub(super) async fn settle(&mut self, mut held: Held, query: &Query, outcome: &Outcome) -> Result<(), SessionEnd> {
+    pub(super) async fn settle(
+        &mut self,
+        mut held: Held,
+        query: &Query<'_>,
+        outcome: &Outcome,
+    ) -> Result<(), SessionEnd> {
         self.client.flush().await.map_err(SessionEnd::ClientLost)?;
         if query.ends_session() && outcome.error.is_none() {
             return Err(SessionEnd::ClientLeft);

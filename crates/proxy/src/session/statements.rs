@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use sql::Statement;
+use sql::{Dialect, Statement};
 use wire::command::{Execute, LAST_PREPARED};
 use wire::errno;
 
@@ -18,17 +18,26 @@ use crate::state::StateMap;
 /// Statements that one session may keep prepared where the servers' `max_prepared_stmt_count` is not known: its default.
 pub const STATEMENTS_MAX: u64 = 16_382;
 
+/// A text as it was prepared.
+#[derive(Debug)]
+pub struct PreparedText {
+    /// Text and context: finds it on backend connections.
+    pub key: StatementKey,
+    /// The session's state when it was prepared: names in the text belong to that schema.
+    pub state: Arc<StateMap>,
+    /// The dialect of then: a literal of then may be an identifier now.
+    pub dialect: Dialect,
+    /// The meaning of the text.
+    pub statement: Rc<Statement>,
+}
+
 /// One prepared statement of a client.
 #[derive(Debug)]
 pub struct ClientStatement {
     /// The id that the client knows.
     pub id: u32,
-    /// Text and context: finds it on backend connections.
-    pub key: StatementKey,
-    /// The session's state when it was prepared: names in the text belong to that schema.
-    pub state: Arc<StateMap>,
-    /// What it is.
-    pub statement: Rc<Statement>,
+    /// Its preparation.
+    pub prepared: Rc<PreparedText>,
     /// Its parameters.
     pub parameters: u16,
     /// The parameters' types, which drivers send with the first execution only, and of how many parameters and query
@@ -56,7 +65,7 @@ impl ClientStatement {
         let stays = self.typed.as_ref().is_some_and(|typed| typed.stays_for(execute, types));
         if !stays {
             let typed = Typed::by(execute, types, self.typed.as_deref());
-            self.typed = typed.filter(|_| typed::may_run_again(&self.statement));
+            self.typed = typed.filter(|_| typed::may_run_again(&self.prepared.statement));
         }
     }
 }
@@ -151,10 +160,10 @@ impl ClientStatements {
     }
 
     fn keep(&mut self, statement: ClientStatement) {
-        let bytes = statement.key.text.len();
+        let bytes = statement.prepared.key.text.len();
         let before = self.known.get_or_insert_default().insert(statement.id, statement);
         if let Some(share) = &mut self.share {
-            before.inspect(|before| share.remove(before.key.text.len()));
+            before.inspect(|before| share.remove(before.prepared.key.text.len()));
             share.add(bytes);
         }
     }
@@ -164,7 +173,7 @@ impl ClientStatements {
         let known = self.known.as_mut()?;
         let removed = known.remove(&id);
         if let (Some(share), Some(removed)) = (&mut self.share, &removed) {
-            share.remove(removed.key.text.len());
+            share.remove(removed.prepared.key.text.len());
         }
         if known.is_empty() {
             self.known = None;

@@ -14,7 +14,7 @@ use wire::packet;
 
 use super::client::Request;
 use super::learn::holds_number;
-use super::query::{Body, Query};
+use super::query::{Body, Kept, Query};
 use super::relay::Outcome;
 use super::statements::ClientStatement;
 use crate::route::{Pin, Pins, Target};
@@ -64,8 +64,8 @@ pub struct TransactionLog {
 /// One statement, and what was said to it.
 #[derive(Debug)]
 pub struct Entry {
-    /// What it is.
-    pub query: Query,
+    /// All but its packets.
+    pub kept: Kept,
     /// The types of its parameters, and of how many they are.
     pub types: Option<(u64, Box<[u8]>)>,
     /// The session's state behind it, if it changed that.
@@ -151,7 +151,7 @@ impl TransactionLog {
 
     /// The client closes a prepared statement.
     pub fn closes(&mut self, statement: ClientStatement) {
-        let uses = |entry: &Entry| matches!(entry.query.body, Body::Execute(id) if id == statement.id);
+        let uses = |entry: &Entry| matches!(entry.kept.body, Body::Execute(id) if id == statement.id);
         if self.entries.iter().any(uses) {
             self.closed.push(statement);
         }
@@ -170,7 +170,7 @@ impl TransactionLog {
     /// A statement of the transaction had its reply, and left the session in this state and with this LAST_INSERT_ID().
     pub fn note(
         &mut self,
-        (request, query, outcome): (&Request, &Query, &Outcome),
+        (query, outcome): (&Query<'_>, &Outcome),
         types: Option<(u64, Box<[u8]>)>,
         (after, insert_id): (&Arc<StateMap>, u64),
         limits: Limits,
@@ -209,7 +209,7 @@ impl TransactionLog {
             (self.last, self.states) = (after.clone(), self.states + 1);
         }
         let entries = (self.entries.len() + 1) * size_of::<Entry>() + self.states * STATE_BYTES;
-        let cost = start + request.packets.len() + entries;
+        let cost = start + query.request.packets.len() + entries;
         if cost as u64 > limits.bytes_max {
             return self.give_up(format!("it is longer than {} bytes (replay_bytes_max)", limits.bytes_max).into());
         }
@@ -217,14 +217,14 @@ impl TransactionLog {
             let max = limits.statements_max;
             return self.give_up(format!("it has more than {max} statements (replay_statements_max)").into());
         }
-        self.bytes.extend_from_slice(&request.packets);
+        self.bytes.extend_from_slice(&query.request.packets);
         self.entries.push(Entry {
-            query: query.clone(),
+            kept: query.keep(),
             types,
             state: changed.then(|| after.clone()),
             said: Said::of(outcome),
             at: start..self.bytes.len(),
-            sequence: request.sequence,
+            sequence: query.request.sequence,
         });
         let opens = |effect: &Effect| matches!(effect, Effect::TransactionCharacteristics { .. });
         if matches!(statement.transaction, Some(Begin { .. })) {
@@ -273,7 +273,7 @@ fn matters(command: Command) -> bool {
 }
 
 /// Why a statement cannot be run again, whatever it says.
-fn obstacle_of(query: &Query, outcome: &Outcome) -> Option<Obstacle> {
+fn obstacle_of(query: &Query<'_>, outcome: &Outcome) -> Option<Obstacle> {
     let statement = &*query.statement;
     if !query.runs_text() {
         let what = if query.command == Command::StmtSendLongData { "long data" } else { "a cursor" };

@@ -16,7 +16,7 @@ use super::{Held, Session};
 const TOUCHED: &str = "default_week_format";
 
 /// Whether a statement may have changed the session in a way that its reply could not tell.
-pub(super) fn may_be(query: &Query, outcome: &Outcome) -> bool {
+pub(super) fn may_be(query: &Query<'_>, outcome: &Outcome) -> bool {
     let statement = &query.statement;
     // The status flags say that there is something to tell; an error has none. SET STATEMENT takes its values back when its
     // reply is on its way.
@@ -32,7 +32,7 @@ pub(super) fn may_be(query: &Query, outcome: &Outcome) -> bool {
 
 impl Session {
     /// Lets the server tell what it has not told yet. Gives whether the connection is still good.
-    pub(super) async fn hear_untold(&mut self, held: &mut Held, query: &Query) -> bool {
+    pub(super) async fn hear_untold(&mut self, held: &mut Held, query: &Query<'_>) -> bool {
         let Ok(outcome) = self.ask_untold(held).await else { return false };
         self.learn_changes(query, &outcome);
         held.lease.origin.state = self.state.clone();

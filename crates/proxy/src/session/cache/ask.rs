@@ -11,7 +11,6 @@ use stats::digests::CacheSaid;
 
 use super::super::Session;
 use super::super::cached::refused;
-use super::super::client::Request;
 use super::super::query::Query;
 use super::hit::{count_hit, micros};
 use super::in_tier::{Looked, Wanted};
@@ -37,8 +36,7 @@ impl Session {
     /// Asks the cache for a statement of which a rule says so.
     pub(in crate::session) async fn ask_cache(
         &mut self,
-        query: &Query,
-        request: &Request,
+        query: &Query<'_>,
         rule: &Action,
         cache: &CacheRule,
     ) -> Result<Asked, SessionEnd> {
@@ -48,17 +46,17 @@ impl Session {
             }
             Ok(Asked::No(Some(refused(refusal))))
         };
-        if let Err(refusal) = self.may_ask_here().and_then(|()| self.may_ask(query, request)) {
+        if let Err(refusal) = self.may_ask_here().and_then(|()| self.may_ask(query)) {
             return refuse(refusal);
         }
         if let Some(refusal) = self.cluster.refused.get(query.statement.digest) {
             return refuse(refusal);
         }
-        let mut asked = match self.asked(query, request, cache) {
+        let mut asked = match self.asked(query, cache) {
             Ok(asked) => asked,
             Err(refusal) => return refuse(refusal),
         };
-        let (mut question, comment) = asked.question(request, self.client.capabilities);
+        let (mut question, comment) = asked.question(query);
         if comment.off {
             return refuse(Refusal::Asked);
         }
@@ -115,13 +113,15 @@ impl Session {
                 }
                 Found::Wait(_) => return Ok(Asked::No(None)),
                 Found::Fill(ticket) => {
-                    let Some(dialect) = self.dialect_of(query) else { return refuse(Refusal::Command) };
+                    let Some(dialect) = query.text().map(|text| text.dialect) else {
+                        return refuse(Refusal::Command);
+                    };
                     if let Err(refusal) = cache::judge(&query.statement, question.text, &dialect) {
                         self.cluster.refused.note(query.statement.digest, refusal);
                         return refuse(refusal);
                     }
                     self.watch_writes();
-                    let stamp = || self.stamp(query, request, epochs, follow, at);
+                    let stamp = || self.stamp(query, epochs, follow, at);
                     let stamped = match &tier {
                         None => stamp().map(|(stamp, reads)| (stamp, reads, Looked::Nowhere)),
                         Some(tier) => {
@@ -147,7 +147,7 @@ impl Session {
                         return refuse(Refusal::Behind);
                     }
                     if let Some(rights) = asked.rights.filter(|_| own_context.get().is_none())
-                        && !self.rights_cover(&rights, query, request)
+                        && !self.rights_cover(&rights, query)
                     {
                         // The others with these rights ask for themselves at once.
                         let known = self.nothing_for_others(query, rule, at);
@@ -184,11 +184,11 @@ impl Session {
                 let saved_us = micros(answer.summary().took);
                 return Ok(Asked::No(Some(CacheSaid::Hit { saved_us, bytes: 0 })));
             }
-            let text = |session: &Session| session.digest_text(query, request);
+            let text = |_: &Session| query.digest();
             let reply = self.reply_here(&answer);
             self.note_answer(cache, answer.summary(), reply.len(), at, text);
             poll_fn(|cx| self.client.poll_answer(cx, &reply)).await.map_err(SessionEnd::ClientLost)?;
-            self.log_answer(request, query, &answer);
+            self.log_answer(query, &answer);
             return Ok(Asked::Answered);
         }
     }
@@ -196,15 +196,14 @@ impl Session {
     /// The stamp of an answer that is about to be read, and the tables that it is read from.
     fn stamp(
         &self,
-        query: &Query,
-        request: &Request,
+        query: &Query<'_>,
         epochs: &Epochs,
         follow: Option<&Follow>,
         at: Instant,
     ) -> Result<(Stamp, Scope), Refusal> {
         let mut scope = Scope::Any;
         let reads = || {
-            let (tables, reads) = self.reads_of(query, request);
+            let (tables, reads) = self.reads_of(query);
             scope = tables;
             reads
         };
@@ -219,7 +218,7 @@ impl Session {
     }
 
     /// What others with the same rights find: each has to ask for itself.
-    fn nothing_for_others(&self, query: &Query, rule: &Action, at: Instant) -> Known {
+    fn nothing_for_others(&self, query: &Query<'_>, rule: &Action, at: Instant) -> Known {
         Known {
             reply: Err(Refusal::Rights),
             summary: Summary {

@@ -152,7 +152,7 @@ impl Session {
             return None;
         }
         let known = self.statements.find(statement_id(arguments)?)?;
-        if !Arc::ptr_eq(&known.state, &here.prepared_in) {
+        if !Arc::ptr_eq(&known.prepared.state, &here.prepared_in) {
             return None;
         }
         let execute = Execute::parse(arguments, known.parameters, self.client.capabilities).ok()?;
@@ -163,7 +163,7 @@ impl Session {
         let count = execute.count.unwrap_or(u64::from(known.parameters));
         let types = types.filter(|(known, _)| *known == count).map(|(_, types)| &**types).unwrap_or_default();
         write_parameters(parameters, count, types, &execute);
-        Some(known.key.text.clone())
+        Some(known.prepared.key.text.clone())
     }
 
     /// A kept answer of so many bytes is given: the session is as it would be behind a server's. `digest_text` is asked only if the

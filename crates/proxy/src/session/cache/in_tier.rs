@@ -111,7 +111,7 @@ impl Session {
     pub(super) async fn look_in_tier(
         &self,
         tier: &Tier,
-        query: &Query,
+        query: &Query<'_>,
         stamp: impl FnOnce() -> Result<(Stamp, Scope), Refusal>,
         wanted: Wanted<'_>,
     ) -> Result<(Stamp, Scope, Looked), Refusal> {
@@ -188,7 +188,7 @@ impl Session {
     }
 
     /// A statement went wrong of which nobody knows what it has done: the tier is told so.
-    pub(in crate::session) async fn tell_tier_all(&mut self, query: &Query) {
+    pub(in crate::session) async fn tell_tier_all(&mut self, query: &Query<'_>) {
         if self.worker.shared.tier.is_some() && may_write(query) {
             self.written_for_tier = Some(Written::all(Scope::Any));
             Box::pin(self.tell_tier(false)).await;

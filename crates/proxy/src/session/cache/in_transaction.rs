@@ -19,7 +19,6 @@ use wire::Status;
 use wire::exchange::{Advance, Event, Exchange};
 
 use super::super::checksum::Checksum;
-use super::super::client::Request;
 use super::super::query::Query;
 use super::super::relay::Outcome;
 use super::super::send::with_flags;
@@ -90,14 +89,14 @@ impl Session {
 
     /// Notes what a statement was for the open transaction. Behind the notes of pins.
     #[inline]
-    pub(in crate::session) fn note_transaction_reads(&mut self, was_open: bool, query: &Query, succeeded: bool) {
+    pub(in crate::session) fn note_transaction_reads(&mut self, was_open: bool, query: &Query<'_>, succeeded: bool) {
         let is_open = self.pins.has(Pin::Transaction);
         if is_open || self.transaction_reads.next.is_some() || !query.statement.effects.is_empty() {
             self.note_in_transaction(was_open, query, succeeded);
         }
     }
 
-    fn note_in_transaction(&mut self, was_open: bool, query: &Query, succeeded: bool) {
+    fn note_in_transaction(&mut self, was_open: bool, query: &Query<'_>, succeeded: bool) {
         use TransactionStep::{Begin, Commit, Rollback};
         let statement = &*query.statement;
         for effect in statement.effects.iter().filter(|_| succeeded && query.runs_text()) {
@@ -162,7 +161,7 @@ impl Session {
     }
 
     /// An answer of the cache is one of the transaction's, as a server's would be: who runs it again elsewhere compares it, too.
-    pub(super) fn log_answer(&mut self, request: &Request, query: &Query, answer: &Answer) {
+    pub(super) fn log_answer(&mut self, query: &Query<'_>, answer: &Answer) {
         if self.held.is_none() || self.transaction.is_none() {
             return;
         }
@@ -184,7 +183,7 @@ impl Session {
             }
         }
         let outcome = Outcome { checksum: Some(sum), ..Outcome::default() };
-        self.log(request, query, &outcome);
+        self.log(query, &outcome);
     }
 }
 
@@ -198,7 +197,7 @@ pub(super) fn at_rest(reply: Box<[u8]>, status: Status) -> (Box<[u8]>, Status) {
 }
 
 /// Whether a statement leaves nothing in its transaction, neither writes nor locks.
-fn only_reads(query: &Query) -> bool {
+fn only_reads(query: &Query<'_>) -> bool {
     let statement = &*query.statement;
     query.prepares()
         || statement.access.only_reads() && !statement.asks.contains(sql::Asks::STORED_FUNCTIONS)

@@ -14,7 +14,6 @@ use sql::Kind;
 use wire::Status;
 
 use super::super::cached::refused;
-use super::super::client::Request;
 use super::super::consistency::may_write;
 use super::super::query::Query;
 use super::super::relay::{Copied, Outcome, StateChange};
@@ -64,13 +63,7 @@ impl Session {
 
     /// A read that a rule wants answered from the cache, and that a server answers without its being kept, finds all that anybody
     /// has written to its tables, too: what the rule promises does not depend on what is kept. Who asks for less gets it.
-    pub(in crate::session) fn route_uncached(
-        &mut self,
-        route: &mut Route,
-        rule: &Action,
-        query: &Query,
-        request: &Request,
-    ) {
+    pub(in crate::session) fn route_uncached(&mut self, route: &mut Route, rule: &Action, query: &Query<'_>) {
         let is_elsewhere = matches!(route.target, Target::Reader | Target::Named(_));
         let serves = rule.cache.as_ref().is_some_and(|cache| cache.wanted.mode == CacheMode::On);
         let asks_for_less =
@@ -82,7 +75,7 @@ impl Session {
         if weaker && self.identity.split != Split::Replica && self.cluster.primary().is_some() {
             self.watch_writes();
             route.consistency = Consistency::Table;
-            self.note_scope(query, request, route);
+            self.note_scope(query, route);
             self.judge_named(route);
             self.judge_replicas(route);
         }
@@ -127,8 +120,7 @@ impl Session {
     pub(in crate::session) fn keep_answer(
         &self,
         fill: Fill,
-        query: &Query,
-        request: &Request,
+        query: &Query<'_>,
         held: &Held,
         outcome: &mut Outcome,
         took: Duration,
@@ -184,7 +176,7 @@ impl Session {
             tier: None,
         };
         let packed = tier.and_then(|marked| marked.pack(&mut known));
-        let (question, _) = asked.question(request, self.client.capabilities);
+        let (question, _) = asked.question(query);
         let Some(epochs) = self.cluster.shared.epochs.get() else { return };
         match ticket.keep(&question, stamp, known, epochs) {
             Ok(()) if is_kept => {
@@ -199,7 +191,7 @@ impl Session {
     }
 
     /// What was written ends the life of what was read before it: at the end of the transaction, before the client hears of that.
-    pub(in crate::session) fn end_answers(&mut self, query: &Query, request: &Request, told: Told) {
+    pub(in crate::session) fn end_answers(&mut self, query: &Query<'_>, told: Told) {
         if self.cluster.shared.epochs.get().is_none() {
             // Nobody has ever kept an answer, and who keeps the first one reads what is written by now; what is open may be
             // committed behind that.
@@ -208,7 +200,7 @@ impl Session {
         }
         if may_write(query) {
             // Behind the reply: what a definition has changed while the statement ran is known, or known to be unknown.
-            let written = self.written_by(query, request, told);
+            let written = self.written_by(query, told);
             self.written_for_cache = Some(match &self.written_for_cache {
                 Some(before) => before.and(&written),
                 None => written,
@@ -234,7 +226,7 @@ impl Session {
     }
 
     /// A statement went wrong of which nobody knows what it has done.
-    pub(in crate::session) fn end_all_answers(&self, query: &Query) {
+    pub(in crate::session) fn end_all_answers(&self, query: &Query<'_>) {
         if let Some(epochs) = self.cluster.shared.epochs.get().filter(|_| !query.statement.access.only_reads()) {
             epochs.written(None);
         }

@@ -25,14 +25,10 @@ pub(super) struct AskedFor {
 }
 
 impl AskedFor {
-    pub(super) fn question<'a>(
-        &'a self,
-        request: &'a Request,
-        capabilities: Capabilities,
-    ) -> (Question<'a>, Comment<'a>) {
+    pub(super) fn question<'a>(&'a self, query: &'a Query<'_>) -> (Question<'a>, Comment<'a>) {
         let (text, parameters) = match &self.prepared {
             Some((text, parameters)) => (&**text, Some(&**parameters)),
-            None => (text_of(request, capabilities), None),
+            None => (query.text().map_or(&[][..], |text| text.bytes), None),
         };
         let comment = cache::comment(text);
         (Question { context: &self.context, text: comment.rest, parameters }, comment)
@@ -41,10 +37,10 @@ impl AskedFor {
 
 impl Session {
     /// Whether a session may have this command answered by the cache at all.
-    pub(super) fn may_ask(&self, query: &Query, request: &Request) -> Result<(), Refusal> {
+    pub(super) fn may_ask(&self, query: &Query<'_>) -> Result<(), Refusal> {
         let statement = &*query.statement;
         match () {
-            () if !matches!(query.command, Command::Query | Command::StmtExecute) || request.sequence != 0 => {
+            () if !matches!(query.command, Command::Query | Command::StmtExecute) || query.request.sequence != 0 => {
                 Err(Refusal::Command)
             }
             () if query.opens_cursor => Err(Refusal::Command),
@@ -62,7 +58,7 @@ impl Session {
     }
 
     /// What the cache is asked for.
-    pub(super) fn asked(&mut self, query: &Query, request: &Request, cache: &CacheRule) -> Result<AskedFor, Refusal> {
+    pub(super) fn asked(&mut self, query: &Query<'_>, cache: &CacheRule) -> Result<AskedFor, Refusal> {
         let Body::Execute(id) = query.body else {
             let (context, rights) = self.context(cache, None);
             return Ok(AskedFor { context, rights, prepared: None });
@@ -73,20 +69,20 @@ impl Session {
             return Err(Refusal::Command);
         }
         let known = self.statements.find_mut(id).ok_or(Refusal::Command)?;
-        let arguments = request.payload().get(1..).unwrap_or_default();
+        let arguments = query.request.payload().get(1..).unwrap_or_default();
         let execute = Execute::parse(arguments, known.parameters, capabilities).map_err(|_| Refusal::Command)?;
         let count = execute.count.unwrap_or(u64::from(known.parameters));
         let types = known.types_of(count, execute.types).unwrap_or_default();
         let mut parameters = Vec::new();
         write_parameters(&mut parameters, count, types, &execute);
-        let (text, prepared_in) = (known.key.text.clone(), known.state.clone());
+        let (text, prepared_in) = (known.prepared.key.text.clone(), known.prepared.state.clone());
         let (context, rights) = self.context(cache, Some(prepared_in));
         Ok(AskedFor { context, rights, prepared: Some((text, parameters)) })
     }
 }
 
 /// Whether a command is one that the cache is asked for: a query that is run.
-pub(in crate::session) fn is_for_cache(query: &Query) -> bool {
+pub(in crate::session) fn is_for_cache(query: &Query<'_>) -> bool {
     query.runs_text() && query.statement.kind == Kind::Select
 }
 
@@ -102,7 +98,7 @@ pub(super) fn write_parameters(out: &mut Vec<u8>, count: u64, types: &[u8], exec
 }
 
 /// The text of COM_QUERY.
-pub(in crate::session) fn text_of(request: &Request, capabilities: Capabilities) -> &[u8] {
+pub(super) fn text_of(request: &Request, capabilities: Capabilities) -> &[u8] {
     let arguments = request.payload().get(1..).unwrap_or_default();
     &arguments[query_text_at(arguments, capabilities).unwrap_or(arguments.len())..]
 }

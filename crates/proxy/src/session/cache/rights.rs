@@ -9,7 +9,6 @@ use facts::published::Granting;
 use sql::Kind;
 
 use super::super::Session;
-use super::super::client::Request;
 use super::super::query::Query;
 
 /// Grants are tables of this schema.
@@ -24,7 +23,7 @@ impl Session {
     }
 
     /// Whether it is sure that whoever has these rights may read all that a statement reads.
-    pub(super) fn rights_cover(&self, rights: &Fingerprint, query: &Query, request: &Request) -> bool {
+    pub(super) fn rights_cover(&self, rights: &Fingerprint, query: &Query<'_>) -> bool {
         let published = &self.cluster.shared.published;
         let user = &*self.identity.user;
         let Some(grants) = published.grants.current().filter(|grants| grants.fingerprint(user) == Some(rights)) else {
@@ -33,12 +32,9 @@ impl Session {
         if grants.reads_everything(user) {
             return true;
         }
-        let (Some(text), Some(dialect)) = (self.sent_text(query, request), self.dialect_of(query)) else {
-            return false;
-        };
-        let Some(tables) = published.tables.current() else { return false };
+        let (Some(named), Some(tables)) = (query.tables(), published.tables.current()) else { return false };
         // What is read through a view may depend on who asks.
-        query.statement.tables(text, &dialect).as_ref().is_ok_and(|named| {
+        named.as_ref().is_ok_and(|named| {
             named.functions.is_empty()
                 && named.read.iter().all(|table| {
                     let schema = table.schema.as_deref().or_else(|| self.schema_of(query));
@@ -52,33 +48,33 @@ impl Session {
     /// For as long as a statement runs that may change users' rights, and until they were read after it, what is known of
     /// them is not believed.
     #[inline]
-    pub(in crate::session) fn granting(&self, query: &Query, request: &Request) -> Option<Granting> {
+    pub(in crate::session) fn granting(&self, query: &Query<'_>) -> Option<Granting> {
         let statement = &*query.statement;
         let published = &self.cluster.shared.published;
         if statement.access.only_reads() || !published.grants.is_watched() || query.prepares() {
             return None;
         }
-        self.may_grant(query, request).then(|| published.granting())
+        self.may_grant(query).then(|| published.granting())
     }
 
     /// Procedures count for what they are called for: what they grant is known with the next reading.
-    fn may_grant(&self, query: &Query, request: &Request) -> bool {
+    fn may_grant(&self, query: &Query<'_>) -> bool {
         let statement = &*query.statement;
         match statement.kind {
             Kind::Account | Kind::Administration | Kind::PreparedText | Kind::Compound | Kind::Unknown => true,
             Kind::Set => statement.access == sql::Access::Primary(sql::Why::Administration),
-            Kind::Insert | Kind::Update | Kind::Delete | Kind::Load => self.may_write_grants(query, request),
-            _ => statement.parts > 1 && self.may_write_grants(query, request),
+            Kind::Insert | Kind::Update | Kind::Delete | Kind::Load => self.may_write_grants(query),
+            _ => statement.parts > 1 && self.may_write_grants(query),
         }
     }
 
-    fn may_write_grants(&self, query: &Query, request: &Request) -> bool {
+    fn may_write_grants(&self, query: &Query<'_>) -> bool {
         let is_schema = |schema: &str| schema.eq_ignore_ascii_case(SCHEMA);
         if self.schema_of(query).is_some_and(is_schema) {
             return true;
         }
-        let (Some(text), Some(dialect)) = (self.sent_text(query, request), self.dialect_of(query)) else { return true };
-        match query.statement.tables(text, &dialect) {
+        let Some(named) = query.tables() else { return true };
+        match named {
             Ok(named) => named.written.iter().any(|table| table.schema.as_deref().is_some_and(is_schema)),
             Err(_) => query.statement.parts > 1,
         }

@@ -11,7 +11,6 @@ use wire::command::{Command, Execute};
 use wire::parameters::Value;
 
 use super::super::Session;
-use super::super::client::Request;
 use super::super::query::{Body, Query};
 
 /// What is told of a write besides its text.
@@ -33,9 +32,9 @@ struct Seen<'a> {
 
 impl Session {
     /// What a read reads: of a table one row, where that is certain. `None` if it is not known.
-    pub(super) fn reads_of(&self, query: &Query, request: &Request) -> (Scope, Option<Reads>) {
+    pub(super) fn reads_of(&self, query: &Query<'_>) -> (Scope, Option<Reads>) {
         let catalog = self.cluster.shared.published.tables.current();
-        let Some(seen) = catalog.as_ref().and_then(|catalog| self.seen(catalog, query, request)) else {
+        let Some(seen) = catalog.as_ref().and_then(|catalog| self.seen(catalog, query)) else {
             return (Scope::Any, None);
         };
         let named = query.statement.tables(seen.text, &seen.dialect);
@@ -43,7 +42,7 @@ impl Session {
         let Scope::Tables(keys) = &scope else { return (scope, None) };
         let row = match (named, &**keys) {
             (Ok(named), [own]) if query.statement.kind == Kind::Select => {
-                self.point_row(query, request, &seen, named).filter(|(table, _)| table == own)
+                self.point_row(query, &seen, named).filter(|(table, _)| table == own)
             }
             _ => None,
         };
@@ -55,9 +54,9 @@ impl Session {
     }
 
     /// What a statement has written.
-    pub(super) fn written_by(&self, query: &Query, request: &Request, told: Told) -> Written {
+    pub(super) fn written_by(&self, query: &Query<'_>, told: Told) -> Written {
         let catalog = self.cluster.shared.published.tables.current();
-        let Some(seen) = catalog.as_ref().and_then(|catalog| self.seen(catalog, query, request)) else {
+        let Some(seen) = catalog.as_ref().and_then(|catalog| self.seen(catalog, query)) else {
             return Written::all(Scope::Any);
         };
         let named = query.statement.tables(seen.text, &seen.dialect);
@@ -71,9 +70,9 @@ impl Session {
             && seen.catalog.writes_alone(table, seen.schema);
         let rows = match query.statement.kind {
             Kind::Update | Kind::Delete if may_be_known => {
-                self.point_row(query, request, &seen, named).map(|(table, row)| (table, vec![row]))
+                self.point_row(query, &seen, named).map(|(table, row)| (table, vec![row]))
             }
-            Kind::Insert if may_be_known => self.inserted(query, request, &seen, named, told),
+            Kind::Insert if may_be_known => self.inserted(query, &seen, named, told),
             _ => None,
         };
         match rows {
@@ -82,19 +81,13 @@ impl Session {
         }
     }
 
-    fn seen<'a>(&'a self, catalog: &'a TableCatalog, query: &Query, request: &'a Request) -> Option<Seen<'a>> {
-        let (text, dialect) = (self.sent_text(query, request)?, self.dialect_of(query)?);
-        Some(Seen { catalog, schema: self.schema_of(query), text, dialect })
+    fn seen<'a>(&'a self, catalog: &'a TableCatalog, query: &'a Query<'_>) -> Option<Seen<'a>> {
+        let text = query.text()?;
+        Some(Seen { catalog, schema: self.schema_of(query), text: text.bytes, dialect: text.dialect })
     }
 
     /// The one row that a SELECT, UPDATE or DELETE touches.
-    fn point_row(
-        &self,
-        query: &Query,
-        request: &Request,
-        seen: &Seen<'_>,
-        named: &Tables,
-    ) -> Option<(TableKey, RowKey)> {
+    fn point_row(&self, query: &Query<'_>, seen: &Seen<'_>, named: &Tables) -> Option<(TableKey, RowKey)> {
         let is_as_came = matches!(query.body, Body::AsCame | Body::Execute(_));
         if !is_as_came || !query.statement.is_point(seen.text, &seen.dialect) {
             return None;
@@ -108,7 +101,7 @@ impl Session {
         if point.sets.iter().any(|column| key.has(column)) {
             return None;
         }
-        let values = self.values(query, request)?;
+        let values = self.values(query)?;
         let row = key.row(table, |column| {
             let (_, sought) = point.equals.iter().find(|(name, _)| name.eq_ignore_ascii_case(column))?;
             match sought {
@@ -127,8 +120,7 @@ impl Session {
     /// The rows that an INSERT or REPLACE makes, if it can change no others.
     fn inserted(
         &self,
-        query: &Query,
-        request: &Request,
+        query: &Query<'_>,
         seen: &Seen<'_>,
         named: &Tables,
         told: Told,
@@ -144,7 +136,7 @@ impl Session {
             return None;
         }
         let (columns, rows) = (change.columns?, change.rows?);
-        let values = self.values(query, request)?;
+        let values = self.values(query)?;
         let number = |row: &[Given], column: &KeyColumn| {
             let place = columns.iter().position(|name| name.eq_ignore_ascii_case(&column.name));
             let given = place.map_or(Some(Given::Nothing), |place| row.get(place).copied())?;
@@ -171,10 +163,10 @@ impl Session {
     }
 
     /// The values of an execution's parameters; none of a text. `None` if they are not understood.
-    fn values<'a>(&self, query: &Query, request: &'a Request) -> Option<Vec<Value<'a>>> {
+    fn values<'a>(&self, query: &Query<'a>) -> Option<Vec<Value<'a>>> {
         let Body::Execute(id) = query.body else { return Some(Vec::new()) };
         let known = self.statements.find(id)?;
-        let (arguments, capabilities) = (request.payload().get(1..)?, self.client.capabilities);
+        let (arguments, capabilities) = (query.request.payload().get(1..)?, self.client.capabilities);
         let execute = Execute::parse(arguments, known.parameters, capabilities).ok()?;
         let count = execute.count.unwrap_or(u64::from(known.parameters));
         let types = match (execute.types, &known.types) {

@@ -8,8 +8,7 @@ use sql::{Effect, Kind, Tables, Unread, Value};
 use wire::errno;
 
 use super::super::Session;
-use super::super::client::Request;
-use super::super::query::{Body, Query};
+use super::super::query::Query;
 use super::super::relay::Outcome;
 use super::may_have_written;
 use crate::error::Refusal;
@@ -21,13 +20,13 @@ const VARIABLE: &str = "sqluice_consistency";
 impl Session {
     /// Notes what a read reads whose route says that it must find the last writes of that.
     #[inline]
-    pub(in crate::session) fn note_scope(&mut self, query: &Query, request: &Request, route: &Route) {
+    pub(in crate::session) fn note_scope(&mut self, query: &Query<'_>, route: &Route) {
         if route.consistency == Consistency::Table {
-            self.reads = self.read_scope(query, request);
+            self.reads = self.read_scope(query);
         }
     }
 
-    fn read_scope(&self, query: &Query, request: &Request) -> Scope {
+    fn read_scope(&self, query: &Query<'_>) -> Scope {
         self.cluster.shared.published.watch_tables();
         let statement = &*query.statement;
         // What opens a transaction, or stays on its connection, may be followed by reads of other tables there.
@@ -35,18 +34,18 @@ impl Session {
         if !alone || !statement.access.only_reads() {
             return Scope::Any;
         }
-        self.scope_of(query, request, TableCatalog::read_by)
+        self.scope_of(query, TableCatalog::read_by)
     }
 
     /// Notes what a statement may have written; nothing of it counts before it is committed.
-    pub(in crate::session) fn add_written(&mut self, query: &Query, request: &Request, outcome: &Outcome) {
+    pub(in crate::session) fn add_written(&mut self, query: &Query<'_>, outcome: &Outcome) {
         // Triggers may have written although no row was changed.
         let changes = matches!(query.statement.kind, Kind::Insert | Kind::Update | Kind::Delete | Kind::Load);
         if !changes && !may_have_written(query, outcome) {
             return;
         }
         let scope = match self.cluster.shared.writes.are_watched_by_table() {
-            true => self.scope_of(query, request, TableCatalog::written_by),
+            true => self.scope_of(query, TableCatalog::written_by),
             false => Scope::Any,
         };
         self.written = Some(match &self.written {
@@ -58,38 +57,32 @@ impl Session {
     /// What a statement touches, by the catalogue of tables as it is now.
     pub(in crate::session) fn scope_of(
         &self,
-        query: &Query,
-        request: &Request,
+        query: &Query<'_>,
         part: fn(&TableCatalog, &Result<Tables, Unread>, Option<&str>) -> Scope,
     ) -> Scope {
         let Some(catalog) = self.cluster.shared.published.tables.current() else { return Scope::Any };
-        let (Some(text), Some(dialect)) = (self.sent_text(query, request), self.dialect_of(query)) else {
-            return Scope::Any;
-        };
-        part(&catalog, query.statement.tables(text, &dialect), self.schema_of(query))
+        let Some(named) = query.tables() else { return Scope::Any };
+        part(&catalog, named, self.schema_of(query))
     }
 
     /// The schema in which a statement's unqualified names are.
-    pub(in crate::session) fn schema_of(&self, query: &Query) -> Option<&str> {
-        match &query.body {
-            Body::Execute(id) | Body::OfStatement(id) => self.statements.find(*id)?.state.schema(),
-            _ => self.state.schema(),
-        }
+    pub(in crate::session) fn schema_of<'a>(&'a self, query: &'a Query<'_>) -> Option<&'a str> {
+        query.prepared().map_or(&self.state, |prepared| &prepared.state).schema()
     }
 
     /// For as long as a statement runs that may define tables, views, triggers and the like, and until the catalogue was
     /// read after it, the catalogue is not believed.
     #[inline]
-    pub(in crate::session) fn defining(&self, query: &Query, request: &Request) -> Option<Defining> {
+    pub(in crate::session) fn defining(&self, query: &Query<'_>) -> Option<Defining> {
         let statement = &*query.statement;
         if matches!(statement.kind, Kind::Select | Kind::Insert | Kind::Update | Kind::Delete) && statement.parts == 1 {
             return None;
         }
         let published = &self.cluster.shared.published;
-        (published.tables.is_watched() && self.may_define(query, request)).then(|| published.defining())
+        (published.tables.is_watched() && self.may_define(query)).then(|| published.defining())
     }
 
-    fn may_define(&self, query: &Query, request: &Request) -> bool {
+    fn may_define(&self, query: &Query<'_>) -> bool {
         let statement = &*query.statement;
         if query.prepares() || statement.access.only_reads() {
             return false;
@@ -101,17 +94,12 @@ impl Session {
             Kind::Definition if statement.parts == 1 => !statement.effects.iter().any(is_temporary),
             Kind::Definition | Kind::PreparedText | Kind::Compound | Kind::Unknown => true,
             _ if statement.parts == 1 => false,
-            _ => match (self.sent_text(query, request), self.dialect_of(query)) {
-                (Some(text), Some(dialect)) => {
-                    statement.tables(text, &dialect).as_ref().map_or(true, |named| named.defines)
-                }
-                _ => true,
-            },
+            _ => query.tables().is_none_or(|named| named.as_ref().map_or(true, |named| named.defines)),
         }
     }
 
     /// Takes `SET @sqluice_consistency = '…'`; gives the error of a value that means nothing.
-    pub(in crate::session) fn take_consistency(&mut self, query: &Query) -> Option<Refusal> {
+    pub(in crate::session) fn take_consistency(&mut self, query: &Query<'_>) -> Option<Refusal> {
         if query.prepares() {
             return None;
         }

@@ -7,7 +7,6 @@ use wire::errno::ER_SP_DOES_NOT_EXIST;
 
 use crate::error::Refusal;
 use crate::route::Pin;
-use crate::session::client::Request;
 use crate::session::query::Query;
 use crate::session::relay::{Outcome, StateChange};
 use crate::session::variables::moves_to;
@@ -16,14 +15,14 @@ use crate::state::{OF_SCHEMA, has_default};
 
 impl Session {
     /// Whether a statement may define routines, views or triggers.
-    pub(super) fn defines_code(&self, query: &Query, request: &Request) -> bool {
+    pub(super) fn defines_code(&self, query: &Query<'_>) -> bool {
         const CODE: [&[u8]; 6] = [b"function", b"procedure", b"package", b"view", b"trigger", b"sequence"];
         let statement = &*query.statement;
         if statement.kind != Kind::Definition && (statement.parts <= 1 || statement.access.only_reads()) {
             return false;
         }
-        let Some(text) = self.sent_text(query, request) else { return true };
-        let text = text.to_ascii_lowercase();
+        let Some(text) = query.text() else { return true };
+        let text = text.bytes.to_ascii_lowercase();
         CODE.iter().any(|word| memchr::memmem::find(&text, word).is_some())
     }
 
@@ -31,7 +30,7 @@ impl Session {
     pub(super) fn learn_effects(
         &mut self,
         held: &mut Held,
-        query: &Query,
+        query: &Query<'_>,
         effects: &[Effect],
         outcome: &Outcome,
         succeeded: bool,

@@ -5,14 +5,13 @@ use wire::command::Command;
 use wire::errno;
 
 use crate::route::{OneUse, Pin};
-use crate::session::client::Request;
 use crate::session::query::{Body, Query};
 use crate::session::relay::Outcome;
 use crate::session::{Doubt, Held, Session, messages, read_back};
 
 impl Session {
     /// The same of a write outside a transaction that a lost server has done, and Sqluice has answered.
-    pub(in crate::session) fn learn_answered(&mut self, query: &Query, outcome: &Outcome) {
+    pub(in crate::session) fn learn_answered(&mut self, query: &Query<'_>, outcome: &Outcome) {
         self.pins.one_use(OneUse::Characteristics, false);
         self.pins.one_use(OneUse::InsertId, false);
         self.past.unsure = Default::default();
@@ -28,7 +27,7 @@ impl Session {
 
     /// Notes the values of ROW_COUNT() and FOUND_ROWS() behind this statement.
     /// Questions there go by the connection that the session kept for the statement, if it did.
-    pub(in crate::session) fn learn_past(&mut self, query: &Query, outcome: &Outcome, kept: bool) {
+    pub(in crate::session) fn learn_past(&mut self, query: &Query<'_>, outcome: &Outcome, kept: bool) {
         let keeps_count = query.statement.asks.contains(Asks::KEEPS_ROW_COUNT) && outcome.error.is_none();
         let past = &mut self.past;
         if !keeps_count {
@@ -43,7 +42,7 @@ impl Session {
 
     /// Notes the value of ROW_COUNT() behind a command that runs no text: OK packets count, and all that ends otherwise
     /// counts as -1.
-    pub(super) fn learn_row_count(&mut self, query: &Query, outcome: &Outcome) {
+    pub(super) fn learn_row_count(&mut self, query: &Query<'_>, outcome: &Outcome) {
         let counted = match query.command {
             _ if outcome.error.is_some() => -1,
             Command::StmtPrepare | Command::StmtSendLongData | Command::Statistics => return,
@@ -55,7 +54,7 @@ impl Session {
 
     /// What SHOW WARNINGS would say now. A statement that asks for messages leaves them. MariaDB keeps them until a statement
     /// names tables or has messages of its own, be it run or prepared; MySQL until the next one.
-    pub(super) fn learn_messages(&mut self, held: &mut Held, request: &Request, query: &Query, outcome: &Outcome) {
+    pub(super) fn learn_messages(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
         let statement = &query.statement;
         if query.command == Command::InitDb && !self.is_mariadb() && outcome.error.is_none() {
             return;
@@ -93,9 +92,9 @@ impl Session {
         self.forget_messages(held);
         self.past.error = outcome.error.clone();
         self.past.warning_count = outcome.warnings;
-        self.past.signals = (new || earlier) && messages::may_signal(statement, request, outcome);
+        self.past.signals = (new || earlier) && messages::may_signal(statement, query.request, outcome);
         if self.past.signals {
-            self.past.signal = messages::signal_to_repeat(query, request, self.client.capabilities);
+            self.past.signal = messages::signal_to_repeat(query);
         }
         self.past.messages_unread = new || earlier;
     }
@@ -124,22 +123,16 @@ impl Session {
     }
 
     /// What LAST_INSERT_ID() would say now. An id that stands in the request was given, not made: then nothing changed.
-    pub(in crate::session) fn learn_insert_id(
-        &mut self,
-        held: &mut Held,
-        request: &Request,
-        query: &Query,
-        outcome: &Outcome,
-    ) {
+    pub(in crate::session) fn learn_insert_id(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
         let (id, origin) = (outcome.insert_id, &mut held.lease.origin);
         let own = self.past.doubt.is_some() || origin.insert_id == Some(self.past.insert_id);
         if query.statement.insert_id_unsure {
             (self.past.doubt, origin.insert_id) = (Some(Doubt::Any), None);
         } else if id == 0 && outcome.error.is_some() && may_have_made_id(query, outcome) && own {
-            if self.inserts_rows(request) {
+            if self.inserts_rows(query.request) {
                 self.past.doubt = Some(Doubt::Any);
             }
-        } else if id != 0 && holds_number(request.payload(), id) {
+        } else if id != 0 && holds_number(query.request.payload(), id) {
             self.past.doubt = Some(if own { Doubt::Any } else { Doubt::Given(id) });
         } else if id != 0 {
             (self.past.insert_id, self.past.doubt, origin.insert_id) = (id, None, Some(id));
@@ -152,7 +145,7 @@ impl Session {
 }
 
 /// Whether a statement that failed may have made an AUTO_INCREMENT number before it did.
-fn may_have_made_id(query: &Query, outcome: &Outcome) -> bool {
+fn may_have_made_id(query: &Query<'_>, outcome: &Outcome) -> bool {
     /// A text that is not understood, names and rights that are missing, a server or transaction that takes no writes.
     const BEFORE_ANY_ROW: [u16; 10] = [
         errno::ER_DBACCESS_DENIED_ERROR,

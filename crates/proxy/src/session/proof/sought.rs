@@ -11,7 +11,6 @@ use super::changed::{Changed, Target};
 use super::logged::{Execution, Text};
 use super::tail::{Name, Sought};
 use crate::mark;
-use crate::session::client::Request;
 use crate::session::query::{Body, Query};
 use crate::session::read_back::rows;
 use crate::session::reset::ask;
@@ -45,7 +44,7 @@ impl Wanted {
 
 impl Session {
     /// The statements whose transaction is sought.
-    pub(super) fn wanted(&self, request: &Request, query: &Query) -> Result<Wanted, &'static str> {
+    pub(super) fn wanted(&self, query: &Query<'_>) -> Result<Wanted, &'static str> {
         let statement = &*query.statement;
         if statement.parts != 1 {
             return Err("it is a text of several statements");
@@ -60,10 +59,12 @@ impl Session {
                 };
                 let (mut texts, mut state) = (Vec::new(), &log.state);
                 for entry in log.entries() {
-                    if entry.query.statement.access == WRITES {
-                        let is_plain = is_plain(&entry.query, Asks::empty());
+                    if entry.kept.statement.access == WRITES {
+                        let request = log.request(entry);
+                        let query = entry.kept.query(&request);
+                        let is_plain = is_plain(&query, Asks::empty());
                         let types = entry.types.as_ref().map(|(_, types)| &**types);
-                        let text = self.text(&entry.query, &log.request(entry), types, state.schema());
+                        let text = self.text(&query, types, state.schema());
                         texts.push(text.filter(|_| is_plain).ok_or("the log has other texts than were sent")?);
                     }
                     state = entry.state.as_ref().unwrap_or(state);
@@ -72,7 +73,7 @@ impl Session {
             }
             // What the session knows alone may have made other rows of the very same text.
             (None, Kind::Insert | Kind::Update | Kind::Delete) if is_plain(query, Asks::LAST_INSERT_ID) => {
-                let text = self.text(query, request, None, self.state.schema()).ok_or("its text is not known")?;
+                let text = self.text(query, None, self.state.schema()).ok_or("its text is not known")?;
                 let change = sql::row_change(&text.text, &text.dialect);
                 let calls = statement.asks.contains(Asks::STORED_FUNCTIONS);
                 let change = change.filter(|_| !calls).zip(text.table_schema.clone());
@@ -83,16 +84,15 @@ impl Session {
     }
 
     /// A statement as a log may have it, of a session with this schema.
-    fn text(&self, query: &Query, request: &Request, types: Option<&[u8]>, schema: Option<&str>) -> Option<Text> {
-        let text = self.sent_text(query, request)?.to_vec();
-        let dialect = self.dialect_of(query)?;
+    fn text(&self, query: &Query<'_>, types: Option<&[u8]>, schema: Option<&str>) -> Option<Text> {
+        let (text, dialect) = query.text().map(|text| (text.bytes.to_vec(), text.dialect))?;
         let mut names_in = schema;
         let execution = match query.body {
             Body::Execute(id) => {
                 let known = self.statements.find(id)?;
-                names_in = known.state.schema();
-                let types = types.map_or_else(|| self.types_executed(known, request), Box::from);
-                let payload = request.payload().get(1..)?.to_vec();
+                names_in = known.prepared.state.schema();
+                let types = types.map_or_else(|| self.types_executed(known, query.request), Box::from);
+                let payload = query.request.payload().get(1..)?.to_vec();
                 let capabilities = self.client.capabilities;
                 Some(Execution { payload, types, count: known.parameters, capabilities })
             }
@@ -134,14 +134,13 @@ impl Session {
     /// What the client is told of a write that was done; `None` where that is not certain.
     pub(super) fn answer_of(
         &self,
-        request: &Request,
-        query: &Query,
+        query: &Query<'_>,
         wanted: &Wanted,
         columns: &Columns,
         changed: &Changed,
     ) -> Option<Answer> {
         let (change, _) = wanted.change.as_ref()?;
-        let text = self.text(query, request, None, self.state.schema())?;
+        let text = self.text(query, None, self.state.schema())?;
         let values = text.values()?;
         let counts_found = self.client.capabilities.contains(Capabilities::FOUND_ROWS);
         answer::Written { change, values: &values, columns, changed, counts_found }.answer()
@@ -160,7 +159,7 @@ impl Session {
 
 /// Whether the log has the statement as it was sent, and whether it does the same in any session. `asks` is what else it must
 /// not ask for.
-fn is_plain(query: &Query, asks: Asks) -> bool {
+fn is_plain(query: &Query<'_>, asks: Asks) -> bool {
     let asks =
         asks | Asks::ROW_COUNT | Asks::FOUND_ROWS | Asks::CONNECTION_ID | Asks::SYSTEM_VARIABLES | Asks::USER_VARIABLES;
     matches!(query.body, Body::AsCame | Body::Execute(_))

@@ -14,11 +14,11 @@ fn log() -> TransactionLog {
     TransactionLog::new(&Arc::default(), 0, &Target::Primary, &Pins::default())
 }
 
-fn query(text: &str) -> Query {
+fn query<'r>(request: &'r Request, text: &str) -> Query<'r> {
     let dialect =
         Dialect { family: Family::MariaDb, version: 101_100, modes: Modes::empty(), encoding: Encoding::Utf8 };
     let statement = Rc::new(sql::classify(text.as_bytes(), &dialect, &NoFunctions));
-    Query::new(Command::Query, statement, Body::AsCame, Expect::Results)
+    Query::new(request, Command::Query, statement, Body::AsCame, Expect::Results)
 }
 
 fn note(log: &mut TransactionLog, text: &str, limits: Limits) {
@@ -29,7 +29,7 @@ fn note_outcome(log: &mut TransactionLog, text: &str, outcome: &Outcome, limits:
     let mut packets = Vec::new();
     packet::append(&mut packets, 0, &[&[3], text.as_bytes()].concat());
     let request = Request::again(&packets, 0);
-    log.note((&request, &query(text), outcome), None, (&Arc::default(), 0), limits);
+    log.note((&query(&request, text), outcome), None, (&Arc::default(), 0), limits);
 }
 
 fn texts(log: &TransactionLog) -> Vec<String> {

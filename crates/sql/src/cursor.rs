@@ -157,6 +157,11 @@ impl<'a> Cursor<'a> {
         self.lexer.dialect()
     }
 
+    /// Whether the token in hand stands in a comment that this server runs.
+    pub(crate) fn in_executed_comment(&self) -> bool {
+        self.lexer.in_executed_comment()
+    }
+
     pub(crate) fn hint(&self) -> Option<&'a [u8]> {
         self.lexer.hint()
     }

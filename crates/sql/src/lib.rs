@@ -25,6 +25,7 @@ pub mod text;
 mod varies;
 mod verdict;
 mod volatile;
+mod walk;
 mod words;
 
 pub use classify::{classify, parts};

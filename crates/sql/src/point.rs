@@ -4,10 +4,10 @@
 //! are. Whether these columns are a key of that table, and whether the table is one, is not known here. It errs on the side of less: what is not
 //! certain is no such statement.
 
-use crate::lexer::{Lexer, Token, TokenKind};
+use crate::lexer::TokenKind;
 use crate::statement::{Dialect, Statement};
 use crate::tables::TableName;
-use crate::text;
+use crate::walk::Walk;
 
 /// A statement that touches only rows of which all this holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,177 +80,98 @@ impl Statement {
 
 /// Understands a statement; `None` where it is of another kind, or may touch more than the conditions say.
 pub fn point(text: &[u8], dialect: &Dialect) -> Option<Point> {
-    let mut walk = Walk {
-        lexer: Lexer::new(text, dialect),
-        token: Token { kind: TokenKind::Semicolon, start: 0, end: 0 },
-        depth: 0,
-        parameters: 0,
-        in_where: false,
-        is_unsure: false,
-    };
-    walk.read();
-    // Behind it a SELECT is another one.
-    let is_select = walk.is(b"SELECT");
-    walk.is_unsure = false;
+    let mut reader = Reader { walk: Walk::new(text, dialect, &BEYOND), in_where: false, is_loose: false };
     let mut sets = Vec::new();
-    let table = if is_select {
-        walk.take();
-        walk.pass(|walk| walk.is(b"FROM"))?;
-        walk.take();
-        walk.table(b"WHERE")?
-    } else if walk.accept(b"UPDATE") {
-        while walk.accept(b"LOW_PRIORITY") || walk.accept(b"IGNORE") {}
-        let table = walk.table(b"SET")?;
+    let table = if reader.walk.accept(b"SELECT") {
+        reader.pass(|walk| walk.at(b"FROM"))?;
+        reader.walk.take();
+        reader.table(b"WHERE")?
+    } else if reader.walk.accept(b"UPDATE") {
+        while reader.walk.accept_any(&[b"LOW_PRIORITY", b"IGNORE"]) {}
+        let table = reader.table(b"SET")?;
         loop {
-            sets.push(walk.column()?);
-            walk.accept_equals()?;
-            walk.pass(|walk| walk.token.kind == TokenKind::Comma || walk.is(b"WHERE"))?;
-            if walk.accept(b"WHERE") {
+            sets.push(reader.column()?);
+            reader.walk.accept_equals()?;
+            reader.pass(|walk| walk.kind() == TokenKind::Comma || walk.at(b"WHERE"))?;
+            if reader.walk.accept(b"WHERE") {
                 break table;
             }
-            walk.take();
+            reader.walk.take();
         }
-    } else if walk.accept(b"DELETE") {
-        while walk.accept(b"LOW_PRIORITY") || walk.accept(b"QUICK") || walk.accept(b"IGNORE") {}
-        walk.accept(b"FROM").then_some(())?;
-        walk.table(b"WHERE")?
+    } else if reader.walk.accept(b"DELETE") {
+        while reader.walk.accept_any(&[b"LOW_PRIORITY", b"QUICK", b"IGNORE"]) {}
+        reader.walk.accept(b"FROM").then_some(())?;
+        reader.table(b"WHERE")?
     } else {
         return None;
     };
-    let equals = walk.conditions()?;
-    walk.pass(|walk| walk.token.kind == TokenKind::End)?;
-    (!walk.is_unsure && !equals.is_empty()).then_some(Point { table, equals, sets })
+    let equals = reader.conditions()?;
+    reader.pass(|walk| walk.kind() == TokenKind::End)?;
+    // What runs in a comment runs on some servers only.
+    let is_sure = !reader.is_loose && !reader.walk.saw_watched && !reader.walk.saw_executed_comment;
+    (is_sure && !equals.is_empty()).then_some(Point { table, equals, sets })
 }
 
-struct Walk<'a> {
-    lexer: Lexer<'a>,
-    /// The token in hand.
-    token: Token,
-    /// Parentheses around it.
-    depth: usize,
-    /// Parameters before it.
-    parameters: usize,
-    /// It stands among conditions.
+struct Reader<'a> {
+    walk: Walk<'a>,
+    /// Conditions are read.
     in_where: bool,
-    /// Something was there with which nothing is certain.
-    is_unsure: bool,
+    /// Not all conditions have to hold.
+    is_loose: bool,
 }
 
-impl Walk<'_> {
-    fn take(&mut self) {
-        match self.token.kind {
-            TokenKind::End => return,
-            TokenKind::Open => self.depth += 1,
-            TokenKind::Close => self.depth = self.depth.saturating_sub(1),
-            TokenKind::Placeholder => self.parameters += 1,
-            _ => {}
-        }
-        self.read();
-    }
-
-    fn read(&mut self) {
-        self.token = self.lexer.next_token();
-        if self.token.kind == TokenKind::Semicolon && self.lexer.clone().next_token().kind == TokenKind::End {
-            self.token.kind = TokenKind::End;
-        }
-        // What runs in a comment runs on some servers only.
-        self.is_unsure |= self.lexer.in_executed_comment();
-        self.is_unsure |= match self.token.kind {
-            TokenKind::Word => self.is_any(&BEYOND) || self.in_where && self.depth == 0 && self.is_any(&LOOSE),
-            TokenKind::DoubleOperator => self.in_where && self.depth == 0,
-            TokenKind::Bad | TokenKind::Semicolon => true,
-            _ => false,
-        };
-    }
-
-    fn is(&self, word: &[u8]) -> bool {
-        self.token.kind == TokenKind::Word && self.token.bytes(self.lexer.text()).eq_ignore_ascii_case(word)
-    }
-
-    fn is_any(&self, words: &[&[u8]]) -> bool {
-        words.iter().any(|word| self.is(word))
-    }
-
-    fn accept(&mut self, word: &[u8]) -> bool {
-        let found = self.is(word);
-        if found {
-            self.take();
-        }
-        found
-    }
-
-    fn accept_equals(&mut self) -> Option<()> {
-        let is_equals = self.token.kind == TokenKind::Operator && self.token.bytes(self.lexer.text()) == b"=";
-        is_equals.then(|| self.take())
-    }
-
-    fn name(&mut self) -> Option<Box<str>> {
-        let is_name = matches!(self.token.kind, TokenKind::Word | TokenKind::QuotedIdentifier);
-        let name = is_name.then(|| text::identifier(self.token, self.lexer.text()).into())?;
-        self.take();
-        Some(name)
-    }
-
-    fn accept_dot(&mut self) -> bool {
-        let found = self.token.kind == TokenKind::Dot;
-        if found {
-            self.take();
-        }
-        found
-    }
-
+impl Reader<'_> {
     /// A column: what stands before its name can only be the table.
     fn column(&mut self) -> Option<Box<str>> {
-        let is_value = self.is_any(&VALUES);
-        let (mut name, mut is_qualified) = (self.name()?, false);
-        while self.accept_dot() {
-            (name, is_qualified) = (self.name()?, true);
+        let is_value = self.walk.at_any(&VALUES);
+        let (mut name, mut is_qualified) = (self.walk.name()?, false);
+        while self.walk.accept_kind(TokenKind::Dot) {
+            (name, is_qualified) = (self.walk.name()?, true);
         }
-        (is_qualified || !is_value).then_some(name)
+        (is_qualified || !is_value).then(|| name.into())
     }
 
     /// A table, perhaps with another name, and this word, which is taken.
     fn table(&mut self, word: &[u8]) -> Option<TableName> {
-        let mut table = TableName { schema: None, name: self.name()? };
-        if self.accept_dot() {
-            table.schema = Some(std::mem::replace(&mut table.name, self.name()?));
-        }
-        if !self.is(word) {
-            self.accept(b"AS");
-            self.name()?;
-        }
-        let found = self.is(word);
-        self.in_where = word == b"WHERE";
-        found.then(|| self.take())?;
+        let table = self.walk.table()?;
+        self.walk.alias(word)?;
         Some(table)
     }
 
     /// Goes on until this holds outside of all parentheses; `None` if it never does.
-    fn pass(&mut self, until: impl Fn(&Self) -> bool) -> Option<()> {
+    fn pass(&mut self, until: impl Fn(&Walk<'_>) -> bool) -> Option<()> {
         loop {
-            match self.token.kind {
-                _ if self.depth == 0 && until(self) => return Some(()),
+            let (kind, is_outside) = (self.walk.kind(), self.walk.depth == 0);
+            if is_outside && until(&self.walk) {
+                return Some(());
+            }
+            self.is_loose |= self.in_where && is_outside && self.is_at_loose();
+            match kind {
                 TokenKind::End | TokenKind::Semicolon | TokenKind::Bad => return None,
-                TokenKind::Close if self.depth == 0 => return None,
-                _ => self.take(),
+                TokenKind::Close if is_outside => return None,
+                _ => self.walk.take(),
             }
         }
+    }
+
+    /// Whether the token in hand keeps conditions on its sides from having to hold.
+    fn is_at_loose(&self) -> bool {
+        self.walk.kind() == TokenKind::DoubleOperator || self.walk.at_any(&LOOSE)
     }
 
     /// What must hold for each row: behind WHERE, up to what follows the conditions.
     fn conditions(&mut self) -> Option<Vec<(Box<str>, Sought)>> {
         let mut equals = Vec::new();
-        let ends = |walk: &Self| walk.is(b"AND") || walk.token.kind == TokenKind::End || walk.is_any(&BEHIND);
-        // The first word stands there already.
-        self.is_unsure |= self.is_any(&LOOSE);
+        let ends = |walk: &Walk<'_>| walk.at(b"AND") || walk.kind() == TokenKind::End || walk.at_any(&BEHIND);
         self.in_where = true;
         loop {
+            self.is_loose |= self.is_at_loose();
             let found = self.equality();
-            if let Some(found) = found.filter(|_| ends(self)) {
+            if let Some(found) = found.filter(|_| ends(&self.walk)) {
                 equals.push(found);
             }
             self.pass(ends)?;
-            if !self.accept(b"AND") {
+            if !self.walk.accept(b"AND") {
                 self.in_where = false;
                 return Some(equals);
             }
@@ -260,22 +181,22 @@ impl Walk<'_> {
     /// `column = value`; what was looked at is taken even if it is none.
     fn equality(&mut self) -> Option<(Box<str>, Sought)> {
         let column = self.column()?;
-        self.accept_equals()?;
-        let minus = self.token.kind == TokenKind::Operator && self.token.bytes(self.lexer.text()) == b"-";
+        self.walk.accept_equals()?;
+        let minus = self.walk.at_operator(b"-");
         if minus {
-            self.take();
+            self.walk.take();
         }
-        let bytes = self.token.bytes(self.lexer.text());
-        let sought = match self.token.kind {
+        let bytes = self.walk.bytes();
+        let sought = match self.walk.kind() {
             TokenKind::Number if bytes.iter().all(u8::is_ascii_digit) => {
                 let number: i128 = std::str::from_utf8(bytes).ok()?.parse().ok()?;
                 Sought::Number(if minus { -number } else { number })
             }
-            TokenKind::Placeholder if !minus => Sought::Parameter(self.parameters),
+            TokenKind::Placeholder if !minus => Sought::Parameter(self.walk.parameters),
             TokenKind::String if !minus => Sought::Text(plain(bytes)?.into()),
             _ => return None,
         };
-        self.take();
+        self.walk.take();
         Some((column, sought))
     }
 }

@@ -1,14 +1,14 @@
 //! What one INSERT, REPLACE, UPDATE or DELETE of a single table says, as far as it tells how its rows are counted: for whoever
 //! has only the rows that it changed, and must know what the server has answered.
 
-use std::ops::Range;
-
-use crate::lexer::{Lexer, Token, TokenKind};
+use crate::lexer::TokenKind;
 use crate::statement::Dialect;
-use crate::text;
+use crate::walk::Walk;
 
 /// Rows beyond this are not looked at.
 const ROWS_MAX: usize = 65_536;
+/// Tokens of an expression that tell what it gives; with more it is something else.
+const TOKENS_MAX: usize = 3;
 
 /// A statement that changes rows of one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,20 +59,19 @@ pub enum Given {
     Other,
 }
 
+/// With this word anywhere the id that the statement leaves behind is its own.
+const GIVES_ID: [&[u8]; 1] = [b"LAST_INSERT_ID"];
+
 /// Understands a statement; `None` where it is of another kind, names several tables, or sets LAST_INSERT_ID().
 pub fn row_change(text: &[u8], dialect: &Dialect) -> Option<RowChange> {
-    let mut walk = Walk { lexer: Lexer::new(text, dialect), token: END, parameters: 0, gives_id: false };
-    walk.take();
-    let verb = [
+    let mut reader = Reader { walk: Walk::new(text, dialect, &GIVES_ID) };
+    let verbs = [
         (&b"INSERT"[..], Verb::Insert),
         (b"REPLACE", Verb::Replace),
         (b"UPDATE", Verb::Update),
         (b"DELETE", Verb::Delete),
-    ]
-    .into_iter()
-    .find(|(word, _)| walk.is(word))?
-    .1;
-    walk.take();
+    ];
+    let verb = verbs.into_iter().find(|(word, _)| reader.walk.accept(word))?.1;
     let mut change = RowChange {
         verb,
         schema: None,
@@ -85,248 +84,181 @@ pub fn row_change(text: &[u8], dialect: &Dialect) -> Option<RowChange> {
         key: None,
     };
     loop {
-        if walk.is(b"IGNORE") {
-            change.ignores = true;
-        } else if !walk.is(b"LOW_PRIORITY") && !walk.is(b"HIGH_PRIORITY") && !walk.is(b"QUICK") {
+        let ignores = reader.walk.accept(b"IGNORE");
+        change.ignores |= ignores;
+        if !ignores && !reader.walk.accept_any(&[b"LOW_PRIORITY", b"HIGH_PRIORITY", b"QUICK"]) {
             break;
         }
-        walk.take();
     }
     match verb {
         Verb::Insert | Verb::Replace => {
-            walk.accept(b"INTO");
-            walk.table(&mut change)?;
-            walk.inserted(&mut change)?;
+            reader.walk.accept(b"INTO");
+            reader.table(&mut change)?;
+            reader.inserted(&mut change)?;
         }
         Verb::Update => {
-            walk.table(&mut change)?;
-            walk.alias(b"SET")?;
-            walk.rest(&mut change);
+            reader.table(&mut change)?;
+            reader.walk.alias(b"SET")?;
+            reader.rest(&mut change);
         }
         Verb::Delete => {
-            walk.accept(b"FROM").then_some(())?;
-            walk.table(&mut change)?;
-            let goes_on = [&b"WHERE"[..], b"ORDER", b"LIMIT", b"RETURNING"];
-            if !walk.is_at_end() && !goes_on.iter().any(|word| walk.is(word)) {
+            reader.walk.accept(b"FROM").then_some(())?;
+            reader.table(&mut change)?;
+            if !reader.is_at_end() && !reader.walk.at_any(&[b"WHERE", b"ORDER", b"LIMIT", b"RETURNING"]) {
                 return None;
             }
-            walk.rest(&mut change);
+            reader.rest(&mut change);
         }
     }
-    let whole = walk.token.kind == TokenKind::End && !walk.gives_id;
-    whole.then_some(change)
+    (reader.is_at_end() && !reader.walk.saw_watched).then_some(change)
 }
 
-const END: Token = Token { kind: TokenKind::End, start: 0, end: 0 };
-
-struct Walk<'a> {
-    lexer: Lexer<'a>,
-    token: Token,
-    /// Parameters before the token in hand.
-    parameters: usize,
-    /// LAST_INSERT_ID stands somewhere.
-    gives_id: bool,
+struct Reader<'a> {
+    walk: Walk<'a>,
 }
 
-impl Walk<'_> {
-    fn take(&mut self) {
-        self.parameters += usize::from(self.token.kind == TokenKind::Placeholder);
-        self.token = self.lexer.next_token();
-        if self.token.kind == TokenKind::Semicolon {
-            // Nothing but white space follows, or it is another kind of text: then it stays in hand.
-            let mut ahead = self.lexer;
-            let next = ahead.next_token();
-            if next.kind == TokenKind::End {
-                self.token = next;
-            }
-        }
-        self.gives_id |= self.is(b"LAST_INSERT_ID");
-    }
-
-    fn is(&self, word: &[u8]) -> bool {
-        self.token.kind == TokenKind::Word && self.token.bytes(self.lexer.text()).eq_ignore_ascii_case(word)
-    }
-
+impl Reader<'_> {
     fn is_at_end(&self) -> bool {
-        self.token.kind == TokenKind::End
-    }
-
-    fn accept(&mut self, word: &[u8]) -> bool {
-        let found = self.is(word);
-        if found {
-            self.take();
-        }
-        found
-    }
-
-    fn accept_kind(&mut self, kind: TokenKind) -> bool {
-        let found = self.token.kind == kind;
-        if found {
-            self.take();
-        }
-        found
-    }
-
-    fn name(&mut self) -> Option<String> {
-        let is_name = matches!(self.token.kind, TokenKind::Word | TokenKind::QuotedIdentifier);
-        let name = is_name.then(|| text::identifier(self.token, self.lexer.text()).into_owned())?;
-        self.take();
-        Some(name)
+        self.walk.kind() == TokenKind::End
     }
 
     /// The last part of a name that may have parts before it.
     fn last_name(&mut self) -> Option<String> {
-        let mut name = self.name()?;
-        while self.accept_kind(TokenKind::Dot) {
-            name = self.name()?;
+        let mut name = self.walk.name()?;
+        while self.walk.accept_kind(TokenKind::Dot) {
+            name = self.walk.name()?;
         }
-        Some(name)
+        Some(name.into_owned())
     }
 
     fn table(&mut self, change: &mut RowChange) -> Option<()> {
-        change.table = self.name()?;
-        if self.accept_kind(TokenKind::Dot) {
-            change.schema = Some(std::mem::replace(&mut change.table, self.name()?));
-        }
-        (self.token.kind != TokenKind::Dot).then_some(())
-    }
-
-    /// Up to this word nothing but another name for the table may stand.
-    fn alias(&mut self, word: &[u8]) -> Option<()> {
-        if !self.is(word) {
-            self.accept(b"AS");
-            self.name()?;
-        }
-        self.accept(word).then_some(())
+        let table = self.walk.table()?;
+        (change.schema, change.table) = (table.schema.map(Into::into), table.name.into());
+        Some(())
     }
 
     fn inserted(&mut self, change: &mut RowChange) -> Option<()> {
-        if self.token.kind == TokenKind::Open {
-            self.take();
-            let mut columns = Vec::new();
-            while self.token.kind != TokenKind::Close {
-                if self.is(b"SELECT") || self.is(b"WITH") {
-                    return None;
-                }
-                columns.push(self.last_name()?);
-                self.accept_kind(TokenKind::Comma);
-            }
-            self.take();
-            change.columns = Some(columns);
+        if self.walk.accept_kind(TokenKind::Open) {
+            change.columns = Some(self.columns()?);
         }
-        if self.accept(b"VALUES") || self.accept(b"VALUE") {
-            let mut rows = Vec::new();
-            while self.accept_kind(TokenKind::Open) {
-                let mut row = Vec::new();
-                while self.token.kind != TokenKind::Close {
-                    row.push(self.expression(|_| false)?);
-                    if !self.accept_kind(TokenKind::Comma) && self.token.kind != TokenKind::Close {
-                        return None;
-                    }
-                }
-                self.take();
-                rows.push(row);
-                if rows.len() > ROWS_MAX {
-                    return None;
-                }
-                if !self.accept_kind(TokenKind::Comma) {
-                    break;
-                }
-            }
-            (!rows.is_empty()).then_some(())?;
-            change.rows = Some(rows);
-        } else if self.accept(b"SET") {
-            let (mut columns, mut row) = (Vec::new(), Vec::new());
-            loop {
-                columns.push(self.last_name()?);
-                let is_equal = matches!(self.token.kind, TokenKind::Operator | TokenKind::Assign);
-                is_equal.then(|| self.take())?;
-                row.push(self.expression(|walk| walk.is(b"ON") || walk.is(b"AS") || walk.is(b"RETURNING"))?);
-                if !self.accept_kind(TokenKind::Comma) {
-                    break;
-                }
-            }
+        if self.walk.accept_any(&[b"VALUES", b"VALUE"]) {
+            change.rows = Some(self.rows()?);
+        } else if self.walk.accept(b"SET") {
+            let (columns, row) = self.assignments()?;
             (change.columns, change.rows) = (Some(columns), Some(vec![row]));
-        } else if !self.is(b"SELECT") {
+        } else if !self.walk.at(b"SELECT") {
             return None;
         }
         self.rest(change);
         Some(())
     }
 
-    /// What stands up to the next comma or the parenthesis that closes.
-    fn expression(&mut self, ends: impl Fn(&Walk<'_>) -> bool) -> Option<Given> {
-        let (start, parameter) = (self.token.start, self.parameters);
-        let (mut depth, mut end, mut count) = (0_usize, start, 0);
-        let (mut first, mut second) = (END, END);
-        loop {
-            match self.token.kind {
-                TokenKind::End | TokenKind::Semicolon if depth == 0 => break,
-                TokenKind::End | TokenKind::Semicolon | TokenKind::Bad => return None,
-                TokenKind::Close | TokenKind::Comma if depth == 0 => break,
-                TokenKind::Open => depth += 1,
-                TokenKind::Close => depth -= 1,
-                _ if depth == 0 && ends(self) => break,
-                _ => {}
+    /// Names of columns, up to the parenthesis that closes, which is taken.
+    fn columns(&mut self) -> Option<Vec<String>> {
+        let mut columns = Vec::new();
+        while !self.walk.accept_kind(TokenKind::Close) {
+            if self.walk.at_any(&[b"SELECT", b"WITH"]) {
+                return None;
             }
-            match count {
-                0 => first = self.token,
-                1 => second = self.token,
-                _ => {}
-            }
-            end = self.token.end;
-            count += 1;
-            self.take();
+            columns.push(self.last_name()?);
+            self.walk.accept_kind(TokenKind::Comma);
         }
-        Some(self.given(start..end, count, (first, second), parameter))
+        Some(columns)
     }
 
-    fn given(&self, range: Range<usize>, count: usize, (first, second): (Token, Token), parameter: usize) -> Given {
-        let text = self.lexer.text();
-        let all = text.get(range).unwrap_or_default();
-        let number = |sign: i128, token: Token| {
-            let digits = std::str::from_utf8(token.bytes(text)).ok().and_then(|digits| digits.parse::<i128>().ok());
-            digits.map_or(Given::Other, |digits| Given::Number(sign * digits))
-        };
-        match (count, first.kind, second.kind) {
-            (1, TokenKind::Placeholder, _) => Given::Parameter(parameter),
-            (1, TokenKind::Number, _) => number(1, first),
-            (2, TokenKind::Operator, TokenKind::Number) if first.bytes(text) == b"-" => number(-1, second),
-            (1, TokenKind::Word, _) if all.eq_ignore_ascii_case(b"NULL") || all.eq_ignore_ascii_case(b"DEFAULT") => {
-                Given::Nothing
+    /// Rows in parentheses, with commas between them.
+    fn rows(&mut self) -> Option<Vec<Vec<Given>>> {
+        let mut rows = Vec::new();
+        while self.walk.accept_kind(TokenKind::Open) {
+            let mut row = Vec::new();
+            while !self.walk.accept_kind(TokenKind::Close) {
+                row.push(self.expression(|_| false)?);
+                if !self.walk.accept_kind(TokenKind::Comma) && self.walk.kind() != TokenKind::Close {
+                    return None;
+                }
             }
-            _ => Given::Other,
+            rows.push(row);
+            if rows.len() > ROWS_MAX {
+                return None;
+            }
+            if !self.walk.accept_kind(TokenKind::Comma) {
+                break;
+            }
         }
+        (!rows.is_empty()).then_some(rows)
+    }
+
+    /// `column = value`, with commas between them.
+    fn assignments(&mut self) -> Option<(Vec<String>, Vec<Given>)> {
+        let (mut columns, mut row) = (Vec::new(), Vec::new());
+        loop {
+            columns.push(self.last_name()?);
+            matches!(self.walk.kind(), TokenKind::Operator | TokenKind::Assign).then(|| self.walk.take())?;
+            row.push(self.expression(|walk| walk.at_any(&[b"ON", b"AS", b"RETURNING"]))?);
+            if !self.walk.accept_kind(TokenKind::Comma) {
+                return Some((columns, row));
+            }
+        }
+    }
+
+    /// What stands up to the next comma or the parenthesis that closes.
+    fn expression(&mut self, ends: impl Fn(&Walk<'_>) -> bool) -> Option<Given> {
+        let (depth, parameter) = (self.walk.depth, self.walk.parameters);
+        let (mut tokens, mut count) = ([(TokenKind::End, &b""[..]); TOKENS_MAX], 0);
+        loop {
+            let (kind, is_outside) = (self.walk.kind(), self.walk.depth == depth);
+            match kind {
+                TokenKind::End | TokenKind::Semicolon | TokenKind::Close | TokenKind::Comma if is_outside => break,
+                TokenKind::End | TokenKind::Semicolon | TokenKind::Bad => return None,
+                TokenKind::Open | TokenKind::Close => {}
+                _ if is_outside && ends(&self.walk) => break,
+                _ => {}
+            }
+            if let Some(token) = tokens.get_mut(count) {
+                (*token, count) = ((kind, self.walk.bytes()), count + 1);
+            }
+            self.walk.take();
+        }
+        Some(given(&tokens[..count], parameter))
     }
 
     /// Goes to the end, and looks for what changes the count.
     fn rest(&mut self, change: &mut RowChange) {
-        let mut depth = 0_usize;
-        while !matches!(self.token.kind, TokenKind::End | TokenKind::Bad | TokenKind::Semicolon) {
-            match self.token.kind {
-                TokenKind::Open => depth += 1,
-                TokenKind::Close => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            change.updates_duplicates |= self.is(b"DUPLICATE");
-            change.returns_rows |= self.is(b"RETURNING");
-            if depth == 0 && self.is(b"WHERE") && change.rows.is_none() {
-                self.take();
+        while !matches!(self.walk.kind(), TokenKind::End | TokenKind::Bad | TokenKind::Semicolon) {
+            change.updates_duplicates |= self.walk.at(b"DUPLICATE");
+            change.returns_rows |= self.walk.at(b"RETURNING");
+            let is_where = self.walk.depth == 0 && change.rows.is_none() && self.walk.at(b"WHERE");
+            self.walk.take();
+            if is_where {
                 change.key = self.key();
-                continue;
             }
-            self.take();
         }
     }
 
     /// `column = number`, and the end.
     fn key(&mut self) -> Option<(String, Given)> {
         let column = self.last_name()?;
-        let is_equal = self.token.kind == TokenKind::Operator && self.token.bytes(self.lexer.text()) == b"=";
-        is_equal.then(|| self.take())?;
+        self.walk.accept_equals()?;
         let given = self.expression(|_| false)?;
         let is_number = matches!(given, Given::Number(_) | Given::Parameter(_));
         (self.is_at_end() && is_number).then_some((column, given))
+    }
+}
+
+/// What an expression with these tokens gives, if the parameter at its beginning has this index.
+fn given(tokens: &[(TokenKind, &[u8])], parameter: usize) -> Given {
+    let number = |sign: i128, digits: &[u8]| {
+        let digits = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<i128>().ok());
+        digits.map_or(Given::Other, |digits| Given::Number(sign * digits))
+    };
+    match *tokens {
+        [(TokenKind::Placeholder, _)] => Given::Parameter(parameter),
+        [(TokenKind::Number, digits)] => number(1, digits),
+        [(TokenKind::Operator, b"-"), (TokenKind::Number, digits)] => number(-1, digits),
+        [(TokenKind::Word, word)] if word.eq_ignore_ascii_case(b"NULL") || word.eq_ignore_ascii_case(b"DEFAULT") => {
+            Given::Nothing
+        }
+        _ => Given::Other,
     }
 }
 

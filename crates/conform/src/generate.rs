@@ -8,6 +8,7 @@
 mod keeping;
 mod leaving;
 mod looking;
+mod mixing;
 mod prepared;
 mod rights;
 mod sharing;

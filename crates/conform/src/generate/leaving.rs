@@ -5,7 +5,9 @@ use crate::script::Action;
 
 impl Generator {
     pub(super) fn leaving(&mut self) -> Idea {
-        match self.random.below(22) {
+        let ideas = if self.mariadb() { 28 } else { 22 };
+        match self.random.below(ideas) {
+            22.. => self.mixing(),
             20 => self.assigned_inside(),
             21 => self.roles(),
             0..=3 => self.next_transaction(),

@@ -63,6 +63,9 @@ impl Generator {
             28 => "UPDATE {a}.mine SET v = 'm' WHERE id = 1".into(),
             29 => "SELECT @@character_set_client, @@collation_connection, @@time_zone, @@sql_select_limit".into(),
             30 => "BEGIN; INSERT INTO {a}.mine (v) VALUES ('b'); COMMIT".into(),
+            31 if maria && self.random.once_in(2) => {
+                "SELECT @@join_cache_level, @@group_concat_max_len, @@gtid_domain_id, @@sort_buffer_size".into()
+            }
             31 => "SELECT @@session.sql_mode, @@foreign_key_checks, @@unique_checks, @@sql_safe_updates".into(),
             32 => "SELECT CONNECTION_ID()".into(),
             33 => "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()".into(),

@@ -124,7 +124,9 @@ impl Session {
     /// A statement that leaves as many warnings as the last one did: the very one, if there was one.
     fn warn_again(&self, capabilities: wire::Capabilities) -> String {
         let kept = self.kept_messages(capabilities);
-        if let Some([row]) = kept.as_deref()
+        // With `max_error_count` servers count more messages than they keep.
+        if self.past.warning_count == 1
+            && let Some([row]) = kept.as_deref()
             && let [_, Some(code), Some(message)] = &row[..]
         {
             let code = String::from_utf8_lossy(code).parse().unwrap_or(0);

@@ -51,7 +51,7 @@ impl Session {
         let is_set = statement.kind == Kind::Diagnostics && matches!(body, Body::Payload(_));
         // What may leave them or take them away must find them.
         let needs_messages = !is_set && statement.asks.contains(Asks::DIAGNOSTICS)
-            || self.is_mariadb() && self.past.has_messages() && super::learn::may_name_tables(statement)
+            || self.is_mariadb() && self.past.has_messages() && may_ask(statement)
             || self.is_mariadb() && statement.effects.iter().any(tells_older_messages);
         if needs_messages && connection.origin.messages != mine {
             let again = self.past.signal.as_deref().filter(|_| self.past.has_messages());
@@ -171,6 +171,11 @@ impl Session {
             Err(_) => false,
         }
     }
+}
+
+/// Whether a statement, or an EXECUTE of what it prepares, may find the messages or take them away.
+fn may_ask(statement: &sql::Statement) -> bool {
+    statement.kind == Kind::PreparedText || super::learn::may_name_tables(statement)
 }
 
 /// Whether a statement that did this counts the messages of the one before as its own (seen with MariaDB 10.11).

@@ -17,7 +17,7 @@ use wire::handshake::{Channel, HandshakeError, LOGIN_BYTES_MAX, ServerError};
 
 use crate::packets::{self, Packet, ReadError};
 use crate::stream::Keepalive;
-use crate::tls::{ClientTls, Passwords};
+use crate::tls::{ClientTls, SendPasswords};
 use crate::{Address, Stream, announce, dial, known};
 
 /// Where to connect to, and how.
@@ -204,12 +204,12 @@ impl<'a> Trust<'a> {
             false => stream.channel() == Channel::Secure,
         };
         let mut trust = Trust { target, certificate: None, rsa: None, distrusts: false };
-        if sure || target.tls.passwords() == Passwords::Any {
+        if sure || target.tls.passwords() == SendPasswords::Any {
             return trust;
         }
         trust.certificate = stream.peer_certificate().map(wire::auth::fingerprint);
         let shown = known::of(&target.address.to_string());
-        let good = target.tls.passwords() == Passwords::Known
+        let good = target.tls.passwords() == SendPasswords::Known
             && match trust.certificate {
                 Some(certificate) => shown.certificate.map_or(shown.rsa_key.is_none(), |known| known == certificate),
                 // One that had a certificate before has lost it.
@@ -237,7 +237,7 @@ impl<'a> Trust<'a> {
 
     /// A login has succeeded.
     fn note(&self, rsa_key: Option<known::Hash>) {
-        if self.target.tls.passwords() == Passwords::Known {
+        if self.target.tls.passwords() == SendPasswords::Known {
             let shown = known::Shown { certificate: self.certificate, rsa_key };
             known::note(&self.target.address.to_string(), shown);
         }

@@ -167,7 +167,7 @@ mod tests {
 
     use super::*;
     use crate::stream::DetachError;
-    use crate::tls::{ClientTls, ClientTlsOptions, ServerTls, TlsMode};
+    use crate::tls::{ClientTls, ClientTlsOptions, ServerTls, ServerTlsMode};
 
     async fn sockets() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -202,7 +202,7 @@ mod tests {
     #[tokio::test]
     async fn plain_and_encrypted_connections_are_compressed_alike() {
         let tls = ServerTls::self_made(&[]).unwrap();
-        let options = ClientTlsOptions { mode: TlsMode::Required, ..ClientTlsOptions::default() };
+        let options = ClientTlsOptions { mode: ServerTlsMode::Required, ..ClientTlsOptions::default() };
         let trusting = ClientTls::new(&options).unwrap();
         for encrypted in [false, true] {
             let (left, right) = sockets().await;

@@ -23,7 +23,9 @@ mod verifier;
 
 pub use names::Names;
 pub use to_client::{ClientCertificates, ServerTls, ServerTlsOptions};
-pub use to_server::{ClientTls, ClientTlsOptions, Passwords, TlsMode};
+pub use to_server::{ClientTls, ClientTlsOptions};
+// The words of the configuration mean the same here.
+pub use config::{SendPasswords, ServerTlsMode, TlsVersion};
 
 /// A TLS configuration is of no use.
 #[derive(Debug, thiserror::Error)]
@@ -79,22 +81,11 @@ fn file_error(path: &Path, problem: impl std::fmt::Display) -> TlsError {
     TlsError::File { path: path.into(), problem: problem.to_string() }
 }
 
-/// The lowest version of TLS that is spoken. There is none below 1.2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum TlsVersion {
-    /// TLS 1.2 and 1.3.
-    #[default]
-    V12,
-    /// TLS 1.3 only.
-    V13,
-}
-
-impl TlsVersion {
-    fn and_above(self) -> &'static [&'static SupportedProtocolVersion] {
-        match self {
-            TlsVersion::V12 => ALL_VERSIONS,
-            TlsVersion::V13 => NEW_VERSIONS,
-        }
+/// The versions of TLS that are spoken.
+fn and_above(lowest: TlsVersion) -> &'static [&'static SupportedProtocolVersion] {
+    match lowest {
+        TlsVersion::V12 => ALL_VERSIONS,
+        TlsVersion::V13 => NEW_VERSIONS,
     }
 }
 
@@ -112,6 +103,11 @@ impl Pem {
     /// Text that came from `path`; the file is not read again.
     pub fn read_from(path: impl Into<PathBuf>, text: &[u8]) -> Pem {
         Pem { path: path.into(), text: Some(Arc::new(zeroize::Zeroizing::new(text.to_vec()))) }
+    }
+
+    /// What the configuration has read.
+    pub fn of(pem: &config::Pem) -> Pem {
+        Pem::read_from(&pem.path, &pem.text)
     }
 
     fn text(&self) -> Result<Arc<zeroize::Zeroizing<Vec<u8>>>, TlsError> {

@@ -9,7 +9,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use config::Config;
 use facts::published::Published;
 use net::stream::Keepalive;
-use net::tls::{ClientCertificates, ClientTls, Pem, ServerTls, ServerTlsOptions};
+use net::tls::{ClientCertificates, ClientTls, ClientTlsOptions, Pem, ServerTls, ServerTlsOptions};
 use stats::WorkerStats;
 use stats::digests::DigestSource;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -95,36 +95,16 @@ struct Running {
 /// The client side and the server side of what one cluster is configured to be.
 fn cluster_settings(config: &Config, name: &str) -> Result<Option<ClusterSettings>, StartError> {
     let Some(cluster) = config.clusters.get(name) else { return Ok(None) };
-    let tls = |error| StartError::Tls { key: format!("cluster.{name}.tls"), error };
-    let mode = match cluster.tls.mode {
-        config::ServerTlsMode::Disabled => net::tls::TlsMode::Disabled,
-        config::ServerTlsMode::Preferred => net::tls::TlsMode::Preferred,
-        config::ServerTlsMode::Required => net::tls::TlsMode::Required,
-        config::ServerTlsMode::VerifyCa => net::tls::TlsMode::VerifyCa,
-        config::ServerTlsMode::VerifyIdentity => net::tls::TlsMode::VerifyIdentity,
-    };
-    let options = net::tls::ClientTlsOptions {
-        mode,
-        min_version: tls_version(cluster.tls.min_version),
-        ca_file: cluster.tls.ca.as_ref().map(|pem| Pem::read_from(&pem.path, &pem.text)),
-        certificate_file: cluster.tls.cert.as_ref().map(|pem| Pem::read_from(&pem.path, &pem.text)),
-        key_file: cluster
-            .tls
-            .key
-            .as_ref()
-            .map(|key| Pem::read_from(format!("cluster.{name}.tls.key_file"), key.expose())),
-    };
+    let key = format!("cluster.{name}.tls");
+    let options = ClientTlsOptions::from_config(&cluster.tls, &key);
+    let tls = ClientTls::new(&options).map_err(|error| StartError::Tls { key, error })?;
     let logs_tell = matches!(
         cluster.kind,
         config::ClusterKind::Replication | config::ClusterKind::GroupReplication | config::ClusterKind::Galera
     );
     Ok(Some(ClusterSettings {
         pool: cluster.pool.clone(),
-        tls: ClientTls::new(&options).map_err(tls)?.telling(match cluster.send_passwords {
-            config::SendPasswords::Known => net::tls::Passwords::Known,
-            config::SendPasswords::Verified => net::tls::Passwords::Verified,
-            config::SendPasswords::Any => net::tls::Passwords::Any,
-        }),
+        tls: tls.telling(cluster.send_passwords),
         tls_number: 0,
         compression: match cluster.compression {
             config::ServerCompression::Off => None,
@@ -146,31 +126,23 @@ fn cluster_settings(config: &Config, name: &str) -> Result<Option<ClusterSetting
     }))
 }
 
-fn tls_version(version: config::TlsVersion) -> net::tls::TlsVersion {
-    match version {
-        config::TlsVersion::V12 => net::tls::TlsVersion::V12,
-        config::TlsVersion::V13 => net::tls::TlsVersion::V13,
-    }
-}
-
 fn listener_tls(name: &str, listener: &config::Listener) -> Result<Option<ServerTls>, StartError> {
     let tls = &listener.tls;
     if tls.mode == config::TlsMode::Off {
         return Ok(None);
     }
-    let read = |pem: &config::Pem| Pem::read_from(&pem.path, &pem.text);
     let options = ServerTlsOptions {
-        min_version: tls_version(tls.min_version),
+        min_version: tls.min_version,
         clients: match (&tls.client_ca, tls.client_cert) {
             (None, _) => ClientCertificates::NotAsked,
-            (Some(ca), config::ClientCert::Optional) => ClientCertificates::Optional(read(ca)),
-            (Some(ca), config::ClientCert::Required) => ClientCertificates::Required(read(ca)),
+            (Some(ca), config::ClientCert::Optional) => ClientCertificates::Optional(Pem::of(ca)),
+            (Some(ca), config::ClientCert::Required) => ClientCertificates::Required(Pem::of(ca)),
         },
     };
     let made = match (&tls.cert, &tls.key) {
         (Some(cert), Some(key)) => {
             let key = Pem::read_from(format!("listener.{name}.tls.key_file"), key.expose());
-            ServerTls::with(Some((&read(cert), &key)), &options)
+            ServerTls::with(Some((&Pem::of(cert), &key)), &options)
         }
         _ => ServerTls::with(None, &options),
     };

@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use config::Config;
 use control::{ClusterLink, ControlHandle};
 use facts::published::Published;
-use net::tls::{ClientTls, ClientTlsOptions, Pem};
+use net::tls::{ClientTls, ClientTlsOptions};
 use proxy::Proxy;
 
 use crate::limits;
@@ -148,15 +148,13 @@ fn links(config: &Config, published: &PublishedClusters) -> anyhow::Result<contr
     for (name, published) in published {
         let Some(cluster) = config.clusters.get(name) else { continue };
         let key = || format!("cluster.{name}.tls");
-        let tls = ClientTls::new(&tls_options(&cluster.tls, &key())).with_context(key)?;
-        let tls = tls.telling(match cluster.send_passwords {
-            config::SendPasswords::Known => net::tls::Passwords::Known,
-            config::SendPasswords::Verified => net::tls::Passwords::Verified,
-            config::SendPasswords::Any => net::tls::Passwords::Any,
-        });
+        let tls = ClientTls::new(&ClientTlsOptions::from_config(&cluster.tls, &key())).with_context(key)?;
+        let tls = tls.telling(cluster.send_passwords);
         let key = || format!("cluster.{name}.etcd.tls");
         let etcd_tls = match cluster.promotion.lease {
-            config::Lease::Etcd => ClientTls::new(&tls_options(&cluster.etcd.tls, &key())).with_context(key)?,
+            config::Lease::Etcd => {
+                ClientTls::new(&ClientTlsOptions::from_config(&cluster.etcd.tls, &key())).with_context(key)?
+            }
             config::Lease::Off | config::Lease::Majority => ClientTls::disabled(),
         };
         links.insert(name.clone(), ClusterLink { published: published.clone(), tls, etcd_tls });
@@ -171,7 +169,7 @@ fn shared_tier(config: &Config) -> anyhow::Result<Option<Arc<tier::Tier>>> {
     let largest = config.cache.entry_max.min(config.cache.memory_max / 4);
     let settings = tier::Settings {
         address: tier.address.to_string().parse().context("cache.tier.address")?,
-        tls: ClientTls::new(&tls_options(&tier.tls, key)).context(key)?,
+        tls: ClientTls::new(&ClientTlsOptions::from_config(&tier.tls, key)).context(key)?,
         user: tier.user.as_deref().map(str::to_owned),
         password: tier.password.as_ref().map(|password| password.expose().to_vec().into()),
         database: tier.database,
@@ -185,24 +183,4 @@ fn shared_tier(config: &Config) -> anyhow::Result<Option<Arc<tier::Tier>>> {
         entry_max: usize::try_from(largest).unwrap_or(usize::MAX),
     };
     tier::Tier::start(settings).context("cannot start the cache's tier").map(Some)
-}
-
-fn tls_options(tls: &config::ServerTls, key: &str) -> ClientTlsOptions {
-    let pem = |pem: &config::Pem| Pem::read_from(&pem.path, &pem.text);
-    ClientTlsOptions {
-        mode: match tls.mode {
-            config::ServerTlsMode::Disabled => net::tls::TlsMode::Disabled,
-            config::ServerTlsMode::Preferred => net::tls::TlsMode::Preferred,
-            config::ServerTlsMode::Required => net::tls::TlsMode::Required,
-            config::ServerTlsMode::VerifyCa => net::tls::TlsMode::VerifyCa,
-            config::ServerTlsMode::VerifyIdentity => net::tls::TlsMode::VerifyIdentity,
-        },
-        min_version: match tls.min_version {
-            config::TlsVersion::V12 => net::tls::TlsVersion::V12,
-            config::TlsVersion::V13 => net::tls::TlsVersion::V13,
-        },
-        ca_file: tls.ca.as_ref().map(pem),
-        certificate_file: tls.cert.as_ref().map(pem),
-        key_file: tls.key.as_ref().map(|secret| Pem::read_from(format!("{key}.key_file"), secret.expose())),
-    }
 }

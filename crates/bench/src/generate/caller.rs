@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use lab::{APP_PASSWORD, APP_USER};
 use net::Stream;
 use net::client::{Connected, Target};
-use net::tls::{ClientTls, ClientTlsOptions, TlsMode};
+use net::tls::{ClientTls, ClientTlsOptions, ServerTlsMode};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use wire::auth::Credential;
 use wire::exchange::{Advance, Event, Exchange, Expect};
@@ -41,7 +41,7 @@ impl Door {
 
     async fn open(&self) -> anyhow::Result<Connected> {
         // Made anew each time: clients are programs of their own, which cannot resume one another's sessions.
-        let options = ClientTlsOptions { mode: TlsMode::Required, ..ClientTlsOptions::default() };
+        let options = ClientTlsOptions { mode: ServerTlsMode::Required, ..ClientTlsOptions::default() };
         let tls = if self.tls { ClientTls::new(&options)? } else { ClientTls::disabled() };
         let address = self.address.to_string().parse().context("an address")?;
         let target = Target { tls, ..Target::plain(address, CONNECT_LIMIT) };

@@ -16,7 +16,7 @@ async fn sockets() -> (TcpStream, TcpStream) {
     (client, listener.accept().await.unwrap().0)
 }
 
-fn client(mode: TlsMode, ca_file: Option<&Path>) -> ClientTls {
+fn client(mode: ServerTlsMode, ca_file: Option<&Path>) -> ClientTls {
     ClientTls::new(&ClientTlsOptions { mode, ca_file: ca_file.map(Into::into), ..ClientTlsOptions::default() }).unwrap()
 }
 
@@ -36,12 +36,12 @@ async fn a_self_made_certificate_serves_those_who_do_not_verify_and_those_who_pi
     assert_eq!(std::fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
     let again = ServerTls::self_made_in(&names, &certificate, &key).unwrap();
     for server in [&server, &again] {
-        for mode in [TlsMode::Preferred, TlsMode::Required] {
+        for mode in [ServerTlsMode::Preferred, ServerTlsMode::Required] {
             shake(server, &client(mode, None), "whoever").await.unwrap();
         }
         for name in ["db.example", "localhost", "127.0.0.1", "::1"] {
             let (mut at_client, mut at_server) =
-                shake(server, &client(TlsMode::VerifyIdentity, Some(&certificate)), name).await.unwrap();
+                shake(server, &client(ServerTlsMode::VerifyIdentity, Some(&certificate)), name).await.unwrap();
             at_client.write_all(b"hello").await.unwrap();
             at_client.flush().await.unwrap();
             let mut bytes = [0; 5];
@@ -49,13 +49,13 @@ async fn a_self_made_certificate_serves_those_who_do_not_verify_and_those_who_pi
             assert_eq!(&bytes, b"hello");
             assert!(at_client.is_secure() && at_server.is_tls());
         }
-        let pinned = client(TlsMode::VerifyIdentity, Some(&certificate));
+        let pinned = client(ServerTlsMode::VerifyIdentity, Some(&certificate));
         let error = shake(server, &pinned, "other.example").await.unwrap_err();
         assert!(error.to_string().contains("not valid for name"), "{error}");
-        shake(server, &client(TlsMode::VerifyCa, Some(&certificate)), "other.example").await.unwrap();
+        shake(server, &client(ServerTlsMode::VerifyCa, Some(&certificate)), "other.example").await.unwrap();
     }
     let stranger = ServerTls::self_made(&names).unwrap();
-    for mode in [TlsMode::VerifyCa, TlsMode::VerifyIdentity] {
+    for mode in [ServerTlsMode::VerifyCa, ServerTlsMode::VerifyIdentity] {
         let error = shake(&stranger, &client(mode, Some(&certificate)), "db.example").await.unwrap_err();
         assert!(error.to_string().contains("invalid peer certificate"), "{error}");
     }
@@ -66,7 +66,7 @@ async fn a_self_made_certificate_serves_those_who_do_not_verify_and_those_who_pi
 #[tokio::test]
 async fn sessions_are_resumed() {
     let server = ServerTls::self_made(&[]).unwrap();
-    let client = client(TlsMode::Required, None);
+    let client = client(ServerTlsMode::Required, None);
     let mut kinds = Vec::new();
     for _ in 0..2 {
         let (mut at_client, mut at_server) = shake(&server, &client, "localhost").await.unwrap();
@@ -98,7 +98,7 @@ async fn plain_connections_move_between_runtimes_and_tls_ones_come_back() {
     elsewhere.join().unwrap();
 
     let server = ServerTls::self_made(&[]).unwrap();
-    let (at_client, mut at_server) = shake(&server, &client(TlsMode::Required, None), "localhost").await.unwrap();
+    let (at_client, mut at_server) = shake(&server, &client(ServerTlsMode::Required, None), "localhost").await.unwrap();
     let Err(DetachError::Stays(mut back)) = at_client.detach() else { panic!("a TLS stream left its runtime") };
     back.write_all(b"x").await.unwrap();
     back.flush().await.unwrap();
@@ -140,7 +140,7 @@ fn files_that_are_no_use_are_named_with_the_reason() {
     let half = ClientTlsOptions { certificate_file: Some(path("a.pem").into()), ..ClientTlsOptions::default() };
     assert!(matches!(ClientTls::new(&half), Err(TlsError::HalfPair)));
     let no_ca = ClientTlsOptions {
-        mode: TlsMode::VerifyCa,
+        mode: ServerTlsMode::VerifyCa,
         ca_file: Some(path("empty.pem").into()),
         ..ClientTlsOptions::default()
     };

@@ -12,8 +12,8 @@ use tokio_rustls::TlsAcceptor;
 
 use super::self_made::SelfMade;
 use super::{
-    Pem, TlsError, TlsVersion, configuration, file_error, handshake_error, provider, read_certificates, read_key,
-    read_roots,
+    Pem, TlsError, TlsVersion, and_above, configuration, file_error, handshake_error, provider, read_certificates,
+    read_key, read_roots,
 };
 use crate::Stream;
 
@@ -30,12 +30,18 @@ pub enum ClientCertificates {
 }
 
 /// What [`ServerTls::with`] is made from, beside a certificate.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ServerTlsOptions {
     /// The lowest version that is spoken.
     pub min_version: TlsVersion,
     /// Certificates of clients.
     pub clients: ClientCertificates,
+}
+
+impl Default for ServerTlsOptions {
+    fn default() -> ServerTlsOptions {
+        ServerTlsOptions { min_version: TlsVersion::V12, clients: ClientCertificates::NotAsked }
+    }
 }
 
 /// What a listener offers to its clients. Cheap to clone; sessions may be resumed.
@@ -148,7 +154,7 @@ impl ServerTls {
             ClientCertificates::Required(authorities) => verifier(authorities)?.build().map_err(configuration)?,
         };
         let mut config = ServerConfig::builder_with_provider(provider.clone())
-            .with_protocol_versions(options.min_version.and_above())
+            .with_protocol_versions(and_above(options.min_version))
             .map_err(configuration)?
             .with_client_cert_verifier(verifier)
             .with_single_cert(chain, key)

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use config::{SendPasswords, ServerTlsMode, TlsVersion};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::ServerName;
@@ -11,42 +12,14 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::verifier::{AnyCertificate, AnyName};
-use super::{Pem, TlsError, TlsVersion, configuration, provider, read_certificates, read_key, read_roots};
+use super::{Pem, TlsError, and_above, configuration, provider, read_certificates, read_key, read_roots};
 use crate::Stream;
 
-/// How much a connection to a server insists on TLS. The words are those of the ordinary clients' `--ssl-mode`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum TlsMode {
-    /// Never TLS.
-    Disabled,
-    /// TLS if the server has it, with any certificate; else without.
-    #[default]
-    Preferred,
-    /// TLS with any certificate: nobody who only listens learns anything.
-    Required,
-    /// TLS with a certificate of a known authority, for whatever name.
-    VerifyCa,
-    /// TLS with a certificate of a known authority for the name or address that was connected to.
-    VerifyIdentity,
-}
-
-/// Which servers are told passwords in a form that they can read: in clear text through TLS, or encrypted with an RSA key that they sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Passwords {
-    /// Any server that answers.
-    #[default]
-    Any,
-    /// Those that are verified, and those that show the certificate or key that was the first one at their address.
-    Known,
-    /// Those whose certificate was verified.
-    Verified,
-}
-
 /// What [`ClientTls::new`] is made from.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ClientTlsOptions {
     /// The mode.
-    pub mode: TlsMode,
+    pub mode: ServerTlsMode,
     /// The lowest version that is spoken.
     pub min_version: TlsVersion,
     /// Authorities as PEM; the system's if none. Only the verifying modes look at them.
@@ -57,18 +30,39 @@ pub struct ClientTlsOptions {
     pub key_file: Option<Pem>,
 }
 
+impl Default for ClientTlsOptions {
+    /// As a client that was told nothing of TLS.
+    fn default() -> ClientTlsOptions {
+        let (mode, min_version) = (ServerTlsMode::Preferred, TlsVersion::V12);
+        ClientTlsOptions { mode, min_version, ca_file: None, certificate_file: None, key_file: None }
+    }
+}
+
+impl ClientTlsOptions {
+    /// What the table `key` of the configuration says.
+    pub fn from_config(tls: &config::ServerTls, key: &str) -> ClientTlsOptions {
+        ClientTlsOptions {
+            mode: tls.mode,
+            min_version: tls.min_version,
+            ca_file: tls.ca.as_ref().map(Pem::of),
+            certificate_file: tls.cert.as_ref().map(Pem::of),
+            key_file: tls.key.as_ref().map(|secret| Pem::read_from(format!("{key}.key_file"), secret.expose())),
+        }
+    }
+}
+
 /// How to speak TLS with servers. Cheap to clone; sessions are resumed per server name.
 #[derive(Clone, Debug)]
 pub struct ClientTls {
-    mode: TlsMode,
+    mode: ServerTlsMode,
     config: Option<Arc<ClientConfig>>,
-    passwords: Passwords,
+    passwords: SendPasswords,
 }
 
 impl ClientTls {
     /// No TLS.
     pub fn disabled() -> ClientTls {
-        ClientTls { mode: TlsMode::Disabled, config: None, passwords: Passwords::Any }
+        ClientTls { mode: ServerTlsMode::Disabled, config: None, passwords: SendPasswords::Any }
     }
 
     /// Reads what is named and makes a configuration.
@@ -77,23 +71,25 @@ impl ClientTls {
     /// A file is missing or holds something else.
     pub fn new(options: &ClientTlsOptions) -> Result<ClientTls, TlsError> {
         let mode = options.mode;
-        if mode == TlsMode::Disabled {
+        if mode == ServerTlsMode::Disabled {
             return Ok(ClientTls::disabled());
         }
         let provider = provider();
         let verifier: Arc<dyn ServerCertVerifier> = match mode {
-            TlsMode::Disabled | TlsMode::Preferred | TlsMode::Required => {
+            ServerTlsMode::Disabled | ServerTlsMode::Preferred | ServerTlsMode::Required => {
                 Arc::new(AnyCertificate::new(provider.signature_verification_algorithms))
             }
-            TlsMode::VerifyCa => Arc::new(AnyName::new(roots(options)?, provider.signature_verification_algorithms)),
-            TlsMode::VerifyIdentity => {
+            ServerTlsMode::VerifyCa => {
+                Arc::new(AnyName::new(roots(options)?, provider.signature_verification_algorithms))
+            }
+            ServerTlsMode::VerifyIdentity => {
                 WebPkiServerVerifier::builder_with_provider(Arc::new(roots(options)?), provider.clone())
                     .build()
                     .map_err(configuration)?
             }
         };
         let builder = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(options.min_version.and_above())
+            .with_protocol_versions(and_above(options.min_version))
             .map_err(configuration)?
             .dangerous()
             .with_custom_certificate_verifier(verifier);
@@ -105,37 +101,37 @@ impl ClientTls {
             (None, None) => builder.with_no_client_auth(),
             _ => return Err(TlsError::HalfPair),
         };
-        Ok(ClientTls { mode, config: Some(Arc::new(config)), passwords: Passwords::Any })
+        Ok(ClientTls { mode, config: Some(Arc::new(config)), passwords: SendPasswords::Any })
     }
 
     /// The same, with servers told passwords as this says.
-    pub fn telling(self, passwords: Passwords) -> ClientTls {
+    pub fn telling(self, passwords: SendPasswords) -> ClientTls {
         ClientTls { passwords, ..self }
     }
 
     /// Which servers are told passwords.
-    pub fn passwords(&self) -> Passwords {
+    pub fn passwords(&self) -> SendPasswords {
         self.passwords
     }
 
     /// Certificates are verified.
     pub fn verifies(&self) -> bool {
-        matches!(self.mode, TlsMode::VerifyCa | TlsMode::VerifyIdentity)
+        matches!(self.mode, ServerTlsMode::VerifyCa | ServerTlsMode::VerifyIdentity)
     }
 
     /// The mode.
-    pub fn mode(&self) -> TlsMode {
+    pub fn mode(&self) -> ServerTlsMode {
         self.mode
     }
 
     /// TLS is to be spoken with a server that has it.
     pub fn is_wanted(&self) -> bool {
-        self.mode != TlsMode::Disabled
+        self.mode != ServerTlsMode::Disabled
     }
 
     /// A server without TLS is to be refused.
     pub fn is_required(&self) -> bool {
-        !matches!(self.mode, TlsMode::Disabled | TlsMode::Preferred)
+        !matches!(self.mode, ServerTlsMode::Disabled | ServerTlsMode::Preferred)
     }
 
     /// Runs the TLS handshake with the server called `host`. Has no time limit of its own.
@@ -149,7 +145,7 @@ impl ClientTls {
         let name = match ServerName::try_from(host.to_owned()) {
             Ok(name) => name,
             // Names that no certificate can hold do not matter where the name is not verified.
-            Err(_) if self.mode != TlsMode::VerifyIdentity => ServerName::from(tcp.peer_addr()?.ip()),
+            Err(_) if self.mode != ServerTlsMode::VerifyIdentity => ServerName::from(tcp.peer_addr()?.ip()),
             Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidInput, error)),
         };
         let tls = TlsConnector::from(config).connect(name, tcp).await.map_err(super::handshake_error)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lab::{Family, Server, ServerOptions, TlsFiles};
 use sqluice_net::client::{Cause, Phase, Target};
 use sqluice_net::query::{Client, Limits, Parameter, QueryError};
-use sqluice_net::tls::{ClientTls, ClientTlsOptions, TlsMode, TlsVersion};
+use sqluice_net::tls::{ClientTls, ClientTlsOptions, ServerTlsMode, TlsVersion};
 use sqluice_net::{Address, query};
 use wire::auth::{Credential, native};
 use wire::handshake::HandshakeError;
@@ -209,11 +209,11 @@ async fn tls_follows_its_mode() {
     let by_name = || Target { address: Address::Tcp { host: "localhost".into(), port: server.port() }, ..tcp(&server) };
     let ca = authority.file();
     for (target, works) in [
-        (with_tls(tcp(&server), TlsMode::Preferred, None), true),
-        (with_tls(tcp(&server), TlsMode::Required, None), true),
-        (with_tls(tcp(&server), TlsMode::VerifyCa, Some(&ca)), true),
-        (with_tls(tcp(&server), TlsMode::VerifyIdentity, Some(&ca)), false),
-        (with_tls(by_name(), TlsMode::VerifyIdentity, Some(&ca)), true),
+        (with_tls(tcp(&server), ServerTlsMode::Preferred, None), true),
+        (with_tls(tcp(&server), ServerTlsMode::Required, None), true),
+        (with_tls(tcp(&server), ServerTlsMode::VerifyCa, Some(&ca)), true),
+        (with_tls(tcp(&server), ServerTlsMode::VerifyIdentity, Some(&ca)), false),
+        (with_tls(by_name(), ServerTlsMode::VerifyIdentity, Some(&ca)), true),
     ] {
         let mode = target.tls.mode();
         match Client::connect(&target, login("tls", "secret"), Limits::default()).await {
@@ -233,12 +233,12 @@ async fn tls_follows_its_mode() {
     let error = Client::connect(&tcp(&server), login("tls", "secret"), Limits::default()).await.unwrap_err();
     assert_eq!(error.server_error().map(|error| error.code), Some(1045), "{error}");
     let other = Authority::new();
-    let target = with_tls(tcp(&server), TlsMode::VerifyCa, Some(&other.file()));
+    let target = with_tls(tcp(&server), ServerTlsMode::VerifyCa, Some(&other.file()));
     let error = Client::connect(&target, login("tls", "secret"), Limits::default()).await.unwrap_err();
     assert_eq!(error.phase, Phase::Tls, "{error}");
     let (certificate, key) = authority.sign("client");
     let options = ClientTlsOptions {
-        mode: TlsMode::Required,
+        mode: ServerTlsMode::Required,
         ca_file: None,
         certificate_file: Some(certificate.into()),
         key_file: Some(key.into()),
@@ -246,7 +246,7 @@ async fn tls_follows_its_mode() {
     };
     let target = Target { tls: ClientTls::new(&options).unwrap(), ..tcp(&server) };
     connect(&target, "x509", "secret").await.ping().await.unwrap();
-    let mut local = connect(&with_tls(unix(&server), TlsMode::Required, None), "n", "secret").await;
+    let mut local = connect(&with_tls(unix(&server), ServerTlsMode::Required, None), "n", "secret").await;
     assert!(local.stream().is_secure() && !local.stream().is_tls());
     local.ping().await.unwrap();
 }
@@ -254,10 +254,10 @@ async fn tls_follows_its_mode() {
 #[tokio::test]
 async fn a_server_without_tls_is_taken_or_refused_by_mode() {
     let server = start();
-    let mut client = connect(&with_tls(tcp(&server), TlsMode::Preferred, None), "n", "secret").await;
+    let mut client = connect(&with_tls(tcp(&server), ServerTlsMode::Preferred, None), "n", "secret").await;
     client.ping().await.unwrap();
     assert!(!client.stream().is_secure());
-    let target = with_tls(tcp(&server), TlsMode::Required, None);
+    let target = with_tls(tcp(&server), ServerTlsMode::Required, None);
     let error = Client::connect(&target, login("n", "secret"), Limits::default()).await.unwrap_err();
     assert!(matches!((error.phase, &error.cause), (Phase::Tls, Cause::NoTls)), "{error}");
 }
@@ -316,10 +316,10 @@ async fn certificates_of_version_1_encrypt_where_nobody_verifies() {
     for version in ["TLSv1.2", "TLSv1.3"] {
         options.config = vec![format!("tls_version = {version}")];
         let server = Server::start(options.clone()).unwrap();
-        let mut client = connect(&with_tls(tcp(&server), TlsMode::Required, None), "n", "secret").await;
+        let mut client = connect(&with_tls(tcp(&server), ServerTlsMode::Required, None), "n", "secret").await;
         let told = client.query_one("SHOW STATUS LIKE 'Ssl_version'").await.unwrap();
         assert_eq!(told.text(0, "Value").as_deref(), Some(version));
-        let target = with_tls(tcp(&server), TlsMode::VerifyCa, Some(&certificate));
+        let target = with_tls(tcp(&server), ServerTlsMode::VerifyCa, Some(&certificate));
         let error = Client::connect(&target, login("n", "secret"), Limits::default()).await.unwrap_err();
         assert!(error.phase == Phase::Tls && error.to_string().contains("UnsupportedCertVersion"), "{error}");
     }

@@ -3,7 +3,7 @@
 use lab::{Binaries, Family, Server, ServerOptions, TlsFiles};
 use sqluice_net::client::{Cause, Phase};
 use sqluice_net::query::{self, Client, Limits};
-use sqluice_net::tls::TlsMode;
+use sqluice_net::tls::ServerTlsMode;
 use wire::auth::{Credential, caching_sha2};
 use wire::handshake::HandshakeError;
 use wire::handshake::client::{LoginRequest, RsaPolicy};
@@ -35,7 +35,7 @@ async fn caching_sha2_goes_every_way() {
         let error = Client::connect(&plain, request, Limits::default()).await.unwrap_err();
         assert!(matches!(error.cause, Cause::Protocol(HandshakeError::CredentialRefused(_))), "{error}");
     }
-    for target in [plain.clone(), with_tls(tcp(&server), TlsMode::Required, None), unix(&server)] {
+    for target in [plain.clone(), with_tls(tcp(&server), ServerTlsMode::Required, None), unix(&server)] {
         let mut client = Client::connect(&target, login("s", "secret"), Limits::default()).await.unwrap();
         // The first way is by RSA; the server then remembers the user, until privileges are read again.
         client.query("SELECT 1").await.unwrap();

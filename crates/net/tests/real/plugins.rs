@@ -3,7 +3,7 @@
 use lab::{Binaries, Family, Server, ServerOptions, TlsFiles};
 use sqluice_net::client::{Cause, Target};
 use sqluice_net::query::{Client, Limits};
-use sqluice_net::tls::TlsMode;
+use sqluice_net::tls::ServerTlsMode;
 use wire::handshake::HandshakeError;
 use wire::handshake::client::{LoginRequest, RsaPolicy};
 
@@ -23,7 +23,7 @@ fn start(family: Family, init_sql: &str) -> Server {
 }
 
 fn ways(server: &Server) -> [Target; 3] {
-    [tcp(server), with_tls(tcp(server), TlsMode::Required, None), unix(server)]
+    [tcp(server), with_tls(tcp(server), ServerTlsMode::Required, None), unix(server)]
 }
 
 async fn check(server: &Server, target: &Target, user: &str, password: &str) {

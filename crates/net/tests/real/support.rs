@@ -6,7 +6,7 @@ use std::time::Duration;
 use lab::Server;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use sqluice_net::client::Target;
-use sqluice_net::tls::{ClientTls, ClientTlsOptions, TlsMode};
+use sqluice_net::tls::{ClientTls, ClientTlsOptions, ServerTlsMode};
 use sqluice_net::{Address, query};
 use tempfile::TempDir;
 use wire::auth::Credential;
@@ -23,7 +23,7 @@ pub(super) fn unix(server: &Server) -> Target {
     Target::plain(Address::Unix(server.socket_path()), TIMEOUT)
 }
 
-pub(super) fn with_tls(target: Target, mode: TlsMode, ca: Option<&Path>) -> Target {
+pub(super) fn with_tls(target: Target, mode: ServerTlsMode, ca: Option<&Path>) -> Target {
     let options = ClientTlsOptions { mode, ca_file: ca.map(Into::into), ..ClientTlsOptions::default() };
     Target { tls: ClientTls::new(&options).unwrap(), ..target }
 }

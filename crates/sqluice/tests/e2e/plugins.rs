@@ -6,7 +6,7 @@ use std::process::Command;
 use lab::{Family, Replication};
 use net::client::{ConnectError, Target};
 use net::query::{self, Client, Limits};
-use net::tls::{ClientTls, ClientTlsOptions, TlsMode};
+use net::tls::{ClientTls, ClientTlsOptions, ServerTlsMode};
 use wire::Capabilities;
 use wire::auth::{Credential, certificate_proof, native};
 use wire::handshake::client::LoginRequest;
@@ -197,7 +197,7 @@ async fn mariadbs_clients_get_a_proof_of_the_certificate() {
 /// TLS as a client that shows a certificate.
 fn with_certificate(certificate: &Path, key: &Path) -> ClientTls {
     ClientTls::new(&ClientTlsOptions {
-        mode: TlsMode::Required,
+        mode: ServerTlsMode::Required,
         certificate_file: Some(certificate.into()),
         key_file: Some(key.into()),
         ..ClientTlsOptions::default()

@@ -2,7 +2,7 @@
 
 use lab::Family;
 use net::query;
-use net::tls::{ClientTls, ClientTlsOptions, TlsMode};
+use net::tls::{ClientTls, ClientTlsOptions, ServerTlsMode};
 use wire::auth::Credential;
 
 use crate::login::accounts;
@@ -107,8 +107,12 @@ async fn a_new_certificate_is_shown_to_new_clients() {
     .await;
     let trusting = |authority: &Authority| {
         let ca_file = Some(authority.file().into());
-        ClientTls::new(&ClientTlsOptions { mode: TlsMode::VerifyIdentity, ca_file, ..ClientTlsOptions::default() })
-            .unwrap()
+        ClientTls::new(&ClientTlsOptions {
+            mode: ServerTlsMode::VerifyIdentity,
+            ca_file,
+            ..ClientTlsOptions::default()
+        })
+        .unwrap()
     };
     let login = || query::login(lab::APP_USER, Credential::password(lab::APP_PASSWORD));
     let mut client = front.connect(login(), trusting(&old)).await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lab::Family;
-use net::tls::{ClientTls, ClientTlsOptions, TlsMode};
+use net::tls::{ClientTls, ClientTlsOptions, ServerTlsMode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -240,7 +240,7 @@ async fn a_listener_may_demand_a_certificate_and_a_version() {
     let with = |authority: &Authority| {
         let (certificate, key) = authority.sign();
         ClientTls::new(&ClientTlsOptions {
-            mode: TlsMode::Required,
+            mode: ServerTlsMode::Required,
             certificate_file: Some(certificate.into()),
             key_file: Some(key.into()),
             ..ClientTlsOptions::default()

@@ -236,7 +236,7 @@ fn certificates_are_checked_on_both_sides() {
     let etcd = lab::Etcd::start(EtcdOptions { members: 1, tls: Some(files.clone()) }).unwrap();
     let client = |ca: bool, own: bool| {
         let options = net::tls::ClientTlsOptions {
-            mode: net::tls::TlsMode::VerifyIdentity,
+            mode: net::tls::ServerTlsMode::VerifyIdentity,
             ca_file: ca.then(|| files.authority.clone().into()),
             certificate_file: own.then(|| files.certificate.clone().into()),
             key_file: own.then(|| files.key.clone().into()),

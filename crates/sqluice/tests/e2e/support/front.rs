@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use lab::Replication;
 use net::client::{ConnectError, Target};
 use net::query::{self, Client, Limits};
-use net::tls::{ClientTls, ClientTlsOptions, TlsMode};
+use net::tls::{ClientTls, ClientTlsOptions, ServerTlsMode};
 use tempfile::TempDir;
 use wire::auth::Credential;
 use wire::handshake::client::LoginRequest;
@@ -336,5 +336,5 @@ fn told(ready: &str, name: &str) -> String {
 
 /// TLS as a client that checks nothing.
 pub fn any_certificate() -> ClientTls {
-    ClientTls::new(&ClientTlsOptions { mode: TlsMode::Required, ..ClientTlsOptions::default() }).unwrap()
+    ClientTls::new(&ClientTlsOptions { mode: ServerTlsMode::Required, ..ClientTlsOptions::default() }).unwrap()
 }

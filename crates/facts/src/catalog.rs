@@ -67,6 +67,8 @@ pub struct Catalog {
     pub function_leaves: HashMap<(String, String), Leaves>,
     /// The same of all procedures.
     pub procedure_leaves: HashMap<(String, String), Leaves>,
+    /// The names of MariaDB's packages of any schema, in lower case.
+    pub packages: HashSet<String>,
     /// Tables and views that do more than their names tell; named as functions are.
     pub hidden: HashMap<(String, String), Hidden>,
     /// Whether `functions` could be read completely; if not, every unknown function means the primary.
@@ -145,7 +147,11 @@ impl Catalog {
     }
 
     /// State that a stored function that writes may leave on its connection.
+    /// A function in a package may set the package's variables, which keep their values for the session.
     pub fn function_leaves(&self, schema: Option<&str>, name: &str) -> Leaves {
+        if schema.is_some_and(|package| self.packages.contains(&package.to_lowercase())) {
+            return Leaves::all();
+        }
         named(&self.function_leaves, schema, name).fold(Leaves::empty(), |all, leaves| all | leaves)
     }
 

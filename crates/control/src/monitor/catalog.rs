@@ -41,6 +41,7 @@ pub(crate) async fn load(client: &mut Client, dialect: Dialect) -> Result<Loaded
         functions: routines.functions,
         function_leaves: routines.function_leaves,
         procedure_leaves: routines.procedure_leaves,
+        packages: routines.packages,
         functions_complete: incomplete.is_none(),
         hidden,
         globals,
@@ -106,9 +107,10 @@ async fn load_routines(
 ) -> Result<(functions::Routines, Option<String>), QueryError> {
     let from_table = dialect.mariadb || dialect.number < 80_000;
     if from_table {
-        // MariaDB's packages hold functions that the table does not list one by one; they stay unknown, which is safe.
+        // MariaDB's packages hold functions that the table does not list one by one; they stay unknown, and keep what the package
+        // remembers for the session.
         let statement = "SELECT db AS SCHEMA_NAME, name AS NAME, type AS TYPE, sql_data_access AS ACCESS, \
-                         body_utf8 AS BODY FROM mysql.proc WHERE type IN ('FUNCTION', 'PROCEDURE')";
+                         body_utf8 AS BODY FROM mysql.proc WHERE type IN ('FUNCTION', 'PROCEDURE', 'PACKAGE BODY')";
         match client.query_one(statement).await {
             Ok(answer) => return Ok((functions::read(&answer), None)),
             Err(error) if error.code().is_some_and(is_denied) => {
@@ -132,7 +134,7 @@ async fn load_routines(
 async fn visible_routines(client: &mut Client) -> Result<functions::Routines, QueryError> {
     let statement = "SELECT ROUTINE_SCHEMA AS SCHEMA_NAME, ROUTINE_NAME AS NAME, ROUTINE_TYPE AS TYPE, \
                      SQL_DATA_ACCESS AS ACCESS, ROUTINE_DEFINITION AS BODY FROM information_schema.ROUTINES \
-                     WHERE ROUTINE_TYPE IN ('FUNCTION', 'PROCEDURE')";
+                     WHERE ROUTINE_TYPE IN ('FUNCTION', 'PROCEDURE', 'PACKAGE BODY')";
     Ok(functions::read(&client.query_one(statement).await?))
 }
 

@@ -57,6 +57,7 @@ impl Classifier<'_> {
             FunctionAccess::Unknown => {
                 self.primary(Why::UnknownFunction);
                 self.may_change_session();
+                self.leaves(self.functions.leaves(schema.as_deref(), &name));
             }
         }
     }

@@ -21,7 +21,9 @@ pub(crate) struct Routines {
     pub(crate) function_leaves: HashMap<(String, String), Leaves>,
     /// Of all procedures.
     pub(crate) procedure_leaves: HashMap<(String, String), Leaves>,
-    /// Of both.
+    /// The names of MariaDB's packages, in lower case. Their variables keep their values for the session.
+    pub(crate) packages: HashSet<String>,
+    /// Of routines.
     bodies: Vec<Body>,
 }
 
@@ -87,6 +89,12 @@ impl Routines {
         let key = (text("SCHEMA_NAME").to_lowercase(), text("NAME").to_lowercase());
         let body = answer.text(row, "BODY");
         let procedure = text("TYPE").eq_ignore_ascii_case("procedure");
+        if is_package(&text("TYPE")) {
+            self.packages.insert(key.1.clone());
+            // Bodies that name it may call what is in it.
+            self.procedure_leaves.insert(key, Leaves::all());
+            return;
+        }
         // A body that the monitor user is not shown may hold anything, unless a function declares that it only reads.
         let unseen = if procedure || !is_believed(&text("ACCESS")) { Leaves::all() } else { Leaves::empty() };
         if procedure {
@@ -137,7 +145,7 @@ fn read_functions(answer: &ResultSet) -> Functions {
     let mut bodies: Vec<((String, String), HashSet<String>)> = Vec::new();
     for row in 0..answer.rows.len() {
         let text = |column: &str| answer.text(row, column).unwrap_or_default();
-        if text("TYPE").eq_ignore_ascii_case("procedure") {
+        if text("TYPE").eq_ignore_ascii_case("procedure") || is_package(&text("TYPE")) {
             continue;
         }
         let key = (text("SCHEMA_NAME").to_lowercase(), text("NAME").to_lowercase());
@@ -156,6 +164,10 @@ fn read_functions(answer: &ResultSet) -> Functions {
     }
     spread(&mut functions, &bodies);
     functions
+}
+
+fn is_package(kind: &str) -> bool {
+    kind.eq_ignore_ascii_case("package body")
 }
 
 /// Whether a declaration says on purpose that a function does not write.
@@ -245,12 +257,15 @@ mod tests {
                     app|p|PROCEDURE|CONTAINS_SQL|BEGIN SELECT app.f(); END
                     app|q|PROCEDURE|CONTAINS_SQL|BEGIN CALL p(); SELECT NEXT VALUE FOR s; END
                     app|plain|PROCEDURE|CONTAINS_SQL|BEGIN INSERT INTO t VALUES (1); END
+                    app|uses|PROCEDURE|CONTAINS_SQL|BEGIN CALL pkg.q(); END
+                    app|Pkg|PACKAGE BODY|CONTAINS_SQL|AS a INT := 1; PROCEDURE q AS BEGIN a := a + 1; END; END
                     app|hidden|PROCEDURE|CONTAINS_SQL|NULL";
         let routines = read(&table(rows));
+        assert!(routines.packages.contains("pkg") && !routines.functions.contains_key(&("app".into(), "pkg".into())));
         let of = |name: &str| routines.procedure_leaves[&("app".to_owned(), name.to_owned())];
         assert_eq!(of("p"), Leaves::USER_LOCKS);
         assert_eq!(of("q"), Leaves::USER_LOCKS | Leaves::SEQUENCES);
-        assert_eq!((of("plain"), of("hidden")), (Leaves::empty(), Leaves::all()));
+        assert_eq!((of("plain"), of("hidden"), of("uses")), (Leaves::empty(), Leaves::all(), Leaves::all()));
         let f = ("app".to_owned(), "f".to_owned());
         assert_eq!(routines.functions[&f], RoutineAccess::Writes);
         assert_eq!(routines.function_leaves[&f], Leaves::USER_LOCKS);

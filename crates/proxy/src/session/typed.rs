@@ -14,7 +14,8 @@
 //! | TIME | numbers, DATETIME |
 //! | DATETIME | numbers, DATE, TIME |
 //!
-//! When the type of one parameter does not stay, all are given anew: a NULL gives none, a string that of before. A connection that has not seen the execution that gave
+//! When the type of one parameter does not stay, all are given anew: a NULL gives none, and a value for which the type of before stays is
+//! converted to that (a string only if it is a number). A connection that has not seen the execution that gave
 //! the types runs it ahead, with `sql_select_limit = 0`.
 
 use std::sync::Arc;
@@ -32,13 +33,23 @@ use crate::pool::Connection;
 const VALUES_BYTES_MAX: usize = 4096;
 const LIMIT: &str = "sql_select_limit";
 
-/// The execution that gave a statement's parameters their types.
+/// More executions than these are not run again.
+const EXECUTIONS_MAX: usize = 4;
+
+/// The executions that gave a statement's parameters their types.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Typed {
-    /// The types, as clients send them.
-    pub types: Box<[u8]>,
-    /// A value for each; nothing for NULL.
-    values: Vec<Option<Box<[u8]>>>,
+    executions: Vec<Execution>,
+    /// The types that the parameters have.
+    classes: Vec<Class>,
+}
+
+/// An execution, as the client sent it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Execution {
+    types: Box<[u8]>,
+    nulls: Box<[u8]>,
+    values: Box<[u8]>,
 }
 
 /// The type of a parameter.
@@ -112,46 +123,60 @@ fn values<'a>(execute: &Execute<'a>, types: &[u8]) -> Option<Vec<Option<&'a [u8]
     Some(values)
 }
 
+/// Whether a string is converted to a number without a rest.
+fn is_number(value: &[u8]) -> bool {
+    let digits = Reader::new(value).lenenc_bytes("value").unwrap_or_default();
+    !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
+}
+
 fn is_null(execute: &Execute<'_>, at: usize) -> bool {
     execute.null_bitmap.get(at / 8).is_some_and(|byte| byte >> (at % 8) & 1 == 1)
 }
 
 impl Typed {
-    /// What gives the parameters their types behind this execution, if that is any that a later value may be converted to, and can
-    /// be run again. A string is converted to the type of `before`.
+    /// What has given the parameters their types behind this execution, if that is any that a later value may be converted to, and can
+    /// be run again. A value is converted to the type of `before` where that stays for it.
     pub fn by(execute: &Execute<'_>, types: &[u8], before: Option<&Typed>) -> Option<Box<Typed>> {
         if execute.count.is_some() || execute.values.len() > VALUES_BYTES_MAX {
             return None;
         }
-        let mut typed = Typed { types: types.into(), values: Vec::with_capacity(types.len() / 2) };
-        for (at, value) in values(execute, types)?.into_iter().enumerate() {
-            let converted = before.filter(|_| Class::of(types, at, value.is_none()) == Class::Text);
-            match converted.filter(|before| !matches!(before.class(at), Class::Null | Class::Text)) {
-                Some(before) => {
-                    typed.types[2 * at..2 * at + 2].copy_from_slice(&before.types[2 * at..2 * at + 2]);
-                    typed.values.push(before.values[at].clone());
-                }
-                None => typed.values.push(value.map(Box::from)),
-            }
+        let class = |(at, value): (usize, Option<&[u8]>)| {
+            let own = Class::of(types, at, value.is_none());
+            let stays = |before: &Class| {
+                let gives = !matches!(before, Class::Null | Class::Text) && own != Class::Null;
+                gives && before.stays_for(own) && (own != Class::Text || value.is_some_and(is_number))
+            };
+            let before = before.and_then(|before| before.classes.get(at));
+            before.copied().filter(stays).unwrap_or(own)
+        };
+        let classes: Vec<Class> = values(execute, types)?.into_iter().enumerate().map(class).collect();
+        if classes.iter().all(|class| matches!(class, Class::Null | Class::Text)) {
+            return None;
         }
-        let gives = (0..typed.values.len()).any(|at| !matches!(typed.class(at), Class::Null | Class::Text));
-        gives.then(|| Box::new(typed))
+        let (nulls, values) = (execute.null_bitmap.into(), execute.values.into());
+        let mut executions = before.map_or_else(Vec::new, |before| before.executions.clone());
+        if executions.len() >= EXECUTIONS_MAX {
+            executions.clear();
+        }
+        executions.push(Execution { types: types.into(), nulls, values });
+        Some(Box::new(Typed { executions, classes }))
     }
 
-    fn class(&self, at: usize) -> Class {
-        Class::of(&self.types, at, self.values.get(at).is_none_or(Option::is_none))
+    /// Tells the types from others.
+    pub fn types(&self) -> Box<[u8]> {
+        self.executions.iter().flat_map(|execution| execution.types.iter().copied()).collect()
     }
 
     /// Whether the types stay for an execution with these.
     pub fn stays_for(&self, execute: &Execute<'_>, types: &[u8]) -> bool {
-        let stays = |at| self.class(at).stays_for(Class::of(types, at, is_null(execute, at)));
-        self.types.len() == types.len() && (0..types.len() / 2).all(stays)
+        let stays = |(at, class): (usize, &Class)| class.stays_for(Class::of(types, at, is_null(execute, at)));
+        2 * self.classes.len() == types.len() && self.classes.iter().enumerate().all(stays)
     }
 
     /// Whether an execution gives the same types by itself.
     pub fn is_given_by(&self, execute: &Execute<'_>, types: &[u8]) -> bool {
-        let same = |at| self.class(at) == Class::of(types, at, is_null(execute, at));
-        self.types.len() == types.len() && (0..types.len() / 2).all(same)
+        let same = |(at, class): (usize, &Class)| *class == Class::of(types, at, is_null(execute, at));
+        self.executions.len() == 1 && 2 * self.classes.len() == types.len() && self.classes.iter().enumerate().all(same)
     }
 
     /// Has a connection give the types, ahead of the statement. Its `sql_select_limit` is the session's again with the next fix-up.
@@ -159,16 +184,13 @@ impl Typed {
         let set = format!("SET {LIMIT}=0");
         out.command(connection, wire::command::Command::Query, set.as_bytes(), Purpose::Variables, Expect::Results);
         Arc::make_mut(&mut connection.origin.state).set_variable(LIMIT, "0");
-        let mut nulls = vec![0; self.values.len().div_ceil(8)];
-        for (at, _) in self.values.iter().enumerate().filter(|(_, value)| value.is_none()) {
-            nulls[at / 8] |= 1 << (at % 8);
+        for Execution { types, nulls, values } in &self.executions {
+            let statement = server_id;
+            let execute = Execute { statement, flags: 0, count: None, null_bitmap: nulls, types: None, values };
+            out.packet(|bytes| execute.write(bytes, server_id, Some(types)));
+            // It fails as the client's own may.
+            out.expect(connection, Expect::Results, Purpose::Signal);
         }
-        let values: Vec<u8> = self.values.iter().flatten().flat_map(|value| value.iter().copied()).collect();
-        let execute =
-            Execute { statement: server_id, flags: 0, count: None, null_bitmap: &nulls, types: None, values: &values };
-        out.packet(|bytes| execute.write(bytes, server_id, Some(&self.types)));
-        // It fails as the client's own may.
-        out.expect(connection, Expect::Results, Purpose::Signal);
     }
 }
 
@@ -206,13 +228,21 @@ mod tests {
     }
 
     #[test]
-    fn strings_take_the_type_of_before_where_types_are_given_anew() {
+    fn values_take_the_type_of_before_where_types_are_given_anew() {
         let (int, text) = ([3, 0], [253, 0]);
         let first = Typed::by(&execute(&[1], b"1234"), &[int, int].concat(), None).unwrap();
         let second = execute(&[0], b"5678\x018");
         assert!(!first.stays_for(&second, &[int, text].concat()));
         let typed = Typed::by(&second, &[int, text].concat(), Some(&first)).unwrap();
-        assert_eq!(*typed.types, [int, int].concat());
-        assert_eq!(typed.values.iter().flatten().map(|value| &**value).collect::<Vec<_>>(), [b"5678", b"1234"]);
+        assert_eq!(typed.classes, [Class::Integer { unsigned: false }; 2]);
+        assert_eq!(typed.executions.len(), 2);
+        assert!(!typed.is_given_by(&execute(&[0], b"12345678"), &[int, int].concat()), "both have to be run");
+        let mut last = typed;
+        for double in [true, false, true] {
+            let types = [if double { [5, 0] } else { [10, 0] }, int].concat();
+            let value: &[u8] = if double { b"123456781234" } else { b"\x001234" };
+            last = Typed::by(&execute(&[0], value), &types, Some(&last)).unwrap();
+        }
+        assert_eq!(last.executions.len(), 1, "not more and more");
     }
 }

@@ -34,6 +34,12 @@ impl Refusal {
         Refusal { code, sqlstate: *sqlstate, message: message.into() }
     }
 
+    /// A command is longer than a server takes.
+    pub fn packet_too_large() -> Refusal {
+        let message = "Got a packet bigger than 'max_allowed_packet' bytes";
+        Refusal::like_server(errno::ER_NET_PACKET_TOO_LARGE, b"08S01", message)
+    }
+
     /// A server's error, passed on as it is.
     pub fn of_server(code: u16, sqlstate: Option<&str>, message: &str) -> Refusal {
         let mut state = *b"HY000";

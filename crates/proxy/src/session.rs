@@ -27,6 +27,7 @@ mod lost;
 mod messages;
 mod one_use;
 mod outgoing;
+mod packet_limit;
 mod past;
 mod processes;
 mod proof;
@@ -112,6 +113,7 @@ pub struct Session {
     idle_limits: Cell<idle::IdleLimits>,
     /// The same as it began.
     idle_defaults: Cell<idle::IdleLimits>,
+    packet_limit: packet_limit::PacketLimit,
     pins: Pins,
     status: Status,
     statements: ClientStatements,

@@ -330,6 +330,14 @@ pub fn hash_of(value: impl std::hash::Hash) -> u64 {
     HASHER.hash_one(value)
 }
 
+/// The variable that bounds the length of commands, which no client can set.
+pub const PACKET_MAX: &str = "max_allowed_packet";
+
+/// `max_allowed_packet` that the servers give to those who log in; 0 where that is not known.
+pub fn packet_max(catalog: &Catalog) -> u64 {
+    catalog.globals.get(PACKET_MAX).and_then(|value| value.parse().ok()).unwrap_or(0)
+}
+
 /// Of a user's name: tells digests of different users apart.
 pub fn user_hash(user: &str) -> u64 {
     HASHER.hash_one(("user", user))

@@ -17,6 +17,8 @@ pub enum Known<'a> {
     FoundRows(u64),
     /// `@@session_track_system_variables`.
     TrackedVariables(&'a str),
+    /// `@@max_allowed_packet`.
+    PacketMax(u64),
 }
 
 impl Known<'_> {
@@ -26,7 +28,7 @@ impl Known<'_> {
             Known::ConnectionId(_) => "connection_id",
             Known::RowCount(_) => "row_count",
             Known::FoundRows(_) => "found_rows",
-            Known::TrackedVariables(_) => "",
+            Known::TrackedVariables(_) | Known::PacketMax(_) => "",
         }
     }
 
@@ -35,6 +37,7 @@ impl Known<'_> {
         match self {
             Known::ConnectionId(_) => "pseudo_thread_id",
             Known::TrackedVariables(_) => "session_track_system_variables",
+            Known::PacketMax(_) => "max_allowed_packet",
             Known::RowCount(_) | Known::FoundRows(_) => "",
         }
     }
@@ -49,6 +52,8 @@ impl Known<'_> {
             (Known::ConnectionId(value), Family::MySql) => format!("CAST({value} AS UNSIGNED)"),
             (Known::FoundRows(value), Family::MySql) => format!("IF(1,{value},FOUND_ROWS())"),
             (Known::RowCount(value), Family::MySql) => format!("CAST({value} AS SIGNED)"),
+            // A column that is unsigned and may be NULL, as the variable's.
+            (Known::PacketMax(value), _) => format!("IF(1,CAST({value:021} AS UNSIGNED),NULL)"),
             // Names and commas: any other byte was refused when the list was set.
             (Known::TrackedVariables(names), _) => format!("'{}'", names.replace(['\'', '\\'], "")),
         }
@@ -192,7 +197,7 @@ impl Before {
         match known {
             Known::RowCount(_) => !self.row_count_is_gone,
             Known::FoundRows(_) => !self.found_rows_are_gone,
-            Known::ConnectionId(_) | Known::TrackedVariables(_) => true,
+            Known::ConnectionId(_) | Known::TrackedVariables(_) | Known::PacketMax(_) => true,
         }
     }
 

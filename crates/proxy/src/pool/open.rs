@@ -11,7 +11,7 @@ use wire::handshake::client::LoginRequest;
 
 use super::{Connection, Origin, ServerStatements, Wanted};
 use crate::shared::{ClusterShared, login_as};
-use crate::state::StateMap;
+use crate::state::{StateMap, packet_max};
 
 /// What every backend connection asks for beside what the client has.
 const ALWAYS: Capabilities = Capabilities::PROTOCOL_41
@@ -37,6 +37,7 @@ pub(super) async fn open(
     let login = login(wanted);
     let collation = login.collation;
     let logged_in = shared.connection_login(wanted.login);
+    let packet_max = packet_max(&shared.published.catalog.load());
     let connected = net::client::connect(&target, login).await?;
     let seen = Box::new(LoginSeen::of(&connected));
     let Connected { stream, greeting, capabilities, .. } = connected;
@@ -63,6 +64,7 @@ pub(super) async fn open(
         messages: None,
         stands_in: false,
         once_set: Vec::new(),
+        packet_max,
         tls_number: settings.tls_number,
         seen,
         logged_in,

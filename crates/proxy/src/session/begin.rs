@@ -10,6 +10,7 @@ use sql::Family;
 use wire::Status;
 
 use super::client::Client;
+use super::packet_limit::PacketLimit;
 use super::statements::ClientStatements;
 use super::tracking::TrackWish;
 use super::{Identity, Past, Session};
@@ -59,6 +60,7 @@ impl Session {
         let session = Session {
             idle_limits: Cell::default(),
             idle_defaults: Cell::default(),
+            packet_limit: PacketLimit::default(),
             wish: TrackWish::of_servers(&catalog),
             facts: Cell::new(state.facts(&catalog, family, flavour.number)),
             began: catalog.clone(),
@@ -94,6 +96,7 @@ impl Session {
             refused_changes: 0,
         };
         session.begin_idle_limits();
+        session.packet_limit.begin(&session.began);
         session.handle.set_schema(session.state.schema_name());
         session
     }

@@ -18,8 +18,6 @@ use crate::worker::Worker;
 const BUFFER_KEPT_BYTES: usize = 1024;
 /// No listener's limit is lower: shorter commands are taken without a look at it.
 const SHORT_BYTES: usize = 64 * 1024;
-/// Shorter commands are taken whatever the servers' limit is, which they know themselves.
-const LONG_BYTES: usize = 256 * 1024;
 /// Bytes of commands that a client has sent ahead; beyond them nothing is read while a statement runs.
 const AHEAD_BYTES_MAX: usize = 64 * 1024;
 /// Answers that wait for those to further commands; what is more is sent at once.
@@ -113,12 +111,12 @@ impl Client {
 
     /// The next command, of which some is here already. Commands that came together are given one by one.
     /// `max_bytes` tells the listener's limit, which is asked for commands only that are not short.
-    /// `server_max` tells the servers' `max_allowed_packet`, if it is known; it is asked for long commands only.
+    /// The servers refuse a command of `refused_bytes`.
     pub async fn next_request(
         &mut self,
         worker: &Worker,
         max_bytes: impl Fn() -> usize,
-        server_max: impl Fn() -> Option<usize>,
+        refused_bytes: u64,
     ) -> Result<Request, SessionEnd> {
         loop {
             let first = match packet::first(self.unused(), SHORT_BYTES) {
@@ -144,11 +142,8 @@ impl Client {
                     return Err(self.too_long(Refusal::own(errno::ER_NET_PACKET_TOO_LARGE, b"08S01", why)).await);
                 }
                 // Servers refuse it by its header; all of it would be held here in vain.
-                First::Needs(bytes) if bytes > LONG_BYTES && self.is_longer_than(server_max(), bytes) => {
-                    let message = "Got a packet bigger than 'max_allowed_packet' bytes".to_owned();
-                    return Err(self
-                        .too_long(Refusal::like_server(errno::ER_NET_PACKET_TOO_LARGE, b"08S01", message))
-                        .await);
+                First::Needs(bytes) if holds_payload(bytes, refused_bytes) => {
+                    return Err(self.too_long(Refusal::packet_too_large()).await);
                 }
                 // Who waits for answers may not ask on before they come.
                 First::Needs(_) if self.has_unsent() => self.flush().await.map_err(SessionEnd::ClientLost)?,
@@ -164,15 +159,9 @@ impl Client {
         }
     }
 
-    /// Whether the packets of the command that needs `bytes` of inbox hold as much as a server takes, or more.
-    fn is_longer_than(&self, server_max: Option<usize>, bytes: usize) -> bool {
-        let headers = bytes.div_ceil(packet::PAYLOAD_BYTES_MAX + packet::HEADER_BYTES) * packet::HEADER_BYTES;
-        server_max.is_some_and(|max| bytes.saturating_sub(headers) >= max)
-    }
-
     /// Says why a command is not taken. The connection is of no use afterwards, so whether the client hears it does not
     /// matter.
-    async fn too_long(&mut self, refusal: Refusal) -> SessionEnd {
+    pub(super) async fn too_long(&mut self, refusal: Refusal) -> SessionEnd {
         self.put_error(1, &refusal);
         let _ = self.flush().await;
         SessionEnd::ClientMisbehaved(refusal.message)
@@ -457,4 +446,10 @@ impl Client {
         self.unflushed = false;
         Poll::Ready(Ok(()))
     }
+}
+
+/// Whether the packets of the command that needs `bytes` of inbox hold so many bytes, or more.
+fn holds_payload(bytes: usize, payload: u64) -> bool {
+    let headers = bytes.div_ceil(packet::PAYLOAD_BYTES_MAX + packet::HEADER_BYTES) * packet::HEADER_BYTES;
+    bytes.saturating_sub(headers) as u64 >= payload
 }

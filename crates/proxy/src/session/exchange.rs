@@ -88,7 +88,8 @@ impl Session {
             if executes {
                 return None;
             }
-            let renumber = Renumber::of_variables(held.lease.origin.thread_id, self.own_id());
+            let packet_max = self.packet_limit_to_list(query.request);
+            let renumber = Renumber::of_variables(held.lease.origin.thread_id, self.own_id(), packet_max);
             return Some(Tap::Processes(Box::new(renumber)));
         }
         let shown = Shown::on(&self.worker.shared, &self.cluster.shared, held.lease.server());

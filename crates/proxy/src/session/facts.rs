@@ -49,6 +49,7 @@ impl Session {
         self.began = catalog.clone();
         self.seen = catalog;
         self.begin_idle_limits();
+        self.packet_limit.begin(&self.began);
         self.renew_facts();
     }
 }

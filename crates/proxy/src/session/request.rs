@@ -225,11 +225,17 @@ impl Session {
     /// The text with what only Sqluice knows put in: the id that the client knows its connection by, and what the last
     /// statement left, when the connection that ran it may serve another session by now. `kept` says that the session keeps one.
     pub(super) fn rewritten(&self, text: &[u8], asks: Asks, kept: bool) -> Option<Rewritten> {
-        let asks_tracked = asks.contains(Asks::SYSTEM_VARIABLES) && super::tracking::is_named_in(text);
-        if !asks_tracked && !asks.intersects(Asks::CONNECTION_ID | Asks::ROW_COUNT | Asks::FOUND_ROWS) {
+        let asks_variables = asks.contains(Asks::SYSTEM_VARIABLES);
+        let asks_tracked = asks_variables && super::tracking::is_named_in(text);
+        let packet_max = if asks_variables { self.packet_limit_to_show(text) } else { None };
+        if !asks_tracked
+            && packet_max.is_none()
+            && !asks.intersects(Asks::CONNECTION_ID | Asks::ROW_COUNT | Asks::FOUND_ROWS)
+        {
             return None;
         }
         let mut known = vec![Known::TrackedVariables(self.wish.variables())];
+        known.extend(packet_max.map(Known::PacketMax));
         // Compared with what a server lists, its own id is the right one.
         if asks.contains(Asks::CONNECTION_ID) && !asks.contains(Asks::SERVER_IDS) {
             known.push(Known::ConnectionId(self.own_id()));

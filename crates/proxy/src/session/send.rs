@@ -20,7 +20,7 @@ use super::typed::Typed;
 use super::{Held, Session};
 use crate::pool::{Connection, Found, Origin, StatementKey};
 use crate::route::Pin;
-use crate::state::StateMap;
+use crate::state::{StateMap, packet_max};
 
 const WRITES: Access = Access::Primary(Why::Writes);
 /// Makes a connection tell all changes of its state.
@@ -39,7 +39,10 @@ impl Session {
         let mut out = Outgoing::of(&self.worker);
         let connection = &mut *held.lease;
         let reads = query.statement.access.only_reads();
-        if self.finds_variables_of_others(&connection.origin, query) {
+        if self.outgrows(&connection.origin) {
+            connection.origin.packet_max = packet_max(&self.cluster.catalog());
+            reset_ahead(connection, &mut out);
+        } else if self.finds_variables_of_others(&connection.origin, query) {
             reset_ahead(connection, &mut out);
         }
         let mut instead = None;
@@ -297,10 +300,10 @@ impl Session {
         let execute = Execute::parse(arguments, known.parameters, self.client.capabilities).ok();
         match (&known.typed, execute) {
             (Some(typed), Some(execute)) if typed.is_given_by(&execute, &types) => {
-                TypesWanted { types: typed.types.clone(), first: None }
+                TypesWanted { types: typed.types(), first: None }
             }
             (Some(typed), Some(execute)) if typed.stays_for(&execute, &types) => {
-                TypesWanted { types: typed.types.clone(), first: Some(typed.clone()) }
+                TypesWanted { types: typed.types(), first: Some(typed.clone()) }
             }
             _ => TypesWanted { types, first: None },
         }

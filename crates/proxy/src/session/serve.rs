@@ -117,6 +117,11 @@ impl Session {
                 Ok(request) => request,
                 Err(end) => return end,
             };
+            if request.packets.len() as u64 > self.packet_limit.refused_bytes()
+                && let Some(end) = Box::pin(self.refuse_length(&request)).await
+            {
+                return end;
+            }
             if let Err(end) = self.handle(&request).await {
                 // What was said last should still arrive; whether it does changes nothing.
                 let _ = self.client.flush().await;
@@ -207,9 +212,9 @@ impl Session {
 
     /// The next command, whatever its length.
     async fn long_request(&mut self) -> Result<Request, SessionEnd> {
-        let (listener, began) = (&self.listener, &self.began);
+        let listener = &self.listener;
         let max_bytes = || usize::try_from(listener.settings.load().max_packet).unwrap_or(usize::MAX);
-        let server_max = || began.globals.get("max_allowed_packet")?.parse().ok();
-        self.client.next_request(&self.worker, max_bytes, server_max).await
+        let refused_bytes = self.packet_limit.refused_bytes();
+        self.client.next_request(&self.worker, max_bytes, refused_bytes).await
     }
 }

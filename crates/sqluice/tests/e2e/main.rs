@@ -34,6 +34,7 @@ mod multiplexing;
 mod mysql;
 mod ndb;
 mod one_use;
+mod packet_limit;
 mod parity;
 mod plugins;
 mod pool;

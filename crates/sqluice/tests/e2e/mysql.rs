@@ -3,7 +3,7 @@
 use lab::Family;
 
 use crate::support::has_mysql;
-use crate::{defaults, digests, failures, hostile, login, multiplexing, rules, statements, sysbench};
+use crate::{defaults, digests, failures, hostile, login, multiplexing, packet_limit, rules, statements, sysbench};
 
 #[tokio::test]
 async fn sysbench_read_write() {
@@ -58,6 +58,13 @@ async fn statements_of_every_kind() {
 async fn big_packets() {
     if has_mysql() {
         statements::check_big_packets(Family::MySql).await;
+    }
+}
+
+#[tokio::test]
+async fn sessions_keep_the_packet_limit_of_their_login() {
+    if has_mysql() {
+        packet_limit::check_packet_limit(Family::MySql).await;
     }
 }
 

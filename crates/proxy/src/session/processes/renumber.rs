@@ -36,6 +36,8 @@ pub struct Renumber {
     sequence: u8,
     /// It is a list of variables: the server's id of the connection, and the client's.
     own: Option<(u64, u64)>,
+    /// Of variables: what the client knows as `max_allowed_packet`, if not what the server says.
+    packet_max: Option<u64>,
 }
 
 impl Renumber {
@@ -51,6 +53,7 @@ impl Renumber {
             held: Vec::new(),
             sequence: 0,
             own: None,
+            packet_max: None,
         }
     }
 
@@ -60,8 +63,8 @@ impl Renumber {
     }
 
     /// For SHOW VARIABLES on the connection of this id, by a client that knows another.
-    pub fn of_variables(thread_id: u64, id: u64) -> Renumber {
-        Renumber { own: Some((thread_id, id)), ..Renumber::of(Shown::default(), Arc::default()) }
+    pub fn of_variables(thread_id: u64, id: u64, packet_max: Option<u64>) -> Renumber {
+        Renumber { own: Some((thread_id, id)), packet_max, ..Renumber::of(Shown::default(), Arc::default()) }
     }
 
     /// Takes columns and rows, perhaps cut; gives false when there are too many, and all of them back by
@@ -147,13 +150,19 @@ impl Renumber {
         };
         let mut reader = Reader::new(payload);
         let name = reader.text_value("variable")?;
-        let is_id = name.is_some_and(|name| name.eq_ignore_ascii_case(b"pseudo_thread_id"));
-        if !is_id || reader.text_value("value")? != Some(thread_id.to_string().as_bytes()) {
-            return Ok(Row::Same);
-        }
+        let is_named = |wanted: &str| name.is_some_and(|name| name.eq_ignore_ascii_case(wanted.as_bytes()));
+        let shown = match self.packet_max {
+            Some(own) if is_named("max_allowed_packet") => own,
+            _ if is_named("pseudo_thread_id")
+                && reader.text_value("value")? == Some(thread_id.to_string().as_bytes()) =>
+            {
+                id
+            }
+            _ => return Ok(Row::Same),
+        };
         let mut row = Vec::with_capacity(payload.len() + 8);
         row.put_lenenc_bytes(name.unwrap_or_default());
-        row.put_lenenc_bytes(id.to_string().as_bytes());
+        row.put_lenenc_bytes(shown.to_string().as_bytes());
         Ok(Row::Changed(row))
     }
 
@@ -287,10 +296,12 @@ mod tests {
         assert!(status.take(&packets(&rows)));
         let told = format!("\x06InnoDB\x00\x2bMySQL thread id {}, OS thread id 77", busy.id);
         assert_eq!(status.give(true), packets(&[rows[0], rows[1], rows[2], rows[3], told.as_bytes()]));
-        let mut variables = Renumber::of_variables(7, 1_073_741_830);
-        let rows = [&b"\x02"[..], b"a", b"b", b"\x10pseudo_thread_id\x017", b"\x04port\x017"];
+        let mut variables = Renumber::of_variables(7, 1_073_741_830, Some(4096));
+        let limit = b"\x12max_allowed_packet\x0816777216";
+        let rows = [&b"\x02"[..], b"a", b"b", b"\x10pseudo_thread_id\x017", b"\x04port\x017", limit];
         assert!(variables.take(&packets(&rows)));
-        let expected = [rows[0], rows[1], rows[2], b"\x10pseudo_thread_id\x0a1073741830", rows[4]];
+        let limit = b"\x12max_allowed_packet\x044096";
+        let expected = [rows[0], rows[1], rows[2], b"\x10pseudo_thread_id\x0a1073741830", rows[4], limit];
         assert_eq!(variables.give(true), packets(&expected));
         assert!(renumber.take(&[0; 100]));
         assert!(!renumber.take(&vec![0; BYTES_MAX]));

@@ -1,0 +1,95 @@
+//! `max_allowed_packet` of a session. No client can set it: a server gives each session the global value of its login, or of
+//! its last COM_RESET_CONNECTION. A pooled connection has the value of its own login, which a reset renews.
+
+use std::cell::Cell;
+
+use facts::catalog::Catalog;
+
+use super::Session;
+use super::client::Request;
+use crate::error::{Refusal, SessionEnd};
+use crate::pool::Origin;
+use crate::state::{PACKET_MAX as NAME, packet_max};
+
+/// A server takes as much whatever `max_allowed_packet` is: its default of `net_buffer_length`.
+const ALWAYS_TAKEN_BYTES: u64 = 16 * 1024;
+
+/// `max_allowed_packet` of a session; 0 where it is not known.
+#[derive(Debug, Default)]
+pub(super) struct PacketLimit {
+    bytes: Cell<u64>,
+    /// A server refuses a command of so many bytes.
+    refused_bytes: Cell<u64>,
+}
+
+impl PacketLimit {
+    /// The session has begun, or was reset, with these global values.
+    pub(super) fn begin(&self, began: &Catalog) {
+        let bytes = packet_max(began);
+        self.bytes.set(bytes);
+        self.refused_bytes.set(if bytes == 0 { u64::MAX } else { bytes.max(ALWAYS_TAKEN_BYTES) });
+    }
+
+    /// A server refuses a command of so many bytes.
+    #[inline]
+    pub(super) fn refused_bytes(&self) -> u64 {
+        self.refused_bytes.get()
+    }
+}
+
+impl Session {
+    /// Whether a connection takes less than the session may send, and a reset changes that. One that takes more does: Sqluice
+    /// refuses what is too long, and shows the session's own value.
+    #[inline]
+    pub(super) fn outgrows(&self, origin: &Origin) -> bool {
+        origin.packet_max < self.packet_limit.bytes.get() && self.is_renewed_by_reset()
+    }
+
+    #[cold]
+    fn is_renewed_by_reset(&self) -> bool {
+        self.pins.is_empty() && packet_max(&self.cluster.catalog()) >= self.packet_limit.bytes.get()
+    }
+
+    /// The session's value, for a text that may read it.
+    pub(super) fn packet_limit_to_show(&self, text: &[u8]) -> Option<u64> {
+        let is_named = || text.windows(NAME.len()).any(|window| window.eq_ignore_ascii_case(NAME.as_bytes()));
+        let bytes = self.packet_limit.bytes.get();
+        (bytes != 0 && is_named()).then_some(bytes)
+    }
+
+    /// The session's value, for SHOW VARIABLES.
+    pub(super) fn packet_limit_to_list(&self, request: &Request) -> Option<u64> {
+        let is_global = memchr::memmem::find(&request.payload().to_ascii_lowercase(), b"global").is_some();
+        let bytes = self.packet_limit.bytes.get();
+        (bytes != 0 && !is_global).then_some(bytes)
+    }
+
+    /// Ends the session behind a command that servers refuse for its length.
+    #[cold]
+    pub(super) async fn refuse_length(&mut self, request: &Request) -> Option<SessionEnd> {
+        if request.payload().len() as u64 >= self.packet_limit.refused_bytes() {
+            return Some(self.client.too_long(Refusal::packet_too_large()).await);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_take_what_their_buffer_holds() {
+        let limit = PacketLimit::default();
+        let catalog = |value: &str| {
+            let globals = [(NAME.to_owned(), value.to_owned())].into();
+            Catalog { globals, ..Catalog::default() }
+        };
+        limit.begin(&catalog("4096"));
+        assert_eq!(limit.refused_bytes(), ALWAYS_TAKEN_BYTES);
+        limit.begin(&catalog("20480"));
+        assert_eq!(limit.refused_bytes(), 20_480);
+        limit.begin(&Catalog::default());
+        assert_eq!(limit.refused_bytes(), u64::MAX, "servers say it themselves");
+    }
+}

@@ -156,6 +156,9 @@ fn clusters(config: &Config, out: &mut impl Write) -> io::Result<()> {
             "cluster {name}: {}, failover {}, tls {}, at most {} connections to a server",
             cluster.kind, cluster.failover, cluster.tls.mode, pool.max_connections_per_server
         )?;
+        if cluster.kind == config::ClusterKind::Ndb {
+            writeln!(out, "  experimental: NDB was tried with scripted servers only, test it with your cluster")?;
+        }
         if let Some(open) = open_passwords(cluster) {
             writeln!(out, "  open: {open}")?;
         }
@@ -214,7 +217,11 @@ cluster = "main"
 "#;
 
     fn summary(all: bool) -> String {
-        let loaded = config::parse("x.toml", GOOD, &config::MemorySource::default()).unwrap();
+        summary_of(GOOD, all)
+    }
+
+    fn summary_of(text: &str, all: bool) -> String {
+        let loaded = config::parse("x.toml", text, &config::MemorySource::default()).unwrap();
         let mut out = Vec::new();
         report("x.toml", &loaded, all, &mut out).unwrap();
         String::from_utf8(out).unwrap()
@@ -228,6 +235,13 @@ cluster = "main"
         assert!(summary.contains("listener app: 0.0.0.0:3306 to cluster main, split auto"), "{summary}");
         assert!(summary.contains("8 values set here"), "{summary}");
         assert!(!summary.contains("wait_ms"), "{summary}");
+    }
+
+    #[test]
+    fn an_experimental_kind_is_called_so() {
+        let said = |text: &str| summary_of(text, false).contains("\n  experimental: NDB was tried");
+        assert!(said(&GOOD.replace("\"replication\"", "\"ndb\"")));
+        assert!(!said(GOOD));
     }
 
     #[test]

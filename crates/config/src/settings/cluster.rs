@@ -41,7 +41,7 @@ pub static KIND: Setting = live(
                 ClusterKind::GroupReplication.word(),
                 "members of a replication group of MySQL (Group Replication)",
             ),
-            Word::new(ClusterKind::Ndb.word(), "SQL nodes of a MySQL NDB Cluster"),
+            Word::new(ClusterKind::Ndb.word(), "SQL nodes of a MySQL NDB Cluster; experimental"),
         ],
     },
     "How the servers keep the same data.",

@@ -13,7 +13,6 @@ pub mod keyring;
 pub mod listener;
 mod login_log;
 pub mod login_memory;
-pub mod mark;
 pub mod pool;
 pub mod prepared_memory;
 pub mod route;

@@ -12,6 +12,7 @@ use facts::view::ServerId;
 use net::Stream;
 use net::client::LoginSeen;
 use net::stream::Detached;
+use proof::mark::{self, Mark};
 use sql::Statement;
 use stats::ServerStats;
 use tokio::io::{AsyncRead, ReadBuf};
@@ -23,7 +24,6 @@ use wire::reply::ServerError;
 use super::listed::Listed;
 use super::statements::ServerStatements;
 use crate::error::Refusal;
-use crate::mark::{self, Mark};
 use crate::state::StateMap;
 
 /// Capabilities that change what a server answers: connections that differ in them are not exchanged for each other.

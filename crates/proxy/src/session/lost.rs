@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ::proof::mark::Mark;
 use facts::gtid::Written;
 use facts::tables::Scope;
 use facts::view::ServerId;
@@ -19,7 +20,6 @@ use super::relay::{Outcome, RelayError};
 use super::transaction_log::is_whole_with;
 use super::{Held, Session};
 use crate::error::{Refusal, SessionEnd};
-use crate::mark::Mark;
 use crate::pool::{End, Farewell};
 use crate::route::{Pin, Route, Target, Write};
 

@@ -2,12 +2,8 @@
 //! received of the old one, so the tail written since the statement was sent holds its transaction, or it was never committed.
 //! In a Galera group the log of the new writer does, once the group has gone on without the old one ([`group`]).
 
-mod answer;
-mod changed;
 mod group;
-mod logged;
 mod sought;
-mod tail;
 
 use std::collections::HashSet;
 use std::sync::PoisonError;
@@ -20,6 +16,10 @@ use facts::gtid::mysql::GtidSet;
 use facts::gtid::{Applied, Written};
 use facts::view::{ServerId, ServerView};
 use net::query::{self, Client, Limits, QueryError};
+pub use proof::answer::Answer;
+use proof::answer::Columns;
+pub use proof::tail::Name;
+use proof::tail::{Found, Sought, Tail};
 use wire::auth::Credential;
 use wire::binlog::{CHECKSUM_BYTES, Event, Kind as EventKind};
 use wire::codec::{Malformed, Write};
@@ -31,10 +31,6 @@ use super::query::Query;
 use super::reset::ask;
 use super::{Held, Session};
 use crate::route::{Reason, Route, Target};
-pub use answer::Answer;
-use answer::Columns;
-pub use tail::Name;
-use tail::{Found, Sought, Tail};
 
 /// How long the new primary's log is read, and how long it is asked of a table.
 const READ_WAIT: Duration = Duration::from_secs(5);

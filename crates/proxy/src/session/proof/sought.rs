@@ -1,16 +1,16 @@
 //! What is looked for in a log, and what is asked and said of it.
 
 use facts::gtid::Written;
+use proof::answer::{self, Answer, Column, Columns};
+use proof::changed::{Changed, Target};
+use proof::logged::{Execution, Text};
+use proof::mark;
+use proof::tail::{Name, Sought};
 use sql::{Access, Asks, Kind, RowChange, TransactionStep, Verb, Why};
 use wire::Capabilities;
 use wire::command::Command;
 
 use super::READ_WAIT;
-use super::answer::{self, Answer, Column, Columns};
-use super::changed::{Changed, Target};
-use super::logged::{Execution, Text};
-use super::tail::{Name, Sought};
-use crate::mark;
 use crate::session::query::{Body, Query};
 use crate::session::read_back::rows;
 use crate::session::reset::ask;

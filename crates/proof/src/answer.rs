@@ -3,7 +3,7 @@
 use sql::{Given, RowChange, Verb};
 use wire::parameters::Value;
 
-use super::changed::Changed;
+use crate::changed::Changed;
 
 /// What is known of the table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -205,8 +205,8 @@ impl Written<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::logged::tests::DIALECT;
     use super::*;
+    use crate::logged::tests::DIALECT;
 
     fn table() -> Columns {
         let column = |name: &str| Column { name: name.into(), is_int: true, ..Column::default() };

@@ -38,7 +38,7 @@ pub struct Changed {
     /// `server_id` of the server that it began on.
     pub server: u32,
     /// The target's map.
-    pub(super) map: Option<TableMap>,
+    pub(crate) map: Option<TableMap>,
 }
 
 impl Changed {

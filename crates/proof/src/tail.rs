@@ -10,8 +10,8 @@ use std::collections::HashMap;
 
 use wire::binlog::{Event, Kind};
 
-use super::changed::{Changed, Target};
-use super::logged::{Likeness, Text};
+use crate::changed::{Changed, Target};
+use crate::logged::{Likeness, Text};
 use crate::mark::{self, Mark};
 
 /// A transaction by its GTID: the server's UUID (MySQL) or the domain (MariaDB), and the number.
@@ -237,8 +237,8 @@ mod tests {
     use wire::binlog::TableMap;
     use wire::binlog::rows::Rows;
 
-    use super::super::logged::tests::{DIALECT, prepared};
     use super::*;
+    use crate::logged::tests::{DIALECT, prepared};
     use crate::mark::Marks;
 
     fn sought(texts: &[&str]) -> Tail {

@@ -51,12 +51,14 @@ impl Marks {
 
 impl Mark {
     /// Its bytes.
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
 /// Whether a text of this meaning is marked. The answer for a text must not depend on anything else.
+#[inline]
 pub fn belongs_to(statement: &Statement, text: &[u8]) -> bool {
     statement.access == Access::Primary(Why::Writes)
         && matches!(statement.kind, Kind::Insert | Kind::Update | Kind::Delete)

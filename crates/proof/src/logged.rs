@@ -267,16 +267,16 @@ fn trim(text: &[u8]) -> &[u8] {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use sql::{Encoding, Family, Modes};
 
     use super::*;
 
-    pub(in super::super) const DIALECT: Dialect =
+    pub(crate) const DIALECT: Dialect =
         Dialect { family: Family::MariaDb, version: 101_100, modes: Modes::empty(), encoding: Encoding::Utf8 };
 
     /// A statement with these parameters: type, the flag for numbers without a sign, value.
-    pub(in super::super) fn prepared(text: &str, parameters: &[(u8, u8, Option<&[u8]>)]) -> Text {
+    pub(crate) fn prepared(text: &str, parameters: &[(u8, u8, Option<&[u8]>)]) -> Text {
         let mut payload = vec![1, 0, 0, 0, 0, 1, 0, 0, 0];
         let mut nulls = vec![0_u8; parameters.len().div_ceil(8)];
         for (at, _) in parameters.iter().enumerate().filter(|(_, parameter)| parameter.2.is_none()) {

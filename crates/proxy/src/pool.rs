@@ -35,7 +35,7 @@ pub use listed::{Backends, Listed};
 pub use open::ON_DEMAND;
 pub use quota::Quota;
 pub use short::{Short, ShortOf};
-pub use statements::{Found, ServerStatements, StatementKey};
+pub use statements::{Found, ServerStatements, StatementKey, TypesWanted};
 pub use users::{UserLease, UserLeaseError, UserLeases};
 
 use queue::{Grant, Permit, Ticket, Waiter};

@@ -176,8 +176,11 @@ impl Generator {
                     Action::LongData(name.clone(), 1, b"again".to_vec()),
                     Action::ResetStatement(name.clone()),
                 ];
-                let values = vec![self.value(), Value::Int(5)];
-                idea.push(Action::Execute { name: name.clone(), cursor: false, again: false, values });
+                // MySQL converts to the types of the execution before, which is not kept with long data.
+                if self.mariadb() {
+                    let values = vec![self.value(), Value::Int(5)];
+                    idea.push(Action::Execute { name: name.clone(), cursor: false, again: false, values });
+                }
                 idea.push(Action::Close(name.clone()));
                 idea
             }

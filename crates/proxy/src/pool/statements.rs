@@ -45,6 +45,17 @@ struct TypedBy {
     anew: bool,
 }
 
+/// The types that an execution's parameters must have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypesWanted {
+    /// Tells them from others.
+    pub types: Box<[u8]>,
+    /// The execution gives them by itself.
+    pub gives: bool,
+    /// The types behind it.
+    pub behind: Box<[u8]>,
+}
+
 /// A statement that is prepared, for an execution whose parameters must have certain types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
@@ -63,20 +74,24 @@ impl ServerStatements {
         Some(known.id)
     }
 
-    /// The same for an execution whose parameters must have these types, which it gives by itself or not. MySQL lets the
+    /// The same for an execution whose parameters must have these types, which it gives by itself or not, and have others
+    /// behind it, perhaps. MySQL lets the
     /// first execution say of which type a parameter is whose place does not tell, and converts the values of later ones: one
     /// that another session has executed with other types is none for this session.
-    pub fn find_for(&mut self, key: &StatementKey, session: u32, types: &[u8], gives: bool) -> Option<Found> {
+    pub fn find_for(&mut self, key: &StatementKey, session: u32, wanted: &TypesWanted) -> Option<Found> {
         let id = self.find(key)?;
         let known = self.known.get_mut(key)?;
+        let TypesWanted { types, gives, behind } = wanted;
         match &mut known.typed {
             None => {
-                known.typed = Some(TypedBy { session, types: types.into(), anew: false });
-                Some(if gives { Found::Typed(id) } else { Found::Untyped(id) })
+                known.typed = Some(TypedBy { session, types: behind.clone(), anew: false });
+                Some(if *gives { Found::Typed(id) } else { Found::Untyped(id) })
             }
-            Some(by) if *by.types == *types && (!by.anew || by.session == session) => Some(Found::Typed(id)),
-            Some(by) if by.session == session && gives => {
-                *by = TypedBy { session, types: types.into(), anew: true };
+            Some(by) if by.types == *types && types == behind && (!by.anew || by.session == session) => {
+                Some(Found::Typed(id))
+            }
+            Some(by) if by.session == session && (*gives || by.types == *types) => {
+                *by = TypedBy { session, types: behind.clone(), anew: true };
                 Some(Found::Typed(id))
             }
             Some(_) => None,
@@ -167,20 +182,27 @@ mod tests {
         let key = StatementKey { text: b"SELECT ?".as_slice().into(), context: 0 };
         let mut statements = ServerStatements::default();
         statements.insert(key.clone(), 1, 2);
-        let (int, text) = (&[3, 0], &[253, 0]);
-        assert_eq!(statements.find_for(&key, 7, int, true), Some(Found::Typed(1)));
-        assert_eq!(statements.find_for(&key, 8, int, true), Some(Found::Typed(1)), "the same types");
-        assert_eq!(statements.find_for(&key, 8, int, false), Some(Found::Typed(1)), "they are there");
-        assert_eq!(statements.find_for(&key, 8, text, true), None);
+        let wanted =
+            |types: &[u8], gives, behind: &[u8]| TypesWanted { types: types.into(), gives, behind: behind.into() };
+        let (int, text) = (&[3, 0][..], &[253, 0][..]);
+        let [gives_int, gives_text] = [int, text].map(|types| wanted(types, true, types));
+        let has_int = wanted(int, false, int);
+        assert_eq!(statements.find_for(&key, 7, &gives_int), Some(Found::Typed(1)));
+        assert_eq!(statements.find_for(&key, 8, &gives_int), Some(Found::Typed(1)), "the same types");
+        assert_eq!(statements.find_for(&key, 8, &has_int), Some(Found::Typed(1)), "they are there");
+        assert_eq!(statements.find_for(&key, 8, &gives_text), None);
+        assert_eq!(statements.find_for(&key, 8, &wanted(int, false, text)), None, "others go on with them");
         assert_eq!(
-            statements.find_for(&key, 7, text, true),
+            statements.find_for(&key, 7, &gives_text),
             Some(Found::Typed(1)),
             "what it was to this session before"
         );
-        assert_eq!(statements.find_for(&key, 8, text, true), None);
-        assert_eq!(statements.find_for(&key, 7, int, false), None, "they are others now");
+        assert_eq!(statements.find_for(&key, 8, &gives_text), None);
+        assert_eq!(statements.find_for(&key, 7, &has_int), None, "they are others now");
         statements.insert(key.clone(), 2, 2);
-        assert_eq!(statements.find_for(&key, 7, int, false), Some(Found::Untyped(2)));
-        assert_eq!(statements.find_for(&key, 7, int, false), Some(Found::Typed(2)));
+        assert_eq!(statements.find_for(&key, 7, &has_int), Some(Found::Untyped(2)));
+        assert_eq!(statements.find_for(&key, 7, &has_int), Some(Found::Typed(2)));
+        assert_eq!(statements.find_for(&key, 7, &wanted(int, false, text)), Some(Found::Typed(2)));
+        assert_eq!(statements.find_for(&key, 7, &has_int), None);
     }
 }

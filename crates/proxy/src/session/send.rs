@@ -18,20 +18,13 @@ use super::statements::ClientStatement;
 use super::tracking::TRANSACTION_INFO;
 use super::typed::Typed;
 use super::{Held, Session};
-use crate::pool::{Connection, Found, Origin, StatementKey};
+use crate::pool::{Connection, Found, Origin, StatementKey, TypesWanted};
 use crate::route::Pin;
 use crate::state::{StateMap, packet_max};
 
 const WRITES: Access = Access::Primary(Why::Writes);
 /// Makes a connection tell all changes of its state.
 const TRACK_EVERYTHING: &str = "session_track_schema=1,session_track_state_change=1,session_track_system_variables='*'";
-
-/// The types that an execution's parameters must have.
-struct TypesWanted {
-    types: Box<[u8]>,
-    /// The execution that gave them, if it was another one.
-    first: Option<Box<Typed>>,
-}
 
 impl Session {
     /// Sends the statement; gives the replies that are outstanding then.
@@ -229,11 +222,11 @@ impl Session {
             .then(|| self.types_wanted(known, query.request));
         let me = self.handle.id;
         let find = |connection: &mut Connection, key: &StatementKey| match &wanted {
-            Some(wanted) => connection.origin.statements.find_for(key, me, &wanted.types, wanted.first.is_none()),
+            Some((wanted, _)) => connection.origin.statements.find_for(key, me, wanted),
             None => connection.origin.statements.find(key).map(Found::Typed),
         };
         let given = |connection: &mut Connection, found: Found, out: &mut Outgoing| match (found, &wanted) {
-            (Found::Untyped(id), Some(TypesWanted { first: Some(first), .. })) => {
+            (Found::Untyped(id), Some((_, Some(first)))) => {
                 first.give(connection, id, out);
                 id
             }
@@ -292,21 +285,23 @@ impl Session {
         query.command == Command::StmtSendLongData && !self.pins.has_long_data(id) && !self.pins.has_cursor(id)
     }
 
-    /// The types that the parameters of an execution must have on MySQL, and the execution that gave them where this one
-    /// does not.
-    fn types_wanted(&self, known: &ClientStatement, request: &Request) -> TypesWanted {
+    /// The types that the parameters of an execution must have on MySQL, and what gave them where it does not do that itself.
+    fn types_wanted(&self, known: &ClientStatement, request: &Request) -> (TypesWanted, Option<Box<Typed>>) {
         let types = self.types_executed(known, request);
         let arguments = request.payload().get(1..).unwrap_or_default();
         let execute = Execute::parse(arguments, known.parameters, self.client.capabilities).ok();
-        match (&known.typed, execute) {
-            (Some(typed), Some(execute)) if typed.is_given_by(&execute, &types) => {
-                TypesWanted { types: typed.types(), first: None }
-            }
-            (Some(typed), Some(execute)) if typed.stays_for(&execute, &types) => {
-                TypesWanted { types: typed.types(), first: Some(typed.clone()) }
-            }
-            _ => TypesWanted { types, first: None },
+        let (Some(typed), Some(execute)) = (&known.typed, execute) else {
+            return (TypesWanted { behind: types.clone(), types, gives: true }, None);
+        };
+        let before = typed.types();
+        if typed.is_given_by(&execute, &types) {
+            return (TypesWanted { behind: before.clone(), types: before, gives: true }, None);
         }
+        let behind = match typed.stays_for(&execute, &types) {
+            true => before.clone(),
+            false => Typed::by(&execute, &types, Some(typed)).map_or(types, |typed| typed.types()),
+        };
+        (TypesWanted { types: before, gives: false, behind }, Some(typed.clone()))
     }
 
     /// The types that an execution gives its parameters, with it or with an earlier one.

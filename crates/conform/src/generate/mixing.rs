@@ -165,7 +165,6 @@ impl Generator {
             "DROP TABLE IF EXISTS {a}.nosuch",
             "SELECT nosuch FROM {a}.shared",
             "CALL {lib}.p_fails()",
-            "CALL {lib}.p_handles()",
         ]);
         let mut idea = Vec::new();
         if self.random.once_in(4) {

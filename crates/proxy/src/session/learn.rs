@@ -38,7 +38,7 @@ impl Session {
         over: Instant,
     ) {
         let succeeded = outcome.error.is_none();
-        let was_open = self.pins.has(Pin::Transaction);
+        let (was_open, was_told) = (self.pins.has(Pin::Transaction), self.status.contains(Status::IN_TRANSACTION));
         let told = Told { in_parts: self.pins.has(Pin::LongData), insert_id: outcome.insert_id };
         let sets_tracking =
             |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if super::tracking::is_wish(name));
@@ -118,7 +118,7 @@ impl Session {
             }
         }
         if self.pins.has(Pin::Savepoint) || query.statement.transaction.is_some() || !effects.is_empty() {
-            self.learn_savepoint(was_open, query, succeeded);
+            self.learn_savepoint(was_told, query, succeeded);
         }
         self.note_transaction_reads(was_open, query, succeeded);
         if self.watches_writes() {
@@ -209,6 +209,7 @@ impl Session {
 
     /// Savepoints that no open transaction shows. With `autocommit = 0` servers set them before a table was read, and keep them
     /// until the transaction ends, or autocommit is on again (seen with MariaDB 10.11 and MySQL 9.7).
+    /// A transaction that only counts as open, behind an error, ends nothing when a status says that there is none.
     fn learn_savepoint(&mut self, was_open: bool, query: &Query<'_>, succeeded: bool) {
         use sql::TransactionStep::Savepoint;
         let (statement, facts) = (&*query.statement, self.facts());

@@ -143,6 +143,7 @@ impl<'a> Classifier<'a> {
             self.kind = Some(kind);
         } else {
             self.counting.other_verb(kind);
+            self.uses_tables |= always_uses_tables(kind);
         }
     }
 

@@ -46,9 +46,14 @@ fn what_nobody_sees_leaves_a_doubt() {
 #[test]
 fn messages_go_with_what_names_a_table() {
     let uses = |sql: &str| classify(sql.as_bytes(), &DIALECT, &NoFunctions).uses_tables;
-    for sql in
-        ["SELECT 1 FROM t", "INSERT INTO t VALUES (1)", "SHOW TABLES", "SET @x = (SELECT a FROM t)", "SELECT f(1)"]
-    {
+    for sql in [
+        "SELECT 1 FROM t",
+        "INSERT INTO t VALUES (1)",
+        "SELECT 1; INSERT INTO t VALUES (1)",
+        "SHOW TABLES",
+        "SET @x = (SELECT a FROM t)",
+        "SELECT f(1)",
+    ] {
         assert!(uses(sql), "{sql}");
     }
     for sql in ["SELECT 1", "SELECT 1 FROM DUAL", "SET @x = 1", "DO 0", "BEGIN", "USE x", "PREPARE s FROM 'SELECT 1'"] {

@@ -23,10 +23,6 @@ const LIMIT: Duration = Duration::from_secs(40);
 const SEED: &str = "SQLUICE_CONFORM_SEED";
 const SEED_DEFAULT: u64 = 1;
 
-/// Scripts of the usual seeds that differ on MySQL: a tracker of START TRANSACTION behind an EXECUTE that failed (4), errors
-/// counted that are more than one (8).
-const DIFFER_ON_MYSQL: [&str; 2] = ["seed-4", "seed-8"];
-
 fn number(name: &str) -> Option<u64> {
     Some(std::env::var(name).ok()?.parse().unwrap_or_else(|_| panic!("{name} is no number")))
 }
@@ -47,12 +43,8 @@ fn nothing_differs(plan: Plan) -> Report {
     println!("{:?}: {} scripts, {} steps", plan.family, report.scripts, report.steps);
     let cases = plan.cases.keys().filter(|name| campaign::fits(name, plan.family)).count();
     assert!(report.scripts >= cases as u64);
-    let known: &[&str] = match plan.family {
-        Family::MySql if std::env::var(SEED).is_err() => &DIFFER_ON_MYSQL,
-        _ => &[],
-    };
-    let new = report.failures.iter().filter(|failure| !known.contains(&&*failure.name));
-    let shown: Vec<_> = new.map(|failure| format!("{}: {}", failure.name, failure.mismatch)).collect();
+    let failures = report.failures.iter();
+    let shown: Vec<_> = failures.map(|failure| format!("{}: {}", failure.name, failure.mismatch)).collect();
     assert!(shown.is_empty(), "{} scripts differ:\n{}", shown.len(), shown.join("\n"));
     report
 }

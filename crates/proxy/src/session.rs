@@ -57,6 +57,7 @@ mod warm;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use ::facts::catalog::{Catalog, Hidden};
 use ::facts::view::ServerId;
@@ -76,6 +77,7 @@ use cache::Asked;
 pub(crate) use cache::table_writes;
 use checkout::Attempts;
 use client::{Client, Request};
+use count::End;
 pub use hold::RELEASED_MAX;
 pub use ids::KnownColumns;
 pub use outgoing::Outgoing;
@@ -127,8 +129,6 @@ pub struct Session {
     transaction_reads: cache::TransactionReads,
     /// The statements of the open transaction, so that it can be run again elsewhere.
     transaction: Option<Box<TransactionLog>>,
-    /// What the statement reads, if it must find the last writes of that.
-    reads: ::facts::tables::Scope,
     /// What the open transaction may have written, or the statement that has just ended.
     written: Option<::facts::tables::Scope>,
     /// Where it has read last; `None` behind a write whose position is known, which covers what was read before it.
@@ -137,18 +137,10 @@ pub struct Session {
     held: Option<Held>,
     /// What of the session tells answers of the result cache apart, when it was asked for last.
     cache_context: Option<Box<cache::ContextHere>>,
-    /// What the result cache said to the statement that a server runs now; its digest counts that.
-    cache_said: Cell<Option<CacheSaid>>,
-    /// What came of it in the end, for statements that fill the cache.
-    cache_came: Cell<Option<CacheSaid>>,
     /// What was written that the result cache was not told of yet.
     written_for_cache: Option<::facts::tables::Written>,
-    /// What was written that other processes were not told of yet; its client has not heard of it either.
-    written_for_tier: Option<::facts::tables::Written>,
     /// The client named the native plugin at its login; COM_CHANGE_USER names what it likes best instead.
     speaks_native: bool,
-    /// The effects of the statement's tables and views that its text does not show.
-    hides: Option<Hidden>,
     /// COM_CHANGE_USERs that were refused.
     refused_changes: u8,
 }
@@ -264,59 +256,33 @@ impl Session {
     /// of the session's state goes ahead of the statement in the same write. The reply streams back to the client; what
     /// it says of the session's state is learned; the connection returns to the pool unless the session is pinned. When the
     /// server was lost before the client got a byte, a read is tried again on another one, and a transaction is replayed.
-    async fn handle(&mut self, request: &Request) -> Result<(), SessionEnd> {
+    ///
+    /// Gives what the result cache did for it, for sessions that warm the cache.
+    async fn handle(&mut self, request: &Request) -> Result<Option<CacheSaid>, SessionEnd> {
         self.look_at_catalog();
-        let query = match self.understand(request).await? {
+        let mut query = match self.understand(request).await? {
             Understood::Query(query) => query,
-            Understood::Answered => return self.flush_answers().await,
+            Understood::Answered => return self.flush_answers().await.map(|()| None),
         };
         let rule = self.rule(&query);
         let mut fill = None;
-        if let Some(rule) = rule.as_deref() {
-            if let Some(refusal) = Self::refused_by(rule, &query) {
-                return Box::pin(self.refuse_by_rule(&query, refusal)).await;
-            }
-            if let Some(wanted) = rule.cache.as_ref().filter(|_| cache::is_for_cache(&query)) {
-                match Box::pin(self.ask_cache(&query, rule, wanted)).await? {
-                    Asked::Answered => {
-                        self.cache_came.set(Some(CacheSaid::Hit { saved_us: 0, bytes: 0 }));
-                        return self.flush_answers().await;
-                    }
-                    Asked::Fill(asked) => {
-                        self.cache_said.set(Some(CacheSaid::Miss));
-                        self.cache_came.set(Some(CacheSaid::Miss));
-                        fill = Some(asked);
-                    }
-                    Asked::No(said) => {
-                        self.cache_said.set(said);
-                        // With nothing to say, another session is asking a server.
-                        self.cache_came.set(said.or(Some(CacheSaid::Hit { saved_us: 0, bytes: 0 })));
-                    }
-                }
+        if let Some(rule) = rule.as_deref().filter(|rule| rule.may_answer()) {
+            match Box::pin(self.ask_rule(&query, rule)).await? {
+                Asked::Answered => return Ok(query.cache.came.get()),
+                Asked::Fill(asked) => fill = Some(asked),
+                Asked::No(_) => {}
             }
         }
         if self.client.has_unsent() {
             self.client.flush().await.map_err(SessionEnd::ClientLost)?;
         }
-        if query.statement.asks.contains(sql::Asks::CONNECT_ATTRIBUTES) {
-            self.identity.show_attributes();
-        }
-        if self.held.is_some() && self.ends_read_only_transaction(&query) {
-            Box::pin(self.leave_read_only_transaction()).await;
-        }
-        if self.outlives_read_only_transaction(&query)
-            && let Err(refusal) = Box::pin(self.move_read_only_transaction()).await
-        {
-            return self.refuse(request, &refusal).await;
-        }
-        if !query.statement.effects.is_empty()
-            && let Some(refusal) = self.take_consistency(&query)
-        {
-            return self.refuse(request, &refusal).await;
+        if let Some(refusal) = self.make_ready(&query).await {
+            self.finish(&query, End::Refused(Instant::now()));
+            return self.refuse(request, &refusal).await.map(|()| None);
         }
         let defining = self.defining(&query);
         let _granting = self.granting(&query);
-        let mut route = self.route(&query, rule.as_deref());
+        let mut route = self.route(&mut query, rule.as_deref());
         if let Some(fill) = fill.as_deref() {
             self.route_fill(&mut route, fill);
         } else if let Some(rule) = rule.as_deref().filter(|rule| rule.cache.is_some()) {
@@ -326,54 +292,114 @@ impl Session {
             return Err(Box::pin(self.stream_binlog(request, &route)).await);
         }
         self.begin_log(&query, &route);
-        let mut attempts = Attempts::of(request.packets.len());
-        attempts.in_any_schema = self.does_same_in_any_schema(&query);
+        self.run_on_server(&query, route, fill, defining.is_some()).await.map(|()| query.cache.came.get())
+    }
+
+    /// A rule that may answer is asked: it refuses the query, or has the result cache answer it.
+    async fn ask_rule(&mut self, query: &Query<'_>, rule: &Action) -> Result<Asked, SessionEnd> {
+        if let Some(refusal) = Self::refused_by(rule, query) {
+            self.refuse_by_rule(query, refusal).await?;
+            return Ok(Asked::Answered);
+        }
+        let Some(wanted) = rule.cache.as_ref().filter(|_| cache::is_for_cache(query)) else {
+            return Ok(Asked::No(None));
+        };
+        const HIT: Option<CacheSaid> = Some(CacheSaid::Hit { saved_us: 0, bytes: 0 });
+        let asked = self.ask_cache(query, rule, wanted).await?;
+        let (said, came) = match &asked {
+            Asked::Answered => (None, HIT),
+            Asked::Fill(_) => (Some(CacheSaid::Miss), Some(CacheSaid::Miss)),
+            // With nothing to say, another session is asking a server.
+            Asked::No(said) => (*said, said.or(HIT)),
+        };
+        query.cache.said.set(said);
+        query.cache.came.set(came);
+        if matches!(asked, Asked::Answered) {
+            self.flush_answers().await?;
+        }
+        Ok(asked)
+    }
+
+    /// Does what must come before the route: the session's own settings are taken, and a READ ONLY transaction leaves its
+    /// replica for a statement that outlives it.
+    async fn make_ready(&mut self, query: &Query<'_>) -> Option<Refusal> {
+        if query.statement.asks.contains(sql::Asks::CONNECT_ATTRIBUTES) {
+            self.identity.show_attributes();
+        }
+        if self.held.is_some() && self.ends_read_only_transaction(query) {
+            Box::pin(self.leave_read_only_transaction()).await;
+        }
+        if self.outlives_read_only_transaction(query)
+            && let Err(refusal) = Box::pin(self.move_read_only_transaction()).await
+        {
+            return Some(refusal);
+        }
+        if query.statement.effects.is_empty() { None } else { self.take_consistency(query) }
+    }
+
+    /// Runs a query on a server, and on another one when the first is lost.
+    async fn run_on_server(
+        &mut self,
+        query: &Query<'_>,
+        mut route: Route,
+        mut fill: Option<Box<cache::Fill>>,
+        defines: bool,
+    ) -> Result<(), SessionEnd> {
+        let mut attempts = Attempts::of(query.request.packets.len());
+        attempts.in_any_schema = self.does_same_in_any_schema(query);
         loop {
             let mut held = match self.checkout(&route, &mut attempts).await {
                 Ok(held) => held,
                 Err(refusal) => {
-                    self.count_refused(&query, attempts.at);
-                    return self.refuse(request, &refusal).await;
+                    self.finish(query, End::Refused(attempts.at));
+                    return self.refuse(query.request, &refusal).await;
                 }
             };
             if query.statement.asks.contains(sql::Asks::SEQUENCE_VALUE) && self.pins.is_empty() {
                 Box::pin(self.forget_sequences(&mut held)).await;
             }
-            let (mut started, mut outcome) = (attempts.at, Outcome::default());
-            match self.exchange(&mut held, &query, &route, fill.as_deref(), &mut outcome).await {
-                Ok(()) => {
-                    // What the server waited for is no time of the statement.
-                    started = outcome.there_at.unwrap_or(started);
-                    let over = self.count(&held, &query, &outcome, started);
-                    self.learn(&mut held, &query, &route, &outcome, over);
-                    if self.written_for_tier.is_some() {
-                        Box::pin(self.tell_tier(defining.is_some())).await;
-                    }
-                    if let Some(fill) = fill {
-                        let took = over.saturating_duration_since(started);
-                        self.know_found_rows(&mut held, &query).await?;
-                        self.keep_answer(*fill, &query, &held, &mut outcome, took);
-                    }
-                    self.log(&query, &outcome);
-                    return self.settle(held, &query, &outcome).await;
-                }
-                Err(error) => {
-                    self.cluster.loads.end(held.lease.server());
-                    self.end_all_answers(&query);
-                    Box::pin(self.tell_tier_all(&query)).await;
-                    let failed = Failed { held, error, outcome };
-                    let next = Box::pin(self.recover(&query, &mut route, failed, &mut attempts)).await;
-                    if !matches!(next, Ok(Next::TryAgain)) {
-                        self.count_refused(&query, attempts.at);
-                        self.end_all_answers(&query);
-                        Box::pin(self.tell_tier_all(&query)).await;
-                    }
-                    if next? == Next::Answered {
-                        return Ok(());
-                    }
+            let mut outcome = Outcome::default();
+            if let Err(error) = self.exchange(&mut held, query, &route, fill.as_deref(), &mut outcome).await {
+                let failed = Failed { held, error, outcome };
+                match Box::pin(self.go_on(query, &mut route, failed, &mut attempts)).await? {
+                    Next::TryAgain => continue,
+                    Next::Answered => return Ok(()),
                 }
             }
+            // What the server waited for is no time of the statement.
+            let started = outcome.there_at.unwrap_or(attempts.at);
+            let over = self.finish_relayed(&held, query, &outcome, started);
+            if let Some(written) = self.learn(&mut held, query, &route, &outcome, over) {
+                Box::pin(self.tell_tier(written, defines)).await;
+            }
+            if let Some(fill) = fill.take() {
+                let took = over.saturating_duration_since(started);
+                self.know_found_rows(&mut held, query).await?;
+                self.keep_answer(*fill, query, &held, &mut outcome, took);
+            }
+            self.log(query, &outcome);
+            return self.settle(held, query, &outcome).await;
         }
+    }
+
+    /// The server failed, or was lost: decides what follows, and finishes the query if nothing does.
+    async fn go_on(
+        &mut self,
+        query: &Query<'_>,
+        route: &mut Route,
+        failed: Failed,
+        attempts: &mut Attempts,
+    ) -> Result<Next, SessionEnd> {
+        self.cluster.loads.end(failed.held.lease.server());
+        self.end_all_answers(query);
+        self.tell_tier_all(query).await;
+        let next = self.recover(query, route, failed, attempts).await;
+        if !matches!(next, Ok(Next::TryAgain)) {
+            self.finish(query, End::Lost(attempts.at));
+            self.end_all_answers(query);
+            self.tell_tier_all(query).await;
+        }
+        next
     }
 
     /// Sends what was answered, unless more is to be answered first.
@@ -384,7 +410,7 @@ impl Session {
         }
     }
 
-    fn route(&mut self, query: &Query<'_>, rule: Option<&Action>) -> Route {
+    fn route(&mut self, query: &mut Query<'_>, rule: Option<&Action>) -> Route {
         let StateFacts { autocommit, reads_only, .. } = self.facts();
         let facts = Facts {
             pinned: self.held.is_some(),
@@ -406,7 +432,7 @@ impl Session {
         if route.reason == Reason::ServerState && self.cluster.view().primary.is_none() {
             route.target = Target::Reader;
         }
-        self.note_scope(query, &route);
+        self.note_scope(query, &mut route);
         self.judge_named(&mut route);
         self.judge_lag(&mut route);
         self.judge_replicas(&mut route);
@@ -420,9 +446,8 @@ impl Session {
     }
 
     /// The effects of tables and views that the text does not show: a read of a view that writes is the primary's.
-    fn judge_hidden(&mut self, route: &mut Route, query: &Query<'_>) {
+    fn judge_hidden(&self, route: &mut Route, query: &mut Query<'_>) {
         use sql::Kind::{Account, Administration, Definition, Handler, Lock, PreparedText, Show};
-        self.hides = None;
         if !query.statement.uses_tables && query.statement.kind != PreparedText {
             return;
         }
@@ -447,8 +472,8 @@ impl Session {
         if hidden.is_some_and(|hidden| hidden.writes) && route.target == Target::Reader {
             (route.target, route.reason) = (Target::Primary, Reason::WritingFunction);
         }
-        self.hides = hidden.filter(|_| !query.prepares());
-        if let Some(hidden) = &mut self.hides
+        query.hides = hidden.filter(|_| !query.prepares());
+        if let Some(hidden) = &mut query.hides
             && !query.statement.access.only_reads()
         {
             hidden.leaves = hidden.all_leaves();

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use config::{Consistency, Split};
+use facts::tables::Scope;
 use sql::{Access, Effect, Hint, HintConsistency, Statement, TransactionStep, Value, Why};
 
 use super::rules::{Action, Way};
@@ -120,12 +121,14 @@ pub struct Route {
     pub consistency: Consistency,
     /// How far a replica may be behind the primary, if that is narrower than what the cluster allows.
     pub max_lag: Option<Duration>,
+    /// The tables to which a replica must have the last writes, with [`Consistency::Table`].
+    pub reads: Scope,
 }
 
 impl Route {
     /// To the primary, for a statement that is Sqluice's own or belongs to what runs there.
     pub fn to(target: Target, reason: Reason, consistency: Consistency) -> Route {
-        Route { target, reason, consistency, max_lag: None }
+        Route { target, reason, consistency, max_lag: None, reads: Scope::Any }
     }
 
     /// It reads, and no replica was known to have what it must find.
@@ -162,7 +165,7 @@ pub fn decide(facts: Facts, statement: &Statement, rule: Option<&Action>) -> Rou
     };
     let consistency = by_hint.or_else(|| rule?.consistency).unwrap_or(facts.consistency);
     let max_lag = rule.and_then(|rule| rule.max_lag);
-    let route = |target, reason| Route { target, reason, consistency, max_lag };
+    let route = |target, reason| Route { target, reason, consistency, max_lag, reads: Scope::Any };
     if facts.pinned {
         return route(Target::Pinned, Reason::Pinned);
     }

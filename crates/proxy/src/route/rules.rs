@@ -44,6 +44,14 @@ pub struct Action {
     pub refuse: Option<Arc<str>>,
 }
 
+impl Action {
+    /// It may answer in place of a server: with a refusal, or from the result cache.
+    #[inline]
+    pub fn may_answer(&self) -> bool {
+        self.refuse.is_some() || self.cache.is_some()
+    }
+}
+
 /// What a rule wants of the result cache, as one worker keeps it.
 #[derive(Clone, Debug)]
 pub struct CacheRule {

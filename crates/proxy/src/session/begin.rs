@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use facts::tables::Scope;
 use facts::view::Flavour;
 use sql::Family;
 use wire::Status;
@@ -82,17 +81,12 @@ impl Session {
             writes_open: false,
             transaction_reads: super::cache::TransactionReads::default(),
             transaction: None,
-            reads: Scope::Any,
             written: None,
             read_last: None,
             held: None,
             cache_context: None,
-            cache_said: Cell::default(),
-            cache_came: Cell::default(),
             written_for_cache: None,
-            written_for_tier: None,
             speaks_native,
-            hides: None,
             refused_changes: 0,
         };
         session.begin_idle_limits();

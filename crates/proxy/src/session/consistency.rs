@@ -71,7 +71,7 @@ impl Session {
         let (view, writes) = (self.cluster.view(), &self.cluster.shared.writes);
         let moment = Moment { view: &view, positions, window: self.window() };
         match route.consistency {
-            Consistency::Table => writes.last_of(&self.reads, moment),
+            Consistency::Table => writes.last_of(&route.reads, moment),
             _ => vec![writes.last(moment)],
         }
     }
@@ -103,7 +103,7 @@ impl Session {
     /// A read in a schema whose tables tell of one server is the primary's, although its text does not name the schema.
     pub(super) fn judge_schema(&self, route: &mut Route) {
         if route.reason == Reason::Read && self.is_in_system_schema() {
-            *route = Route { target: Target::Primary, reason: Reason::ServerState, ..*route };
+            (route.target, route.reason) = (Target::Primary, Reason::ServerState);
         }
     }
 

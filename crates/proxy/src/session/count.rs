@@ -1,4 +1,4 @@
-//! What a statement leaves in the figures: its server's, and its digest's.
+//! The end of a query: the figures of its server and of its digest.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,9 +10,28 @@ use super::query::Query;
 use super::relay::Outcome;
 use super::{Held, Session};
 
+/// The end of a query.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum End<'a> {
+    /// A server's reply went to the client.
+    Relayed(&'a Ran),
+    /// An answer of the result cache went to the client.
+    Cached(&'a Ran),
+    /// An error of Sqluice's own went to the client, after a wait since this moment.
+    Refused(Instant),
+    /// Its server was lost, or refused it: the client got an error, the answer that was proven, or the end of the connection.
+    Lost(Instant),
+}
+
 impl Session {
-    /// Gives when the reply was over.
-    pub(super) fn count(&self, held: &Held, query: &Query<'_>, outcome: &Outcome, started: Instant) -> Instant {
+    /// The reply of a server was relayed. Gives when it was over.
+    pub(super) fn finish_relayed(
+        &self,
+        held: &Held,
+        query: &Query<'_>,
+        outcome: &Outcome,
+        started: Instant,
+    ) -> Instant {
         let (server, stats, now) = (held.lease.server(), held.lease.stats(), Instant::now());
         let took = now.saturating_duration_since(started);
         self.cluster.loads.end(server);
@@ -40,19 +59,28 @@ impl Session {
             at: now,
             question: self.question(query),
         };
-        self.count_digest(query, &ran);
+        self.finish(query, End::Relayed(&ran));
         now
     }
 
-    /// The client has got an error of Sqluice's own instead of a reply, or no reply at all.
-    pub(super) fn count_refused(&self, query: &Query<'_>, at: Instant) {
-        let ran = Ran { failed: true, rows_sent: 0, rows_affected: 0, by: RanBy::Nobody, time_us: 0, at, question: 0 };
-        self.count_digest(query, &ran);
+    /// The one exit of queries: here and nowhere else they are counted.
+    pub(super) fn finish(&self, query: &Query<'_>, end: End<'_>) {
+        let unanswered = |at| {
+            let by = RanBy::Nobody;
+            Ran { failed: true, rows_sent: 0, rows_affected: 0, by, time_us: 0, at, question: 0 }
+        };
+        match end {
+            End::Relayed(ran) | End::Cached(ran) => self.count_digest(query, ran),
+            End::Refused(at) | End::Lost(at) => self.count_digest(query, &unanswered(at)),
+        }
     }
 
-    pub(super) fn count_digest(&self, query: &Query<'_>, ran: &Ran) {
+    fn count_digest(&self, query: &Query<'_>, ran: &Ran) {
         if query.runs_text() {
             self.count_digest_of(query.statement.digest, ran, || query.digest());
+            if let Some(said) = query.cache.said.take() {
+                self.worker.digests.borrow_mut().cache_said(self.digest_key(query.statement.digest), said);
+            }
         }
     }
 
@@ -65,14 +93,11 @@ impl Session {
         if !self.worker.digests.borrow_mut().count(key, ran) {
             self.worker.change_digests(|digests| digests.admit(key, ran, || self.digest_name(digest, text())));
         }
-        if let Some(said) = self.cache_said.take() {
-            self.worker.digests.borrow_mut().cache_said(key, said);
-        }
     }
 
     /// What the result cache did for a statement that was counted before.
     pub(super) fn count_cached(&self, query: &Query<'_>, said: CacheSaid) {
-        self.cache_came.set(Some(said));
+        query.cache.came.set(Some(said));
         self.worker.digests.borrow_mut().cache_said(self.digest_key(query.statement.digest), said);
     }
 

@@ -28,7 +28,7 @@ const ROLLED_BACK: [u16; 2] = [errno::ER_LOCK_DEADLOCK, errno::ER_XA_RBDEADLOCK]
 
 impl Session {
     /// Notes what the statement did. The truth comes from the server's trackers first, then from its status flags, then
-    /// from the statement's text; where none can say, the session is pinned as opaque.
+    /// from the statement's text; where none can say, the session is pinned as opaque. Gives what the shared tier must hear of.
     pub(super) fn learn(
         &mut self,
         held: &mut Held,
@@ -36,7 +36,7 @@ impl Session {
         route: &Route,
         outcome: &Outcome,
         over: Instant,
-    ) {
+    ) -> Option<facts::tables::Written> {
         let succeeded = outcome.error.is_none();
         let (was_open, was_told) = (self.pins.has(Pin::Transaction), self.status.contains(Status::IN_TRANSACTION));
         let told = Told { in_parts: self.pins.has(Pin::LongData), insert_id: outcome.insert_id };
@@ -63,7 +63,7 @@ impl Session {
             key.capabilities.set(Capabilities::MULTI_STATEMENTS, on);
             held.lease.origin.key = Arc::new(key);
         }
-        if let Some(hidden) = self.hides.take() {
+        if let Some(hidden) = &query.hides {
             self.pins.note(&Effect::Leaves(hidden.leaves), None, succeeded);
             if hidden.writes {
                 (self.past.doubt, held.lease.origin.insert_id) = (Some(Doubt::Any), None);
@@ -132,13 +132,15 @@ impl Session {
             self.written = Some(Scope::Any);
         }
         // Behind the note of what was written: a fill that finds the new epochs finds that, too.
+        let mut for_tier = None;
         if !query.statement.access.only_reads() {
-            self.end_answers(query, told);
+            for_tier = self.end_answers(query, told);
         }
         self.show_pins(self.pins.bits());
         if !Arc::ptr_eq(&held.lease.origin.state, &self.state) {
             held.lease.origin.state = self.state.clone();
         }
+        for_tier
     }
 
     /// Gives whether the client changed what its connection tracks.

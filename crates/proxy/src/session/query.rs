@@ -1,11 +1,14 @@
 //! A query: the statement, the way it is sent, and the form of its reply.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
+use facts::catalog::Hidden;
 use sql::{
     Access, Asks, Dialect, Effect, FoundRows, Kind, NamedTables, Statement, Tables, TransactionStep, Unread, Verdict,
     Why,
 };
+use stats::digests::CacheSaid;
 use wire::command::Command;
 use wire::exchange::Expect;
 
@@ -41,7 +44,20 @@ pub struct Query<'r> {
     pub opens_cursor: bool,
     /// Its text is made when its connection is known: columns would have other names.
     pub is_late: bool,
+    /// The effects of its tables and views that the text does not show.
+    pub hides: Option<Hidden>,
+    /// What the result cache did for it.
+    pub cache: CacheOutcome,
     source: Source,
+}
+
+/// What the result cache did for a query.
+#[derive(Clone, Debug, Default)]
+pub struct CacheOutcome {
+    /// As its digest counts it; `None` while there is nothing to count.
+    pub said: Cell<Option<CacheSaid>>,
+    /// As it came out in the end, for statements that fill the cache.
+    pub came: Cell<Option<CacheSaid>>,
 }
 
 /// A statement's text, and the way to read it.
@@ -83,7 +99,7 @@ impl Kept {
     /// The query, in these packets.
     pub fn query<'r>(&self, request: &'r Request) -> Query<'r> {
         let Kept { command, statement, body, expect, opens_cursor, is_late, source } = self.clone();
-        Query { request, command, statement, body, expect, opens_cursor, is_late, source }
+        Query { opens_cursor, is_late, source, ..Query::new(request, command, statement, body, expect) }
     }
 }
 
@@ -118,8 +134,8 @@ impl<'r> Query<'r> {
         body: Body,
         expect: Expect,
     ) -> Query<'r> {
-        let source = Source::None;
-        Query { request, command, statement, body, expect, opens_cursor: false, is_late: false, source }
+        let (opens_cursor, is_late, hides, cache) = (false, false, None, CacheOutcome::default());
+        Query { request, command, statement, body, expect, opens_cursor, is_late, hides, cache, source: Source::None }
     }
 
     /// The same with its text, which begins at this byte of the payload.

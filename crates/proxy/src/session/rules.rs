@@ -7,6 +7,7 @@ use sql::{Dialect, Effect, Kind, Statement};
 use wire::command::Command;
 
 use super::Session;
+use super::count::End;
 use super::query::{Query, QueryText};
 use crate::error::{Refusal, SessionEnd};
 use crate::route::rules::{Action, Asked, Asker, FoundRule, RulesHere, Scope, Texts};
@@ -131,7 +132,7 @@ impl Session {
 
     /// Answers a command that a rule refuses; the session goes on.
     pub(super) async fn refuse_by_rule(&mut self, query: &Query<'_>, refusal: Refusal) -> Result<(), SessionEnd> {
-        self.count_refused(query, Instant::now());
+        self.finish(query, End::Refused(Instant::now()));
         if query.prepares() {
             self.statements.prepare_failed();
         }

@@ -265,7 +265,6 @@ impl Twin {
         let mut packets = Vec::new();
         wire::packet::append(&mut packets, 0, &payload);
         let request = Request::again(&packets, 0);
-        self.session.cache_came.set(None);
         // The short way to an answer tells nothing of it.
         self.session.cache_context = None;
         self.session.past.error = None;
@@ -274,15 +273,15 @@ impl Twin {
             let run = pin!(self.session.handle(&request));
             tokio::time::timeout(STATEMENT_LIMIT, heed(worker, &handle, run)).await
         };
-        let ended = match asked {
-            Ok(Ok(Ok(()))) => None,
-            Ok(Ok(Err(end)) | Err(end)) => Some(end),
-            Err(_) => Some(SessionEnd::ServerLost(format!("no answer in {} s", STATEMENT_LIMIT.as_secs()))),
+        let (ended, cache_came) = match asked {
+            Ok(Ok(Ok(came))) => (None, came),
+            Ok(Ok(Err(end)) | Err(end)) => (Some(end), None),
+            Err(_) => (Some(SessionEnd::ServerLost(format!("no answer in {} s", STATEMENT_LIMIT.as_secs()))), None),
         };
         let came = match (&ended, &self.session.past.error) {
             (Some(end), _) => Came::Failed(end.to_string()),
             (None, Some(error)) => Came::Failed(format!("error {}: {}", error.code, error.message)),
-            (None, None) => Came::Said(self.session.cache_came.get()),
+            (None, None) => Came::Said(cache_came),
         };
         // What a file leaves open ends with its session.
         if ended.is_some() || self.session.held.is_some() {

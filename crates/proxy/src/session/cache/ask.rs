@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use cache::{Epochs, Follow, Found, Freshness, Known, Refusal, Stamp, Summary};
 use config::{CacheFreshness, CacheMode};
 use facts::tables::Scope;
-use stats::digests::CacheSaid;
+use stats::digests::{CacheSaid, Ran};
 
 use super::super::Session;
 use super::super::cached::refused;
+use super::super::count::End;
 use super::super::query::Query;
 use super::hit::{count_hit, micros};
 use super::in_tier::{Looked, Wanted};
@@ -184,9 +185,9 @@ impl Session {
                 let saved_us = micros(answer.summary().took);
                 return Ok(Asked::No(Some(CacheSaid::Hit { saved_us, bytes: 0 })));
             }
-            let text = |_: &Session| query.digest();
+            let count = |session: &Session, ran: &Ran| session.finish(query, End::Cached(ran));
             let reply = self.reply_here(&answer);
-            self.note_answer(cache, answer.summary(), reply.len(), at, text);
+            self.note_answer(cache, answer.summary(), reply.len(), at, count);
             poll_fn(|cx| self.client.poll_answer(cx, &reply)).await.map_err(SessionEnd::ClientLost)?;
             self.log_answer(query, &answer);
             return Ok(Asked::Answered);

@@ -140,8 +140,10 @@ impl Session {
             Hit::Kept(answer) => answer.reply().map_or(0, <[u8]>::len),
         };
         rules.count(rule);
-        let digest_text = |session: &Session| Some(session.digest_text_in(text, prepared_in));
-        self.note_answer(cache, summary, bytes, now, digest_text);
+        let count = |session: &Session, ran: &Ran| {
+            session.count_digest_of(summary.digest, ran, || Some(session.digest_text_in(text, prepared_in)));
+        };
+        self.note_answer(cache, summary, bytes, now, count);
         Some(hit)
     }
 
@@ -166,21 +168,20 @@ impl Session {
         Some(known.prepared.key.text.clone())
     }
 
-    /// A kept answer of so many bytes is given: the session is as it would be behind a server's. `digest_text` is asked only if the
-    /// digest is new.
+    /// A kept answer of so many bytes is given: the session is as it would be behind a server's. `count` counts it by its digest.
     pub(super) fn note_answer(
         &mut self,
         cache: &CacheRule,
         summary: &Summary,
         bytes: usize,
         at: Instant,
-        digest_text: impl Fn(&Session) -> Option<String>,
+        count: impl FnOnce(&Session, &Ran),
     ) {
         self.learn_answer(summary);
         self.worker.stats.local_answers.add_one();
         let by = RanBy::Cache { saved_us: micros(summary.took), bytes: bytes as u64 };
         let ran = Ran { failed: false, rows_sent: summary.rows, rows_affected: 0, by, time_us: 0, at, question: 0 };
-        self.count_digest_of(summary.digest, &ran, || digest_text(self));
+        count(self, &ran);
         count_hit(cache, summary);
         cache.counts.bytes.add(bytes as u64);
     }

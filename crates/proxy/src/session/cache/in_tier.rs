@@ -169,8 +169,7 @@ impl Session {
     }
 
     /// Tells the tier what was written, before the client hears of it.
-    pub(in crate::session) async fn tell_tier(&mut self, defines: bool) {
-        let Some(written) = self.written_for_tier.take() else { return };
+    pub(in crate::session) async fn tell_tier(&self, written: Written, defines: bool) {
         let Some(tier) = self.worker.shared.tier.clone() else { return };
         let cluster = &self.cluster.shared;
         match &written.tables {
@@ -188,10 +187,9 @@ impl Session {
     }
 
     /// A statement went wrong of which nobody knows what it has done: the tier is told so.
-    pub(in crate::session) async fn tell_tier_all(&mut self, query: &Query<'_>) {
+    pub(in crate::session) async fn tell_tier_all(&self, query: &Query<'_>) {
         if self.worker.shared.tier.is_some() && may_write(query) {
-            self.written_for_tier = Some(Written::all(Scope::Any));
-            Box::pin(self.tell_tier(false)).await;
+            Box::pin(self.tell_tier(Written::all(Scope::Any), false)).await;
         }
     }
 }

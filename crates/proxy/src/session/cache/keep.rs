@@ -54,7 +54,7 @@ impl Session {
         if self.identity.split != Split::Replica && self.cluster.primary().is_some() && is_elsewhere {
             if route.consistency != Consistency::Cluster {
                 route.consistency = Consistency::Table;
-                self.reads = fill.reads.clone();
+                route.reads = fill.reads.clone();
             }
             self.judge_named(route);
             self.judge_replicas(route);
@@ -191,12 +191,13 @@ impl Session {
     }
 
     /// What was written ends the life of what was read before it: at the end of the transaction, before the client hears of that.
-    pub(in crate::session) fn end_answers(&mut self, query: &Query<'_>, told: Told) {
+    /// Gives what the shared tier must hear of, if there is one.
+    pub(in crate::session) fn end_answers(&mut self, query: &Query<'_>, told: Told) -> Option<Written> {
         if self.cluster.shared.epochs.get().is_none() {
             // Nobody has ever kept an answer, and who keeps the first one reads what is written by now; what is open may be
             // committed behind that.
             self.written_for_cache = self.pins.has(Pin::Transaction).then(|| Written::all(Scope::Any));
-            return;
+            return None;
         }
         if may_write(query) {
             // Behind the reply: what a definition has changed while the statement ran is known, or known to be unknown.
@@ -206,23 +207,22 @@ impl Session {
                 None => written,
             });
         }
-        let Some(written) = &self.written_for_cache else { return };
+        let written = self.written_for_cache.as_ref()?;
         let in_transaction = self.pins.has(Pin::Transaction);
         // These commit nothing by themselves; of all else that is not sure.
         let goes_on = matches!(query.statement.kind, Kind::Insert | Kind::Update | Kind::Delete | Kind::Select)
             && query.statement.parts == 1;
         if in_transaction && goes_on {
-            return;
+            return None;
         }
         if let Some(epochs) = self.cluster.shared.epochs.get() {
             epochs.written(table_writes(written).as_deref());
         }
-        if self.worker.shared.tier.is_some() {
-            self.written_for_tier = Some(written.clone());
-        }
+        let for_tier = self.worker.shared.tier.is_some().then(|| written.clone());
         if !in_transaction {
             self.written_for_cache = None;
         }
+        for_tier
     }
 
     /// A statement went wrong of which nobody knows what it has done.

@@ -20,9 +20,9 @@ const VARIABLE: &str = "sqluice_consistency";
 impl Session {
     /// Notes what a read reads whose route says that it must find the last writes of that.
     #[inline]
-    pub(in crate::session) fn note_scope(&mut self, query: &Query<'_>, route: &Route) {
+    pub(in crate::session) fn note_scope(&mut self, query: &Query<'_>, route: &mut Route) {
         if route.consistency == Consistency::Table {
-            self.reads = self.read_scope(query);
+            route.reads = self.read_scope(query);
         }
     }
 

@@ -376,9 +376,12 @@ fn may_have_written(query: &Query<'_>, outcome: &Outcome) -> bool {
 pub(super) fn may_write(query: &Query<'_>) -> bool {
     let Access::Primary(why) = query.statement.access else { return false };
     let statement = &*query.statement;
+    let executes = |effect: &sql::Effect| matches!(effect, sql::Effect::ExecuteText { .. });
     match why {
         _ if query.prepares() => false,
         _ if statement.parts > 1 && !statement.access.only_reads() => true,
+        // The text that EXECUTE runs may do anything.
+        _ if statement.kind == Kind::PreparedText && statement.effects.iter().any(executes) => true,
         // These write only by a stored function.
         Why::SessionChange
         | Why::ServerState

@@ -57,11 +57,7 @@ impl Session {
             self.cluster.shared.published.request_catalog_refresh();
         }
         if query.command == Command::SetOption && succeeded {
-            // From now on it is good for sessions that have set the same.
-            let mut key = Key::clone(&held.lease.origin.key);
-            let on = self.identity.key.capabilities.contains(Capabilities::MULTI_STATEMENTS);
-            key.capabilities.set(Capabilities::MULTI_STATEMENTS, on);
-            held.lease.origin.key = Arc::new(key);
+            self.learn_set_option(held);
         }
         if let Some(hidden) = &query.hides {
             self.pins.note(&Effect::Leaves(hidden.leaves), None, succeeded);
@@ -141,6 +137,14 @@ impl Session {
             held.lease.origin.state = self.state.clone();
         }
         for_tier
+    }
+
+    /// COM_SET_OPTION was taken: from now on the connection is good for sessions that have set the same.
+    fn learn_set_option(&self, held: &mut Held) {
+        let mut key = Key::clone(&held.lease.origin.key);
+        let on = self.identity.key.capabilities.contains(Capabilities::MULTI_STATEMENTS);
+        key.capabilities.set(Capabilities::MULTI_STATEMENTS, on);
+        held.lease.origin.key = Arc::new(key);
     }
 
     /// Gives whether the client changed what its connection tracks.

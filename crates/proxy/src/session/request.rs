@@ -21,6 +21,11 @@ fn unknown_command() -> Refusal {
     Refusal::like_server(errno::ER_UNKNOWN_COM_ERROR, b"08S01", "Unknown command")
 }
 
+fn unsupported_in_protocol() -> Refusal {
+    let message = "This command is not supported in the prepared statement protocol yet".to_owned();
+    Refusal::like_server(errno::ER_UNSUPPORTED_PS, b"HY000", message)
+}
+
 /// Either family names the function that looked in vain.
 fn unknown_statement(id: u32, command: Command, mariadb: bool) -> Refusal {
     let place = match command {
@@ -51,8 +56,7 @@ impl Session {
             Command::StmtPrepare => self.understand_prepare(request, arguments),
             Command::StmtBulkExecute if !self.is_mariadb() => Ok(self.answer_error(request, &unknown_command())),
             Command::StmtBulkExecute if !self.client.capabilities.contains(Capabilities::STMT_BULK) => {
-                let message = "This command is not supported in the prepared statement protocol yet".to_owned();
-                Ok(self.answer_error(request, &Refusal::like_server(errno::ER_UNSUPPORTED_PS, b"HY000", message)))
+                Ok(self.answer_error(request, &unsupported_in_protocol()))
             }
             Command::StmtExecute | Command::StmtBulkExecute | Command::StmtFetch | Command::StmtSendLongData => {
                 let understood = self.understand_statement(request, command, arguments)?;
@@ -298,10 +302,13 @@ impl Session {
             && arguments.get(4).is_some_and(|flags| flags & CURSOR_READ_ONLY != 0);
         let (id, prepared) = (known.id, known.prepared.clone());
         let statement = prepared.statement.clone();
-        if command == Command::StmtExecute && !opens_cursor && statement.asks.contains(Asks::DIAGNOSTICS) {
-            if self.answer_messages(&prepared.key.text, true) {
-                return Ok(Understood::Answered);
-            }
+        let asks_messages = statement.asks.contains(Asks::DIAGNOSTICS);
+        if command == Command::StmtExecute
+            && !opens_cursor
+            && asks_messages
+            && self.answer_messages(&prepared.key.text, true)
+        {
+            return Ok(Understood::Answered);
         }
         let (body, expect) = match command {
             Command::StmtExecute if opens_cursor => (Body::Execute(id), Expect::Cursor),

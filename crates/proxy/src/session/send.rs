@@ -64,29 +64,8 @@ impl Session {
             // Should the schema be gone, a statement that writes must not run in the one before.
             Box::pin(self.settle_fix_ups(connection, &mut out)).await?;
         }
-        let mut as_came: Option<&[u8]> = None;
-        match instead.as_ref().unwrap_or(&query.body) {
-            Body::AsCame => match Self::marked(connection, query) {
-                Some((before, mark, text)) => {
-                    out.packet(|bytes| [before, mark, text].iter().for_each(|part| bytes.extend_from_slice(part)));
-                }
-                None if out.bytes.is_empty() => as_came = Some(&query.request.packets),
-                None => out.bytes.extend_from_slice(&query.request.packets),
-            },
-            Body::Payload(payload) => out.packet(|bytes| bytes.extend_from_slice(payload)),
-            Body::Prepare(key) => out.packet(|bytes| {
-                bytes.push(Command::StmtPrepare.byte());
-                bytes.extend_from_slice(connection.origin.mark_of(&query.statement, &key.text));
-                bytes.extend_from_slice(&key.text);
-            }),
-            Body::Execute(_) => self.write_execute(statement, query.command, query.request, &mut out),
-            Body::OfStatement(_) => out.packet(|bytes| {
-                let (_, server_id) = statement.unwrap_or_default();
-                bytes.push(query.command.byte());
-                bytes.put_u32(server_id);
-                bytes.extend_from_slice(query.request.payload().get(5..).unwrap_or_default());
-            }),
-        }
+        let body = instead.as_ref().unwrap_or(&query.body);
+        let as_came = self.write_body(connection, query, body, statement, &mut out);
         out.expect(connection, query.expect, Purpose::Client);
         if connection.origin.last_session != self.handle.id {
             connection.origin.of_several |= connection.origin.last_session != 0;
@@ -104,7 +83,42 @@ impl Session {
         Ok(out)
     }
 
-    /// A text that is marked: what goes before the mark, the mark, and what goes behind it.
+    /// Puts the statement into `out`, unless its packets can go as they came: then it gives these.
+    fn write_body<'q>(
+        &mut self,
+        connection: &Connection,
+        query: &'q Query<'_>,
+        body: &Body,
+        statement: Option<(u32, u32)>,
+        out: &mut Outgoing,
+    ) -> Option<&'q [u8]> {
+        let mut as_came: Option<&[u8]> = None;
+        match body {
+            Body::AsCame => match Self::marked(connection, query) {
+                Some((before, mark, text)) => {
+                    out.packet(|bytes| [before, mark, text].iter().for_each(|part| bytes.extend_from_slice(part)));
+                }
+                None if out.bytes.is_empty() => as_came = Some(&query.request.packets),
+                None => out.bytes.extend_from_slice(&query.request.packets),
+            },
+            Body::Payload(payload) => out.packet(|bytes| bytes.extend_from_slice(payload)),
+            Body::Prepare(key) => out.packet(|bytes| {
+                bytes.push(Command::StmtPrepare.byte());
+                bytes.extend_from_slice(connection.origin.mark_of(&query.statement, &key.text));
+                bytes.extend_from_slice(&key.text);
+            }),
+            Body::Execute(_) => self.write_execute(statement, query.command, query.request, out),
+            Body::OfStatement(_) => out.packet(|bytes| {
+                let (_, server_id) = statement.unwrap_or_default();
+                bytes.push(query.command.byte());
+                bytes.put_u32(server_id);
+                bytes.extend_from_slice(query.request.payload().get(5..).unwrap_or_default());
+            }),
+        }
+        as_came
+    }
+
+    /// A text that is marked: the part before the mark, the mark, and the part behind it.
     fn marked<'a>(connection: &'a Connection, query: &'a Query<'_>) -> Option<(&'a [u8], &'a [u8], &'a [u8])> {
         // Most statements are no writes: they are told first.
         if query.command != Command::Query || query.statement.access != WRITES {

@@ -114,10 +114,8 @@ impl Session {
                 }
                 Found::Wait(_) => return Ok(Asked::No(None)),
                 Found::Fill(ticket) => {
-                    let Some(dialect) = query.text().map(|text| text.dialect) else {
-                        return refuse(Refusal::Command);
-                    };
-                    if let Err(refusal) = cache::judge(&query.statement, question.text, &dialect) {
+                    let Some(sent) = query.text() else { return refuse(Refusal::Command) };
+                    if let Err(refusal) = cache::judge(&query.statement, question.text, &sent.dialect) {
                         self.cluster.refused.note(query.statement.digest, refusal);
                         return refuse(refusal);
                     }

@@ -79,37 +79,7 @@ impl Session {
                         .iter()
                         .any(|later| matches!(later, Effect::Variable { name: again, .. } if again == name)) => {}
                 Effect::Variable { name, value } => self.learn_variable(held, name, value, tracked(name), outcome),
-                Effect::Names { charset, collation: Some(collation) } => {
-                    let catalog = self.cluster.catalog();
-                    let known = catalog.collation(charset.as_deref().unwrap_or_default(), collation);
-                    state.set_variable("collation_connection", known.map_or(collation, |known| &known.name));
-                    if let Some(known) = known {
-                        state.set_results_collation(known);
-                    }
-                }
-                // The tracker names the character set only, which by itself means the built-in default.
-                Effect::Names { collation: None, .. } => {
-                    let catalog = self.cluster.catalog();
-                    let name = "character_set_collations";
-                    let mapping = state.variable(name).or_else(|| catalog.globals.get(name).map(String::as_str));
-                    let charset = state.variable("character_set_client");
-                    if let (Some(mapping), Some(charset)) = (mapping, charset)
-                        && let Some(known) = catalog.mapped_collation(mapping, charset)
-                    {
-                        state.set_variable("collation_connection", &known.name);
-                        state.set_results_collation(known);
-                    }
-                }
-                Effect::CharacterSet(_) => {
-                    match state.variable(OF_SCHEMA[1]).map(str::to_owned) {
-                        Some(own) => state.set_variable("collation_connection", &own),
-                        None => {
-                            // Until it has been asked for.
-                            state.set_variable_literal("collation_connection", "@@collation_database");
-                            self.past.doubt_variable("collation_connection");
-                        }
-                    }
-                }
+                Effect::Names { .. } | Effect::CharacterSet(_) => self.learn_charset(effect),
                 Effect::UserVariable { name, value: Value::Literal(literal) } => state.set_user_variable(name, literal),
                 Effect::UserVariable { name, .. } => {
                     // It stays the session's: NULL with a type is not what a session before has left.
@@ -120,6 +90,42 @@ impl Session {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// SET NAMES and SET CHARACTER SET: their collation, which the tracker tells by its character set only.
+    fn learn_charset(&mut self, effect: &Effect) {
+        let catalog = self.cluster.catalog();
+        let state = Arc::make_mut(&mut self.state);
+        match effect {
+            Effect::Names { charset, collation: Some(collation) } => {
+                let known = catalog.collation(charset.as_deref().unwrap_or_default(), collation);
+                state.set_variable("collation_connection", known.map_or(collation, |known| &known.name));
+                if let Some(known) = known {
+                    state.set_results_collation(known);
+                }
+            }
+            // A character set by itself means the built-in default.
+            Effect::Names { collation: None, .. } => {
+                let name = "character_set_collations";
+                let mapping = state.variable(name).or_else(|| catalog.globals.get(name).map(String::as_str));
+                let charset = state.variable("character_set_client");
+                if let (Some(mapping), Some(charset)) = (mapping, charset)
+                    && let Some(known) = catalog.mapped_collation(mapping, charset)
+                {
+                    state.set_variable("collation_connection", &known.name);
+                    state.set_results_collation(known);
+                }
+            }
+            Effect::CharacterSet(_) => match state.variable(OF_SCHEMA[1]).map(str::to_owned) {
+                Some(own) => state.set_variable("collation_connection", &own),
+                None => {
+                    // Until it has been asked for.
+                    state.set_variable_literal("collation_connection", "@@collation_database");
+                    self.past.doubt_variable("collation_connection");
+                }
+            },
+            _ => {}
         }
     }
 

@@ -23,6 +23,8 @@ pub struct Hidden {
     pub leaves: Leaves,
     /// State that a statement leaves if it writes: that of triggers and of columns' defaults.
     pub leaves_of_writes: Leaves,
+    /// The monitor may not read the view: whether reading it writes is not known.
+    pub unread: bool,
 }
 
 impl Hidden {
@@ -33,6 +35,7 @@ impl Hidden {
             writes: self.writes || other.writes,
             leaves: self.leaves | other.leaves,
             leaves_of_writes: self.leaves_of_writes | other.leaves_of_writes,
+            unread: self.unread || other.unread,
         }
     }
 

@@ -469,7 +469,10 @@ impl Session {
             // PREPARE, EXECUTE IMMEDIATE, compound statements: any word may be a name.
             Err(_) => self.seen.hidden_in(text.bytes, self.schema_of(query)),
         };
-        if hidden.is_some_and(|hidden| hidden.writes) && route.target == Target::Reader {
+        // Of several statements the first has been answered when a replica refuses a later one.
+        let several = query.statement.parts > 1;
+        let may_write = |hidden: Hidden| hidden.writes || hidden.unread && several;
+        if hidden.is_some_and(may_write) && route.target == Target::Reader {
             (route.target, route.reason) = (Target::Primary, Reason::WritingFunction);
         }
         query.hides = hidden.filter(|_| !query.prepares());

@@ -112,7 +112,7 @@ fn of_views(answer: &ResultSet, routines: &Routines, complete: bool) -> HiddenIn
 fn of_view(body: &str, routines: &Routines, complete: bool) -> Hidden {
     let writes = WRITING.iter().any(|word| body.contains(word));
     let leaves = if writes { Leaves::of_body(body) } else { Leaves::empty() };
-    let mut hidden = Hidden { writes, leaves, ..Hidden::default() };
+    let mut hidden = Hidden { writes, leaves, unread: body.is_empty(), ..Hidden::default() };
     for called in calls(body) {
         let known = |((_, name), access): (&(String, String), &RoutineAccess)| (name == called).then_some(*access);
         let mut access = routines.functions.iter().filter_map(known).peekable();
@@ -198,12 +198,14 @@ mod tests {
              app|calls|select `app`.`writes`() AS `n`
              app|over|select `app`.`next`.`n` AS `n` from `app`.`next`
              app|unknown|select `app`.`not_known`(1) AS `n`
-             app|locks|select get_lock('a',1) AS `n`",
+             app|locks|select get_lock('a',1) AS `n`
+             app|unread|",
         );
         let mut hidden = of_views(&views, &routines, true);
         let of = |hidden: &HiddenIn, name: &str| hidden.get(&("app".to_owned(), name.to_owned())).copied();
         assert_eq!(of(&hidden, "plain"), None);
         assert_eq!(of(&hidden, "unknown"), None, "no stored function of that name");
+        assert_eq!(of(&hidden, "unread"), Some(Hidden { unread: true, ..Hidden::default() }));
         for name in ["next", "over"] {
             assert_eq!(of(&hidden, name), Some(of_reads(Leaves::SEQUENCES)), "{name}");
         }

@@ -1,4 +1,4 @@
-//! The decision for one statement: where, and the reason in words. After a [`Route`] nobody reads SQL again.
+//! The decision for one statement: where, and the reason in words. After a [`Route`] nobody classifies SQL.
 
 pub mod causal_reads;
 pub mod cluster_writes;

@@ -1,6 +1,6 @@
 //! What one statement is, in the words the proxy decides by.
 //!
-//! A [`Statement`] is made by [`crate::classify()`] from the text alone; nothing after it reads SQL again.
+//! A [`Statement`] is made by [`crate::classify()`] from the text alone; nobody classifies SQL after it.
 
 use crate::leaves::Leaves;
 use crate::tables::NamedTables;

@@ -45,6 +45,8 @@ pub enum Act {
     Silence,
     /// Closes the connection.
     Close,
+    /// Resets the connection.
+    Reset,
 }
 
 type Script = dyn Fn(Moment<'_>, Reply) -> Option<Vec<Act>> + Send + Sync;
@@ -200,6 +202,10 @@ impl Connection<'_> {
                     return Err(std::io::ErrorKind::UnexpectedEof.into());
                 }
                 Act::Close => return Err(std::io::ErrorKind::ConnectionAborted.into()),
+                Act::Reset => {
+                    self.socket.set_zero_linger()?;
+                    return Err(std::io::ErrorKind::ConnectionReset.into());
+                }
             }
         }
         Ok(false)

@@ -382,7 +382,8 @@ fn dies_at(text: &'static str) -> Server {
         // Writes have a mark in front.
         Moment::Command(command) if command.ends_with(text.as_bytes()) => {
             let first = !died.swap(true, std::sync::atomic::Ordering::SeqCst);
-            Some(vec![if first { Act::Close } else { Act::Send(reply.ok().bytes) }])
+            // A connection that such a server closes by itself, and not at once, was killed by somebody.
+            Some(vec![if first { Act::Reset } else { Act::Send(reply.ok().bytes) }])
         }
         Moment::Command(command) if command.get(1..) == Some(b"BEGIN") => Some(vec![Act::Send(begun(reply).bytes)]),
         Moment::Command(command)

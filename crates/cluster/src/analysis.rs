@@ -1,4 +1,4 @@
-//! Who is the primary, and what is wrong: one pure function of what is known of all servers.
+//! Finds the primary and the diagnoses of a cluster: one pure function of the state of all servers.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::diagnosis::Diagnosis;
 use crate::observation::{Facts, Failure, FailureClass, Replication};
 use crate::topology;
 
-/// What is known of one server.
+/// The state of one server, as far as it is known.
 pub(crate) struct Known<'a> {
     pub(crate) name: &'a Arc<str>,
     pub(crate) node: topology::Node<'a>,
@@ -45,7 +45,7 @@ pub(crate) struct Analysis {
     pub(crate) roles: Vec<(Role, String)>,
     /// For each server, the servers it follows.
     pub(crate) sources: Vec<Vec<usize>>,
-    /// What is wrong with the cluster as a whole or with roles.
+    /// Diagnoses of the cluster as a whole or of roles.
     pub(crate) diagnoses: Vec<Diagnosis>,
 }
 

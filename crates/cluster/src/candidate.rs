@@ -11,7 +11,7 @@ use crate::settings::PromotionRule;
 pub(crate) struct Runner<'a> {
     pub(crate) name: &'a Arc<str>,
     pub(crate) rule: PromotionRule,
-    /// What it told; `None` when it is not reached.
+    /// The facts that the server reported; `None` when it is not reached.
     pub(crate) facts: Option<&'a Facts>,
     pub(crate) history: Option<&'a History>,
     /// The channel from the primary that is to be replaced, or from wherever in the cluster.
@@ -54,7 +54,7 @@ pub(crate) struct Choice {
     pub(crate) others: Vec<(usize, String)>,
 }
 
-/// What a server that may be promoted lacks is on one that may not.
+/// A server that may be promoted lacks data that is on a server that may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fetch {
     /// The one that may be promoted.
@@ -215,7 +215,7 @@ fn errant(race: &Race<'_>, runner: &Runner<'_>, history: &History, all: &[(usize
     for other in others {
         own = own.without(other);
     }
-    // What a former primary wrote and nobody else is there to confirm is not held against it.
+    // Transactions that a former primary wrote do not count against it when no other server is there to confirm them.
     (!own.is_empty() && runner.channel.is_some()).then_some(own)
 }
 
@@ -234,7 +234,7 @@ fn feeds(by: &(usize, Runner<'_>), from: usize, all: &[(usize, Runner<'_>)]) -> 
         && release(facts) <= release(own)
 }
 
-/// What another reached server has and this one lacks: the other one, and in words.
+/// Finds another reached server that has data which this server lacks: its index, and the data in words.
 fn lacks(race: &Race<'_>, entry: &(usize, Runner<'_>), all: &[(usize, Runner<'_>)]) -> Option<(usize, String)> {
     let here = entry.1.history?;
     if race.planned {
@@ -244,7 +244,7 @@ fn lacks(race: &Race<'_>, entry: &(usize, Runner<'_>), all: &[(usize, Runner<'_>
     all.iter().filter(|(index, _)| *index != entry.0).find_map(|(number, other)| {
         other.facts?;
         let extra = beyond(other.history?, here, other.channel.is_some(), reference);
-        // What it is kept out for nobody was promised; the rest of it is as good as any other server's.
+        // Sqluice promised no client the transactions for which a server is kept out; its other data counts as any server's.
         let extra = match reference.filter(|_| other.ahead) {
             Some(reference) => extra.clone().except(&extra.without(reference)),
             None if other.ahead => return None,
@@ -255,8 +255,8 @@ fn lacks(race: &Race<'_>, entry: &(usize, Runner<'_>), all: &[(usize, Runner<'_>
     })
 }
 
-/// What `there` has and `here` lacks. What a replica has written itself, and the primary as known last does not have, was
-/// never part of the data.
+/// The transactions that `there` has and `here` lacks. Transactions that a replica has written itself, and that the primary as
+/// known last does not have, were never part of the data.
 pub(crate) fn beyond(there: &History, here: &History, is_replica: bool, reference: Option<&History>) -> Extra {
     let extra = there.beyond(here);
     let (own, _) = there.split(extra.clone());

@@ -1,4 +1,4 @@
-//! What an operator, or a tool in his name, asks for, and the answers.
+//! Commands of an operator, or of a tool in his name, and the answers.
 
 use std::fmt;
 
@@ -61,7 +61,7 @@ pub enum Command {
 pub struct Accepted {
     /// The run that does it, as in the journal; `None` for a dry run or when it is done already.
     pub run: Option<u64>,
-    /// What is done, step by step.
+    /// The actions, step by step.
     pub steps: Vec<String>,
     /// For each server that was not chosen: why.
     pub others: Vec<String>,

@@ -13,7 +13,7 @@ const CHANGES_MAX: usize = 6;
 /// A silence shorter than this says nothing, however often the source was heard.
 const SILENCE_MIN: Duration = Duration::from_millis(800);
 
-/// What is remembered of a channel from the primary.
+/// The history of a channel from the primary.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pulse {
     last: Option<u64>,
@@ -59,7 +59,7 @@ pub(crate) struct Witness<'a> {
     pub(crate) read: Instant,
 }
 
-/// What a witness says.
+/// The statement of a witness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Testimony {
     /// It hears the primary.
@@ -100,7 +100,7 @@ impl Witness<'_> {
     }
 }
 
-/// What is so.
+/// The state of the primary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It does not answer, and its replicas have lost it.

@@ -1,4 +1,4 @@
-//! What is wrong with a cluster, by name and in words.
+//! The problems of a cluster, by name and in words.
 
 use std::fmt;
 use std::sync::Arc;

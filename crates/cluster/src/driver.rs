@@ -51,7 +51,7 @@ use crate::observation::{Observation, Seen};
 pub use crate::settings::{Failover, GroupKind, Mode, PromotionRule, ServerSpec, Settings};
 use crate::step::{Order, StepError, StepId, StepResult};
 
-/// What the driver wants done.
+/// A request of the driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
     /// Publish this view; its number is greater than that of the view before.
@@ -120,7 +120,7 @@ pub struct Driver {
     acks_seen: Option<u32>,
     /// The server that was promoted last: it is the primary although a stray one may take writes too.
     appointed: Option<ServerId>,
-    /// What a failover left to be done: the role moves on to a server that is preferred.
+    /// The move that a failover left to be done: the role moves on to a server that is preferred.
     move_on: Option<MoveOn>,
     /// The server that an outside manager named, until when its word counts.
     told: Option<(ServerId, Instant)>,
@@ -132,7 +132,7 @@ pub struct Driver {
     headless_since: Option<Instant>,
     /// Since when the primary is well.
     primary_since: Option<Instant>,
-    /// What was given out to be kept.
+    /// The memory that was given out to be kept.
     remembered: Memory,
     outputs: VecDeque<Output>,
 }
@@ -197,7 +197,7 @@ impl Driver {
     pub fn reconfigure(&mut self, settings: Settings, servers: Vec<ServerSpec>, now: Instant) {
         self.settings = settings;
         self.take_specs(servers);
-        // What nobody ordered is not finished against the operator's will, unless it is past the promotion.
+        // A run without an order is not finished against the operator's will, unless it is past the promotion.
         let acts = self.acts();
         let (kept, dropped) =
             std::mem::take(&mut self.runs).into_iter().partition(|run: &Run| run.ordered || run.is_promoted() || acts);
@@ -277,7 +277,7 @@ impl Driver {
         &self.view
     }
 
-    /// What is wrong now.
+    /// The present diagnoses.
     pub fn diagnoses(&self) -> &[Diagnosis] {
         &self.diagnoses
     }

@@ -23,16 +23,16 @@ pub enum Donors {
     Use,
 }
 
-/// What the operator wants of a group.
+/// The operator's rules for a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GaleraRules {
-    /// Who takes writes.
+    /// The servers that take writes.
     pub writers: Writers,
-    /// What donors do.
+    /// The use of donors.
     pub donors: Donors,
 }
 
-/// What is known of one server.
+/// The state of one server, as far as it is known.
 pub(crate) struct Member<'a> {
     pub(crate) name: &'a Arc<str>,
     pub(crate) facts: Option<&'a Facts>,
@@ -63,7 +63,7 @@ enum Standing {
     Away,
 }
 
-/// What is decided of a group of any kind.
+/// The decisions for a group of any kind.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) analysis: Analysis,

@@ -11,7 +11,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Wait after an attempt that ended because there was no reason for it any more.
 const RELOOK: Duration = Duration::from_millis(200);
 
-/// What was tried, and when.
+/// The attempts, and their times.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Guard {
     promoted: Option<Instant>,

@@ -7,12 +7,12 @@ use facts::gtid::mysql::GtidSet;
 
 use crate::observation::{Channel, Facts, Replication};
 
-/// What a server has.
+/// The transactions of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum History {
     MariaDb(Lineage),
     MySql {
-        /// What it has applied.
+        /// The transactions that it has applied.
         applied: GtidSet,
         /// That, and what it received.
         received: GtidSet,
@@ -26,19 +26,19 @@ pub(crate) enum History {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lineage {
     server: u32,
-    /// What came by replication and is applied; of a server without channels, all that it has.
+    /// The transactions that came by replication and are applied; of a server without channels, all that it has.
     applied: Gtids,
     /// That, and what was received.
     received: Gtids,
-    /// What came by replication, be it long ago.
+    /// The transactions that came by replication, be it long ago.
     replicated: Gtids,
-    /// What it has written itself beyond that.
+    /// The transactions that it has written itself beyond that.
     own: Vec<Gtid>,
-    /// What its binary log has; empty when not told.
+    /// The state of its binary log; empty when not told.
     state: BinlogState,
 }
 
-/// What one server has and another lacks.
+/// The transactions that one server has and another lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Extra {
     /// The last one of each server and domain, and the number up to which the other has that server's.
@@ -87,7 +87,7 @@ impl History {
         Some(History::MariaDb(Lineage { server: facts.server_id, applied, received, replicated, own, state }))
     }
 
-    /// What this server has, received included, and `base` lacks.
+    /// The transactions that this server has, received included, and `base` lacks.
     pub(crate) fn beyond(&self, base: &History) -> Extra {
         match (self, base) {
             (History::MySql { received, .. }, History::MySql { received: base, .. }) => {
@@ -107,7 +107,7 @@ impl History {
         }
     }
 
-    /// What of `extra` began on this server itself, and what came from elsewhere.
+    /// Splits `extra` into the part that began on this server itself, and the part that came from elsewhere.
     pub(crate) fn split(&self, extra: Extra) -> (Extra, Extra) {
         match (self, extra) {
             (History::MySql { origin, .. }, Extra::MySql(set)) => {
@@ -131,7 +131,7 @@ impl History {
         }
     }
 
-    /// What was received, as text that the server itself can wait for.
+    /// The received transactions, as text that the server itself can wait for.
     pub(crate) fn received(&self) -> String {
         match self {
             History::MySql { received, .. } => received.to_string(),
@@ -203,7 +203,7 @@ impl Extra {
         }
     }
 
-    /// What of it `other` lacks too.
+    /// The part of it that `other` lacks too.
     pub(crate) fn without(self, other: &History) -> Extra {
         match (self, other) {
             (Extra::MariaDb(gtids), History::MariaDb(other)) => {

@@ -1,4 +1,4 @@
-//! What was decided and done, for operators to read afterwards.
+//! The journal: decisions and actions, for operators to read afterwards.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub struct Entry {
     pub run: u64,
     /// The epoch at that time.
     pub epoch: u64,
-    /// What kind of line it is.
+    /// The kind of the line.
     pub kind: EntryKind,
     /// The server it concerns.
     pub server: Option<Arc<str>>,
@@ -19,7 +19,7 @@ pub struct Entry {
     pub text: String,
 }
 
-/// What runs are.
+/// The kinds of runs.
 pub const RUN_WORDS: [&str; 4] = ["failover", "switchover", "restore", "rejoin"];
 
 /// Kinds of lines.
@@ -37,7 +37,7 @@ pub enum EntryKind {
     Finished(&'static str),
     /// A run was given up; what it was.
     Aborted(&'static str),
-    /// What would be done in mode `auto`.
+    /// An action that mode `auto` would do.
     Advice,
 }
 

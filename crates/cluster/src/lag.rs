@@ -8,7 +8,7 @@ use crate::observation::{Channel, Facts, Receiver, Replication};
 /// Lag is not believed when its last reading is older than this or ten probe intervals, whichever is longer.
 const STALE_AFTER_MIN: Duration = Duration::from_secs(10);
 
-/// What the verdict depends on.
+/// The bounds of the verdict.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) max_lag: Duration,
@@ -23,7 +23,7 @@ impl Bounds {
     }
 }
 
-/// What is remembered between readings.
+/// The state that is kept between readings.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LagState {
     /// Whether the bound was kept; `None` before the first reading.

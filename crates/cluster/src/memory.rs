@@ -1,9 +1,9 @@
-//! What should outlive the process.
+//! The state that should outlive the process.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What a driver has to know of the time before it was started; see [`crate::driver::Driver::recall`].
+/// The state that a driver needs from the time before it was started; see [`crate::driver::Driver::recall`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// The epoch of the last view.

@@ -146,7 +146,7 @@ fn choose(members: &[Member<'_>], previous: Option<usize>, writes: impl Fn(usize
         return Some(before);
     }
     let order = |index: &usize| members[*index].promotion.rank();
-    // Who answers comes before who has just failed a probe.
+    // A node that answers comes before one that has just failed a probe.
     let failing = |index: &usize| members[*index].failing || members[*index].health != Health::Up;
     (0..members.len()).filter(|index| writes(*index)).min_by_key(|index| (failing(index), order(index)))
 }

@@ -1,4 +1,4 @@
-//! What was seen of a server: by a probe of the monitor, or by a session in passing.
+//! Observations of a server: by a probe of the monitor, or by a session in passing.
 
 mod group;
 
@@ -16,11 +16,11 @@ pub use group::{DataNode, DataNodeStatus, Galera, GroupMember, GroupReplication,
 pub struct Observation {
     /// Which server.
     pub server: ServerId,
-    /// What was seen.
+    /// The observation.
     pub seen: Seen,
 }
 
-/// What was seen of a server.
+/// An observation of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seen {
     /// A probe was answered completely.
@@ -42,13 +42,13 @@ pub enum Seen {
 /// Why a heartbeat is not written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotWritten {
-    /// What it means.
+    /// The kind of trouble.
     pub trouble: WriteTrouble,
     /// In words.
     pub text: Arc<str>,
 }
 
-/// What keeps a server that answers from writing.
+/// The reason why a server that answers cannot write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WriteTrouble {
     /// It says that its disk is full.
@@ -100,7 +100,7 @@ pub enum FailureClass {
     Query,
     /// The server is starting or shutting down (1053, 1927, 3169).
     NotReady,
-    /// What answers does not speak the protocol.
+    /// The server does not speak the protocol.
     Protocol,
 }
 
@@ -143,10 +143,10 @@ impl FailureClass {
     }
 }
 
-/// What a server told at a probe.
+/// The facts that a server told at a probe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Facts {
-    /// What its greeting said.
+    /// The server's greeting.
     pub greeting: Greeting,
     /// The address that was connected to; `None` for a local socket.
     pub resolved: Option<SocketAddr>,
@@ -166,15 +166,15 @@ pub struct Facts {
     pub super_read_only: bool,
     /// Position of what was executed, as the server writes it: `@@gtid_current_pos` (MariaDB), `@@gtid_executed` (MySQL).
     pub gtid_executed: Arc<str>,
-    /// What it replicates.
+    /// The server's replication.
     pub replication: Replication,
     /// How far the heartbeat row shows it behind the primary; `None` without a usable heartbeat.
     pub heartbeat_lag: Option<Duration>,
-    /// What deciding about another primary needs.
+    /// The facts that a decision about another primary needs.
     pub details: Details,
 }
 
-/// What deciding about another primary needs of a server. The default is that it told nothing; what is not told can keep
+/// The facts of a server that a decision about another primary needs. By default it told nothing; what is not told can keep
 /// a server from being promoted, and never makes it fit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Details {
@@ -197,7 +197,7 @@ pub struct Details {
     pub logs_statements: Option<bool>,
     /// `@@event_scheduler` is ON: it runs the events that are enabled there.
     pub event_scheduler: Option<bool>,
-    /// What its binary log leaves out: `Binlog_Do_DB` and `Binlog_Ignore_DB` as text, empty when nothing.
+    /// The filters of its binary log: `Binlog_Do_DB` and `Binlog_Ignore_DB` as text, empty when nothing.
     pub binlog_filters: Arc<str>,
     /// Semi-synchronous replication.
     pub semi_sync: SemiSync,
@@ -205,9 +205,9 @@ pub struct Details {
     pub group: Option<Arc<str>>,
     /// Where it stands in its Galera group.
     pub galera: Option<Galera>,
-    /// What it tells of its replication group; asked only where the servers should form one.
+    /// Its report of its replication group; asked only where the servers should form one.
     pub group_replication: Option<GroupReplication>,
-    /// What it tells of its NDB cluster; asked only where the servers should belong to one.
+    /// Its report of its NDB cluster; asked only where the servers should belong to one.
     pub ndb: Option<Ndb>,
 }
 
@@ -232,7 +232,7 @@ pub struct SemiSync {
     pub replica_active: Option<bool>,
 }
 
-/// What a server's greeting said.
+/// The values of a server's greeting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Greeting {
     /// It is MariaDB.
@@ -249,7 +249,7 @@ pub struct Greeting {
     pub collation: u8,
 }
 
-/// What a server replicates.
+/// The replication of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Replication {
     /// The monitor user may not read it; the error in words.
@@ -287,7 +287,7 @@ pub struct Channel {
     pub delay_s: u64,
     /// It finds its position by GTID: MySQL's `Auto_Position`, MariaDB's `Using_Gtid` other than `No`.
     pub uses_gtid: Option<bool>,
-    /// What it leaves out: all replication filters of the channel as text, empty when nothing.
+    /// The filters: all replication filters of the channel as text, empty when nothing.
     pub filters: Arc<str>,
     /// A number that changes whenever the source has sent anything, be it a heartbeat: proof that the source lives. For
     /// example the sum of received heartbeats and the position that was read.

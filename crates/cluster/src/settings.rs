@@ -1,11 +1,11 @@
-//! What the deciding part is told by the operator.
+//! The operator's settings for decisions.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::galera::GaleraRules;
 
-/// What decisions depend on.
+/// The settings that decisions depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The cluster's name.
@@ -39,7 +39,7 @@ pub enum GroupKind {
     Ndb,
 }
 
-/// What Sqluice does by itself when the primary is gone.
+/// The actions of Sqluice by itself when the primary is gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// Nothing: a primary that somebody else moves is followed. Commands of an operator are still carried out.
@@ -101,7 +101,7 @@ impl PromotionRule {
 /// Bounds and demands of failover, switchover and rejoin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failover {
-    /// What is done without being told.
+    /// The actions that need no command.
     pub mode: Mode,
     /// After a promotion no automatic failover for this long, unless an operator acknowledges the one before. Commands are
     /// not bound by it.

@@ -1,4 +1,4 @@
-//! What the driver wants done to servers, and what comes back.
+//! The driver's steps on servers, and their outcomes.
 //!
 //! Every step may be repeated, also when it was carried out before: by another attempt, by another instance, after a crash.
 //! It then ends well and changes nothing. Steps that are out at the same time may run at the same time; two steps for one
@@ -21,7 +21,7 @@ pub struct StepId(pub u64);
 pub struct Order {
     /// Names it in the outcome.
     pub id: StepId,
-    /// What to do.
+    /// The action.
     pub step: Step,
     /// It must end by then, well or with [`ErrorKind::Timeout`]. An outcome that never comes counts as that a second later.
     pub timeout: Duration,
@@ -123,7 +123,7 @@ pub enum Step {
     RunHook {
         /// Which.
         hook: Hook,
-        /// What it is told.
+        /// The values that it is given.
         call: HookCall,
     },
 }
@@ -192,7 +192,7 @@ pub enum Hook {
     After,
 }
 
-/// What a hook is told.
+/// The values that a hook is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookCall {
     /// `failover` or `switchover`.
@@ -215,7 +215,7 @@ pub enum StepResult {
         /// Its end, unless renewed.
         held_until: Instant,
     },
-    /// What the server told.
+    /// The facts that the server told.
     Facts(Box<Facts>),
     /// So many connections were ended.
     Ended(u32),
@@ -224,7 +224,7 @@ pub enum StepResult {
 /// How a step ended badly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepError {
-    /// What that means for the run.
+    /// The meaning of the error for the run.
     pub kind: ErrorKind,
     /// In words, without secrets.
     pub text: Arc<str>,

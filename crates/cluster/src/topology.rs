@@ -1,16 +1,16 @@
-//! Who follows whom, from what the servers tell of their channels.
+//! The sources of each server, from the servers' reports of their channels.
 
 use std::net::SocketAddr;
 
 use crate::observation::{Channel, Facts, Receiver, Replication};
 
-/// What matching needs to know of a server.
+/// The values of a server that matching needs.
 pub(crate) struct Node<'a> {
     /// `host:port` as configured.
     pub(crate) address: &'a str,
-    /// What it resolved to.
+    /// The address that this name resolved to.
     pub(crate) resolved: Option<SocketAddr>,
-    /// What it told last, however long ago.
+    /// The facts that the server told last, however long ago.
     pub(crate) facts: Option<&'a Facts>,
 }
 

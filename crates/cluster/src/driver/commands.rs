@@ -1,4 +1,4 @@
-//! What operators and their tools ask for.
+//! Commands of operators and their tools.
 
 use std::time::{Duration, Instant};
 

@@ -37,7 +37,7 @@ impl Driver {
                     return Err(needless(format!("{name} answers after all")));
                 };
                 self.note(run.id, EntryKind::Decision, Some(name), words);
-                // What it is asked to do would wait for its disk. Without the receivers it acknowledges nothing.
+                // Steps on the old primary would wait for its disk. Without the receivers it acknowledges nothing.
                 run.with.retain(|id| Some(*id) != run.old);
             }
             Kind::Failover => {
@@ -94,7 +94,7 @@ impl Driver {
             return Ok(());
         }
         let mut choice = self.choose(now, run, false);
-        // Whoever has fetched and lacks something still has had its turn.
+        // A server that has fetched and still lacks something has had its turn.
         while let Some(by) = choice.fetch.map(|fetch| self.servers[fetch.by].id).filter(|by| run.fetched.contains(by)) {
             run.failed.push((by, "it lacks something although it has fetched what it lacked".to_owned()));
             choice = self.choose(now, run, false);

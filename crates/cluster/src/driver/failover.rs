@@ -185,7 +185,7 @@ impl Driver {
         Some(run)
     }
 
-    /// What a promotion brought; of a switchover too.
+    /// Judges the result of a promotion; of a switchover too.
     pub(super) fn after_promote(&mut self, now: Instant, mut run: Run) -> Option<Run> {
         let new = run.new?;
         let facts = run.facts();

@@ -14,7 +14,7 @@ use crate::observation::Receiver;
 /// A server is moved to only when it is no further behind: writes are held until it has caught up.
 const BEHIND_MAX: Duration = Duration::from_secs(1);
 
-/// What a failover left to be done.
+/// The move that a failover left to be done.
 pub(super) struct MoveOn {
     /// The server that it promoted.
     from: ServerId,

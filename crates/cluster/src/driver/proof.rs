@@ -73,7 +73,7 @@ impl Driver {
             return true;
         }
         let Ok(needed) = self.acks_needed(old) else { return true };
-        // Whoever wrote it had it, also when a crash has taken it away since.
+        // A server that wrote it had it, also when a crash has taken it away since.
         let had = |server: &&Server| {
             let history = server.history.as_ref().filter(|_| reached(server.id));
             history.is_some_and(|history| extra.is_partly_in(history) || !history.split(extra.clone()).0.is_empty())

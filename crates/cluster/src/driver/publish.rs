@@ -332,7 +332,7 @@ fn own_reason(server: &Server, settings: &Settings, role: Role, role_reason: &st
     }
 }
 
-/// What clients can be told: the lowest version, and the capabilities that all servers have. Servers that are down
+/// The flavour that clients may see: the lowest version, and the capabilities that all servers have. Servers that are down
 /// count with what they told last, so that the greeting does not change with every failure.
 fn flavour(servers: &[Server]) -> Option<Flavour> {
     let greetings = || servers.iter().filter_map(|server| server.facts.as_ref()).map(|(facts, _)| &facts.greeting);

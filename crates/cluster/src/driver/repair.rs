@@ -194,7 +194,7 @@ impl Driver {
                 return self.put_off(now, &run, "there is no primary beside it any more".into());
             }
             run.fenced = true;
-            // Whoever waits for an acknowledgement that never comes would keep it from becoming read-only.
+            // A client that waits for an acknowledgement that never comes would keep the server from becoming read-only.
             run.todo = vec![
                 Step::EndClients { server: id },
                 Step::SetReadOnly { server: id, on: true, cut: true },

@@ -110,7 +110,7 @@ fn lose_primary(script: &mut Script) {
     (2..=3).for_each(|number| script.good(number, lost(number, 10)));
 }
 
-/// What is wrong, in words.
+/// The diagnoses, in words.
 fn diagnoses(script: &Script) -> String {
     script.driver.diagnoses().iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
@@ -120,7 +120,7 @@ fn logged(script: &Script, words: &str) -> bool {
     script.journal.iter().any(|entry| entry.text.contains(words))
 }
 
-/// What servers do when s1 is dead and all else works; replicas have received up to `last`.
+/// The servers' results when s1 is dead and all else works; replicas have received up to `last`.
 pub(super) fn world(step: &Step, last: &[u64]) -> Result<StepResult, StepError> {
     let n = number(step);
     match step {

@@ -19,7 +19,7 @@ pub(super) const OUTCOME_GRACE: Duration = Duration::from_secs(1);
 /// The lease must hold for so long when a step is ordered.
 pub(super) const LEASE_MARGIN: Duration = Duration::from_millis(200);
 
-/// What a run is for.
+/// The purpose of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The primary does not answer.
@@ -56,7 +56,7 @@ pub(super) enum Stage {
     Idle,
     /// The old primary is made read-only, its clients are cut, receivers are stopped.
     Fence,
-    /// What there is now that nothing moves any more.
+    /// Facts are read again now that no step moves anything any more.
     Recheck,
     /// A server that may not be promoted applies what only it has received.
     Feed,

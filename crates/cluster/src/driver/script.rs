@@ -99,7 +99,7 @@ pub(crate) struct Script {
     /// Steps that are ordered and not answered.
     pub(crate) orders: Vec<Order>,
     pub(crate) journal: Vec<Entry>,
-    /// What is to be kept for the next process.
+    /// The memory that is to be kept for the next process.
     pub(crate) memory: Memory,
 }
 

@@ -1,4 +1,4 @@
-//! What is known of one server, and how that is learned.
+//! The state of one server, and how the driver learns it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,14 +50,14 @@ pub(super) struct Server {
     pub(super) verified: bool,
     /// Since when it is not: others must be read after this, and it after them.
     pub(super) doubted_since: Option<Instant>,
-    /// What it lacks, in words, if that was found.
+    /// The data that it lacks, in words, if that was found.
     pub(super) lacks: Option<Arc<str>>,
     /// It was started anew and may have lost what was not on disk.
     pub(super) restarted: bool,
     /// Repairs of it wait until then.
     pub(super) repair_after: Option<Instant>,
     pub(super) repair_failures: u32,
-    /// What keeps it from being attached, in words.
+    /// The reason why it cannot be attached, in words.
     pub(super) ahead: Option<Arc<str>>,
     /// It has all that was written anywhere before this moment, in a Galera group.
     pub(super) caught_up: Option<Instant>,
@@ -301,7 +301,7 @@ impl Driver {
         })
     }
 
-    /// What other servers that are reached have and this one lacks, in words, unless nobody can have been told of it.
+    /// The data that other reached servers have and this one lacks, in words, unless nobody can have been told of it.
     pub(super) fn lacks(&self, index: usize, now: Instant) -> Option<Arc<str>> {
         let here = self.servers[index].history.as_ref()?;
         let last = self.last_primary.and_then(|id| self.index(id));

@@ -8,7 +8,7 @@ use super::script::*;
 use super::*;
 use crate::observation::{Facts, FailureClass, Replication};
 
-/// What happens to the servers.
+/// An event that happens to the servers.
 #[derive(Clone, Copy, Debug)]
 enum Deed {
     Kill(u32),
@@ -95,7 +95,7 @@ impl World {
         }
     }
 
-    /// What must hold at every moment.
+    /// Checks the rules that hold at every moment.
     fn check(&self) {
         let view = self.script.driver.view();
         let primaries: Vec<_> = view.servers.iter().filter(|server| server.role == Role::Primary).collect();

@@ -104,7 +104,7 @@ fn a_delayed_server_has_nothing_to_give() {
 
 const PREFERRED: [PromotionRule; 3] = [PromotionRule::Prefer, PromotionRule::Neutral, PromotionRule::Prefer];
 
-/// What is seen of a cluster after `s2` has been promoted; `s3` follows it, `lag_ms` behind.
+/// Shows a cluster after `s2` has been promoted; `s3` follows it, `lag_ms` behind.
 fn see_after(script: &mut Script, lag_ms: u64) {
     let promoted = Facts { replication: Replication::Channels(vec![]), read_only: false, ..replica(2, 12) };
     let mut follower = replica(3, 12);

@@ -36,7 +36,7 @@ impl Driver {
     /// The primary that is missing: the one that most servers follow, else the one that was published last.
     pub(super) fn root(&self, now: Instant) -> Option<usize> {
         let mut sources = self.sources();
-        // What a server that does not answer followed once says nothing: it may have been promoted since.
+        // A former source of a server that does not answer proves nothing: the server may have been promoted since.
         let silent = sources.iter_mut().enumerate().filter(|(index, _)| !self.reached(*index, now));
         silent.for_each(|(_, followed)| followed.clear());
         let followers = |root: usize| {
@@ -65,7 +65,7 @@ impl Driver {
         (0..self.servers.len()).filter(|_| all).filter(known).find(|index| self.lacks(*index, now).is_none())
     }
 
-    /// What is so with a server that does not answer.
+    /// The verdict on a server that does not answer.
     pub(super) fn verdict(&self, primary: usize, now: Instant) -> Verdict {
         let server = &self.servers[primary];
         let (Some(failure), Some(since)) = (&server.failure, server.failing_since) else { return Verdict::Refuses };

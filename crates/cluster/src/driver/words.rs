@@ -1,4 +1,4 @@
-//! What changed, in words for the log.
+//! Changes between two views, in words for the log.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Driver {
                 }
                 (Some(old), None) => {
                     self.log(Level::Error, Some(name(old).into()), format!("primary {} is lost", name(old)));
-                    // Whoever took over should be known at once.
+                    // The new primary should be known at once.
                     let others = after.servers.iter().filter(|server| server.id != old).map(|server| server.id);
                     self.outputs.extend(others.map(Output::Probe));
                 }

@@ -13,7 +13,7 @@ use crate::diagnosis::Diagnosis;
 use crate::observation::{NotWritten, WriteTrouble};
 use crate::settings::Mode;
 
-/// What the server does not explain is told after so long; its own word that its disk is full at once.
+/// A trouble without the server's explanation is reported after this time; a disk that the server calls full, at once.
 const TELL_AFTER: Duration = Duration::from_secs(3);
 /// A lock and a missing acknowledgement are often nobody's trouble: they are told after so long.
 const TELL_WAITS_AFTER: Duration = Duration::from_secs(10);

@@ -1,11 +1,11 @@
-//! What servers tell of the group that they belong to.
+//! Reports of servers about the group that they belong to.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use facts::group_logs::MemberLog;
 
-/// What an SQL node tells of its NDB cluster (MySQL NDB Cluster).
+/// The report of an SQL node about its NDB cluster (MySQL NDB Cluster).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ndb {
     /// `Ndb_cluster_node_id`; 0: it belongs to none.
@@ -25,7 +25,7 @@ pub struct Ndb {
 pub struct DataNode {
     /// `group_id`: the node group, all of whose data nodes have the same data.
     pub group: u32,
-    /// What it does.
+    /// Its status.
     pub status: DataNodeStatus,
 }
 
@@ -40,7 +40,7 @@ pub enum DataNodeStatus {
     Other,
 }
 
-/// What a server tells of its replication group (MySQL Group Replication).
+/// The report of a server about its replication group (MySQL Group Replication).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupReplication {
     /// `group_replication_group_name`.
@@ -85,7 +85,7 @@ pub enum MemberState {
     Unreachable,
 }
 
-/// What a server tells of its Galera group (MariaDB Galera, Percona XtraDB Cluster).
+/// The report of a server about its Galera group (MariaDB Galera, Percona XtraDB Cluster).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Galera {
     /// `wsrep_cluster_status` is `Primary`: it belongs to the part of the group that goes on.

@@ -34,7 +34,7 @@ struct Play {
     managers: Vec<Manager>,
     dice: Dice,
     semi_sync: bool,
-    /// What ends later: a moment, and what then.
+    /// Events that end later: the moment, and the event.
     later: Vec<(u64, Later)>,
 }
 

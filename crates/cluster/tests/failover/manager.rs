@@ -44,7 +44,7 @@ pub struct Manager {
     tick_ms: u64,
     client_ms: u64,
     heartbeat_ms: u64,
-    /// What outlives the process.
+    /// The state that outlives the process.
     memory: Memory,
     origin: Instant,
 }

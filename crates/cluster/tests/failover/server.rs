@@ -15,7 +15,7 @@ pub struct Txn {
     pub number: u64,
 }
 
-/// What a server has, by origin, as intervals; cheap to extend.
+/// The transactions of a server, by origin, as intervals; cheap to extend.
 #[derive(Clone, Debug, Default)]
 pub struct Names(Vec<Vec<(u64, u64)>>);
 
@@ -80,7 +80,7 @@ pub struct Feed {
 #[derive(Clone, Debug)]
 pub struct Waiting {
     pub txn: Txn,
-    /// Whose client waits; `None` once its session was cut.
+    /// The manager whose client waits; `None` once its session was cut.
     pub manager: Option<usize>,
     pub acks: Vec<usize>,
     /// A client's, not a heartbeat.
@@ -112,7 +112,7 @@ pub struct Server {
     pub queued: Vec<(usize, bool)>,
     pub applier_broken: bool,
     pub applier_slow: bool,
-    /// Who holds this server's part of the lease, and until when.
+    /// The holder of this server's part of the lease, and until when.
     pub lock: Option<(usize, u64)>,
     pub promoted_ms: u64,
 }

@@ -99,7 +99,7 @@ impl World {
                 waiting.manager = None;
             }
         }
-        // What reached a frozen server's socket is run when it wakes up, but nobody hears of it.
+        // Steps that reached a frozen server's socket run when it wakes up, but no manager hears of them.
         for queued in &mut self.servers[server].queued {
             if manager.is_none_or(|manager| queued.0 == manager) {
                 queued.0 = usize::MAX;
@@ -188,7 +188,7 @@ impl World {
         self.servers[index].feed = Some(feed);
     }
 
-    /// What the source would send; `None` when it refuses.
+    /// The transactions that the source would send; `None` when it refuses.
     fn missing(&self, index: usize, source: usize) -> Option<Vec<Txn>> {
         let (here, there) = (&self.servers[index], &self.servers[source]);
         if here.mariadb {

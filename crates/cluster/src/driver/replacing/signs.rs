@@ -1,4 +1,4 @@
-//! What counts as the death of a primary.
+//! The signs that count as the death of a primary.
 
 use super::*;
 
@@ -67,7 +67,7 @@ fn heard() -> Script {
     script
 }
 
-/// What servers do when the primary is silent in this way, and its replicas hear no more of it.
+/// The servers' results when the primary is silent in this way, and its replicas hear no more of it.
 fn silent(step: &Step, look: FailureClass) -> Result<StepResult, StepError> {
     match step {
         Step::ReadFacts { .. } if number(step) == 1 => refused(look),

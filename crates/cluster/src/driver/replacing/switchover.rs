@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What servers do that have received all there is: `s1`, which is the primary, answers as read-only or not.
+/// The results of servers that have received all there is: `s1`, the primary, answers as read-only or not.
 fn willing(step: &Step, read_only: bool) -> Result<StepResult, StepError> {
     match step {
         Step::ReadFacts { .. } if number(step) == 1 => told(Facts { read_only, ..primary(10) }),

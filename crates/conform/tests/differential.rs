@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside #[test] functions")]
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use conform::campaign::{self, Plan, Report};
@@ -22,6 +23,10 @@ const LIMIT: Duration = Duration::from_secs(40);
 /// refused for a difference that was there before.
 const SEED: &str = "SQLUICE_CONFORM_SEED";
 const SEED_DEFAULT: u64 = 1;
+/// So many of seeds that nobody has run before, of both kinds.
+const NEW_DEFAULT: u64 = 60;
+/// Of those so many may differ: what nobody has seen before is printed, and refused only when a change has made it common.
+const NEW_DIFFER_MAX: usize = 3;
 
 fn number(name: &str) -> Option<u64> {
     Some(std::env::var(name).ok()?.parse().unwrap_or_else(|_| panic!("{name} is no number")))
@@ -113,6 +118,36 @@ fn sharing_scripts(family: Family) {
     let report = nothing_differs(Plan { cases: Default::default(), seeds, shared, limit, failures_max: 5, ..plan });
     // Steps that wait for the only connection say nothing: they must not be most of all.
     assert!(report.skipped < 2 * report.steps, "{} steps of {} were left out", report.skipped, report.steps);
+}
+
+#[test]
+fn hardly_a_script_of_new_seeds_differs() {
+    new_scripts(Family::MariaDb);
+}
+
+#[test]
+fn hardly_a_script_of_new_seeds_differs_on_mysql() {
+    if has_mysql() {
+        new_scripts(Family::MySql);
+    }
+}
+
+/// Runs scripts whose seeds come from the clock, some with shared connections, and prints those that differ.
+fn new_scripts(family: Family) {
+    let first = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    said(&format!("{family:?}: seeds from {first} on, for `./dev streams --no-cases --seed N`"));
+    let plan = cli::plan(family).unwrap();
+    let seeds = (first, NEW_DEFAULT);
+    let plan = Plan { cases: Default::default(), seeds, limit: LIMIT, failures_max: NEW_DIFFER_MAX + 1, ..plan };
+    let report = campaign::run(&plan).unwrap_or_else(|error| panic!("{error:#}"));
+    said(&format!("{family:?}: {} scripts, {} steps, {} differ", report.scripts, report.steps, report.failures.len()));
+    report.failures.iter().for_each(|failure| said(&format!("{}: {}", failure.name, failure.mismatch)));
+    assert!(report.scripts > 0 && report.failures.len() <= NEW_DIFFER_MAX, "too many differ");
+}
+
+/// Writes a line that is seen of tests that pass, too.
+fn said(line: &str) {
+    writeln!(std::io::stderr(), "{line}").unwrap();
 }
 
 fn cached_scripts(family: Family) {

@@ -13,7 +13,7 @@ pub struct BusyPoll {
     limit: Cell<Duration>,
     /// Counts events.
     events: Cell<u64>,
-    /// Who polls, while it sleeps.
+    /// The waker of the task that polls, while it sleeps.
     sleeper: RefCell<Option<Waker>>,
 }
 

@@ -7,8 +7,8 @@ use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 /// How often both clocks are read at the start, to have them at the same moment.
 const START_TRIES: u32 = 16;
 
-/// What time it is, to within a tick of the kernel (1 to 10 ms). [`Instant::now`] waits until all that was to be read from memory
-/// before is there; this does not.
+/// A clock that is right to within a tick of the kernel (1 to 10 ms). [`Instant::now`] waits until all earlier reads of memory
+/// are done; this one does not.
 #[derive(Clone, Copy, Debug)]
 pub struct CoarseClock {
     /// A moment of both clocks. To the kernel they are one: `CLOCK_MONOTONIC` and `CLOCK_MONOTONIC_COARSE` of clock_gettime(2).

@@ -1,6 +1,6 @@
 //! Hears what a cluster's log tells of changes, and ends the answers of the result cache that they make stale, whoever wrote.
 //!
-//! Whoever fills the cache reads where all is that was noted, so a change is noted before the epochs move, as a write through Sqluice is.
+//! A fill reads where all noted changes are, so a change is noted before the epochs move, as a write through Sqluice is.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -79,7 +79,7 @@ struct Listener {
     hidden: Mutex<VecDeque<Hidden>>,
 }
 
-/// What is to be done when a change is visible.
+/// The work that is due when a change is visible.
 #[derive(Clone, Debug)]
 struct Hidden {
     /// It has no name by which replicas could be asked for it.
@@ -88,7 +88,7 @@ struct Hidden {
     defines: bool,
     /// It may have changed what users may read.
     grants: bool,
-    /// What it has changed.
+    /// The tables that it has changed.
     scope: Scope,
 }
 
@@ -118,7 +118,7 @@ impl Listener {
             What::Tables(tables) => {
                 let catalog = cluster.published.tables.current();
                 let of = |table: &TableChange| match &catalog {
-                    // What was known of its key is no longer so.
+                    // A new definition may give the table another key.
                     Some(catalog) if table.defined => Written::all(catalog.changed(&table.schema, &table.table)),
                     Some(catalog) => catalog.changed_rows(&table.schema, &table.table, table.keys.as_ref()),
                     None => Written::all(Scope::Any),
@@ -162,12 +162,12 @@ impl Listener {
             let changes = changes.min(hidden.len());
             hidden.drain(..changes).collect()
         };
-        // What was read of it when it was told may be from before it.
+        // Results that were read since the report may still lack the change.
         now.iter().for_each(|change| self.note_in_tier(cluster, &change.scope, change.defines));
         if now.iter().any(|change| change.defines) {
             cluster.published.tables_changed();
         }
-        // What was read in between may be from before it.
+        // Privileges that were read in between may lack it.
         if now.iter().any(|change| change.grants) {
             cluster.published.rights_changed();
         }
@@ -197,7 +197,7 @@ impl Listener {
     }
 }
 
-/// What a replica must have applied to show a change.
+/// The position that a replica must have applied to show a change.
 fn position(gtid: Gtid) -> Option<Position> {
     match gtid {
         Gtid::MySql(source, number) => {

@@ -1,4 +1,4 @@
-//! What clients have proved about their passwords: needed to log in to servers for them.
+//! The clients' proofs of their passwords: needed to log in to servers for them.
 //!
 //! No account is copied. A native login proves SHA1(password), which is enough for servers that use the same plugin. A
 //! `caching_sha2_password` login gives the password itself once, over TLS or encrypted with RSA; it is tried on a server,
@@ -66,12 +66,12 @@ impl Keyring {
         self.tries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the fast path of `caching_sha2_password` is checked against.
+    /// The hash that the fast path of `caching_sha2_password` is checked against.
     pub fn sha2_stage2(&self, user: &str) -> Option<[u8; 32]> {
         self.users().get(user)?.sha2_stage2
     }
 
-    /// What is known of a user.
+    /// The credential of a user, if it is known.
     pub fn credential(&self, user: &str) -> Option<Arc<Credential>> {
         self.users().get(user)?.credential.clone()
     }

@@ -62,7 +62,7 @@ pub enum LeaseError {
     Open(Box<ConnectError>),
 }
 
-/// What a session wants.
+/// The backend connection that a session wants.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// The user and what else must be equal.
@@ -400,7 +400,7 @@ impl Pools {
         }
     }
 
-    /// Whoever waits gets the right to open a connection while the limits have room: they may have been raised.
+    /// Waiters get permits to open a connection while the limits have room: the limits may have been raised.
     pub fn serve_waiters(&self) {
         for pool in self.servers.borrow().iter() {
             while pool.has_waiters() && pool.quota.try_take(self.worker) {

@@ -33,7 +33,7 @@ use crate::start::FileShares;
 pub struct Shared {
     /// Clusters by name.
     pub clusters: RwLock<HashMap<Arc<str>, Arc<ClusterShared>>>,
-    /// What the operator wants, as it is now.
+    /// The operator's configuration, as it is now.
     pub config: ArcSwap<config::Config>,
     /// The rules of it that count.
     pub rules: ArcSwapOption<RuleSet>,

@@ -47,7 +47,7 @@ pub enum StartError {
     Tls {
         /// The key in the configuration.
         key: String,
-        /// What is wrong.
+        /// The cause.
         error: net::tls::TlsError,
     },
     /// Rules cannot be put together.

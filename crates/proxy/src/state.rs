@@ -1,4 +1,4 @@
-//! What a session believes of its state, and what a backend connection really has: the same map on both sides.
+//! The state that a session believes it has, and that a backend connection really has: the same map on both sides.
 //!
 //! The map is typed by key and the last writer wins; it is no log. Each value is kept as the assignment that makes it
 //! (`sql_mode='ANSI'`), so that the difference of two maps is one `SET` statement. A fingerprint, equal for equal maps
@@ -21,7 +21,7 @@ const HASHER: FixedState = FixedState::with_seed(0x5173_1ce5);
 /// them changes the other.
 const CONNECTION_COLLATION: &str = "collation_connection";
 
-/// What results are converted to.
+/// The variable with the character set that results are converted to.
 const RESULTS: &str = "character_set_results";
 
 /// How an assignment begins that sets a collation for results, and with it the client's character set and the connection's
@@ -60,7 +60,7 @@ const WITHOUT_ANSWER: [&str; 9] = [
     "wait_timeout",
 ];
 
-/// What, besides the schema, makes the same text prepare to another statement.
+/// The variables that, besides the schema, make the same text prepare to another statement.
 const PREPARE_CONTEXT: [&str; 3] = ["character_set_client", CONNECTION_COLLATION, "sql_mode"];
 
 /// One value: its key (a system variable's canonical name, or `@name`) and the assignment that makes it.
@@ -86,8 +86,8 @@ pub struct StateMap {
 }
 
 impl StateMap {
-    /// What a session begins with after a login with this handshake collation. Variables that connections may begin with
-    /// different values of are part of it, others are left to the connection.
+    /// The state of a session after a login with this handshake collation. Variables that connections may begin with different
+    /// values of are part of it, others are left to the connection.
     pub fn of_session(catalog: &Catalog, collation: u16, schema: Option<&str>) -> StateMap {
         let mut state = StateMap::after_login(catalog, collation, schema);
         for (name, value) in &catalog.uneven {
@@ -96,7 +96,7 @@ impl StateMap {
         state
     }
 
-    /// What is known of a backend connection right after a login with this handshake collation.
+    /// The known state of a backend connection right after a login with this handshake collation.
     pub fn after_login(catalog: &Catalog, collation: u16, schema: Option<&str>) -> StateMap {
         let mut state = StateMap::default();
         state.set_schema(schema);

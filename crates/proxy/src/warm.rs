@@ -27,17 +27,17 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// A kind of clients: those for whom the same text has the same answer.
 #[derive(Debug)]
 pub struct Kind {
-    /// What tells their answers apart.
+    /// The values that tell their cached results apart.
     pub context: Context,
     /// The user's rights, which also belong to the question; once they are others, all is run again.
     pub rights: u64,
     /// Where they come in.
     pub listener: Arc<ListenerShared>,
-    /// What their backend connections have in common; nothing once the last of them has gone, and their password with it.
+    /// The key of their backend connections; nothing once the last of them has gone, and their password with it.
     pub key: Weak<Key>,
     /// Their session variables and schema.
     pub state: Arc<StateMap>,
-    /// What their connections can do.
+    /// The capabilities of their connections.
     pub capabilities: Capabilities,
     /// Where one of them is.
     pub client: Option<SocketAddr>,
@@ -45,7 +45,7 @@ pub struct Kind {
     pub collation: u16,
     /// How their statements are split.
     pub split: Split,
-    /// What their reads see, and what they would by configuration.
+    /// The consistency of their reads, now and as configured.
     pub consistency: (Consistency, Consistency),
     /// The user's limit of backend connections.
     pub connections_max: u32,
@@ -55,7 +55,7 @@ pub struct Kind {
     pub(crate) again: Arc<AtomicBool>,
 }
 
-/// What is known of the files, by name.
+/// The known state of the files, by name.
 #[derive(Debug, Default)]
 pub struct Warming {
     files: Mutex<BTreeMap<Arc<str>, File>>,
@@ -203,7 +203,7 @@ fn start(worker: &Rc<Worker>, name: &Arc<str>, warm: &Arc<Warm>, kind: Arc<Kind>
                 worker.shared.warming.ended(&name, run);
             }
             kind.busy.store(false, Ordering::SeqCst);
-            // Who came meanwhile wants it anew; who comes now begins by itself.
+            // A request that came meanwhile wants another run; one that comes now begins by itself.
             if !kind.again.swap(false, Ordering::SeqCst) || kind.busy.swap(true, Ordering::SeqCst) {
                 worker.shared.warming.rests(&name);
                 return;

@@ -37,7 +37,7 @@ const WORK_BYTES: usize = 1024;
 pub struct Worker {
     /// Its number.
     pub index: usize,
-    /// What all workers share.
+    /// The data that all workers share.
     pub shared: Arc<Shared>,
     /// Its counts.
     pub stats: Arc<WorkerStats>,
@@ -53,7 +53,7 @@ pub struct Worker {
     pub reply: RefCell<Vec<u8>>,
     /// Memory for what is sent to servers, used again by the next statements.
     pub outgoing: RefCell<Vec<Outgoing>>,
-    /// What statements of one form cost.
+    /// The costs of statements by digest.
     pub digests: RefCell<DigestTable>,
     /// The operator's rules.
     pub rules: WorkerRules,
@@ -134,13 +134,13 @@ impl Worker {
                     Some(mail) => self.receive(mail),
                     None => return,
                 },
-                // Who tells lives as long as what all workers share.
+                // The sender lives as long as the data that all workers share.
                 _ = seconds.changed() => self.tidy(),
             }
         }
     }
 
-    /// What is to be done once a second.
+    /// The work of each second.
     fn tidy(&self) {
         let second = self.shared.uptime_s();
         self.uptime_s.set(second);
@@ -216,7 +216,7 @@ impl Worker {
             }
             Mail::Told(name, ask) => {
                 let told = self.known_cluster(&name).map_or(Some(Vec::new()), |cluster| cluster.told_since(ask.since));
-                // Who asked may have gone.
+                // The session that asked may have gone.
                 let _ = ask.answer.send(told);
             }
             Mail::Refused(reason) => self.count_refused(reason),

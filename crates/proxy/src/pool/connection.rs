@@ -41,7 +41,7 @@ pub const MEANINGFUL: Capabilities = Capabilities::FOUND_ROWS
     .union(Capabilities::PROGRESS)
     .union(Capabilities::EXTENDED_METADATA);
 
-/// What backend connections must have in common to be exchanged for each other, beside their state.
+/// The properties that backend connections must share, beside their state, to be exchanged for each other.
 #[derive(Clone, Debug)]
 pub struct Key {
     /// The user that is logged in.
@@ -53,8 +53,8 @@ pub struct Key {
     /// The client's address, where servers are told it. Clients that differ in the port alone share connections: accounts
     /// know no ports.
     pub client: Option<SocketAddr>,
-    /// What the client said of itself at its login, packed, for a session that has asked the server what it knows of it;
-    /// others share connections that say they are Sqluice's.
+    /// The client's connection attributes, packed, for a session that has queried them on the server; other sessions share
+    /// connections that say they are Sqluice's.
     pub attributes: Option<Arc<[u8]>>,
 }
 
@@ -78,7 +78,7 @@ pub struct Connection {
     pub stream: Stream,
     /// Bytes of the server that were read and not yet used; empty between statements.
     pub inbox: Vec<u8>,
-    /// What it was opened for.
+    /// The server, the key and the state of the connection.
     pub origin: Origin,
 }
 
@@ -89,15 +89,15 @@ pub struct Origin {
     pub server: ServerId,
     /// The server's name.
     pub server_name: Arc<str>,
-    /// What it has in common with others.
+    /// The properties that it shares with others.
     pub key: Arc<Key>,
     /// The server's id of it, which KILL takes on that server.
     pub thread_id: u64,
     /// Its place in the list of open connections.
     pub listed: Listed,
-    /// What stands in front of the writes that are sent on it.
+    /// The mark in front of the writes that are sent on it.
     pub mark: Option<Mark>,
-    /// What both sides agreed on.
+    /// The capabilities that both sides agreed on.
     pub capabilities: Capabilities,
     /// The server is MariaDB.
     pub mariadb: bool,
@@ -121,9 +121,9 @@ pub struct Origin {
     pub last_session: u32,
     /// Several sessions have used it since it was opened or reset.
     pub of_several: bool,
-    /// What LAST_INSERT_ID() is on it, when that is known.
+    /// The value of LAST_INSERT_ID() on it, when that is known.
     pub insert_id: Option<u64>,
-    /// Whose messages SHOW WARNINGS shows on it: the session, and its own count of them.
+    /// The session whose messages SHOW WARNINGS shows on it, and that session's own count of them.
     pub messages: Option<(u32, u32)>,
     /// Those messages are stand-ins: as many as there were, with what little could be given to them.
     pub stands_in: bool,
@@ -146,7 +146,7 @@ pub struct Origin {
     pub stats: Arc<ServerStats>,
 }
 
-/// What a connection that nobody used for a while has to tell.
+/// The end of a connection that no session used for a while, if it has ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Farewell {
     /// Nothing: it stands.
@@ -202,7 +202,7 @@ impl Origin {
         in_any_schema || wanted.schema().is_some() || !self.in_some_schema && self.state.can_become(wanted)
     }
 
-    /// What is sent in front of a text of this meaning.
+    /// The mark in front of a text of this meaning; empty if there is none.
     pub fn mark_of(&self, statement: &Statement, text: &[u8]) -> &[u8] {
         match &self.mark {
             Some(mark) if mark::belongs_to(statement, text) => mark.bytes(),

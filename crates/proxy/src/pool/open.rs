@@ -13,7 +13,7 @@ use super::{Connection, Origin, ServerStatements, Wanted};
 use crate::shared::{ClusterShared, login_as};
 use crate::state::{StateMap, packet_max};
 
-/// What every backend connection asks for beside what the client has.
+/// The capabilities that every backend connection requests beside the client's.
 const ALWAYS: Capabilities = Capabilities::PROTOCOL_41
     .union(Capabilities::SECURE_CONNECTION)
     .union(Capabilities::TRANSACTIONS)

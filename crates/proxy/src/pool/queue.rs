@@ -17,7 +17,7 @@ pub(super) struct Waiter {
     pub grant: oneshot::Sender<Grant>,
 }
 
-/// What it gets.
+/// A connection, or the permit to open one, for a waiter.
 #[derive(Debug)]
 pub(super) enum Grant {
     Connection(Box<Connection>),
@@ -56,7 +56,7 @@ impl Drop for Ticket {
         }
         self.pools.worker_stats.waiting.add(-1);
         self.granted.close();
-        // Who is served or has left is not the one who waits longest.
+        // A waiter that is served or has left is not the one that waits longest.
         self.pool.has_waiters();
         match self.granted.try_recv() {
             Ok(Grant::Connection(connection)) => self.pools.put(&self.pool, connection),

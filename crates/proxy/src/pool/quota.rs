@@ -19,7 +19,7 @@ pub struct Quota {
     max: AtomicU32,
     total: AtomicU32,
     workers: Box<[Share]>,
-    /// What the times in the shares count from.
+    /// The moment from which the times in the shares count.
     start: Instant,
 }
 

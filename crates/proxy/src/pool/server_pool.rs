@@ -26,7 +26,7 @@ pub struct ServerPool {
     #[allow(clippy::vec_box, reason = "connections go in and out with each statement and are large")]
     pub(super) idle: RefCell<Vec<Box<Connection>>>,
     pub(super) waiters: RefCell<VecDeque<Waiter>>,
-    /// What a connection was opened for last: the warm minimum is kept for that.
+    /// The key and state that a session wanted last: the warm minimum is kept for them.
     pub(super) last_wanted: RefCell<Option<Wanted>>,
     pub(super) warming: Cell<bool>,
     /// The server left the configuration or must be emptied: nothing goes back into the pool.

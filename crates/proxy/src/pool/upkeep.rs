@@ -84,7 +84,7 @@ impl Pools {
                     }
                     Err(error) => {
                         pool.stats.open_failures.add_one();
-                        // Who logs in next opens its own and hears why that fails.
+                        // The next session opens its own connection and gets the error.
                         *pool.last_wanted.borrow_mut() = None;
                         tracing::debug!(%error, "a connection of the warm minimum could not be opened");
                     }

@@ -21,7 +21,7 @@ const AWAITED_MAX: usize = 4096;
 /// that tells what it did before. For so long both count.
 const LATE_MAX: Duration = Duration::from_secs(60);
 
-/// What a session has written, as far as servers told.
+/// The writes of a session, as far as servers reported them.
 #[derive(Clone, Debug, Default)]
 pub struct OwnWrites {
     /// Positions that servers told with the replies to writes.
@@ -33,7 +33,7 @@ pub struct OwnWrites {
     untold: Vec<Untold>,
     /// Where servers were when writes without a position were surely done.
     since: Vec<Since>,
-    /// What was read on the primary for the statement's own sake, in a transaction or with locks.
+    /// The reads on the primary for the statement's own sake, in a transaction or with locks.
     seen: Seen,
     /// Something was written past the binary log (`sql_log_bin = 0`): it stays on its server for good.
     unlogged: bool,
@@ -52,7 +52,7 @@ struct Untold {
     at: Instant,
 }
 
-/// What a server told behind writes without a position.
+/// The position that a server reported after writes without one.
 #[derive(Clone, Debug)]
 struct Since {
     server: ServerId,
@@ -61,15 +61,15 @@ struct Since {
     at: Instant,
 }
 
-/// What a session knows to exist although it may have been written by others.
+/// The data that a session has seen, although others may have written it.
 #[derive(Clone, Debug, Default)]
 enum Seen {
     /// Nothing, or no more than what its own writes come behind.
     #[default]
     Nothing,
-    /// Whatever the server had at this moment; it has not told its position since.
+    /// All that the server had at this moment; it has not reported its position since.
     At(ServerId, Instant),
-    /// What a server told after that moment.
+    /// The position that a server reported after that moment.
     Within(Arc<Applied>),
 }
 
@@ -227,7 +227,7 @@ impl OwnWrites {
     }
 
     fn are_on(&self, applied: Option<&Applied>) -> bool {
-        // What is written in a group is told by no position.
+        // Servers report no position for a write in a group.
         let Some(applied) = applied.filter(|applied| **applied != Applied::Group) else {
             return self.told.is_none() && self.untold.is_empty() && self.since.is_empty() && !self.unlogged;
         };
@@ -241,16 +241,16 @@ impl OwnWrites {
 /// Writes that workers share. Reading them counts nothing that other workers count, too.
 pub type SharedWrites = Guard<Arc<OwnWrites>>;
 
-/// What a session's next read must find.
+/// The data that a session's next read must find.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs<'a> {
-    /// What the session has written.
+    /// The session's own writes.
     pub own: Option<&'a OwnWrites>,
-    /// What all sessions have written, as far as the read must see that.
+    /// The writes of all sessions, as far as the read must see them.
     pub all: &'a [SharedWrites],
     /// Where it has read last.
     pub before: Option<ServerId>,
-    /// What servers told last.
+    /// The positions that servers reported last.
     pub positions: &'a Positions,
 }
 
@@ -281,8 +281,8 @@ impl Needs<'_> {
         }
     }
 
-    /// What this replica must apply to serve the read, as its function for waiting takes it. `None` if it lacks something for
-    /// which it cannot be asked to wait, or nothing.
+    /// The positions that this replica must apply to serve the read, as its function for waiting takes them. `None` if it
+    /// lacks something for which it cannot be asked to wait, or nothing.
     pub fn awaited(&self, server: ServerId) -> Option<String> {
         let applied = &*self.positions.of(server)?.applied;
         let written = || self.own.into_iter().chain(self.all.iter().map(|all| &***all));

@@ -1,4 +1,4 @@
-//! What any session of this process has written to a cluster, for reads that must see it (`consistency = "cluster"` and
+//! The writes of all sessions of this process to a cluster, for reads that must see them (`consistency = "cluster"` and
 //! `"table"`).
 //!
 //! Workers share it, so it is kept only once a read has asked for it: before, writes cost nothing more.
@@ -40,7 +40,7 @@ pub enum Write {
 pub struct Moment<'a> {
     /// The view.
     pub view: &'a View,
-    /// What servers told last.
+    /// The positions that servers reported last.
     pub positions: &'a Positions,
     /// How long a write counts of which no position will be told.
     pub window: Duration,
@@ -114,11 +114,11 @@ impl ClusterWrites {
         }
     }
 
-    /// What a read must find that is routed now. The first call begins to watch: what was written before it counts as written on the
-    /// primary at that moment.
+    /// The writes that a read must find that is routed now. The first call begins to watch: earlier writes count as made on
+    /// the primary at that moment.
     pub fn last(&self, moment: Moment<'_>) -> SharedWrites {
         if !self.armed.load(Ordering::SeqCst) {
-            // Whoever wrote without noting it did so before this moment.
+            // Sessions that wrote without noting it did so before this moment.
             self.watched.store(true, Ordering::SeqCst);
             add(&self.last, &anything(moment));
             self.armed.store(true, Ordering::SeqCst);
@@ -126,7 +126,7 @@ impl ClusterWrites {
         settled(&self.last, moment)
     }
 
-    /// What a read of these tables must find that is routed now. The first call begins to watch, as with [`ClusterWrites::last`].
+    /// The same as [`ClusterWrites::last`], for a read of these tables.
     pub fn last_of(&self, scope: &Scope, moment: Moment<'_>) -> Vec<SharedWrites> {
         let by_table = self.by_table(moment);
         match scope {

@@ -7,7 +7,7 @@ use facts::view::{Health, ServerId, ServerView, View};
 
 /// How fast the memory of a slow answer fades: to a third in this time.
 const DECAY: Duration = Duration::from_secs(5);
-/// What a server is thought to take before it has answered anything.
+/// The time to the first byte that is assumed of a server before its first reply.
 const FIRST_GUESS_US: f64 = 500.0;
 /// Costs that differ by no more than this factor count as equal.
 const NEARLY_EQUAL: f64 = 1.5;
@@ -23,7 +23,7 @@ fn fade(age: Duration) -> f64 {
     if ages < 0.01 { 1.0 - ages } else { (-ages).exp() }
 }
 
-/// What one worker knows of one server's speed.
+/// One worker's measurements of one server's speed.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     outstanding: u32,
@@ -50,7 +50,7 @@ impl Default for Load {
     }
 }
 
-/// What one worker knows of its servers' speed.
+/// One worker's measurements of its servers' speed.
 #[derive(Debug)]
 pub struct Loads {
     servers: RefCell<Vec<Load>>,
@@ -143,7 +143,7 @@ impl Loads {
                     load.up_since = None;
                 }
             }
-            // What was slow once must get another chance, although nothing is measured while it gets no work.
+            // A server that was slow must get another chance, although nothing is measured while it gets no work.
             let age = load.measured.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
             let first_byte_us = (load.first_byte_us * fade(age)).max(1.0);
             (f64::from(load.outstanding + 1) * first_byte_us / f64::from(server.weight.max(1)), share)

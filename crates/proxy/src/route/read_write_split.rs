@@ -11,7 +11,7 @@ use sql::{Access, Effect, Hint, HintConsistency, Statement, TransactionStep, Val
 
 use super::rules::{Action, Way};
 
-/// What a statement needs.
+/// The kind of server that a statement needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The session's own connection.
@@ -113,11 +113,11 @@ reasons! {
 /// The decision for one statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// What it needs.
+    /// The kind of server that it needs.
     pub target: Target,
     /// Why.
     pub reason: Reason,
-    /// What a replica must have; unless it is nothing, the replica must not be behind what the session has read either.
+    /// The consistency on a replica; unless it is none, the replica must not be behind what the session has read either.
     pub consistency: Consistency,
     /// How far a replica may be behind the primary, if that is narrower than what the cluster allows.
     pub max_lag: Option<Duration>,
@@ -137,12 +137,12 @@ impl Route {
     }
 }
 
-/// What is known of the session when it decides.
+/// The facts of a session that decide a route.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// The session keeps its connection.
     pub pinned: bool,
-    /// What listener and user say.
+    /// The setting of listener and user.
     pub split: Split,
     /// autocommit is on.
     pub autocommit: bool,
@@ -150,7 +150,7 @@ pub struct Facts {
     pub reads_only: bool,
     /// The command keeps the connection whatever its statement is: a cursor, long data.
     pub will_pin: bool,
-    /// What reads see, as listener and user say.
+    /// The consistency of reads, by listener and user.
     pub consistency: Consistency,
 }
 
@@ -208,7 +208,7 @@ pub fn decide(facts: Facts, statement: &Statement, rule: Option<&Action>) -> Rou
         };
     }
     match statement.access {
-        // What keeps its connection keeps it for the writes that follow, too.
+        // A statement that keeps its connection keeps it for the writes that follow, too.
         _ if facts.will_pin || statement.effects.iter().any(pins) => match statement.access {
             Access::Read => route(Target::Primary, Reason::WillPin),
             Access::Primary(why) => route(Target::Primary, reason_of(why)),

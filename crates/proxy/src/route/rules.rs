@@ -1,10 +1,10 @@
 //! Rules that an operator wrote: the first one that fits a statement decides.
 //!
-//! What a rule looks at is the same for many statements: listener, cluster, user, schema, the client's network, the digest
-//! and whether it reads. Each worker remembers the outcome for what it has seen of that ([`memo`]), so that a statement
-//! costs one look into a small table, however many rules there are; only for a combination that is not remembered they are
-//! gone through. Rules with a `text_regex` cannot be remembered: those that fit in all else, and come before the rule that
-//! is remembered, are tried with one search of the text for each statement.
+//! Many statements look the same to rules: in listener, cluster, user, schema, the client's network, the digest and whether it
+//! reads. Each worker remembers the outcome for the values that it has seen ([`memo`]), so that a statement costs one look
+//! into a small table, however many rules there are; only for values that are not remembered the worker goes through the
+//! rules. Rules with a `text_regex` cannot be remembered: those that fit in all else, and come before the rule that is
+//! remembered, are tried with one search of the text for each statement.
 
 mod comments;
 mod memo;
@@ -27,20 +27,20 @@ pub use set::RuleSet;
 /// Bytes of a statement that `text_regex` looks at.
 pub const TEXT_LOOKED_AT: usize = 64 * 1024;
 
-/// What a rule does, as one worker keeps it.
+/// The actions of a rule, as one worker keeps them.
 #[derive(Debug)]
 pub struct Action {
     /// The rule's name.
     pub name: Arc<str>,
     /// Where the statement goes.
     pub route: Option<Way>,
-    /// What a read is sure to see.
+    /// The consistency of a read.
     pub consistency: Option<Consistency>,
     /// How far a replica may be behind the primary to take the read.
     pub max_lag: Option<Duration>,
-    /// What the result cache does.
+    /// The use of the result cache.
     pub cache: Option<CacheRule>,
-    /// What the client is told instead.
+    /// The text of the error that the client gets instead.
     pub refuse: Option<Arc<str>>,
 }
 
@@ -52,12 +52,12 @@ impl Action {
     }
 }
 
-/// What a rule wants of the result cache, as one worker keeps it.
+/// The settings of a rule for the result cache, as one worker keeps them.
 #[derive(Clone, Debug)]
 pub struct CacheRule {
-    /// What it says.
+    /// The settings.
     pub wanted: RuleCache,
-    /// What came of it.
+    /// Counts of their outcomes.
     pub counts: Arc<CacheCounts>,
 }
 
@@ -95,7 +95,7 @@ impl Action {
     }
 }
 
-/// Who asks: the same for all statements of a session.
+/// The session as rules see it: the same for all of its statements.
 #[derive(Clone, Copy, Debug)]
 pub struct Asker<'a> {
     /// The listener.
@@ -108,7 +108,7 @@ pub struct Asker<'a> {
     pub client: Option<IpAddr>,
 }
 
-/// What is asked.
+/// The statement, as rules see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// The session's schema.
@@ -131,7 +131,7 @@ pub trait Texts {
     fn tables(&self) -> Option<&sql::Tables>;
 }
 
-/// What of the asker tells outcomes apart, worked out once for a session.
+/// The session values that tell outcomes apart, worked out once for a session.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scope {
     /// Of which rules; 0 is none.
@@ -220,7 +220,7 @@ impl RulesHere {
         scope.number == self.number
     }
 
-    /// What of a session tells outcomes apart. Sessions that no rule tells apart share what is remembered.
+    /// The values of a session that tell outcomes apart. Sessions that no rule tells apart share the remembered outcomes.
     pub fn scope(&self, asker: Asker<'_>) -> Scope {
         let looks = &self.set.looks_at;
         let seen = |looks: bool, name| if looks { Some(name) } else { None };
@@ -307,7 +307,7 @@ impl RulesHere {
         if comments.is_empty() { 0 } else { comments.find(text()) }
     }
 
-    /// What a rule that was found does.
+    /// The actions of a rule that was found.
     #[inline]
     pub fn action(&self, found: FoundRule) -> Option<&Action> {
         self.actions.get(found.0 as usize).map(|action| &**action)

@@ -9,7 +9,7 @@ use super::loads::Loads;
 use super::near::Near;
 use super::read_write_split::Target;
 
-/// What the choice depends on beside the view.
+/// The preferences that decide a choice, beside the view.
 #[derive(Clone, Copy, Debug)]
 pub struct Preferences<'a> {
     /// Where this proxy stands; servers of the same zone come first. Empty: no preference.
@@ -21,7 +21,7 @@ pub struct Preferences<'a> {
     /// The statement lost against writes on other members of its Galera group, and goes to where the losers gather: there they
     /// wait for one another's locks.
     pub gather: bool,
-    /// What a replica must have.
+    /// The data that a replica must have.
     pub needs: Option<Needs<'a>>,
     /// A replica that lacks some of it will do, if it can be asked to wait for that.
     pub awaits: bool,

@@ -31,7 +31,7 @@ use crate::session::Name;
 /// The longest packet announced to servers.
 const PACKET_BYTES_MAX: u32 = 1 << 30;
 
-/// What changes with the configuration of a cluster.
+/// The settings that change with the configuration of a cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterSettings {
     /// Limits of the pools.
@@ -82,7 +82,7 @@ pub struct ClusterShared {
     pub cluster_quota: Quota,
     /// Most connections for which the process has files; 0 is no limit.
     files_max: AtomicU32,
-    /// What clients have proved about their passwords.
+    /// The clients' proofs of their passwords.
     pub keyring: Keyring,
     /// Counts the clients that log in.
     pub logins: Logins,
@@ -91,9 +91,9 @@ pub struct ClusterShared {
     quotas: RwLock<HashMap<ServerId, NamedQuota>>,
     /// When its tables were written, once an answer is to be kept.
     pub epochs: OnceLock<Epochs>,
-    /// What its log tells of changes, if answers are to be followed.
+    /// The changes that its binary log reports, if cached results are to follow it.
     pub follow: ArcSwapOption<Follow>,
-    /// What any session has written, once a read wants to see it.
+    /// The writes of all sessions, once a read wants to see them.
     pub writes: ClusterWrites,
     /// Statements that wait for connections which servers have refused to open.
     pub short: crate::pool::Short,
@@ -103,7 +103,7 @@ pub struct ClusterShared {
     workers: usize,
     /// Transactions that a session was found to have committed on a server that was lost.
     pub claimed: Mutex<HashSet<Name>>,
-    /// What tells its backend connections from each other, and from those of other processes, in a log.
+    /// The marks that tell its backend connections from each other, and from those of other processes, in a binary log.
     pub marks: Marks,
     /// Backend connections that are open.
     pub backends: crate::pool::Backends,

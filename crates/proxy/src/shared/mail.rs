@@ -14,7 +14,7 @@ use crate::session::Name;
 /// Where mail to each worker goes in.
 pub type Mailboxes = Arc<[UnboundedSender<Mail>]>;
 
-/// What is sent to a worker.
+/// A message to a worker.
 #[derive(Debug)]
 pub enum Mail {
     /// A client has connected.

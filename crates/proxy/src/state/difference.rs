@@ -1,4 +1,4 @@
-//! What brings a connection from one state to another.
+//! The difference of two states, as statements that bring a connection from one to the other.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ fn back_to_global(name: &str) -> &'static str {
     }
 }
 
-/// What takes a user variable's value and type away: NULL has the type of the value before, and on MySQL the collation too,
-/// whatever it is cast to.
+/// The assignments that take a user variable's value and type away: NULL has the type of the value before, and on MySQL the
+/// collation too, whatever it is cast to.
 const NO_VALUE: [&str; 2] = ["=X''", "=NULL"];
 
 /// How to bring a connection from one state to another.
@@ -50,7 +50,7 @@ impl StateMap {
         self.entries.iter().any(stuck)
     }
 
-    /// What brings a connection from this state to `wanted`.
+    /// The difference that brings a connection from this state to `wanted`.
     pub fn difference(&self, wanted: &StateMap) -> Difference {
         let mut difference = Difference::default();
         if self.schema != wanted.schema {

@@ -1,11 +1,11 @@
-//! What follows from a state for each statement.
+//! Facts that follow from a state for each statement.
 
 use facts::catalog::Catalog;
 use sql::{Dialect, Encoding, Family, Modes};
 
 use super::{StateMap, schema_hash};
 
-/// What follows from a state for each statement, looked up once.
+/// Facts that follow from a state for each statement, looked up once.
 #[derive(Clone, Copy, Debug)]
 pub struct StateFacts {
     /// Of the state: for another one these facts are no good.
@@ -85,7 +85,7 @@ impl StateMap {
         Dialect { family, version, modes, encoding }
     }
 
-    /// What statements must know of this state.
+    /// The facts of this state that statements need.
     pub fn facts(&self, catalog: &Catalog, family: Family, version: u32) -> StateFacts {
         StateFacts {
             fingerprint: self.fingerprint,

@@ -37,7 +37,7 @@ pub type CountedHere<T> = Rc<Arc<T>>;
 /// A user and a schema.
 pub type UserSchema = (Arc<str>, Arc<str>);
 
-/// What the servers had told at one moment.
+/// The servers' reports up to one moment.
 #[derive(Debug)]
 struct Past {
     positions: Arc<Positions>,
@@ -47,7 +47,7 @@ struct Past {
     noted: Instant,
 }
 
-/// What was told before a moment, the newest first.
+/// The reports from before a moment, the newest first.
 fn before(past: &VecDeque<Past>, at: Instant) -> impl Iterator<Item = &Past> {
     past.iter().rev().filter(move |past| past.noted <= at)
 }
@@ -57,7 +57,7 @@ fn before(past: &VecDeque<Past>, at: Instant) -> impl Iterator<Item = &Past> {
 pub struct ClusterHere {
     /// The columns of tables that list connections.
     pub id_columns: session::KnownColumns,
-    /// What all workers share of it.
+    /// The part of it that all workers share.
     pub shared: Arc<ClusterShared>,
     /// This worker's backend connections.
     pub pools: Rc<Pools>,
@@ -73,7 +73,7 @@ pub struct ClusterHere {
     pub turns: Arc<Semaphore>,
     /// Transactions that sessions were told to be theirs, the oldest first.
     pub told: RefCell<VecDeque<Told>>,
-    /// What the servers told of their positions, the oldest first.
+    /// The servers' reports of their positions, the oldest first.
     past_positions: RefCell<VecDeque<Past>>,
     /// Bytes of statements that wait for a view.
     pub held_bytes: Cell<usize>,
@@ -113,7 +113,7 @@ impl ClusterHere {
         }
     }
 
-    /// What a text is, read as this dialect.
+    /// The meaning of a text, read as this dialect.
     pub fn classify(&self, text: &[u8], dialect: &Dialect) -> Rc<Statement> {
         self.memo.borrow_mut().classify(text, dialect, &KnownFunctions(&self.catalog.borrow()))
     }
@@ -135,7 +135,7 @@ impl ClusterHere {
             return Arc::new(key);
         }
         let mut keys = self.keys.borrow_mut();
-        // What nobody uses any more is forgotten, passwords with it.
+        // Keys that no session uses any more are forgotten, passwords with them.
         keys.retain(|known| known.strong_count() > 0);
         if let Some(known) = keys.iter().filter_map(Weak::upgrade).find(|known| **known == key) {
             return known;
@@ -206,7 +206,7 @@ impl ClusterHere {
         {
             self.roles_changed.set(Instant::now());
         }
-        // What was read by the old view may be from a server that has missed what others wrote elsewhere.
+        // Results that were read by the old view may be from a server that has missed writes on another one.
         if let Some(epochs) = self.shared.epochs.get().filter(|_| before.primary != view.primary) {
             epochs.written(None);
         }
@@ -276,14 +276,14 @@ impl ClusterHere {
         reaches.then(|| told.iter().map(|(_, name)| *name).collect())
     }
 
-    /// What a server had applied at a moment before this one, and the moment from which on it had that.
+    /// The position that a server had applied before this moment, and the moment from which on it had that.
     pub fn position_before(&self, server: ServerId, at: Instant) -> Option<(Arc<Applied>, Instant)> {
         let past = self.past_positions.borrow();
         let mut known = before(&past, at).filter_map(|past| past.positions.of(server));
         known.next().map(|position| (position.applied.clone(), position.asked))
     }
 
-    /// What the members of a group told of their logs last before this moment, and when that was known.
+    /// The last report of a group's members on their logs before this moment, and when that was known.
     pub fn group_logs_before(&self, at: Instant) -> Option<(Arc<GroupLogs>, Instant)> {
         let past = self.past_positions.borrow();
         let known = before(&past, at).next();

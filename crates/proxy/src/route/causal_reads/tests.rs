@@ -130,7 +130,7 @@ fn a_replica_can_be_asked_to_wait_for_what_positions_tell() {
     assert_eq!(awaited(&case, &[others.load()]).as_deref(), Some("0-1-9"), "all are behind the last one");
     case.tell(1, REPLICA, 7);
     assert_eq!(awaited(&case, &[]), None, "it has it");
-    // What no position tells, and what was read, cannot be asked for.
+    // A replica cannot wait for writes without a position, nor for data that was read.
     case.wrote(8);
     let at = case.at(2);
     case.own.wrote_untold(PRIMARY, at);
@@ -304,7 +304,7 @@ fn a_member_that_has_just_become_the_writer_may_lack_what_the_last_one_did() {
     assert_eq!(lacks(&case, &shared(&all), OTHER), Some(Reason::ClusterWrite));
     ask(&mut case, 16, OTHER);
     assert_eq!(lacks(&case, &shared(&all), OTHER), None);
-    // What nobody noted may have been written by anybody.
+    // Any session may have made writes that were not noted.
     all.was_all_over_group(OTHER, case.at(30));
     assert_eq!(lacks(&case, &shared(&all), OTHER), Some(Reason::ClusterWrite));
     ask(&mut case, 31, OTHER);

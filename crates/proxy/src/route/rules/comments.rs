@@ -39,7 +39,7 @@ impl Comments {
     }
 
     fn look_up(&self, inside: &[u8]) -> u32 {
-        // What the server would run is no comment.
+        // Text that the server would run is no comment.
         if inside.starts_with(b"!") || inside.starts_with(b"M!") {
             return 0;
         }

@@ -1,4 +1,4 @@
-//! What a worker remembers of the rules: which one decides for a key. Bounded; what was not used for long makes room.
+//! A worker's memory of the rules: which one decides for a key. Bounded; outcomes that were not used for long make room.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ const LISTS_MAX: usize = 4_096;
 /// No rule, or no list.
 const NONE: u32 = u32::MAX;
 
-/// What is remembered for a key.
+/// The remembered outcome for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The rule that fits, by its number.
@@ -53,7 +53,7 @@ impl Default for Memo {
 }
 
 impl Memo {
-    /// What is remembered for this key, whose bits are all well spread.
+    /// The remembered outcome for this key, whose bits are all well spread.
     #[inline]
     pub fn find(&self, key: u64) -> Option<Outcome> {
         let key = key.max(1);

@@ -44,7 +44,7 @@ pub(super) struct Compiled {
     pub(super) place: u32,
 }
 
-/// What any rule looks at; nothing else tells outcomes apart.
+/// The values that any rule looks at; no others tell outcomes apart.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LooksAt {
     pub(super) listener: bool,

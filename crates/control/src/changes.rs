@@ -114,7 +114,7 @@ impl ChangeFollower {
     }
 
     fn caught_up(&self, as_of: Instant, position: &Position) {
-        // What is shown is true by then.
+        // The listener hears it before the figures show it.
         self.listener.told(Told::CaughtUp { as_of });
         if let Some(figures) = &mut self.status.figures().changes {
             figures.as_of = Some(as_of);

@@ -1,4 +1,4 @@
-//! What connects the clusters' watches with the rest of the process.
+//! The link between the clusters' watches and the rest of the process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use net::tls::ClientTls;
 /// The clusters to watch, by name.
 pub type Clusters = BTreeMap<Arc<str>, ClusterLink>;
 
-/// What connects one cluster's watch with the rest of the process.
+/// The link between one cluster's watch and the rest of the process.
 #[derive(Clone, Debug)]
 pub struct ClusterLink {
     /// Where its snapshots are published.

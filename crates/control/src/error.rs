@@ -8,7 +8,7 @@ pub enum StartError {
     AdminAddress {
         /// As configured.
         address: String,
-        /// What the system says.
+        /// The system's error.
         #[source]
         cause: std::io::Error,
     },

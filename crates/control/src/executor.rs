@@ -25,7 +25,7 @@ use crate::task::{Owned, own};
 
 /// Steps that run at a time; the driver orders far fewer.
 const RUNNING_MAX: usize = 256;
-/// What a step may take beyond its limit before it is cut off where it stands.
+/// The time that a step may take beyond its limit before it is cut off where it stands.
 const GRACE: Duration = Duration::from_millis(100);
 /// Time between two looks at the workers' figures.
 const IDLE_LOOK: Duration = Duration::from_millis(5);
@@ -40,7 +40,7 @@ pub(crate) struct Target {
     pub(crate) source: Source,
 }
 
-/// What all steps of a cluster share; a reload makes another one.
+/// The values that all steps of a cluster share; a reload makes another one.
 pub(crate) struct Shared {
     pub(crate) cluster: Arc<str>,
     pub(crate) servers: BTreeMap<ServerId, Target>,

@@ -17,7 +17,7 @@ use crate::error::StartError;
 use crate::monitor::{self, ClusterTask, OfProcess};
 use crate::status::Shared;
 
-/// What the control thread should do; only the newest wish counts.
+/// The wishes for the control thread; only the newest counts.
 #[derive(Default)]
 struct Wishes {
     reload: Mutex<Option<Reload>>,

@@ -1,4 +1,4 @@
-//! What was decided and done: the last lines in memory, all of them in a file if one is named.
+//! The journal: the last lines in memory, all of them in a file if one is named.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};

@@ -17,7 +17,7 @@ use tokio::sync::{Notify, watch};
 use crate::monitor::link::Way;
 use crate::task::Owned;
 
-/// Who waits for the lease asks for it so often: its holder may have died a moment ago.
+/// A process that waits for the lease asks for it so often: its holder may have died a moment ago.
 const HURRY_PACE: Duration = Duration::from_millis(50);
 
 /// How often questions of the lease ended in which way.
@@ -39,7 +39,7 @@ pub(crate) enum Means {
     Etcd { etcd: config::Etcd, tls: ClientTls, interval: Duration },
 }
 
-/// What the tasks of a lease share with those who look at it.
+/// The state that the tasks of a lease share with its readers.
 struct Core {
     /// How long one confirmation is good for.
     worth: Duration,
@@ -47,7 +47,7 @@ struct Core {
     pause: Duration,
     /// Asks for the lease at once.
     hurry: Notify,
-    /// What outlived this process's connections was given up, or could not be.
+    /// The lease that outlived this process's connections was given up, or could not be.
     given_up: Notify,
     /// It is not asked for before then.
     paused_until: RefCell<Option<Instant>>,
@@ -56,7 +56,7 @@ struct Core {
     confirmations: RefCell<Confirmations>,
 }
 
-/// Who holds what, for people.
+/// The holders of the lease, in words for people.
 trait Words {
     fn words(&self, now: Instant) -> String;
 }
@@ -137,7 +137,7 @@ impl Lease {
         }
     }
 
-    /// Who holds what, for people.
+    /// The holders of the lease, in words for people.
     pub(crate) fn words(&self) -> String {
         self.state.words(Instant::now())
     }

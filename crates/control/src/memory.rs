@@ -1,4 +1,4 @@
-//! What failover has to know after a restart, in a small file beside the journal.
+//! The state that failover needs after a restart, in a small file beside the journal.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};

@@ -106,7 +106,7 @@ pub(crate) fn spawn(
     ClusterTask { published: link.published.clone(), wish, wake, end, task }
 }
 
-/// What a cluster's task has of the process.
+/// The parts of the process that a cluster's task uses.
 pub(crate) struct OfProcess {
     pub(crate) status: Arc<ClusterStatus>,
     /// Where wishes are heard.
@@ -346,7 +346,7 @@ impl Watched {
             self.writer = None;
             self.changes = None;
             self.heartbeats = Rc::new(RefCell::new(Log::new(self.config.monitor.interval)));
-            // Whoever is the primary is reached in another way.
+            // The primary is reached in another way.
             self.primary = watch::Sender::new(None);
         }
         let names: Vec<Arc<str>> = self.config.servers.keys().cloned().collect();

@@ -1,4 +1,4 @@
-//! What the admin listener tells: figures of the monitors, beside the workers' own.
+//! The figures that the admin listener tells: those of the monitors, beside the workers' own.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -19,7 +19,7 @@ use crate::cluster_link::ClusterLink;
 use crate::journal::Journal;
 use crate::lease::Confirmations;
 
-/// What the control thread and the admin listener share.
+/// The state that the control thread and the admin listener share.
 pub(crate) struct Shared {
     pub(crate) workers: stats::Workers,
     pub(crate) digests: Arc<dyn DigestSource>,
@@ -44,7 +44,7 @@ pub(crate) struct ClusterStatus {
     figures: Mutex<Figures>,
 }
 
-/// What somebody asks of a cluster's task, and where the answer goes.
+/// A command for a cluster's task, and where the answer goes.
 pub(crate) struct Wish {
     pub(crate) command: Command,
     pub(crate) answer: oneshot::Sender<Result<Accepted, Refused>>,
@@ -53,7 +53,7 @@ pub(crate) struct Wish {
 /// Wishes that wait for the cluster's task.
 const WISHES_MAX: usize = 16;
 
-/// What a cluster's monitor counts.
+/// The figures that a cluster's monitor counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figures {
     pub(crate) diagnoses: Vec<Diagnosis>,
@@ -64,7 +64,7 @@ pub(crate) struct Figures {
     pub(crate) heartbeat_failures: u64,
     /// The mode of failover, as configured.
     pub(crate) failover: &'static str,
-    /// Who holds the lease, in words; `None` when none is configured.
+    /// The holders of the lease, in words; `None` when none is configured.
     pub(crate) lease: Option<String>,
     pub(crate) lease_held: bool,
     /// How often it was asked for, by result.
@@ -74,7 +74,7 @@ pub(crate) struct Figures {
     pub(crate) changes: Option<ChangeFigures>,
 }
 
-/// What became of failovers and switchovers.
+/// The outcomes of failovers and switchovers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunFigures {
     /// By what they were ([`cluster::journal::RUN_WORDS`]): those that finished, those that were given up.
@@ -102,7 +102,7 @@ pub(crate) const STEP_WORDS: [&str; 13] = [
     "hook_after",
 ];
 
-/// What the monitor counts of one server.
+/// The figures that the monitor counts of one server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerFigures {
     pub(crate) lag: Option<Duration>,
@@ -111,17 +111,17 @@ pub(crate) struct ServerFigures {
     pub(crate) failures: [u64; FailureClass::ALL.len()],
     /// How long the last good probe took.
     pub(crate) probe_time: Option<Duration>,
-    /// What it told last, for people.
+    /// The server's last answer, for people.
     pub(crate) told: Option<Told>,
 }
 
-/// What a server told at its last good probe.
+/// The server's answer at its last good probe.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Told {
     pub(crate) version: Arc<str>,
     pub(crate) read_only: bool,
     pub(crate) gtid_executed: Arc<str>,
-    /// What it received by its channels, and from where.
+    /// The transactions that it received by its channels, and their sources.
     pub(crate) channels: Vec<ChannelTold>,
     /// Its part in semi-synchronous replication now.
     pub(crate) semi_sync: &'static str,
@@ -172,7 +172,7 @@ impl Shared {
         self.cache.get()
     }
 
-    /// Who fills them from files.
+    /// The warmer that fills the cache from files.
     pub(crate) fn warmer(&self) -> Option<&Arc<dyn Warmer>> {
         self.warmer.get()
     }
@@ -218,7 +218,7 @@ impl Shared {
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules.clone();
     }
 
-    /// What requests to the API must show; without it the API is closed.
+    /// The key that requests to the API must show; without it the API is closed.
     pub(crate) fn api_key(&self) -> Option<Secret> {
         self.api_key.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,4 +1,4 @@
-//! What failover does to servers: each step as SQL of the server's dialect.
+//! The steps of failover on servers: each step as SQL of the server's dialect.
 //!
 //! Each step may be run again: it looks first, and does only what is left to do. None waits for longer than its limit,
 //! which is the caller's: a step that is dropped halfway leaves a connection that is closed.

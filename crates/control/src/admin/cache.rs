@@ -38,14 +38,14 @@ pub(super) async fn wipe(State(shared): State<Arc<Shared>>, RawQuery(query): Raw
         // It is not known what the table is, or none is named.
         _ => true,
     };
-    // What they have in common cannot be told apart by rule or digest.
+    // Rules and digests do not distinguish the cached results of the shared cache.
     super::tier::wipe(&shared, wanted.cluster.as_deref());
     let removed =
         shared.cache().map(|store| store.wipe(|answer| wanted.names(answer) && has_read(answer))).unwrap_or_default();
     Ok(json_page(&json!({ "answers": removed.entries, "bytes": removed.bytes })))
 }
 
-/// What answers carry of a table or view; `None` while nothing is known of tables. One that is not there was read by nobody.
+/// Ids of a table or view, as cached results carry them; `None` while no tables are known. No read used a table that is not there.
 fn ids(status: &ClusterStatus, schema: &str, name: &str) -> Option<Vec<TableId>> {
     let catalog = status.published.tables.current()?;
     let name = TableName { schema: Some(schema.into()), name: name.into() };

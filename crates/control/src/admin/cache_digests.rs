@@ -40,7 +40,7 @@ pub(super) async fn candidates(State(shared): State<Arc<Shared>>, RawQuery(query
     json_page(&list(&merge(ask(&shared, false).await, Order::Time), &wishes))
 }
 
-/// What a request asks for.
+/// The parameters of a request.
 #[derive(Debug, PartialEq, Eq)]
 struct Wishes {
     limit: usize,

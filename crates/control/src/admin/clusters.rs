@@ -248,7 +248,7 @@ fn refusal(refused: &Refused) -> Response {
 pub(super) struct Mistake {
     code: StatusCode,
     words: String,
-    /// What there is instead.
+    /// The names that exist instead.
     known: Vec<String>,
 }
 

@@ -61,13 +61,13 @@ fn wishes(query: &str) -> Result<(Order, usize), String> {
     Ok((order, limit))
 }
 
-/// What each worker says in time.
+/// The reports of the workers that answer in time.
 pub(super) async fn ask(shared: &Shared, reset: bool) -> Vec<DigestReport> {
     let (sender, mut answers) = mpsc::unbounded_channel();
     shared.digests.ask(reset, &mut || {
         let sender = sender.clone();
         Box::new(move |report| {
-            // Who asked may have gone.
+            // The receiver may have gone.
             let _ = sender.send(report);
         })
     });

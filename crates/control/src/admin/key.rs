@@ -1,4 +1,4 @@
-//! Who may use the API: whoever shows the key. Without a key in the configuration nobody may.
+//! The key of the API: a request must show it. Without a key in the configuration the API is closed.
 
 use std::sync::Arc;
 

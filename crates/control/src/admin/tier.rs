@@ -1,4 +1,4 @@
-//! What `/api/v1/cache` says of the shared tier.
+//! The shared cache in the answer of `/api/v1/cache`.
 
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 /// Figures of the stream that one cluster follows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChangeFigures {
-    /// What was committed before then has been told; `None` while the stream is lost.
+    /// Changes committed before this time have been told; `None` while the stream is lost.
     pub(crate) as_of: Option<Instant>,
     /// Where in the log it was then, by GTID.
     pub(crate) position: String,

@@ -16,7 +16,7 @@ const BITS: [(u64, Modes); 4] = [
 /// MariaDB's mode for Oracle's syntax.
 const ORACLE: u64 = 1 << 9;
 
-/// What a transaction changed, as far as its text and rows tell.
+/// The changes of a transaction, as far as its text and rows tell.
 pub(super) fn what(family: Family, version: u32, transaction: log::What) -> What {
     let (tables, statements) = match transaction {
         log::What::Everything(why) => return What::Everything(why),

@@ -4,7 +4,7 @@ use facts::changes::Gtid;
 use facts::gtid::mariadb::Gtids;
 use facts::gtid::mysql::GtidSet;
 
-/// What has been told, or what a server has logged.
+/// The transactions that have been told, or that a server has logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Position {
     MariaDb(Gtids),

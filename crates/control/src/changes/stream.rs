@@ -63,7 +63,7 @@ const SILENT_PERIODS: u32 = 4;
 /// Events that were read and wait to be understood; the reader waits when there are more.
 const EVENTS_WAITING_MAX: usize = 16;
 
-/// What a server had logged when it was asked.
+/// The transactions that a server had logged when it was asked.
 struct Goal {
     asked: Instant,
     position: Position,
@@ -71,7 +71,7 @@ struct Goal {
     tagged: bool,
     /// How often the log had been at its end by then.
     idle: u64,
-    /// What sessions saw.
+    /// The transactions that sessions saw.
     seen: Seen,
     /// Its clients may not write, so whoever may does it elsewhere.
     read_only: bool,
@@ -278,7 +278,7 @@ async fn dump(client: &mut Client, from: &Position, period: Duration) -> Result<
     client.send_raw(&dump).await.map_err(|error| failed(&error))
 }
 
-/// What a packet of the stream says.
+/// The meaning of a packet of the stream.
 fn said(changes: &mut Changes, packet: &[u8]) -> Result<Said, End> {
     match packet.split_first() {
         Some((&EVENT, event)) => changes.take(event).map_err(|error| End::Gap(error.to_string())),

@@ -14,7 +14,7 @@ use wire::binlog::place::Place;
 
 use super::position::Position;
 
-/// What a server says of what sessions see.
+/// The transactions that sessions see, as a server reports them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
     /// The transactions that have no tags.
@@ -45,7 +45,7 @@ pub(super) struct Hidden {
     waiting: VecDeque<One>,
     /// All that was logged before the stream began is visible.
     begun: bool,
-    /// What the server said when the stream began: nothing is known of how it came to that.
+    /// The server's report when the stream began: the steps before it are not known.
     at_first: Seen,
     /// Where changes ended that were waiting when the log went on in another file.
     left_behind: Vec<u64>,
@@ -56,7 +56,7 @@ pub(super) struct Hidden {
 impl Hidden {
     /// A stream begins where the server said this.
     pub(super) fn new(at_first: Seen) -> Hidden {
-        // What MySQL calls executed is visible.
+        // A transaction that MySQL calls executed is visible.
         let begun = matches!(at_first, Seen::MySql(_));
         Hidden { waiting: VecDeque::new(), begun, at_first, left_behind: Vec::new(), newest: None }
     }

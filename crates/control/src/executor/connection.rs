@@ -54,7 +54,7 @@ impl Kept {
         Rc::new(Kept { way, connect_timeout, idle: RefCell::new(None), watches_events, events })
     }
 
-    /// What ran on the server when it was last seen as a primary; `None` when that was never read.
+    /// The events that ran on the server when it was last seen as a primary; `None` when they were never read.
     pub(crate) fn events(&self) -> Option<Running> {
         self.events.borrow().running.clone()
     }

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 /// How much of what a hook says on standard error is told when it fails.
 const WORDS_MAX: u64 = 1_000;
 
-/// What a hook is told beside its call.
+/// The values that a hook is given beside its call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Called {
     pub(crate) epoch: u64,
@@ -79,7 +79,7 @@ pub(super) async fn run(
         if let Some(errors) = errors {
             let errors = pipe::Receiver::from_owned_fd(OwnedFd::from(errors))?;
             let mut errors = errors.take(WORDS_MAX);
-            // What it says is for the journal only; its exit code decides.
+            // The hook's text is for the journal only; its exit code decides.
             let _ = errors.read_to_end(&mut words).await;
             // The rest is read and dropped, so that the program is not stopped by a full pipe.
             let _ = tokio::io::copy(&mut errors.into_inner(), &mut tokio::io::sink()).await;

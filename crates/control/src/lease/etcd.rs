@@ -1,7 +1,7 @@
 //! A key in etcd that lives as long as an etcd lease.
 //!
-//! Whoever creates the key holds the cluster's lease; etcd removes it when the holder has not renewed the etcd lease for its
-//! time. A renewal counts from before it was asked for, and for less than etcd counts, so the holder gives up first. It counts
+//! The process that creates the key holds the cluster's lease; etcd removes it when the holder has not renewed the etcd lease for
+//! its time. A renewal counts from before it was asked for, and for less than etcd counts, so the holder gives up first. It counts
 //! only when a linearizable read behind it finds the key with that etcd lease in the same term: a leader that was cut off
 //! from the other members renews leases for a while that the new leader lets run out (etcd issue 15247).
 
@@ -28,7 +28,7 @@ const RENEWALS: u32 = 3;
 /// The longest name of another process that is shown, in characters.
 const NAME_SHOWN_MAX: usize = 100;
 
-/// What is known of the key.
+/// The state of the key.
 enum Standing {
     /// Nobody has asked yet, or the lease was given up.
     Unknown,
@@ -72,7 +72,7 @@ pub(super) fn start(
     (holder.state.clone(), own(holder.run()))
 }
 
-/// What others are told of this process: host and process id, and something that no other process has.
+/// The name of this process for others: host and process id, and something that no other process has.
 fn own_name() -> String {
     use std::hash::{BuildHasher as _, Hasher as _};
     static NAME: std::sync::OnceLock<String> = std::sync::OnceLock::new();
@@ -127,7 +127,7 @@ struct Holder {
     lease: Option<i64>,
 }
 
-/// What a look at the key gave.
+/// The result of a look at the key.
 enum Look {
     /// It is this process's until then.
     Held(Instant),
@@ -149,7 +149,7 @@ impl Holder {
                 self.give_up().await;
                 state.core.given_up.notify_waiters();
             } else {
-                // What was held before a failure is held until its end all the same.
+                // A lease that was held before a failure is held until its end all the same.
                 let before = *state.core.held.borrow();
                 let limit = worth(self.lease_time);
                 let looked = tokio::time::timeout(limit, self.confirm()).await;

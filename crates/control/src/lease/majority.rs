@@ -18,7 +18,7 @@ use crate::task::{Owned, own};
 /// Names of locks have at most 64 characters on MySQL.
 const NAME_MAX: usize = 64;
 
-/// What one server's lock is like.
+/// The state of one server's lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Lock {
     /// Nobody has asked yet.
@@ -67,7 +67,7 @@ impl State {
         let kind = std::mem::discriminant(&lock);
         let before = self.locks[index].1.replace(lock);
         if std::mem::discriminant(&before) != kind {
-            // Whoever waits for its turn may have it now.
+            // A process that waits for its turn may have it now.
             self.core.hurry.notify_waiters();
         }
         self.core.set_held(self.held_until(Instant::now()));

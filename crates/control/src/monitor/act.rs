@@ -19,20 +19,20 @@ use crate::status::{ChannelTold, Told, Wish};
 use crate::steps::{Account, Ours, Source};
 use crate::task::{Owned, own};
 
-/// What acting needs beside what watching has.
+/// The state that acting needs beside the state of watching.
 pub(super) struct Acting {
     workers: stats::Workers,
     executor: Executor,
-    /// What the running steps are, for metrics, and which servers they change.
+    /// The names of the running steps, for metrics, and the servers that they change.
     running: BTreeMap<StepId, (&'static str, Option<ServerId>)>,
     connections: BTreeMap<ServerId, Connection>,
-    /// What running and coming steps share; made anew when it is needed and the configuration changed.
+    /// The values that running and coming steps share; made anew when it is needed and the configuration changed.
     shared: Option<Rc<Shared>>,
     lease: Option<Lease>,
     lease_watch: Option<watch::Receiver<Option<Instant>>>,
 }
 
-/// What the cluster's task must hear of.
+/// An event for the cluster's task.
 pub(super) enum Happened {
     /// A step ended.
     StepEnded(Outcome),
@@ -183,7 +183,7 @@ impl Watched {
         if let Some((word, changed)) = self.acting.running.remove(&id) {
             let failed = usize::from(outcome.is_err());
             self.status.figures().runs.steps.entry(word).or_default()[failed] += 1;
-            // What was seen of the server in the middle of the step must not be the last word.
+            // Facts seen in the middle of the step must not be the last word.
             if let Some(probing) = changed.and_then(|server| self.probers.get(&server)) {
                 probing.urgent.notify_one();
             }
@@ -193,7 +193,7 @@ impl Watched {
 
     pub(super) fn wished(&mut self, wish: Wish) {
         let answer = self.driver.command(Instant::now(), wish.command);
-        // Whoever asked may have gone meanwhile; the wish is carried out all the same.
+        // The receiver may have gone meanwhile; the wish is carried out all the same.
         let _ = wish.answer.send(answer);
     }
 
@@ -295,7 +295,7 @@ impl Watched {
     }
 }
 
-/// What the API tells of a server's answer.
+/// The API's view of a server's answer.
 pub(super) fn told(facts: &Facts) -> Told {
     let channels = match &facts.replication {
         Replication::Channels(channels) => channels.as_slice(),

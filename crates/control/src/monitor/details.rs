@@ -1,4 +1,4 @@
-//! What deciding about another primary needs of a server: one question more in each probe, and two that are asked seldom.
+//! Details of a server for a decision about another primary: one query more in each probe, and two that are seldom sent.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -29,7 +29,7 @@ pub(super) const DETAILS: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN (
     'Rpl_semi_sync_source_status', 'Rpl_semi_sync_master_clients', 'Rpl_semi_sync_source_clients', \
     'Rpl_semi_sync_slave_status', 'Rpl_semi_sync_replica_status')";
 
-/// What a member of a replication group tells of it: itself, and its view's members.
+/// The report of a member about its replication group: itself, and its view's members.
 pub(super) const GROUP: &str = "SELECT m.MEMBER_ID AS id, m.MEMBER_STATE AS state, m.MEMBER_ROLE AS role, \
         s.VIEW_ID AS view, s.COUNT_TRANSACTIONS_IN_QUEUE AS certifying, \
         s.COUNT_TRANSACTIONS_REMOTE_IN_APPLIER_QUEUE AS applying \
@@ -49,7 +49,7 @@ pub(super) const LIFE: &str = "SELECT s.CHANNEL_NAME AS channel, s.COUNT_RECEIVE
     JOIN performance_schema.replication_connection_configuration c ON c.CHANNEL_NAME = s.CHANNEL_NAME";
 
 impl Dialect {
-    /// What the binary log leaves out, which only a restart of the server changes.
+    /// The filters of the binary log, which only a restart of the server changes.
     pub(super) fn binlog_filters(self) -> &'static str {
         match (self.mariadb, self.number) {
             (false, 80_200..) => "SHOW BINARY LOG STATUS",
@@ -116,7 +116,7 @@ pub(super) fn read(dialect: Dialect, answers: &[ResultSet], binlog_filters: Opti
         logs_statements: flag(&["binlog_rows_query_log_events", "binlog_annotate_row_events"]),
         // The third word is DISABLED.
         event_scheduler: value(&["event_scheduler"]).map(|word| word.eq_ignore_ascii_case("on")),
-        // What could not be read is nothing that fits: the word stands for it.
+        // Filters that could not be read fit nothing: the word stands for them.
         binlog_filters: binlog_filters.cloned().unwrap_or_else(|| "unknown".into()),
         semi_sync: SemiSync {
             source_enabled,
@@ -175,7 +175,7 @@ pub(super) fn read_group(answers: &[ResultSet], own: &str) -> Option<GroupReplic
     })
 }
 
-/// What a member of a Galera group tells of its binary log.
+/// The report of a Galera group's member about its binary log.
 fn member_log<'a>(dialect: Dialect, value: &dyn Fn(&[&str]) -> Option<Cow<'a, str>>) -> MemberLog {
     let needed = ["log_bin", "log_slave_updates", "wsrep_gtid_mode", "binlog_annotate_row_events"];
     let is_off = |name: &&&str| !value(&[**name]).is_some_and(|value| is_on(&value));
@@ -200,7 +200,7 @@ pub(super) fn read_binlog_filters(answer: &ResultSet) -> Arc<str> {
     together(answer, 0, &["Binlog_Do_DB", "Binlog_Ignore_DB"])
 }
 
-/// What a channel leaves out.
+/// The filters of a channel.
 pub(super) fn filters(answer: &ResultSet, row: usize) -> Arc<str> {
     together(
         answer,

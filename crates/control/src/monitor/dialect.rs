@@ -1,4 +1,4 @@
-//! What is asked of a server, by family and version, and what its answers mean.
+//! The monitor's queries, by family and version, and the meaning of their answers.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(crate) struct Dialect {
     pub(crate) number: u32,
 }
 
-/// What the driver needs of a greeting. A MariaDB server is known by the capability that only MariaDB leaves out, for the
+/// The driver's view of a greeting. A MariaDB server is known by the capability that only MariaDB leaves out, for the
 /// version text can be configured; the text counts too, since servers behind other proxies may set the bit.
 pub(crate) fn greeting(greeting: &wire::greeting::Greeting) -> Greeting {
     let version = &greeting.server_version;
@@ -68,7 +68,7 @@ impl Dialect {
         }
     }
 
-    /// What [`read_position`] reads, and nothing else.
+    /// The query for [`read_position`], and nothing else.
     pub(crate) fn position(self) -> &'static str {
         if self.mariadb {
             "SELECT @@server_id AS server_id, @@gtid_current_pos AS gtid_executed, \
@@ -109,8 +109,8 @@ pub(crate) fn read_facts(greeting: Greeting, answer: &ResultSet, replication: Re
     })
 }
 
-/// What the server has applied, and whether it tells the position of each write: its binary log is on, and on MySQL GTIDs
-/// are. `None` when it has no position that could be compared.
+/// The applied position of the server, and whether it tells the position of each write: its binary log is on, and on MySQL
+/// GTIDs are. `None` when it has no position that could be compared.
 pub(crate) fn read_position(dialect: Dialect, answer: &ResultSet) -> Option<(Applied, bool)> {
     let text = |column: &str| answer.text(0, column);
     let logs = is_on(&text("log_bin")?);

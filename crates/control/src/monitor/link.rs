@@ -68,7 +68,7 @@ fn connect_failure(error: &ConnectError) -> Failure {
     Failure { class, text: error.to_string().into() }
 }
 
-/// What a failed query says of the server.
+/// The failure of the server that a failed query shows.
 pub(crate) fn query_failure(error: &QueryError) -> Failure {
     let class = match error {
         QueryError::Server(refusal) => of_code(refusal.code).unwrap_or(FailureClass::Query),

@@ -149,7 +149,7 @@ impl Loads {
         if primary.is_some() && primary != self.catalog_of {
             self.catalog_of = primary;
             self.catalog.due = None;
-            // What another server had defined last may be lost.
+            // The last definitions of the former primary may be lost.
             self.published.tables.forget();
             self.published.grants.forget();
         }

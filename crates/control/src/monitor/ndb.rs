@@ -1,4 +1,4 @@
-//! What is asked of an SQL node of an NDB cluster in each probe.
+//! The queries to an SQL node of an NDB cluster in each probe.
 
 use cluster::observation::{DataNode, DataNodeStatus, Failure, Ndb};
 use net::query::{Client, ResultSet};

@@ -27,7 +27,7 @@ const LOGIN_RETRY: Duration = Duration::from_secs(5);
 /// Wait after what the binary log leaves out could not be read.
 const FILTERS_RETRY: Duration = Duration::from_secs(5);
 
-/// What a server's task was made from.
+/// The values that a server's task was made from.
 pub(crate) struct Prober {
     pub(crate) id: ServerId,
     pub(crate) cluster: Arc<str>,
@@ -51,7 +51,7 @@ pub(crate) struct Prober {
     pub(crate) channels: RefCell<Option<Vec<Channel>>>,
 }
 
-/// What a server's binary log leaves out, which only a restart changes. The question waits for a lock that commits hold while they
+/// The filters of a server's binary log, which only a restart changes. The query waits for a lock that commits hold while they
 /// wait for an acknowledgement, so no probe asks it.
 #[derive(Default)]
 pub(crate) struct Filters {
@@ -65,17 +65,17 @@ pub(crate) struct Probed {
     pub(crate) id: ServerId,
     pub(crate) seen: Seen,
     pub(crate) took: Duration,
-    /// What it has applied, if it was asked; see [`dialect::read_position`].
+    /// The position that it has applied, if it was asked; see [`dialect::read_position`].
     pub(crate) told: Option<Told>,
 }
 
-/// What a server told of its position, and when it was asked.
+/// The server's report of its position, and when it was asked.
 pub(crate) struct Told {
     pub(crate) position: Option<(Applied, bool)>,
     pub(crate) asked: Instant,
 }
 
-/// What is kept between probes.
+/// The state that is kept between probes.
 #[derive(Default)]
 struct Kept {
     client: Option<Client>,
@@ -191,7 +191,7 @@ impl Prober {
                 },
             }
         };
-        // What it still says is the answer to a question that nobody waits for any more.
+        // A late answer on this connection belongs to a query that no probe waits for any more.
         kept.client = None;
         let twice = outcome.is_err();
         (outcome, twice)
@@ -414,7 +414,7 @@ async fn read_details(
     }
 }
 
-/// What a member tells of its replication group; nothing where the plugin is not there or may not be asked.
+/// The report of a member about its replication group; nothing where the plugin is not there or may not be asked.
 async fn read_group(client: &mut Client, own: &str) -> Result<Option<GroupReplication>, Failure> {
     match client.query(details::GROUP).await {
         Ok(answers) => Ok(details::read_group(&answers, own)),

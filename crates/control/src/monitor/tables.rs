@@ -106,7 +106,7 @@ fn sql_dialect(dialect: Dialect) -> sql::Dialect {
     sql::Dialect { family, version: dialect.number, modes: Modes::empty(), encoding: Encoding::Utf8 }
 }
 
-/// What the monitor user sees.
+/// The privileges of the monitor user.
 #[derive(Debug, PartialEq, Eq)]
 struct Rights {
     triggers: bool,

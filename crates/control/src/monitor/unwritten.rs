@@ -14,12 +14,12 @@ use super::link::Way;
 
 /// Errors of a write for which there is no place.
 const FULL: [u16; 2] = [errno::ER_DISK_FULL, errno::ER_RECORD_FILE_FULL];
-/// What messages say of the system's error 28 (ENOSPC), in the words of both families.
+/// The names of the system's error 28 (ENOSPC) in messages of both families.
 const NO_SPACE: [&str; 4] = ["No space left on device", "Errcode: 28", "errno: 28", "errno 28"];
 /// Lists of sessions.
 const REPLY_BYTES_MAX: usize = 16 << 20;
 
-/// What a refused write says of the disk.
+/// The trouble with the disk that a refused write shows.
 pub(super) fn of_error(error: &QueryError) -> Option<NotWritten> {
     let refusal = error.server_error()?;
     let full = FULL.contains(&refusal.code) || NO_SPACE.iter().any(|words| refusal.message.contains(words));
@@ -54,7 +54,7 @@ fn state_of(list: &ResultSet, id: u32) -> Option<String> {
     Some(list.text(row, "State").unwrap_or_default().into_owned())
 }
 
-/// What a write waits for: its session's state, whether no commit waits for an acknowledgement, and the state of its transaction.
+/// The trouble of a write, by the states of its session and transaction, and whether no commit waits for an acknowledgement.
 fn judge(state: &str, acknowledged: bool, transaction: Result<String, String>) -> NotWritten {
     let because = |trouble: WriteTrouble, text: &str| NotWritten { trouble, text: Arc::from(text) };
     if !acknowledged || state.starts_with("Waiting for semi-sync ACK") {

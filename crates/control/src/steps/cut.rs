@@ -10,7 +10,7 @@ use net::query::ResultSet;
 
 use super::{Failed, FailedKind, Hand};
 
-/// What the state of the thread begins with, behind `Replica` or `Slave`, when it waits for more.
+/// The beginning of the thread's state, behind `Replica` or `Slave`, when it waits for more.
 const IDLE: &str = "has read all relay log";
 /// Looks whether the thread is gone, and the time between them.
 const LOOKS: u32 = 50;

@@ -15,18 +15,18 @@ use crate::monitor::dialect::is_on;
 
 /// Events that are moved; a server with more is told of.
 const EVENTS_MAX: usize = 1_000;
-/// What an error says of rights; servers name only the first that is missing.
+/// The privileges that an error names; servers name only the first that is missing.
 const RIGHTS_MARIADB: &str = "EVENT, BINLOG ADMIN and SET USER";
 const RIGHTS_MYSQL: &str = "EVENT, SET_ANY_DEFINER, and SYSTEM_USER for events of users who have it";
 
-/// What switches the event scheduler on.
+/// The privilege that switches the event scheduler on.
 const SCHEDULER_RIGHT_MARIADB: &str = "SUPER";
 const SCHEDULER_RIGHT_MYSQL: &str = "SYSTEM_VARIABLES_ADMIN";
 
 /// An event's schema and name.
 pub(crate) type EventName = (String, String);
 
-/// What runs on a server.
+/// The events that run on a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Running {
     /// The enabled events.
@@ -46,7 +46,7 @@ struct Event {
     collation: String,
 }
 
-/// What runs on a server that takes writes; `None` when it is read-only. At most one event more than are moved.
+/// The events that run on a server that takes writes; `None` when it is read-only. At most one event more than are moved.
 pub(crate) async fn events_of_primary(hand: &mut Hand<'_>) -> Result<Option<Running>, Failed> {
     let read_only = hand.run("look whether it is read-only", "SELECT @@global.read_only").await?;
     match read_only.scalar() {
@@ -56,7 +56,7 @@ pub(crate) async fn events_of_primary(hand: &mut Hand<'_>) -> Result<Option<Runn
     }
 }
 
-/// What runs. At most one event more than are moved.
+/// The events that run. At most one event more than are moved.
 pub(crate) async fn running_events(hand: &mut Hand<'_>) -> Result<Running, Failed> {
     let events = read(hand, ENABLED).await?.into_iter().map(|event| event.name).collect();
     Ok(Running { events, scheduler: has_scheduler(hand).await? })

@@ -8,7 +8,7 @@ use facts::gtid::mariadb::Gtids;
 use super::channel::{self, Ours};
 use super::{Failed, FailedKind, Hand, semi_sync, set_read_only, text};
 
-/// What a new channel is set to where nothing is known: quick to notice a dead source, and never giving up.
+/// The settings of a new channel where nothing is known: quick to notice a dead source, and never giving up.
 const RETRY_SECONDS: &str = "1";
 const RETRIES: &str = "86400";
 const HEARTBEAT_SECONDS: &str = "1";
@@ -78,8 +78,8 @@ fn address(source: &Source) -> Options {
     vec![("MASTER_HOST", text(&source.host)), ("MASTER_PORT", source.port.to_string())]
 }
 
-/// What servers set back to a default when the source changes, so that it must be said again. User, password, TLS, filters,
-/// delay and retries they keep.
+/// The options that servers set back to a default when the source changes, which a step sets again. User, password, TLS,
+/// filters, delay and retries they keep.
 async fn kept(hand: &mut Hand<'_>, channel: &Channel) -> Result<Options, Failed> {
     let (sql, column) = match hand.dialect.mariadb {
         true => (hand.dialect.replication().to_owned(), "Slave_heartbeat_period"),

@@ -11,9 +11,9 @@ use crate::monitor::dialect::is_on;
 
 /// Time between two looks at a list of sessions.
 const LOOK: Duration = Duration::from_millis(10);
-/// What MySQL calls a commit that waits for an acknowledgement; `slave` in versions before 8.0.26.
+/// MySQL's name of a commit that waits for an acknowledgement; `slave` in versions before 8.0.26.
 const WAITS_FOR_ACK: &str = "Waiting for semi-sync ACK from ";
-/// What MySQL calls a commit that waits for those before it.
+/// MySQL's name of a commit that waits for those before it.
 const IN_COMMIT: &str = "waiting for handler commit";
 
 /// Makes the server refuse or take writes: `super_read_only` on MySQL, `read_only` on MariaDB.
@@ -73,7 +73,7 @@ pub(crate) async fn fence(
     let mut beside = Hand { client: &mut second, dialect: hand.dialect, until };
     let mut read_only = std::pin::pin!(tokio::time::timeout_at(until, hand.client.query(statement)));
     let released = tokio::select! {
-        // Whoever was in the way has gone by itself.
+        // The statement in the way has ended by itself.
         done = &mut read_only => return ended(done),
         released = let_go(&mut beside, id) => released,
     };
@@ -147,7 +147,7 @@ fn statement(hand: &Hand<'_>) -> &'static str {
 
 async fn is_so(hand: &mut Hand<'_>, on: bool) -> Result<bool, Failed> {
     let variables = match (hand.dialect.mariadb, on) {
-        // What refuses everybody on MySQL is one variable, what refuses most is another.
+        // On MySQL one variable refuses all users, another one refuses most.
         (false, true) => "SELECT @@global.super_read_only",
         (_, _) => "SELECT @@global.read_only",
     };

@@ -36,7 +36,7 @@ pub(super) async fn become_replica(hand: &mut Hand<'_>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// What is known of a source whose replica is to stop receiving.
+/// The state of a source whose replica is to stop receiving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SourceIs {
     /// It answers, or its connection is gone already.

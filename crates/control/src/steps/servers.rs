@@ -117,7 +117,7 @@ fn the_primary_moves_and_the_old_one_follows() {
 async fn moves(cluster: &Replication) {
     let (old, new, third) = (cluster.server(0), cluster.server(1), cluster.server(2));
     let ours = ours(cluster);
-    // What its operator chose for the third server stays through the change.
+    // The operator's choice for the third server stays through the change.
     third
         .sql(match third.family() {
             Family::MariaDb => {

@@ -1,4 +1,4 @@
-//! What the API tells of clusters, and what it says to what cannot be.
+//! The API's answers about clusters, and to requests that cannot be met.
 
 use serde_json::{Value, json};
 

@@ -70,7 +70,7 @@ pub(crate) fn more() -> String {
     format!("replication = {{ user = \"{}\", password = \"{}\" }}", lab::REPL_USER, lab::REPL_PASSWORD)
 }
 
-/// What transactions changed, but for the monitor's heartbeats: `table`, `table=keys`, `table!` when it was defined.
+/// The changes of transactions, but for the monitor's heartbeats: `table`, `table=keys`, `table!` when it was defined.
 fn words(told: &[Told]) -> Vec<String> {
     let table = |change: &TableChange| {
         let part = |part: &KeyPart| match part {
@@ -96,7 +96,7 @@ fn words(told: &[Told]) -> Vec<String> {
     changes.filter_map(one).collect()
 }
 
-/// What a family says of statements.
+/// Checks a family's statements against the changes that its log tells.
 fn check(cluster: &Replication, heard: &Heard, cases: &[(&str, &[&str])]) {
     for (sql, expected) in cases {
         let from = heard.all().len();

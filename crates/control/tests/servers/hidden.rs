@@ -26,7 +26,7 @@ fn told_and_visible(told: &[Told], table: &str) -> (Option<usize>, usize) {
             }
             Told::Visible(more) => visible += more,
             Told::CaughtUp { .. } => {}
-            // What was not visible is told again.
+            // Changes that were not visible are told again.
             Told::Lost { .. } => (changes, of_table, visible) = (0, None, 0),
         }
     }

@@ -15,7 +15,7 @@ use lab::Replication;
 use net::tls::{ClientTls, ClientTlsOptions};
 use sqluice_control::{self as control, ClusterLink, Clusters, ControlHandle};
 
-/// What opens the API.
+/// The key of the API.
 const KEY: &str = "hush hush";
 /// Longest wait for accounts, dictionaries and pages.
 const LIMIT: Duration = Duration::from_secs(20);

@@ -11,7 +11,7 @@ use super::Mistake;
 /// Longest wait for the end of a run. Silent connections are closed a little later.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// What can be asked for.
+/// The actions of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Switchover,

@@ -12,7 +12,7 @@ pub(super) use servers::*;
 pub(super) use sessions::*;
 pub(super) use tier::*;
 
-/// What Prometheus is told about a metric's behaviour.
+/// The type of a metric for Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Only grows.

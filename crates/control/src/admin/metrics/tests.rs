@@ -11,7 +11,7 @@ use super::*;
 use crate::changes::figures::ChangeFigures;
 use crate::cluster_link::ClusterLink;
 
-/// What a strict reader of the text format finds in a page: families in order, and series with their values.
+/// The content that a strict reader of the text format finds in a page: families in order, and series with their values.
 struct Parsed {
     families: Vec<(String, String)>,
     series: BTreeMap<String, f64>,

@@ -37,7 +37,7 @@ pub(super) enum Trouble {
     Protocol(String),
 }
 
-/// What became of one try.
+/// The failure of one try.
 enum Tried {
     /// The connection broke; it may have been too old.
     Lost(String),
@@ -149,7 +149,7 @@ impl Gateway {
     }
 }
 
-/// What an answer says.
+/// The value of an answer.
 fn judge(status: StatusCode, body: &[u8]) -> Result<Value, Tried> {
     let page: Option<Value> = serde_json::from_slice(body).ok();
     // An error in the middle of a stream comes with a good status.

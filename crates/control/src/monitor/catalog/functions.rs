@@ -1,4 +1,4 @@
-//! What stored functions and procedures may do, from its declaration and its body.
+//! The access of stored functions and procedures, from the declaration and the body.
 //!
 //! The declaration alone proves little: `CONTAINS SQL` is what a function gets that declares nothing, and the servers
 //! let any function write whatever it declares. So the words of the body count: a function whose body has a word that
@@ -183,7 +183,7 @@ fn sets_user_variables(body: &str) -> bool {
     named && [":=", "set", "into", "diagnostics"].iter().any(|word| lower.contains(word))
 }
 
-/// Who names a function that writes, writes. Each round marks at least one more function or is the last.
+/// A function that names a function that writes, writes. Each round marks at least one more function or is the last.
 fn spread(functions: &mut Functions, bodies: &[((String, String), HashSet<String>)]) {
     loop {
         let writers: HashSet<&str> = functions

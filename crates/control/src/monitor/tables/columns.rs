@@ -49,7 +49,7 @@ pub(super) async fn read(client: &mut Client, mariadb: bool) -> Result<Option<Co
     Ok(<[ResultSet; 2]>::try_from(answers).ok().map(|[columns, indexes]| Columns { columns, indexes }))
 }
 
-/// What these columns of a MariaDB server tell of those that are computed when they are read. Who sees one column of a table is taken
+/// The columns of a MariaDB server that are computed when they are read. A user who sees one column of a table is taken
 /// to see all.
 pub(super) fn computed(columns: &ResultSet) -> ComputedColumns {
     let mut computed = ComputedColumns::default();

@@ -22,7 +22,7 @@ const OF_BYTES: [&str; 11] = [
     "utf8mb4_0900_bin",
 ];
 
-/// What is known of one table.
+/// The known parts of one table.
 #[derive(Default)]
 struct Known {
     /// Columns of its primary key by their places, from 1.

@@ -1,4 +1,4 @@
-//! What the control plane sees and does.
+//! Metrics of the control plane.
 
 use super::{Kind, Metric, metric};
 

@@ -1,4 +1,4 @@
-//! What workers meet on servers.
+//! Metrics of the workers' contact with servers.
 
 use super::{Kind, Metric, metric};
 

@@ -1,4 +1,4 @@
-//! What the process and its sessions do.
+//! Metrics of the process and its sessions.
 
 use super::{Kind, Metric, metric};
 

@@ -11,7 +11,7 @@ use wire::auth::parsec::{self, ExtSalt};
 use wire::auth::sha_crypt::ShaCrypt;
 use wire::auth::{ed25519, equal, native};
 
-/// What a login is checked against. Debug output shows no hash.
+/// The check of a login. Debug output shows no hash.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Verifier {
     /// `mysql_native_password`: SHA1(SHA1(password)).
@@ -48,7 +48,7 @@ impl Verifier {
         })
     }
 
-    /// What MariaDB's proof of the certificate takes as the password's hash, when a client logs in by this plugin.
+    /// The hash that MariaDB's proof of the certificate takes as the password's, when a client logs in by this plugin.
     pub fn certificate_hash(&self) -> Option<Vec<u8>> {
         match self {
             Verifier::Native(stage2) => Some(stage2.to_vec()),
@@ -75,7 +75,7 @@ impl fmt::Debug for Verifier {
     }
 }
 
-/// What an account demands of its clients' TLS (`REQUIRE …`).
+/// The demand of an account on its clients' TLS (`REQUIRE …`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TlsDemand {
     /// Nothing.
@@ -91,7 +91,7 @@ pub enum TlsDemand {
     These {
         /// OpenSSL's name of the cipher suite.
         cipher: Arc<str>,
-        /// Who signed it, in OpenSSL's form: `/C=…/O=…/CN=…`.
+        /// The issuer, in OpenSSL's form: `/C=…/O=…/CN=…`.
         issuer: Arc<str>,
         /// Whom it is for, likewise.
         subject: Arc<str>,
@@ -111,7 +111,7 @@ pub struct Account {
     pub locked: bool,
     /// The password has expired: the servers let its clients in only to change it, if at all.
     pub expired: bool,
-    /// What its clients' TLS must be.
+    /// The demand on its clients' TLS.
     pub tls: TlsDemand,
 }
 

@@ -1,4 +1,4 @@
-//! What servers said of something that statements change, as both planes share it, and whether it can be believed.
+//! Servers' answers about something that statements change, as both planes share them, and whether they can be believed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -66,7 +66,7 @@ impl<T: PartialEq> Believed<T> {
 
     // Control plane's side.
 
-    /// What is known is not to be believed any more.
+    /// Marks the known value as not to be believed any more.
     pub fn forget(&self) {
         self.wanted.fetch_add(1, Ordering::SeqCst);
         self.version.fetch_add(1, Ordering::SeqCst);

@@ -1,11 +1,11 @@
-//! What the servers know that the data plane must know too: collations and stored functions.
+//! The catalog: collations and stored functions, which the servers know and the data plane must know too.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use sql::Leaves;
 
-/// What a stored function declares of its data access.
+/// The data access that a stored function declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RoutineAccess {
     /// NO SQL, CONTAINS SQL, READS SQL DATA.
@@ -98,7 +98,7 @@ impl Catalog {
         Some(mapped.unwrap_or(asked))
     }
 
-    /// What this value of MariaDB's `character_set_collations` makes the default of a character set, if anything.
+    /// The default collation of a character set by this value of MariaDB's `character_set_collations`, if it names one.
     pub fn mapped_collation(&self, mapping: &str, charset: &str) -> Option<&Collation> {
         let mut pairs = mapping.split(',').filter_map(|pair| pair.trim().split_once('='));
         let (_, name) = pairs.find(|(of, _)| *of == charset)?;

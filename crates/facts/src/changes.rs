@@ -1,4 +1,4 @@
-//! What changed in the servers' data, told in the order of their commits to who keeps results of reads.
+//! Changes of the servers' data, told in the order of their commits to the listener that keeps results of reads.
 //!
 //! The control plane follows the primary's binary log as long as somebody listens
 //! ([`crate::published::Published::follow_changes`]).
@@ -14,11 +14,11 @@ pub use wire::binlog::{Key, KeyPart};
 pub struct Change {
     /// Its name.
     pub gtid: Gtid,
-    /// What it changed.
+    /// The changes.
     pub what: What,
 }
 
-/// What a transaction changed.
+/// The changes of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// These tables. What a log does not hold is not here: rows that foreign keys change in other tables (`ON DELETE CASCADE`),
@@ -41,7 +41,7 @@ pub struct TableChange {
     pub defined: bool,
 }
 
-/// What a listener hears.
+/// A message to a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
     /// A transaction was logged. Sessions on the primary may not see it yet: the log is written before the engine commits. They do

@@ -1,13 +1,13 @@
-//! What sessions see of servers in passing, and tell the control plane.
+//! Evidence: observations of servers that sessions make in passing and tell the control plane.
 
 use crate::view::ServerId;
 
-/// What a session saw of a server in passing.
+/// An observation of a server that a session made in passing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evidence {
     /// Which server.
     pub server: ServerId,
-    /// What.
+    /// The kind of observation.
     pub kind: EvidenceKind,
 }
 

@@ -18,7 +18,7 @@ const ROLES_MAX: usize = 256;
 /// An account or a role, by user and host; in MariaDB a role's host is empty.
 pub type Name = (String, String);
 
-/// What a server told of its grants.
+/// The grants that a server told.
 #[derive(Clone, Debug, Default)]
 pub struct GrantRows {
     /// Accounts, and roles; MySQL does not tell them apart.
@@ -29,7 +29,7 @@ pub struct GrantRows {
     pub tables: Vec<(Name, String, String, bool)>,
     /// Which role (second) is granted to whom (first).
     pub roles: Vec<(Name, Name)>,
-    /// Who (first) has which role (second) by default.
+    /// Default roles: the user first, the role second.
     pub defaults: Vec<(Name, Name)>,
     /// Users who may become others when they log in (`PROXY`).
     pub proxies: BTreeSet<String>,
@@ -48,11 +48,11 @@ pub struct AccountRow {
     pub is_role: bool,
     /// It has SELECT on everything, without exceptions.
     pub reads: bool,
-    /// What else it has that may change answers, such as going without `init_connect`.
+    /// Other privileges that may change answers, such as going without `init_connect`.
     pub more: String,
 }
 
-/// What one account may read; ordered so that equal rights are equal.
+/// The data that one account may read; ordered so that equal rights are equal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Rights {
     everything: bool,
@@ -203,7 +203,7 @@ impl<'a> Builder<'a> {
         [self.own(&account.name)].into_iter().chain(roles).collect()
     }
 
-    /// What was granted to an account or a role by its own name.
+    /// The privileges that were granted to an account or a role by its own name.
     fn own(&self, name: &Name) -> Rights {
         let mut rights = Rights { literal_patterns: self.rows.literal_patterns, ..Rights::default() };
         if let Some(account) = self.accounts.get(name) {

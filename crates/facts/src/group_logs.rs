@@ -1,4 +1,4 @@
-//! What members of a Galera group tell of their binary logs, by which writes in doubt are proven.
+//! Reports of a Galera group's members about their binary logs, which prove writes in doubt.
 //!
 //! With `wsrep_gtid_mode` all members give a transaction the same GTID. A member's log then holds what the whole group
 //! wrote, in the group's order, and what sessions were told of their own transactions can be found there.
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::gtid::mariadb::{Gtid, Gtids};
 use crate::view::ServerId;
 
-/// What one member told.
+/// The report of one member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberLog {
     /// `wsrep_gcomm_uuid`: the member, for as long as its process belongs to the group.
@@ -42,7 +42,7 @@ impl Numbering {
     }
 }
 
-/// What all members told last.
+/// The last reports of all members.
 #[derive(Clone, Debug, Default)]
 pub struct GroupLogs {
     /// By [`ServerId`].
@@ -50,7 +50,7 @@ pub struct GroupLogs {
 }
 
 impl GroupLogs {
-    /// What this member told last.
+    /// The last report of this member.
     pub fn of(&self, server: ServerId) -> Option<&Arc<MemberLog>> {
         self.servers.get(usize::from(server.0))?.as_ref()
     }

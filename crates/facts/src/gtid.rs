@@ -10,7 +10,7 @@ pub mod mysql;
 use mariadb::{Gtid, Gtids};
 use mysql::GtidSet;
 
-/// What a session has written: the least that a server must have applied to show it its own writes.
+/// The writes of a session: the least that a server must have applied to show it its own writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
     /// The last write in each domain.
@@ -61,7 +61,7 @@ impl Written {
     }
 }
 
-/// What a server has applied, as it told last.
+/// The transactions that a server has applied, as it told last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Applied {
     /// MariaDB.
@@ -99,7 +99,7 @@ impl Applied {
             || (gtid.server == *server && own())
     }
 
-    /// What a server with this position lacks of these writes, as the function takes it by which a server waits for positions
+    /// The writes that a server with this position lacks, as text for the function by which a server waits for positions
     /// (`MASTER_GTID_WAIT`, `WAIT_FOR_EXECUTED_GTID_SET`). `None` if it lacks nothing, or cannot be asked.
     pub fn awaits<'a>(&self, written: impl Iterator<Item = &'a Written>) -> Option<String> {
         let text = match self {

@@ -1,4 +1,4 @@
-//! What each server has applied, as it told last: the snapshot by which reads that need a write find a server.
+//! The applied position of each server, as it told last: the snapshot by which reads that need a write find a server.
 //!
 //! It is apart from the view, for it changes many times a second while sessions need it, and nobody has to be woken.
 
@@ -15,16 +15,16 @@ pub const APART: Duration = Duration::from_millis(20);
 /// The most that is remembered of one server, should it be asked more often than expected.
 const HISTORY_MAX: usize = 8;
 
-/// What one server told last.
+/// The last position of one server.
 #[derive(Clone, Debug)]
 pub struct Position {
-    /// What it has applied.
+    /// The transactions that it has applied.
     pub applied: Arc<Applied>,
     /// It tells the position of each write: its binary log is on, and on MySQL GTIDs are.
     pub tells_writes: bool,
     /// When it was asked: it has at least this since then.
     pub asked: Instant,
-    /// What it told before, the oldest first: back to the last that is [`APART`] older than this.
+    /// The positions before, the oldest first: back to the last that is [`APART`] older than this.
     before: Vec<(Arc<Applied>, Instant)>,
     /// Servers whose reads would go back in time if they went on here.
     behind: Vec<ServerId>,
@@ -38,7 +38,7 @@ impl Position {
         }
         self.before.iter().rev().find(|(_, asked)| *asked <= at).map(|(applied, _)| &**applied)
     }
-    /// What there is to remember when it has told anew.
+    /// The positions to remember when it has told anew.
     fn history(&self, asked: Instant) -> Vec<(Arc<Applied>, Instant)> {
         let mut before = self.before.clone();
         before.push((self.applied.clone(), self.asked));
@@ -49,7 +49,7 @@ impl Position {
     }
 }
 
-/// What all servers told last.
+/// The last positions of all servers.
 #[derive(Clone, Debug, Default)]
 pub struct Positions {
     /// By [`ServerId`].
@@ -57,7 +57,7 @@ pub struct Positions {
 }
 
 impl Positions {
-    /// What this server told last; `None` while it told nothing that can be compared.
+    /// The last position of this server; `None` while it told nothing that can be compared.
     pub fn of(&self, server: ServerId) -> Option<&Position> {
         self.servers.get(usize::from(server.0))?.as_deref()
     }

@@ -35,11 +35,11 @@ pub struct Published {
     pub catalog: ArcSwap<Catalog>,
     /// The primary's tables, if anybody wants them.
     pub tables: PublishedTables,
-    /// What users may read, if anybody wants that.
+    /// The privileges of users to read, if anybody wants them.
     pub grants: PublishedGrants,
-    /// What each server has applied.
+    /// The applied position of each server.
     pub positions: ArcSwap<Positions>,
-    /// What members of a Galera group told of their binary logs. Nobody is woken when it changes.
+    /// The reports of a Galera group's members about their binary logs. Nobody is woken when they change.
     pub group_logs: ArcSwap<GroupLogs>,
     /// How far each server was behind when it was probed last. Nobody is woken when it changes.
     pub lags: ArcSwap<Lags>,
@@ -240,7 +240,7 @@ impl Published {
 
     // Control plane's side.
 
-    /// Who wants to hear of changes.
+    /// The listener that hears of changes.
     pub fn change_listener(&self) -> Option<Arc<dyn ChangeListener>> {
         self.listener.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -32,7 +32,7 @@ pub type PublishedTables = crate::believed::Believed<TableCatalog>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableKey(pub u64);
 
-/// What a statement touches.
+/// The tables that a statement touches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Any table: it is not known.
@@ -68,12 +68,12 @@ impl Scope {
     }
 }
 
-/// What is known of a table or view.
+/// The known facts of a table or view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
-    /// What a read of it reads.
+    /// The tables that a read of it reads.
     reads: Scope,
-    /// What a write to it may write.
+    /// The tables that a write to it may write.
     writes: Scope,
     /// How its rows are told.
     rows: Option<rows::KnownRows>,
@@ -105,8 +105,8 @@ pub struct TableCatalog {
 }
 
 impl TableCatalog {
-    /// What a statement with these names reads, what it writes only to itself left out. `schema` is the session's, in which
-    /// unqualified names are.
+    /// The tables that a statement with these names reads, without those that it writes only to itself. `schema` is the
+    /// session's, in which unqualified names are.
     pub fn read_by(&self, named: &Result<Tables, Unread>, schema: Option<&str>) -> Scope {
         match named {
             Ok(named) if named.functions.is_empty() => self.all_of(&named.read, schema, |entry| Some(&entry.reads)),
@@ -136,7 +136,7 @@ impl TableCatalog {
         }
     }
 
-    /// What a change of this table's rows, found in a log, may have changed: foreign keys change rows of other tables without a word there.
+    /// Tables that a logged change of this table's rows may have changed: the log is silent on rows that foreign keys change.
     pub fn changed(&self, schema: &str, table: &str) -> Scope {
         self.entry(schema, table).map_or(Scope::Any, |entry| entry.writes.clone())
     }

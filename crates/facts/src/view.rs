@@ -26,7 +26,7 @@ impl ServerIds {
     }
 }
 
-/// What a server is in its cluster.
+/// The role of a server in its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Takes writes.
@@ -99,7 +99,7 @@ pub struct ServerView {
     pub name: Arc<str>,
     /// `host:port` or a socket path, as configured.
     pub address: Arc<str>,
-    /// What `address` resolved to last; `None` while it did not resolve.
+    /// The address that `address` resolved to last; `None` while it did not resolve.
     pub resolved: Option<SocketAddr>,
     /// Role.
     pub role: Role,
@@ -160,7 +160,7 @@ pub struct View {
     pub same_data: bool,
     /// All servers of the configuration.
     pub servers: Arc<[ServerView]>,
-    /// What the servers are; `None` until one has answered.
+    /// The version and capabilities of the servers; `None` until one has answered.
     pub flavour: Option<Arc<Flavour>>,
     /// That is `None` since servers answer and refuse the monitor user: its account is not there, its password is another one.
     pub monitor_denied: bool,

@@ -55,7 +55,7 @@ impl UserRow<'_> {
                 "ANY" => TlsDemand::Tls,
                 "X509" => TlsDemand::Certificate,
                 "UNKNOWN" => TlsDemand::Unknown,
-                // What is not known here demands all that is named, and a certificate.
+                // A type that is not known here demands all that is named, and a certificate.
                 _ => TlsDemand::These {
                     cipher: self.ssl_cipher.into(),
                     issuer: self.x509_issuer.into(),
@@ -66,7 +66,7 @@ impl UserRow<'_> {
     }
 }
 
-/// What a server of MariaDB says of the age of passwords.
+/// The rules of a MariaDB server for the age of passwords.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PasswordAge {
     /// `default_password_lifetime` in days; 0 is no end.
@@ -80,7 +80,7 @@ impl PasswordAge {
         let number = |key: &str| object.get(key).and_then(Value::as_i64);
         let days = number("password_lifetime").filter(|days| *days >= 0).unwrap_or(self.days_max);
         match number("password_last_changed") {
-            // What PASSWORD EXPIRE writes.
+            // The value that PASSWORD EXPIRE writes.
             Some(0) => true,
             Some(changed) => days > 0 && self.now.saturating_sub(changed) > days.saturating_mul(24 * 60 * 60),
             None => false,
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(strict.account().tls, these);
     }
 
-    /// What MariaDB 11.8 and MySQL 9.7 store for the password `secret`.
+    /// The hashes that MariaDB 11.8 and MySQL 9.7 store for the password `secret`.
     #[test]
     fn stored_hashes_fit_their_password_only() {
         let stored = [

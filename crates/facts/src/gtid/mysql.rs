@@ -8,7 +8,7 @@ use std::fmt;
 /// order, the default; without that a few transactions of a session may overtake one another.
 pub const WRITTEN_MAX: usize = 8;
 
-/// Who numbered a transaction.
+/// The server, and the tag, that numbered a transaction.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Source {
     uuid: u128,
@@ -92,7 +92,7 @@ impl GtidSet {
         }
     }
 
-    /// What this set has and the other lacks.
+    /// The transactions that this set has and the other lacks.
     pub fn without(&self, other: &GtidSet) -> GtidSet {
         let mut rest = GtidSet::default();
         for (source, intervals) in &self.sources {
@@ -205,7 +205,7 @@ impl fmt::Display for GtidSet {
     }
 }
 
-/// What is left of an interval without those that are given in ascending order.
+/// The rest of an interval without those that are given in ascending order.
 fn cut((mut first, last): Interval, gone: &[Interval]) -> Vec<Interval> {
     let mut left = Vec::new();
     let from = gone.partition_point(|(_, end)| *end < first);
@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(add("A:53-54"), set("A:53-54:187:189:191:193:195:197:199"));
     }
 
-    /// What a set means, one transaction at a time.
+    /// The transactions of a set, one at a time.
     type Model = BTreeSet<(u8, u64)>;
 
     fn sets() -> impl Strategy<Value = Vec<(u8, u64, u64)>> {

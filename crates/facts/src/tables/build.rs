@@ -32,7 +32,7 @@ pub struct Cascade {
     pub child: QualifiedName,
 }
 
-/// What a table is.
+/// The kind of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableKind {
     /// A table of this engine.
@@ -54,7 +54,7 @@ pub enum TableKind {
 pub struct TableRow {
     /// Its name.
     pub name: QualifiedName,
-    /// What it is.
+    /// Its kind.
     pub kind: TableKind,
 }
 
@@ -67,7 +67,7 @@ pub struct KeyRow {
     pub key: PrimaryKey,
 }
 
-/// What a server told of columns that are computed when they are read.
+/// The columns that are computed when they are read, as a server told them.
 #[derive(Clone, Debug, Default)]
 pub struct ComputedColumns {
     /// Tables whose columns were told. Others may have any.
@@ -76,7 +76,7 @@ pub struct ComputedColumns {
     pub expressions: Vec<(QualifiedName, String)>,
 }
 
-/// What a server told of its tables.
+/// The tables that a server told.
 #[derive(Clone, Debug)]
 pub struct TableRows {
     /// `lower_case_table_names` is 1 or 2.

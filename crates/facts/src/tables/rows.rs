@@ -51,7 +51,7 @@ pub struct PrimaryKey {
     pub is_only_unique: bool,
 }
 
-/// What a table's rows are known by, and whether writing some of them may write others.
+/// The key of a table's rows, and whether writing some of them may write others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KnownRows {
     pub(super) key: Arc<PrimaryKey>,
@@ -68,7 +68,7 @@ pub enum KeyValue<'a> {
     Text(&'a [u8]),
 }
 
-/// What was written.
+/// The written tables and rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// In which tables.
@@ -183,13 +183,13 @@ enum Part<'a> {
     Text(&'a [u8]),
 }
 
-/// What a column is compared with, if only one value of the column can be equal to it.
+/// The value that a column is compared with, if only one value of the column can be equal to it.
 fn sought(kind: KeyKind, value: KeyValue<'_>) -> Option<Part<'_>> {
     match (kind, value) {
         (KeyKind::Integer { .. }, KeyValue::Integer(number)) => Some(Part::Integer(number)),
         (KeyKind::Integer { .. }, KeyValue::Text(text)) => plain_number(text).map(Part::Integer),
         (KeyKind::Text, KeyValue::Text(text)) => {
-            // What is the same in each character set that a client can have.
+            // Bytes that are the same in each character set that a client can have.
             let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b" _-.:,/+=".contains(byte);
             text.iter().all(is_plain).then(|| Part::Text(without_spaces(text)))
         }

@@ -176,7 +176,7 @@ fn what_was_read_is_believed_until_a_definition_begins() {
 
 #[test]
 fn keys_are_the_same_in_every_process_of_every_version() {
-    // What `printf 'app\0orders' | sha256sum` begins with. Other keys would tell other processes of other tables.
+    // The first digits of `printf 'app\0orders' | sha256sum`. Other keys would tell other processes of other tables.
     for (at, expected) in [
         ("app\0orders", 0xb815_2f62_e457_5687),
         ("Größe\0Straße", 0x91c4_a6ae_2951_420d),

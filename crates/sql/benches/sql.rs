@@ -8,7 +8,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use sqluice_sql::lexer::Lexer;
 use sqluice_sql::{Dialect, Encoding, Family, Modes, NoFunctions, classify, digest, digest_hash};
 
-/// What sysbench sends, and what frameworks send.
+/// Statements of sysbench and of frameworks.
 const TEXTS: [(&str, &str); 7] = [
     ("point_select", "SELECT c FROM sbtest1 WHERE id=5017"),
     ("sum_range", "SELECT SUM(k) FROM sbtest1 WHERE id BETWEEN 5017 AND 5116"),

@@ -103,7 +103,7 @@ impl<'a> Classifier<'a> {
             self.variables_assigned = false;
             self.asks.remove(Asks::KEEPS_ROW_COUNT);
             self.statement();
-            // What a reader left over may still hold functions and variables.
+            // Tokens that a reader left over may still hold functions and variables.
             self.scan();
             if self.cursor.kind() == TokenKind::Bad {
                 self.bad();

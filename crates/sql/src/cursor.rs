@@ -15,7 +15,7 @@ pub(crate) struct Cursor<'a> {
     pub(crate) token: Token,
     /// Its keyword; [`W::None`] when it is not one, or stands where the server reads an identifier.
     pub(crate) word: W,
-    /// What the tables know of the word in hand.
+    /// The tables' entry for the word in hand.
     pub(crate) entry: &'static Entry,
     /// Of the word in hand, for the digest.
     hash: u64,

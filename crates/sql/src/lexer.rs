@@ -10,7 +10,7 @@ mod string;
 
 use crate::statement::{Dialect, Encoding, Family, Modes};
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TokenKind {
     /// A bare word: keyword or identifier.
@@ -49,7 +49,7 @@ pub enum TokenKind {
     Semicolon,
     /// `:`, `{`, `}` and other marks.
     Other,
-    /// What no server reads: an unterminated string, comment or identifier, or a NUL byte.
+    /// A token that no server reads: an unterminated string, comment or identifier, or a NUL byte.
     Bad,
     /// The end of the text.
     End,
@@ -58,7 +58,7 @@ pub enum TokenKind {
 /// A token and where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// What it is.
+    /// The kind.
     pub kind: TokenKind,
     /// Index of the first byte.
     pub start: usize,
@@ -129,7 +129,7 @@ pub(crate) fn is_identifier(byte: u8) -> bool {
     CLASS[byte as usize] & IDENTIFIER != 0
 }
 
-/// What a byte of the class [`MARK`] is.
+/// The token of a byte of the class [`MARK`].
 fn mark(byte: u8) -> TokenKind {
     match byte {
         b'(' => TokenKind::Open,

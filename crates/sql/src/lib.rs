@@ -1,10 +1,10 @@
-//! What a SQL statement is, without building a tree.
+//! The meaning of a SQL statement, found without building a tree.
 //!
 //! [`classify()`] tells the verb of a text, where it may run and what it does to the session ([`Memo`] remembers it); [`digest()`] removes its
 //! literals; [`tables()`] names the tables that it reads and writes, [`point()`] the row, if there is only one; [`rewrite`] changes the little that must not reach a server as it is. All of it stands on [`lexer`].
 //!
-//! What a text does not show is not known here: a SELECT from a view whose definition calls a writing function, and
-//! what a stored function does beyond the access that [`Functions`] reports.
+//! Facts that a text does not show are not known here: a SELECT from a view whose definition calls a writing function, and
+//! the actions of a stored function beyond the access that [`Functions`] reports.
 
 mod classify;
 pub mod connections;

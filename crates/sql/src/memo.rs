@@ -23,7 +23,7 @@ const DIGITS_MAX: usize = 18;
 const NUMBER: u8 = 1;
 const STRING: u8 = 2;
 
-/// What a byte is to the shape of a text.
+/// The meaning of a byte for the shape of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Class {

@@ -1,4 +1,4 @@
-//! What of sql_mode and character sets changes how text is read.
+//! The parts of sql_mode and character sets that change how text is read.
 
 use crate::statement::{Encoding, Modes};
 

@@ -20,7 +20,7 @@ pub struct Point {
     pub sets: Vec<Box<str>>,
 }
 
-/// What a column is compared with.
+/// The value that a column is compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sought {
     /// A whole number.
@@ -49,7 +49,7 @@ const BEYOND: [&[u8]; 12] = [
 ];
 /// With one of these between conditions they do not all have to hold, or AND means something else.
 const LOOSE: [&[u8]; 4] = [b"OR", b"XOR", b"BETWEEN", b"CASE"];
-/// What may follow the conditions.
+/// The words that may follow the conditions.
 const BEHIND: [&[u8]; 5] = [b"GROUP", b"HAVING", b"ORDER", b"LIMIT", b"RETURNING"];
 /// Words that are values, where they stand for themselves; a column with such a name is quoted.
 const VALUES: [&[u8]; 14] = [
@@ -107,7 +107,7 @@ pub fn point(text: &[u8], dialect: &Dialect) -> Option<Point> {
     };
     let equals = reader.conditions()?;
     reader.pass(|walk| walk.kind() == TokenKind::End)?;
-    // What runs in a comment runs on some servers only.
+    // Code in a comment runs on some servers only.
     let is_sure = !reader.is_loose && !reader.walk.saw_watched && !reader.walk.saw_executed_comment;
     (is_sure && !equals.is_empty()).then_some(Point { table, equals, sets })
 }
@@ -159,7 +159,7 @@ impl Reader<'_> {
         self.walk.kind() == TokenKind::DoubleOperator || self.walk.at_any(&LOOSE)
     }
 
-    /// What must hold for each row: behind WHERE, up to what follows the conditions.
+    /// The conditions of each row: behind WHERE, up to the words that follow the conditions.
     fn conditions(&mut self) -> Option<Vec<(Box<str>, Sought)>> {
         let mut equals = Vec::new();
         let ends = |walk: &Walk<'_>| walk.at(b"AND") || walk.kind() == TokenKind::End || walk.at_any(&BEHIND);
@@ -201,7 +201,7 @@ impl Reader<'_> {
     }
 }
 
-/// What stands in the quotes, if it means what it says in each character set and mode.
+/// The text in the quotes, if it means the same in each character set and mode.
 fn plain(literal: &[u8]) -> Option<&str> {
     let (first, rest) = literal.split_first()?;
     let (last, inside) = rest.split_last()?;

@@ -1,5 +1,5 @@
-//! What one INSERT, REPLACE, UPDATE or DELETE of a single table says, as far as it tells how its rows are counted: for whoever
-//! has only the rows that it changed, and must know what the server has answered.
+//! The form of one INSERT, REPLACE, UPDATE or DELETE of a single table, as far as it tells how its rows are counted: for a
+//! reader that has only the rows that it changed, and must know the answer of the server.
 
 use crate::lexer::TokenKind;
 use crate::statement::Dialect;
@@ -46,7 +46,7 @@ pub enum Verb {
     Delete,
 }
 
-/// What stands for a column's value.
+/// The expression for a column's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Given {
     /// NULL or DEFAULT.
@@ -201,7 +201,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What stands up to the next comma or the parenthesis that closes.
+    /// The expression up to the next comma or the parenthesis that closes.
     fn expression(&mut self, ends: impl Fn(&Walk<'_>) -> bool) -> Option<Given> {
         let (depth, parameter) = (self.walk.depth, self.walk.parameters);
         let (mut tokens, mut count) = ([(TokenKind::End, &b""[..]); TOKENS_MAX], 0);
@@ -245,7 +245,7 @@ impl Reader<'_> {
     }
 }
 
-/// What an expression with these tokens gives, if the parameter at its beginning has this index.
+/// The value of an expression with these tokens, if the parameter at its beginning has this index.
 fn given(tokens: &[(TokenKind, &[u8])], parameter: usize) -> Given {
     let number = |sign: i128, digits: &[u8]| {
         let digits = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<i128>().ok());

@@ -1,4 +1,4 @@
-//! What one statement is, in the words the proxy decides by.
+//! The meaning of one statement, in the words the proxy decides by.
 //!
 //! A [`Statement`] is made by [`crate::classify()`] from the text alone; nobody classifies SQL after it.
 
@@ -14,11 +14,11 @@ pub struct Statement {
     pub kind: Kind,
     /// Where it may run.
     pub access: Access,
-    /// What it does to the transaction, if that can be read from the text.
+    /// The step of the transaction, if it can be read from the text.
     pub transaction: Option<TransactionStep>,
-    /// What it does to the session, in order. Empty (and unallocated) for most statements.
+    /// The effects on the session, in order. Empty (and unallocated) for most statements.
     pub effects: Vec<Effect>,
-    /// What of the session's past it asks for.
+    /// The parts of the session's past that it asks for.
     pub asks: Asks,
     /// A routing comment (`/* sqluice: … */`), if it has one.
     pub hint: Option<Hint>,
@@ -31,20 +31,20 @@ pub struct Statement {
     pub insert_id_unsure: bool,
     /// It names tables, as far as the text shows: servers forget the messages of the statement before then.
     pub uses_tables: bool,
-    /// What FOUND_ROWS() is behind it.
+    /// The value of FOUND_ROWS() behind it.
     pub found_rows: FoundRows,
     /// The hash of the whole text's digest, as [`crate::digest_hash`] gives it; 0 is that of no text.
     pub digest: u64,
-    /// What [`Statement::tables`] has found.
+    /// The tables that [`Statement::tables`] has found.
     pub named: NamedTables,
-    /// What [`Statement::verdict`] has heard.
+    /// The verdict that [`Statement::verdict`] has heard.
     pub verdict: Verdict,
 }
 
-/// What FOUND_ROWS() is behind a statement, as far as the text tells. Seen with MariaDB 10.11 and MySQL 9.7.
+/// The value of FOUND_ROWS() behind a statement, as far as the text tells. Seen with MariaDB 10.11 and MySQL 9.7.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FoundRows {
-    /// What it was before.
+    /// The value from before.
     Left,
     /// The rows of the result, and so many more that an OFFSET skipped.
     Rows {
@@ -174,7 +174,7 @@ pub enum Why {
     Unknown,
 }
 
-/// What a statement does to the transaction.
+/// The effect of a statement on the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransactionStep {
     /// Opens one: BEGIN, START TRANSACTION; `read_only` when it says READ ONLY, `snapshot` for WITH CONSISTENT SNAPSHOT.
@@ -204,7 +204,7 @@ pub enum TransactionStep {
     ImplicitCommit,
 }
 
-/// What a statement does to the session's state.
+/// The effect of a statement on the session's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// USE.
@@ -213,7 +213,7 @@ pub enum Effect {
     Variable {
         /// Lower-case name.
         name: String,
-        /// What it is set to.
+        /// The new value.
         value: Value,
     },
     /// SET STATEMENT … FOR: the variable has the value while the statement runs, and servers tell it all the same.
@@ -239,7 +239,7 @@ pub enum Effect {
     UserVariable {
         /// Name without `@`.
         name: String,
-        /// What it is set to.
+        /// The new value.
         value: Value,
     },
     /// SET TRANSACTION.
@@ -292,7 +292,7 @@ pub enum Effect {
         name: String,
         /// The SQL text when it is a literal; `None` from a variable or expression.
         text: Option<String>,
-        /// What its execution may leave on the connection.
+        /// The state that its execution may leave on the connection.
         leaves: Leaves,
     },
     /// EXECUTE name, or EXECUTE IMMEDIATE with a non-literal (`name` is empty then).
@@ -315,7 +315,7 @@ pub enum Effect {
         query_only: bool,
         /// SOFT was given (MariaDB).
         soft: bool,
-        /// Whose connection.
+        /// The connection.
         victim: Victim,
     },
     /// SET ROLE, SET DEFAULT ROLE, SET PASSWORD and other changes that no variable shows: the statement's own text
@@ -368,7 +368,7 @@ pub enum LockKind {
 }
 
 bitflags! {
-    /// What a statement asks of the session's past or identity.
+    /// The parts of the session's past or identity that a statement asks for.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
     pub struct Asks: u16 {
         /// LAST_INSERT_ID() without argument, `@@last_insert_id`, `@@identity`.
@@ -419,16 +419,16 @@ pub enum Hint {
     Consistency(HintConsistency),
 }
 
-/// What a read must see, as a comment says.
+/// The writes that a read must see, as a comment says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HintConsistency {
     /// Nothing in particular.
     None,
-    /// What its session has written.
+    /// The writes of its session.
     Session,
-    /// What all sessions have written.
+    /// The writes of all sessions.
     Cluster,
-    /// What all sessions have written to the tables that the read names.
+    /// The writes of all sessions to the tables that the read names.
     Table,
 }
 
@@ -496,7 +496,7 @@ impl Encoding {
     }
 }
 
-/// What the servers know of a stored function.
+/// The access of a stored function, as the servers know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FunctionAccess {
     /// NO SQL, CONTAINS SQL or READS SQL DATA (and it is not known to call what writes).
@@ -512,7 +512,7 @@ pub trait Functions {
     /// The data access of `schema.name`; `schema` is `None` when the call was not qualified.
     fn access(&self, schema: Option<&str>, name: &str) -> FunctionAccess;
 
-    /// What the stored function may leave on the connection that calls it.
+    /// The state that the stored function may leave on the connection that calls it.
     fn leaves(&self, _schema: Option<&str>, _name: &str) -> Leaves {
         Leaves::empty()
     }

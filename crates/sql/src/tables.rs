@@ -35,7 +35,7 @@ pub struct FunctionName {
     pub name: Box<str>,
 }
 
-/// What a text names. No name stands twice in a list.
+/// The names in a text. No name stands twice in a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tables {
     /// Tables and views that it reads.

@@ -24,7 +24,7 @@ pub enum Varies {
     Bad,
 }
 
-/// What is the first such thing in a text: a statement, or an expression as servers show those of columns. Session variables
+/// The first such cause in a text: a statement, or an expression as servers show those of columns. Session variables
 /// that functions depend on without being named, such as `time_zone`, do not count.
 pub fn varies(text: &[u8], dialect: &Dialect) -> Option<Varies> {
     if volatile(text, dialect).is_some() {

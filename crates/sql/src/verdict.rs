@@ -1,4 +1,4 @@
-//! What others have found out about a statement, once for all of its shape.
+//! The verdict of another crate about a statement, found once for all of its shape.
 
 use std::cell::OnceCell;
 

@@ -11,7 +11,7 @@ use bitflags::bitflags;
 use table::WORDS;
 
 bitflags! {
-    /// What a word can be.
+    /// The possible meanings of a word.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct Flags: u8 {
         /// A built-in function, by name or by grammar.
@@ -244,7 +244,7 @@ pub(crate) enum W {
     Xa,
 }
 
-/// What is known of a word.
+/// The known facts of a word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     /// In lower case.

@@ -1,4 +1,4 @@
-//! What digests promise: statements that differ in literals alone are one, others are not, and no literal is told.
+//! The promises of digests: statements that differ in literals alone are one, others are not, and no literal is told.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside #[test] functions")]
 
@@ -173,7 +173,7 @@ fn passwords_are_never_told() {
     }
 }
 
-/// What is no password is still told.
+/// A column that is no password is still told.
 #[test]
 fn columns_called_password_hide_nothing() {
     let dialect = dialect(Family::MariaDb, Modes::empty());

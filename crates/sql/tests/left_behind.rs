@@ -1,4 +1,4 @@
-//! What a statement may leave behind: ids that its OK packet does not tell, messages of the statement before.
+//! The traces that a statement may leave behind: ids that its OK packet does not tell, messages of the statement before.
 
 use sqluice_sql::{Dialect, Encoding, Family, FoundRows, Modes, NoFunctions, classify};
 

@@ -1,4 +1,4 @@
-//! What must hold for any bytes: no panic, an answer in linear time, and never a read that is not one.
+//! Properties for any bytes: no panic, an answer in linear time, and never a read that is not one.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside #[test] functions")]
 
@@ -305,7 +305,7 @@ proptest! {
         prop_assert!(statement.access != Access::Read, "{sql}");
     }
 
-    /// What stands in a string, a quoted name or a plain comment is never taken for code.
+    /// Words in a string, a quoted name or a plain comment are never taken for code.
     #[test]
     fn quoted_clauses_stay_reads(clause in 0..LOCKING.len(), quote in 0..4usize) {
         let clause = LOCKING[clause].replace('\'', "");

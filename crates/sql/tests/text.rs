@@ -182,7 +182,7 @@ fn literals_are_the_same_in_every_mode() {
     assert_eq!(text::hexadecimal(&[0, 255]), "X'00FF'");
 }
 
-/// What [`text::literal`] writes is read back as one token with the same value, whatever the modes.
+/// The literal that [`text::literal`] writes is read back as one token with the same value, whatever the modes.
 #[test]
 fn literals_read_back() {
     for value in ["", "plain", "it's", "''", "\"`", "x' OR '1'='1"] {

@@ -1,4 +1,4 @@
-//! What changes data: INSERT, REPLACE, UPDATE, DELETE, LOAD.
+//! Statements that change data: INSERT, REPLACE, UPDATE, DELETE, LOAD.
 
 use super::Classifier;
 use crate::lexer::TokenKind;

@@ -1,11 +1,11 @@
-//! What FOUND_ROWS() is behind a statement.
+//! The value of FOUND_ROWS() behind a statement.
 
 use super::Classifier;
 use crate::lexer::TokenKind;
 use crate::statement::{Asks, Effect, Family, FoundRows, Kind};
 use crate::words::W;
 
-/// What was seen so far that decides it.
+/// The tokens seen so far that decide it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counting {
     /// SELECTs, wherever they stand.
@@ -13,7 +13,7 @@ pub(super) struct Counting {
     set_operation: bool,
     /// LIMIT that is not that of a part in parentheses.
     limited: bool,
-    /// What its OFFSET skips, as far as it is a number.
+    /// The rows that its OFFSET skips, as far as it is a number.
     skipped: u64,
     /// MariaDB's VALUES, whose rows are counted only where they are gathered first.
     values: Option<Gathered>,
@@ -122,7 +122,7 @@ impl Classifier<'_> {
             self.cursor.bump();
             skipped = self.number();
         }
-        // What stands in parentheses limits a part.
+        // A LIMIT in parentheses limits a part.
         if self.cursor.kind() != TokenKind::Close {
             (self.counting.limited, self.counting.skipped) = (true, skipped);
         } else {
@@ -177,7 +177,7 @@ impl Classifier<'_> {
         if self.parts > 1 && (!leaves_count(kind) || seen.other_counts || queries) {
             return FoundRows::Unsure;
         }
-        // What names no table is computed, not found.
+        // A SELECT that names no table is computed, not found.
         let asks_tables = queries && (self.uses_tables || seen.set_operation);
         let unsure = seen.unsure || asks_tables;
         let sure = |count| if unsure { FoundRows::Unsure } else { count };

@@ -53,12 +53,12 @@ fn inside(text: &[u8], dialect: &Dialect, depth: u8, see: See<'_>) -> bool {
     }
 }
 
-/// What a statement holds.
+/// The statements that a statement holds.
 enum Inner<'a> {
     Nothing,
     /// This text.
     Literal(Vec<u8>),
-    /// What begins here.
+    /// The statement that begins here.
     From(usize),
     /// A block, if it turns out to be one.
     Perhaps(Cursor<'a>),

@@ -38,7 +38,7 @@ const SAME_EVERYWHERE: [&str; 18] = [
 pub(super) struct Name {
     pub(super) token: Token,
     pub(super) entry: &'static Entry,
-    /// What stood before it.
+    /// The token before it.
     pub(super) before: TokenKind,
 }
 

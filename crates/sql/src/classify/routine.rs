@@ -1,4 +1,4 @@
-//! What may hold `;` without ending: the bodies of routines, triggers and events, and compound statements.
+//! Statements that may hold `;` without ending: the bodies of routines, triggers and events, and compound statements.
 
 use super::Classifier;
 use crate::leaves::Leaves;

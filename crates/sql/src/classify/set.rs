@@ -7,7 +7,7 @@ use crate::statement::{Effect, Kind, Value, Why};
 use crate::text;
 use crate::words::W;
 
-/// Whose variable is meant.
+/// The scope of the variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
     /// None was given.
@@ -58,7 +58,7 @@ impl Classifier<'_> {
             }
         }
         if !self.cursor.at_end() {
-            // What could not be read might change anything.
+            // A SET that could not be read to its end might change anything.
             self.primary(Why::Unknown);
             self.may_change_session();
         }

@@ -1,5 +1,5 @@
-//! What stays of a text without its literals, found token by token: what reads tokens for another purpose finds it on the
-//! way.
+//! The shape of a text: the text without its literals, found token by token. Readers of tokens for another purpose find it on
+//! the way.
 //!
 //! No token is looked at twice and none ahead. Where only a later token tells what an earlier one was — a list of
 //! literals, a call, a sign, a further row — the place is marked, and gone back to.
@@ -65,7 +65,7 @@ pub(crate) enum Fixed {
     Semicolon,
 }
 
-/// What the next token is looked at for, besides itself.
+/// The purpose for which the next token is looked at, besides itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Awaits {

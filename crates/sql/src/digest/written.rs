@@ -9,7 +9,7 @@ use crate::words::{Entry, W, find_quoted};
 #[derive(Debug)]
 pub(super) struct Written {
     bytes: Vec<u8>,
-    /// What the text would be long.
+    /// The length that the whole text would have.
     length: usize,
     last: Piece,
     /// The first word of the statement in hand.

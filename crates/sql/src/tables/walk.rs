@@ -354,7 +354,7 @@ impl<'a> Walk<'a> {
             "from" if !self.level().written => return unread(UnreadReason::Form),
             "using" if self.may_use && self.levels.len() == 1 => {
                 self.may_use = false;
-                // What is deleted from is named by its alias: all tables that follow count.
+                // DELETE names its table by the alias: all tables that follow count.
                 self.found.written.truncate(self.written_before);
                 self.level().at = At::Table;
             }

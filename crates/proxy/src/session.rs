@@ -268,7 +268,7 @@ impl Session {
         let mut fill = None;
         if let Some(rule) = rule.as_deref().filter(|rule| rule.may_answer()) {
             match Box::pin(self.ask_rule(&query, rule)).await? {
-                Asked::Answered => return Ok(query.cache.came.get()),
+                Asked::Answered => return Ok(query.cache.came()),
                 Asked::Fill(asked) => fill = Some(asked),
                 Asked::No(_) => {}
             }
@@ -292,7 +292,7 @@ impl Session {
             return Err(Box::pin(self.stream_binlog(request, &route)).await);
         }
         self.begin_log(&query, &route);
-        self.run_on_server(&query, route, fill, defining.is_some()).await.map(|()| query.cache.came.get())
+        self.run_on_server(&query, route, fill, defining.is_some()).await.map(|()| query.cache.came())
     }
 
     /// A rule that may answer is asked: it refuses the query, or has the result cache answer it.
@@ -304,16 +304,14 @@ impl Session {
         let Some(wanted) = rule.cache.as_ref().filter(|_| cache::is_for_cache(query)) else {
             return Ok(Asked::No(None));
         };
-        const HIT: Option<CacheSaid> = Some(CacheSaid::Hit { saved_us: 0, bytes: 0 });
         let asked = self.ask_cache(query, rule, wanted).await?;
-        let (said, came) = match &asked {
-            Asked::Answered => (None, HIT),
-            Asked::Fill(_) => (Some(CacheSaid::Miss), Some(CacheSaid::Miss)),
+        query.cache.asked.set(true);
+        query.cache.said.set(match &asked {
+            Asked::Answered => None,
+            Asked::Fill(_) => Some(CacheSaid::Miss),
             // With nothing to say, another session is asking a server.
-            Asked::No(said) => (*said, said.or(HIT)),
-        };
-        query.cache.said.set(said);
-        query.cache.came.set(came);
+            Asked::No(said) => *said,
+        });
         if matches!(asked, Asked::Answered) {
             self.flush_answers().await?;
         }

@@ -25,6 +25,7 @@ pub(super) enum End<'a> {
 
 impl Session {
     /// The reply of a server was relayed. Gives when it was over.
+    #[inline(always)]
     pub(super) fn finish_relayed(
         &self,
         held: &Held,
@@ -78,7 +79,7 @@ impl Session {
     fn count_digest(&self, query: &Query<'_>, ran: &Ran) {
         if query.runs_text() {
             self.count_digest_of(query.statement.digest, ran, || query.digest());
-            if let Some(said) = query.cache.said.take() {
+            if let Some(said) = query.cache.said.get() {
                 self.worker.digests.borrow_mut().cache_said(self.digest_key(query.statement.digest), said);
             }
         }
@@ -97,7 +98,7 @@ impl Session {
 
     /// What the result cache did for a statement that was counted before.
     pub(super) fn count_cached(&self, query: &Query<'_>, said: CacheSaid) {
-        query.cache.came.set(Some(said));
+        query.cache.said.set(Some(said));
         self.worker.digests.borrow_mut().cache_said(self.digest_key(query.statement.digest), said);
     }
 

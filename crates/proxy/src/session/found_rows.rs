@@ -62,16 +62,26 @@ impl Session {
     /// The session's own count, ahead of a statement behind which only the server knows it: what leaves it as it was, such as
     /// a CALL of a procedure without a query, must not leave another session's. PREPARE has it go ahead too: then it is there for
     /// EXECUTE, which must find ROW_COUNT() as well.
+    #[inline]
     pub(super) fn give_found_rows(&mut self, connection: &Connection, query: &Query<'_>, out: &mut Outgoing) {
+        let may_leave = match query.statement.found_rows {
+            // A session that has never asked for the count is spared that, but for its first statement.
+            FoundRows::Aggregate => {
+                (self.past.asks_found_rows || self.past.found_rows.is_none()) && self.past.found_rows != Some(1)
+            }
+            _ => may_leave_count(query),
+        };
+        if may_leave {
+            self.put_found_rows(connection, out);
+        }
+    }
+
+    #[cold]
+    fn put_found_rows(&mut self, connection: &Connection, out: &mut Outgoing) {
         let is_here = self.pins.is_empty() || self.past.found_rows_are_here;
         let refuses = self.pins.has(Pin::Xa) || self.pins.has(Pin::ExpiredPassword);
         let count = self.past.found_rows.unwrap_or(0);
-        // Who has never asked for it is spared that, but for what comes first.
-        let may_leave = match query.statement.found_rows {
-            FoundRows::Aggregate => (self.past.asks_found_rows || self.past.found_rows.is_none()) && count != 1,
-            _ => may_leave_count(query),
-        };
-        if !may_leave || !is_here || refuses || self.past.found_rows_unsure {
+        if !is_here || refuses || self.past.found_rows_unsure {
             return;
         }
         (self.past.found_rows_given, self.past.found_rows_stand_in) = (true, count > ROWS_GIVEN_MAX);

@@ -54,10 +54,17 @@ pub struct Query<'r> {
 /// What the result cache did for a query.
 #[derive(Clone, Debug, Default)]
 pub struct CacheOutcome {
-    /// As its digest counts it; `None` while there is nothing to count.
+    /// It was asked.
+    pub asked: Cell<bool>,
+    /// As its digest counts it; `None` if the cache has answered, or another session was asking a server already.
     pub said: Cell<Option<CacheSaid>>,
-    /// As it came out in the end, for statements that fill the cache.
-    pub came: Cell<Option<CacheSaid>>,
+}
+
+impl CacheOutcome {
+    /// As it came out in the end, for sessions that warm the cache.
+    pub fn came(&self) -> Option<CacheSaid> {
+        self.asked.get().then(|| self.said.get().unwrap_or(CacheSaid::Hit { saved_us: 0, bytes: 0 }))
+    }
 }
 
 /// A statement's text, and the way to read it.

@@ -1,4 +1,4 @@
-//! What users may read, as far as it is known for sure: for whom the result cache may answer with what another user was answered.
+//! Privileges of users to read, as far as they are known for sure: the result cache shares cached results by them.
 //!
 //! A user's rights are taken together by its **name**: which of several accounts of a name a server chooses depends on the
 //! address that it sees, so something counts as readable only if each account of the name may read it, and the anonymous

@@ -90,8 +90,8 @@ impl Applied {
         }
     }
 
-    /// What began on a server counts as its own word; what a replica has written by itself says nothing about what it
-    /// has applied of others, although it may bear a higher number.
+    /// A transaction that began on a server counts as its own word; a replica's own write says nothing about the transactions
+    /// of others that it has applied, although it may bear a higher number.
     fn has_gtid(&self, gtid: Gtid) -> bool {
         let Applied::MariaDb { server, replicated, current } = self else { return false };
         let own = || current.of(gtid.domain).is_some_and(|own| own.server == *server && own.sequence >= gtid.sequence);

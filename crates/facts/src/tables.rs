@@ -125,8 +125,8 @@ impl TableCatalog {
         }
     }
 
-    /// What a statement with these names may write. What makes, changes or drops tables writes anything: it may be that a
-    /// view or a foreign key means something else from then on.
+    /// The tables that a statement with these names may write. One that makes, changes or drops tables writes anything: it may
+    /// be that a view or a foreign key means something else from then on.
     pub fn written_by(&self, named: &Result<Tables, Unread>, schema: Option<&str>) -> Scope {
         match named {
             Ok(named) if named.functions.is_empty() && !named.defines => {

@@ -97,7 +97,7 @@ const WORD: u8 = 16;
 /// It is a token by itself.
 const MARK: u8 = 32;
 
-/// What a byte can be. Bytes from 0x80 are parts of identifiers in every character set that a client can use; 0xa0 may be
+/// The classes of bytes. Bytes from 0x80 are parts of identifiers in every character set that a client can use; 0xa0 may be
 /// white space and begins no word by this table.
 static CLASS: [u8; 256] = byte_classes();
 

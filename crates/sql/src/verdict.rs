@@ -18,8 +18,8 @@ impl PartialEq for Verdict {
 impl Eq for Verdict {}
 
 impl Statement {
-    /// What `judge` says of the statement, which is asked once: for a text that [`crate::Memo`] remembers, once for all of its
-    /// shape. It may look at all of the text but the values of numbers and strings.
+    /// The verdict of `judge` about the statement, which is asked once: for a text that [`crate::Memo`] remembers, once for
+    /// all of its shape. It may look at all of the text but the values of numbers and strings.
     pub fn verdict(&self, judge: impl FnOnce() -> u8) -> u8 {
         *self.verdict.0.get_or_init(judge)
     }

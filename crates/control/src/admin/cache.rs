@@ -45,7 +45,8 @@ pub(super) async fn wipe(State(shared): State<Arc<Shared>>, RawQuery(query): Raw
     Ok(json_page(&json!({ "answers": removed.entries, "bytes": removed.bytes })))
 }
 
-/// Ids of a table or view, as cached results carry them; `None` while no tables are known. No read used a table that is not there.
+/// Ids of a table or view, as cached results carry them; `None` while no tables are known. No read used a table that is
+/// missing.
 fn ids(status: &ClusterStatus, schema: &str, name: &str) -> Option<Vec<TableId>> {
     let catalog = status.published.tables.current()?;
     let name = TableName { schema: Some(schema.into()), name: name.into() };

@@ -1,9 +1,9 @@
 //! A key in etcd that lives as long as an etcd lease.
 //!
-//! The process that creates the key holds the cluster's lease; etcd removes it when the holder has not renewed the etcd lease for
-//! its time. A renewal counts from before it was asked for, and for less than etcd counts, so the holder gives up first. It counts
-//! only when a linearizable read behind it finds the key with that etcd lease in the same term: a leader that was cut off
-//! from the other members renews leases for a while that the new leader lets run out (etcd issue 15247).
+//! The process that creates the key holds the cluster's lease; etcd removes it when the holder has not renewed the etcd lease
+//! for its time. A renewal counts from before it was asked for, and for less than etcd counts, so the holder gives up first.
+//! It counts only when a linearizable read behind it finds the key with that etcd lease in the same term: a leader that was
+//! cut off from the other members renews leases for a while that the new leader lets run out (etcd issue 15247).
 
 mod gateway;
 

@@ -161,8 +161,8 @@ impl TableCatalog {
         entry.is_some_and(|entry| entry.rows.as_ref().is_some_and(|rows| rows.alone))
     }
 
-    /// What a change of this table's rows, found in a log, may have changed, as [`TableCatalog::changed`] gives it; of the table itself these
-    /// rows only, where their keys can be told.
+    /// The tables and rows that a logged change of this table's rows may have changed, as [`TableCatalog::changed`] gives
+    /// them; of the table itself these rows only, where their keys can be told.
     pub fn changed_rows(&self, schema: &str, table: &str, keys: Option<&BTreeSet<Key>>) -> Written {
         let tables = self.changed(schema, table);
         let entry = self.entry(schema, table);

@@ -147,7 +147,7 @@ fn new_scripts(family: Family) {
 
 /// Writes a line that is seen of tests that pass, too.
 fn said(line: &str) {
-    writeln!(std::io::stderr(), "{line}").unwrap();
+    std::io::stderr().write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
 fn cached_scripts(family: Family) {

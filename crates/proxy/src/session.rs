@@ -104,12 +104,12 @@ pub struct Session {
     /// Of the certificate that the client saw; `None` without TLS.
     fingerprint: Option<[u8; 32]>,
     identity: Identity,
-    /// What the client believes of its state.
+    /// The state that the client believes it has.
     state: Arc<StateMap>,
     /// The servers' defaults when the session began, and the catalog that was looked at last.
     began: CountedHere<Catalog>,
     seen: CountedHere<Catalog>,
-    /// What follows from `state` and `seen`; made anew when one of them changes.
+    /// The facts that follow from `state` and `seen`; made anew when one of them changes.
     facts: Cell<StateFacts>,
     /// How long its client may be silent.
     idle_limits: Cell<idle::IdleLimits>,
@@ -121,23 +121,23 @@ pub struct Session {
     statements: ClientStatements,
     wish: TrackWish,
     past: Past,
-    /// What the session has written; `None` while that is nothing.
+    /// The session's writes; `None` while there are none.
     own_writes: Option<Box<OwnWrites>>,
     /// Something may have been written in the open transaction.
     writes_open: bool,
-    /// What the open transaction is to the result cache.
+    /// The reads of the open transaction, for the result cache.
     transaction_reads: cache::TransactionReads,
     /// The statements of the open transaction, so that it can be run again elsewhere.
     transaction: Option<Box<TransactionLog>>,
-    /// What the open transaction may have written, or the statement that has just ended.
+    /// The tables that the open transaction may have written, or the statement that has just ended.
     written: Option<::facts::tables::Scope>,
     /// Where it has read last; `None` behind a write whose position is known, which covers what was read before it.
     read_last: Option<ServerId>,
     /// The backend connection that is kept while the session is pinned.
     held: Option<Held>,
-    /// What of the session tells answers of the result cache apart, when it was asked for last.
+    /// The context of the result cache, as it was asked for last.
     cache_context: Option<Box<cache::ContextHere>>,
-    /// What was written that the result cache was not told of yet.
+    /// The writes that the result cache does not know of yet.
     written_for_cache: Option<::facts::tables::Written>,
     /// The client named the native plugin at its login; COM_CHANGE_USER names what it likes best instead.
     speaks_native: bool,
@@ -145,7 +145,7 @@ pub struct Session {
     refused_changes: u8,
 }
 
-/// Who the client is, and what that means for its backend connections.
+/// The client's identity, and its meaning for the backend connections.
 #[derive(Debug)]
 struct Identity {
     user: Arc<str>,
@@ -154,15 +154,15 @@ struct Identity {
     key: Arc<Key>,
     /// The number of its login: connections that logged in before it are not for it.
     login: u64,
-    /// What the client said of itself at its login, packed.
+    /// The client's connection attributes, packed.
     attributes: Option<Arc<[u8]>>,
     collation: u16,
     split: Split,
-    /// What reads see: as configured, or as the client has said since.
+    /// The consistency of reads: as configured, or as the client has set it since.
     consistency: Consistency,
     /// The same as listener and user say.
     configured: Consistency,
-    /// What rules see of the session.
+    /// The session values that rules look at.
     rule_scope: Cell<Scope>,
     /// Backend connections that the user may use at a time; 0 is no limit.
     connections_max: u32,
@@ -170,7 +170,7 @@ struct Identity {
     _session: login::UserSession,
 }
 
-/// What the last statement left behind that a later one may ask for.
+/// The results of the last statement that a later one may ask for.
 #[derive(Debug, Default)]
 struct Past {
     insert_id: u64,
@@ -179,7 +179,7 @@ struct Past {
     /// System variables whose values are asked for before the connection goes: nothing told them. SET CHARACTER SET takes
     /// the schema's collation, and another schema does not change it.
     variables: Vec<Box<str>>,
-    /// What of [`crate::route::OneUse`] the server is asked for before the connection goes.
+    /// The parts of [`crate::route::OneUse`] that the server is asked for before the connection goes.
     unsure: one_use::Unsure,
     row_count: i64,
     /// A connection that is kept does not know ROW_COUNT(): Sqluice asked it something since, or answered the client itself.
@@ -364,7 +364,7 @@ impl Session {
                     Next::Answered => return Ok(()),
                 }
             }
-            // What the server waited for is no time of the statement.
+            // The time that the server waited is no time of the statement.
             let started = outcome.there_at.unwrap_or(attempts.at);
             let over = self.finish_relayed(&held, query, &outcome, started);
             if let Some(written) = self.learn(&mut held, query, &route, &outcome, over) {

@@ -25,7 +25,7 @@ pub struct Sessions {
     all: Mutex<HashMap<u32, Arc<SessionHandle>>>,
 }
 
-/// What others may know of a session, and how they end it.
+/// The part of a session that others may know, and their way to end it.
 #[derive(Debug)]
 pub struct SessionHandle {
     /// The id.
@@ -48,7 +48,7 @@ pub struct SessionHandle {
     pub killed: AtomicBool,
     /// The server whose reply it waits for was given up: the reply will not come.
     pub abandoned: AtomicBool,
-    /// What it is pinned by, as bits.
+    /// Its pins, as bits.
     pub pins: AtomicU32,
     /// Since when it waits for its client, in seconds of `Shared::uptime_s`; 0 while it has something to do.
     pub idle_since_s: AtomicU32,

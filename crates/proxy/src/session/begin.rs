@@ -19,7 +19,7 @@ use crate::shared::ListenerShared;
 use crate::state::StateMap;
 use crate::worker::{ClusterHere, Worker};
 
-/// Whose session begins, and where.
+/// The session that begins, and its place.
 #[derive(Debug)]
 pub(super) struct Beginning {
     pub worker: Rc<Worker>,
@@ -31,7 +31,7 @@ pub(super) struct Beginning {
     /// Of the certificate that the client saw.
     pub fingerprint: Option<[u8; 32]>,
     pub identity: Identity,
-    /// What the client believes of its state.
+    /// The state that the client believes it has.
     pub state: Arc<StateMap>,
     /// The client named the native plugin at its login.
     pub speaks_native: bool,

@@ -1,4 +1,4 @@
-//! What the result cache's figures want to know of a statement.
+//! The facts of a statement that the result cache's figures count.
 
 use cache::Refusal;
 use sql::Kind;

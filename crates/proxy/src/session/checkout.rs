@@ -21,7 +21,7 @@ const FAILURES_MAX: usize = 4;
 /// A read that waits for a replica looks at what they told at this pace.
 const POSITION_PACE: Duration = Duration::from_millis(2);
 
-/// What has been tried for one statement.
+/// The attempts to run one statement.
 #[derive(Debug)]
 pub struct Attempts {
     /// When a server was chosen last, or a connection came after a wait.
@@ -29,7 +29,7 @@ pub struct Attempts {
     pub(super) avoid: Vec<ServerId>,
     failures: usize,
     pub(super) last_error: Option<String>,
-    /// What the client is told when no other server turns up.
+    /// The error that the client gets when no other server turns up.
     pub(super) refusal: Option<Refusal>,
     /// Since when the statement waits for a server that fits.
     pub(super) held_since: Option<Instant>,
@@ -75,7 +75,7 @@ impl Attempts {
         }
     }
 
-    /// What is tried for a statement of so many bytes.
+    /// The attempts for a statement of so many bytes.
     pub fn of(bytes: usize) -> Attempts {
         Attempts { bytes, may_ask_replicas: true, ..Attempts::new() }
     }

@@ -43,7 +43,7 @@ impl Checksum {
         self.carry |= little(last);
     }
 
-    /// What ends a result, or stands in the place of one.
+    /// An event that ends a result, or stands in the place of one.
     pub fn event(&mut self, event: &Event<'_>) {
         match event {
             Event::Ok(ok) | Event::RowsEnd(ok) => {

@@ -28,7 +28,7 @@ const GATHERED_BYTES_MAX: usize = 16 * 1024;
 pub struct Client {
     /// The socket.
     pub stream: Stream,
-    /// What the client and Sqluice agreed on.
+    /// The capabilities that the client and Sqluice agreed on.
     pub capabilities: Capabilities,
     inbox: Vec<u8>,
     /// How much of the inbox has been taken; all of it never is.
@@ -145,7 +145,7 @@ impl Client {
                 First::Needs(bytes) if holds_payload(bytes, refused_bytes) => {
                     return Err(self.too_long(Refusal::packet_too_large()).await);
                 }
-                // Who waits for answers may not ask on before they come.
+                // A client that waits for answers may not ask on before they come.
                 First::Needs(_) if self.has_unsent() => self.flush().await.map_err(SessionEnd::ClientLost)?,
                 First::Needs(bytes) => {
                     // Room is made as bytes come: a header alone must not cost memory.

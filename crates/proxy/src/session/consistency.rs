@@ -20,7 +20,8 @@ use super::{Held, Session};
 use crate::route::{Moment, Near, Needs, OwnWrites, Pin, Reason, Route, SharedWrites, Target, Write};
 
 impl Session {
-    /// What a replica must have to take a statement with this route; `all` is what [`Session::writes_of_all`] gives.
+    /// The data that a replica must have to take a statement with this route; `all` is the result of
+    /// [`Session::writes_of_all`].
     pub(super) fn needs<'a>(
         &'a self,
         route: &Route,
@@ -47,8 +48,8 @@ impl Session {
         Some(Needs { own, all, before, positions })
     }
 
-    /// What the session has written, as far as a read with this route must find it: of tables that it does not name, only
-    /// what no replica will ever have.
+    /// The session's own writes, as far as a read with this route must find them: of tables that it does not name, only writes
+    /// that no replica will ever have.
     fn own_for(&self, route: &Route) -> Option<&OwnWrites> {
         let all_counts = route.consistency != Consistency::Table || self.cluster.view().group.is_some();
         self.own_writes.as_deref().filter(|own| all_counts || own.is_unlogged())
@@ -60,7 +61,7 @@ impl Session {
         self.read_last.filter(|_| route.consistency != Consistency::Table)
     }
 
-    /// What all sessions have written, as far as a read with this route must see it.
+    /// The writes of all sessions, as far as a read with this route must see them.
     pub(super) fn writes_of_all(&self, route: &Route, positions: &Positions) -> Vec<SharedWrites> {
         if !asks_for_all(route)
             || self.cluster.view().same_data
@@ -246,8 +247,8 @@ impl Session {
         let statement = &*query.statement;
         let calls = statement.asks.contains(Asks::STORED_FUNCTIONS);
         match statement.access {
-            // What a SET tells was committed by whoever had the connection before it, and told late; unless it commits
-            // what is open here, as SET autocommit = 1 does.
+            // A position with the reply to a SET is of a commit by an earlier session on the connection, reported late; unless
+            // the SET commits the session's open transaction, as SET autocommit = 1 does.
             Access::Primary(Why::SessionChange) if !calls && !self.writes_open && statement.parts == 1 => return,
             Access::Primary(Why::SessionChange) => {}
             Access::Primary(Why::Transaction) => {}
@@ -393,7 +394,7 @@ pub(super) fn may_write(query: &Query<'_>) -> bool {
         Why::Administration if matches!(statement.kind, Kind::Show | Kind::Select | Kind::Explain | Kind::Kill) => {
             statement.asks.contains(Asks::STORED_FUNCTIONS)
         }
-        // What was written in the transaction is known from its statements; XA may end another connection's.
+        // The statements of the transaction tell its writes; XA may end another connection's.
         Why::Transaction => statement.kind == Kind::Xa,
         _ => true,
     }

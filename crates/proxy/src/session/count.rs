@@ -96,7 +96,7 @@ impl Session {
         }
     }
 
-    /// What the result cache did for a statement that was counted before.
+    /// Counts the result cache's part in a statement that was counted before.
     pub(super) fn count_cached(&self, query: &Query<'_>, said: CacheSaid) {
         query.cache.said.set(Some(said));
         self.worker.digests.borrow_mut().cache_said(self.digest_key(query.statement.digest), said);

@@ -1,4 +1,4 @@
-//! What follows from a session's state and the servers' defaults.
+//! The facts that follow from a session's state and the servers' defaults.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl Session {
         self.renew_facts();
     }
 
-    /// What follows from the session's state.
+    /// The facts that follow from the session's state.
     pub(super) fn facts(&self) -> StateFacts {
         let facts = self.facts.get();
         if facts.fingerprint == self.state.fingerprint() { facts } else { self.renew_facts() }

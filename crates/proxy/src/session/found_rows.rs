@@ -1,4 +1,4 @@
-//! What FOUND_ROWS() would say: told by replies where they can, asked for where they cannot.
+//! The value of FOUND_ROWS(): told by replies where they can, asked for where they cannot.
 
 use sql::{Asks, FoundRows, Kind};
 use wire::codec::Reader;

@@ -35,7 +35,7 @@ impl Session {
         let _waiting = self.may_wait(limit, route, view, attempts)?;
         let left = attempts.held_since.map_or(limit, |since| limit.saturating_sub(since.elapsed()));
         if attempts.turn.is_none() && matches!(route.target, Target::Primary | Target::Pinned) {
-            // Who has a turn looks at views; all others stand in line behind them.
+            // Statements with a turn look at views; all others stand in line behind them.
             let turn = self.cluster.turns.clone().acquire_owned();
             if let Ok(Ok(turn)) = tokio::time::timeout(left, turn).await {
                 attempts.turn = Some(turn);

@@ -37,7 +37,7 @@ impl Session {
     /// Whether the server does what it did: nothing moves away from it.
     fn serves_on(&self, server: ServerId, at: Instant) -> bool {
         let view = self.cluster.view();
-        // What was under way when roles changed was ended for that.
+        // The change of roles has ended a statement that was under way.
         self.cluster.roles_changed.get() <= at
             && !view.hold_writes
             && view.primary.is_some()

@@ -1,4 +1,4 @@
-//! What a reply teaches about the session: its state, its transaction, its pins.
+//! The effects of a reply on the session: its state, its transaction, its pins.
 
 mod effects;
 mod past;
@@ -53,7 +53,7 @@ impl Session {
             self.note_account_change(held, &query.statement, outcome.error.as_ref(), over);
         }
         if self.defines_code(query) {
-            // What routines, views and triggers do is read again; until then no function is believed to read only.
+            // The catalog is read again for routines, views and triggers; until then no function is believed to read only.
             self.cluster.shared.published.request_catalog_refresh();
         }
         if query.command == Command::SetOption && succeeded {
@@ -93,18 +93,18 @@ impl Session {
             self.pins.put(Pin::Tracing, self.state.is_traced());
         }
         if let Some(before) = before.filter(|before| *before == self.state) {
-            // Whoever holds it sees at once that nothing has changed.
+            // A holder of the old state sees at once that nothing has changed.
             self.state = before;
         }
         self.learn_statement(held, query, outcome);
         if let Some(status) = outcome.status {
-            // What a failed multi-statement told last is that more results follow; the next answer must not say so.
+            // The last status of a failed multi-statement says that more results follow; the next answer must not say so.
             self.status = status & Status::OF_SESSION;
             self.pins.put(Pin::Transaction, status.contains(Status::IN_TRANSACTION));
         }
         if !succeeded {
             // An ERR packet has no status flags, those are of the part before it: a deadlock has rolled the transaction back,
-            // most errors have not. What was open counts as open until a status says otherwise.
+            // most errors have not. An open transaction counts as open until a status says otherwise.
             if outcome.error.as_ref().is_some_and(|error| ROLLED_BACK.contains(&error.code)) {
                 self.status -= Status::IN_TRANSACTION;
                 self.pins.put(Pin::Transaction, false);
@@ -164,7 +164,7 @@ impl Session {
         let (mut unexplained, mut moves) = (false, false);
         for change in &outcome.changes {
             match change {
-                // What another session's routine left to be told; choosing a schema anew does more than it seems.
+                // A routine of another session left this change to be told; choosing a schema anew does more than it seems.
                 StateChange::Schema { name, .. }
                     if self.state.schema() == Some(name) && !may_choose(&query.statement) => {}
                 StateChange::Schema { name, more } => {
@@ -194,10 +194,10 @@ impl Session {
                 StateChange::Committed(_) => {}
             }
         }
-        // What the text itself says of the session explains a change; routines, triggers and texts that are prepared
-        // elsewhere change it behind the text's back. What only reads is told as a change now and then (SET STATEMENT, SHOW
-        // CREATE of another schema), but cannot make one unless it calls a function. A change of the schema, to that of a
-        // function or a view and back, explains it, unless a procedure or an unknown function may have done more.
+        // The text's own effects on the session explain a change; routines, triggers and texts that are prepared elsewhere
+        // change it behind the text's back. A read is told as a change now and then (SET STATEMENT, SHOW CREATE of another
+        // schema), but cannot make one unless it calls a function. A change of the schema, to that of a function or a view and
+        // back, explains it, unless a procedure or an unknown function may have done more.
         let statement = &query.statement;
         let calls = statement.asks.contains(sql::Asks::STORED_FUNCTIONS);
         // Executions of prepared statements report changes that are none, such as their own preparation.

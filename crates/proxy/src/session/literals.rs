@@ -77,7 +77,7 @@ pub(super) fn is_word(word: &str) -> bool {
     word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// What a user variable turned out to be.
+/// The value of a user variable, as the server reported it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// This literal makes its value.

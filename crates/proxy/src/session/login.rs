@@ -40,7 +40,7 @@ use crate::worker::{ClusterHere, Worker};
 pub use identity::UserSession;
 use identity::identify;
 
-/// What clients are offered, as far as the servers have it too.
+/// The capabilities that clients are offered, as far as the servers have them too.
 const OFFERED: Capabilities = MEANINGFUL
     .union(ON_DEMAND)
     .union(Capabilities::LONG_PASSWORD)
@@ -153,7 +153,7 @@ fn unread(error: ReadError) -> SessionEnd {
 }
 
 impl Door {
-    /// What the cluster's servers are; waited for, since a greeting must fit them. Their dictionaries are read a moment
+    /// The flavour of the cluster's servers; waited for, since a greeting must fit them. Their dictionaries are read a moment
     /// later, and give the character sets that the session begins with: they are waited for too, but not for long.
     async fn flavour(&mut self) -> Result<Arc<Flavour>, SessionEnd> {
         let limit = {
@@ -170,7 +170,7 @@ impl Door {
                     self.cluster.fresh_catalog(FRESH_CATALOG_WAIT).await;
                     return Ok(flavour.clone());
                 }
-                // What comes of it shows when it is looked at again.
+                // The next round looks at the result.
                 let _ = tokio::time::timeout(left, changed).await;
                 continue;
             }
@@ -199,7 +199,7 @@ impl Door {
         }
         let offered = |algorithm| [algorithm, ClientCompression::All].contains(&settings.compression);
         capabilities.set(Capabilities::COMPRESS, offered(ClientCompression::Zlib));
-        // What the servers would never offer, clients have no reason to expect.
+        // Clients have no reason to expect capabilities that the servers would never offer.
         capabilities.set(Capabilities::ZSTD_COMPRESSION, offered(ClientCompression::Zstd) && !flavour.mariadb);
         let plugin = match Plugin::from_name(flavour.auth_plugin.as_bytes()) {
             Some(Plugin::CachingSha2) => Plugin::CachingSha2,

@@ -45,7 +45,7 @@ pub struct Lost {
     pub was_killed: bool,
     /// A moment shortly before the statement was sent.
     pub at: Instant,
-    /// What stood in front of writes on the connection.
+    /// The mark in front of writes on the connection.
     pub mark: Option<Mark>,
 }
 
@@ -189,7 +189,7 @@ impl Session {
                 self.worker.stats.replays.at(not_replayed.result()).inspect(|count| count.add_one());
                 tracing::warn!(server = %name, session = self.handle.id, why = %not_replayed, "a transaction was not replayed");
                 let refusal = not_replayed.refusal(lost);
-                // What was computed into variables is gone with the connection.
+                // Variables with computed values are gone with the connection.
                 let is_whole = !self.pins.has(Pin::UserVariable) && !not_replayed.ends_session();
                 self.lose_pinned_state();
                 match is_whole {
@@ -284,7 +284,7 @@ impl Query<'_> {
     }
 }
 
-/// What a statement is, for a message.
+/// The name of a statement, for a message.
 fn what(query: &Query<'_>) -> &'static str {
     match (query.statement.transaction, query.statement.kind) {
         (Some(TransactionStep::Commit { .. }), _) => "a COMMIT",

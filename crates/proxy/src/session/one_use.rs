@@ -48,7 +48,7 @@ use crate::route::{OneUse, Pin};
 /// Makes a connection tell what SET TRANSACTION has announced, now and whenever it changes.
 const TELL_CHARACTERISTICS: &str = "SET session_track_transaction_info='CHARACTERISTICS'";
 
-/// What of the state of one use only the server knows.
+/// The state of one use that only the server knows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Unsure {
     /// Whether SET TRANSACTION waits.
@@ -94,7 +94,7 @@ impl Session {
         self.pins.one_use(OneUse::Characteristics, text.contains("SET TRANSACTION"));
     }
 
-    /// What a statement that was run leaves waiting, as far as its text and its reply tell.
+    /// Learns the state of one use that a statement leaves waiting, as far as its text and its reply tell.
     pub(super) fn learn_one_use(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
         let statement = &*query.statement;
         if statement.transaction.is_some_and(|step| step != TransactionStep::Savepoint) && statement.parts <= 1 {
@@ -108,7 +108,7 @@ impl Session {
         if untold && (self.pins.awaits_use(OneUse::Characteristics) || may_announce(statement)) {
             self.past.unsure.characteristics = true;
         } else if statement.effects.iter().any(announces) && !told() {
-            // What is announced twice is told once.
+            // The server tells a second, equal announcement only once.
             self.past.unsure.characteristics = true;
         }
         let sets = |wanted: &str| {
@@ -151,8 +151,8 @@ impl Session {
         }
     }
 
-    /// What the server has to be asked because nothing keeps the connection but what may be over by now (and user variables): state
-    /// of one use, and user locks.
+    /// The questions for the server when nothing keeps the connection but pins that may be over by now (and user variables):
+    /// state of one use, and user locks.
     pub(super) fn asks_of_pins(&self) -> (bool, bool) {
         let unsure = self.past.unsure;
         let one_use = unsure.characteristics || unsure.insert_id || unsure.unheard;

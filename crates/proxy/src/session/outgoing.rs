@@ -1,4 +1,4 @@
-//! What is on its way to a server: its bytes, and the replies that it will have.
+//! The bytes on their way to a server, and the replies that they will have.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -23,7 +23,7 @@ const KEPT_BYTES_MAX: usize = 16 * 1024;
 /// Bytes for a server, and the replies that they will have.
 #[derive(Debug, Default)]
 pub struct Outgoing {
-    /// What is to be written.
+    /// The bytes to write.
     pub(super) bytes: Vec<u8>,
     /// Replies that are outstanding, in order.
     pub pending: VecDeque<Expected>,

@@ -1,5 +1,5 @@
-//! What went before on a session and counts for its next statement, LAST_INSERT_ID() and the messages: a connection that
-//! has not seen it is given it ahead of the statement.
+//! The results of earlier statements that count for the next one, LAST_INSERT_ID() and the messages: a connection that has not
+//! seen them gets them ahead of the statement.
 
 use sql::{Asks, Kind};
 use wire::Capabilities;
@@ -22,11 +22,11 @@ const ONE_MORE_ERROR: &[u8] = b"GET DIAGNOSTICS CONDITION 65535 @sqluice_no_cond
 const ERRORS_MAX: usize = 64;
 
 impl Session {
-    /// What the session's statements left behind, for a connection that does not know it.
+    /// Gives a connection the results of the session's earlier statements that it does not know.
     pub(super) fn give_past(&mut self, connection: &mut Connection, query: &Query<'_>, out: &mut Outgoing) {
         let (statement, body) = (&*query.statement, &query.body);
         self.past.found_rows_given = false;
-        // What may leave LAST_INSERT_ID() as it is must find the session's own; so must all that is pinned.
+        // A statement that may leave LAST_INSERT_ID() as it is must find the session's own; so must a pinned session.
         let keeps = !self.pins.is_empty() || !self.facts().autocommit;
         let needs_id = statement.asks.contains(Asks::LAST_INSERT_ID)
             || statement.insert_id_unsure
@@ -49,7 +49,7 @@ impl Session {
         let mine = self.messages_mark();
         // GET DIAGNOSTICS may be sent as a SET of what it asks for.
         let is_set = statement.kind == Kind::Diagnostics && matches!(body, Body::Payload(_));
-        // What may leave them or take them away must find them.
+        // A statement that may leave messages or take them away must find them.
         let needs_messages = !is_set && statement.asks.contains(Asks::DIAGNOSTICS)
             || self.is_mariadb() && self.past.has_messages() && may_ask(statement)
             || self.is_mariadb() && statement.effects.iter().any(tells_older_messages);
@@ -85,7 +85,7 @@ impl Session {
             }
         }
         if connection.origin.mariadb {
-            // What makes messages again may count; a question without a table leaves them.
+            // Statements that make messages again may count; a question without a table leaves the count.
             self.give_found_rows(connection, query, out);
         }
     }
@@ -106,7 +106,7 @@ impl Session {
         memchr::memchr_iter(b')', text).any(|at| text[at + 1..].trim_ascii_start().first() == Some(&b','))
     }
 
-    /// What [`crate::pool::Origin::messages`] is on a connection that has this session's.
+    /// The value of [`crate::pool::Origin::messages`] on a connection that has this session's.
     pub(super) fn messages_mark(&self) -> Option<(u32, u32)> {
         Some((self.handle.id, self.past.messages))
     }

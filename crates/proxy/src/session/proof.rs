@@ -54,14 +54,14 @@ const ANNOTATIONS: u16 = 2;
 const EVENT: u8 = 0;
 const END: u8 = 0xfe;
 
-/// What is known of a statement that was in doubt.
+/// The proof for a statement that was in doubt.
 #[derive(Debug)]
 pub enum Proof {
     /// It was done.
     Done {
-        /// The position that the server would have told.
+        /// The position that the server would have reported.
         position: Option<Written>,
-        /// What the server would have said to a write, where that is certain.
+        /// The server's reply to the write, where that is certain.
         answer: Option<Answer>,
     },
     /// It was not, and never will be.
@@ -193,8 +193,8 @@ impl Session {
         found
     }
 
-    /// Whose log the transaction must be in, where the part of it begins, and since when all of that is in it. `known` is what members
-    /// had told of their logs when the server was lost.
+    /// The server whose log must have the transaction, the place where that part of it begins, and the moment since which it
+    /// is all there. `known` is the members' last report on their logs when the server was lost.
     async fn beginning(
         &self,
         on: ServerId,
@@ -291,7 +291,7 @@ impl Session {
         }
     }
 
-    /// What all sessions were told to be theirs.
+    /// The transactions that all sessions were told to be theirs.
     async fn told_to_sessions(&self, since: Instant) -> Option<HashSet<Name>> {
         let mut told: HashSet<Name> = self.cluster.told_since(since)?.into_iter().collect();
         for answered in self.cluster.shared.ask_told(self.worker.index, since) {

@@ -33,7 +33,7 @@ const MYSQL_NAME_CHARS_MAX: usize = 32;
 /// How long a failed login waits for the accounts to be read again: the password may have been changed just now.
 const REFRESH_WAIT: Duration = Duration::from_millis(1500);
 
-/// Who a client has proved to be.
+/// The identity that a client has proved.
 pub struct Proven {
     pub user: Arc<str>,
     pub credential: Arc<Credential>,

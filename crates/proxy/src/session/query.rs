@@ -46,12 +46,12 @@ pub struct Query<'r> {
     pub is_late: bool,
     /// The effects of its tables and views that the text does not show.
     pub hides: Option<Hidden>,
-    /// What the result cache did for it.
+    /// The result cache's part in it.
     pub cache: CacheOutcome,
     source: Source,
 }
 
-/// What the result cache did for a query.
+/// The result cache's part in a query.
 #[derive(Clone, Debug, Default)]
 pub struct CacheOutcome {
     /// It was asked.
@@ -117,7 +117,7 @@ impl QueryText<'_> {
     }
 }
 
-/// What is sent for a command.
+/// The packets to send for a command.
 #[derive(Clone, Debug)]
 pub enum Body {
     /// The packets as they came.
@@ -185,7 +185,7 @@ impl<'r> Query<'r> {
         }
     }
 
-    /// What is needed to run it again.
+    /// The parts of it that running it again needs.
     pub fn keep(&self) -> Kept {
         Kept {
             command: self.command,

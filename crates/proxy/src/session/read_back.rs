@@ -227,7 +227,7 @@ fn question(names: &[String]) -> String {
     format!("SELECT {}", columns.collect::<Vec<_>>().join(","))
 }
 
-/// What `count` variables are, from the reply to [`question`].
+/// The values of `count` variables, from the reply to [`question`].
 fn literals(reply: &[u8], count: usize, capabilities: Capabilities) -> Result<Vec<Found>, Malformed> {
     let mut rest = reply;
     let mut next = || match packet::first(rest, REPLY_BYTES_MAX) {

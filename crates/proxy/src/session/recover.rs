@@ -31,11 +31,11 @@ pub struct Failed {
     pub held: Held,
     /// Why.
     pub error: RelayError,
-    /// What was learned before.
+    /// The outcome up to the failure.
     pub outcome: Outcome,
 }
 
-/// What follows a failed try.
+/// The next step after a failed try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Another try.
@@ -147,7 +147,8 @@ impl Session {
                     _ => EvidenceKind::ConnectionLost,
                 };
                 self.cluster.shared.published.evidence(Evidence { server, kind });
-                // What was refused has not been done, but other members may have what this one could not commit.
+                // The refused statement was not done, but other members may have the transaction that this one could not
+                // commit.
                 let (sent, was_killed) = (refusal.code == GROUP_LOST, refusal.code == errno::ER_CONNECTION_KILLED);
                 let lost = Lost { server, name, why: refusal.message, sent, ended: true, was_killed, at, mark };
                 self.go_on_without(query, route, &lost, attempts).await
@@ -272,7 +273,7 @@ impl Session {
                 return Ok(Next::TryAgain);
             }
             if let Some(without) = self.state.without_uneven(&self.seen) {
-                // What the session began with may be of a kind that no session may choose; its own settings come first.
+                // The session's first settings may be of a kind that no session may choose; its own settings come first.
                 self.state = Arc::new(without);
                 return Ok(Next::TryAgain);
             }

@@ -73,13 +73,13 @@ const FILE_NAME_TOLD_MAX: usize = 200;
 /// One relay at work.
 #[derive(Debug)]
 pub struct Relay<'a> {
-    /// Whose scratch buffer is used.
+    /// The worker, for its scratch buffer.
     pub worker: &'a Worker,
-    /// Whose reply it is.
+    /// The session that gets the reply.
     pub handle: &'a SessionHandle,
-    /// To where.
+    /// The client to write to.
     pub client: &'a mut Client,
-    /// From where.
+    /// The connection to read from.
     pub connection: &'a mut Connection,
     /// Replies that are outstanding, in order.
     pub pending: VecDeque<Expected>,
@@ -357,7 +357,7 @@ impl Relay<'_> {
         }
         self.put_run(run, bytes);
         let header = if rows.is_some() { reply::EOF } else { reply::OK };
-        // What it tells of the session is for us; the client hears what it asked for itself.
+        // The server's reports on the session are for Sqluice; the client gets those that it asked for itself.
         let told = self.wish.filter(ok);
         let is_whole = told.is_empty() && warnings == ok.warnings;
         let ok = Ok { session_state: &told, warnings, ..*ok };

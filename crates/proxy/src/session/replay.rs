@@ -47,12 +47,12 @@ impl NotReplayed {
         }
     }
 
-    /// Who kills a connection wants the session to end.
+    /// A KILL of the connection is a wish that the session ends.
     pub fn ends_session(&self) -> bool {
         matches!(self, NotReplayed::Killed)
     }
 
-    /// What the client is told.
+    /// The error that the client gets.
     pub fn refusal(&self, lost: &Lost) -> Refusal {
         match self {
             NotReplayed::Killed => Refusal::like_server(errno::ER_CONNECTION_KILLED, b"70100", lost.why.clone()),
@@ -188,7 +188,7 @@ impl Session {
         Ok(())
     }
 
-    /// What a statement that writes names that has another value each time.
+    /// The part of a statement that writes which has another value each time.
     fn volatile_in(entry: &Entry, request: &Request) -> Option<String> {
         if entry.kept.statement.access.only_reads() {
             return None;
@@ -363,7 +363,7 @@ impl Session {
     }
 }
 
-/// What becomes of a try whose connection failed.
+/// The cause of a try whose connection failed.
 fn wrong(error: RelayError) -> Wrong {
     match error {
         RelayError::Server(why) => Wrong::Lost(why),

@@ -14,7 +14,7 @@ use super::{Held, Session};
 use crate::pool::Connection;
 use crate::route::{Preferences, Target, select};
 
-/// What a server waits for.
+/// The positions that a server waits for.
 #[derive(Debug)]
 pub(super) struct Awaits {
     /// As its function takes them.

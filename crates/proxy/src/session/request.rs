@@ -1,4 +1,4 @@
-//! What a client's command is: its statement, its reply, and whether a server is needed at all.
+//! The meaning of a client's command: its statement, its reply, and whether a server is needed at all.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -131,7 +131,7 @@ impl Session {
         }
     }
 
-    /// What the text is, read as the servers would read it in the session's state.
+    /// The meaning of the text, read as the servers would read it in the session's state.
     fn classify(&self, text: &[u8]) -> Rc<Statement> {
         self.cluster.classify(text, &self.facts().dialect)
     }
@@ -198,8 +198,8 @@ impl Session {
         {
             return Some(Rewritten { text, renames: false });
         }
-        // What a definition asks for is asked each time that it is used; KILL CONNECTION_ID() is for the connection that runs
-        // it, and that id, put in here, would be another session's there.
+        // A definition asks its questions each time that it is used; KILL CONNECTION_ID() is for the connection that runs it,
+        // and that id, put in here, would be another session's there.
         if matches!(statement.kind, Kind::Definition | Kind::Kill) {
             return None;
         }

@@ -179,7 +179,7 @@ impl Session {
         }
     }
 
-    /// What was pinned is gone with its connection.
+    /// Forgets the pinned state, which is gone with its connection.
     pub(super) fn lose_pinned_state(&mut self) {
         self.transaction = None;
         self.pins.clear();

@@ -119,7 +119,7 @@ impl Session {
         sql::digest(text, &state.facts(&self.seen, now.family, now.version).dialect).text
     }
 
-    /// What a rule that refuses the command tells the client. Pins and hints are of no matter: nothing is routed.
+    /// The error of a rule that refuses the command. Pins and hints are of no matter: nothing is routed.
     pub(super) fn refused_by(rule: &Action, query: &Query<'_>) -> Option<Refusal> {
         let text = rule.refuse.as_ref()?;
         // These have no reply of their own, belong to a statement that runs, or have taken effect already.

@@ -146,7 +146,7 @@ impl Session {
             return false;
         }
         if query.may_pin() || !self.facts().autocommit {
-            // What follows may name them, and finds no time for it.
+            // Later statements may name them, and find no time for it.
             return true;
         }
         let names_any = statement.asks.contains(Asks::USER_VARIABLES)

@@ -80,7 +80,7 @@ pub(super) async fn heed<T>(
             if worker.draining.get() && handle.droppable.load(Ordering::SeqCst) {
                 return Poll::Ready(Err(SessionEnd::Draining));
             }
-            // What it runs may have been given up.
+            // The statement that it runs may have been given up.
             if let Poll::Ready(end) = run.as_mut().poll(cx) {
                 return Poll::Ready(Ok(end));
             }
@@ -123,7 +123,7 @@ impl Session {
                 return end;
             }
             if let Err(end) = self.handle(&request).await {
-                // What was said last should still arrive; whether it does changes nothing.
+                // The last message should still arrive; whether it does changes nothing.
                 let _ = self.client.flush().await;
                 return end;
             }
@@ -171,8 +171,9 @@ impl Session {
     /// A command that the result cache does not answer. `None` if something else is to be done before the next one, or if that is not
     /// [a short one](Client::poll_short).
     ///
-    /// What it does answer is found, sent and forgotten here, within one call: with many sessions most of what that takes is waiting for
-    /// memory, and each future between here and the socket has some; and behind a system call each return is a slow one.
+    /// A command that it does answer is looked up, answered and forgotten here, within one call: with many sessions most of
+    /// the time for that goes to waiting for memory, and each future between here and the socket has some; and behind a system
+    /// call each return is a slow one.
     #[inline]
     fn poll_unknown(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Request>, SessionEnd>> {
         while !self.must_stop() {

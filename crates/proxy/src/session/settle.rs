@@ -21,7 +21,7 @@ impl Session {
         if query.ends_session() && outcome.error.is_none() {
             return Err(SessionEnd::ClientLeft);
         }
-        // Who was killed may be killed once more: nothing is asked behind that.
+        // A session that was killed may be killed once more: nothing is asked after that.
         let failed = outcome.error.as_ref().is_some_and(|error| error.code != errno::ER_QUERY_INTERRUPTED);
         let unread = std::mem::take(&mut self.past.messages_unread) && (failed || outcome.error.is_none());
         let (asks_one_use, asks_locks) = self.asks_of_pins();

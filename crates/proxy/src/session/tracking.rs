@@ -11,9 +11,9 @@ use sql::{Effect, Value};
 use wire::codec::Write;
 use wire::reply::{Change, Ok};
 
-/// What the client wants to hear. What it wants to hear of transactions is part of its state and not here: its backend
-/// connections have the very setting that it made, so their reports are for it, but for those that Sqluice makes
-/// report more ([`TrackWish::hide`]).
+/// The reports that the client wants. Its wish for reports of transactions is part of its state and not here: its backend
+/// connections have the very setting that it made, so their reports are for it, but for those that Sqluice makes report more
+/// ([`TrackWish::hide`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrackWish {
     /// Comma-separated names, or `*`.
@@ -21,7 +21,7 @@ pub struct TrackWish {
     schema: bool,
     state: bool,
     gtids: Gtids,
-    /// What it wants to hear of transactions, where its connection tells more than it has asked for.
+    /// The reports of transactions that it wants, where its connection gives more than it has asked for.
     transactions: Option<Transactions>,
     /// The transaction that a statement began, as it was told of last.
     explicit: Cell<Explicit>,
@@ -46,7 +46,7 @@ impl Explicit {
         }
     }
 
-    /// What follows behind an OK packet with this state.
+    /// The transaction after an OK packet with this state.
     fn after(self, state: &[u8], ok: &Ok<'_>) -> Explicit {
         if state.first() != Some(&b'T') {
             return Explicit::None;
@@ -85,7 +85,7 @@ enum Gtids {
 const DEFAULT_VARIABLES: &str =
     "autocommit,character_set_client,character_set_connection,character_set_results,time_zone";
 
-/// What connections tell of transactions.
+/// The variable that sets the connections' reports of transactions.
 pub const TRANSACTION_INFO: &str = "session_track_transaction_info";
 
 /// Whether a variable says what is told of the session and is not simply part of the session's state.
@@ -105,7 +105,7 @@ impl TrackWish {
         &self.variables
     }
 
-    /// What the servers' global variables say.
+    /// The reports that the servers' global variables set.
     pub fn of_servers(catalog: &Catalog) -> TrackWish {
         let global = |name: &str, default: &str| catalog.globals.get(name).map_or(default.to_owned(), Clone::clone);
         TrackWish {
@@ -155,8 +155,8 @@ impl TrackWish {
         self.gtids == Gtids::All
     }
 
-    /// What the client wants to hear once a statement with these effects has succeeded, if that is something else: it
-    /// holds for the statement's own reply already.
+    /// The client's wish once a statement with these effects has succeeded, if that is another one: it holds for the
+    /// statement's own reply already.
     pub fn after(&self, effects: &[Effect], catalog: &Catalog) -> Option<TrackWish> {
         let mut after = None;
         for effect in effects {
@@ -201,7 +201,7 @@ impl TrackWish {
         self.state || wants("*") || effects.iter().any(passes)
     }
 
-    /// What the OK packet of a login into this schema tells, encoded.
+    /// The reports in the OK packet of a login into this schema, encoded.
     pub fn beginning(&self, schema: Option<&str>) -> Vec<u8> {
         let mut told = Vec::new();
         if let Some(schema) = schema.filter(|_| self.schema) {

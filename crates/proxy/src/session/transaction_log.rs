@@ -23,10 +23,10 @@ use crate::state::StateMap;
 /// Why a transaction cannot be replayed, in words that a client is told.
 pub type Obstacle = Cow<'static, str>;
 
-/// What a state of the session counts for, in bytes: it shares most of them with others.
+/// The bytes that a state of the session counts for: it shares most of them with others.
 const STATE_BYTES: usize = 1024;
 
-/// What one transaction may cost, by the listener's settings.
+/// The costs that one transaction may have, by the listener's settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes of all statements.
@@ -70,13 +70,13 @@ pub struct Entry {
     pub types: Option<(u64, Box<[u8]>)>,
     /// The session's state behind it, if it changed that.
     pub state: Option<Arc<StateMap>>,
-    /// What tells its reply from others.
+    /// The values that tell its reply from others.
     pub said: Said,
     at: Range<usize>,
     sequence: u8,
 }
 
-/// What tells a reply from others.
+/// The values that tell a reply from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Said {
     /// Of columns, rows and ends.
@@ -88,7 +88,7 @@ pub struct Said {
 }
 
 impl Said {
-    /// What a reply said.
+    /// The values of a reply.
     pub fn of(outcome: &Outcome) -> Said {
         Said {
             sum: outcome.checksum.map_or(0, |sum| sum.value()),
@@ -116,7 +116,7 @@ impl TransactionLog {
             last: state.clone(),
             states: 0,
         };
-        // What only the next statement may ask for is no hindrance.
+        // A value that only the next statement may ask for is no hindrance.
         if let Some(word) = pins.words().find(|word| *word != Pin::WORDS[Pin::FoundRows as usize]) {
             log.give_up(format!("the session was pinned before (by {word})").into());
         }
@@ -317,7 +317,7 @@ fn obstacle_of(query: &Query<'_>, outcome: &Outcome) -> Option<Obstacle> {
     Some(word.into())
 }
 
-/// What an effect has that running the statement again does not bring back for sure.
+/// The hidden part of an effect: running the statement again does not bring it back for sure.
 fn hidden(effect: &Effect) -> &'static str {
     match effect {
         Effect::Variable { value: Value::Unknown, .. } => "a variable was set to what only the server knows",

@@ -134,8 +134,8 @@ fn is_null(execute: &Execute<'_>, at: usize) -> bool {
 }
 
 impl Typed {
-    /// What has given the parameters their types behind this execution, if that is any that a later value may be converted to, and can
-    /// be run again. A value is converted to the type of `before` where that stays for it.
+    /// The values that gave the parameters their types in this execution, if a later value may be converted to these types,
+    /// and if it can be run again. A value is converted to the type of `before` where that stays for it.
     pub fn by(execute: &Execute<'_>, types: &[u8], before: Option<&Typed>) -> Option<Box<Typed>> {
         if execute.count.is_some() || execute.values.len() > VALUES_BYTES_MAX {
             return None;

@@ -26,7 +26,7 @@ use crate::worker::Worker;
 
 /// Longest wait for one statement.
 const STATEMENT_LIMIT: Duration = Duration::from_secs(60);
-/// What could not be kept for a reason that passes is tried so often, at this pace.
+/// Statements that were not kept for a reason that passes are tried so often, at this pace.
 const ROUNDS: u32 = 10;
 const ROUND_PACE: Duration = Duration::from_secs(1);
 /// Mistakes that are told one by one.
@@ -156,7 +156,7 @@ impl Session {
     }
 }
 
-/// What came of a statement.
+/// The outcome of a statement.
 enum Came {
     Said(Option<CacheSaid>),
     Failed(String),
@@ -283,7 +283,7 @@ impl Twin {
             (None, Some(error)) => Came::Failed(format!("error {}: {}", error.code, error.message)),
             (None, None) => Came::Said(cache_came),
         };
-        // What a file leaves open ends with its session.
+        // A transaction or state that a file leaves open ends with its session.
         if ended.is_some() || self.session.held.is_some() {
             self.session.end().await;
             return (None, came);

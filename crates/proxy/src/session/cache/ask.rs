@@ -22,7 +22,7 @@ use crate::route::rules::{Action, CacheRule};
 /// So often the tier is looked into for a statement, while others write what it asks for.
 const TRIES_MAX: u32 = 2;
 
-/// What the cache says to a statement.
+/// The cache's decision on a statement.
 #[derive(Debug)]
 pub(in crate::session) enum Asked {
     /// The client has its answer.
@@ -63,7 +63,7 @@ impl Session {
         }
         let advises = cache.wanted.mode == CacheMode::Advise;
         let ttl = comment.ttl.map_or(cache.wanted.ttl, |asked| asked.min(cache.wanted.ttl));
-        // Who says how old an answer may be means it.
+        // A comment that limits the age of a result means it.
         let stale = if comment.ttl.is_some() { Duration::ZERO } else { cache.wanted.stale };
         let freshness = Freshness { ttl, stale };
         let (store, shared) = (self.worker.shared.cache.clone(), self.cluster.shared.clone());
@@ -216,7 +216,7 @@ impl Session {
         }
     }
 
-    /// What others with the same rights find: each has to ask for itself.
+    /// The entry for others with the same privileges: each has to ask for itself.
     fn nothing_for_others(&self, query: &Query<'_>, rule: &Action, at: Instant) -> Known {
         Known {
             reply: Err(Refusal::Rights),

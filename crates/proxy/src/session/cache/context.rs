@@ -1,4 +1,4 @@
-//! What of a session belongs to its questions.
+//! The part of a session that belongs to its questions.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ const OF_CONNECTION: Capabilities = Capabilities::COMPRESS
     .union(Capabilities::SSL_VERIFY_SERVER_CERT)
     .union(Capabilities::REMEMBER_OPTIONS);
 
-/// What of the session tells answers apart, made when it was last asked for.
+/// The session's context for the result cache, made when it was last asked for.
 #[derive(Debug)]
 pub(in crate::session) struct ContextHere {
     state: Arc<StateMap>,
@@ -50,7 +50,7 @@ enum For {
 }
 
 impl Session {
-    /// What of the session, and of it when the statement was prepared, tells answers apart, and the rights in it.
+    /// The context of the session, and of it when the statement was prepared, and the privileges in it.
     pub(super) fn context(
         &mut self,
         cache: &CacheRule,
@@ -121,7 +121,7 @@ impl Session {
         let elsewhere = *prepared_in != *self.state;
         let fixed = [
             mode.word().as_bytes(),
-            // What was kept without the log being followed is no good where it is.
+            // A result that was kept without following the log is no good for a question that follows it.
             freshness.word().as_bytes(),
             self.cluster.shared.name.as_bytes(),
             &[kind],

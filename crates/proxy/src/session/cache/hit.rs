@@ -25,7 +25,7 @@ use crate::worker::Worker;
 /// Memory for parameters that a worker keeps.
 const PARAMETERS_KEPT_BYTES: usize = 64 * 1024;
 
-/// What a client is sent.
+/// The reply that a client gets.
 #[derive(Debug)]
 pub(in crate::session) enum Reply {
     /// In memory of the worker's, to be given back.
@@ -113,7 +113,7 @@ impl Session {
         let prepared_in = &*here.prepared_in;
         let parameters = execution.is_some().then_some(&**parameters);
         let question = Question { context: &here.context, text, parameters };
-        // What is too old by it is looked at again, by a better one.
+        // A result that is too old by this clock is looked at again, by a better one.
         let (now, shared) = (self.worker.clock.no_earlier(), &self.cluster.shared);
         if here.wanted.1 == CacheFreshness::Follow && !shared.follow.load().as_ref()?.serves(now) {
             return None;
@@ -186,7 +186,7 @@ impl Session {
         cache.counts.bytes.add(bytes as u64);
     }
 
-    /// What a server's reply would have taught.
+    /// Learns what a server's reply would have taught.
     fn learn_answer(&mut self, summary: &Summary) {
         self.status = self.status_behind(Status::from_bits_retain(summary.status));
         if self.pins.has(Pin::FoundRows) {

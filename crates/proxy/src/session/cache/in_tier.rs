@@ -1,8 +1,9 @@
 //! The result cache's shared tier: where answers that other processes have read are found, and where they hear of what was written here.
 //!
-//! What [`tier`] promises asks three things of a session. It tells the tier what it wrote before its client hears of that, and only then ends
-//! answers here for the last time ([`Session::tell_tier`]). It reads what it puts there on the primary, which alone has what was written through
-//! other processes. And it looks up tables in a catalogue that was read behind all definitions that the tier has been told of.
+//! The promise of [`tier`] requires three things of a session. It reports its writes to the tier before its client hears of
+//! them, and only then ends answers here for the last time ([`Session::tell_tier`]). It reads the results that it puts there
+//! on the primary, which alone has the writes through other processes. And it looks up tables in a catalogue that was read
+//! behind all definitions that the tier has been told of.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use super::super::query::Query;
 use super::table_writes;
 use crate::route::rules::CacheRule;
 
-/// What the tier has on a question.
+/// The tier's result for a question.
 pub(super) enum Looked {
     /// Answers are not shared.
     Nowhere,
@@ -180,7 +181,7 @@ impl Session {
                 tier.tell(&cluster.name, tier::Written::Tables(&tables)).await;
             }
         }
-        // What others have taken from the tier meanwhile may be older.
+        // Results that others have taken from the tier meanwhile may be older.
         if let Some(epochs) = cluster.epochs.get() {
             epochs.written(table_writes(&written).as_deref());
         }
@@ -229,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_question_has_its_place_in_every_process() {
-        // What `printf question | sha256sum` begins with.
+        // The first bytes of the output of `printf question | sha256sum`.
         let expected = 0x1f50_87db_919c_ed5c_123c_7f50_7d3f_cce8_u128;
         assert_eq!(place_of(b"question"), expected.to_be_bytes());
     }

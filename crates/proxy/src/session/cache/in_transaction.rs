@@ -31,7 +31,7 @@ const OF_TRANSACTION: Status = Status::IN_TRANSACTION.union(Status::AUTOCOMMIT).
 /// Why a session may keep its connection and ask the cache all the same, if it is in a transaction.
 const HARMLESS: u32 = 1 << Pin::Transaction as u32 | 1 << Pin::NextStatement as u32 | 1 << Pin::FoundRows as u32;
 
-/// What the open transaction is to the cache, and the next one, as far as SET TRANSACTION has said.
+/// The reads of the open transaction, and of the next one, as far as SET TRANSACTION has said.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::session) struct TransactionReads {
     /// Nothing but plain reads so far.
@@ -51,7 +51,7 @@ impl Session {
             return Err(Refusal::Session);
         }
         if facts.reads_uncommitted && !self.pins.has(Pin::Transaction) {
-            // What is never committed nobody tells the end of.
+            // A write that is rolled back ends no answer that was read from it.
             return Err(Refusal::Uncommitted);
         }
         if self.held.is_none() && self.pins.is_empty() {
@@ -187,7 +187,7 @@ impl Session {
     }
 }
 
-/// What is kept of a reply and its status: without the flags of the transaction that it was read in.
+/// The form of a reply and its status that is kept: without the flags of the transaction that it was read in.
 pub(super) fn at_rest(reply: Box<[u8]>, status: Status) -> (Box<[u8]>, Status) {
     if status & OF_TRANSACTION == Status::AUTOCOMMIT {
         return (reply, status);

@@ -137,7 +137,7 @@ impl Session {
         let status = outcome.status.unwrap_or_default();
         let mut plain = Status::OF_SESSION | Status::NO_INDEX | Status::NO_GOOD_INDEX | Status::QUERY_WAS_SLOW;
         let changes = outcome.changes.iter().any(|change| !only_counts(change));
-        // What was told is known.
+        // The changes that were told are known.
         plain.set(Status::SESSION_STATE_CHANGED, !outcome.changes.is_empty());
         let reply = match () {
             () if outcome.error.is_some() => return refuse(Refusal::Failed),
@@ -190,8 +190,8 @@ impl Session {
         }
     }
 
-    /// What was written ends the life of what was read before it: at the end of the transaction, before the client hears of that.
-    /// Gives what the shared tier must hear of, if there is one.
+    /// The writes end the life of results that were read before them: at the end of the transaction, before the client hears
+    /// of that. Gives the writes that the shared tier must hear of, if there is one.
     pub(in crate::session) fn end_answers(&mut self, query: &Query<'_>, told: Told) -> Option<Written> {
         if self.cluster.shared.epochs.get().is_none() {
             // Nobody has ever kept an answer, and who keeps the first one reads what is written by now; what is open may be

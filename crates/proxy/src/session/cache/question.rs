@@ -14,7 +14,7 @@ use super::super::found_rows::counts_found_rows;
 use super::super::query::{Body, Query};
 use crate::route::rules::CacheRule;
 
-/// What the cache is asked for; a text is that of the request.
+/// The question for the cache; a text is that of the request.
 #[derive(Debug)]
 pub(super) struct AskedFor {
     pub(super) context: Context,
@@ -57,7 +57,7 @@ impl Session {
         }
     }
 
-    /// What the cache is asked for.
+    /// The question for the cache.
     pub(super) fn asked(&mut self, query: &Query<'_>, cache: &CacheRule) -> Result<AskedFor, Refusal> {
         let Body::Execute(id) = query.body else {
             let (context, rights) = self.context(cache, None);

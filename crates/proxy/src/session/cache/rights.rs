@@ -15,7 +15,7 @@ use super::super::query::Query;
 const SCHEMA: &str = "mysql";
 
 impl Session {
-    /// What the session's user may read, in short; `None` if it is not known.
+    /// The privileges of the session's user, in short; `None` if they are not known.
     pub(super) fn rights(&self) -> Option<Fingerprint> {
         let published = &self.cluster.shared.published;
         published.watch_grants();
@@ -33,7 +33,7 @@ impl Session {
             return true;
         }
         let (Some(named), Some(tables)) = (query.tables(), published.tables.current()) else { return false };
-        // What is read through a view may depend on who asks.
+        // The rows of a view may depend on the user.
         named.as_ref().is_ok_and(|named| {
             named.functions.is_empty()
                 && named.read.iter().all(|table| {

@@ -13,7 +13,7 @@ use wire::parameters::Value;
 use super::super::Session;
 use super::super::query::{Body, Query};
 
-/// What is told of a write besides its text.
+/// The facts of a write besides its text.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::session) struct Told {
     /// Parameters were sent before the execution.
@@ -31,7 +31,7 @@ struct Seen<'a> {
 }
 
 impl Session {
-    /// What a read reads: of a table one row, where that is certain. `None` if it is not known.
+    /// The tables that a read reads: of a table one row, where that is certain. `None` if they are not known.
     pub(super) fn reads_of(&self, query: &Query<'_>) -> (Scope, Option<Reads>) {
         let catalog = self.cluster.shared.published.tables.current();
         let Some(seen) = catalog.as_ref().and_then(|catalog| self.seen(catalog, query)) else {
@@ -53,7 +53,7 @@ impl Session {
         (scope, Some(reads))
     }
 
-    /// What a statement has written.
+    /// The tables and rows that a statement has written.
     pub(super) fn written_by(&self, query: &Query<'_>, told: Told) -> Written {
         let catalog = self.cluster.shared.published.tables.current();
         let Some(seen) = catalog.as_ref().and_then(|catalog| self.seen(catalog, query)) else {
@@ -125,7 +125,7 @@ impl Session {
         named: &Tables,
         told: Told,
     ) -> Option<(TableKey, Vec<RowKey>)> {
-        // What runs in a comment runs on some servers only.
+        // The text in an executable comment runs on some servers only.
         let runs_comments = seen.text.windows(2).any(|pair| pair == b"/*");
         let change = (!runs_comments).then(|| sql::row_change(seen.text, &seen.dialect))??;
         let [name] = &*named.written else { return None };

@@ -29,7 +29,7 @@ impl Session {
     fn read_scope(&self, query: &Query<'_>) -> Scope {
         self.cluster.shared.published.watch_tables();
         let statement = &*query.statement;
-        // What opens a transaction, or stays on its connection, may be followed by reads of other tables there.
+        // Reads of other tables may follow a statement that opens a transaction, or stays on its connection.
         let alone = statement.transaction.is_none() && self.facts().autocommit && !query.will_pin();
         if !alone || !statement.access.only_reads() {
             return Scope::Any;
@@ -54,7 +54,7 @@ impl Session {
         });
     }
 
-    /// What a statement touches, by the catalogue of tables as it is now.
+    /// The tables that a statement touches, by the catalogue of tables as it is now.
     pub(in crate::session) fn scope_of(
         &self,
         query: &Query<'_>,

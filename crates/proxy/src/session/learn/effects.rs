@@ -1,4 +1,4 @@
-//! What the text of a statement says that it did to the session.
+//! The effects of a statement on the session, by its text.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ impl Session {
                         self.pins.put(Pin::Opaque, true);
                     }
                 }
-                // What the tracker told is what came last.
+                // The tracker told the value that came last.
                 Effect::Variable { name, value: Value::Default }
                     if effects[at + 1..]
                         .iter()

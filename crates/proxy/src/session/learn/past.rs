@@ -1,4 +1,4 @@
-//! What a statement leaves behind for questions of later ones: its rows, its messages, LAST_INSERT_ID().
+//! The results that later statements may ask for: rows, messages, LAST_INSERT_ID().
 
 use sql::{Asks, Kind};
 use wire::command::Command;
@@ -52,7 +52,7 @@ impl Session {
         (self.past.row_count, self.past.row_count_is_here) = (counted, false);
     }
 
-    /// What SHOW WARNINGS would say now. A statement that asks for messages leaves them. MariaDB keeps them until a statement
+    /// The answer of SHOW WARNINGS now. A statement that asks for messages leaves them. MariaDB keeps them until a statement
     /// names tables or has messages of its own, be it run or prepared; MySQL until the next one.
     pub(super) fn learn_messages(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
         let statement = &query.statement;
@@ -122,7 +122,7 @@ impl Session {
         (held.lease.origin.messages, held.lease.origin.stands_in) = (self.messages_mark(), false);
     }
 
-    /// What LAST_INSERT_ID() would say now. An id that stands in the request was given, not made: then nothing changed.
+    /// The value of LAST_INSERT_ID() now. An id that stands in the request was given, not made: then nothing changed.
     pub(in crate::session) fn learn_insert_id(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
         let (id, origin) = (outcome.insert_id, &mut held.lease.origin);
         let own = self.past.doubt.is_some() || origin.insert_id == Some(self.past.insert_id);

@@ -76,7 +76,7 @@ impl Session {
         let proven = prover.prove(conversation, &change.user, change.plugin.as_deref(), &change.auth_response).await?;
         let collation = change.collation.unwrap_or(self.identity.collation);
         let mut capabilities = self.client.capabilities;
-        // What COM_SET_OPTION chose stays.
+        // The setting of COM_SET_OPTION stays.
         let several = self.identity.key.capabilities.contains(Capabilities::MULTI_STATEMENTS);
         capabilities.set(Capabilities::MULTI_STATEMENTS, several);
         let before = match identify(

@@ -1,4 +1,4 @@
-//! Who has logged in, and what that allows.
+//! The user that has logged in, and its limits.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -62,7 +62,7 @@ impl Drop for UserSession {
     }
 }
 
-/// What a proven client may use, and what its backend connections must have in common.
+/// The limits of a proven client, and the key of its backend connections.
 pub(super) fn identify(
     worker: &Worker,
     cluster: &ClusterHere,

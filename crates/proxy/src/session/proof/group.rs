@@ -1,4 +1,4 @@
-//! What makes a log prove something in a Galera group.
+//! The conditions under which a log proves something in a Galera group.
 //!
 //! The group orders all transactions and all changes of its members. A member that shows a view without the lost one has finished,
 //! binary log and all, every transaction that the lost one got into that order: Galera's `process_prim_conf_change` waits for its
@@ -112,7 +112,7 @@ impl Session {
     }
 }
 
-/// What a member shows of its group.
+/// The group as a member shows it.
 #[derive(Debug, Default)]
 struct View {
     /// All members, by their `node_uuid`.

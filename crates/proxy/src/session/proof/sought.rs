@@ -1,4 +1,4 @@
-//! What is looked for in a log, and what is asked and said of it.
+//! The texts that a log is searched for, and the questions and answers about them.
 
 use facts::gtid::Written;
 use proof::answer::{self, Answer, Column, Columns};
@@ -20,7 +20,7 @@ const WRITES: Access = Access::Primary(Why::Writes);
 /// Servers have no tables with more columns.
 const COLUMNS_MAX: u32 = 4096;
 
-/// What is looked for.
+/// The writes that a log is searched for.
 #[derive(Debug)]
 pub struct Wanted {
     /// The statements that may have written, in order.
@@ -71,7 +71,7 @@ impl Session {
                 }
                 Ok(Wanted { texts, change: None })
             }
-            // What the session knows alone may have made other rows of the very same text.
+            // Values that only the session knows may have made other rows of the very same text.
             (None, Kind::Insert | Kind::Update | Kind::Delete) if is_plain(query, Asks::LAST_INSERT_ID) => {
                 let text = self.text(query, None, self.state.schema()).ok_or("its text is not known")?;
                 let change = sql::row_change(&text.text, &text.dialect);
@@ -131,7 +131,7 @@ impl Session {
         Some(Columns { columns: columns.unwrap_or_default(), refers_to_itself })
     }
 
-    /// What the client is told of a write that was done; `None` where that is not certain.
+    /// The reply that the client gets to a write that was done; `None` where that is not certain.
     pub(super) fn answer_of(
         &self,
         query: &Query<'_>,

@@ -21,7 +21,7 @@ impl Prover<'_> {
         self.admit(user, account)
     }
 
-    /// What an account demands beside the password. Servers look at that when the password is right.
+    /// Checks an account's demands beside the password. Servers look at them when the password is right.
     fn admit(&self, user: &str, account: &Facts) -> Result<(), Refusal> {
         if account.locked {
             return Err(self.locked(user));

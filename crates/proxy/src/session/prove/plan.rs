@@ -13,7 +13,7 @@ use super::Prover;
 use crate::error::Refusal;
 use crate::keyring::Known;
 
-/// What is asked, and what becomes of the answer.
+/// The method of a login, and the judge of the client's proof.
 #[derive(Debug)]
 pub struct Plan {
     pub method: Method,
@@ -22,7 +22,7 @@ pub struct Plan {
     pub account: Facts,
 }
 
-/// Who says whether a proof is right.
+/// The judge of a proof.
 #[derive(Debug)]
 pub enum Judge {
     /// The method itself: nothing more is known than the hash that it was given.
@@ -37,7 +37,7 @@ pub enum Judge {
     Nobody(Vec<Verifier>),
 }
 
-/// What is demanded beside the password.
+/// The demands of an account beside the password.
 #[derive(Debug, Default)]
 pub struct Facts {
     pub locked: bool,
@@ -52,7 +52,7 @@ impl Facts {
     }
 }
 
-/// What the plugins that are not spoken here mean for a client.
+/// The meaning of plugins that Sqluice does not speak, for a client.
 enum Policy {
     /// The server takes the password itself: so may we, where nobody listens.
     Cleartext,
@@ -324,7 +324,7 @@ pub(super) async fn fitting(password: &[u8], verifiers: &[Verifier]) -> Option<V
     tokio::task::spawn_blocking(move || find(&password, &verifiers)).await.ok().flatten()
 }
 
-/// What MariaDB's proof of the certificate takes as the password's hash, after a signature by this method.
+/// The password's hash in MariaDB's proof of the certificate, after a signature by this method.
 pub(super) fn signed_hash(method: &Method) -> Option<Vec<u8>> {
     match method {
         Method::Ed25519 { key, .. } => Some(key.to_vec()),

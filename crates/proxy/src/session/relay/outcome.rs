@@ -1,4 +1,4 @@
-//! What a reply said, and how it can go wrong.
+//! The outcome of a reply, and the ways it can go wrong.
 
 use std::io;
 use std::time::Instant;
@@ -23,7 +23,7 @@ pub const GROUP_LOST: u16 = errno::ER_ERROR_DURING_COMMIT;
 /// With this a replication group refuses everything on a primary that it moves within a limit of time.
 const GROUP_MOVES: u16 = errno::ER_OPERATION_NOT_ALLOWED_WHILE_PRIMARY_CHANGE_IS_RUNNING;
 
-/// What the client's reply said.
+/// The outcome of the client's reply.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// The error that ended it.
@@ -48,7 +48,7 @@ pub struct Outcome {
     pub row_count_before: Option<i64>,
     /// Rows that an UPDATE found, changed or not.
     pub matched: Option<u64>,
-    /// What the server told of the session's state.
+    /// The changes of the session's state that the server reported.
     pub changes: Vec<StateChange>,
     /// The last reply ended with an EOF packet of the old framing, which has no room for trackers.
     pub ended_by_eof: bool,

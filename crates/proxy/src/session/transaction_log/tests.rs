@@ -1,4 +1,4 @@
-//! What is kept of transactions, and what hinders a replay.
+//! The log of transactions, and the obstacles to a replay.
 
 use std::rc::Rc;
 

@@ -22,7 +22,9 @@ mod kill;
 mod killed;
 mod learn;
 mod literals;
+mod local;
 mod login;
+mod long_text;
 mod lost;
 mod messages;
 mod one_use;
@@ -262,7 +264,11 @@ impl Session {
         self.look_at_catalog();
         let mut query = match self.understand(request).await? {
             Understood::Query(query) => query,
-            Understood::Answered => return self.flush_answers().await.map(|()| None),
+            Understood::Answered(query, answered) => {
+                self.finish(&query, End::Local(answered));
+                return self.flush_answers().await.map(|()| None);
+            }
+            Understood::NoCommand => return self.flush_answers().await.map(|()| None),
         };
         let rule = self.rule(&query);
         let mut fill = None;

@@ -12,9 +12,10 @@ use std::time::{Duration, Instant, SystemTime};
 use stats::WorkerStats;
 use stats::digests::DigestTable;
 use tokio::runtime::LocalOptions;
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-pub use self::cluster::{ClusterHere, CountedHere, UserSchema};
+pub use self::cluster::{ClusterHere, CountedHere, KnownFunctions, UserSchema};
 use crate::busy_poll::BusyPoll;
 use crate::coarse_clock::CoarseClock;
 use crate::route::rules::WorkerRules;
@@ -57,6 +58,8 @@ pub struct Worker {
     pub digests: RefCell<DigestTable>,
     /// The operator's rules.
     pub rules: WorkerRules,
+    /// The turn of the session whose long text a thread reads.
+    pub long_texts: Semaphore,
     /// How much work the session that runs now may still do before others get their turn.
     turn: Cell<u32>,
     /// Sessions must end at the next good moment.
@@ -109,6 +112,7 @@ impl Worker {
             outgoing: RefCell::default(),
             digests: RefCell::new(digests),
             rules: WorkerRules::default(),
+            long_texts: Semaphore::new(1),
             turn: Cell::new(TURN_WORK),
             draining: Cell::new(false),
             uptime_s: Cell::new(1),

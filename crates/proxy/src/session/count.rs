@@ -6,9 +6,11 @@ use std::time::Instant;
 use stats::digests::{CacheSaid, DigestName, Ran, RanBy};
 use wire::exchange::Expect;
 
+use super::local::Answered;
 use super::query::Query;
 use super::relay::Outcome;
 use super::{Held, Session};
+use crate::state::StateMap;
 
 /// The end of a query.
 #[derive(Clone, Copy, Debug)]
@@ -17,10 +19,67 @@ pub(super) enum End<'a> {
     Relayed(&'a Ran),
     /// An answer of the result cache went to the client.
     Cached(&'a Ran),
+    /// Sqluice has answered without a server and without a look into the result cache.
+    Local(Answered),
     /// An error of Sqluice's own went to the client, after a wait since this moment.
     Refused(Instant),
     /// Its server was lost, or refused it: the client got an error, the answer that was proven, or the end of the connection.
     Lost(Instant),
+}
+
+/// The facts of a query that its end counts.
+pub(super) trait Finished {
+    /// The digest of the text that it ran; 0 if it ran none.
+    fn digest_that_ran(&self) -> u64;
+
+    /// Its text without the literals.
+    fn form(&self, session: &Session) -> Option<String>;
+
+    /// The result cache's part in it, if that did not answer.
+    fn cache_said(&self) -> Option<CacheSaid>;
+}
+
+impl Finished for Query<'_> {
+    #[inline]
+    fn digest_that_ran(&self) -> u64 {
+        if self.runs_text() { self.statement.digest } else { 0 }
+    }
+
+    fn form(&self, _: &Session) -> Option<String> {
+        self.digest()
+    }
+
+    #[inline]
+    fn cache_said(&self) -> Option<CacheSaid> {
+        self.cache.said.get()
+    }
+}
+
+/// A query that the result cache found by its bytes: it was never understood.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FoundByBytes<'q> {
+    /// The digest of its text.
+    pub digest: u64,
+    /// Its text.
+    pub text: &'q [u8],
+    /// The state of the session when the text was prepared, or now.
+    pub state: &'q StateMap,
+}
+
+impl Finished for FoundByBytes<'_> {
+    #[inline]
+    fn digest_that_ran(&self) -> u64 {
+        self.digest
+    }
+
+    fn form(&self, session: &Session) -> Option<String> {
+        Some(session.digest_text_in(self.text, self.state))
+    }
+
+    #[inline]
+    fn cache_said(&self) -> Option<CacheSaid> {
+        None
+    }
 }
 
 impl Session {
@@ -65,35 +124,47 @@ impl Session {
     }
 
     /// The one exit of queries: here and nowhere else they are counted.
-    pub(super) fn finish(&self, query: &Query<'_>, end: End<'_>) {
-        let unanswered = |at| {
+    pub(super) fn finish(&self, query: &impl Finished, end: End<'_>) {
+        let unserved = |failed, at| {
             let by = RanBy::Nobody;
-            Ran { failed: true, rows_sent: 0, rows_affected: 0, by, time_us: 0, at, question: 0 }
+            Ran { failed, rows_sent: 0, rows_affected: 0, by, time_us: 0, at, question: 0 }
         };
         match end {
-            End::Relayed(ran) | End::Cached(ran) => self.count_digest(query, ran),
-            End::Refused(at) | End::Lost(at) => self.count_digest(query, &unanswered(at)),
-        }
-    }
-
-    fn count_digest(&self, query: &Query<'_>, ran: &Ran) {
-        if query.runs_text() {
-            self.count_digest_of(query.statement.digest, ran, || query.digest());
-            if let Some(said) = query.cache.said.get() {
-                self.worker.digests.borrow_mut().cache_said(self.digest_key(query.statement.digest), said);
+            End::Relayed(ran) => self.count_digest(query, ran),
+            End::Cached(ran) => {
+                self.worker.stats.local_answers.add_one();
+                self.count_digest(query, ran);
             }
+            End::Local(answered) => {
+                if answered == Answered::Ok {
+                    self.worker.stats.local_answers.add_one();
+                }
+                let failed = matches!(answered, Answered::Error(_));
+                self.count_digest(query, &unserved(failed, Instant::now()));
+            }
+            End::Refused(at) | End::Lost(at) => self.count_digest(query, &unserved(true, at)),
         }
     }
 
-    /// The same of a digest whose text is made when it is wanted; 0 is none.
-    pub(super) fn count_digest_of(&self, digest: u64, ran: &Ran, text: impl Fn() -> Option<String>) {
+    fn count_digest(&self, query: &impl Finished, ran: &Ran) {
+        let digest = query.digest_that_ran();
         if digest == 0 {
             return;
         }
         let key = self.digest_key(digest);
         if !self.worker.digests.borrow_mut().count(key, ran) {
-            self.worker.change_digests(|digests| digests.admit(key, ran, || self.digest_name(digest, text())));
+            self.worker.change_digests(|digests| {
+                digests.admit(key, ran, || self.digest_name(digest, query.form(self)));
+            });
         }
+        if let Some(said) = query.cache_said() {
+            self.worker.digests.borrow_mut().cache_said(key, said);
+        }
+    }
+
+    /// Whether the form of this digest, run by this user in this schema, is in the worker's table.
+    pub(super) fn knows_digest(&self, digest: u64) -> bool {
+        digest == 0 || self.worker.digests.borrow().has(self.digest_key(digest))
     }
 
     /// Counts the result cache's part in a statement that was counted before.

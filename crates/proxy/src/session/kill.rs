@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use facts::view::{ServerId, ServerView};
 use net::query::{self, Limits, QueryError};
-use sql::{Effect, Victim};
+use sql::{Effect, Statement, Victim};
 use wire::command::Execute;
 use wire::parameters::Value;
 use wire::{Capabilities, errno};
 
 use super::Session;
 use super::client::Request;
+use super::local::Answered;
 use super::query::{Body, Query};
 use crate::error::Refusal;
 use crate::sessions::{ID_FIRST, SessionHandle};
@@ -49,7 +50,7 @@ fn not_owner(id: u32) -> Refusal {
 
 impl Session {
     /// KILL [CONNECTION | QUERY] id, and COM_PROCESS_KILL.
-    pub(super) async fn kill(&mut self, request: &Request, id: Option<u64>, how: Kill) {
+    pub(super) async fn kill(&mut self, request: &Request, id: Option<u64>, how: Kill) -> Answered {
         let id = id.unwrap_or(0);
         let killed = match self.victim(id) {
             Some(victim) if victim.id == self.handle.id => return self.kill_itself(request, how),
@@ -59,7 +60,53 @@ impl Session {
         match killed {
             Ok(()) => self.answer_ok(request, 0),
             Err(refusal) => self.answer_error(request, &refusal),
+        }
+    }
+
+    /// KILL as a text. `None` where a server must answer: another statement stands beside it.
+    pub(super) async fn kill_by_text(
+        &mut self,
+        request: &Request,
+        statement: &Statement,
+        text: &[u8],
+    ) -> Option<Answered> {
+        let Some(Effect::Kill { query_only, soft, victim }) =
+            statement.effects.first().filter(|_| statement.parts == 1)
+        else {
+            return None;
         };
+        let how = Kill { query_only: *query_only, soft: *soft };
+        Some(match victim {
+            Victim::User { name, host } => self.kill_user(request, name.as_deref(), host.as_deref(), how).await,
+            Victim::Connection(id) => match id.or_else(|| self.id_to_kill(text)) {
+                Some(id) => self.kill(request, Some(id), how).await,
+                // The number that an expression gives is one of ours, which a server would take for one of its own.
+                None => {
+                    let refusal = Refusal::not_supported("KILL with an expression that only a server can compute");
+                    self.answer_error(request, &refusal)
+                }
+            },
+        })
+    }
+
+    /// The id in `KILL CONNECTION_ID()` and `KILL @id`.
+    fn id_to_kill(&self, text: &[u8]) -> Option<u64> {
+        let text = String::from_utf8_lossy(text);
+        let text = text.trim().trim_end_matches(';').trim_end();
+        let last = text.rsplit(|c: char| c.is_ascii_whitespace()).next()?;
+        if last.eq_ignore_ascii_case("CONNECTION_ID()") {
+            return Some(u64::from(self.handle.id));
+        }
+        if let Some(quoted) = last.strip_prefix('\'').or_else(|| last.strip_prefix('"')) {
+            // As a server reads a string for a number.
+            let end = quoted.find(|c: char| !c.is_ascii_digit()).unwrap_or(quoted.len());
+            return Some(quoted[..end].parse().unwrap_or(0));
+        }
+        let name = last.strip_prefix('@').filter(|name| !name.starts_with('@'))?;
+        let literal = self.state.user_variable(&name.trim_matches('`').to_lowercase())?;
+        let digits =
+            literal.strip_prefix("CAST(").and_then(|cast| cast.strip_suffix(" AS UNSIGNED)")).unwrap_or(literal);
+        digits.parse().ok()
     }
 
     /// The id and the manner of a prepared KILL that is executed, if its text or its only parameter tells.
@@ -104,18 +151,18 @@ impl Session {
     }
 
     /// A server answers a suicide with an error and then hangs up.
-    fn kill_itself(&mut self, request: &Request, how: Kill) {
+    fn kill_itself(&mut self, request: &Request, how: Kill) -> Answered {
         let interrupted = how.query_only || !self.is_mariadb();
         let code = if interrupted { errno::ER_QUERY_INTERRUPTED } else { errno::ER_CONNECTION_KILLED };
         let message = if interrupted { "Query execution was interrupted" } else { "Connection was killed" };
-        self.answer_error(request, &Refusal::like_server(code, b"70100", message));
         if !how.query_only {
             self.handle.kill();
         }
+        self.answer_error(request, &Refusal::like_server(code, b"70100", message))
     }
 
     /// KILL … USER: all sessions of the user, and what the primary knows of his connections besides. The reply counts the sessions.
-    pub(super) async fn kill_user(&mut self, request: &Request, name: Option<&str>, host: Option<&str>, how: Kill) {
+    async fn kill_user(&mut self, request: &Request, name: Option<&str>, host: Option<&str>, how: Kill) -> Answered {
         let own = self.identity.user.clone();
         let name = name.unwrap_or(&own);
         let is_local = |session: &SessionHandle| session.client_ip().is_none_or(|ip| ip.is_loopback());
@@ -142,7 +189,7 @@ impl Session {
         let ok = wire::reply::Ok { status, affected_rows: killed, ..wire::reply::Ok::default() };
         self.client.put_whole_ok(request.sequence.wrapping_add(1), &ok);
         self.past.row_count = i64::try_from(killed).unwrap_or(0);
-        self.worker.stats.local_answers.add_one();
+        Answered::Ok
     }
 
     async fn kill_other(&self, victim: &SessionHandle, how: Kill) -> Result<(), Refusal> {

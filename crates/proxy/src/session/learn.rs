@@ -249,6 +249,7 @@ impl Session {
                         state: self.state.clone(),
                         dialect: self.facts().dialect,
                         statement: query.statement.clone(),
+                        long_form: query.long_form(),
                     }),
                     parameters: prepared.parameters,
                     types: None,

@@ -48,7 +48,6 @@ impl Session {
         self.client.put(&super::send::with_status(answer, self.status));
         self.past.answered(-1);
         self.past.own_messages = 0;
-        self.worker.stats.local_answers.add_one();
         true
     }
 

@@ -13,6 +13,8 @@ use wire::command::Command;
 use wire::exchange::Expect;
 
 use super::client::Request;
+use super::local::Answered;
+use super::long_text::LongText;
 use super::statements::PreparedText;
 use crate::pool::StatementKey;
 
@@ -21,8 +23,18 @@ use crate::pool::StatementKey;
 pub enum Understood<'r> {
     /// It needs a server.
     Query(Query<'r>),
-    /// Its answer is in the client's outbox, or it has none.
-    Answered,
+    /// Sqluice has answered it: the answer is in the client's outbox, if it has one.
+    Answered(Query<'r>, Answered),
+    /// The client sent no command that any server knows; an error is in its outbox.
+    NoCommand,
+}
+
+impl<'r> Understood<'r> {
+    /// A command without a text, which Sqluice has answered.
+    pub(super) fn answered(request: &'r Request, command: Command, answered: Answered) -> Understood<'r> {
+        let statement = plain(Kind::Administration, Access::Primary(Why::Administration));
+        Understood::Answered(Query::new(request, command, statement, Body::AsCame, Expect::Results), answered)
+    }
 }
 
 /// One statement on its way, or another command that needs a server: all that belongs to it and to no session.
@@ -83,6 +95,8 @@ enum Source {
     None,
     /// Its own payload, from this byte on.
     Payload(usize, Dialect),
+    /// The same of a text so long that a thread has read it, with its form.
+    Long(Rc<LongText>),
     /// The preparation of the statement that it executes, fetches from, or resets.
     Prepared(Rc<PreparedText>),
 }
@@ -150,6 +164,11 @@ impl<'r> Query<'r> {
         Query { source: Source::Payload(at, dialect), ..self }
     }
 
+    /// The same with a long text, which a thread has read.
+    pub(super) fn with_long_text(self, long: Rc<LongText>) -> Query<'r> {
+        Query { source: Source::Long(long), ..self }
+    }
+
     /// The same about a statement that was prepared before.
     pub(super) fn of_prepared(self, prepared: Rc<PreparedText>) -> Query<'r> {
         Query { source: Source::Prepared(prepared), ..self }
@@ -161,6 +180,10 @@ impl<'r> Query<'r> {
             Source::None => None,
             Source::Payload(at, dialect) => {
                 Some(QueryText { bytes: self.request.payload().get(*at..).unwrap_or_default(), dialect: *dialect })
+            }
+            Source::Long(long) => {
+                let bytes = self.request.payload().get(long.at..).unwrap_or_default();
+                Some(QueryText { bytes, dialect: long.dialect })
             }
             Source::Prepared(prepared) => Some(QueryText { bytes: &prepared.key.text, dialect: prepared.dialect }),
         }
@@ -174,14 +197,27 @@ impl<'r> Query<'r> {
 
     /// Its text without its literals.
     pub fn digest(&self) -> Option<String> {
-        Some(self.text()?.digest())
+        let known = match &self.source {
+            Source::Long(long) => long.form.as_ref(),
+            Source::Prepared(prepared) => prepared.long_form.as_ref(),
+            Source::None | Source::Payload(..) => None,
+        };
+        known.cloned().or_else(|| Some(self.text()?.digest()))
+    }
+
+    /// The form of its text if that is a long one.
+    pub fn long_form(&self) -> Option<String> {
+        match &self.source {
+            Source::Long(long) => long.form.clone(),
+            _ => None,
+        }
     }
 
     /// The preparation of the statement that it is about.
     pub fn prepared(&self) -> Option<&Rc<PreparedText>> {
         match &self.source {
             Source::Prepared(prepared) => Some(prepared),
-            Source::None | Source::Payload(..) => None,
+            Source::None | Source::Payload(..) | Source::Long(_) => None,
         }
     }
 

@@ -10,6 +10,7 @@ use wire::packet;
 
 use super::checkout::Attempts;
 use super::client::Request;
+use super::local::Answered;
 use super::outgoing::write;
 use super::query::Query;
 use super::relay::{RelayError, hear};
@@ -28,7 +29,7 @@ const ASK_BYTES_MAX: usize = 64 * 1024;
 
 impl Session {
     /// COM_RESET_CONNECTION: the session is as it was after its login, but stays in its schema.
-    pub(super) async fn reset(&mut self, request: &Request) {
+    pub(super) async fn reset(&mut self, request: &Request) -> Answered {
         self.forget().await;
         // MySQL goes back to the server's character sets, MariaDB to those of the login.
         let collation = if self.is_mariadb() { self.identity.collation } else { 0 };
@@ -41,7 +42,7 @@ impl Session {
             }
         }
         self.status = self.status_at_rest();
-        self.answer_ok(request, 0);
+        self.answer_ok(request, 0)
     }
 
     /// Everything goes that the session's statements left, but for FOUND_ROWS(), which servers do not reset.

@@ -40,7 +40,7 @@ impl Texts for Query<'_> {
     }
 
     fn digest(&self) -> String {
-        self.text().map(|text| text.digest()).unwrap_or_default()
+        Query::digest(self).unwrap_or_default()
     }
 
     fn tables(&self) -> Option<&sql::Tables> {

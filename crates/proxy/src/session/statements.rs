@@ -29,6 +29,8 @@ pub struct PreparedText {
     pub dialect: Dialect,
     /// The meaning of the text.
     pub statement: Rc<Statement>,
+    /// The form of a long text.
+    pub long_form: Option<String>,
 }
 
 /// One prepared statement of a client.

@@ -239,7 +239,7 @@ impl ClusterHere {
 
 /// Looks stored functions up in a catalog.
 #[derive(Debug)]
-struct KnownFunctions<'a>(&'a Catalog);
+pub struct KnownFunctions<'a>(pub &'a Catalog);
 
 impl Functions for KnownFunctions<'_> {
     fn access(&self, schema: Option<&str>, name: &str) -> FunctionAccess {

@@ -193,6 +193,11 @@ impl DigestTable {
         true
     }
 
+    /// Whether this key has an entry, or needs none: the table is switched off.
+    pub fn has(&self, key: u64) -> bool {
+        self.entries_max == 0 || self.index.contains_key(&key)
+    }
+
     /// Counts what the result cache said to a statement that a server ran; what it answered itself [`DigestTable::count`] counts.
     pub fn cache_said(&mut self, key: u64, said: CacheSaid) {
         if self.entries_max == 0 {

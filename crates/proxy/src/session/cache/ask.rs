@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 use cache::{Epochs, Follow, Found, Freshness, Known, Refusal, Stamp, Summary};
 use config::{CacheFreshness, CacheMode};
 use facts::tables::Scope;
-use stats::digests::{CacheSaid, Ran};
+use stats::digests::CacheSaid;
 
 use super::super::Session;
 use super::super::cached::refused;
-use super::super::count::End;
 use super::super::query::Query;
 use super::hit::{count_hit, micros};
 use super::in_tier::{Looked, Wanted};
@@ -183,9 +182,8 @@ impl Session {
                 let saved_us = micros(answer.summary().took);
                 return Ok(Asked::No(Some(CacheSaid::Hit { saved_us, bytes: 0 })));
             }
-            let count = |session: &Session, ran: &Ran| session.finish(query, End::Cached(ran));
             let reply = self.reply_here(&answer);
-            self.note_answer(cache, answer.summary(), reply.len(), at, count);
+            self.note_answer(query, cache, answer.summary(), reply.len(), at);
             poll_fn(|cx| self.client.poll_answer(cx, &reply)).await.map_err(SessionEnd::ClientLost)?;
             self.log_answer(query, &answer);
             return Ok(Asked::Answered);

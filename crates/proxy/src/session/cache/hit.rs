@@ -15,6 +15,7 @@ use wire::command::{CURSOR_READ_ONLY, Command, Execute};
 
 use super::super::Session;
 use super::super::client::Request;
+use super::super::count::{End, Finished, FoundByBytes};
 use super::super::request::statement_id;
 use super::ContextHere;
 use super::question::{text_of, write_parameters};
@@ -140,10 +141,8 @@ impl Session {
             Hit::Kept(answer) => answer.reply().map_or(0, <[u8]>::len),
         };
         rules.count(rule);
-        let count = |session: &Session, ran: &Ran| {
-            session.count_digest_of(summary.digest, ran, || Some(session.digest_text_in(text, prepared_in)));
-        };
-        self.note_answer(cache, summary, bytes, now, count);
+        let query = FoundByBytes { digest: summary.digest, text, state: prepared_in };
+        self.note_answer(&query, cache, summary, bytes, now);
         Some(hit)
     }
 
@@ -168,20 +167,19 @@ impl Session {
         Some(known.prepared.key.text.clone())
     }
 
-    /// A kept answer of so many bytes is given: the session is as it would be behind a server's. `count` counts it by its digest.
+    /// A kept answer of so many bytes is given: the session is as it would be behind a server's.
     pub(super) fn note_answer(
         &mut self,
+        query: &impl Finished,
         cache: &CacheRule,
         summary: &Summary,
         bytes: usize,
         at: Instant,
-        count: impl FnOnce(&Session, &Ran),
     ) {
         self.learn_answer(summary);
-        self.worker.stats.local_answers.add_one();
         let by = RanBy::Cache { saved_us: micros(summary.took), bytes: bytes as u64 };
         let ran = Ran { failed: false, rows_sent: summary.rows, rows_affected: 0, by, time_us: 0, at, question: 0 };
-        count(self, &ran);
+        self.finish(query, End::Cached(&ran));
         count_hit(cache, summary);
         cache.counts.bytes.add(bytes as u64);
     }

@@ -11,6 +11,7 @@ use wire::command::{Command, Execute};
 use wire::parameters::Value;
 
 use super::super::Session;
+use super::super::long_text::LONG_TEXT_BYTES;
 use super::super::query::{Body, Query};
 
 /// The facts of a write besides its text.
@@ -64,6 +65,7 @@ impl Session {
         let Ok(named) = named else { return Written::all(scope) };
         let [table] = &*named.written else { return Written::all(scope) };
         let may_be_known = !told.in_parts
+            && seen.text.len() <= LONG_TEXT_BYTES
             && scope != Scope::Any
             && matches!(query.command, Command::Query | Command::StmtExecute)
             && query.statement.parts == 1

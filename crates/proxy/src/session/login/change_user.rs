@@ -10,6 +10,7 @@ use wire::{Capabilities, errno};
 
 use super::super::Session;
 use super::super::client::Request;
+use super::super::local::{Answered, unknown_command};
 use super::super::prove::{Prover, refuse};
 use super::identity::identify;
 use crate::error::{Refusal, SessionEnd};
@@ -22,7 +23,7 @@ const REFUSED_CHANGE_PAUSE: Duration = Duration::from_secs(1);
 impl Session {
     /// COM_CHANGE_USER: a new login; all of the session's state goes. MariaDB lets a session whose change was refused go on as
     /// who it was, in its schema, three times; MySQL hangs up.
-    pub(in crate::session) async fn change_user(&mut self, request: &Request) -> Result<(), SessionEnd> {
+    pub(in crate::session) async fn change_user(&mut self, request: &Request) -> Result<Answered, SessionEnd> {
         let change = match ChangeUser::parse(request.payload(), self.client.capabilities) {
             Ok(change) => change,
             Err(error) => {
@@ -36,9 +37,8 @@ impl Session {
         self.client.flush().await.map_err(SessionEnd::ClientLost)?;
         let schema = self.state.schema().map(str::to_owned);
         let goes_on = self.is_mariadb();
-        if goes_on && self.refused_changes >= REFUSED_CHANGES_MAX {
-            let message = "Unknown command".to_owned();
-            self.answer_error(request, &Refusal::like_server(errno::ER_UNKNOWN_COM_ERROR, b"08S01", message));
+        let answered = if goes_on && self.refused_changes >= REFUSED_CHANGES_MAX {
+            self.answer_error(request, &unknown_command())
         } else {
             match self.become_user(request, &change).await {
                 Err(SessionEnd::LoginRefused(why)) => {
@@ -48,15 +48,17 @@ impl Session {
                         return Err(SessionEnd::LoginRefused(why));
                     }
                     self.refused_changes += 1;
+                    Answered::Error(errno::ER_ACCESS_DENIED_ERROR)
                 }
-                outcome => return outcome,
+                outcome => return outcome.map(|()| Answered::Ok),
             }
-        }
+        };
         // The character sets are the server's own then, not those of the login.
         self.begin_anew(0, schema.as_deref()).await;
         self.status = self.status_at_rest();
         tokio::time::sleep(REFUSED_CHANGE_PAUSE).await;
-        self.client.flush().await.map_err(SessionEnd::ClientLost)
+        self.client.flush().await.map_err(SessionEnd::ClientLost)?;
+        Ok(answered)
     }
 
     async fn become_user(&mut self, request: &Request, change: &ChangeUser) -> Result<(), SessionEnd> {

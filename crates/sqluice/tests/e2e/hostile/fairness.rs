@@ -85,6 +85,20 @@ async fn pipelined_statements_that_no_server_knows_take_turns() {
     a_client_that_pipelines("a client that pipelines unknown COM_STMT_EXECUTE", b"\x17\x01\0\0\0\0\x01\0\0\0").await;
 }
 
+/// Reading one of these texts takes longer than a neighbour may wait.
+#[tokio::test]
+async fn long_texts_are_read_beside_other_sessions() {
+    let field = Field::start("a client that sends texts of 12 MB", Server::usual(), "").await;
+    field.serves().await;
+    let mut text = b"\x03SELECT 1".to_vec();
+    while text.len() < 12_000_000 {
+        text.extend_from_slice(b"+a*b-(c)");
+    }
+    let stream = tcp(raw_login(&field.front.address).await);
+    held_by(&field, stream, pipelined(&text, 1)).await;
+    field.end(128 * 1024).await;
+}
+
 #[tokio::test]
 async fn pipelined_hits_of_the_cache_take_turns() {
     let field = Field::start_changed("a client that pipelines hits of the cache", Server::usual(), |setup| {

@@ -1,0 +1,144 @@
+//! Answers of Sqluice's own: commands that need no server.
+
+use std::sync::Arc;
+
+use sql::{Access, Kind, Why};
+use wire::command::{Command, MULTI_STATEMENTS_OFF, MULTI_STATEMENTS_ON};
+use wire::exchange::Expect;
+use wire::{Capabilities, Status, errno};
+
+use super::client::Request;
+use super::kill::Kill;
+use super::query::{Body, Query, Understood, plain};
+use super::{Identity, Session};
+use crate::error::{Refusal, SessionEnd};
+use crate::pool::Key;
+
+/// The answer of Sqluice's own to a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answered {
+    /// A result, or an OK.
+    Ok,
+    /// An error with this code.
+    Error(u16),
+    /// The command has no reply.
+    Nothing,
+}
+
+/// Servers answer so to a command that they do not know.
+pub(super) fn unknown_command() -> Refusal {
+    Refusal::like_server(errno::ER_UNKNOWN_COM_ERROR, b"08S01", "Unknown command")
+}
+
+/// Either family names the function that looked in vain.
+fn unknown_statement(id: u32, command: Command, mariadb: bool) -> Refusal {
+    let place = match command {
+        _ if !mariadb => "mysql_stmt_precheck",
+        Command::StmtFetch => "mysqld_stmt_fetch",
+        Command::StmtReset => "mysqld_stmt_reset",
+        _ => "mysqld_stmt_execute",
+    };
+    let message = format!("Unknown prepared statement handler ({id}) given to {place}");
+    Refusal::like_server(errno::ER_UNKNOWN_STMT_HANDLER, b"HY000", message)
+}
+
+impl Session {
+    /// Answers a command that needs no server, and is about the session.
+    pub(super) async fn answer_command(
+        &mut self,
+        request: &Request,
+        command: Command,
+        arguments: &[u8],
+    ) -> Result<Answered, SessionEnd> {
+        match command {
+            Command::Ping => {
+                // To a server its OK is one that changed no rows.
+                self.past.answered(0);
+                let warnings = self.own_messages().unwrap_or(0);
+                Ok(self.answer_ok(request, warnings))
+            }
+            Command::StmtClose => {
+                Box::pin(self.close_statement(arguments)).await;
+                Ok(Answered::Nothing)
+            }
+            // MySQL 8.4 was the last to know it.
+            Command::ProcessKill if !self.is_mariadb() && self.facts.get().dialect.version >= 90_000 => {
+                Ok(self.answer_error(request, &unknown_command()))
+            }
+            Command::ProcessKill => {
+                let id = arguments.first_chunk().map(|id| u64::from(u32::from_le_bytes(*id)));
+                Ok(Box::pin(self.kill(request, id, Kill::default())).await)
+            }
+            Command::ResetConnection => Ok(Box::pin(self.reset(request)).await),
+            Command::ChangeUser => Box::pin(self.change_user(request)).await,
+            _ => {
+                let refusal = Refusal::not_supported(&format!("{} through a proxy", command.word()));
+                Ok(self.answer_error(request, &refusal))
+            }
+        }
+    }
+
+    /// COM_SET_OPTION, which a connection that is kept must get, too; connections of the pool are chosen by it.
+    pub(super) fn set_option<'r>(&mut self, request: &'r Request, arguments: &[u8]) -> Understood<'r> {
+        let statement = plain(Kind::Set, Access::Primary(Why::SessionChange));
+        let query = Query::new(request, Command::SetOption, statement, Body::AsCame, Expect::Results);
+        let option = arguments.first_chunk().map(|bytes| u16::from_le_bytes(*bytes));
+        let on = match option {
+            Some(MULTI_STATEMENTS_ON) => true,
+            Some(MULTI_STATEMENTS_OFF) => false,
+            _ => return Understood::Answered(query, self.answer_error(request, &unknown_command())),
+        };
+        self.set_multi_statements(on);
+        if self.held.is_some() {
+            return Understood::Query(query);
+        }
+        let warnings = self.own_messages().unwrap_or(0);
+        self.past.answered(-1);
+        self.client.put_eof(request.sequence.wrapping_add(1), self.status, warnings);
+        Understood::Answered(query, Answered::Ok)
+    }
+
+    fn set_multi_statements(&mut self, on: bool) {
+        let Identity { key, .. } = &mut self.identity;
+        let mut changed = Key::clone(key);
+        changed.capabilities.set(Capabilities::MULTI_STATEMENTS, on);
+        *key = Arc::new(changed);
+    }
+
+    /// Puts an OK into the client's outbox.
+    pub(super) fn answer_ok(&mut self, request: &Request, warnings: u16) -> Answered {
+        let status = self.status - Status::SESSION_STATE_CHANGED;
+        self.client.put_ok(request.sequence.wrapping_add(1), status, warnings);
+        Answered::Ok
+    }
+
+    /// Puts an error of Sqluice's own into the client's outbox; SHOW WARNINGS may ask for it.
+    pub(super) fn answer_error(&mut self, request: &Request, refusal: &Refusal) -> Answered {
+        self.client.put_error(request.sequence.wrapping_add(1), refusal);
+        self.worker.stats.own_errors.add_one();
+        self.past.error = Some(refusal.clone());
+        (self.past.signals, self.past.signal) = (false, None);
+        (self.past.warnings, self.past.warning_count, self.past.own_messages) = (None, 0, 1);
+        self.past.answered(-1);
+        self.past.messages = self.past.messages.wrapping_add(1);
+        Answered::Error(refusal.code)
+    }
+
+    /// A command about a statement that the client has not prepared. MySQL puts the error behind the messages that are there.
+    pub(super) fn answer_unknown_statement(
+        &mut self,
+        request: &Request,
+        id: Option<u32>,
+        command: Command,
+    ) -> Answered {
+        let refusal = unknown_statement(id.unwrap_or(0), command, self.is_mariadb());
+        let before = self.past.warnings.take().filter(|_| !self.is_mariadb());
+        let answered = self.answer_error(request, &refusal);
+        if let Some(before) = before {
+            let code = refusal.code.to_string();
+            let row = [&b"Error"[..], code.as_bytes(), refusal.message.as_bytes()];
+            self.past.warnings = super::read_back::with_row(before, &row);
+        }
+        answered
+    }
+}

@@ -1,0 +1,68 @@
+//! Long texts: a thread reads them, so that the worker's other sessions do not wait meanwhile.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use sql::{Dialect, Statement};
+
+use super::Session;
+use crate::worker::KnownFunctions;
+
+/// Texts up to this length are read by the worker itself: that takes it a few milliseconds at most.
+pub(super) const LONG_TEXT_BYTES: usize = 128 * 1024;
+
+/// A long text, as a thread has read it.
+#[derive(Debug)]
+pub struct LongText {
+    /// The byte of the payload that it begins at.
+    pub at: usize,
+    /// The dialect that it was read in.
+    pub dialect: Dialect,
+    /// The text without its literals; `None` if the table of digests had it already.
+    pub form: Option<String>,
+}
+
+impl Session {
+    /// Has a thread read a long text, which begins at this byte of its payload. One text of a worker's sessions is read at a
+    /// time: each is in memory twice meanwhile.
+    pub(super) async fn read_long_text(&self, text: &[u8], at: usize) -> (Rc<Statement>, Rc<LongText>) {
+        let _turn = self.worker.long_texts.acquire().await;
+        let dialect = self.facts().dialect;
+        let wants_tables = self.wants_tables();
+        let (catalog, text) = (Arc::clone(&self.cluster.catalog()), Arc::<[u8]>::from(text));
+        let read = {
+            let text = text.clone();
+            move || {
+                let statement = sql::classify(&text, &dialect, &KnownFunctions(&catalog));
+                if wants_tables {
+                    // The statement remembers them.
+                    let _ = statement.tables(&text, &dialect);
+                }
+                statement
+            }
+        };
+        let statement = in_thread(read).await;
+        let form = match self.knows_digest(statement.digest) {
+            true => None,
+            false => Some(in_thread(move || sql::digest(&text, &dialect).text).await),
+        };
+        (Rc::new(statement), Rc::new(LongText { at, dialect, form }))
+    }
+
+    /// Something asks for the tables of each statement: the catalog, the operator's rules, or the result cache.
+    fn wants_tables(&self) -> bool {
+        !self.seen.hidden.is_empty() || self.worker.rules.get().is_some() || self.cluster.shared.epochs.get().is_some()
+    }
+}
+
+/// Runs this in a thread for work that blocks.
+async fn in_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(failed) => match failed.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The worker ends: its event loop drops this session.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}

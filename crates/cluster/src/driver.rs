@@ -10,6 +10,7 @@ mod failover;
 mod fetch;
 mod group;
 mod preferred;
+mod promotion;
 mod proof;
 mod publish;
 mod repair;

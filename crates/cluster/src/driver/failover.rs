@@ -9,11 +9,7 @@ use facts::view::{Health, ServerId};
 
 use super::Driver;
 use super::run::{Kind, LEASE_MARGIN, Run, Stage};
-use crate::observation::{Facts, Replication};
-use crate::step::{Hook, Step, StepResult};
-
-/// How often the outcome of a promotion is asked for.
-const LEARN_MAX: u32 = 3;
+use crate::step::{Hook, Step};
 
 impl Driver {
     /// A stage has ended: begins the next one, or ends the run.
@@ -184,118 +180,6 @@ impl Driver {
         run.enter(Stage::Promote);
         Some(run)
     }
-
-    /// Judges the result of a promotion; of a switchover too.
-    pub(super) fn after_promote(&mut self, now: Instant, mut run: Run) -> Option<Run> {
-        let new = run.new?;
-        let facts = run.facts();
-        if facts.iter().any(|(id, facts)| *id == new && is_writable(facts) && follows_nobody(facts)) {
-            return Some(self.promoted(now, run));
-        }
-        let of_new = || run.ended.iter().filter(|(step, _)| step.server() == Some(new));
-        let refused = run.stage == Stage::Promote && of_new().any(|(_, result)| matches!(result, Ok(StepResult::Done)));
-        let error = of_new().find_map(|(_, result)| result.as_ref().err());
-        let error = error.map_or_else(|| "it does not take writes".to_owned(), ToString::to_string);
-        if run.again < LEARN_MAX && !refused {
-            run.again += 1;
-            run.todo = vec![Step::ReadFacts { server: new }];
-            if run.why.is_empty() {
-                run.why = error;
-            }
-            run.enter(Stage::Learn);
-            return Some(run);
-        }
-        let text = format!(
-            "{} was not promoted: {}",
-            self.name_of(new),
-            if run.why.is_empty() { error } else { run.why.clone() }
-        );
-        if run.kind == Kind::Switchover {
-            return self.undo(now, run, text);
-        }
-        self.give_up(now, &run, true, text);
-        None
-    }
-
-    fn promoted(&mut self, now: Instant, mut run: Run) -> Run {
-        let Some(new) = run.new else { return run };
-        for server in &mut self.servers {
-            if server.id == new {
-                (server.deposed, server.verified, server.restarted, server.lacks) = (false, true, false, None);
-            } else if Some(server.id) == run.old {
-                (server.deposed, server.verified) = (true, false);
-            }
-        }
-        (self.told, self.appointed) = (None, Some(new));
-        if run.kind != Kind::Restore && run.kind != Kind::Switchover {
-            self.guard.promoted(now);
-            self.note_preferred(now, &run);
-        }
-        let follow = self.followers(&run);
-        // The probes that show it are under way.
-        for step in &follow {
-            if let Some(index) = step.server().and_then(|id| self.index(id)) {
-                self.servers[index].repair_after = Some(now + self.settings.failover.step_timeout);
-            }
-        }
-        // Some have begun while it was promoted.
-        let begun = |step: &Step| {
-            let out = self.out.iter().filter(|out| run.out.contains(&out.id)).map(|out| &out.step);
-            run.ended.iter().map(|(ended, _)| ended).chain(out).any(|other| other == step)
-        };
-        run.todo = follow.into_iter().filter(|step| !begun(step)).collect();
-        run.todo.extend(
-            run.old.filter(|_| self.settings.failover.events).map(|old| Step::EnableEvents { server: new, old }),
-        );
-        run.fenced = true;
-        run.holds = false;
-        run.enter(Stage::Repoint);
-        run
-    }
-
-    /// The steps by which the servers that take part come to follow the new primary, those that have nothing beyond it.
-    pub(super) fn followers(&self, run: &Run) -> Vec<Step> {
-        let Some(new) = run.new else { return Vec::new() };
-        let source = new;
-        let base = self.index(new).and_then(|index| self.servers[index].history.clone());
-        let mut follow = Vec::new();
-        for index in 0..self.servers.len() {
-            let server = &self.servers[index];
-            let planned = run.kind == Kind::Switchover;
-            if server.id == new || !run.with.contains(&server.id) || (Some(server.id) == run.old && !planned) {
-                continue;
-            }
-            let (Some(base), Some(history)) = (&base, &server.history) else { continue };
-            let follows_old =
-                run.old.and_then(|old| self.index(old)).is_some_and(|old| self.channel_from(index, old).is_some());
-            let was_old = Some(server.id) == run.old;
-            if (follows_old || was_old) && history.beyond(base).is_empty() {
-                follow.push(Step::Follow { server: server.id, source });
-            }
-        }
-        follow
-    }
-
-    /// Servers that could not be repointed are left to repairs.
-    pub(super) fn after_repoint(&mut self, mut run: Run) -> Option<Run> {
-        if self.settings.failover.hook_after {
-            run.todo = vec![self.hook(&run, Hook::After)];
-            run.enter(Stage::HookAfter);
-            return Some(run);
-        }
-        self.end_promotion(&run);
-        None
-    }
-
-    pub(super) fn end_promotion(&mut self, run: &Run) {
-        let (old, new) = (run.old.map(|id| self.name_of(id)), run.new.map(|id| self.name_of(id)));
-        let (old, new) = (old.unwrap_or_else(|| "?".into()), new.unwrap_or_else(|| "?".into()));
-        let text = match run.kind {
-            Kind::Restore => format!("{new} takes writes again"),
-            _ => format!("{} from {old} to {new} is done", run.kind.word()),
-        };
-        self.finish(run, text);
-    }
 }
 
 impl Run {
@@ -304,12 +188,4 @@ impl Run {
         self.stage = stage;
         self.ended.clear();
     }
-}
-
-pub(super) fn is_writable(facts: &Facts) -> bool {
-    !facts.read_only && !facts.super_read_only
-}
-
-fn follows_nobody(facts: &Facts) -> bool {
-    matches!(&facts.replication, Replication::Channels(channels) if channels.is_empty())
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use facts::view::ServerId;
 
-use super::failover::is_writable;
+use super::promotion::is_writable;
 use super::{Driver, Level, Output};
 use crate::journal::{Entry, EntryKind};
 use crate::observation::{Facts, FailureClass};

@@ -171,7 +171,7 @@ impl Driver {
         let position: Option<Arc<str>> = run
             .facts()
             .iter()
-            .find(|(id, facts)| *id == old && !super::failover::is_writable(facts))
+            .find(|(id, facts)| *id == old && !super::promotion::is_writable(facts))
             .map(|(_, facts)| facts.gtid_executed.clone());
         match position {
             Some(position) if position == run.position => {

@@ -8,47 +8,65 @@ use std::time::Instant;
 use facts::view::{Health, ServerId};
 
 use super::Driver;
-use super::run::{Kind, LEASE_MARGIN, Run, Stage};
+use super::promotion::{NotPromoted, PromotionStage};
+use super::run::{Kind, LEASE_MARGIN, Next, Run};
 use crate::step::{Hook, Step};
+
+/// The stages of a failover. A restoration goes from the look to the drain: it has nobody to fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FailoverStage {
+    /// The lease is taken.
+    Lease,
+    /// All servers are asked again.
+    Look,
+    HookBefore,
+    /// The old primary is made read-only, its clients are cut, receivers are stopped.
+    Fence,
+    /// Facts are read again now that no step moves anything any more.
+    Recheck,
+    /// A server that may not be promoted applies what only it has received.
+    Feed,
+    /// The new primary gets it from there.
+    Fetch,
+    /// The new primary applies what it received.
+    Drain,
+    Promotion(PromotionStage),
+}
 
 impl Driver {
     /// A stage has ended: begins the next one, or ends the run.
-    pub(super) fn failover_stage(&mut self, now: Instant, mut run: Run) -> Option<Run> {
-        if run.stage != Stage::Lease && !run.is_promoted() && !self.holds_lease(now, LEASE_MARGIN) {
+    pub(super) fn failover_stage(&mut self, now: Instant, run: Run, ended: FailoverStage) -> Next<FailoverStage> {
+        if ended != FailoverStage::Lease && !run.is_promoted() && !self.holds_lease(now, LEASE_MARGIN) {
             self.give_up(now, &run, false, "the lease is lost; nothing was promoted".into());
             return None;
         }
-        match run.stage {
-            Stage::Lease => self.after_lease(now, run),
-            Stage::Look => self.after_look(now, run),
-            Stage::HookBefore => {
+        match ended {
+            FailoverStage::Lease => self.after_lease(now, run),
+            FailoverStage::Look => self.after_look(now, run),
+            FailoverStage::HookBefore => {
                 if let Some((_, error)) = run.first_error() {
                     let text = format!("the hook forbids it: {error}");
                     self.give_up(now, &run, true, text);
                     return None;
                 }
-                Some(self.fence(now, run))
+                Some(self.fence(run))
             }
-            Stage::Fence => self.after_fence(now, run),
-            Stage::Recheck => self.after_recheck(now, run),
-            Stage::Feed => self.after_feed(now, run),
-            Stage::Fetch => self.after_fetch(now, run),
-            Stage::Drain => self.after_drain(now, run),
-            Stage::Promote | Stage::Learn => self.after_promote(now, run),
-            Stage::Repoint => self.after_repoint(run),
-            Stage::HookAfter => {
-                self.end_promotion(&run);
-                None
-            }
-            Stage::Idle | Stage::Still | Stage::Undo | Stage::Attach => {
-                run.todo.clear();
-                self.give_up(now, &run, true, "a stage that this kind of run does not have".into());
-                None
-            }
+            FailoverStage::Fence => self.after_fence(now, run),
+            FailoverStage::Recheck => self.after_recheck(now, run),
+            FailoverStage::Feed => self.after_feed(now, run),
+            FailoverStage::Fetch => self.after_fetch(now, run),
+            FailoverStage::Drain => self.after_drain(now, run),
+            FailoverStage::Promotion(ended) => match self.promotion_stage(now, run, ended) {
+                Ok(next) => next.map(|(run, stage)| (run, FailoverStage::Promotion(stage))),
+                Err(NotPromoted { run, why }) => {
+                    self.give_up(now, &run, true, why);
+                    None
+                }
+            },
         }
     }
 
-    fn after_lease(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+    fn after_lease(&mut self, now: Instant, mut run: Run) -> Next<FailoverStage> {
         if let Some((_, error)) = run.first_error() {
             let text = format!("the lease is not to be had: {error}");
             self.give_up(now, &run, false, text);
@@ -62,18 +80,16 @@ impl Driver {
                 && (Some(server.id) == run.old || server.health.health() != Health::Down || server.answers())
         });
         run.todo = asked.map(|server| Step::ReadFacts { server: server.id }).collect();
-        run.enter(Stage::Look);
-        Some(run)
+        Some(run.enter(FailoverStage::Look))
     }
 
-    fn after_look(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+    fn after_look(&mut self, now: Instant, mut run: Run) -> Next<FailoverStage> {
         self.learn_errors(now, &run);
         run.with.extend(run.facts().into_iter().map(|(id, _)| id));
         if let Some(last) = run.old.filter(|_| run.kind != Kind::Failover && run.again == 0) {
             run.again = 1;
             run.todo = vec![Step::ReadFacts { server: last }];
-            run.enter(Stage::Look);
-            return Some(run);
+            return Some(run.enter(FailoverStage::Look));
         }
         run.again = 0;
         if let Err((counts, text)) = self.confirm(now, &mut run) {
@@ -82,18 +98,16 @@ impl Driver {
         }
         if self.settings.failover.hook_before {
             run.todo = vec![self.hook(&run, Hook::Before)];
-            run.enter(Stage::HookBefore);
-            return Some(run);
+            return Some(run.enter(FailoverStage::HookBefore));
         }
-        Some(self.fence(now, run))
+        Some(self.fence(run))
     }
 
     /// From here on the view has no primary and cuts the old one's sessions. Without the receivers the old primary gets no
     /// acknowledgement any more, wherever its clients are: with semi-sync that is a fence that needs nobody's consent.
-    fn fence(&mut self, _now: Instant, mut run: Run) -> Run {
+    fn fence(&mut self, mut run: Run) -> (Run, FailoverStage) {
         if run.kind == Kind::Restore {
-            run.enter(Stage::Drain);
-            return run;
+            return run.enter(FailoverStage::Drain);
         }
         run.fenced = true;
         let old = run.old.filter(|old| run.with.contains(old));
@@ -115,11 +129,10 @@ impl Driver {
                 run.todo.push(Step::StopReceiver { server: id });
             }
         }
-        run.enter(Stage::Fence);
-        run
+        run.enter(FailoverStage::Fence)
     }
 
-    fn after_fence(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+    fn after_fence(&mut self, now: Instant, mut run: Run) -> Next<FailoverStage> {
         let mut unfenced = None;
         for (step, result) in &run.ended {
             if let Err(error) = result {
@@ -136,11 +149,10 @@ impl Driver {
         }
         let others = run.with.iter().filter(|id| Some(**id) != run.old);
         run.todo = others.map(|server| Step::ReadFacts { server: *server }).collect();
-        run.enter(Stage::Recheck);
-        Some(run)
+        Some(run.enter(FailoverStage::Recheck))
     }
 
-    fn after_recheck(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+    fn after_recheck(&mut self, now: Instant, mut run: Run) -> Next<FailoverStage> {
         self.learn_errors(now, &run);
         let read: Vec<ServerId> = run.facts().into_iter().map(|(id, _)| id).collect();
         let old = run.old;
@@ -148,24 +160,23 @@ impl Driver {
         self.drain(now, run)
     }
 
-    pub(super) fn drain(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+    pub(super) fn drain(&mut self, now: Instant, mut run: Run) -> Next<FailoverStage> {
         if let Err(text) = self.elect_new(now, &mut run) {
             self.give_up(now, &run, true, text);
             return None;
         }
         if let Some(from) = run.from {
-            return Some(self.feed(run, from));
+            return self.feed(run, from);
         }
         let new = run.new.and_then(|id| self.index(id))?;
         if let Some(history) = self.servers[new].history.as_ref().filter(|history| !history.is_drained()) {
             let position = history.received().into();
             run.todo = vec![Step::WaitApplied { server: self.servers[new].id, position }];
         }
-        run.enter(Stage::Drain);
-        Some(run)
+        Some(run.enter(FailoverStage::Drain))
     }
 
-    fn after_drain(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+    fn after_drain(&mut self, now: Instant, mut run: Run) -> Next<FailoverStage> {
         let new = run.new?;
         if let Some((_, error)) = run.first_error() {
             run.failed.push((new, format!("it did not apply all that it received: {error}")));
@@ -177,15 +188,6 @@ impl Driver {
         if run.kind != Kind::Restore && self.acts() {
             run.todo.extend(self.followers(&run));
         }
-        run.enter(Stage::Promote);
-        Some(run)
-    }
-}
-
-impl Run {
-    /// The next stage, whose steps stand in `todo`.
-    pub(super) fn enter(&mut self, stage: Stage) {
-        self.stage = stage;
-        self.ended.clear();
+        Some(run.enter(FailoverStage::Promotion(PromotionStage::Promote)))
     }
 }

@@ -9,25 +9,25 @@ use std::time::Instant;
 use facts::view::ServerId;
 
 use super::Driver;
-use super::run::{Run, Stage};
+use super::failover::FailoverStage;
+use super::run::{Next, Run};
 use crate::journal::EntryKind;
 use crate::step::Step;
 
 impl Driver {
     /// The server that has the data applies it, so that it is in its binary log.
-    pub(super) fn feed(&mut self, mut run: Run, from: ServerId) -> Run {
-        let Some(new) = run.new else { return run };
+    pub(super) fn feed(&mut self, mut run: Run, from: ServerId) -> Next<FailoverStage> {
+        let new = run.new?;
         let words = format!("{} gets what it lacks from {}", self.name_of(new), self.name_of(from));
         self.note(run.id, EntryKind::Decision, Some(self.name_of(new)), words);
         let history = self.index(from).and_then(|index| self.servers[index].history.as_ref());
         let position = history.filter(|history| !history.is_drained()).map(|history| history.received().into());
         run.todo = position.into_iter().map(|position| Step::WaitApplied { server: from, position }).collect();
         run.todo.push(Step::ReadFacts { server: from });
-        run.enter(Stage::Feed);
-        run
+        Some(run.enter(FailoverStage::Feed))
     }
 
-    pub(super) fn after_feed(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+    pub(super) fn after_feed(&mut self, now: Instant, mut run: Run) -> Next<FailoverStage> {
         let (new, from) = (run.new?, run.from?);
         let facts = run.facts();
         let position: Option<Arc<str>> =
@@ -36,23 +36,21 @@ impl Driver {
             return self.not_fetched(now, run);
         };
         run.todo = vec![Step::Follow { server: new, source: from }, Step::WaitApplied { server: new, position }];
-        run.enter(Stage::Fetch);
-        Some(run)
+        Some(run.enter(FailoverStage::Fetch))
     }
 
     /// Everything is looked at anew: others may lack something too, or have more.
-    pub(super) fn after_fetch(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+    pub(super) fn after_fetch(&mut self, now: Instant, mut run: Run) -> Next<FailoverStage> {
         if run.first_error().is_some() {
             return self.not_fetched(now, run);
         }
         run.fetched.extend(run.new);
         let others = run.with.iter().filter(|id| Some(**id) != run.old);
         run.todo = others.map(|server| Step::ReadFacts { server: *server }).collect();
-        run.enter(Stage::Recheck);
-        Some(run)
+        Some(run.enter(FailoverStage::Recheck))
     }
 
-    fn not_fetched(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+    fn not_fetched(&mut self, now: Instant, mut run: Run) -> Next<FailoverStage> {
         let (new, from) = (run.new?, run.from?);
         let error = run.first_error().map_or_else(|| "it told nothing".to_owned(), |(_, error)| error.to_string());
         run.failed.push((new, format!("it could not get what it lacks from {}: {error}", self.name_of(from))));

@@ -2,24 +2,76 @@
 
 use std::time::Instant;
 
+use facts::view::ServerId;
+
 use super::Driver;
-use super::run::{Kind, Run, Stage};
+use super::run::{Kind, Next, Run};
 use crate::observation::{Facts, Replication};
 use crate::step::{Hook, Step, StepResult};
 
 /// How often the outcome of a promotion is asked for.
 const LEARN_MAX: u32 = 3;
 
+/// The last stages, which failovers and switchovers have alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PromotionStage {
+    /// The point of no return.
+    Promote,
+    /// Whether a promotion with an unknown outcome took place.
+    Learn,
+    /// The others follow the new primary.
+    Repoint,
+    HookAfter,
+}
+
+impl PromotionStage {
+    /// The new primary takes writes.
+    pub(super) fn is_promoted(self) -> bool {
+        matches!(self, PromotionStage::Repoint | PromotionStage::HookAfter)
+    }
+}
+
+/// The promotion did not take place; a failover is given up then, a switchover is taken back.
+pub(super) struct NotPromoted {
+    pub(super) run: Box<Run>,
+    pub(super) why: String,
+}
+
 impl Driver {
-    /// Judges the result of a promotion; of a switchover too.
-    pub(super) fn after_promote(&mut self, now: Instant, mut run: Run) -> Option<Run> {
-        let new = run.new?;
+    /// One of these stages has ended: begins the next one, or ends the run.
+    pub(super) fn promotion_stage(
+        &mut self,
+        now: Instant,
+        run: Run,
+        ended: PromotionStage,
+    ) -> Result<Next<PromotionStage>, NotPromoted> {
+        match ended {
+            PromotionStage::Promote | PromotionStage::Learn => self.after_promote(now, run, ended).map(Some),
+            PromotionStage::Repoint => Ok(self.after_repoint(run)),
+            PromotionStage::HookAfter => {
+                self.end_promotion(&run);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Judges the result of a promotion.
+    fn after_promote(
+        &mut self,
+        now: Instant,
+        mut run: Run,
+        ended: PromotionStage,
+    ) -> Result<(Run, PromotionStage), NotPromoted> {
+        let Some(new) = run.new else {
+            return Err(NotPromoted { run: Box::new(run), why: "no server was chosen".into() });
+        };
         let facts = run.facts();
         if facts.iter().any(|(id, facts)| *id == new && is_writable(facts) && follows_nobody(facts)) {
-            return Some(self.promoted(now, run));
+            return Ok(self.promoted(now, run, new));
         }
         let of_new = || run.ended.iter().filter(|(step, _)| step.server() == Some(new));
-        let refused = run.stage == Stage::Promote && of_new().any(|(_, result)| matches!(result, Ok(StepResult::Done)));
+        let refused =
+            ended == PromotionStage::Promote && of_new().any(|(_, result)| matches!(result, Ok(StepResult::Done)));
         let error = of_new().find_map(|(_, result)| result.as_ref().err());
         let error = error.map_or_else(|| "it does not take writes".to_owned(), ToString::to_string);
         if run.again < LEARN_MAX && !refused {
@@ -28,23 +80,14 @@ impl Driver {
             if run.why.is_empty() {
                 run.why = error;
             }
-            run.enter(Stage::Learn);
-            return Some(run);
+            return Ok(run.enter(PromotionStage::Learn));
         }
-        let text = format!(
-            "{} was not promoted: {}",
-            self.name_of(new),
-            if run.why.is_empty() { error } else { run.why.clone() }
-        );
-        if run.kind == Kind::Switchover {
-            return self.undo(now, run, text);
-        }
-        self.give_up(now, &run, true, text);
-        None
+        let error = if run.why.is_empty() { error } else { run.why.clone() };
+        let why = format!("{} was not promoted: {error}", self.name_of(new));
+        Err(NotPromoted { run: Box::new(run), why })
     }
 
-    fn promoted(&mut self, now: Instant, mut run: Run) -> Run {
-        let Some(new) = run.new else { return run };
+    fn promoted(&mut self, now: Instant, mut run: Run, new: ServerId) -> (Run, PromotionStage) {
         for server in &mut self.servers {
             if server.id == new {
                 (server.deposed, server.verified, server.restarted, server.lacks) = (false, true, false, None);
@@ -75,8 +118,7 @@ impl Driver {
         );
         run.fenced = true;
         run.holds = false;
-        run.enter(Stage::Repoint);
-        run
+        run.enter(PromotionStage::Repoint)
     }
 
     /// The steps by which the servers that take part come to follow the new primary, those that have nothing beyond it.
@@ -103,17 +145,16 @@ impl Driver {
     }
 
     /// Servers that could not be repointed are left to repairs.
-    pub(super) fn after_repoint(&mut self, mut run: Run) -> Option<Run> {
+    fn after_repoint(&mut self, mut run: Run) -> Next<PromotionStage> {
         if self.settings.failover.hook_after {
             run.todo = vec![self.hook(&run, Hook::After)];
-            run.enter(Stage::HookAfter);
-            return Some(run);
+            return Some(run.enter(PromotionStage::HookAfter));
         }
         self.end_promotion(&run);
         None
     }
 
-    pub(super) fn end_promotion(&mut self, run: &Run) {
+    fn end_promotion(&mut self, run: &Run) {
         let (old, new) = (run.old.map(|id| self.name_of(id)), run.new.map(|id| self.name_of(id)));
         let (old, new) = (old.unwrap_or_else(|| "?".into()), new.unwrap_or_else(|| "?".into()));
         let text = match run.kind {

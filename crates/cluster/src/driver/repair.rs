@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use facts::view::{Health, ServerId};
 
 use super::Driver;
-use super::run::{Kind, LEASE_MARGIN, Run, Stage};
+use super::run::{Kind, LEASE_MARGIN, Next, Run};
 use crate::journal::EntryKind;
 use crate::observation::Receiver;
 use crate::step::Step;
@@ -18,6 +18,21 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// A read-only server that follows nobody, and is not known as a former primary, is left alone for so long: somebody may be
 /// setting it up.
 const STRANGER_AFTER: Duration = Duration::from_secs(10);
+
+/// The stages of a rejoin: a server is put right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RejoinStage {
+    /// The lease is taken.
+    Lease,
+    /// All servers but the primary are asked again.
+    Look,
+    /// The primary is asked after them.
+    Recheck,
+    /// The server is made read-only, and its clients are cut.
+    Fence,
+    /// The server follows the primary.
+    Attach,
+}
 
 impl Driver {
     /// Begins what repairs are due.
@@ -104,15 +119,15 @@ impl Driver {
     }
 
     /// A stage has ended: begins the next one, or ends the run.
-    pub(super) fn rejoin_stage(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+    pub(super) fn rejoin_stage(&mut self, now: Instant, mut run: Run, ended: RejoinStage) -> Next<RejoinStage> {
         let index = run.old.and_then(|id| self.index(id))?;
         let id = self.servers[index].id;
-        if run.stage != Stage::Lease && !self.holds_lease(now, LEASE_MARGIN) {
+        if ended != RejoinStage::Lease && !self.holds_lease(now, LEASE_MARGIN) {
             return self.put_off(now, &run, "the lease is lost".into());
         }
         let matters = |step: &Step| {
             let events = matches!(step, Step::DisableEvents { .. });
-            !events && (run.stage != Stage::Look || step.server() == Some(id))
+            !events && (ended != RejoinStage::Look || step.server() == Some(id))
         };
         let failed = run.errors().find(|(step, _)| matters(step)).map(|(step, error)| match step {
             Step::TakeLease => (None, format!("the lease is not to be had: {error}")),
@@ -121,33 +136,30 @@ impl Driver {
         if let Some((server, text)) = failed {
             // The receiver that was left stopped has lost its source besides: only when it is started it can say so, and until it does
             // nobody takes that source's place.
-            let source = server.filter(|asked| run.stage == Stage::Recheck && self.follows(index, *asked));
+            let source = server.filter(|asked| ended == RejoinStage::Recheck && self.follows(index, *asked));
             return match source.filter(|_| self.was_left_stopped(index) && !self.servers[index].takes_writes()) {
                 Some(source) => Some(attach(run, id, source)),
                 None => self.put_off(now, &run, text),
             };
         }
-        match run.stage {
-            Stage::Lease => {
+        match ended {
+            RejoinStage::Lease => {
                 run.todo = self.all_but_the_primary(now, id);
-                run.enter(Stage::Look);
-                Some(run)
+                Some(run.enter(RejoinStage::Look))
             }
-            Stage::Look => {
+            RejoinStage::Look => {
                 // The primary is read after it, so what the primary lacks then it does not have.
                 if let Some(primary) = self.view.primary.filter(|primary| *primary != id) {
                     run.todo = vec![Step::ReadFacts { server: primary }];
                 }
-                run.enter(Stage::Recheck);
-                Some(run)
+                Some(run.enter(RejoinStage::Recheck))
             }
-            Stage::Recheck => self.after_both(now, run, index),
-            Stage::Fence => {
+            RejoinStage::Recheck => self.after_both(now, run, index),
+            RejoinStage::Fence => {
                 run.todo = self.all_but_the_primary(now, id);
-                run.enter(Stage::Look);
-                Some(run)
+                Some(run.enter(RejoinStage::Look))
             }
-            Stage::Attach => {
+            RejoinStage::Attach => {
                 let server = &mut self.servers[index];
                 (server.repair_failures, server.ahead) = (0, None);
                 // The probe that shows it is under way.
@@ -157,7 +169,6 @@ impl Driver {
                 self.ask(now, index);
                 None
             }
-            _ => None,
         }
     }
 
@@ -183,7 +194,7 @@ impl Driver {
         asked.map(|(_, server)| Step::ReadFacts { server }).collect()
     }
 
-    fn after_both(&mut self, now: Instant, mut run: Run, index: usize) -> Option<Run> {
+    fn after_both(&mut self, now: Instant, mut run: Run, index: usize) -> Next<RejoinStage> {
         let server = &self.servers[index];
         let id = server.id;
         let primary = self.view.primary.and_then(|id| self.index(id)).filter(|primary| *primary != index);
@@ -200,8 +211,7 @@ impl Driver {
                 Step::SetReadOnly { server: id, on: true, cut: true },
                 Step::EndClients { server: id },
             ];
-            run.enter(Stage::Fence);
-            return Some(run);
+            return Some(run.enter(RejoinStage::Fence));
         }
         let sources = self.sources();
         let stopped =
@@ -248,14 +258,14 @@ impl Driver {
         }
         let source = self.servers[primary].id;
         let was_primary = sources[index].is_empty() && self.settings.failover.events;
-        let mut run = attach(run, id, source);
+        let (mut run, stage) = attach(run, id, source);
         if was_primary {
             run.todo.insert(0, Step::DisableEvents { server: id });
         }
-        Some(run)
+        Some((run, stage))
     }
 
-    fn put_off(&mut self, now: Instant, run: &Run, text: String) -> Option<Run> {
+    fn put_off(&mut self, now: Instant, run: &Run, text: String) -> Next<RejoinStage> {
         if let Some(index) = run.old.and_then(|id| self.index(id)) {
             let server = &mut self.servers[index];
             server.repair_after = Some(now + (PAUSE * 2u32.pow(server.repair_failures.min(6))).min(PAUSE_MAX));
@@ -267,10 +277,9 @@ impl Driver {
     }
 }
 
-fn attach(mut run: Run, server: ServerId, source: ServerId) -> Run {
+fn attach(mut run: Run, server: ServerId, source: ServerId) -> (Run, RejoinStage) {
     run.todo = vec![Step::Follow { server, source }];
-    run.enter(Stage::Attach);
-    run
+    run.enter(RejoinStage::Attach)
 }
 
 /// Whether following sources from `start` leads to `end`.

@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 
 use facts::view::ServerId;
 
-use super::promotion::is_writable;
+use super::failover::FailoverStage;
+use super::promotion::{PromotionStage, is_writable};
+use super::repair::RejoinStage;
+use super::switchover::SwitchoverStage;
 use super::{Driver, Level, Output};
 use crate::journal::{Entry, EntryKind};
 use crate::observation::{Facts, FailureClass};
@@ -44,47 +47,45 @@ impl Kind {
     }
 }
 
-/// Where a run is. Not every run has every stage.
+/// Where a run is. Each kind of run has stages of its own, so that no run can be in a stage of another kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// The lease is taken.
-    Lease,
-    /// All servers are asked again.
-    Look,
-    HookBefore,
-    /// Switchover: running statements end.
-    Idle,
-    /// The old primary is made read-only, its clients are cut, receivers are stopped.
-    Fence,
-    /// Facts are read again now that no step moves anything any more.
-    Recheck,
-    /// A server that may not be promoted applies what only it has received.
-    Feed,
-    /// The new primary gets it from there.
-    Fetch,
-    /// The new primary applies what it received.
-    Drain,
-    /// Switchover: whether the old primary has stood still.
-    Still,
-    /// The point of no return.
-    Promote,
-    /// Whether a promotion with an unknown outcome took place.
-    Learn,
-    /// The others follow the new primary.
-    Repoint,
-    HookAfter,
-    /// A switchover is taken back.
-    Undo,
-    /// Rejoin: the server follows the primary.
-    Attach,
+enum Stage {
+    /// Of a failover, a replacement and a restoration.
+    Failover(FailoverStage),
+    Switchover(SwitchoverStage),
+    Rejoin(RejoinStage),
 }
+
+impl Stage {
+    /// The first stage of such a run.
+    fn first(kind: Kind) -> Stage {
+        match kind {
+            Kind::Failover | Kind::Replace | Kind::Restore => Stage::Failover(FailoverStage::Lease),
+            Kind::Switchover => Stage::Switchover(SwitchoverStage::Lease),
+            Kind::Rejoin => Stage::Rejoin(RejoinStage::Lease),
+        }
+    }
+
+    fn promotion(self) -> Option<PromotionStage> {
+        match self {
+            Stage::Failover(FailoverStage::Promotion(stage)) | Stage::Switchover(SwitchoverStage::Promotion(stage)) => {
+                Some(stage)
+            }
+            Stage::Failover(_) | Stage::Switchover(_) | Stage::Rejoin(_) => None,
+        }
+    }
+}
+
+/// A run that goes on, and its next stage; `None`: the run is over.
+pub(super) type Next<S> = Option<(Run, S)>;
 
 /// One run.
 pub(super) struct Run {
     /// The journal's number for it; 0 before it is begun.
     pub(super) id: u64,
     pub(super) kind: Kind,
-    pub(super) stage: Stage,
+    /// While a stage is judged, that stage. Only [`Driver::advance`] changes it.
+    stage: Stage,
     /// An operator ordered it.
     pub(super) ordered: bool,
     pub(super) force: bool,
@@ -143,11 +144,22 @@ impl Run {
     /// Its stage has ended. Whoever follows the new primary already is not waited for when that takes writes.
     pub(super) fn is_due(&self) -> bool {
         let taken = |(step, result): &(Step, _)| matches!((step, result), (Step::Promote { .. }, Ok(StepResult::Facts(facts))) if is_writable(facts));
-        (self.todo.is_empty() && self.out.is_empty()) || (self.stage == Stage::Promote && self.ended.iter().any(taken))
+        (self.todo.is_empty() && self.out.is_empty())
+            || (self.stage.promotion() == Some(PromotionStage::Promote) && self.ended.iter().any(taken))
     }
 
     pub(super) fn is_promoted(&self) -> bool {
-        matches!(self.stage, Stage::Repoint | Stage::HookAfter)
+        self.stage.promotion().is_some_and(PromotionStage::is_promoted)
+    }
+
+    /// Goes on to this stage, whose steps stand in `todo`.
+    pub(super) fn enter<S>(mut self, stage: S) -> (Run, S) {
+        self.ended.clear();
+        (self, stage)
+    }
+
+    fn at((run, stage): (Run, Stage)) -> Run {
+        Run { stage, ..run }
     }
 }
 
@@ -165,7 +177,7 @@ impl Driver {
         Run {
             id: 0,
             kind,
-            stage: Stage::Lease,
+            stage: Stage::first(kind),
             ordered: false,
             force: false,
             wanted: None,
@@ -222,12 +234,18 @@ impl Driver {
         for _ in 0..32 {
             let Some(index) = self.runs.iter().position(Run::is_due) else { return };
             let run = self.runs.remove(index);
-            let next = match run.kind {
-                Kind::Failover | Kind::Replace | Kind::Restore => self.failover_stage(now, run),
-                Kind::Switchover => self.switchover_stage(now, run),
-                Kind::Rejoin => self.rejoin_stage(now, run),
+            let next = match run.stage {
+                Stage::Failover(ended) => {
+                    self.failover_stage(now, run, ended).map(|(run, next)| (run, Stage::Failover(next)))
+                }
+                Stage::Switchover(ended) => {
+                    self.switchover_stage(now, run, ended).map(|(run, next)| (run, Stage::Switchover(next)))
+                }
+                Stage::Rejoin(ended) => {
+                    self.rejoin_stage(now, run, ended).map(|(run, next)| (run, Stage::Rejoin(next)))
+                }
             };
-            self.runs.extend(next);
+            self.runs.extend(next.map(Run::at));
         }
     }
 

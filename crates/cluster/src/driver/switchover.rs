@@ -9,44 +9,69 @@ use std::time::Instant;
 use facts::view::ServerId;
 
 use super::Driver;
-use super::run::{LEASE_MARGIN, Run, Stage};
+use super::promotion::{NotPromoted, PromotionStage};
+use super::run::{LEASE_MARGIN, Next, Run};
 use crate::journal::EntryKind;
 use crate::step::{ErrorKind, Hook, Step};
 
 /// How often the new primary waits for what the old one still wrote, and how often cutting clients is repeated.
 const AGAIN_MAX: u32 = 3;
 
+/// The stages of a switchover.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SwitchoverStage {
+    /// The lease is taken.
+    Lease,
+    /// All servers are asked again.
+    Look,
+    HookBefore,
+    /// New writes are held, and running statements end.
+    Idle,
+    /// The old primary is made read-only, and its clients are cut.
+    Fence,
+    /// The position of the old primary is read now that nobody writes.
+    Recheck,
+    /// The new primary applies what it received.
+    Drain,
+    /// Whether the old primary has stood still.
+    Still,
+    Promotion(PromotionStage),
+    /// The switchover is taken back.
+    Undo,
+}
+
+impl SwitchoverStage {
+    /// The old primary is not, or may not be, as it was.
+    fn has_fenced(self) -> bool {
+        use SwitchoverStage::{Drain, Fence, Recheck, Still};
+        matches!(self, Fence | Recheck | Drain | Still)
+    }
+
+    /// Without the lease nothing of this stage may go on.
+    fn needs_lease(self) -> bool {
+        match self {
+            SwitchoverStage::Lease | SwitchoverStage::Undo => false,
+            SwitchoverStage::Promotion(stage) => !stage.is_promoted(),
+            _ => true,
+        }
+    }
+}
+
 impl Driver {
     /// A stage has ended: begins the next one, or ends the run.
-    pub(super) fn switchover_stage(&mut self, now: Instant, mut run: Run) -> Option<Run> {
-        let touched = matches!(run.stage, Stage::Fence | Stage::Recheck | Stage::Drain | Stage::Still);
-        if run.stage != Stage::Lease
-            && run.stage != Stage::Undo
-            && !run.is_promoted()
-            && !self.holds_lease(now, LEASE_MARGIN)
-        {
+    pub(super) fn switchover_stage(&mut self, now: Instant, run: Run, ended: SwitchoverStage) -> Next<SwitchoverStage> {
+        if ended.needs_lease() && !self.holds_lease(now, LEASE_MARGIN) {
             let text = "the lease is lost; nothing was promoted".to_owned();
-            if touched {
-                return self.undo(now, run, text);
+            if ended.has_fenced() {
+                return self.undo(run, ended, text);
             }
             self.give_up(now, &run, false, text);
             return None;
         }
-        let old = run.old?;
-        match run.stage {
-            Stage::Lease => {
-                if let Some((_, error)) = run.first_error() {
-                    let text = format!("the lease is not to be had: {error}");
-                    self.give_up(now, &run, false, text);
-                    return None;
-                }
-                let asked = self.servers.iter().filter(|server| server.answers() && !server.resting());
-                run.todo = asked.map(|server| Step::ReadFacts { server: server.id }).collect();
-                run.enter(Stage::Look);
-                Some(run)
-            }
-            Stage::Look => self.after_planned_look(now, run),
-            Stage::HookBefore => {
+        match ended {
+            SwitchoverStage::Lease => self.after_planned_lease(now, run),
+            SwitchoverStage::Look => self.after_planned_look(now, run),
+            SwitchoverStage::HookBefore => {
                 if let Some((_, error)) = run.first_error() {
                     let text = format!("the hook forbids it: {error}");
                     self.give_up(now, &run, false, text);
@@ -54,62 +79,76 @@ impl Driver {
                 }
                 Some(hold(run))
             }
-            Stage::Idle => {
-                // Whatever still runs after the bound is cut.
-                run.fenced = true;
-                run.todo = read_only(old);
-                if self.settings.failover.events {
-                    // Before its position counts: on MariaDB an event of a privileged user writes on a server that is read-only.
-                    run.todo.insert(0, Step::DisableEvents { server: old });
-                }
-                run.enter(Stage::Fence);
-                Some(run)
-            }
-            Stage::Fence => self.after_planned_fence(now, run),
-            Stage::Recheck => {
-                let position =
-                    run.facts().iter().find(|(id, _)| *id == old).map(|(_, facts)| facts.gtid_executed.clone());
-                let (Some(position), Some(new)) = (position, run.new) else {
-                    let text = "the old primary does not tell its position".to_owned();
-                    return self.undo(now, run, text);
-                };
-                run.position = position.clone();
-                run.todo = vec![Step::WaitApplied { server: new, position }];
-                run.enter(Stage::Drain);
-                Some(run)
-            }
-            Stage::Drain => {
-                if let Some((_, error)) = run.first_error() {
-                    let text = format!("the new primary did not get to the position of the old one: {error}");
-                    return self.undo(now, run, text);
-                }
-                run.todo = vec![Step::ReadFacts { server: old }];
-                run.enter(Stage::Still);
-                Some(run)
-            }
-            Stage::Still => self.after_still(now, run),
-            Stage::Promote | Stage::Learn => self.after_promote(now, run),
-            Stage::Repoint => self.after_repoint(run),
-            Stage::HookAfter => {
-                self.end_promotion(&run);
+            SwitchoverStage::Idle => self.after_idle(run),
+            SwitchoverStage::Fence => self.after_planned_fence(run, ended),
+            SwitchoverStage::Recheck => self.after_planned_recheck(run, ended),
+            SwitchoverStage::Drain => self.after_planned_drain(run, ended),
+            SwitchoverStage::Still => self.after_still(run, ended),
+            SwitchoverStage::Promotion(stage) => match self.promotion_stage(now, run, stage) {
+                Ok(next) => next.map(|(run, stage)| (run, SwitchoverStage::Promotion(stage))),
+                Err(NotPromoted { run, why }) => self.undo(*run, ended, why),
+            },
+            SwitchoverStage::Undo => {
+                self.after_undo(now, &run);
                 None
             }
-            Stage::Undo => {
-                let failed = run.errors().find(|(step, _)| matches!(step, Step::SetReadOnly { .. }));
-                let text = match failed {
-                    Some((_, error)) => {
-                        format!("{}; and the old primary could not be made writable again: {error}", run.why)
-                    }
-                    None => format!("{}; the old primary takes writes again", run.why),
-                };
-                self.give_up(now, &run, false, text);
-                None
-            }
-            Stage::Attach | Stage::Feed | Stage::Fetch => None,
         }
     }
 
-    fn after_planned_look(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+    fn after_planned_lease(&mut self, now: Instant, mut run: Run) -> Next<SwitchoverStage> {
+        if let Some((_, error)) = run.first_error() {
+            let text = format!("the lease is not to be had: {error}");
+            self.give_up(now, &run, false, text);
+            return None;
+        }
+        let asked = self.servers.iter().filter(|server| server.answers() && !server.resting());
+        run.todo = asked.map(|server| Step::ReadFacts { server: server.id }).collect();
+        Some(run.enter(SwitchoverStage::Look))
+    }
+
+    /// Whatever still runs after the bound is cut.
+    fn after_idle(&self, mut run: Run) -> Next<SwitchoverStage> {
+        let old = run.old?;
+        run.fenced = true;
+        run.todo = read_only(old);
+        if self.settings.failover.events {
+            // Before its position counts: on MariaDB an event of a privileged user writes on a server that is read-only.
+            run.todo.insert(0, Step::DisableEvents { server: old });
+        }
+        Some(run.enter(SwitchoverStage::Fence))
+    }
+
+    fn after_planned_recheck(&mut self, mut run: Run, ended: SwitchoverStage) -> Next<SwitchoverStage> {
+        let old = run.old?;
+        let position = run.facts().iter().find(|(id, _)| *id == old).map(|(_, facts)| facts.gtid_executed.clone());
+        let (Some(position), Some(new)) = (position, run.new) else {
+            return self.undo(run, ended, "the old primary does not tell its position".into());
+        };
+        run.position = position.clone();
+        run.todo = vec![Step::WaitApplied { server: new, position }];
+        Some(run.enter(SwitchoverStage::Drain))
+    }
+
+    fn after_planned_drain(&mut self, mut run: Run, ended: SwitchoverStage) -> Next<SwitchoverStage> {
+        let old = run.old?;
+        if let Some((_, error)) = run.first_error() {
+            let text = format!("the new primary did not get to the position of the old one: {error}");
+            return self.undo(run, ended, text);
+        }
+        run.todo = vec![Step::ReadFacts { server: old }];
+        Some(run.enter(SwitchoverStage::Still))
+    }
+
+    fn after_undo(&mut self, now: Instant, run: &Run) {
+        let failed = run.errors().find(|(step, _)| matches!(step, Step::SetReadOnly { .. }));
+        let text = match failed {
+            Some((_, error)) => format!("{}; and the old primary could not be made writable again: {error}", run.why),
+            None => format!("{}; the old primary takes writes again", run.why),
+        };
+        self.give_up(now, run, false, text);
+    }
+
+    fn after_planned_look(&mut self, now: Instant, mut run: Run) -> Next<SwitchoverStage> {
         run.with = run.facts().into_iter().map(|(id, _)| id).collect();
         let old = run.old.and_then(|id| self.index(id));
         let well =
@@ -136,13 +175,12 @@ impl Driver {
         self.note(run.id, EntryKind::Decision, Some(name.clone()), format!("{name} is to be promoted"));
         if self.settings.failover.hook_before {
             run.todo = vec![self.hook(&run, Hook::Before)];
-            run.enter(Stage::HookBefore);
-            return Some(run);
+            return Some(run.enter(SwitchoverStage::HookBefore));
         }
         Some(hold(run))
     }
 
-    fn after_planned_fence(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+    fn after_planned_fence(&mut self, mut run: Run, ended: SwitchoverStage) -> Next<SwitchoverStage> {
         let old = run.old?;
         let failed = run.ended.iter().find_map(|(step, result)| match (step, result) {
             (Step::SetReadOnly { .. }, Err(error)) => Some((error.kind, error.to_string())),
@@ -153,20 +191,18 @@ impl Driver {
             Some((ErrorKind::Timeout, _)) if run.again < AGAIN_MAX => {
                 run.again += 1;
                 run.todo = read_only(old);
-                run.enter(Stage::Fence);
-                Some(run)
+                Some(run.enter(SwitchoverStage::Fence))
             }
-            Some((_, error)) => self.undo(now, run, format!("the old primary could not be made read-only: {error}")),
+            Some((_, error)) => self.undo(run, ended, format!("the old primary could not be made read-only: {error}")),
             None => {
                 run.again = 0;
                 run.todo = vec![Step::ReadFacts { server: old }];
-                run.enter(Stage::Recheck);
-                Some(run)
+                Some(run.enter(SwitchoverStage::Recheck))
             }
         }
     }
 
-    fn after_still(&mut self, now: Instant, mut run: Run) -> Option<Run> {
+    fn after_still(&mut self, mut run: Run, ended: SwitchoverStage) -> Next<SwitchoverStage> {
         let (old, new) = (run.old?, run.new?);
         let position: Option<Arc<str>> = run
             .facts()
@@ -180,28 +216,26 @@ impl Driver {
                 // Its first write waits for one of them. The old primary stays as it is: it may be needed again.
                 let others = self.followers(&run).into_iter().filter(|step| step.server() != Some(old));
                 run.todo.extend(others);
-                run.enter(Stage::Promote);
-                Some(run)
+                Some(run.enter(SwitchoverStage::Promotion(PromotionStage::Promote)))
             }
             Some(position) if run.again < AGAIN_MAX => {
                 run.again += 1;
                 run.position = position.clone();
                 run.todo = vec![Step::EndClients { server: old }, Step::WaitApplied { server: new, position }];
-                run.enter(Stage::Drain);
-                Some(run)
+                Some(run.enter(SwitchoverStage::Drain))
             }
-            Some(_) => self.undo(now, run, "the old primary is written to although it is read-only".into()),
-            None => self.undo(now, run, "the old primary does not answer any more, or takes writes".into()),
+            Some(_) => self.undo(run, ended, "the old primary is written to although it is read-only".into()),
+            None => self.undo(run, ended, "the old primary does not answer any more, or takes writes".into()),
         }
     }
 
     /// Takes a switchover back. The error of a switchover does not count against automatic failover.
-    pub(super) fn undo(&mut self, _now: Instant, mut run: Run, why: String) -> Option<Run> {
+    fn undo(&mut self, mut run: Run, ended: SwitchoverStage, why: String) -> Next<SwitchoverStage> {
         let old = run.old?;
         self.note(run.id, EntryKind::Decision, Some(self.name_of(old)), format!("taken back: {why}"));
         run.why = why;
         run.todo = vec![Step::SetReadOnly { server: old, on: false, cut: false }];
-        if matches!(run.stage, Stage::Promote | Stage::Learn) {
+        if matches!(ended, SwitchoverStage::Promotion(_)) {
             // They have begun to follow the new one, and the old one's writes wait for them.
             let moved = run.with.iter().filter(|id| **id != old && Some(**id) != run.new);
             let follows = |id: &ServerId| {
@@ -214,8 +248,7 @@ impl Driver {
         if self.settings.failover.events {
             run.todo.push(Step::EnableEvents { server: old, old });
         }
-        run.enter(Stage::Undo);
-        Some(run)
+        Some(run.enter(SwitchoverStage::Undo))
     }
 }
 
@@ -225,9 +258,8 @@ fn read_only(server: ServerId) -> Vec<Step> {
 }
 
 /// New writes are held from here on, while what runs may end.
-fn hold(mut run: Run) -> Run {
+fn hold(mut run: Run) -> (Run, SwitchoverStage) {
     run.holds = true;
     run.todo = run.old.map(|server| Step::WaitIdle { server }).into_iter().collect();
-    run.enter(Stage::Idle);
-    run
+    run.enter(SwitchoverStage::Idle)
 }

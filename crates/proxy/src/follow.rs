@@ -15,9 +15,9 @@ use facts::tables::{Scope, Written};
 use facts::view::ServerId;
 use tier::Tier;
 
-use crate::route::Write;
 use crate::session::table_writes;
 use crate::shared::ClusterShared;
+use crate::shared::Write;
 
 /// Has the logs followed of the clusters for which a rule asks that, and of no others.
 pub(crate) fn begin<'a>(

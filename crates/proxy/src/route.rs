@@ -1,7 +1,6 @@
 //! The decision for one statement: where, and the reason in words. After a [`Route`] nobody classifies SQL.
 
 pub mod causal_reads;
-pub mod cluster_writes;
 pub mod loads;
 pub mod near;
 pub mod pin;
@@ -10,9 +9,8 @@ pub mod rules;
 pub mod select_server;
 
 pub use causal_reads::{Needs, OwnWrites, SharedWrites};
-pub use cluster_writes::{ClusterWrites, Moment, Write};
 pub use loads::Loads;
 pub use near::{LagBounds, Near};
 pub use pin::{OneUse, Pin, Pins, UnsureLocks};
-pub use read_write_split::{Facts, Reason, Route, Target, decide, needs_primary_in_transaction};
+pub use read_write_split::{Directive, Facts, Reason, Route, Target, Way, decide, needs_primary_in_transaction};
 pub use select_server::{Preferences, select};

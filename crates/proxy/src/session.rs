@@ -424,7 +424,7 @@ impl Session {
             will_pin: query.will_pin(),
             consistency: self.identity.consistency,
         };
-        let mut route = route::decide(facts, &query.statement, rule);
+        let mut route = route::decide(facts, &query.statement, rule.map(|rule| &rule.directive));
         if route.target == Target::Reader && query.statement.asks.contains(sql::Asks::STORED_FUNCTIONS) {
             self.judge_functions(&mut route);
         }

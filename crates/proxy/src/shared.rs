@@ -1,6 +1,7 @@
 //! The snapshots and limits that all workers share.
 
 mod cluster;
+mod cluster_writes;
 mod logins;
 mod mail;
 
@@ -17,6 +18,7 @@ use tokio::sync::watch;
 use wire::auth::RsaKey;
 
 pub use self::cluster::{ClusterSettings, ClusterShared, limit_of, login_as};
+pub use cluster_writes::{ClusterWrites, Moment, Write};
 pub use logins::{AccountChange, Logins};
 pub use mail::{AskDigests, AskTold, Digests, Mail, Mailboxes};
 

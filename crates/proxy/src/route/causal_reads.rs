@@ -74,19 +74,15 @@ enum Seen {
 }
 
 impl OwnWrites {
-    /// A server told the position of a write.
-    pub fn tell(&mut self, written: Written) {
-        self.add_told(written, WRITTEN_MAX, Instant::now);
+    /// A server told the position of a write. The time is asked for only behind a change of the primary.
+    pub fn tell(&mut self, written: Written, now: impl Fn() -> Instant) {
+        self.tell_of_many(written, WRITTEN_MAX, now);
         // A commit comes behind all that its session could read before it.
         self.seen = Seen::Nothing;
     }
 
     /// A server told the position of a write of one of many sessions; of each MySQL server so many intervals are kept.
-    pub fn tell_of_many(&mut self, written: Written, intervals_max: usize) {
-        self.add_told(written, intervals_max, Instant::now);
-    }
-
-    fn add_told(&mut self, written: Written, intervals_max: usize, now: impl Fn() -> Instant) {
+    pub fn tell_of_many(&mut self, written: Written, intervals_max: usize, now: impl Fn() -> Instant) {
         let Some(told) = &mut self.told else {
             self.told = Some(written);
             return;

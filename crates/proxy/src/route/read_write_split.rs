@@ -9,8 +9,6 @@ use config::{Consistency, Split};
 use facts::tables::Scope;
 use sql::{Access, Effect, Hint, HintConsistency, Statement, TransactionStep, Value, Why};
 
-use super::rules::{Action, Way};
-
 /// The kind of server that a statement needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
@@ -137,6 +135,30 @@ impl Route {
     }
 }
 
+/// Where a rule sends a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// To the primary.
+    Primary,
+    /// To a reader, if it only reads.
+    Replica,
+    /// As `split = "auto"` has it.
+    Auto,
+    /// To this server, if it only reads.
+    Server(Rc<str>),
+}
+
+/// The part of a rule that concerns routes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Directive {
+    /// Where the statement goes.
+    pub way: Option<Way>,
+    /// The consistency of a read.
+    pub consistency: Option<Consistency>,
+    /// How far a replica may be behind the primary to take the read.
+    pub max_lag: Option<Duration>,
+}
+
 /// The facts of a session that decide a route.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
@@ -155,7 +177,7 @@ pub struct Facts {
 }
 
 /// Decides where a statement goes. A pin beats everything; a hint beats a rule, a rule beats what listener and user say.
-pub fn decide(facts: Facts, statement: &Statement, rule: Option<&Action>) -> Route {
+pub fn decide(facts: Facts, statement: &Statement, rule: Option<&Directive>) -> Route {
     let by_hint = match statement.hint {
         Some(Hint::Consistency(HintConsistency::None)) => Some(Consistency::None),
         Some(Hint::Consistency(HintConsistency::Session)) => Some(Consistency::Session),
@@ -176,7 +198,7 @@ pub fn decide(facts: Facts, statement: &Statement, rule: Option<&Action>) -> Rou
         Some(Hint::Server(name)) => return route(Target::Named(Rc::from(&**name)), Reason::Hint),
         _ => {}
     }
-    let way = rule.and_then(|rule| rule.route.as_ref());
+    let way = rule.and_then(|rule| rule.way.as_ref());
     // A rule never leads writes away from the primary: neither the statement's own, nor those that follow it on a connection
     // that is kept.
     let may_leave = || reads && !opens(facts) && !statement.effects.iter().any(pins);

@@ -14,13 +14,13 @@ use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use config::patterns::{PatternMatches, Patterns};
-use config::{CacheMode, Consistency, Rule, RuleCache, RuleRoute};
+use config::{CacheMode, Rule, RuleCache, RuleRoute};
 use stats::Counter;
 use stats::cache::{CacheCounts, RuleCaches};
 
+use super::{Directive, Way};
 use memo::{Memo, Outcome, Waiting};
 pub use set::RuleSet;
 
@@ -32,12 +32,8 @@ pub const TEXT_LOOKED_AT: usize = 64 * 1024;
 pub struct Action {
     /// The rule's name.
     pub name: Arc<str>,
-    /// Where the statement goes.
-    pub route: Option<Way>,
-    /// The consistency of a read.
-    pub consistency: Option<Consistency>,
-    /// How far a replica may be behind the primary to take the read.
-    pub max_lag: Option<Duration>,
+    /// Its part in the statement's route.
+    pub directive: Directive,
     /// The use of the result cache.
     pub cache: Option<CacheRule>,
     /// The text of the error that the client gets instead.
@@ -61,31 +57,20 @@ pub struct CacheRule {
     pub counts: Arc<CacheCounts>,
 }
 
-/// Where a rule sends a statement.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// To the primary.
-    Primary,
-    /// To a reader, if it only reads.
-    Replica,
-    /// As `split = "auto"` has it.
-    Auto,
-    /// To this server, if it only reads.
-    Server(Rc<str>),
-}
-
 impl Action {
     fn of(rule: &Rule, caches: &RuleCaches) -> Action {
         Action {
             name: rule.name.clone(),
-            route: rule.route.as_ref().map(|route| match route {
-                RuleRoute::Primary => Way::Primary,
-                RuleRoute::Replica => Way::Replica,
-                RuleRoute::Auto => Way::Auto,
-                RuleRoute::Server(name) => Way::Server(Rc::from(&**name)),
-            }),
-            consistency: rule.consistency,
-            max_lag: rule.max_lag,
+            directive: Directive {
+                way: rule.route.as_ref().map(|route| match route {
+                    RuleRoute::Primary => Way::Primary,
+                    RuleRoute::Replica => Way::Replica,
+                    RuleRoute::Auto => Way::Auto,
+                    RuleRoute::Server(name) => Way::Server(Rc::from(&**name)),
+                }),
+                consistency: rule.consistency,
+                max_lag: rule.max_lag,
+            },
             cache: rule
                 .cache
                 .filter(|cache| cache.mode != CacheMode::Off)

@@ -17,7 +17,8 @@ use wire::Status;
 use super::query::Query;
 use super::relay::{Outcome, StateChange};
 use super::{Held, Session};
-use crate::route::{Moment, Near, Needs, OwnWrites, Pin, Reason, Route, SharedWrites, Target, Write};
+use crate::route::{Near, Needs, OwnWrites, Pin, Reason, Route, SharedWrites, Target};
+use crate::shared::{Moment, Write};
 
 impl Session {
     /// The data that a replica must have to take a statement with this route; `all` is the result of
@@ -314,7 +315,7 @@ impl Session {
         }
         let own = self.own_writes.get_or_insert_default();
         match write {
-            Write::Told(written) => own.tell(written),
+            Write::Told(written) => own.tell(written, Instant::now),
             Write::Untold(server, at) => own.wrote_untold(server, at),
             Write::InGroup(server, at) => own.was_in_group(server, at),
             Write::AllOverGroup(server, at) => own.was_all_over_group(server, at),

@@ -21,11 +21,11 @@ use wire::compress::Algorithm;
 use wire::handshake::client::{COLLATION_FALLBACK, LoginRequest, RsaPolicy};
 use wire::proxy_header::Version;
 
+use super::cluster_writes::ClusterWrites;
 use super::logins::{AccountChange, Logins};
 use super::mail::{AskTold, Mail, Mailboxes};
 use crate::keyring::Keyring;
 use crate::pool::Quota;
-use crate::route::ClusterWrites;
 use crate::session::Name;
 
 /// The longest packet announced to servers.

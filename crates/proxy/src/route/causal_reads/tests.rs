@@ -65,7 +65,8 @@ impl Case {
     }
 
     fn wrote(&mut self, sequence: u64) {
-        self.own.tell(Written::parse(true, &format!("0-1-{sequence}")).unwrap());
+        let start = self.start;
+        self.own.tell(Written::parse(true, &format!("0-1-{sequence}")).unwrap(), || start);
     }
 
     fn settle(&mut self, at_ms: u64, view: &View) {
@@ -97,7 +98,7 @@ fn a_write_on_a_former_primary_that_is_told_late_is_no_step_back() {
     let mut case = Case::new();
     let tell = |case: &mut Case, text: &str, at_ms: u64| {
         let at = case.at(at_ms);
-        case.own.add_told(Written::parse(true, text).unwrap(), WRITTEN_MAX, || at);
+        case.own.tell_of_many(Written::parse(true, text).unwrap(), WRITTEN_MAX, || at);
     };
     tell(&mut case, "0-3-15", 0);
     tell(&mut case, "0-1-11", 1);
@@ -125,7 +126,7 @@ fn a_replica_can_be_asked_to_wait_for_what_positions_tell() {
     assert_eq!(awaited(&case, &[]).as_deref(), Some("0-1-7"));
     let others = arc_swap::ArcSwap::from_pointee(OwnWrites::default());
     let mut later = OwnWrites::default();
-    later.tell(Written::parse(true, "0-1-9").unwrap());
+    later.tell(Written::parse(true, "0-1-9").unwrap(), Instant::now);
     others.store(Arc::new(later));
     assert_eq!(awaited(&case, &[others.load()]).as_deref(), Some("0-1-9"), "all are behind the last one");
     case.tell(1, REPLICA, 7);

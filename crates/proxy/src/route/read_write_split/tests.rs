@@ -15,7 +15,7 @@ fn routed(facts: Facts, text: &str) -> (Target, &'static str) {
     (route.target, route.reason.word())
 }
 
-fn ruled(facts: Facts, rule: Option<&Action>, text: &str) -> Route {
+fn ruled(facts: Facts, rule: Option<&Directive>, text: &str) -> Route {
     let dialect =
         Dialect { family: Family::MariaDb, version: 101_119, modes: Modes::empty(), encoding: Encoding::AsciiSafe };
     decide(facts, &sql::classify(text.as_bytes(), &dialect, &NoFunctions), rule)
@@ -74,14 +74,14 @@ fn a_pin_beats_a_hint_and_a_hint_beats_what_is_configured() {
     assert_eq!(routed(FREE, "/* sqluice: server=db2 */ SELECT 1"), (Target::Named("db2".into()), "hint"));
 }
 
-fn rule(route: Option<Way>, consistency: Option<Consistency>) -> Action {
-    Action { name: "r".into(), route, consistency, max_lag: None, cache: None, refuse: None }
+fn rule(way: Option<Way>, consistency: Option<Consistency>) -> Directive {
+    Directive { way, consistency, max_lag: None }
 }
 
 #[test]
 fn a_pin_and_a_hint_beat_a_rule_and_a_rule_beats_the_split() {
     let replica = rule(Some(Way::Replica), None);
-    let by = |facts: Facts, rule: &Action, text: &str| {
+    let by = |facts: Facts, rule: &Directive, text: &str| {
         let route = ruled(facts, Some(rule), text);
         (route.target, route.reason.word())
     };
@@ -125,7 +125,7 @@ fn a_rule_leads_no_write_away_from_the_primary() {
 #[test]
 fn consistency_is_the_hints_then_the_rules_then_the_sessions() {
     use Consistency::{Cluster, None as Nothing, Session};
-    let seen = |of_session: Consistency, rule: Option<&Action>, text: &str| {
+    let seen = |of_session: Consistency, rule: Option<&Directive>, text: &str| {
         ruled(Facts { consistency: of_session, ..FREE }, rule, text).consistency
     };
     let (own, all, none) = (rule(None, Some(Session)), rule(None, Some(Cluster)), rule(None, Some(Nothing)));

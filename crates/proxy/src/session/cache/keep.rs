@@ -23,7 +23,8 @@ use super::in_transaction::at_rest;
 use super::question::AskedFor;
 use super::rows::{Told, table_writes};
 use crate::route::rules::{Action, CacheRule};
-use crate::route::{Moment, Needs, Pin, Route, Target};
+use crate::route::{Needs, Pin, Route, Target};
+use crate::shared::Moment;
 
 /// A statement whose answer is to be kept.
 #[derive(Debug)]
@@ -67,7 +68,7 @@ impl Session {
         let is_elsewhere = matches!(route.target, Target::Reader | Target::Named(_));
         let serves = rule.cache.as_ref().is_some_and(|cache| cache.wanted.mode == CacheMode::On);
         let asks_for_less =
-            rule.consistency.is_some() || matches!(query.statement.hint, Some(sql::Hint::Consistency(_)));
+            rule.directive.consistency.is_some() || matches!(query.statement.hint, Some(sql::Hint::Consistency(_)));
         if !is_elsewhere || !serves || asks_for_less || !super::is_for_cache(query) || self.cluster.view().same_data {
             return;
         }

@@ -1,7 +1,8 @@
 //! The writes of all sessions of this process to a cluster, for reads that must see them (`consistency = "cluster"` and
 //! `"table"`).
 //!
-//! Workers share it, so it is kept only once a read has asked for it: before, writes cost nothing more.
+//! Workers share it, so it is kept only once a read has asked for it: before, writes cost nothing more. It reads the clock
+//! itself: a moment counts only if it is read after the flags by which sessions begin to note their writes are set.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,7 +14,7 @@ use facts::positions::Positions;
 use facts::tables::{Scope, TableKey};
 use facts::view::{ServerId, View};
 
-use super::causal_reads::{OwnWrites, SharedWrites};
+use crate::route::{OwnWrites, SharedWrites};
 
 /// Intervals of each MySQL server that are kept of what all sessions wrote: those of transactions that are under way at the
 /// same time may overtake one another.
@@ -153,7 +154,7 @@ fn add(last: &ArcSwap<OwnWrites>, write: &Write) {
     last.rcu(|last| {
         let mut next = OwnWrites::clone(last);
         match write {
-            Write::Told(written) => next.tell_of_many(written.clone(), INTERVALS_MAX),
+            Write::Told(written) => next.tell_of_many(written.clone(), INTERVALS_MAX, Instant::now),
             Write::Untold(server, at) => next.wrote_untold(*server, *at),
             Write::InGroup(server, at) => next.was_in_group(*server, *at),
             Write::AllOverGroup(server, at) => next.was_all_over_group(*server, *at),

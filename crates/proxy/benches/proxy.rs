@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use criterion::{Criterion, criterion_group, criterion_main};
 use facts::catalog::Catalog;
 use facts::view::{Health, Role, ServerId, ServerView, View};
-use sqluice_proxy::route::{Loads, Preferences, Target, select};
-use sqluice_proxy::state::StateMap;
+use route::state::StateMap;
+use route::{Loads, Preferences, Target, select};
 
 /// A session as a framework leaves it behind its first statements.
 fn session(zone: &str, tenant: &str) -> StateMap {

@@ -42,8 +42,8 @@ use queue::{Grant, Permit, Ticket, Waiter};
 use server_pool::ServerPool;
 
 use crate::shared::{ClusterSettings, ClusterShared, Mail};
-use crate::state::StateMap;
 use crate::worker::CountedHere;
+use route::state::StateMap;
 
 /// Why there is no connection.
 #[derive(Debug)]

@@ -69,11 +69,9 @@ use wire::Status;
 
 use crate::error::{Refusal, SessionEnd};
 use crate::pool::{Key, Lease, UserLease};
-use crate::route::rules::{Action, Scope};
-use crate::route::{self, Facts, OwnWrites, Pins, Reason, Route, Target};
+use crate::rules::{Action, Scope};
 use crate::sessions::SessionHandle;
 use crate::shared::ListenerShared;
-use crate::state::{StateFacts, StateMap};
 use crate::worker::{ClusterHere, CountedHere, Worker};
 use cache::Asked;
 pub(crate) use cache::table_writes;
@@ -88,6 +86,8 @@ use query::{Query, Understood};
 use recover::{Failed, Next};
 use relay::Outcome;
 use replica_wait::Awaits;
+use route::state::{StateFacts, StateMap};
+use route::{Facts, OwnWrites, Pins, Reason, Route, Target};
 pub use serve::spawn;
 use statements::ClientStatements;
 use tracking::TrackWish;
@@ -181,7 +181,7 @@ struct Past {
     /// System variables whose values are asked for before the connection goes: nothing told them. SET CHARACTER SET takes
     /// the schema's collation, and another schema does not change it.
     variables: Vec<Box<str>>,
-    /// The parts of [`crate::route::OneUse`] that the server is asked for before the connection goes.
+    /// The parts of [`route::OneUse`] that the server is asked for before the connection goes.
     unsure: one_use::Unsure,
     row_count: i64,
     /// A connection that is kept does not know ROW_COUNT(): Sqluice asked it something since, or answered the client itself.

@@ -26,7 +26,7 @@ use crate::addresses::Addresses;
 use crate::login_log::LoginLog;
 use crate::login_memory::{LoginMemory, LoginShare};
 use crate::prepared_memory::Prepared;
-use crate::route::rules::RuleSet;
+use crate::rules::RuleSet;
 use crate::sessions::Sessions;
 use crate::start::FileShares;
 

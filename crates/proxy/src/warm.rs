@@ -16,8 +16,8 @@ use wire::Capabilities;
 
 use crate::pool::Key;
 use crate::shared::{ListenerShared, Mail, Mailboxes, Shared};
-use crate::state::StateMap;
 use crate::worker::{ClusterHere, Worker};
+use route::state::StateMap;
 
 /// Kinds of clients that are warmed for a file.
 const KINDS_MAX: usize = 4;

@@ -18,7 +18,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 pub use self::cluster::{ClusterHere, CountedHere, KnownFunctions, UserSchema};
 use crate::busy_poll::BusyPoll;
 use crate::coarse_clock::CoarseClock;
-use crate::route::rules::WorkerRules;
+use crate::rules::WorkerRules;
 use crate::session::{self, Outgoing};
 use crate::shared::{ClusterShared, Mail, Shared};
 

@@ -7,7 +7,7 @@ use crate::Finding;
 use crate::tree::Crate;
 
 /// Crates of ours that each crate may import.
-const ALLOWED: [(&str, &[&str]); 20] = [
+const ALLOWED: [(&str, &[&str]); 21] = [
     ("wire", &[]),
     ("sql", &[]),
     ("stats", &[]),
@@ -16,12 +16,13 @@ const ALLOWED: [(&str, &[&str]); 20] = [
     ("config", &["wire", "sql"]),
     ("facts", &["wire", "sql"]),
     ("cluster", &["facts"]),
+    ("route", &["sql", "config", "facts"]),
     ("proof", &["wire", "sql"]),
     ("cache", &["sql"]),
     ("testkit", &["wire"]),
     ("net", &["wire", "config"]),
     ("tier", &["stats", "net"]),
-    ("proxy", &["wire", "sql", "config", "stats", "facts", "proof", "cache", "net", "tier"]),
+    ("proxy", &["wire", "sql", "config", "stats", "facts", "route", "proof", "cache", "net", "tier"]),
     ("control", &["wire", "sql", "config", "stats", "facts", "cluster", "cache", "net", "tier"]),
     ("bench", &["wire", "net", "lab"]),
     ("conform", &["wire", "sql", "config", "stats", "facts", "net", "proxy", "control", "lab", "sqluice"]),

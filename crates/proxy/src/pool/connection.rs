@@ -24,7 +24,7 @@ use wire::reply::ServerError;
 use super::listed::Listed;
 use super::statements::ServerStatements;
 use crate::error::Refusal;
-use crate::state::StateMap;
+use route::state::StateMap;
 
 /// Capabilities that change what a server answers: connections that differ in them are not exchanged for each other.
 pub const MEANINGFUL: Capabilities = Capabilities::FOUND_ROWS

@@ -11,7 +11,7 @@ use wire::handshake::client::LoginRequest;
 
 use super::{Connection, Origin, ServerStatements, Wanted};
 use crate::shared::{ClusterShared, login_as};
-use crate::state::{StateMap, packet_max};
+use route::state::{StateMap, packet_max};
 
 /// The capabilities that every backend connection requests beside the client's.
 const ALWAYS: Capabilities = Capabilities::PROTOCOL_41

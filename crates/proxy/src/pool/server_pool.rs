@@ -9,7 +9,7 @@ use stats::ServerStats;
 
 use super::queue::Waiter;
 use super::{Connection, Key, Quota, Wanted};
-use crate::state::StateMap;
+use route::state::StateMap;
 
 /// How many idle connections are looked at for one that needs no fix-up.
 const LOOKED_AT_MAX: usize = 32;

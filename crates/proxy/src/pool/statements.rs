@@ -24,7 +24,7 @@ pub struct ServerStatements {
 pub struct StatementKey {
     /// The SQL text.
     pub text: Arc<[u8]>,
-    /// [`crate::state::StateMap::prepare_context`] at the time of preparing.
+    /// [`route::state::StateMap::prepare_context`] at the time of preparing.
     pub context: u64,
 }
 

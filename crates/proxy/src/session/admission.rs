@@ -17,9 +17,9 @@ use super::relay::RelayError;
 use super::{Held, Session};
 use crate::error::Refusal;
 use crate::pool::{Lease, LeaseError, Wanted};
-use crate::route::{Reason, Route, Target};
 use crate::shared::AccountChange;
 use crate::shared::Write;
+use route::{Reason, Route, Target};
 
 /// How long a schema that a user has entered counts as one where a login finds no free connection, in seconds.
 const SCHEMA_KNOWN_S: u32 = 5;

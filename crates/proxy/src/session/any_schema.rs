@@ -6,7 +6,7 @@ use wire::command::Command;
 
 use super::Session;
 use super::query::{Body, Query};
-use crate::state::OF_SCHEMA;
+use route::state::OF_SCHEMA;
 
 /// Longer texts are not looked at.
 const TEXT_BYTES_MAX: usize = 512;

@@ -13,11 +13,11 @@ use super::packet_limit::PacketLimit;
 use super::statements::ClientStatements;
 use super::tracking::TrackWish;
 use super::{Identity, Past, Session};
-use crate::route::Pins;
 use crate::sessions::SessionHandle;
 use crate::shared::ListenerShared;
-use crate::state::StateMap;
 use crate::worker::{ClusterHere, Worker};
+use route::Pins;
+use route::state::StateMap;
 
 /// The session that begins, and its place.
 #[derive(Debug)]

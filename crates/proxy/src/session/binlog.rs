@@ -8,7 +8,7 @@ use super::outgoing::write;
 use super::relay::RelayError;
 use super::{Attempts, Session};
 use crate::error::{Refusal, SessionEnd};
-use crate::route::Route;
+use route::Route;
 
 impl Session {
     /// Sends the command on a connection in the session's state, which has what the replica told of itself by variables,

@@ -6,7 +6,7 @@ use stats::digests::CacheSaid;
 
 use super::Session;
 use super::query::{Body, Query};
-use crate::state::hash_of;
+use route::state::hash_of;
 
 /// Longer texts are not told apart: they are seldom asked again.
 const TEXT_BYTES_MAX: usize = 16 * 1024;

@@ -14,7 +14,7 @@ use super::replica_wait::Awaits;
 use super::{Held, Session};
 use crate::error::Refusal;
 use crate::pool::{Lease, LeaseError, ShortOf, UserLease, UserLeaseError};
-use crate::route::{Pin, Preferences, Reason, Route, SharedWrites, Target, select};
+use route::{Pin, Preferences, Reason, Route, SharedWrites, Target, select};
 
 /// Servers that may fail one statement before the client is told.
 const FAILURES_MAX: usize = 4;

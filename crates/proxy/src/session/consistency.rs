@@ -1,5 +1,5 @@
 //! Session consistency: a read never goes to a replica that lacks what its session has written. What was written is
-//! learned from replies; which replicas have it is judged by [`crate::route::causal_reads`].
+//! learned from replies; which replicas have it is judged by [`route::causal_reads`].
 
 mod tables;
 
@@ -17,8 +17,8 @@ use wire::Status;
 use super::query::Query;
 use super::relay::{Outcome, StateChange};
 use super::{Held, Session};
-use crate::route::{Near, Needs, OwnWrites, Pin, Reason, Route, SharedWrites, Target};
 use crate::shared::{Moment, Write};
+use route::{Near, Needs, OwnWrites, Pin, Reason, Route, SharedWrites, Target};
 
 impl Session {
     /// The data that a replica must have to take a statement with this route; `all` is the result of

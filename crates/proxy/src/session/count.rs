@@ -10,7 +10,7 @@ use super::local::Answered;
 use super::query::Query;
 use super::relay::Outcome;
 use super::{Held, Session};
-use crate::state::StateMap;
+use route::state::StateMap;
 
 /// The end of a query.
 #[derive(Clone, Copy, Debug)]

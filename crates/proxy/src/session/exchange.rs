@@ -11,7 +11,7 @@ use super::query::Query;
 use super::relay::{Copied, Outcome, Relay, RelayError};
 use super::tracking::TRANSACTION_INFO;
 use super::{Held, Session};
-use crate::route::{Route, Target};
+use route::{Route, Target};
 
 /// Of a longer reply it is plain that an aggregate function has made its row of something.
 const AGGREGATE_BYTES_MAX: usize = 4096;

@@ -7,7 +7,7 @@ use wire::Capabilities;
 
 use super::Session;
 use super::tracking::TrackWish;
-use crate::state::{StateFacts, StateMap};
+use route::state::{StateFacts, StateMap};
 
 impl Session {
     /// When servers get other defaults, the session keeps those that it began with, as on a server of its own.

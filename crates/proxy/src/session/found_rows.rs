@@ -13,7 +13,7 @@ use super::relay::{Copied, Outcome, Purpose};
 use super::{Held, Session};
 use crate::error::SessionEnd;
 use crate::pool::Connection;
-use crate::route::Pin;
+use route::Pin;
 
 /// Errors of a CALL or a compound statement of which nothing has run: no schema, no such routine, its
 /// text, its arguments, no right to it.

@@ -9,8 +9,8 @@ use super::Session;
 use super::checkout::Attempts;
 use crate::error::Refusal;
 use crate::pool::ShortOf;
-use crate::route::{Route, Target};
 use crate::worker::ClusterHere;
+use route::{Route, Target};
 
 /// While everything that fits has failed, the choice is made again at this pace, whether or not the view changes.
 const RETRY_PACE: Duration = Duration::from_millis(100);

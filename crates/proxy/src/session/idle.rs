@@ -11,8 +11,8 @@ use wire::{Capabilities, Status, errno};
 
 use super::Session;
 use crate::error::Refusal;
-use crate::state::StateMap;
 use facts::catalog::Catalog;
+use route::state::StateMap;
 
 /// A limit up to this is kept by a timer of the session; longer ones by a look at all sessions, once a second.
 const TIMED_S_MAX: u32 = 60;

@@ -19,9 +19,9 @@ use super::statements::{ClientStatement, PreparedText};
 use super::variables::{self, REPORTS};
 use super::{Doubt, Held, Session};
 use crate::pool::Key;
-use crate::route::{Pin, Route, Target};
-use crate::state::OF_SCHEMA;
 pub(super) use past::{holds_number, may_name_tables};
+use route::state::OF_SCHEMA;
+use route::{Pin, Route, Target};
 
 /// Errors with which a server rolls the transaction back.
 const ROLLED_BACK: [u16; 2] = [errno::ER_LOCK_DEADLOCK, errno::ER_XA_RBDEADLOCK];

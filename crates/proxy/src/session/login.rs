@@ -35,10 +35,10 @@ use crate::login_memory::{LoginShare, TLS_BYTES};
 use crate::pool::{MEANINGFUL, ON_DEMAND};
 use crate::sessions::SessionHandle;
 use crate::shared::ListenerShared;
-use crate::state::StateMap;
 use crate::worker::{ClusterHere, Worker};
 pub use identity::UserSession;
 use identity::identify;
+use route::state::StateMap;
 
 /// The capabilities that clients are offered, as far as the servers have them too.
 const OFFERED: Capabilities = MEANINGFUL

@@ -21,8 +21,8 @@ use super::transaction_log::is_whole_with;
 use super::{Held, Session};
 use crate::error::{Refusal, SessionEnd};
 use crate::pool::{End, Farewell};
-use crate::route::{Pin, Route, Target};
 use crate::shared::Write;
+use route::{Pin, Route, Target};
 
 /// How long it is looked whether a connection has ended that nobody waits for any more: what the system knows of it already comes at
 /// once.

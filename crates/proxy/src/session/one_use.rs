@@ -43,7 +43,7 @@ use super::reset::ask;
 use super::tracking::TRANSACTION_INFO;
 use super::{Held, Session};
 use crate::pool::Connection;
-use crate::route::{OneUse, Pin};
+use route::{OneUse, Pin};
 
 /// Makes a connection tell what SET TRANSACTION has announced, now and whenever it changes.
 const TELL_CHARACTERISTICS: &str = "SET session_track_transaction_info='CHARACTERISTICS'";

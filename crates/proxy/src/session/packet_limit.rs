@@ -9,7 +9,7 @@ use super::Session;
 use super::client::Request;
 use crate::error::{Refusal, SessionEnd};
 use crate::pool::Origin;
-use crate::state::{PACKET_MAX as NAME, packet_max};
+use route::state::{PACKET_MAX as NAME, packet_max};
 
 /// A server takes as much whatever `max_allowed_packet` is: its default of `net_buffer_length`.
 const ALWAYS_TAKEN_BYTES: u64 = 16 * 1024;

@@ -30,7 +30,7 @@ use super::lost::Lost;
 use super::query::Query;
 use super::reset::ask;
 use super::{Held, Session};
-use crate::route::{Reason, Route, Target};
+use route::{Reason, Route, Target};
 
 /// How long the new primary's log is read, and how long it is asked of a table.
 const READ_WAIT: Duration = Duration::from_secs(5);

@@ -13,7 +13,7 @@ use super::literals::{Found, is_wide, literal};
 use super::relay::RelayError;
 use super::reset::ask;
 use super::{Doubt, Held, Past, Session};
-use crate::route::{Pin, UnsureLocks};
+use route::{Pin, UnsureLocks};
 
 /// A row's values; `None` is NULL.
 pub(super) type Row = Vec<Option<Vec<u8>>>;

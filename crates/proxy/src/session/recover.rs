@@ -16,7 +16,7 @@ use super::relay::{GROUP_LOST, NOT_IN_GROUP, Outcome, RelayError, Withhold};
 use super::reset::ask;
 use super::{Held, Session, kill};
 use crate::error::{Refusal, SessionEnd};
-use crate::route::{Pin, Reason, Route, Target};
+use route::{Pin, Reason, Route, Target};
 
 /// Tries again of a statement that lost against others in its Galera group.
 const CONFLICTS_MAX: u32 = 16;

@@ -19,7 +19,7 @@ use super::reset::ask;
 use super::transaction_log::{Entry, Limits, Obstacle, Said, TransactionLog};
 use super::{Held, Past, Session};
 use crate::error::Refusal;
-use crate::route::{Pin, Pins, Reason, Route};
+use route::{Pin, Pins, Reason, Route};
 
 /// The pause before a replay that met a deadlock begins anew, times the number of tries.
 const DEADLOCK_PAUSE: Duration = Duration::from_millis(20);

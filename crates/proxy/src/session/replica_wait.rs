@@ -12,7 +12,7 @@ use super::outgoing::Outgoing;
 use super::relay::Purpose;
 use super::{Held, Session};
 use crate::pool::Connection;
-use crate::route::{Preferences, Target, select};
+use route::{Preferences, Target, select};
 
 /// The positions that a server waits for.
 #[derive(Debug)]

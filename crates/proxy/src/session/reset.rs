@@ -17,9 +17,9 @@ use super::relay::{RelayError, hear};
 use super::{Held, Past, Session};
 use crate::error::Refusal;
 use crate::pool::Connection;
-use crate::route::{self, Pin, Reason, Route, Target};
-use crate::state::OF_SCHEMA;
 use crate::worker::Worker;
+use route::state::OF_SCHEMA;
+use route::{Pin, Reason, Route, Target};
 
 /// How long a server may take to clean a connection; after that it is closed.
 const CLEAN_UP_WAIT: Duration = Duration::from_secs(5);

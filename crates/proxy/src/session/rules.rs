@@ -10,8 +10,8 @@ use super::Session;
 use super::count::End;
 use super::query::{Query, QueryText};
 use crate::error::{Refusal, SessionEnd};
-use crate::route::rules::{Action, Asked, Asker, FoundRule, RulesHere, Scope, Texts};
-use crate::state::StateMap;
+use crate::rules::{Action, Asked, Asker, FoundRule, RulesHere, Scope, Texts};
+use route::state::StateMap;
 
 /// A text within another one.
 struct TextsOfPart<'a> {

@@ -19,8 +19,8 @@ use super::tracking::TRANSACTION_INFO;
 use super::typed::Typed;
 use super::{Held, Session};
 use crate::pool::{Connection, Found, Origin, StatementKey, TypesWanted};
-use crate::route::Pin;
-use crate::state::{StateMap, packet_max};
+use route::Pin;
+use route::state::{StateMap, packet_max};
 
 const WRITES: Access = Access::Primary(Why::Writes);
 /// Makes a connection tell all changes of its state.

@@ -7,7 +7,6 @@ use super::query::Query;
 use super::relay::Outcome;
 use super::{Held, Session, kill, untold};
 use crate::error::SessionEnd;
-use crate::route;
 
 impl Session {
     /// The session keeps its connection while it is pinned, else the connection returns to the pool.

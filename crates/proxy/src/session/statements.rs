@@ -13,7 +13,7 @@ use super::typed::{self, Typed};
 use crate::error::Refusal;
 use crate::pool::StatementKey;
 use crate::prepared_memory::{Prepared, PreparedShare};
-use crate::state::StateMap;
+use route::state::StateMap;
 
 /// Statements that one session may keep prepared where the servers' `max_prepared_stmt_count` is not known: its default.
 pub const STATEMENTS_MAX: u64 = 16_382;

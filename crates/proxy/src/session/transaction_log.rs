@@ -17,8 +17,8 @@ use super::learn::holds_number;
 use super::query::{Body, Kept, Query};
 use super::relay::Outcome;
 use super::statements::ClientStatement;
-use crate::route::{Pin, Pins, Target};
-use crate::state::StateMap;
+use route::state::StateMap;
+use route::{Pin, Pins, Target};
 
 /// Why a transaction cannot be replayed, in words that a client is told.
 pub type Obstacle = Cow<'static, str>;

@@ -9,8 +9,8 @@ use super::read_back::{Row, rows};
 use super::relay::{Outcome, RelayError};
 use super::reset::ask;
 use super::{Doubt, Held, Past, Session};
-use crate::route::Pin;
-use crate::state::has_default;
+use route::Pin;
+use route::state::has_default;
 
 /// Tracked names that are no state to carry to another connection: they report, or are meant for one statement.
 pub(super) const REPORTS: [&str; 8] = [

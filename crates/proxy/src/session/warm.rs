@@ -224,7 +224,7 @@ impl Twin {
         let flavour = view.flavour.as_ref()?;
         let identity = Identity {
             user: key.user.clone(),
-            user_hash: crate::state::user_hash(&key.user),
+            user_hash: route::state::user_hash(&key.user),
             _session: UserSession::unlimited(&worker.shared, &cluster.pools, &key.user)?,
             key,
             login: cluster.shared.logins.now().max(1),

@@ -14,7 +14,7 @@ use facts::positions::Positions;
 use facts::tables::{Scope, TableKey};
 use facts::view::{ServerId, View};
 
-use crate::route::{OwnWrites, SharedWrites};
+use route::{OwnWrites, SharedWrites};
 
 /// Intervals of each MySQL server that are kept of what all sessions wrote: those of transactions that are under way at the
 /// same time may overtake one another.
@@ -182,9 +182,9 @@ fn settled(writes: &ArcSwap<OwnWrites>, moment: Moment<'_>) -> SharedWrites {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::route::{Needs, Reason};
     use facts::gtid::Applied;
     use facts::gtid::mariadb::Gtids;
+    use route::{Needs, Reason};
 
     const PRIMARY: ServerId = ServerId(0);
     const REPLICA: ServerId = ServerId(1);

@@ -16,9 +16,9 @@ use stats::WorkerStats;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::pool::{Key, Pools};
-use crate::route::{LagBounds, Loads};
 use crate::session::{self, Name, Told};
 use crate::shared::{ClusterShared, Shared};
+use route::{LagBounds, Loads};
 
 /// How long the answers of a member are waited for that has left its group.
 const LAST_ANSWER_WAIT: Duration = Duration::from_millis(200);

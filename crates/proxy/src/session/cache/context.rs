@@ -9,8 +9,8 @@ use wire::Capabilities;
 
 use super::super::Session;
 use crate::pool::Key;
-use crate::route::rules::CacheRule;
-use crate::state::StateMap;
+use crate::rules::CacheRule;
+use route::state::StateMap;
 
 /// Capabilities that say how the connection came to be, and nothing of its replies.
 const OF_CONNECTION: Capabilities = Capabilities::COMPRESS
@@ -76,7 +76,7 @@ impl Session {
         let kept = context.clone();
         let here = ContextHere { state, prepared_in, key, wanted, version, rights, context: kept, own: None };
         self.cache_context = Some(Box::new(here));
-        self.note_kind(crate::state::hash_of(rights));
+        self.note_kind(route::state::hash_of(rights));
         (context, rights)
     }
 

@@ -19,9 +19,9 @@ use super::super::count::{End, Finished, FoundByBytes};
 use super::super::request::statement_id;
 use super::ContextHere;
 use super::question::{text_of, write_parameters};
-use crate::route::Pin;
-use crate::route::rules::CacheRule;
+use crate::rules::CacheRule;
 use crate::worker::Worker;
+use route::Pin;
 
 /// Memory for parameters that a worker keeps.
 const PARAMETERS_KEPT_BYTES: usize = 64 * 1024;

@@ -23,7 +23,7 @@ use super::super::query::Query;
 use super::super::relay::Outcome;
 use super::super::send::with_flags;
 use super::super::{Held, Session};
-use crate::route::Pin;
+use route::Pin;
 
 /// The status flags that tell of transactions.
 const OF_TRANSACTION: Status = Status::IN_TRANSACTION.union(Status::AUTOCOMMIT).union(Status::IN_READ_ONLY_TRANSACTION);

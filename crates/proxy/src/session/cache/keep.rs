@@ -22,9 +22,9 @@ use super::in_tier::Marked;
 use super::in_transaction::at_rest;
 use super::question::AskedFor;
 use super::rows::{Told, table_writes};
-use crate::route::rules::{Action, CacheRule};
-use crate::route::{Needs, Pin, Route, Target};
+use crate::rules::{Action, CacheRule};
 use crate::shared::Moment;
+use route::{Needs, Pin, Route, Target};
 
 /// A statement whose answer is to be kept.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use super::super::query::Query;
 use super::super::relay::Outcome;
 use super::may_have_written;
 use crate::error::Refusal;
-use crate::route::Route;
+use route::Route;
 
 /// A client sets this user variable to say what its session's reads must see.
 const VARIABLE: &str = "sqluice_consistency";

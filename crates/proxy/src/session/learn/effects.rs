@@ -6,12 +6,12 @@ use sql::{Effect, Kind, Statement, Value};
 use wire::errno::ER_SP_DOES_NOT_EXIST;
 
 use crate::error::Refusal;
-use crate::route::Pin;
 use crate::session::query::Query;
 use crate::session::relay::{Outcome, StateChange};
 use crate::session::variables::moves_to;
 use crate::session::{Doubt, Held, Session, tracking};
-use crate::state::{OF_SCHEMA, has_default};
+use route::Pin;
+use route::state::{OF_SCHEMA, has_default};
 
 impl Session {
     /// Whether a statement may define routines, views or triggers.

@@ -4,10 +4,10 @@ use sql::{Asks, Kind};
 use wire::command::Command;
 use wire::errno;
 
-use crate::route::{OneUse, Pin};
 use crate::session::query::{Body, Query};
 use crate::session::relay::Outcome;
 use crate::session::{Doubt, Held, Session, messages, read_back};
+use route::{OneUse, Pin};
 
 impl Session {
     /// The same of a write outside a transaction that a lost server has done, and Sqluice has answered.

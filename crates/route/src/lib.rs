@@ -1,12 +1,15 @@
-//! The decision for one statement: where, and the reason in words. After a [`Route`] nobody classifies SQL.
+//! The decision for one statement: where it goes, and the reason in words. After a [`Route`] nobody classifies SQL.
+//!
+//! Everything here is a function of values: of the session's state ([`state`]) and pins ([`pin`]), of what it wrote and of what
+//! servers reported ([`causal_reads`], [`near`]), and of how busy servers are ([`loads`]). `now` is an argument.
 
 pub mod causal_reads;
 pub mod loads;
 pub mod near;
 pub mod pin;
 pub mod read_write_split;
-pub mod rules;
 pub mod select_server;
+pub mod state;
 
 pub use causal_reads::{Needs, OwnWrites, SharedWrites};
 pub use loads::Loads;

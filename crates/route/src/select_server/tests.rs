@@ -6,7 +6,7 @@ use std::sync::Arc;
 use facts::gtid::Applied;
 use facts::positions::Positions;
 
-use crate::route::OwnWrites;
+use crate::OwnWrites;
 
 fn server(id: u16, role: Role) -> ServerView {
     ServerView {

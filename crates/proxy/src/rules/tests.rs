@@ -1,7 +1,7 @@
 use std::cell::{Cell, OnceCell};
 
 use super::*;
-use crate::state::hash_of;
+use route::state::hash_of;
 
 const CONFIG: &str = r#"
 [cluster.main]

@@ -20,8 +20,8 @@ use config::{CacheMode, Rule, RuleCache, RuleRoute};
 use stats::Counter;
 use stats::cache::{CacheCounts, RuleCaches};
 
-use super::{Directive, Way};
 use memo::{Memo, Outcome, Waiting};
+use route::{Directive, Way};
 pub use set::RuleSet;
 
 /// Bytes of a statement that `text_regex` looks at.
@@ -211,10 +211,10 @@ impl RulesHere {
         let seen = |looks: bool, name| if looks { Some(name) } else { None };
         let names =
             (seen(looks.listener, asker.listener), seen(looks.cluster, asker.cluster), seen(looks.user, asker.user));
-        let mut hash = crate::state::hash_of(names);
+        let mut hash = route::state::hash_of(names);
         for (network, place) in self.set.networks.iter().zip(0_u64..) {
             if asker.client.is_some_and(|client| network.contains(client)) {
-                hash = crate::state::hash_of((hash, place));
+                hash = route::state::hash_of((hash, place));
             }
         }
         Scope { number: self.number, hash: hash.max(1) }

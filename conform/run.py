@@ -351,7 +351,7 @@ def table(reports):
 
 
 def update_page(reports):
-    page = ROOT / "docs" / "compatibility.md"
+    page = ROOT / "docs" / "reference" / "compatibility.md"
     text = page.read_text()
     begin, end = "<!-- conform: begin -->", "<!-- conform: end -->"
     head, rest = text.split(begin)
@@ -367,7 +367,7 @@ def main():
     parser.add_argument("--skip-driver", action="append", default=[], help="leave this driver out")
     parser.add_argument("--case", action="append", default=[], help="only this case")
     parser.add_argument("--jobs", type=int, default=max(3, (os.cpu_count() or 2) + 1), help="programs at a time")
-    parser.add_argument("--update", action="store_true", help="write the table of docs/compatibility.md")
+    parser.add_argument("--update", action="store_true", help="write the table of docs/reference/compatibility.md")
     parser.add_argument("--split", default="auto", choices=["auto", "primary"], help="the listener's split")
     parser.add_argument("--sqluice", default=TARGET / "debug" / "sqluice", help="the program to test")
     parser.add_argument("--keep", action="store_true", help="keep the programs' output")

@@ -29,11 +29,11 @@ const NAMED: [Named; 3] = [
 /// Measures Sqluice and other proxies side by side: rounds in rotating order, ratios, CPU time per query.
 ///
 /// ProxySQL, MaxScale and MySQL Router take part when PROXYSQL_BIN, MAXSCALE_BIN and MYSQLROUTER_BIN name their programs.
-/// docs/performance.md tells the method.
+/// docs/reference/performance.md tells the method.
 #[derive(Debug, Parser)]
 #[command(name = "bench", bin_name = "./dev bench", version, max_term_width = 120)]
 pub(crate) struct Arguments {
-    /// A load, `all` of them, `wordpress` (pages of a blog: docs/cache-wordpress.md), or `report`: writes the figures that are there into the page.
+    /// A load, `all` of them, `wordpress` (pages of a blog: docs/reference/cache-wordpress.md), or `report`: writes the figures that are there into the page.
     #[arg(value_name = "LOAD", default_value = "point", value_parser = what)]
     what: What,
     /// Rounds; in each of them every contender has its turn [default: 5, with --quick 3].
@@ -84,7 +84,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FOLDER", default_value = "target/bench", overrides_with = "output")]
     output: PathBuf,
     /// The page that `report` writes into; pictures go to a folder of its name beside it.
-    #[arg(long, value_name = "FILE", default_value = "docs/performance.md")]
+    #[arg(long, value_name = "FILE", default_value = "docs/reference/performance.md")]
     page: PathBuf,
 }
 

@@ -1,4 +1,4 @@
-//! WordPress, with and without Sqluice and its cache: `./dev bench wordpress`, docs/cache-wordpress.md.
+//! WordPress, with and without Sqluice and its cache: `./dev bench wordpress`, docs/reference/cache-wordpress.md.
 //!
 //! The mix of pages and the blog are those of the test that Percona published in 2014 (100 users, 25 categories, 100,000 posts with three
 //! comments each; a visit reads the home page, ten stories and three categories, logs in, writes a story and a comment). Whatever was written

@@ -282,10 +282,10 @@ impl fmt::Display for Diagnosis {
 mod tests {
     use super::*;
 
-    /// `docs/monitoring.md` explains each diagnosis in a row of its table.
+    /// `docs/guides/monitoring.md` explains each diagnosis in a row of its table.
     #[test]
     fn the_documentation_explains_every_diagnosis() {
-        let page = include_str!("../../../docs/monitoring.md");
+        let page = include_str!("../../../docs/guides/monitoring.md");
         let rows: Vec<&str> = page
             .lines()
             .filter_map(|line| line.strip_prefix("| `")?.split_once("` | "))

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::read::{join, quote, size_text};
 use crate::settings::{Apply, Form, Kind, ROOT, Section, Setting, Unit};
 
-/// `docs/configuration.md`: every table and key.
+/// `docs/reference/configuration.md`: every table and key.
 pub fn markdown() -> String {
     let mut out = String::from(INTRODUCTION);
     tables(&ROOT, "", &mut |section, path| markdown_section(section, path, &mut out));

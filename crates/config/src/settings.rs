@@ -1,6 +1,6 @@
 //! Every tunable, exactly once: key, kind, unit, default, bounds, when a change takes effect, and a sentence.
 //!
-//! [`ROOT`] is the tree of the file's tables. The reader takes defaults and bounds from here, `docs/configuration.md`
+//! [`ROOT`] is the tree of the file's tables. The reader takes defaults and bounds from here, `docs/reference/configuration.md`
 //! and the sample that `sqluice init` writes are generated from here.
 
 pub mod cache;

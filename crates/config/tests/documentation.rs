@@ -83,7 +83,7 @@ fn read(values: &Values) -> Config {
 
 #[test]
 fn the_page_is_up_to_date() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/configuration.md");
     if std::env::var_os("UPDATE").is_some() {
         fs::write(&path, markdown()).unwrap();
     }

@@ -89,7 +89,7 @@ pub fn main(arguments: Vec<String>) -> anyhow::Result<bool> {
         (plan.cases, plan.seeds.1) = (files, 0);
     }
     if !world::families()?.contains(&plan.family) {
-        bail!("there is no server of that family (docs/testing.md)");
+        bail!("there is no server of that family (docs/internals/testing.md)");
     }
     let started = Instant::now();
     let report = run(&plan)?;

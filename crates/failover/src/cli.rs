@@ -17,7 +17,7 @@ use crate::scenario::{Options, Scenario};
 /// Judges failover on real servers: faults under load, every acknowledged row counted.
 ///
 /// Ends with an error when an acknowledged write is lost, a write is done twice, or writes went to two primaries; targets that are
-/// missed are only told. docs/failover.md tells the method.
+/// missed are only told. docs/guides/failover.md tells the method.
 #[derive(Debug, Parser)]
 #[command(name = "failover", bin_name = "./dev failover", version, max_term_width = 120)]
 pub(crate) struct Arguments {

@@ -1,4 +1,4 @@
-//! Judges failover on real servers: `./dev failover`, docs/failover.md.
+//! Judges failover on real servers: `./dev failover`, docs/guides/failover.md.
 //!
 //! Each round starts servers and Sqluice anew, lets clients work, does harm, and counts afterwards on the servers
 //! themselves what became of every row.

@@ -176,7 +176,7 @@ impl Play {
                 self.world.tell(format!("        s{} dies, and loses {lost} transactions at most", server + 1));
                 self.world.servers[server].crash(now_ms, lost);
                 // One that comes back writable and without its tail before anybody saw it die is used at once, and nothing
-                // helps against that but `read_only` in its configuration (docs/failover.md).
+                // helps against that but `read_only` in its configuration (docs/guides/failover.md).
                 let careless = lost > 0 && !self.world.servers[server].read_only_at_start;
                 let soon = if careless { soon.max(now_ms + 4_000) } else { soon };
                 self.later.push((soon, Later::Start(server)));

@@ -27,7 +27,7 @@ pub struct World {
     /// The server that acknowledged last, and since when.
     office: Option<(usize, u64)>,
     /// Without semi-sync and without memory a process that sees one server alone cannot know that it was replaced
-    /// (docs/failover.md), so that is not held against it.
+    /// (docs/guides/failover.md), so that is not held against it.
     pub forgets: bool,
     pub next_id: u64,
     pub story: Vec<String>,

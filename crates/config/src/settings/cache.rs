@@ -6,7 +6,7 @@ use super::{Form, Kind, Section, Setting, live, millis};
 pub static CACHE: Section = Section {
     key: "cache",
     form: Form::Single,
-    doc: "The result cache (docs/cache.md). Which statements it answers is said by `cache` of rules: without such a rule it takes no memory \
+    doc: "The result cache (docs/guides/cache.md). Which statements it answers is said by `cache` of rules: without such a rule it takes no memory \
           and costs nothing.",
     settings: &[&MEMORY_MAX, &ENTRY_MAX, &FILL_WAIT, &FOLLOW_DELAY_MAX],
     sections: &[&super::tier::TIER],

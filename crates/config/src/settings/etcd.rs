@@ -8,7 +8,7 @@ use crate::ServerTlsMode;
 pub static ETCD: Section = Section {
     key: "etcd",
     form: Form::Single,
-    doc: "The etcd that keeps the lease, with `promotion.lease = \"etcd\"`; see [failover](failover.md#several-sqluice-processes). It is \
+    doc: "The etcd that keeps the lease, with `promotion.lease = \"etcd\"`; see [failover](../guides/failover.md#several-sqluice-processes). It is \
           version 3.4 or later, asked through its JSON gateway. At most one of `password`, `password_file` and `password_env` \
           is given.",
     settings: &[&ENDPOINTS, &ETCD_USER, &ETCD_PASSWORD, &PASSWORD_FILE, &PASSWORD_ENV, &PREFIX],

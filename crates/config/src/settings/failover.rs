@@ -173,7 +173,7 @@ pub static HOOK_BEFORE: Setting = live(
     "hook_before",
     Kind::Command,
     "A program and its arguments, run without a shell before anything is changed. Unless it ends with 0 in time, nothing is. \
-     What it is told by environment variables stands in docs/failover.md.",
+     What it is told by environment variables stands in docs/guides/failover.md.",
 );
 /// `hook_after`
 pub static HOOK_AFTER: Setting = live(

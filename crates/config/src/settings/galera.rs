@@ -7,7 +7,7 @@ use crate::{Donors, Writers};
 pub static GALERA: Section = Section {
     key: "galera",
     form: Form::Single,
-    doc: "Galera groups and Percona XtraDB Cluster (`kind = \"galera\"`); see [Galera](galera.md).",
+    doc: "Galera groups and Percona XtraDB Cluster (`kind = \"galera\"`); see [Galera](../guides/galera.md).",
     settings: &[&WRITERS, &DONORS],
     sections: &[],
 };

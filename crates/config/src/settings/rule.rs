@@ -18,7 +18,7 @@ pub const COMMENT_MAX: usize = 256;
 pub static RULE: Section = Section {
     key: "rule",
     form: Form::List,
-    doc: "A routing rule (docs/rules.md): statements for which all of its matchers hold get its actions. The first rule that fits a \
+    doc: "A routing rule (docs/guides/rules.md): statements for which all of its matchers hold get its actions. The first rule that fits a \
           statement decides, in the order of the file. A rule needs at least one matcher (`listener` to `comment`) and one action \
           (`route`, `consistency`, `max_lag_ms`, `cache`, `refuse`). There may be 10,000 rules; the regular expressions of all of them may take 64 MiB, a \
           single one 1 MiB.",
@@ -172,7 +172,7 @@ pub static MAX_LAG: Setting = whole(
 .example("500");
 
 const CACHE_WORDS: &[Word] = &[
-    Word::new(CacheMode::On.word(), "the cache answers, if it may (docs/cache.md)"),
+    Word::new(CacheMode::On.word(), "the cache answers, if it may (docs/guides/cache.md)"),
     Word::new(CacheMode::Advise.word(), "servers answer; what the cache would have saved is counted"),
     Word::new(CacheMode::Off.word(), "servers answer, whatever a comment says"),
 ];
@@ -189,7 +189,7 @@ const FRESHNESS_WORDS: &[Word] = &[
     Word::new(CacheFreshness::Ttl.word(), "they are seen `cache_ttl_ms` later at the latest"),
     Word::new(
         CacheFreshness::Follow.word(),
-        "the primary's binary log is followed, and they end answers (docs/cache.md); where the log cannot be followed, servers answer",
+        "the primary's binary log is followed, and they end answers (docs/guides/cache.md); where the log cannot be followed, servers answer",
     ),
 ];
 

@@ -9,7 +9,7 @@ pub static TIER: Section = Section {
     key: "tier",
     form: Form::Single,
     doc: "A Valkey or Redis server in which several Sqluice processes find each other's answers, and through which they hear of each other's \
-          writes (docs/cache-tier.md). All Sqluice processes in front of the same servers name the same one. All of this takes effect with a restart. At most one of `password`, \
+          writes (docs/guides/cache-tier.md). All Sqluice processes in front of the same servers name the same one. All of this takes effect with a restart. At most one of `password`, \
           `password_file` and `password_env` is given.",
     settings: &[
         &ADDRESS,

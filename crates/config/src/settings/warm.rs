@@ -6,7 +6,7 @@ use super::{Form, Kind, Section, Setting, count, live};
 pub static WARM: Section = Section {
     key: "warm",
     form: Form::Named,
-    doc: "Statements that fill the result cache before clients ask (docs/cache.md): when the first client is there, after another server \
+    doc: "Statements that fill the result cache before clients ask (docs/guides/cache.md): when the first client is there, after another server \
           became the primary, and when `sqluice cache warm` says so. Rules say what of that is kept.",
     settings: &[&CLUSTER, &USER, &SCHEMA, &FILE, &SESSIONS],
     sections: &[],

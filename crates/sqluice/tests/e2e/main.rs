@@ -1,7 +1,7 @@
 //! The real program in front of real servers: what users were promised, asked for as users would ask.
 //!
 //! `SQLUICE_SYSBENCH_SECONDS` makes each sysbench run longer, `SQLUICE_E2E_CLIENTS` changes how many clients share a few
-//! connections, `SQLUICE_MYSQLD` adds MySQL (`docs/testing.md`).
+//! connections, `SQLUICE_MYSQLD` adds MySQL (`docs/internals/testing.md`).
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The helpers of a test fail like the test.
 

@@ -1,4 +1,4 @@
-//! Every metric by name; `docs/metrics.md` shows the same list, and a test compares them.
+//! Every metric by name; `docs/reference/metrics.md` shows the same list, and a test compares them.
 
 mod cache;
 mod clusters;

@@ -9,10 +9,13 @@ mod elect;
 mod failover;
 mod fetch;
 mod group;
+mod group_writer;
+mod held_lease;
 mod preferred;
 mod promotion;
 mod proof;
 mod publish;
+mod reign;
 mod repair;
 #[cfg(test)]
 mod replacing;
@@ -38,7 +41,9 @@ use std::time::{Duration, Instant};
 use facts::evidence::EvidenceKind;
 use facts::view::{ServerId, ServerIds, View};
 
-use self::preferred::MoveOn;
+use self::group_writer::GroupWriter;
+use self::held_lease::HeldLease;
+use self::reign::Reign;
 use self::run::{Out, Run};
 use self::server::Server;
 use crate::command::{Accepted, Command, Refused};
@@ -100,17 +105,16 @@ pub struct Driver {
     servers: Vec<Server>,
     ids: ServerIds,
     view: View,
-    /// The primary that was published last, be it down since.
-    last_primary: Option<ServerId>,
+    /// Who is, or should be, the primary of servers that replicate.
+    reign: Reign,
+    /// The same for a group that decides by itself.
+    group_writer: GroupWriter,
+    lease: HeldLease,
     diagnoses: Vec<Diagnosis>,
     /// Those of them that concern failover.
     findings: Vec<Diagnosis>,
     /// The last advice, so that it is given once.
     advised: Option<String>,
-    /// Until when the lease is held.
-    lease: Option<Instant>,
-    /// When it was refused last.
-    lease_refused: Option<Instant>,
     runs: Vec<Run>,
     /// Steps that are out, also those of runs that are over: their servers are busy.
     out: Vec<Out>,
@@ -119,20 +123,6 @@ pub struct Driver {
     guard: Guard,
     /// How many replicas acknowledged the writes of the last primary that was seen to wait for them.
     acks_seen: Option<u32>,
-    /// The server that was promoted last: it is the primary although a stray one may take writes too.
-    appointed: Option<ServerId>,
-    /// The move that a failover left to be done: the role moves on to a server that is preferred.
-    move_on: Option<MoveOn>,
-    /// The server that an outside manager named, until when its word counts.
-    told: Option<(ServerId, Instant)>,
-    /// The server that an operator wants to take a Galera group's writes.
-    wished: Option<ServerId>,
-    /// Since when the writer of a Galera group is lost, or should be another one.
-    vacated: Option<Instant>,
-    /// Since when there is no primary although every server was asked.
-    headless_since: Option<Instant>,
-    /// Since when the primary is well.
-    primary_since: Option<Instant>,
     /// The memory that was given out to be kept.
     remembered: Memory,
     outputs: VecDeque<Output>,
@@ -146,25 +136,18 @@ impl Driver {
             settings,
             servers: Vec::new(),
             ids,
-            last_primary: None,
+            reign: Reign::default(),
+            group_writer: GroupWriter::default(),
+            lease: HeldLease::default(),
             diagnoses: Vec::new(),
             findings: Vec::new(),
             advised: None,
-            lease: None,
-            lease_refused: None,
             runs: Vec::new(),
             out: Vec::new(),
             next_run: 0,
             next_step: 0,
             guard: Guard::default(),
             acks_seen: None,
-            appointed: None,
-            move_on: None,
-            told: None,
-            wished: None,
-            vacated: None,
-            headless_since: None,
-            primary_since: None,
             remembered: Memory::default(),
             outputs: VecDeque::new(),
         };
@@ -254,7 +237,7 @@ impl Driver {
 
     /// The lease is held until then; `None`: it is not held.
     pub fn lease(&mut self, now: Instant, held_until: Option<Instant>) {
-        self.lease = held_until;
+        self.lease.hold(held_until);
         self.settle(now);
     }
 

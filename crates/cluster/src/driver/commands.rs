@@ -14,7 +14,7 @@ use crate::settings::GroupKind;
 use crate::step::{Hook, Step};
 
 /// How long an outside manager's word about a new primary counts: it has to come true, and the others have to follow.
-const TOLD_MAX: Duration = Duration::from_secs(60);
+const EXTERNAL_MAX: Duration = Duration::from_secs(60);
 
 impl Driver {
     pub(super) fn obey(&mut self, now: Instant, command: Command) -> Result<Accepted, Refused> {
@@ -224,7 +224,7 @@ impl Driver {
         if self.view.primary == Some(server) {
             return Ok(Accepted { steps: vec![format!("{name} is the primary already")], ..Accepted::default() });
         }
-        let old = self.view.primary.or(self.last_primary).filter(|old| *old != server);
+        let old = self.view.primary.or(self.reign.last_primary()).filter(|old| *old != server);
         for other in &mut self.servers {
             if Some(other.id) == old {
                 (other.deposed, other.verified) = (true, false);
@@ -232,7 +232,7 @@ impl Driver {
         }
         let chosen = &mut self.servers[index];
         (chosen.deposed, chosen.verified, chosen.lacks) = (false, chosen.takes_writes(), None);
-        self.told = Some((server, now + TOLD_MAX));
+        self.reign.name_external(server, now + EXTERNAL_MAX);
         self.note(0, EntryKind::Decision, Some(name.clone()), format!("an outside manager made {name} the primary"));
         self.ask(now, index);
         let steps =

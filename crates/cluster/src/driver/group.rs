@@ -39,17 +39,17 @@ fn member(server: &Server, caught_up: bool) -> Member<'_> {
 impl Driver {
     /// Looks at a replication group; while it has no primary that is well, its members are asked again and again.
     pub(super) fn look_at_replication_group(&mut self, now: Instant, previous: Option<usize>) -> Group {
-        let wished = self.wished.and_then(|id| self.index(id));
+        let requested = self.group_writer.requested().and_then(|id| self.index(id));
         let has_all = |server: &Server| server.idle_answers >= group_replication::IDLE_ANSWERS;
         let members: Vec<Member<'_>> = self.servers.iter().map(|server| member(server, has_all(server))).collect();
-        let group = group_replication::analyse(&members, previous, wished, self.settings.max_lag);
+        let group = group_replication::analyse(&members, previous, requested, self.settings.max_lag);
         if group.heirs.is_empty() {
-            self.vacated = None;
-        } else if now.saturating_duration_since(*self.vacated.get_or_insert(now)) < URGENT_FOR {
+            self.group_writer.note_settled();
+        } else if now.saturating_duration_since(self.group_writer.note_vacant(now)) < URGENT_FOR {
             group.heirs.iter().for_each(|index| self.ask(now, *index));
         }
-        if group.analysis.primary.is_some() && group.analysis.primary == wished {
-            self.wished = None;
+        if group.analysis.primary.is_some() && group.analysis.primary == requested {
+            self.group_writer.fulfil();
         }
         group
     }
@@ -102,7 +102,7 @@ impl Driver {
         }
         self.note(0, EntryKind::Decision, Some(name.clone()), format!("an operator wants {name} to be the primary"));
         if several {
-            self.wished = Some(to);
+            self.group_writer.request(to);
             return Ok(Accepted { steps, ..Accepted::default() });
         }
         if self.out.iter().any(|out| out.step.server() == Some(to)) {
@@ -118,24 +118,24 @@ impl Driver {
 
     /// Looks at a Galera group, and has those who may take over show what they have.
     pub(super) fn look_at_group(&mut self, now: Instant, previous: Option<usize>, rules: GaleraRules) -> Group {
-        let vacated = self.vacated;
-        let has_all = |server: &Server| vacated.is_some_and(|vacated| server.caught_up.is_some_and(|at| at > vacated));
+        let vacant_since = self.group_writer.vacant_since();
+        let has_all = |server: &Server| vacant_since.is_some_and(|since| server.caught_up.is_some_and(|at| at > since));
         let members: Vec<Member<'_>> = self.servers.iter().map(|server| member(server, has_all(server))).collect();
-        let wished = self.wished.and_then(|id| self.index(id));
-        let group = galera::analyse(&members, previous, wished, rules);
+        let requested = self.group_writer.requested().and_then(|id| self.index(id));
+        let group = galera::analyse(&members, previous, requested, rules);
         let settled = previous.is_none() || (group.heirs.is_empty() && group.analysis.primary.is_some());
         if settled {
-            self.vacated = None;
+            self.group_writer.note_settled();
         } else {
             let lost = previous.and_then(|index| self.servers[index].failing_since);
-            self.vacated.get_or_insert(lost.unwrap_or(now));
+            self.group_writer.note_vacant(lost.unwrap_or(now));
             // Also those that have shown it before the group went on: each answer has their place in it looked at again, at
             // the pace of these questions.
             let asked: Vec<ServerId> = group.heirs.iter().map(|index| self.servers[*index].id).collect();
             self.outputs.extend(asked.into_iter().map(Output::CatchUp));
         }
-        if group.analysis.primary.is_some() && group.analysis.primary == wished {
-            self.wished = None;
+        if group.analysis.primary.is_some() && group.analysis.primary == requested {
+            self.group_writer.fulfil();
         }
         group
     }
@@ -145,7 +145,7 @@ impl Driver {
         let server = &mut self.servers[index];
         server.caught_up = server.caught_up.max(Some(asked));
         // Whether the group has gone on without the last writer shows in what its members tell now.
-        if self.vacated.is_some() {
+        if self.group_writer.vacant_since().is_some() {
             self.outputs.push_back(Output::Probe(server.id));
         }
     }
@@ -174,7 +174,7 @@ impl Driver {
             format!("send writes to {name}; open transactions end where they are"),
         ];
         if !dry_run {
-            self.wished = Some(to);
+            self.group_writer.request(to);
             self.note(0, EntryKind::Decision, Some(name.clone()), format!("an operator made {name} the writer"));
         }
         Ok(Accepted { steps, ..Accepted::default() })

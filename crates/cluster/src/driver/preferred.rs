@@ -16,8 +16,6 @@ const BEHIND_MAX: Duration = Duration::from_secs(1);
 
 /// The move that a failover left to be done.
 pub(super) struct MoveOn {
-    /// The server that it promoted.
-    from: ServerId,
     /// Those that took part and have a better rule, the best first.
     to: Vec<ServerId>,
     ends: Instant,
@@ -27,32 +25,31 @@ impl Driver {
     /// Remembers who should have been promoted.
     pub(super) fn note_preferred(&mut self, now: Instant, run: &Run) {
         let within = self.settings.failover.preferred_within;
-        self.move_on = None;
+        self.reign.plan_move(None);
         let Some(new) = run.new.filter(|_| run.wanted.is_none() && !within.is_zero()) else { return };
         let rank = |id: &ServerId| self.index(*id).map(|index| self.servers[index].spec.promotion.rank());
         let mut to: Vec<ServerId> =
             run.with.iter().copied().filter(|id| Some(*id) != run.old && rank(id) < rank(&new)).collect();
         to.sort_by_key(|id| (rank(id), *id));
         if !to.is_empty() {
-            self.move_on = Some(MoveOn { from: new, to, ends: now + within });
+            self.reign.plan_move(Some(MoveOn { to, ends: now + within }));
         }
     }
 
     /// Begins the switchover when a better server is ready. It is tried once.
     pub(super) fn move_on_to_preferred(&mut self, now: Instant) {
-        let Some(plan) = &self.move_on else { return };
-        if plan.ends <= now || !self.acts() || self.appointed != Some(plan.from) {
-            self.move_on = None;
+        let (Some(from), Some(plan)) = (self.reign.appointed(), self.reign.move_on()) else { return };
+        if plan.ends <= now || !self.acts() {
+            self.reign.plan_move(None);
             return;
         }
-        let from = plan.from;
         // Servers are being put right, or it is not seen yet as the primary.
         if self.view.primary != Some(from) || !self.runs.is_empty() {
             return;
         }
         let Some(primary) = self.index(from).filter(|primary| self.reached(*primary, now)) else { return };
         if !self.could_follow(primary) {
-            self.move_on = None;
+            self.reign.plan_move(None);
             return;
         }
         for to in plan.to.clone() {
@@ -62,7 +59,7 @@ impl Driver {
             if self.choose(now, &run, true).chosen != Some(index) {
                 continue;
             }
-            self.move_on = None;
+            self.reign.plan_move(None);
             let rule = |index: usize| self.servers[index].spec.promotion.word();
             let (better, worse) = (self.name_of(to), self.name_of(from));
             let why = format!(

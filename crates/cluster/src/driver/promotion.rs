@@ -95,7 +95,7 @@ impl Driver {
                 (server.deposed, server.verified) = (true, false);
             }
         }
-        (self.told, self.appointed) = (None, Some(new));
+        self.reign.appoint(new);
         if run.kind != Kind::Restore && run.kind != Kind::Switchover {
             self.guard.promoted(now);
             self.note_preferred(now, &run);

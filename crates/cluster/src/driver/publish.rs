@@ -21,8 +21,8 @@ impl Driver {
     /// Computes the view anew and publishes it if it differs.
     pub(super) fn decide(&mut self, now: Instant) {
         let appointed =
-            self.appointed.and_then(|id| self.index(id)).filter(|index| self.servers[*index].takes_writes());
-        let previous = appointed.or_else(|| self.last_primary.and_then(|id| self.index(id)));
+            self.reign.appointed().and_then(|id| self.index(id)).filter(|index| self.servers[*index].takes_writes());
+        let previous = appointed.or_else(|| self.reign.last_primary().and_then(|id| self.index(id)));
         self.reinstate(now);
         let group = match self.settings.group {
             Some(GroupKind::Galera(rules)) => Some(self.look_at_group(now, previous, rules)),
@@ -124,7 +124,7 @@ impl Driver {
         let view = View {
             number: self.view.number + 1,
             cluster: self.settings.cluster.clone(),
-            epoch: self.view.epoch + u64::from(primary.is_some() && primary != self.last_primary),
+            epoch: self.view.epoch + u64::from(primary.is_some() && primary != self.reign.last_primary()),
             primary,
             hold_writes,
             group: match self.settings.group {
@@ -144,8 +144,7 @@ impl Driver {
         let before = std::mem::replace(&mut self.view, view.clone());
         self.outputs.push_back(Output::Publish(view));
         self.tell_changes(&before);
-        self.last_primary = primary.or(self.last_primary);
-        self.appointed = self.appointed.filter(|appointed| primary.is_none_or(|primary| primary == *appointed));
+        self.reign.published(primary);
     }
 
     fn look_at_replication(&self, now: Instant, previous: Option<usize>) -> Analysis {
@@ -161,7 +160,7 @@ impl Driver {
         if self.main_run().is_some_and(|run| run.fenced && !run.is_promoted()) {
             return Some("a change of primary is under way");
         }
-        if self.told.is_some_and(|(told, _)| told != server.id) {
+        if self.reign.external_primary().is_some_and(|named| named != server.id) {
             return Some("an outside manager named another server");
         }
         if server.deposed {
@@ -207,7 +206,7 @@ impl Driver {
                 self.reached(*other, now) && self.channel_from(*other, index).is_some_and(running)
             });
             let chosen = !busy
-                && self.told.is_none()
+                && self.reign.external_primary().is_none()
                 && self.servers[index].takes_writes()
                 && (followers.count() + 1) * 2 > self.servers.len();
             // One that was started anew may have lost what it had acknowledged, until the primary has given it back.
@@ -223,13 +222,10 @@ impl Driver {
                 server.restarted &= !whole;
             }
         }
-        if let Some((told, until)) = self.told
-            && now >= until
+        if let Some(named) = self.reign.end_external(now)
+            && self.view.primary != Some(named)
         {
-            self.told = None;
-            if self.view.primary != Some(told) {
-                self.servers.iter_mut().for_each(|server| server.deposed = false);
-            }
+            self.servers.iter_mut().for_each(|server| server.deposed = false);
         }
     }
 

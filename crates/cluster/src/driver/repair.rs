@@ -38,13 +38,9 @@ impl Driver {
     /// Begins what repairs are due.
     pub(super) fn repair(&mut self, now: Instant) {
         let primary = self.healthy_primary(now);
-        if primary.is_none() {
-            self.primary_since = None;
-        } else {
-            self.primary_since.get_or_insert(now);
-        }
+        self.reign.note_well(now, primary.is_some());
         if !self.acts()
-            || self.told.is_some_and(|(told, _)| self.view.primary != Some(told))
+            || self.reign.external_primary().is_some_and(|named| self.view.primary != Some(named))
             || self.lease_was_refused(now)
         {
             return;
@@ -85,8 +81,7 @@ impl Driver {
         }
         let primary = primary.filter(|_| self.settings.failover.rejoin)?;
         if alone {
-            let known = server.deposed
-                || self.primary_since.is_some_and(|since| now.saturating_duration_since(since) >= STRANGER_AFTER);
+            let known = server.deposed || self.reign.is_well_for(now, STRANGER_AFTER);
             let empty = server.told().is_none_or(|facts| facts.gtid_executed.is_empty());
             return (server.channels().is_empty() && known && !empty && !server.takes_writes())
                 .then(|| format!("{name} follows nobody"));

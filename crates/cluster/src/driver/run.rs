@@ -15,8 +15,6 @@ use crate::observation::{Facts, FailureClass};
 use crate::settings::Mode;
 use crate::step::{ErrorKind, Hook, HookCall, Order, Step, StepError, StepId, StepResult};
 
-/// How long after a refusal the lease is asked for again.
-const LEASE_RETRY: Duration = Duration::from_millis(500);
 /// An outcome may come so much later than the step's time limit.
 pub(super) const OUTCOME_GRACE: Duration = Duration::from_secs(1);
 /// The lease must hold for so long when a step is ordered.
@@ -218,13 +216,12 @@ impl Driver {
 
     /// The lease is held, or none is needed, for this long.
     pub(super) fn holds_lease(&self, now: Instant, needed: Duration) -> bool {
-        !self.settings.failover.lease_required || self.lease.is_some_and(|until| until >= now + needed)
+        !self.settings.failover.lease_required || self.lease.is_held_for(now, needed)
     }
 
     /// The lease could not be had a moment ago: another instance has it, or too few servers are reached.
     pub(super) fn lease_was_refused(&self, now: Instant) -> bool {
-        let recently = self.lease_refused.is_some_and(|at| now.saturating_duration_since(at) < LEASE_RETRY);
-        recently && !self.holds_lease(now, LEASE_MARGIN)
+        self.lease.was_refused(now) && !self.holds_lease(now, LEASE_MARGIN)
     }
 
     /// Moves every run that waits for nothing.
@@ -281,7 +278,7 @@ impl Driver {
         };
         self.next_step += 1;
         let id = StepId(self.next_step);
-        let not_after = if bounds.lease_required && step.changes() { self.lease } else { None };
+        let not_after = if bounds.lease_required && step.changes() { self.lease.until() } else { None };
         self.runs[index].out.push(id);
         let run = self.runs[index].id;
         if step.changes() && !self.holds_lease(now, LEASE_MARGIN) {
@@ -302,10 +299,10 @@ impl Driver {
         let Some(position) = self.out.iter().position(|out| out.id == id) else { return };
         let out = self.out.remove(position);
         if let (Step::TakeLease, Ok(StepResult::Lease { held_until })) = (&out.step, &outcome) {
-            self.lease = Some(*held_until);
+            self.lease.hold(Some(*held_until));
         }
         if matches!((&out.step, &outcome), (Step::TakeLease, Err(_))) {
-            self.lease_refused = Some(now);
+            self.lease.refuse(now);
         }
         if let (Some(index), Ok(StepResult::Facts(facts))) = (out.step.server().and_then(|id| self.index(id)), &outcome)
         {

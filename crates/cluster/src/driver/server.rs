@@ -266,8 +266,8 @@ impl Driver {
         if server.verified {
             return;
         }
-        let told = self.told.is_some_and(|(told, _)| told == server.id);
-        if self.settings.failover.mode != Mode::Auto || told {
+        let named = self.reign.external_primary() == Some(server.id);
+        if self.settings.failover.mode != Mode::Auto || named {
             let server = &mut self.servers[index];
             (server.verified, server.lacks) = (true, None);
             return;
@@ -304,7 +304,7 @@ impl Driver {
     /// The data that other reached servers have and this one lacks, in words, unless nobody can have been told of it.
     pub(super) fn lacks(&self, index: usize, now: Instant) -> Option<Arc<str>> {
         let here = self.servers[index].history.as_ref()?;
-        let last = self.last_primary.and_then(|id| self.index(id));
+        let last = self.reign.last_primary().and_then(|id| self.index(id));
         let reference = last.and_then(|last| self.servers[last].history.as_ref());
         let sources = self.sources();
         let reached = |id: ServerId| self.index(id).is_some_and(|index| self.reached(index, now));

@@ -42,7 +42,7 @@ impl Driver {
         let followers = |root: usize| {
             (0..self.servers.len()).filter(|index| *index != root && leads_to(&sources, *index, root)).count()
         };
-        let last = self.last_primary.and_then(|id| self.index(id));
+        let last = self.reign.last_primary().and_then(|id| self.index(id));
         let best = (0..self.servers.len())
             .filter(|index| !self.servers[*index].resting())
             .map(|index| (followers(index), Some(index) == last, std::cmp::Reverse(index)))
@@ -126,11 +126,8 @@ impl Driver {
             Some(_) => None,
             None => self.root(now),
         };
-        if elected.is_some() || !self.servers.iter().all(|server| server.health.seen()) {
-            self.headless_since = None;
-        } else {
-            self.headless_since.get_or_insert(now);
-        }
+        let vacant = elected.is_none() && self.servers.iter().all(|server| server.health.seen());
+        self.reign.note_vacant(now, vacant);
         if let Some(primary) = lost.filter(|_| !self.settings.standalone && self.settings.failover.mode != Mode::Off) {
             if !busy {
                 self.watch_lost(now, primary, &mut found);
@@ -199,7 +196,7 @@ impl Driver {
             let lacks = self.lacks(primary, now).unwrap_or_default();
             (Kind::Replace, format!("{name} lacks what others have: {lacks}"))
         } else if server.answers() && !server.takes_writes() && self.sources()[primary].is_empty() {
-            let long = self.headless_since.is_some_and(|since| now.saturating_duration_since(since) >= RESTORE_AFTER);
+            let long = self.reign.is_vacant_for(now, RESTORE_AFTER);
             if !long || self.hears_another(primary, now) {
                 return;
             }
@@ -356,7 +353,7 @@ impl Driver {
         if self.settings.failover.mode == Mode::Off || self.settings.standalone {
             return;
         }
-        let Some(primary) = self.last_primary.and_then(|id| self.index(id)) else { return };
+        let Some(primary) = self.reign.last_primary().and_then(|id| self.index(id)) else { return };
         let server = &self.servers[primary];
         let refuses = server.failure.as_ref().is_some_and(|failure| failure.class.proves_life());
         if server.failing_since.is_none()

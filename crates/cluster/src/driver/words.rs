@@ -16,7 +16,7 @@ impl Driver {
             };
             match (before.primary, after.primary) {
                 (_, Some(new)) => {
-                    let text = match self.last_primary {
+                    let text = match self.reign.last_primary() {
                         Some(old) if old == new => format!("primary is {} again", name(new)),
                         Some(old) => format!("primary is {}, after {}", name(new), name(old)),
                         None => format!("primary is {}", name(new)),

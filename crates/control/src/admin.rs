@@ -4,19 +4,11 @@
 //! key. The HTTP library bounds a request's head (100 lines, about 400 kB), `bounded`
 //! the number of connections and their silence. Only a request that changes a cluster waits for servers, and not for long.
 
+mod auth;
 mod bounded;
-mod cache;
-mod cache_digests;
-mod clusters;
-mod digests;
 mod health;
-mod key;
 pub(crate) mod metrics;
-mod query;
-mod rules;
-mod text;
-mod tier;
-mod warm;
+mod rest;
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,19 +16,16 @@ use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
-use axum::routing::{get, put};
+use axum::routing::get;
 
 use self::bounded::Bounded;
 pub use self::bounded::CONNECTIONS_MAX;
 use crate::error::StartError;
 use crate::status::Shared;
-
-/// Largest body of a request; the API's are a handful of words.
-const BODY_BYTES_MAX: usize = 64 << 10;
 
 /// The media type of Prometheus' text format.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -102,21 +91,7 @@ fn bounded<L>(listener: L) -> Bounded<L> {
 }
 
 fn router(shared: Arc<Shared>) -> Router {
-    let api = Router::new()
-        .route("/digests", get(digests::list).delete(digests::reset))
-        .route("/clusters", get(clusters::list))
-        .route("/clusters/{cluster}", get(clusters::one))
-        .route("/clusters/{cluster}/journal", get(clusters::journal))
-        .route("/clusters/{cluster}/{action}", put(clusters::act))
-        .route("/clusters/{cluster}/servers/{server}/{action}", put(clusters::act_on_server))
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .route("/rules", get(rules::list))
-        .route("/cache", get(cache::show).delete(cache::wipe))
-        .route("/cache/digests", get(cache_digests::digests))
-        .route("/cache/warm", get(warm::show).put(warm::start))
-        .route("/cache/candidates", get(cache_digests::candidates))
-        .fallback(|| async { StatusCode::NOT_FOUND })
-        .layer(from_fn_with_state(shared.clone(), key::must_be_shown));
+    let api = rest::router().layer(from_fn_with_state(shared.clone(), auth::must_be_shown));
     Router::new()
         .route(
             "/",

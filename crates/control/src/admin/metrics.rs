@@ -5,6 +5,7 @@ mod failover;
 mod names;
 #[cfg(test)]
 mod tests;
+mod text;
 mod tier;
 
 use std::collections::BTreeMap;
@@ -18,9 +19,9 @@ use cluster::observation::FailureClass;
 use facts::view::{Health, Role, ServerView};
 use stats::{Counter, Gauge, Labelled, ServerStats, Snapshot, WorkerStats};
 
-use super::text::Page;
 use crate::status::{ClusterStatus, Shared};
 
+use self::text::Page;
 use names::*;
 pub use names::{Kind, METRICS, Metric};
 
@@ -128,7 +129,7 @@ fn sessions(page: &mut Page, workers: &[Arc<WorkerStats>]) {
 }
 
 fn rules(page: &mut Page, shared: &Shared) {
-    let (rules, hits) = (shared.rules(), super::rules::hits(&shared.workers));
+    let (rules, hits) = (shared.rules(), super::rest::rule_hits(&shared.workers));
     let mut family_of_hits = family(page, RULE_HITS);
     for rule in rules.iter().filter(|rule| rule.enabled) {
         family_of_hits.sample(&[&rule.name], hits.get(&*rule.name).copied().unwrap_or(0));

@@ -24,7 +24,7 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
             rights.sample(&[cluster], u64::from(known));
         }
     }
-    let counts = crate::admin::cache::counts(&shared.workers);
+    let counts = crate::admin::rest::cache_counts(&shared.workers);
     let mut each = |metric: Metric, count: fn(&CacheCounts) -> u64| {
         let mut family = family(page, metric);
         for (rule, counts) in &counts {

@@ -8,8 +8,7 @@ use super::names::{
     CHANGES, CHANGES_AGE, CHANGES_LOSSES, EPOCH, FENCED, HOLDS_WRITES, LEASE_ASKED, LEASE_HELD, PRIMARY_CHANGES, RUNS,
     STEPS,
 };
-use super::{Clusters, family};
-use crate::admin::text::Page;
+use super::{Clusters, Page, family};
 use crate::status::{Figures, STEP_WORDS};
 
 pub(super) fn render(page: &mut Page, clusters: &Clusters) {

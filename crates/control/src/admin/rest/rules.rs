@@ -34,7 +34,7 @@ fn page(shared: &Shared) -> Value {
 }
 
 /// How often each rule has decided, by all workers.
-pub(super) fn hits(workers: &[Arc<WorkerStats>]) -> HashMap<String, u64> {
+pub(in crate::admin) fn hits(workers: &[Arc<WorkerStats>]) -> HashMap<String, u64> {
     let mut sums: HashMap<String, u64> = HashMap::new();
     for counts in workers.iter().map(|worker| worker.rules.get()) {
         for (name, hits) in counts.iter() {

@@ -205,7 +205,7 @@ fn of_rule(rule: &str, counts: &CacheCounts) -> Value {
 }
 
 /// The counts of each rule that uses the cache, of all workers together.
-pub(super) fn counts(workers: &[Arc<WorkerStats>]) -> BTreeMap<Arc<str>, CacheCounts> {
+pub(in crate::admin) fn counts(workers: &[Arc<WorkerStats>]) -> BTreeMap<Arc<str>, CacheCounts> {
     let mut sums: BTreeMap<Arc<str>, CacheCounts> = BTreeMap::new();
     for (rule, counts) in workers.iter().flat_map(|worker| worker.caches.get()) {
         sums.entry(rule).or_insert_with(|| counts.empty()).add(&counts);

@@ -15,7 +15,6 @@ mod login_log;
 pub mod login_memory;
 pub mod pool;
 pub mod prepared_memory;
-pub mod rules;
 pub mod session;
 pub mod sessions;
 pub mod shared;

@@ -69,7 +69,6 @@ use wire::Status;
 
 use crate::error::{Refusal, SessionEnd};
 use crate::pool::{Key, Lease, UserLease};
-use crate::rules::{Action, Scope};
 use crate::sessions::SessionHandle;
 use crate::shared::ListenerShared;
 use crate::worker::{ClusterHere, CountedHere, Worker};
@@ -81,6 +80,7 @@ use count::End;
 pub use hold::RELEASED_MAX;
 pub use ids::KnownColumns;
 pub use outgoing::Outgoing;
+use policy::rules::{Action, Scope};
 pub use proof::{Name, Told};
 use query::{Query, Understood};
 use recover::{Failed, Next};

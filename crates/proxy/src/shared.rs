@@ -26,9 +26,9 @@ use crate::addresses::Addresses;
 use crate::login_log::LoginLog;
 use crate::login_memory::{LoginMemory, LoginShare};
 use crate::prepared_memory::Prepared;
-use crate::rules::RuleSet;
 use crate::sessions::Sessions;
 use crate::start::FileShares;
+use policy::rules::RuleSet;
 
 /// Everything that all workers see.
 #[derive(Debug)]

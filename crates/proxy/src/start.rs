@@ -20,10 +20,10 @@ use wire::proxy_header::Version;
 use crate::listener::{self, Bound};
 use crate::login_log::LoginLog;
 use crate::login_memory::LoginMemory;
-use crate::rules::RuleSet;
 use crate::sessions::Sessions;
 use crate::shared::{ClusterSettings, ClusterShared, Digests, ListenerShared, Mail, Mailboxes, Shared};
 use crate::worker::{self, Worker};
+use policy::rules::RuleSet;
 use route::{Pin, Reason};
 
 /// How often a drain looks whether sessions have ended.

@@ -18,9 +18,9 @@ use tokio::sync::mpsc::UnboundedReceiver;
 pub use self::cluster::{ClusterHere, CountedHere, KnownFunctions, UserSchema};
 use crate::busy_poll::BusyPoll;
 use crate::coarse_clock::CoarseClock;
-use crate::rules::WorkerRules;
 use crate::session::{self, Outgoing};
 use crate::shared::{ClusterShared, Mail, Shared};
+use policy::rules::WorkerRules;
 
 /// Bytes read from a socket at a time: as many as stay in a core's first cache between being read and being written. With
 /// 64 KiB, large results took a third more of the CPU's time.

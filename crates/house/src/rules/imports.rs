@@ -7,7 +7,7 @@ use crate::Finding;
 use crate::tree::Crate;
 
 /// Crates of ours that each crate may import.
-const ALLOWED: [(&str, &[&str]); 21] = [
+const ALLOWED: [(&str, &[&str]); 22] = [
     ("wire", &[]),
     ("sql", &[]),
     ("stats", &[]),
@@ -17,12 +17,13 @@ const ALLOWED: [(&str, &[&str]); 21] = [
     ("facts", &["wire", "sql"]),
     ("cluster", &["facts"]),
     ("route", &["sql", "config", "facts"]),
+    ("policy", &["sql", "config", "stats", "route", "cache"]),
     ("proof", &["wire", "sql"]),
     ("cache", &["sql"]),
     ("testkit", &["wire"]),
     ("net", &["wire", "config"]),
     ("tier", &["stats", "net"]),
-    ("proxy", &["wire", "sql", "config", "stats", "facts", "route", "proof", "cache", "net", "tier"]),
+    ("proxy", &["wire", "sql", "config", "stats", "facts", "route", "policy", "proof", "cache", "net", "tier"]),
     ("control", &["wire", "sql", "config", "stats", "facts", "cluster", "cache", "net", "tier"]),
     ("bench", &["wire", "net", "lab"]),
     ("conform", &["wire", "sql", "config", "stats", "facts", "net", "proxy", "control", "lab", "sqluice"]),

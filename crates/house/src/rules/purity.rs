@@ -4,7 +4,8 @@ use crate::Finding;
 use crate::tree::Crate;
 
 /// The pure crates.
-pub const PURE: [&str; 9] = ["wire", "sql", "config", "facts", "cluster", "route", "proof", "cache", "stats"];
+pub const PURE: [&str; 10] =
+    ["wire", "sql", "config", "facts", "cluster", "route", "policy", "proof", "cache", "stats"];
 
 /// Paths that a pure crate must not name, and why.
 const IMPURE: [(&str, &str); 19] = [

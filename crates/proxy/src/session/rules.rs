@@ -10,7 +10,7 @@ use super::Session;
 use super::count::End;
 use super::query::{Query, QueryText};
 use crate::error::{Refusal, SessionEnd};
-use crate::rules::{Action, Asked, Asker, FoundRule, RulesHere, Scope, Texts};
+use policy::rules::{Action, Asked, Asker, FoundRule, RulesHere, Scope, Texts};
 use route::state::StateMap;
 
 /// A text within another one.

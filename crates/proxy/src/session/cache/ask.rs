@@ -16,7 +16,7 @@ use super::hit::{count_hit, micros};
 use super::in_tier::{Looked, Wanted};
 use super::keep::Fill;
 use crate::error::SessionEnd;
-use crate::rules::{Action, CacheRule};
+use policy::rules::{Action, CacheRule};
 
 /// So often the tier is looked into for a statement, while others write what it asks for.
 const TRIES_MAX: u32 = 2;

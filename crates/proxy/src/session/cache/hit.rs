@@ -19,8 +19,8 @@ use super::super::count::{End, Finished, FoundByBytes};
 use super::super::request::statement_id;
 use super::ContextHere;
 use super::question::{text_of, write_parameters};
-use crate::rules::CacheRule;
 use crate::worker::Worker;
+use policy::rules::CacheRule;
 use route::Pin;
 
 /// Memory for parameters that a worker keeps.

@@ -22,8 +22,8 @@ use super::in_tier::Marked;
 use super::in_transaction::at_rest;
 use super::question::AskedFor;
 use super::rows::{Told, table_writes};
-use crate::rules::{Action, CacheRule};
 use crate::shared::Moment;
+use policy::rules::{Action, CacheRule};
 use route::{Needs, Pin, Route, Target};
 
 /// A statement whose answer is to be kept.

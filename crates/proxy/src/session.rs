@@ -265,7 +265,7 @@ impl Session {
         let mut query = match self.understand(request).await? {
             Understood::Query(query) => query,
             Understood::Answered(query, answered) => {
-                self.finish(&query, End::Local(answered));
+                self.finish(&*query, End::Local(answered));
                 return self.flush_answers().await.map(|()| None);
             }
             Understood::NoCommand => return self.flush_answers().await.map(|()| None),

@@ -86,7 +86,7 @@ impl Session {
         let on = match option {
             Some(MULTI_STATEMENTS_ON) => true,
             Some(MULTI_STATEMENTS_OFF) => false,
-            _ => return Understood::Answered(query, self.answer_error(request, &unknown_command())),
+            _ => return Understood::Answered(Box::new(query), self.answer_error(request, &unknown_command())),
         };
         self.set_multi_statements(on);
         if self.held.is_some() {
@@ -95,7 +95,7 @@ impl Session {
         let warnings = self.own_messages().unwrap_or(0);
         self.past.answered(-1);
         self.client.put_eof(request.sequence.wrapping_add(1), self.status, warnings);
-        Understood::Answered(query, Answered::Ok)
+        Understood::Answered(Box::new(query), Answered::Ok)
     }
 
     fn set_multi_statements(&mut self, on: bool) {

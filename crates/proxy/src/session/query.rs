@@ -24,7 +24,7 @@ pub enum Understood<'r> {
     /// It needs a server.
     Query(Query<'r>),
     /// Sqluice has answered it: the answer is in the client's outbox, if it has one.
-    Answered(Query<'r>, Answered),
+    Answered(Box<Query<'r>>, Answered),
     /// The client sent no command that any server knows; an error is in its outbox.
     NoCommand,
 }
@@ -33,7 +33,8 @@ impl<'r> Understood<'r> {
     /// A command without a text, which Sqluice has answered.
     pub(super) fn answered(request: &'r Request, command: Command, answered: Answered) -> Understood<'r> {
         let statement = plain(Kind::Administration, Access::Primary(Why::Administration));
-        Understood::Answered(Query::new(request, command, statement, Body::AsCame, Expect::Results), answered)
+        let query = Query::new(request, command, statement, Body::AsCame, Expect::Results);
+        Understood::Answered(Box::new(query), answered)
     }
 }
 

@@ -38,12 +38,10 @@ impl Session {
             }
             Command::StmtExecute | Command::StmtBulkExecute | Command::StmtFetch | Command::StmtSendLongData => {
                 let understood = self.understand_statement(request, command, arguments)?;
-                match understood {
-                    Understood::Query(query) if query.statement.kind == Kind::Kill => {
-                        Ok(self.understand_executed_kill(query, arguments).await)
-                    }
-                    understood => Ok(understood),
+                if matches!(&understood, Understood::Query(query) if query.statement.kind == Kind::Kill) {
+                    return Ok(Box::pin(self.understand_executed_kill(understood, arguments)).await);
                 }
+                Ok(understood)
             }
             Command::StmtReset => Ok(self.understand_reset_statement(request, arguments)),
             Command::SetOption => Ok(self.set_option(request, arguments)),
@@ -67,11 +65,12 @@ impl Session {
     }
 
     /// A prepared KILL that is executed: the ids that clients know are Sqluice's own.
-    async fn understand_executed_kill<'r>(&mut self, query: Query<'r>, arguments: &[u8]) -> Understood<'r> {
+    async fn understand_executed_kill<'r>(&mut self, kill: Understood<'r>, arguments: &[u8]) -> Understood<'r> {
+        let Understood::Query(query) = kill else { return kill };
         match self.executed_kill(&query, arguments) {
             Some((id, how)) => {
-                let answered = Box::pin(self.kill(query.request, Some(id), how)).await;
-                Understood::Answered(query, answered)
+                let answered = self.kill(query.request, Some(id), how).await;
+                Understood::Answered(Box::new(query), answered)
             }
             None => Understood::Query(query),
         }
@@ -106,18 +105,35 @@ impl Session {
             return Ok(Understood::answered(request, Command::Query, answered));
         };
         let (attributes, text) = arguments.split_at(text_at);
-        let mut query = self.read_text(request, Command::Query, text, 1 + text_at).await;
-        if query.statement.asks.is_empty() && query.statement.kind != Kind::Kill {
-            // As nearly all do: nothing of what a server does not know is in it.
-            return Ok(Understood::Query(query));
+        let query = |statement| Query::new(request, Command::Query, statement, Body::AsCame, Expect::Results);
+        if text.len() > LONG_TEXT_BYTES {
+            let (statement, long) = Box::pin(self.read_long_text(text, 1 + text_at)).await;
+            return Box::pin(self.understand_asking(query(statement).with_long_text(long), attributes, text)).await;
         }
+        let statement = self.classify(text);
+        if statement.asks.is_empty() && statement.kind != Kind::Kill {
+            // As nearly all do: nothing of what a server does not know is in it.
+            return Ok(Understood::Query(query(statement).with_text_at(1 + text_at, self.facts().dialect)));
+        }
+        let query = query(statement).with_text_at(1 + text_at, self.facts().dialect);
+        Box::pin(self.understand_asking(query, attributes, text)).await
+    }
+
+    /// A query that may ask for something that only Sqluice knows, such as ids of sessions and messages of the statement before:
+    /// that is answered, or put into its text.
+    async fn understand_asking<'r>(
+        &mut self,
+        mut query: Query<'r>,
+        attributes: &[u8],
+        text: &[u8],
+    ) -> Result<Understood<'r>, SessionEnd> {
         if query.statement.kind == Kind::Kill
-            && let Some(answered) = Box::pin(self.kill_by_text(request, &query.statement, text)).await
+            && let Some(answered) = Box::pin(self.kill_by_text(query.request, &query.statement, text)).await
         {
-            return Ok(Understood::Answered(query, answered));
+            return Ok(Understood::Answered(Box::new(query), answered));
         }
         if query.statement.asks.contains(Asks::DIAGNOSTICS) && self.answer_messages(text, false) {
-            return Ok(Understood::Answered(query, Answered::Ok));
+            return Ok(Understood::Answered(Box::new(query), Answered::Ok));
         }
         let rewritten = self.rewritten_query(&query.statement, text);
         query.is_late = query.statement.kind == Kind::Select
@@ -130,17 +146,6 @@ impl Session {
             query.body = Body::Payload(payload);
         }
         Ok(Understood::Query(query))
-    }
-
-    /// A query with its text, which begins at this byte of the payload.
-    #[inline]
-    async fn read_text<'r>(&self, request: &'r Request, command: Command, text: &[u8], at: usize) -> Query<'r> {
-        let query = |statement| Query::new(request, command, statement, Body::AsCame, Expect::Results);
-        if text.len() > LONG_TEXT_BYTES {
-            let (statement, long) = Box::pin(self.read_long_text(text, at)).await;
-            return query(statement).with_long_text(long);
-        }
-        query(self.classify(text)).with_text_at(at, self.facts().dialect)
     }
 
     /// The text of a query in which something is put in, if anything is.
@@ -208,14 +213,20 @@ impl Session {
             let answered = self.answer_error(request, &refusal);
             return Ok(Understood::answered(request, Command::StmtPrepare, answered));
         }
-        let mut query = self.read_text(request, Command::StmtPrepare, text, 1).await;
+        let query = |statement| Query::new(request, Command::StmtPrepare, statement, Body::AsCame, Expect::Prepared);
+        let mut query = if text.len() > LONG_TEXT_BYTES {
+            let (statement, long) = Box::pin(self.read_long_text(text, 1)).await;
+            query(statement).with_long_text(long)
+        } else {
+            query(self.classify(text)).with_text_at(1, self.facts().dialect)
+        };
         let asks = query.statement.asks & (Asks::CONNECTION_ID | Asks::SERVER_IDS | Asks::SYSTEM_VARIABLES);
         // A text whose columns would have other names is put right for each execution.
         let rewritten = self.rewritten(text, asks, false);
         let rewritten = rewritten.filter(|rewritten| !(rewritten.renames && query.statement.kind == Kind::Select));
         let text = rewritten.map_or(Arc::from(text), |rewritten| Arc::from(rewritten.text));
         let key = StatementKey { text, context: self.state.prepare_context() };
-        (query.body, query.expect) = (Body::Prepare(key), Expect::Prepared);
+        query.body = Body::Prepare(key);
         Ok(Understood::Query(query))
     }
 
@@ -247,7 +258,7 @@ impl Session {
             && self.answer_messages(&prepared.key.text, true)
         {
             let query = Query::new(request, command, statement, Body::Execute(id), Expect::Results);
-            return Ok(Understood::Answered(query.of_prepared(prepared), Answered::Ok));
+            return Ok(Understood::Answered(Box::new(query.of_prepared(prepared)), Answered::Ok));
         }
         let (body, expect) = match command {
             Command::StmtExecute if opens_cursor => (Body::Execute(id), Expect::Cursor),
@@ -280,7 +291,7 @@ impl Session {
         if !self.pins.has_cursor(id) && !self.pins.has_long_data(id) {
             self.past.answered(0);
             let answered = self.answer_ok(request, 0);
-            return Understood::Answered(query, answered);
+            return Understood::Answered(Box::new(query), answered);
         }
         Understood::Query(query)
     }

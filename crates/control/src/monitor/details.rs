@@ -58,9 +58,13 @@ impl Dialect {
     }
 }
 
-/// Reads the answers to [`DETAILS`].
-pub(super) fn read(dialect: Dialect, answers: &[ResultSet], binlog_filters: Option<&Arc<str>>) -> Details {
-    let value = |names: &[&str]| {
+/// Variables and status of a server, by name.
+struct Variables<'a>(&'a [ResultSet]);
+
+impl<'a> Variables<'a> {
+    /// The value of the variable that has one of these names.
+    fn value(&self, names: &[&str]) -> Option<Cow<'a, str>> {
+        let Variables(answers) = *self;
         answers.iter().find_map(|answer| {
             let row = (0..answer.rows.len()).find(|row| {
                 answer
@@ -69,74 +73,100 @@ pub(super) fn read(dialect: Dialect, answers: &[ResultSet], binlog_filters: Opti
             })?;
             answer.text(row, "Value")
         })
-    };
-    let flag = |names: &[&str]| value(names).map(|value| is_on(&value));
-    let text = |name: &str| without_line_breaks(&value(&[name]).unwrap_or_default());
-    let number = |names: &[&str]| value(names)?.parse::<u64>().ok();
-    let source_enabled = flag(&["rpl_semi_sync_master_enabled", "rpl_semi_sync_source_enabled"]);
-    let acks = number(&["rpl_semi_sync_master_wait_for_slave_count", "rpl_semi_sync_source_wait_for_replica_count"]);
+    }
+
+    fn flag(&self, names: &[&str]) -> Option<bool> {
+        self.value(names).map(|value| is_on(&value))
+    }
+
+    /// The text on one line; empty where the server has none.
+    fn text(&self, name: &str) -> Arc<str> {
+        without_line_breaks(&self.value(&[name]).unwrap_or_default())
+    }
+
+    fn number(&self, names: &[&str]) -> Option<u64> {
+        self.value(names)?.parse().ok()
+    }
+}
+
+/// Reads the answers to [`DETAILS`].
+pub(super) fn read(dialect: Dialect, answers: &[ResultSet], binlog_filters: Option<&Arc<str>>) -> Details {
+    let variables = &Variables(answers);
     // Percona's servers tell wsrep_on to their own sessions only.
-    let has_provider = !matches!(&*text("wsrep_provider"), "" | "none");
-    let in_galera = has_provider && flag(&["wsrep_on"]) != Some(false);
-    let galera = in_galera.then(|| Galera {
-        primary_component: text("wsrep_cluster_status").eq_ignore_ascii_case("primary"),
-        connected: flag(&["wsrep_connected"]) == Some(true),
-        ready: flag(&["wsrep_ready"]) == Some(true),
-        state: match number(&["wsrep_local_state"]) {
+    let has_provider = !matches!(&*variables.text("wsrep_provider"), "" | "none");
+    let in_galera = has_provider && variables.flag(&["wsrep_on"]) != Some(false);
+    let galera = in_galera.then(|| galera(dialect, variables));
+    let group = if in_galera {
+        Some("Galera is active here".into())
+    } else {
+        (!variables.text("group_replication_group_name").is_empty()).then(|| "it belongs to a replication group".into())
+    };
+    Details {
+        server_uuid: variables.text("server_uuid"),
+        uptime_s: variables.number(&["Uptime"]),
+        gtid_on: match dialect.mariadb {
+            true => Some(true),
+            false => variables.value(&["gtid_mode"]).map(|mode| mode.eq_ignore_ascii_case("on")),
+        },
+        gtid_replicated: variables.text("gtid_slave_pos"),
+        gtid_binlog_state: variables.text("gtid_binlog_state"),
+        log_bin: variables.flag(&["log_bin"]),
+        log_replica_updates: variables.flag(&["log_slave_updates", "log_replica_updates"]),
+        logs_statements: variables.flag(&["binlog_rows_query_log_events", "binlog_annotate_row_events"]),
+        // The third word is DISABLED.
+        event_scheduler: variables.value(&["event_scheduler"]).map(|word| word.eq_ignore_ascii_case("on")),
+        // Filters that could not be read fit nothing: the word stands for them.
+        binlog_filters: binlog_filters.cloned().unwrap_or_else(|| "unknown".into()),
+        semi_sync: semi_sync(dialect, variables),
+        group,
+        galera,
+        group_replication: None,
+        ndb: None,
+    }
+}
+
+fn galera(dialect: Dialect, variables: &Variables<'_>) -> Galera {
+    Galera {
+        primary_component: variables.text("wsrep_cluster_status").eq_ignore_ascii_case("primary"),
+        connected: variables.flag(&["wsrep_connected"]) == Some(true),
+        ready: variables.flag(&["wsrep_ready"]) == Some(true),
+        state: match variables.number(&["wsrep_local_state"]) {
             Some(1) => LocalState::Joining,
             Some(2) => LocalState::Donor,
             Some(3) => LocalState::Joined,
             Some(4) => LocalState::Synced,
             _ => LocalState::Other,
         },
-        desync: flag(&["wsrep_desync"]) == Some(true),
-        rejects: value(&["wsrep_reject_queries"]).is_some_and(|what| !what.eq_ignore_ascii_case("none")),
-        donor_rejects: flag(&["wsrep_sst_donor_rejects_queries"]) == Some(true),
-        cluster: text("wsrep_cluster_state_uuid"),
-        conf_id: number(&["wsrep_cluster_conf_id"]).unwrap_or(0),
-        segment: segment(&text("wsrep_provider_options")),
-        log: member_log(dialect, &value),
-    });
-    let group = if in_galera {
-        Some("Galera is active here".into())
-    } else {
-        (!text("group_replication_group_name").is_empty()).then(|| "it belongs to a replication group".into())
-    };
-    Details {
-        server_uuid: text("server_uuid"),
-        uptime_s: number(&["Uptime"]),
-        gtid_on: match dialect.mariadb {
-            true => Some(true),
-            false => value(&["gtid_mode"]).map(|mode| mode.eq_ignore_ascii_case("on")),
+        desync: variables.flag(&["wsrep_desync"]) == Some(true),
+        rejects: variables.value(&["wsrep_reject_queries"]).is_some_and(|what| !what.eq_ignore_ascii_case("none")),
+        donor_rejects: variables.flag(&["wsrep_sst_donor_rejects_queries"]) == Some(true),
+        cluster: variables.text("wsrep_cluster_state_uuid"),
+        conf_id: variables.number(&["wsrep_cluster_conf_id"]).unwrap_or(0),
+        segment: segment(&variables.text("wsrep_provider_options")),
+        log: member_log(dialect, variables),
+    }
+}
+
+fn semi_sync(dialect: Dialect, variables: &Variables<'_>) -> SemiSync {
+    let source_enabled = variables.flag(&["rpl_semi_sync_master_enabled", "rpl_semi_sync_source_enabled"]);
+    let acks =
+        variables.number(&["rpl_semi_sync_master_wait_for_slave_count", "rpl_semi_sync_source_wait_for_replica_count"]);
+    SemiSync {
+        source_enabled,
+        source_active: variables.flag(&["Rpl_semi_sync_master_status", "Rpl_semi_sync_source_status"]),
+        after_sync: variables
+            .value(&["rpl_semi_sync_master_wait_point", "rpl_semi_sync_source_wait_point"])
+            .map(|point| point.eq_ignore_ascii_case("AFTER_SYNC")),
+        timeout_ms: variables.number(&["rpl_semi_sync_master_timeout", "rpl_semi_sync_source_timeout"]),
+        acks_needed: match acks {
+            Some(count) => u32::try_from(count).ok(),
+            None => (dialect.mariadb && source_enabled.is_some()).then_some(1),
         },
-        gtid_replicated: text("gtid_slave_pos"),
-        gtid_binlog_state: text("gtid_binlog_state"),
-        log_bin: flag(&["log_bin"]),
-        log_replica_updates: flag(&["log_slave_updates", "log_replica_updates"]),
-        logs_statements: flag(&["binlog_rows_query_log_events", "binlog_annotate_row_events"]),
-        // The third word is DISABLED.
-        event_scheduler: value(&["event_scheduler"]).map(|word| word.eq_ignore_ascii_case("on")),
-        // Filters that could not be read fit nothing: the word stands for them.
-        binlog_filters: binlog_filters.cloned().unwrap_or_else(|| "unknown".into()),
-        semi_sync: SemiSync {
-            source_enabled,
-            source_active: flag(&["Rpl_semi_sync_master_status", "Rpl_semi_sync_source_status"]),
-            after_sync: value(&["rpl_semi_sync_master_wait_point", "rpl_semi_sync_source_wait_point"])
-                .map(|point| point.eq_ignore_ascii_case("AFTER_SYNC")),
-            timeout_ms: number(&["rpl_semi_sync_master_timeout", "rpl_semi_sync_source_timeout"]),
-            acks_needed: match acks {
-                Some(count) => u32::try_from(count).ok(),
-                None => (dialect.mariadb && source_enabled.is_some()).then_some(1),
-            },
-            clients: number(&["Rpl_semi_sync_master_clients", "Rpl_semi_sync_source_clients"])
-                .and_then(|count| u32::try_from(count).ok()),
-            replica_enabled: flag(&["rpl_semi_sync_slave_enabled", "rpl_semi_sync_replica_enabled"]),
-            replica_active: flag(&["Rpl_semi_sync_slave_status", "Rpl_semi_sync_replica_status"]),
-        },
-        group,
-        galera,
-        group_replication: None,
-        ndb: None,
+        clients: variables
+            .number(&["Rpl_semi_sync_master_clients", "Rpl_semi_sync_source_clients"])
+            .and_then(|count| u32::try_from(count).ok()),
+        replica_enabled: variables.flag(&["rpl_semi_sync_slave_enabled", "rpl_semi_sync_replica_enabled"]),
+        replica_active: variables.flag(&["Rpl_semi_sync_slave_status", "Rpl_semi_sync_replica_status"]),
     }
 }
 
@@ -176,13 +206,13 @@ pub(super) fn read_group(answers: &[ResultSet], own: &str) -> Option<GroupReplic
 }
 
 /// The report of a Galera group's member about its binary log.
-fn member_log<'a>(dialect: Dialect, value: &dyn Fn(&[&str]) -> Option<Cow<'a, str>>) -> MemberLog {
+fn member_log(dialect: Dialect, variables: &Variables<'_>) -> MemberLog {
     let needed = ["log_bin", "log_slave_updates", "wsrep_gtid_mode", "binlog_annotate_row_events"];
-    let is_off = |name: &&&str| !value(&[**name]).is_some_and(|value| is_on(&value));
+    let is_off = |name: &&&str| !variables.value(&[**name]).is_some_and(|value| is_on(&value));
     MemberLog {
-        member: without_line_breaks(&value(&["wsrep_gcomm_uuid"]).unwrap_or_default()),
-        end: value(&["gtid_binlog_pos"]).and_then(|text| Gtids::parse(&text)),
-        numbering: value(&["wsrep_se_checkpoint"]).and_then(|text| Numbering::parse(&text)),
+        member: without_line_breaks(&variables.value(&["wsrep_gcomm_uuid"]).unwrap_or_default()),
+        end: variables.value(&["gtid_binlog_pos"]).and_then(|text| Gtids::parse(&text)),
+        numbering: variables.value(&["wsrep_se_checkpoint"]).and_then(|text| Numbering::parse(&text)),
         // MySQL's servers with Galera have other GTIDs, and were never tried.
         lacks: needed.iter().filter(|_| dialect.mariadb).filter(is_off).copied().collect(),
     }

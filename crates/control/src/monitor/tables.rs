@@ -70,6 +70,12 @@ pub(crate) async fn load(client: &mut Client, dialect: Dialect) -> Result<Loaded
         keys: columns.map(|all| keys::keys(tables, &all.indexes, &all.columns)).unwrap_or_default(),
         computed,
     };
+    let incomplete = incomplete(&rights, unseen, knows_columns);
+    Ok(Loaded { catalog: TableCatalog::new(&rows), incomplete })
+}
+
+/// The missing knowledge, in words; `unseen` tables may have columns that the monitor user cannot see.
+fn incomplete(rights: &Rights, unseen: usize, knows_columns: bool) -> String {
     let mut lacks = Vec::new();
     if !rights.triggers {
         lacks.push("TRIGGER (so that each write counts for all tables)".to_owned());
@@ -93,8 +99,7 @@ pub(crate) async fn load(client: &mut Client, dialect: Dialect) -> Result<Loaded
             columns::COLUMNS_MAX
         ));
     }
-    let incomplete = incomplete.join("; ");
-    Ok(Loaded { catalog: TableCatalog::new(&rows), incomplete })
+    incomplete.join("; ")
 }
 
 fn nothing(incomplete: String) -> Loaded {

@@ -99,6 +99,9 @@ pub enum Level {
     Error,
 }
 
+/// How often runs are moved on, and new ones looked for, after one event. The limit is there for mistakes.
+const SETTLE_ROUNDS_MAX: u32 = 16;
+
 /// Watches one cluster.
 pub struct Driver {
     settings: Settings,
@@ -123,6 +126,8 @@ pub struct Driver {
     guard: Guard,
     /// How many replicas acknowledged the writes of the last primary that was seen to wait for them.
     acks_seen: Option<u32>,
+    /// How often a bound of turns was reached.
+    unsettled: u64,
     /// The memory that was given out to be kept.
     remembered: Memory,
     outputs: VecDeque<Output>,
@@ -148,6 +153,7 @@ impl Driver {
             next_step: 0,
             guard: Guard::default(),
             acks_seen: None,
+            unsettled: 0,
             remembered: Memory::default(),
             outputs: VecDeque::new(),
         };
@@ -266,6 +272,11 @@ impl Driver {
         &self.diagnoses
     }
 
+    /// How often runs were not settled within their bounds of turns. Anything but 0 is a mistake of this program.
+    pub fn unsettled(&self) -> u64 {
+        self.unsettled
+    }
+
     /// A server's lag as judged last, for metrics; the view's is coarser so that it does not change with every probe.
     pub fn lag(&self, id: ServerId) -> Option<Duration> {
         self.servers.iter().find(|server| server.id == id)?.lag
@@ -292,16 +303,7 @@ impl Driver {
     /// Moves what is under way, publishes, looks for what is to be done, and orders steps; a view always comes before the steps
     /// that rely on it.
     fn settle(&mut self, now: Instant) {
-        // A run whose steps all ended at once is moved on at once; the limit is there for mistakes.
-        for _ in 0..16 {
-            self.advance(now);
-            self.decide(now);
-            self.watch(now);
-            self.order_steps(now);
-            if !self.runs.iter().any(Run::is_due) {
-                break;
-            }
-        }
+        self.settle_runs(now);
         self.decide(now);
         let (promoted, failures) = self.guard.memory();
         let taken_out = self.servers.iter().filter(|server| server.wanted != ServerUse::Normal);
@@ -311,6 +313,28 @@ impl Driver {
             self.remembered = memory.clone();
             self.outputs.push_back(Output::Remember(memory));
         }
+    }
+
+    /// A run whose steps all ended at once is moved on at once.
+    fn settle_runs(&mut self, now: Instant) {
+        for _ in 0..SETTLE_ROUNDS_MAX {
+            self.advance(now);
+            self.decide(now);
+            self.watch(now);
+            self.order_steps(now);
+            if !self.runs.iter().any(Run::is_due) {
+                return;
+            }
+        }
+        self.note_unsettled(format!(
+            "runs are not settled after {SETTLE_ROUNDS_MAX} rounds; they go on with the next event"
+        ));
+    }
+
+    /// Counts and logs that a bound of turns was reached, which is a mistake of this program.
+    fn note_unsettled(&mut self, text: String) {
+        self.unsettled += 1;
+        self.log(Level::Error, None, text);
     }
 
     fn take_specs(&mut self, specs: Vec<ServerSpec>) {

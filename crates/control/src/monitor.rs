@@ -260,6 +260,7 @@ impl Watched {
         {
             let mut figures = self.status.figures();
             figures.diagnoses = self.driver.diagnoses().to_vec();
+            figures.unsettled = self.driver.unsettled();
             let mut lags = Lags::default();
             for (id, spec) in self.driver.servers() {
                 let lag = self.driver.lag(id);

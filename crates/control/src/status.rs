@@ -70,6 +70,8 @@ pub(crate) struct Figures {
     /// How often it was asked for, by result.
     pub(crate) lease_confirmations: Confirmations,
     pub(crate) runs: RunFigures,
+    /// How often runs were not settled within their bounds of turns.
+    pub(crate) unsettled: u64,
     /// The stream of changes; `None` when nobody listens.
     pub(crate) changes: Option<ChangeFigures>,
 }

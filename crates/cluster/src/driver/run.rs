@@ -15,6 +15,8 @@ use crate::observation::{Facts, FailureClass};
 use crate::settings::Mode;
 use crate::step::{ErrorKind, Hook, HookCall, Order, Step, StepError, StepId, StepResult};
 
+/// How many stages runs may go through at once. No run has so many without waiting for a server: the limit is there for mistakes.
+const STAGES_MAX: u32 = 32;
 /// An outcome may come so much later than the step's time limit.
 pub(super) const OUTCOME_GRACE: Duration = Duration::from_secs(1);
 /// The lease must hold for so long when a step is ordered.
@@ -227,8 +229,7 @@ impl Driver {
     /// Moves every run that waits for nothing.
     pub(super) fn advance(&mut self, now: Instant) {
         self.expire(now);
-        // Each stage has fewer than this many successors; a run that goes further is a mistake, and waits for the next tick.
-        for _ in 0..32 {
+        for _ in 0..STAGES_MAX {
             let Some(index) = self.runs.iter().position(Run::is_due) else { return };
             let run = self.runs.remove(index);
             let next = match run.stage {
@@ -243,6 +244,9 @@ impl Driver {
                 }
             };
             self.runs.extend(next.map(Run::at));
+        }
+        if self.runs.iter().any(Run::is_due) {
+            self.note_unsettled(format!("runs went through {STAGES_MAX} stages at once, and are not settled"));
         }
     }
 

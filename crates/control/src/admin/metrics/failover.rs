@@ -6,7 +6,7 @@ use cluster::journal::RUN_WORDS;
 
 use super::names::{
     CHANGES, CHANGES_AGE, CHANGES_LOSSES, EPOCH, FENCED, HOLDS_WRITES, LEASE_ASKED, LEASE_HELD, PRIMARY_CHANGES, RUNS,
-    STEPS,
+    STEPS, UNSETTLED,
 };
 use super::{Clusters, Page, family};
 use crate::status::{Figures, STEP_WORDS};
@@ -41,6 +41,8 @@ pub(super) fn render(page: &mut Page, clusters: &Clusters) {
             steps.sample(&[name, word, "failed"], failed);
         }
     }
+    let mut unsettled = family(page, UNSETTLED);
+    figures.iter().for_each(|(name, figures)| unsettled.sample(&[name], figures.unsettled));
     let mut lease = family(page, LEASE_HELD);
     figures.iter().for_each(|(name, figures)| lease.sample(&[name], u8::from(figures.lease_held)));
     let mut asked = family(page, LEASE_ASKED);

@@ -150,6 +150,7 @@ pub const METRICS: &[Metric] = &[
     PRIMARY_CHANGES,
     RUNS,
     STEPS,
+    UNSETTLED,
     LEASE_HELD,
     LEASE_ASKED,
     CHANGES_AGE,

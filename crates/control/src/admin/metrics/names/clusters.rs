@@ -122,6 +122,12 @@ pub(in super::super) const STEPS: Metric = metric(
     &["cluster", "step", "result"],
     "Steps of them that ended, done or failed.",
 );
+pub(in super::super) const UNSETTLED: Metric = metric(
+    "sqluice_failover_unsettled_total",
+    Kind::Counter,
+    &["cluster"],
+    "Times that runs were not settled within their bounds of turns. Anything but 0 is a mistake of Sqluice; please report it.",
+);
 pub(in super::super) const LEASE_HELD: Metric = metric(
     "sqluice_lease_held",
     Kind::Gauge,

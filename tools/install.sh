@@ -97,6 +97,7 @@ need_galera() {
     done
     want galera-4 "the library that makes MariaDB servers a Galera group, for the tests of kind = \"galera\""
 }
+need_binlog_reader() { has mariadb-binlog || want mariadb-client "its mariadb-binlog reads a binary log through Sqluice in the tests"; }
 need_etcd() { has etcd || want etcd-server "keeps the lease in the tests of lease = \"etcd\" (its package starts a service of its own; the tests do not use it)"; }
 need_valkey() { [ -n "${SQLUICE_VALKEY:-}" ] || has valkey-server || has redis-server || want redis-server "the shared tier in the tests of the result cache (its package starts a service of its own; the tests do not use it)"; }
 need_sysbench() { has sysbench || want sysbench "the load of the end-to-end tests"; }
@@ -122,6 +123,7 @@ want_for_tests() {
     need_sysbench
     need_haproxy
     need_corpus
+    need_binlog_reader
     need_pymysql
 }
 # MySQL's server is fetched unless one is named, or `none`.

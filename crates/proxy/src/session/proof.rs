@@ -118,7 +118,7 @@ impl Session {
             };
             match self.claim(&tail, &told) {
                 Found::Nothing if in_group && !lost.ended => {
-                    return Proof::Unknown("the member may still query on it, and come back".into());
+                    return Proof::Unknown("the member may still work on it, and come back".into());
                 }
                 Found::Nothing => return Proof::NotDone,
                 Found::These(names) => {

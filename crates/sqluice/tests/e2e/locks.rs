@@ -153,7 +153,7 @@ async fn each_kind_of_lock_ends_by_itself() {
 
 #[tokio::test]
 async fn a_sequences_last_value_is_its_sessions() {
-    let sql = "CREATE SEQUENCE s; CREATE TABLE t (id INT DEFAULT NEXTVAL(s), a INT)";
+    let sql = "CREATE SEQUENCE s NOCACHE; CREATE TABLE t (id INT DEFAULT NEXTVAL(s), a INT)";
     let (front, _) = narrow(Family::MariaDb, "e2e_sequence", sql).await;
     let (mut one, mut two) = (within(&front, "e2e_sequence").await, within(&front, "e2e_sequence").await);
     assert_eq!(value(&mut one, "SELECT NEXTVAL(s)").await, "1");
@@ -189,7 +189,8 @@ async fn what_a_view_does_is_known() {
             .to_owned()
             + &format!("{}@'%';", lab::MONITOR_USER);
         if family == Family::MariaDb {
-            sql += "CREATE SEQUENCE s; CREATE VIEW v_next AS SELECT NEXTVAL(s) AS n;
+            // Without a cache: another test's FLUSH TABLES makes a server skip what it has kept of a sequence.
+            sql += "CREATE SEQUENCE s NOCACHE; CREATE VIEW v_next AS SELECT NEXTVAL(s) AS n;
                 CREATE TABLE t (id INT DEFAULT NEXTVAL(s), a INT); INSERT INTO t VALUES (100, 1);";
         }
         let (front, _) = narrow(family, "e2e_views", &sql).await;
@@ -224,7 +225,7 @@ async fn what_a_view_does_is_known() {
 /// What the monitor may not see is found by the replica's refusal.
 #[tokio::test]
 async fn a_replica_that_refuses_a_hidden_write_is_passed_over() {
-    let sql = "CREATE SEQUENCE s; CREATE VIEW v AS SELECT NEXTVAL(s) AS n";
+    let sql = "CREATE SEQUENCE s NOCACHE; CREATE VIEW v AS SELECT NEXTVAL(s) AS n";
     let (front, _) = narrow(Family::MariaDb, "e2e_unseen", sql).await;
     let mut client = within(&front, "e2e_unseen").await;
     for n in 1..6 {

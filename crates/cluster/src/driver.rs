@@ -108,7 +108,7 @@ pub struct Driver {
     servers: Vec<Server>,
     ids: ServerIds,
     view: View,
-    /// Who is, or should be, the primary of servers that replicate.
+    /// The primary of servers that replicate, as it is or should be.
     reign: Reign,
     /// The same for a group that decides by itself.
     group_writer: GroupWriter,

@@ -1,4 +1,4 @@
-//! Who is, or should be, the primary of servers that replicate, and by whose word.
+//! The primary of servers that replicate, as it is or should be, and by whose word.
 //!
 //! [`Claim`] has the states: nobody was named, Sqluice promoted a server, or an outside manager named one.
 //!

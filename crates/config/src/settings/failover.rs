@@ -173,7 +173,7 @@ pub static HOOK_BEFORE: Setting = live(
     "hook_before",
     Kind::Command,
     "A program and its arguments, run without a shell before anything is changed. Unless it ends with 0 in time, nothing is. \
-     What it is told by environment variables stands in docs/guides/failover.md.",
+     docs/guides/failover.md lists the environment variables that it gets.",
 );
 /// `hook_after`
 pub static HOOK_AFTER: Setting = live(

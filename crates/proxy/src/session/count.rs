@@ -139,8 +139,11 @@ impl Session {
                 if answered == Answered::Ok {
                     self.worker.stats.local_answers.add_one();
                 }
-                let failed = matches!(answered, Answered::Error(_));
-                self.count_digest(query, &unserved(failed, Instant::now()));
+                // A command without a text has no digest, and needs no look at the clock.
+                if query.digest_that_ran() != 0 {
+                    let failed = matches!(answered, Answered::Error(_));
+                    self.count_digest(query, &unserved(failed, Instant::now()));
+                }
             }
             End::Refused(at) | End::Lost(at) => self.count_digest(query, &unserved(true, at)),
         }

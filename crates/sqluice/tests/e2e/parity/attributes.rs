@@ -89,7 +89,7 @@ async fn query_attributes(family: Family) {
     .await;
 }
 
-/// What a server offers and the program does not is a short list, each with its reason in docs/reference/compatibility.md.
+/// The capabilities that a server offers and Sqluice does not are few; docs/reference/compatibility.md has the reason of each.
 async fn greetings(family: Family) {
     let servers = lone(family).await;
     let front = Front::start(servers, |_| {}).await;

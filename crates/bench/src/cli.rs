@@ -29,7 +29,7 @@ const NAMED: [Named; 3] = [
 /// Measures Sqluice and other proxies side by side: rounds in rotating order, ratios, CPU time per query.
 ///
 /// ProxySQL, MaxScale and MySQL Router take part when PROXYSQL_BIN, MAXSCALE_BIN and MYSQLROUTER_BIN name their programs.
-/// docs/reference/performance.md tells the method.
+/// docs/internals/benchmarks.md tells the method.
 #[derive(Debug, Parser)]
 #[command(name = "bench", bin_name = "./dev bench", version, max_term_width = 120)]
 pub(crate) struct Arguments {

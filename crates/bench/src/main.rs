@@ -1,4 +1,4 @@
-//! Sqluice and other proxies side by side, in one run: `./dev bench`, docs/reference/performance.md.
+//! Sqluice and other proxies side by side, in one run: `./dev bench`, docs/internals/benchmarks.md.
 
 mod cli;
 mod contender;

@@ -4,14 +4,17 @@
 mod admission;
 mod any_schema;
 mod begin;
+mod belief;
 mod binlog;
 mod cache;
 mod cached;
 mod checkout;
 mod checksum;
 mod client;
+mod cluster_session;
 mod consistency;
 mod count;
+mod environment;
 mod exchange;
 mod facts;
 mod found_rows;
@@ -31,6 +34,7 @@ mod one_use;
 mod outgoing;
 mod packet_limit;
 mod past;
+mod prepare_again;
 mod processes;
 mod proof;
 mod prove;
@@ -50,204 +54,59 @@ mod statements;
 #[cfg(test)]
 mod testing;
 mod tracking;
+mod transaction;
 mod transaction_log;
 mod typed;
 mod untold;
 mod variables;
 mod warm;
+mod who;
 
-use std::cell::Cell;
-use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Instant;
 
-use ::facts::catalog::{Catalog, Hidden};
-use ::facts::view::ServerId;
-use config::{Consistency, Split};
+use ::facts::catalog::Hidden;
 use stats::digests::CacheSaid;
-use wire::Status;
 
 use crate::error::{Refusal, SessionEnd};
-use crate::pool::{Key, Lease, UserLease};
-use crate::sessions::SessionHandle;
-use crate::shared::ListenerShared;
-use crate::worker::{ClusterHere, CountedHere, Worker};
+use belief::Belief;
 use cache::Asked;
 pub(crate) use cache::table_writes;
 use checkout::Attempts;
 use client::{Client, Request};
+use cluster_session::{ClusterSession, Held};
 use count::End;
+use environment::Environment;
 pub use hold::RELEASED_MAX;
 pub use ids::KnownColumns;
 pub use outgoing::Outgoing;
-use policy::rules::{Action, Scope};
+use past::{Doubt, Past};
+use policy::rules::Action;
 pub use proof::{Name, Told};
 use query::{Query, Understood};
 use recover::{Failed, Next};
 use relay::Outcome;
-use replica_wait::Awaits;
-use route::state::{StateFacts, StateMap};
-use route::{Facts, OwnWrites, Pins, Reason, Route, Target};
+use route::state::StateFacts;
+use route::{Facts, Reason, Route, Target};
 pub use serve::spawn;
-use statements::ClientStatements;
-use tracking::TrackWish;
-use transaction_log::TransactionLog;
+use transaction::Transaction;
 pub use warm::warm_up;
+use who::{Identity, Who};
 
-/// One client's session.
+/// One client's session: six parts, each with one lifetime.
 #[derive(Debug)]
 pub struct Session {
-    worker: Rc<Worker>,
-    cluster: Rc<ClusterHere>,
-    listener: Arc<ListenerShared>,
-    handle: Arc<SessionHandle>,
+    /// Where it runs: for good.
+    env: Environment,
+    /// The client's connection: for good.
     client: Client,
-    scramble: wire::auth::Scramble,
-    /// Of the certificate that the client saw; `None` without TLS.
-    fingerprint: Option<[u8; 32]>,
-    identity: Identity,
-    /// The state that the client believes it has.
-    state: Arc<StateMap>,
-    /// The servers' defaults when the session began, and the catalog that was looked at last.
-    began: CountedHere<Catalog>,
-    seen: CountedHere<Catalog>,
-    /// The facts that follow from `state` and `seen`; made anew when one of them changes.
-    facts: Cell<StateFacts>,
-    /// How long its client may be silent.
-    idle_limits: Cell<idle::IdleLimits>,
-    /// The same as it began.
-    idle_defaults: Cell<idle::IdleLimits>,
-    packet_limit: packet_limit::PacketLimit,
-    pins: Pins,
-    status: Status,
-    statements: ClientStatements,
-    wish: TrackWish,
-    past: Past,
-    /// The session's writes; `None` while there are none.
-    own_writes: Option<Box<OwnWrites>>,
-    /// Something may have been written in the open transaction.
-    writes_open: bool,
-    /// The reads of the open transaction, for the result cache.
-    transaction_reads: cache::TransactionReads,
-    /// The statements of the open transaction, so that it can be run again elsewhere.
-    transaction: Option<Box<TransactionLog>>,
-    /// The tables that the open transaction may have written, or the statement that has just ended.
-    written: Option<::facts::tables::Scope>,
-    /// Where it has read last; `None` behind a write whose position is known, which covers what was read before it.
-    read_last: Option<ServerId>,
-    /// The backend connection that is kept while the session is pinned.
-    held: Option<Held>,
-    /// The context of the result cache, as it was asked for last.
-    cache_context: Option<Box<cache::ContextHere>>,
-    /// The writes that the result cache does not know of yet.
-    written_for_cache: Option<::facts::tables::Written>,
-    /// The client named the native plugin at its login; COM_CHANGE_USER names what it likes best instead.
-    speaks_native: bool,
-    /// COM_CHANGE_USERs that were refused.
-    refused_changes: u8,
-}
-
-/// The client's identity, and its meaning for the backend connections.
-#[derive(Debug)]
-struct Identity {
-    user: Arc<str>,
-    /// Of the name.
-    user_hash: u64,
-    key: Arc<Key>,
-    /// The number of its login: connections that logged in before it are not for it.
-    login: u64,
-    /// The client's connection attributes, packed.
-    attributes: Option<Arc<[u8]>>,
-    collation: u16,
-    split: Split,
-    /// The consistency of reads: as configured, or as the client has set it since.
-    consistency: Consistency,
-    /// The same as listener and user say.
-    configured: Consistency,
-    /// The session values that rules look at.
-    rule_scope: Cell<Scope>,
-    /// Backend connections that the user may use at a time; 0 is no limit.
-    connections_max: u32,
-    /// Counts as one of the user's sessions.
-    _session: login::UserSession,
-}
-
-/// The results of the last statement that a later one may ask for.
-#[derive(Debug, Default)]
-struct Past {
-    insert_id: u64,
-    /// LAST_INSERT_ID() may be something else: the server is asked before the connection goes.
-    doubt: Option<Doubt>,
-    /// System variables whose values are asked for before the connection goes: nothing told them. SET CHARACTER SET takes
-    /// the schema's collation, and another schema does not change it.
-    variables: Vec<Box<str>>,
-    /// The parts of [`route::OneUse`] that the server is asked for before the connection goes.
-    unsure: one_use::Unsure,
-    row_count: i64,
-    /// A connection that is kept does not know ROW_COUNT(): Sqluice asked it something since, or answered the client itself.
-    row_count_is_here: bool,
-    /// It does not know FOUND_ROWS(): that, or no statement since was counted that the session ran there.
-    found_rows_are_here: bool,
-    /// Nothing before the first statement.
-    found_rows: Option<u64>,
-    /// The last statement's reply did not tell: the server is asked before its connection goes.
-    found_rows_unsure: bool,
-    /// The connection was given it ahead of the statement that runs.
-    found_rows_given: bool,
-    /// The connection was given 0 for a larger number: so it was left as it was, should it be 0 afterwards.
-    found_rows_stand_in: bool,
-    /// The last statement has either found so many or left FOUND_ROWS() as it was.
-    found_rows_own: Option<u64>,
-    /// The session has asked for it before.
-    asks_found_rows: bool,
-    error: Option<Refusal>,
-    /// The reply to SHOW WARNINGS behind the last statement, as bytes for this client.
-    warnings: Option<Vec<u8>>,
-    warning_count: u16,
-    /// How many messages the last statement had, whether or not it left those before it.
-    own_messages: u16,
-    /// The last statement left messages of which `warnings` does not know yet.
-    messages_unread: bool,
-    /// SIGNAL may have made them, with another SQLSTATE than a server's own.
-    signals: bool,
-    /// The SIGNAL that made them: to be run again where they are asked for.
-    signal: Option<Box<str>>,
-    /// Whether these messages are still there is asked before the connection goes.
-    messages_unsure: bool,
-    /// Grows with each statement that changes what SHOW WARNINGS says: tells whether a connection still knows it.
-    messages: u32,
-}
-
-/// Why LAST_INSERT_ID() is not known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Doubt {
-    /// It is whatever the server says.
-    Any,
-    /// This id was told, and may have been given by the client: then nothing has changed.
-    Given(u64),
-    /// A statement failed, and may have made one before that: then it is another one than its connection had.
-    Made,
-}
-
-/// A backend connection in the session's hands, and the user's right to it.
-#[derive(Debug)]
-struct Held {
-    lease: Lease,
-    /// The server is asked ahead of the statement to wait until it has what that must find.
-    awaits: Option<Awaits>,
-    _user: UserLease,
-}
-
-impl Past {
-    /// Sqluice has asked the connection something, or has answered in its place.
-    fn is_here(&mut self) {
-        (self.row_count_is_here, self.found_rows_are_here) = (true, true);
-    }
-
-    /// Sqluice has answered a command in the way of a server, which counts so many rows for it.
-    fn answered(&mut self, row_count: i64) {
-        (self.row_count, self.row_count_is_here) = (row_count, true);
-    }
+    /// The user that has logged in: until COM_CHANGE_USER.
+    who: Who,
+    /// The state that the client believes it has: until a reset.
+    belief: Belief,
+    /// The open transaction: until its end.
+    transaction: Transaction,
+    /// Its part in the cluster.
+    here: ClusterSession,
 }
 
 impl Session {
@@ -328,9 +187,9 @@ impl Session {
     /// replica for a statement that outlives it.
     async fn make_ready(&mut self, query: &Query<'_>) -> Option<Refusal> {
         if query.statement.asks.contains(sql::Asks::CONNECT_ATTRIBUTES) {
-            self.identity.show_attributes();
+            self.who.identity.show_attributes();
         }
-        if self.held.is_some() && self.ends_read_only_transaction(query) {
+        if self.here.held.is_some() && self.ends_read_only_transaction(query) {
             Box::pin(self.leave_read_only_transaction()).await;
         }
         if self.outlives_read_only_transaction(query)
@@ -359,7 +218,7 @@ impl Session {
                     return self.refuse(query.request, &refusal).await;
                 }
             };
-            if query.statement.asks.contains(sql::Asks::SEQUENCE_VALUE) && self.pins.is_empty() {
+            if query.statement.asks.contains(sql::Asks::SEQUENCE_VALUE) && self.belief.pins.is_empty() {
                 Box::pin(self.forget_sequences(&mut held)).await;
             }
             let mut outcome = Outcome::default();
@@ -394,7 +253,7 @@ impl Session {
         failed: Failed,
         attempts: &mut Attempts,
     ) -> Result<Next, SessionEnd> {
-        self.cluster.loads.end(failed.held.lease.server());
+        self.here.cluster.loads.end(failed.held.lease.server());
         self.end_all_answers(query);
         self.tell_tier_all(query).await;
         let next = self.recover(query, route, failed, attempts).await;
@@ -417,34 +276,34 @@ impl Session {
     fn route(&mut self, query: &mut Query<'_>, rule: Option<&Action>) -> Route {
         let StateFacts { autocommit, reads_only, .. } = self.facts();
         let facts = Facts {
-            pinned: self.held.is_some(),
-            split: self.identity.split,
+            pinned: self.here.held.is_some(),
+            split: self.who.identity.split,
             autocommit,
             reads_only,
             will_pin: query.will_pin(),
-            consistency: self.identity.consistency,
+            consistency: self.who.identity.consistency,
         };
         let mut route = route::decide(facts, &query.statement, rule.map(|rule| &rule.directive));
         if route.target == Target::Reader && query.statement.asks.contains(sql::Asks::STORED_FUNCTIONS) {
             self.judge_functions(&mut route);
         }
-        if !self.seen.hidden.is_empty() {
+        if !self.belief.catalog.hidden.is_empty() {
             self.judge_hidden(&mut route, query);
         }
         self.take_newest_primary(&route);
         self.judge_schema(&mut route);
-        if route.reason == Reason::ServerState && self.cluster.view().primary.is_none() {
+        if route.reason == Reason::ServerState && self.here.cluster.view().primary.is_none() {
             route.target = Target::Reader;
         }
         self.note_scope(query, &mut route);
         self.judge_named(&mut route);
         self.judge_lag(&mut route);
         self.judge_replicas(&mut route);
-        if let Some(count) = self.worker.stats.routes.at(route.reason as usize) {
+        if let Some(count) = self.env.worker.stats.routes.at(route.reason as usize) {
             count.add_one();
         }
         if query.statement.kind == sql::Kind::Unknown {
-            self.worker.stats.unknown_statements.add_one();
+            self.env.worker.stats.unknown_statements.add_one();
         }
         route
     }
@@ -460,7 +319,7 @@ impl Session {
             Ok(named) => {
                 let names = named.read.iter().chain(&named.written);
                 let found = names.filter_map(|name| {
-                    self.seen.hidden(name.schema.as_deref().or_else(|| self.schema_of(query))?, &name.name)
+                    self.belief.catalog.hidden(name.schema.as_deref().or_else(|| self.schema_of(query))?, &name.name)
                 });
                 found.reduce(Hidden::and)
             }
@@ -471,7 +330,7 @@ impl Session {
                 None
             }
             // PREPARE, EXECUTE IMMEDIATE, compound statements: any word may be a name.
-            Err(_) => self.seen.hidden_in(text.bytes, self.schema_of(query)),
+            Err(_) => self.belief.catalog.hidden_in(text.bytes, self.schema_of(query)),
         };
         // Of several statements the first has been answered when a replica refuses a later one.
         let several = query.statement.parts > 1;
@@ -489,14 +348,14 @@ impl Session {
 
     /// A function may have become one that writes since the catalog was read.
     fn judge_functions(&self, route: &mut Route) {
-        if !self.cluster.shared.published.catalog_is_fresh() && self.cluster.view().primary.is_some() {
+        if !self.here.cluster.shared.published.catalog_is_fresh() && self.here.cluster.view().primary.is_some() {
             (route.target, route.reason) = (Target::Primary, Reason::UnknownFunction);
         }
     }
 
     /// Answers with an error of Sqluice's own; the session goes on.
     async fn refuse(&mut self, request: &Request, refusal: &Refusal) -> Result<(), SessionEnd> {
-        self.worker.stats.own_errors.add_one();
+        self.env.worker.stats.own_errors.add_one();
         self.client.put_error(request.sequence.wrapping_add(1), refusal);
         self.client.flush().await.map_err(SessionEnd::ClientLost)
     }

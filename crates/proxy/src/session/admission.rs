@@ -51,7 +51,7 @@ impl Session {
         {
             return;
         }
-        let shared = &self.cluster.shared;
+        let shared = &self.here.cluster.shared;
         let change = AccountChange { server: held.lease.server(), at: over, login: shared.logins.now() };
         shared.account_change.store(Some(Arc::new(change)));
         shared.published.accounts_changed();
@@ -60,7 +60,7 @@ impl Session {
     /// A session that begins behind a change of accounts reads from replicas that have it, if it would find writes of its own there.
     /// Later than replicas may be behind nothing is known of that change any more.
     pub(super) fn find_account_change(&mut self) {
-        let change = match &*self.cluster.shared.account_change.load() {
+        let change = match &*self.here.cluster.shared.account_change.load() {
             Some(change) if self.watches_writes() && change.at.elapsed() < self.window() => **change,
             _ => return,
         };
@@ -70,10 +70,10 @@ impl Session {
     /// The connection that the session needs now.
     pub(super) fn connection_wanted(&self, in_any_schema: bool) -> Wanted {
         Wanted {
-            key: self.identity.key.clone(),
-            state: self.state.clone(),
-            login: self.identity.login,
-            collation: self.identity.collation,
+            key: self.who.identity.key.clone(),
+            state: self.belief.state.clone(),
+            login: self.who.identity.login,
+            collation: self.who.identity.collation,
             in_any_schema,
         }
     }
@@ -93,7 +93,7 @@ impl Session {
         let wanted = self.connection_wanted(attempts.in_any_schema);
         let done = tokio::select! {
             biased;
-            done = self.cluster.pools.log_in_again(&mut lease, server, &wanted) => done,
+            done = self.here.cluster.pools.log_in_again(&mut lease, server, &wanted) => done,
             () = self.unfit(server.id, target, view) => {
                 attempts.avoid.push(server.id);
                 return Ok(None);
@@ -127,17 +127,17 @@ impl Session {
     /// The server refuses the user or the schema, or there is none.
     pub(super) async fn enter_schema(&mut self, schema: &[u8]) -> Result<(), Refusal> {
         let schema = String::from_utf8_lossy(schema);
-        Arc::make_mut(&mut self.state).set_schema(Some(&schema));
-        let known = (self.identity.user.clone(), Arc::from(&*schema));
-        let now = self.worker.uptime_s.get();
+        Arc::make_mut(&mut self.belief.state).set_schema(Some(&schema));
+        let known = (self.who.identity.user.clone(), Arc::from(&*schema));
+        let now = self.env.worker.uptime_s.get();
         let mut held = match self.admission().await? {
             Some(held) => held,
             None => {
                 let fresh = |entered: &u32| now.saturating_sub(*entered) <= SCHEMA_KNOWN_S;
-                if self.cluster.entered.borrow().get(&known).is_some_and(fresh) {
+                if self.here.cluster.entered.borrow().get(&known).is_some_and(fresh) {
                     return Ok(());
                 }
-                let view = self.cluster.view();
+                let view = self.here.cluster.view();
                 let primary = view.primary.is_some() && !view.hold_writes;
                 let target = if primary { Target::Primary } else { Target::Reader };
                 let route = Route::to(target, Reason::SessionChange, config::Consistency::None);
@@ -148,7 +148,7 @@ impl Session {
             self.choose_schema(&mut held).await?;
         }
         self.release(held).await;
-        let mut entered = self.cluster.entered.borrow_mut();
+        let mut entered = self.here.cluster.entered.borrow_mut();
         if entered.len() >= SCHEMAS_KNOWN_MAX {
             entered.clear();
         }
@@ -173,15 +173,15 @@ impl Session {
 
     /// A connection to the primary that has logged in after the client, if one can be had without a wait.
     async fn admission(&mut self) -> Result<Option<Held>, Refusal> {
-        let view = self.cluster.view();
+        let view = self.here.cluster.view();
         let Some(server) = view.primary.and_then(|id| view.server(id)).filter(|_| !view.hold_writes) else {
             return Ok(None);
         };
         let Ok(user) = tokio::time::timeout(Duration::ZERO, self.user_lease()).await else { return Ok(None) };
         let user = user?;
         let attempts = &mut Attempts::new();
-        let (key, login) = (&self.identity.key, self.identity.login);
-        let mut lease = self.cluster.pools.take_idle(server, key, login, &self.state, false);
+        let (key, login) = (&self.who.identity.key, self.who.identity.login);
+        let mut lease = self.here.cluster.pools.take_idle(server, key, login, &self.belief.state, false);
         if let Some(idle) = lease.take_if(|lease| lease.origin.logged_in < login) {
             lease = self.log_in_again(idle, server, (&Target::Primary, &view), attempts).await?;
         }
@@ -189,7 +189,7 @@ impl Session {
             let wanted = self.connection_wanted(false);
             let opened = tokio::select! {
                 biased;
-                opened = self.cluster.pools.lease_now(server, &wanted) => opened,
+                opened = self.here.cluster.pools.lease_now(server, &wanted) => opened,
                 () = self.unfit(server.id, &Target::Primary, &view) => None,
             };
             match opened {

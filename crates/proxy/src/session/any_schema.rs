@@ -43,11 +43,11 @@ impl Session {
     /// their connection into their own.
     #[inline]
     pub(super) fn does_same_in_any_schema(&self, query: &Query<'_>) -> bool {
-        self.state.schema().is_none() && self.held.is_none() && self.is_without_schema(query)
+        self.belief.state.schema().is_none() && self.here.held.is_none() && self.is_without_schema(query)
     }
 
     fn is_without_schema(&self, query: &Query<'_>) -> bool {
-        if !self.facts().autocommit || OF_SCHEMA.iter().any(|name| self.state.variable(name).is_some()) {
+        if !self.facts().autocommit || OF_SCHEMA.iter().any(|name| self.belief.state.variable(name).is_some()) {
             return false;
         }
         match query.command {

@@ -18,7 +18,7 @@ impl Session {
             Ok(held) => held,
             Err(refusal) => return self.end_stream(request, refusal).await,
         };
-        self.handle.begin_statement(held.lease.server(), held.lease.origin.thread_id);
+        self.env.handle.begin_statement(held.lease.server(), held.lease.origin.thread_id);
         let ready = match self.bring_to_state(&mut held).await {
             Ok(()) => write(&mut held.lease, &request.packets).await,
             failed => failed,
@@ -50,7 +50,7 @@ impl Session {
         let passed = tokio::io::copy_bidirectional(&mut self.client.stream, &mut held.lease.stream).await;
         self.lose_pinned_state();
         drop(held);
-        self.handle.end_statement(super::kill::KILL_WAIT).await;
+        self.env.handle.end_statement(super::kill::KILL_WAIT).await;
         passed.map_or_else(SessionEnd::ClientLost, |_| SessionEnd::ClientLeft)
     }
 

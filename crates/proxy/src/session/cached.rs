@@ -22,7 +22,7 @@ impl Session {
     /// The hash of a read with all its values, the same in all workers; 0 for all else, and while nobody wants to know.
     #[inline]
     pub(super) fn question(&self, query: &Query<'_>) -> u64 {
-        if !self.worker.digests.borrow().looks_at_questions() {
+        if !self.env.worker.digests.borrow().looks_at_questions() {
             return 0;
         }
         if query.statement.kind != Kind::Select || !query.statement.access.only_reads() || !query.runs_text() {

@@ -121,11 +121,11 @@ enum Choice {
 impl Session {
     /// Finds a server that fits the route and takes a connection to it.
     pub(super) async fn checkout(&mut self, route: &Route, attempts: &mut Attempts) -> Result<Held, Refusal> {
-        if let Some(held) = self.held.take() {
+        if let Some(held) = self.here.held.take() {
             return Ok(held);
         }
         let user = self.user_lease().await?;
-        if self.identity.connections_max > 0 {
+        if self.who.identity.connections_max > 0 {
             attempts.at = Instant::now();
         }
         let mut first = true;
@@ -134,7 +134,7 @@ impl Session {
             if route.lacks_replica() {
                 self.settle_writes();
             }
-            let view = self.cluster.view();
+            let view = self.here.cluster.view();
             if !std::mem::take(&mut first) {
                 attempts.at = Instant::now();
             }
@@ -152,13 +152,13 @@ impl Session {
                 }
                 if view.group.is_some() {
                     // A member has to show that it has what was written on another one.
-                    self.cluster.shared.published.want_positions();
+                    self.here.cluster.shared.published.want_positions();
                 }
                 Box::pin(self.hold(route, &view, attempts)).await?;
                 continue;
             };
-            let (key, login, state) = (&self.identity.key, self.identity.login, &self.state);
-            let lease = match self.cluster.pools.take_idle(server, key, login, state, attempts.in_any_schema) {
+            let (key, login, state) = (&self.who.identity.key, self.who.identity.login, &self.belief.state);
+            let lease = match self.here.cluster.pools.take_idle(server, key, login, state, attempts.in_any_schema) {
                 Some(idle) if idle.origin.logged_in >= login => Some(idle),
                 idle => Box::pin(self.lease(idle, server, (&route.target, &view), attempts)).await?,
             };
@@ -177,8 +177,8 @@ impl Session {
         attempts: &mut Attempts,
         written: &mut Option<Vec<SharedWrites>>,
     ) -> Choice {
-        let (now, published) = (attempts.at, &self.cluster.shared.published);
-        let settings = self.cluster.pools.settings();
+        let (now, published) = (attempts.at, &self.here.cluster.shared.published);
+        let settings = self.here.cluster.pools.settings();
         let positions = published.positions.load();
         // In a group what was written when the statement came is waited for, not what has been written since.
         let all = written.take().unwrap_or_else(|| self.writes_of_all(route, &positions));
@@ -188,7 +188,7 @@ impl Session {
         let lags = route.max_lag.map(|_| published.lags.load());
         let near = self.near(route, lags.as_ref().map(|lags| &***lags));
         let preferences = Preferences { zone, slow_start, avoid: &attempts.avoid, gather, needs, awaits: false, near };
-        let chosen = select(view, &route.target, &self.cluster.loads, preferences, now);
+        let chosen = select(view, &route.target, &self.here.cluster.loads, preferences, now);
         let lacks = route.lacks_replica() && (chosen.is_none() || chosen == view.primary);
         let waiting = if lacks && attempts.may_ask_replicas {
             self.choose_waiting(view, &route.target, preferences, now)
@@ -223,17 +223,17 @@ impl Session {
             return self.log_in_again(idle, server, (target, view), attempts).await;
         }
         let wanted = self.connection_wanted(attempts.in_any_schema);
-        let wait = self.cluster.pools.settings().pool.wait;
+        let wait = self.here.cluster.pools.settings().pool.wait;
         let leased = tokio::select! {
             biased;
-            leased = self.cluster.pools.lease(server, &wanted, wait) => leased,
+            leased = self.here.cluster.pools.lease(server, &wanted, wait) => leased,
             () = self.unfit(server.id, target, view) => {
                 attempts.avoid.push(server.id);
                 return Ok(None);
             }
         };
         match leased {
-            Ok(lease) if lease.origin.logged_in < self.identity.login => {
+            Ok(lease) if lease.origin.logged_in < self.who.identity.login => {
                 self.log_in_again(lease, server, (target, view), attempts).await
             }
             Ok(lease) => {
@@ -261,8 +261,8 @@ impl Session {
             return std::future::pending().await;
         }
         loop {
-            let changed = self.cluster.changed.notified();
-            if !is_fit(&self.cluster.view()) {
+            let changed = self.here.cluster.changed.notified();
+            if !is_fit(&self.here.cluster.view()) {
                 return;
             }
             changed.await;
@@ -271,16 +271,16 @@ impl Session {
 
     /// The user's right to one more connection, perhaps after a wait.
     pub(super) async fn user_lease(&self) -> Result<UserLease, Refusal> {
-        let max = self.identity.connections_max;
+        let max = self.who.identity.connections_max;
         if max == 0 {
             return Ok(UserLease::default());
         }
         let (wait, waiting_max) = {
-            let pool = &self.cluster.shared.settings.load().pool;
+            let pool = &self.here.cluster.shared.settings.load().pool;
             (pool.wait, pool.wait_max as usize)
         };
-        let (leases, user) = (&self.cluster.shared.user_leases, &self.identity.user);
-        let lease = leases.acquire(user, max, wait, waiting_max, &self.worker.stats).await;
+        let (leases, user) = (&self.here.cluster.shared.user_leases, &self.who.identity.user);
+        let lease = leases.acquire(user, max, wait, waiting_max, &self.env.worker.stats).await;
         lease.map_err(|error| match error {
             UserLeaseError::QueueFull(waiting) => Refusal::pool_queue_full("any", waiting),
             UserLeaseError::Timeout => Refusal::pool_wait("any", wait, "max_connections_per_user"),
@@ -291,13 +291,13 @@ impl Session {
     /// handle that, with words of their own.
     pub(super) async fn enter_sandbox(&mut self, schema: Option<&[u8]>) -> Result<(), Refusal> {
         if let Some(schema) = schema {
-            Arc::make_mut(&mut self.state).set_schema(Some(&String::from_utf8_lossy(schema)));
+            Arc::make_mut(&mut self.belief.state).set_schema(Some(&String::from_utf8_lossy(schema)));
         }
-        let target = if self.cluster.view().primary.is_some() { Target::Primary } else { Target::Reader };
+        let target = if self.here.cluster.view().primary.is_some() { Target::Primary } else { Target::Reader };
         let route = Route::to(target, Reason::SessionChange, config::Consistency::None);
-        self.held = Some(self.checkout(&route, &mut Attempts::new()).await?);
-        self.pins.put(Pin::ExpiredPassword, true);
-        self.show_pins(self.pins.bits());
+        self.here.held = Some(self.checkout(&route, &mut Attempts::new()).await?);
+        self.belief.pins.put(Pin::ExpiredPassword, true);
+        self.show_pins(self.belief.pins.bits());
         Ok(())
     }
 
@@ -339,19 +339,19 @@ impl Session {
                         | errno::ER_ACCOUNT_HAS_BEEN_LOCKED_MARIADB
                 );
                 // A replica may not have heard of the schema, the account or its rights yet: the primary has the last word.
-                let other = self.cluster.view().primary.is_some_and(|primary| primary != server);
+                let other = self.here.cluster.view().primary.is_some_and(|primary| primary != server);
                 if is_final && !(other && *target == Target::Reader) {
                     // All others come behind a password that was right.
                     if matches!(said.code, errno::ER_ACCESS_DENIED_ERROR | errno::ER_ACCESS_DENIED_NO_PASSWORD_ERROR) {
-                        self.cluster.shared.keyring.forget(&self.identity.user);
+                        self.here.cluster.shared.keyring.forget(&self.who.identity.user);
                     }
-                    self.cluster.shared.published.request_accounts_refresh();
+                    self.here.cluster.shared.published.request_accounts_refresh();
                     return Err(Refusal::of_server(said.code, said.sqlstate.as_deref(), &said.message));
                 }
                 // Too many connections and the like: the server lives, but has no place for us. If nobody makes one in time,
                 // the client hears the server's own words.
-                let worker = self.cluster.pools.worker();
-                if let Some(short) = ShortOf::new(worker, server, &self.identity.user, said.code) {
+                let worker = self.here.cluster.pools.worker();
+                if let Some(short) = ShortOf::new(worker, server, &self.who.identity.user, said.code) {
                     attempts.short_of.push(short);
                     let words = Refusal::of_server(said.code, said.sqlstate.as_deref(), &said.message);
                     attempts.refusal.get_or_insert(words);
@@ -367,7 +367,7 @@ impl Session {
         };
         tracing::debug!(error = text, "a backend connection could not be opened");
         if let Some(kind) = kind {
-            self.cluster.shared.published.evidence(Evidence { server, kind });
+            self.here.cluster.shared.published.evidence(Evidence { server, kind });
         }
         attempts.last_error = Some(text);
         attempts.avoid.push(server);

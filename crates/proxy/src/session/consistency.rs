@@ -36,7 +36,7 @@ impl Session {
         if own.is_none() && before.is_none() && all.is_empty() {
             return None;
         }
-        let view = self.cluster.view();
+        let view = self.here.cluster.view();
         let counts = match route.target {
             Target::Reader => true,
             // A member that has just become the writer need not have all that another one wrote.
@@ -52,25 +52,25 @@ impl Session {
     /// The session's own writes, as far as a read with this route must find them: of tables that it does not name, only writes
     /// that no replica will ever have.
     fn own_for(&self, route: &Route) -> Option<&OwnWrites> {
-        let all_counts = route.consistency != Consistency::Table || self.cluster.view().group.is_some();
-        self.own_writes.as_deref().filter(|own| all_counts || own.is_unlogged())
+        let all_counts = route.consistency != Consistency::Table || self.here.cluster.view().group.is_some();
+        self.here.own_writes.as_deref().filter(|own| all_counts || own.is_unlogged())
     }
 
     /// Where the session has read last, if a read with this route must not go back behind that. One that finds the last writes
     /// of its tables does not, whatever was read of others.
     fn before(&self, route: &Route) -> Option<ServerId> {
-        self.read_last.filter(|_| route.consistency != Consistency::Table)
+        self.here.read_last.filter(|_| route.consistency != Consistency::Table)
     }
 
     /// The writes of all sessions, as far as a read with this route must see them.
     pub(super) fn writes_of_all(&self, route: &Route, positions: &Positions) -> Vec<SharedWrites> {
         if !asks_for_all(route)
-            || self.cluster.view().same_data
+            || self.here.cluster.view().same_data
             || !matches!(route.target, Target::Reader | Target::Named(_))
         {
             return Vec::new();
         }
-        let (view, writes) = (self.cluster.view(), &self.cluster.shared.writes);
+        let (view, writes) = (self.here.cluster.view(), &self.here.cluster.shared.writes);
         let moment = Moment { view: &view, positions, window: self.window() };
         match route.consistency {
             Consistency::Table => writes.last_of(&route.reads, moment),
@@ -81,25 +81,31 @@ impl Session {
     /// A read that must find what any session has written does not go by a view that other workers are ahead of: they may have written
     /// on another primary already, and what was the primary has none of that.
     pub(super) fn take_newest_primary(&self, route: &Route) {
-        if asks_for_all(route) && self.cluster.shared.published.view.load().primary != self.cluster.primary() {
-            self.worker.take_published(&self.cluster);
+        if asks_for_all(route) && self.here.cluster.shared.published.view.load().primary != self.here.cluster.primary()
+        {
+            self.env.worker.take_published(&self.here.cluster);
         }
     }
 
     /// How long a write counts of which no position will be told.
     pub(super) fn window(&self) -> Duration {
-        let window = self.listener.settings.load().consistency_window;
-        window.unwrap_or_else(|| self.cluster.shared.settings.load().max_lag)
+        let window = self.env.listener.settings.load().consistency_window;
+        window.unwrap_or_else(|| self.here.cluster.shared.settings.load().max_lag)
     }
 
     /// Looks whether positions that were not told can be known by now.
     pub(super) fn settle_writes(&mut self) {
-        if !self.own_writes.as_ref().is_some_and(|own| own.awaits_position()) {
+        if !self.here.own_writes.as_ref().is_some_and(|own| own.awaits_position()) {
             return;
         }
         let window = self.window();
-        let Some(own) = &mut self.own_writes else { return };
-        own.settle(&self.cluster.view(), &self.cluster.shared.published.positions.load(), window, Instant::now());
+        let Some(own) = &mut self.here.own_writes else { return };
+        own.settle(
+            &self.here.cluster.view(),
+            &self.here.cluster.shared.published.positions.load(),
+            window,
+            Instant::now(),
+        );
     }
 
     /// A read in a schema whose tables tell of one server is the primary's, although its text does not name the schema.
@@ -113,7 +119,7 @@ impl Session {
     pub(super) fn is_in_system_schema(&self) -> bool {
         const SCHEMAS: [&str; 4] = ["information_schema", "performance_schema", "mysql", "sys"];
         let is_system = |schema: &str| SCHEMAS.iter().any(|name| name.eq_ignore_ascii_case(schema));
-        self.state.schema().is_some_and(is_system)
+        self.belief.state.schema().is_some_and(is_system)
     }
 
     /// A server that a rule names must have what a read must find, too: else any replica that has it will do. A hint is the
@@ -124,24 +130,24 @@ impl Session {
         }
         let Target::Named(name) = &route.target else { return };
         self.settle_writes();
-        let view = self.cluster.view();
+        let view = self.here.cluster.view();
         if view.same_data {
             return;
         }
         let Some(server) = view.server_named(name).map(|server| server.id) else { return };
-        let positions = self.cluster.shared.published.positions.load();
+        let positions = self.here.cluster.shared.published.positions.load();
         let all = self.writes_of_all(route, &positions);
         let needs = Needs { own: self.own_for(route), all: &all, before: self.before(route), positions: &positions };
         let has_all = view.primary == Some(server) && view.group.is_none();
         if !has_all && needs.lacking(server).is_some() {
             route.target = Target::Reader;
-            self.cluster.shared.published.want_positions();
+            self.here.cluster.shared.published.want_positions();
         }
     }
 
     /// The bound on lag of a route, as it is held against these lags.
     pub(super) fn near<'a>(&'a self, route: &Route, lags: Option<&'a Lags>) -> Option<Near<'a>> {
-        Some(Near { max_lag: route.max_lag?, lags: lags?, bounds: &self.cluster.lag_bounds })
+        Some(Near { max_lag: route.max_lag?, lags: lags?, bounds: &self.here.cluster.lag_bounds })
     }
 
     /// Finds out whether any replica is as near as a rule wants; if there are replicas, and none is, that is the route's
@@ -151,9 +157,9 @@ impl Session {
         if route.max_lag.is_none() || route.target != Target::Reader && !is_named {
             return;
         }
-        let lags = self.cluster.shared.published.lags.load();
+        let lags = self.here.cluster.shared.published.lags.load();
         let Some(near) = self.near(route, Some(&lags)) else { return };
-        let view = self.cluster.view();
+        let view = self.here.cluster.view();
         if let Target::Named(name) = &route.target {
             let too_far = |server: &ServerView| server.role == Role::Replica && !near.has(server.id);
             if !view.server_named(name).is_some_and(too_far) {
@@ -174,7 +180,7 @@ impl Session {
         if route.target != Target::Reader || route.consistency == Consistency::None {
             return;
         }
-        let view = self.cluster.view();
+        let view = self.here.cluster.view();
         let takes_reads = |server: &ServerView| server.health == Health::Up && view.takes_reads(server);
         if !asks_for_all(route) && self.own_for(route).is_none() {
             // Where it has read last is all that it saw there.
@@ -184,7 +190,7 @@ impl Session {
             }
         }
         self.settle_writes();
-        let positions = self.cluster.shared.published.positions.load();
+        let positions = self.here.cluster.shared.published.positions.load();
         let all = self.writes_of_all(route, &positions);
         let Some(needs) = self.needs(route, &all, &positions) else { return };
         let mut lacking: Option<Reason> = None;
@@ -197,15 +203,15 @@ impl Session {
         }
         if let Some(reason) = lacking {
             route.reason = reason;
-            self.cluster.shared.published.want_positions();
+            self.here.cluster.shared.published.want_positions();
         }
     }
 
     /// Whether it matters what the session has written, and where.
     pub(super) fn watches_writes(&self) -> bool {
-        let asked_by_rule = || self.worker.rules.get().is_some_and(|rules| rules.asks_consistency());
-        let asked_by_others = || self.cluster.shared.writes.are_watched();
-        self.identity.consistency != config::Consistency::None || asked_by_rule() || asked_by_others()
+        let asked_by_rule = || self.env.worker.rules.get().is_some_and(|rules| rules.asks_consistency());
+        let asked_by_others = || self.here.cluster.shared.writes.are_watched();
+        self.who.identity.consistency != config::Consistency::None || asked_by_rule() || asked_by_others()
     }
 
     /// The positions that a reply told, noted for proofs; none where nobody needs them.
@@ -218,7 +224,7 @@ impl Session {
         if texts.peek().is_none() {
             return Vec::new();
         }
-        let proves = self.cluster.shared.settings.load().logs_tell;
+        let proves = self.here.cluster.shared.settings.load().logs_tell;
         if !proves && !self.watches_writes() {
             return Vec::new();
         }
@@ -239,7 +245,7 @@ impl Session {
         written: Vec<Written>,
         over: Instant,
     ) {
-        let view = self.cluster.view();
+        let view = self.here.cluster.view();
         if view.same_data {
             // Wherever the session reads, it finds what it has written.
             return;
@@ -250,40 +256,36 @@ impl Session {
         match statement.access {
             // A position with the reply to a SET is of a commit by an earlier session on the connection, reported late; unless
             // the SET commits the session's open transaction, as SET autocommit = 1 does.
-            Access::Primary(Why::SessionChange) if !calls && !self.writes_open && statement.parts == 1 => return,
+            Access::Primary(Why::SessionChange) if !calls && !self.transaction.writes_open && statement.parts == 1 => {
+                return;
+            }
             Access::Primary(Why::SessionChange) => {}
             Access::Primary(Why::Transaction) => {}
             _ if query.prepares() => return,
             _ => {
-                self.read_last = Some(server);
+                self.here.read_last = Some(server);
                 if reads_on_purpose(route.reason) && in_group {
-                    self.own_writes.get_or_insert_default().was_in_group(server, over);
+                    self.here.own_writes.get_or_insert_default().was_in_group(server, over);
                 } else if reads_on_purpose(route.reason) && view.primary == Some(server) {
-                    self.own_writes.get_or_insert_default().saw(server, over);
+                    self.here.own_writes.get_or_insert_default().saw(server, over);
                 }
             }
         }
         let wrote = may_have_written(query, outcome);
         let mut told = false;
         if in_group {
-            self.read_last = None;
-            if self.pins.has(Pin::Transaction) {
-                self.writes_open |= wrote;
-            } else if std::mem::take(&mut self.writes_open) || wrote {
-                self.note_write(Write::InGroup(server, over));
-            }
-            return;
+            return self.learn_write_in_group(server, wrote, over);
         }
         for written in written {
             self.note_write(Write::Told(written));
-            self.read_last = None;
+            self.here.read_last = None;
             told = true;
         }
-        if self.pins.has(Pin::Transaction) {
-            self.writes_open |= wrote;
+        if self.belief.pins.has(Pin::Transaction) {
+            self.transaction.writes_open |= wrote;
             return;
         }
-        let wrote = std::mem::take(&mut self.writes_open) || wrote;
+        let wrote = std::mem::take(&mut self.transaction.writes_open) || wrote;
         if told && outcome.error.is_none() || !wrote {
             return;
         }
@@ -293,27 +295,37 @@ impl Session {
         let silent = outcome.error.is_some()
             || outcome.ended_by_eof && (!self.is_mariadb() || outcome.status.is_none_or(has_to_tell));
         let tells = || {
-            let positions = self.cluster.shared.published.positions.load();
+            let positions = self.here.cluster.shared.published.positions.load();
             positions.of(server).is_some_and(|position| position.tells_writes)
         };
-        if !self.state.logs_writes() {
-            self.own_writes.get_or_insert_default().wrote_unlogged();
+        if !self.belief.state.logs_writes() {
+            self.here.own_writes.get_or_insert_default().wrote_unlogged();
         } else if silent || !tells() {
             self.note_write(Write::Untold(server, over));
+        }
+    }
+
+    /// The same in a group, whose members do not tell positions.
+    fn learn_write_in_group(&mut self, server: ServerId, wrote: bool, over: Instant) {
+        self.here.read_last = None;
+        if self.belief.pins.has(Pin::Transaction) {
+            self.transaction.writes_open |= wrote;
+        } else if std::mem::take(&mut self.transaction.writes_open) || wrote {
+            self.note_write(Write::InGroup(server, over));
         }
     }
 
     /// Notes a write for this session, and for all if anybody wants to see what others write.
     pub(super) fn note_write(&mut self, write: Write) {
         let write = match write {
-            Write::Untold(server, at) if self.cluster.view().group.is_some() => Write::InGroup(server, at),
+            Write::Untold(server, at) if self.here.cluster.view().group.is_some() => Write::InGroup(server, at),
             write => write,
         };
-        let writes = &self.cluster.shared.writes;
+        let writes = &self.here.cluster.shared.writes;
         if writes.are_watched() {
-            writes.note(&write, self.written.as_ref().unwrap_or(&Scope::Any));
+            writes.note(&write, self.transaction.written.as_ref().unwrap_or(&Scope::Any));
         }
-        let own = self.own_writes.get_or_insert_default();
+        let own = self.here.own_writes.get_or_insert_default();
         match write {
             Write::Told(written) => own.tell(written, Instant::now),
             Write::Untold(server, at) => own.wrote_untold(server, at),
@@ -325,8 +337,8 @@ impl Session {
     /// Whether the client must not hear the reply before what it says is noted: another session may ask at once.
     pub(super) fn notes_first(&self, query: &Query<'_>) -> bool {
         !query.statement.access.only_reads()
-            && (self.cluster.shared.writes.are_watched()
-                || self.worker.shared.tier.is_some()
+            && (self.here.cluster.shared.writes.are_watched()
+                || self.env.worker.shared.tier.is_some()
                 || query.statement.accounts)
     }
 }

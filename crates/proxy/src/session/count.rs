@@ -94,10 +94,10 @@ impl Session {
     ) -> Instant {
         let (server, stats, now) = (held.lease.server(), held.lease.stats(), Instant::now());
         let took = now.saturating_duration_since(started);
-        self.cluster.loads.end(server);
+        self.here.cluster.loads.end(server);
         if query.expect != Expect::Nothing {
             let waited = outcome.first_byte.map_or(took, |first_byte| first_byte.saturating_duration_since(started));
-            self.cluster.loads.first_byte(server, waited, now);
+            self.here.cluster.loads.first_byte(server, waited, now);
         }
         match query.statement.access {
             access if access.only_reads() => stats.reads.add_one(),
@@ -114,7 +114,7 @@ impl Session {
             failed: outcome.error.is_some(),
             rows_sent: outcome.rows_sent,
             rows_affected: outcome.rows_affected,
-            by: if self.cluster.primary() == Some(server) { RanBy::Primary } else { RanBy::Replica },
+            by: if self.here.cluster.primary() == Some(server) { RanBy::Primary } else { RanBy::Replica },
             time_us,
             at: now,
             question: self.question(query),
@@ -132,12 +132,12 @@ impl Session {
         match end {
             End::Relayed(ran) => self.count_digest(query, ran),
             End::Cached(ran) => {
-                self.worker.stats.local_answers.add_one();
+                self.env.worker.stats.local_answers.add_one();
                 self.count_digest(query, ran);
             }
             End::Local(answered) => {
                 if answered == Answered::Ok {
-                    self.worker.stats.local_answers.add_one();
+                    self.env.worker.stats.local_answers.add_one();
                 }
                 // A command without a text has no digest, and needs no look at the clock.
                 if query.digest_that_ran() != 0 {
@@ -155,31 +155,31 @@ impl Session {
             return;
         }
         let key = self.digest_key(digest);
-        if !self.worker.digests.borrow_mut().count(key, ran) {
-            self.worker.change_digests(|digests| {
+        if !self.env.worker.digests.borrow_mut().count(key, ran) {
+            self.env.worker.change_digests(|digests| {
                 digests.admit(key, ran, || self.digest_name(digest, query.form(self)));
             });
         }
         if let Some(said) = query.cache_said() {
-            self.worker.digests.borrow_mut().cache_said(key, said);
+            self.env.worker.digests.borrow_mut().cache_said(key, said);
         }
     }
 
     /// Whether the form of this digest, run by this user in this schema, is in the worker's table.
     pub(super) fn knows_digest(&self, digest: u64) -> bool {
-        digest == 0 || self.worker.digests.borrow().has(self.digest_key(digest))
+        digest == 0 || self.env.worker.digests.borrow().has(self.digest_key(digest))
     }
 
     /// Counts the result cache's part in a statement that was counted before.
     pub(super) fn count_cached(&self, query: &Query<'_>, said: CacheSaid) {
         query.cache.said.set(Some(said));
-        self.worker.digests.borrow_mut().cache_said(self.digest_key(query.statement.digest), said);
+        self.env.worker.digests.borrow_mut().cache_said(self.digest_key(query.statement.digest), said);
     }
 
     /// Stands for digest, schema and user.
     fn digest_key(&self, digest: u64) -> u64 {
         // All three are spread over all bits.
-        digest ^ self.facts().schema_hash.rotate_left(21) ^ self.identity.user_hash.rotate_left(42)
+        digest ^ self.facts().schema_hash.rotate_left(21) ^ self.who.identity.user_hash.rotate_left(42)
     }
 
     /// The text of a statement without its literals, and whose it is.
@@ -188,8 +188,8 @@ impl Session {
         DigestName {
             hash,
             text: text.map_or_else(Arc::default, Arc::from),
-            user: self.identity.user.clone(),
-            schema: self.state.schema().unwrap_or_default().into(),
+            user: self.who.identity.user.clone(),
+            schema: self.belief.state.schema().unwrap_or_default().into(),
         }
     }
 }

@@ -27,38 +27,39 @@ impl Session {
         fill: Option<&Fill>,
         outcome: &mut Outcome,
     ) -> Result<(), RelayError> {
-        self.handle.begin_statement(held.lease.server(), held.lease.origin.thread_id);
-        self.cluster.loads.begin(held.lease.server());
+        self.env.handle.begin_statement(held.lease.server(), held.lease.origin.thread_id);
+        self.here.cluster.loads.begin(held.lease.server());
         if route.target == Target::Pinned {
             self.look_at_pinned(held)?;
         }
-        let prepare_as = if query.prepares() { self.statements.next_id() } else { 0 };
+        let prepare_as = if query.prepares() { self.belief.statements.next_id() } else { 0 };
         let mut sent = self.send(held, query).await?;
-        if held.lease.origin.tells_characteristics || self.wish.hides() {
+        if held.lease.origin.tells_characteristics || self.belief.tracking.hides() {
             self.hide_characteristics(held);
         }
         let effects = &query.statement.effects;
-        let wish_after = if effects.is_empty() { None } else { self.wish.after(effects, &self.cluster.catalog()) };
+        let wish_after =
+            if effects.is_empty() { None } else { self.belief.tracking.after(effects, &self.here.cluster.catalog()) };
         let listed = self.listed(held, query);
         let warnings = self.own_messages().filter(|_| matches!(query.command, Command::InitDb | Command::SetOption));
         let withhold = self.withheld(query, route, held.lease.server());
         let keeps_end = self.notes_first(query);
         let tap = sent.columns.take().map(Tap::Columns).or(listed);
         let hears_of_any = !self.client.capabilities.contains(Capabilities::DEPRECATE_EOF)
-            && (self.wish.hears_of_any(effects) || self.state.tells_transactions());
+            && (self.belief.tracking.hears_of_any(effects) || self.belief.state.tells_transactions());
         outcome.sent = sent.sent;
-        outcome.checksum = self.transaction.is_some().then(Checksum::default);
+        outcome.checksum = self.transaction.log.is_some().then(Checksum::default);
         outcome.copied = match query.statement.found_rows {
             FoundRows::Aggregate if fill.is_none() => Some(Box::new(Copied::new(AGGREGATE_BYTES_MAX))),
             _ => self.copy_for(fill, held.lease.server()),
         };
         let mut relay = Relay {
-            worker: &self.worker,
-            handle: &self.handle,
+            worker: &self.env.worker,
+            handle: &self.env.handle,
             client: &mut self.client,
             connection: &mut held.lease,
             pending: std::mem::take(&mut sent.pending),
-            wish: wish_after.as_ref().unwrap_or(&self.wish),
+            wish: wish_after.as_ref().unwrap_or(&self.belief.tracking),
             withhold,
             tap,
             hears_of_any,
@@ -70,7 +71,7 @@ impl Session {
         };
         relay.run().await?;
         sent.pending = relay.pending;
-        sent.keep(&self.worker);
+        sent.keep(&self.env.worker);
         Ok(())
     }
 
@@ -92,15 +93,15 @@ impl Session {
             let renumber = Renumber::of_variables(held.lease.origin.thread_id, self.own_id(), packet_max);
             return Some(Tap::Processes(Box::new(renumber)));
         }
-        let shown = Shown::on(&self.worker.shared, &self.cluster.shared, held.lease.server());
-        let renumber = Renumber::of(shown, self.identity.user.clone());
+        let shown = Shown::on(&self.env.worker.shared, &self.here.cluster.shared, held.lease.server());
+        let renumber = Renumber::of(shown, self.who.identity.user.clone());
         Some(Tap::Processes(Box::new(if executes { renumber.binary() } else { renumber })))
     }
 
     /// The client hears of transactions what it has asked for, whatever its connection tells.
     fn hide_characteristics(&mut self, held: &Held) {
-        let own = self.state.variable(TRANSACTION_INFO);
-        let own = own.or_else(|| self.seen.globals.get(TRANSACTION_INFO).map(String::as_str));
-        self.wish.hide(held.lease.origin.tells_characteristics, own, held.lease.origin.mariadb);
+        let own = self.belief.state.variable(TRANSACTION_INFO);
+        let own = own.or_else(|| self.belief.catalog.globals.get(TRANSACTION_INFO).map(String::as_str));
+        self.belief.tracking.hide(held.lease.origin.tells_characteristics, own, held.lease.origin.mariadb);
     }
 }

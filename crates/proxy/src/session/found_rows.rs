@@ -67,7 +67,8 @@ impl Session {
         let may_leave = match query.statement.found_rows {
             // A session that has never asked for the count is spared that, but for its first statement.
             FoundRows::Aggregate => {
-                (self.past.asks_found_rows || self.past.found_rows.is_none()) && self.past.found_rows != Some(1)
+                (self.belief.past.asks_found_rows || self.belief.past.found_rows.is_none())
+                    && self.belief.past.found_rows != Some(1)
             }
             _ => may_leave_count(query),
         };
@@ -78,13 +79,13 @@ impl Session {
 
     #[cold]
     fn put_found_rows(&mut self, connection: &Connection, out: &mut Outgoing) {
-        let is_here = self.pins.is_empty() || self.past.found_rows_are_here;
-        let refuses = self.pins.has(Pin::Xa) || self.pins.has(Pin::ExpiredPassword);
-        let count = self.past.found_rows.unwrap_or(0);
-        if !is_here || refuses || self.past.found_rows_unsure {
+        let is_here = self.belief.pins.is_empty() || self.belief.past.found_rows_are_here;
+        let refuses = self.belief.pins.has(Pin::Xa) || self.belief.pins.has(Pin::ExpiredPassword);
+        let count = self.belief.past.found_rows.unwrap_or(0);
+        if !is_here || refuses || self.belief.past.found_rows_unsure {
             return;
         }
-        (self.past.found_rows_given, self.past.found_rows_stand_in) = (true, count > ROWS_GIVEN_MAX);
+        (self.belief.past.found_rows_given, self.belief.past.found_rows_stand_in) = (true, count > ROWS_GIVEN_MAX);
         let text = match count {
             1..=ROWS_GIVEN_MAX => {
                 let rows = vec!["SELECT 1"; usize::try_from(count).unwrap_or(1)];
@@ -94,7 +95,7 @@ impl Session {
             _ => "SELECT 1 FROM DUAL WHERE 1=0".to_owned(),
         };
         out.command(connection, Command::Query, text.as_bytes(), Purpose::Variables, Expect::Results);
-        if self.past.row_count == 0 {
+        if self.belief.past.row_count == 0 {
             // It was -1 behind the query.
             out.command(connection, Command::Ping, &[], Purpose::Variables, Expect::Results);
         }
@@ -103,8 +104,8 @@ impl Session {
     /// Notes the value of FOUND_ROWS() behind this statement, which ran on the connection that the session kept, or on
     /// another one.
     pub(super) fn learn_found_rows(&mut self, query: &Query<'_>, outcome: &Outcome, kept: bool) {
-        self.past.asks_found_rows |= query.statement.asks.contains(Asks::FOUND_ROWS);
-        self.past.found_rows_own = None;
+        self.belief.past.asks_found_rows |= query.statement.asks.contains(Asks::FOUND_ROWS);
+        self.belief.past.found_rows_own = None;
         let counted = match query.statement.found_rows {
             FoundRows::Left => return self.leave_found_rows(kept),
             _ if outcome.error.is_some() && self.failed_uncounted(&query.statement, outcome) => {
@@ -118,9 +119,9 @@ impl Session {
             FoundRows::Uncut if self.cuts_results() => None,
             FoundRows::Uncut => outcome.rows,
             FoundRows::Aggregate
-                if outcome.rows == Some(1) && self.past.found_rows != Some(1) && may_be_of_nothing(outcome) =>
+                if outcome.rows == Some(1) && self.belief.past.found_rows != Some(1) && may_be_of_nothing(outcome) =>
             {
-                self.past.found_rows_own = Some(1);
+                self.belief.past.found_rows_own = Some(1);
                 None
             }
             FoundRows::Rows { skipped: 0 } | FoundRows::Aggregate => outcome.rows,
@@ -129,26 +130,26 @@ impl Session {
                 outcome.rows.filter(|rows| *rows > 0).map(|rows| rows.saturating_add(skipped))
             }
         };
-        self.past.found_rows_given = false;
+        self.belief.past.found_rows_given = false;
         // MySQL leaves it where it sees that a WHERE clause can never be true.
         if query.statement.found_rows == FoundRows::Matched && counted == Some(0) {
-            self.past.found_rows_own = Some(0);
+            self.belief.past.found_rows_own = Some(0);
         }
-        if self.past.found_rows_own == Some(0) && !kept {
-            (self.past.found_rows_unsure, self.past.found_rows_stand_in) = (true, false);
+        if self.belief.past.found_rows_own == Some(0) && !kept {
+            (self.belief.past.found_rows_unsure, self.belief.past.found_rows_stand_in) = (true, false);
             return;
         }
-        self.past.found_rows_unsure = counted.is_none();
-        self.past.found_rows_stand_in &= counted.is_none();
-        self.past.found_rows_are_here = false;
-        self.past.found_rows = counted.or(self.past.found_rows);
+        self.belief.past.found_rows_unsure = counted.is_none();
+        self.belief.past.found_rows_stand_in &= counted.is_none();
+        self.belief.past.found_rows_are_here = false;
+        self.belief.past.found_rows = counted.or(self.belief.past.found_rows);
     }
 
     /// The count is as it was. A connection that is not kept, and was not given it, has another one.
     fn leave_found_rows(&mut self, kept: bool) {
-        match std::mem::take(&mut self.past.found_rows_given) {
-            true => self.past.found_rows_are_here = self.past.found_rows_stand_in,
-            false => self.past.found_rows_are_here |= !kept,
+        match std::mem::take(&mut self.belief.past.found_rows_given) {
+            true => self.belief.past.found_rows_are_here = self.belief.past.found_rows_stand_in,
+            false => self.belief.past.found_rows_are_here |= !kept,
         }
     }
 
@@ -156,27 +157,29 @@ impl Session {
     /// that the client asks for it. It is kept with the answer, and the session needs that connection no more.
     pub(super) async fn know_found_rows(&mut self, held: &mut Held, query: &Query<'_>) -> Result<(), SessionEnd> {
         // Messages would have to be read first.
-        let asks = counts_found_rows(&query.statement) && self.past.found_rows_unsure && self.past.error.is_none();
-        let keeps_only = self.pins.bits() == 1 << Pin::FoundRows as u8
-            || self.pins.has(Pin::FoundRows) && self.transaction_may_ask().is_ok();
-        if !asks || !keeps_only || self.past.messages_unread {
+        let asks = counts_found_rows(&query.statement)
+            && self.belief.past.found_rows_unsure
+            && self.belief.past.error.is_none();
+        let keeps_only = self.belief.pins.bits() == 1 << Pin::FoundRows as u8
+            || self.belief.pins.has(Pin::FoundRows) && self.transaction_may_ask().is_ok();
+        if !asks || !keeps_only || self.belief.past.messages_unread {
             return Ok(());
         }
         self.client.flush().await.map_err(SessionEnd::ClientLost)?;
-        let before = self.past.found_rows.take();
+        let before = self.belief.past.found_rows.take();
         if !Box::pin(self.read_found_rows(held)).await {
             self.lose_pinned_state();
             return Err(SessionEnd::ServerLost("what it had to tell of the session is gone with it".into()));
         }
-        self.past.is_here();
+        self.belief.past.is_here();
         // It did not say: the session keeps the connection, and nothing is kept with the answer.
-        if self.past.found_rows.is_none() {
-            self.past.found_rows = before;
+        if self.belief.past.found_rows.is_none() {
+            self.belief.past.found_rows = before;
             return Ok(());
         }
-        self.past.found_rows_unsure = false;
-        self.pins.put(Pin::FoundRows, false);
-        self.show_pins(self.pins.bits());
+        self.belief.past.found_rows_unsure = false;
+        self.belief.pins.put(Pin::FoundRows, false);
+        self.show_pins(self.belief.pins.bits());
         Ok(())
     }
 
@@ -197,8 +200,8 @@ impl Session {
     /// Whether `sql_select_limit` is less than anything.
     fn cuts_results(&self) -> bool {
         const NAME: &str = "sql_select_limit";
-        let catalog = self.cluster.catalog();
-        let limit = self.state.variable(NAME).or_else(|| catalog.globals.get(NAME).map(String::as_str));
+        let catalog = self.here.cluster.catalog();
+        let limit = self.belief.state.variable(NAME).or_else(|| catalog.globals.get(NAME).map(String::as_str));
         limit.is_some_and(|limit| limit.parse() != Ok(u64::MAX))
     }
 }

@@ -30,13 +30,13 @@ impl Session {
     /// # Errors
     /// Its time is over, or too many wait.
     pub(super) async fn hold(&self, route: &Route, view: &View, attempts: &mut Attempts) -> Result<(), Refusal> {
-        let limit = self.listener.settings.load().hold;
-        let changed = self.cluster.changed.notified();
+        let limit = self.env.listener.settings.load().hold;
+        let changed = self.here.cluster.changed.notified();
         let _waiting = self.may_wait(limit, route, view, attempts)?;
         let left = attempts.held_since.map_or(limit, |since| limit.saturating_sub(since.elapsed()));
         if attempts.turn.is_none() && matches!(route.target, Target::Primary | Target::Pinned) {
             // Statements with a turn look at views; all others stand in line behind them.
-            let turn = self.cluster.turns.clone().acquire_owned();
+            let turn = self.here.cluster.turns.clone().acquire_owned();
             if let Ok(Ok(turn)) = tokio::time::timeout(left, turn).await {
                 attempts.turn = Some(turn);
             }
@@ -63,7 +63,7 @@ impl Session {
 
     /// Waits until a connection has come free, at any worker, that a server has refused to open.
     async fn wait_short(&self, short_of: &[ShortOf], pace: Duration, changed: impl Future<Output = ()>) {
-        let pools = &self.cluster.pools;
+        let pools = &self.here.cluster.pools;
         let _places: Vec<_> = short_of.iter().map(|short| pools.wait_short(short)).collect();
         // An idle connection here is one that this session could not use.
         let has_room = short_of.iter().any(|short| pools.make_room(short));
@@ -84,19 +84,19 @@ impl Session {
         view: &View,
         attempts: &mut Attempts,
     ) -> Result<Holding<'_>, Refusal> {
-        let stats = &self.worker.stats;
+        let stats = &self.env.worker.stats;
         let mut full = None;
         if attempts.held_since.is_none() {
             stats.held.add_one();
-            if stats.holding.get() >= i64::from(self.cluster.shared.settings.load().pool.wait_max) {
+            if stats.holding.get() >= i64::from(self.here.cluster.shared.settings.load().pool.wait_max) {
                 full = Some("pool.wait_max statements wait already".to_owned());
-            } else if self.cluster.held_bytes.get().saturating_add(attempts.bytes) > HELD_BYTES_MAX {
+            } else if self.here.cluster.held_bytes.get().saturating_add(attempts.bytes) > HELD_BYTES_MAX {
                 full = Some(format!("statements of {HELD_BYTES_MAX} bytes wait already"));
             }
         }
         let waited = attempts.held_since.get_or_insert_with(Instant::now).elapsed();
         if waited < limit && full.is_none() {
-            return Ok(Holding::new(stats, &self.cluster, attempts.bytes));
+            return Ok(Holding::new(stats, &self.here.cluster, attempts.bytes));
         }
         stats.hold_timeouts.add_one();
         if let Some(refusal) = &attempts.refusal {

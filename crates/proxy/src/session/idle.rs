@@ -99,43 +99,47 @@ impl IdleTimer {
 impl Session {
     /// The session begins, or begins anew: takes the servers' limits.
     pub(super) fn begin_idle_limits(&self) {
-        let interactive = self.identity.key.capabilities.contains(Capabilities::INTERACTIVE);
-        self.idle_defaults.set(IdleLimits::of_servers(&self.began, interactive, self.idle_s_max()));
+        let interactive = self.who.identity.key.capabilities.contains(Capabilities::INTERACTIVE);
+        self.belief.idle_defaults.set(IdleLimits::of_servers(
+            &self.belief.catalog_at_login,
+            interactive,
+            self.idle_s_max(),
+        ));
         self.renew_idle_limits();
     }
 
     /// The session's state has changed: takes the limits that it has now.
     pub(super) fn renew_idle_limits(&self) {
-        let limits = self.idle_defaults.get().in_state(&self.state, self.idle_s_max());
-        self.idle_limits.set(limits);
-        self.handle.idle_s_max.store(limits.client_s, Ordering::Relaxed);
+        let limits = self.belief.idle_defaults.get().in_state(&self.belief.state, self.idle_s_max());
+        self.belief.idle_limits.set(limits);
+        self.env.handle.idle_s_max.store(limits.client_s, Ordering::Relaxed);
     }
 
     /// The operator's limit, in seconds.
     fn idle_s_max(&self) -> u32 {
-        u32::try_from(self.listener.settings.load().idle_timeout.as_secs()).unwrap_or(u32::MAX)
+        u32::try_from(self.env.listener.settings.load().idle_timeout.as_secs()).unwrap_or(u32::MAX)
     }
 
     /// A timer for the wait that begins, if its limit is too short for a look once a second.
     #[inline]
     pub(super) fn idle_timer(&self) -> Option<IdleTimer> {
-        if self.idle_limits.get().is_timed() { self.short_idle_timer() } else { None }
+        if self.belief.idle_limits.get().is_timed() { self.short_idle_timer() } else { None }
     }
 
     fn short_idle_timer(&self) -> Option<IdleTimer> {
-        let limits = self.idle_limits.get();
-        let in_transaction = self.is_mariadb() && self.status.contains(Status::IN_TRANSACTION);
-        let limit_s = limits.timer_s(in_transaction, self.writes_open);
+        let limits = self.belief.idle_limits.get();
+        let in_transaction = self.is_mariadb() && self.belief.status.contains(Status::IN_TRANSACTION);
+        let limit_s = limits.timer_s(in_transaction, self.transaction.writes_open);
         // Where a timer waits, nobody else ends the session.
-        self.handle.idle_s_max.store(if limit_s.is_some() { u32::MAX } else { limits.client_s }, Ordering::Relaxed);
+        self.env.handle.idle_s_max.store(if limit_s.is_some() { u32::MAX } else { limits.client_s }, Ordering::Relaxed);
         let limit = Duration::from_secs(limit_s?.into());
-        let since_s = self.handle.idle_since_s.load(Ordering::Relaxed);
+        let since_s = self.env.handle.idle_since_s.load(Ordering::Relaxed);
         Some(IdleTimer { sleep: Box::pin(tokio::time::sleep(limit)), limit, since_s })
     }
 
     /// Tells the client why it is closed, as far as servers do: MariaDB just closes.
     pub(super) async fn tell_overdue(&mut self) {
-        let dialect = self.facts.get().dialect;
+        let dialect = self.belief.facts.get().dialect;
         if dialect.family == Family::MariaDb || dialect.version < TELLS_FROM {
             return;
         }

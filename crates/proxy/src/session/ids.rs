@@ -75,14 +75,14 @@ pub(super) struct Instead {
 impl Session {
     /// The id that CONNECTION_ID() gives.
     pub(super) fn own_id(&self) -> u64 {
-        let set = self.state.variable("pseudo_thread_id").and_then(|value| value.parse().ok());
-        set.unwrap_or(u64::from(self.handle.id))
+        let set = self.belief.state.variable("pseudo_thread_id").and_then(|value| value.parse().ok());
+        set.unwrap_or(u64::from(self.env.handle.id))
     }
 
     /// Whether the statement's text can only be made when its connection is known.
     #[inline]
     pub(super) fn needs_text_instead(&self, query: &Query<'_>) -> bool {
-        let named = query.statement.asks.contains(sql::Asks::SERVER_IDS) || self.facts.get().in_schema_of_ids;
+        let named = query.statement.asks.contains(sql::Asks::SERVER_IDS) || self.belief.facts.get().in_schema_of_ids;
         (query.is_late || named) && query.statement.parts == 1
     }
 
@@ -101,18 +101,18 @@ impl Session {
             return Ok(None);
         }
         let dialect = self.facts().dialect;
-        let places = sql::connections::places(text, &dialect, self.state.schema());
+        let places = sql::connections::places(text, &dialect, self.belief.state.schema());
         let asked_for = statement.asks;
         if places.places.is_empty() && !query.is_late && !asked_for.contains(sql::Asks::CONNECTION_ID) {
             return Ok(None);
         }
-        self.fix_up(connection, &self.state.clone(), out);
+        self.fix_up(connection, &self.belief.state.clone(), out);
         self.settle_fix_ups(connection, out).await?;
         let Some(made) = self.with_ids(connection, text, &places.places).await? else { return Ok(None) };
         let keeps_ids =
             if places.others { sql::Asks::CONNECTION_ID | sql::Asks::SERVER_IDS } else { sql::Asks::empty() };
         let asks = (asked_for - sql::Asks::SERVER_IDS) - keeps_ids;
-        let rewritten = self.rewritten(&made, asks, !self.pins.is_empty());
+        let rewritten = self.rewritten(&made, asks, !self.belief.pins.is_empty());
         let is_same = places.places.is_empty();
         let (text_made, renames) = match rewritten {
             Some(rewritten) => (rewritten.text, rewritten.renames),
@@ -122,7 +122,7 @@ impl Session {
         if !gives_rows || is_same && !renames {
             return Ok(Some(Instead { text: text_made, columns: None }));
         }
-        let columns = described(connection, text, &self.worker).await?;
+        let columns = described(connection, text, &self.env.worker).await?;
         let is_binary = query.command == Command::StmtExecute;
         let columns = columns.map(|columns| Box::new(Columns::new(columns, is_binary)));
         Ok(Some(Instead { text: text_made, columns }))
@@ -151,7 +151,7 @@ impl Session {
         places: &[Place],
     ) -> Result<Option<Vec<u8>>, RelayError> {
         let server = connection.origin.server;
-        let shown = Shown::on(&self.worker.shared, &self.cluster.shared, server);
+        let shown = Shown::on(&self.env.worker.shared, &self.here.cluster.shared, server);
         let mut made = Vec::with_capacity(text.len());
         let mut copied = 0;
         for place in places {
@@ -191,23 +191,23 @@ impl Session {
         table: &'static IdTable,
     ) -> Result<Option<Names>, RelayError> {
         let server = connection.origin.server;
-        if let Some(columns) = self.cluster.id_columns.find(server, table) {
+        if let Some(columns) = self.here.cluster.id_columns.find(server, table) {
             return Ok(Some(columns));
         }
         let text = format!("SELECT * FROM {}.{}", table.schema, sql::text::quote_identifier(table.name));
-        let Some(columns) = described(connection, text.as_bytes(), &self.worker).await? else { return Ok(None) };
+        let Some(columns) = described(connection, text.as_bytes(), &self.env.worker).await? else { return Ok(None) };
         let names: Option<Vec<String>> = columns.iter().map(|column| name_of(column)).collect();
         let Some(names) = names else { return Ok(None) };
         let names: Names = names.into();
-        self.cluster.id_columns.insert(server, table, &names);
+        self.here.cluster.id_columns.insert(server, table, &names);
         Ok(Some(names))
     }
 
     /// Whether the server shows the user connections of others, which takes the privilege PROCESS. The monitor is always one.
     async fn sees_others(&self, connection: &mut Connection) -> Result<bool, RelayError> {
-        let user = sql::text::hexadecimal(self.identity.user.as_bytes());
+        let user = sql::text::hexadecimal(self.who.identity.user.as_bytes());
         let sql = format!("SELECT 1 FROM information_schema.PROCESSLIST WHERE USER <> {user} LIMIT 1");
-        let Some(reply) = ask(connection, &sql, &self.worker).await? else { return Ok(false) };
+        let Some(reply) = ask(connection, &sql, &self.env.worker).await? else { return Ok(false) };
         Ok(!rows(&reply, 1, connection.origin.capabilities)?.is_empty())
     }
 }

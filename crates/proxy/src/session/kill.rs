@@ -53,7 +53,7 @@ impl Session {
     pub(super) async fn kill(&mut self, request: &Request, id: Option<u64>, how: Kill) -> Answered {
         let id = id.unwrap_or(0);
         let killed = match self.victim(id) {
-            Some(victim) if victim.id == self.handle.id => return self.kill_itself(request, how),
+            Some(victim) if victim.id == self.env.handle.id => return self.kill_itself(request, how),
             Some(victim) => self.kill_other(&victim, how).await,
             None => self.kill_stranger(id, how).await,
         };
@@ -95,7 +95,7 @@ impl Session {
         let text = text.trim().trim_end_matches(';').trim_end();
         let last = text.rsplit(|c: char| c.is_ascii_whitespace()).next()?;
         if last.eq_ignore_ascii_case("CONNECTION_ID()") {
-            return Some(u64::from(self.handle.id));
+            return Some(u64::from(self.env.handle.id));
         }
         if let Some(quoted) = last.strip_prefix('\'').or_else(|| last.strip_prefix('"')) {
             // As a server reads a string for a number.
@@ -103,7 +103,7 @@ impl Session {
             return Some(quoted[..end].parse().unwrap_or(0));
         }
         let name = last.strip_prefix('@').filter(|name| !name.starts_with('@'))?;
-        let literal = self.state.user_variable(&name.trim_matches('`').to_lowercase())?;
+        let literal = self.belief.state.user_variable(&name.trim_matches('`').to_lowercase())?;
         let digits =
             literal.strip_prefix("CAST(").and_then(|cast| cast.strip_suffix(" AS UNSIGNED)")).unwrap_or(literal);
         digits.parse().ok()
@@ -122,7 +122,7 @@ impl Session {
         if let Some(id) = id.or_else(|| self.id_to_kill(&text)) {
             return Some((id, how));
         }
-        let known = self.statements.find_mut(statement)?;
+        let known = self.belief.statements.find_mut(statement)?;
         if known.parameters != 1 || !text.trim_ascii_end().ends_with(b"?") {
             return None;
         }
@@ -142,11 +142,11 @@ impl Session {
     /// The session of this cluster that a client means by an id: the greeting's, or the primary's own id of the session's
     /// backend connection, which a client may have read in a server's log.
     fn victim(&self, id: u64) -> Option<Arc<SessionHandle>> {
-        let (sessions, cluster) = (&self.worker.shared.sessions, &self.cluster.shared.name);
+        let (sessions, cluster) = (&self.env.worker.shared.sessions, &self.here.cluster.shared.name);
         if id >= u64::from(ID_FIRST) {
             return sessions.find(cluster, u32::try_from(id).ok()?);
         }
-        let primary = self.cluster.view().primary?;
+        let primary = self.here.cluster.view().primary?;
         sessions.of_cluster(cluster).into_iter().find(|session| session.runs_on(primary) == Some(id))
     }
 
@@ -156,14 +156,14 @@ impl Session {
         let code = if interrupted { errno::ER_QUERY_INTERRUPTED } else { errno::ER_CONNECTION_KILLED };
         let message = if interrupted { "Query execution was interrupted" } else { "Connection was killed" };
         if !how.query_only {
-            self.handle.kill();
+            self.env.handle.kill();
         }
         self.answer_error(request, &Refusal::like_server(code, b"70100", message))
     }
 
     /// KILL … USER: all sessions of the user, and what the primary knows of his connections besides. The reply counts the sessions.
     async fn kill_user(&mut self, request: &Request, name: Option<&str>, host: Option<&str>, how: Kill) -> Answered {
-        let own = self.identity.user.clone();
+        let own = self.who.identity.user.clone();
         let name = name.unwrap_or(&own);
         let is_local = |session: &SessionHandle| session.client_ip().is_none_or(|ip| ip.is_loopback());
         let comes_from = |session: &SessionHandle| match host.filter(|host| *host != "%") {
@@ -173,22 +173,22 @@ impl Session {
         };
         let mut killed = 0;
         if *name == *own || self.may_kill_others().await {
-            let sessions = self.worker.shared.sessions.of_cluster(&self.cluster.shared.name);
+            let sessions = self.env.worker.shared.sessions.of_cluster(&self.here.cluster.shared.name);
             let of_user = |session: &SessionHandle| session.user().is_some_and(|user| *user == *name);
             for victim in sessions.iter().filter(|session| of_user(session) && comes_from(session)) {
-                if victim.id != self.handle.id && self.kill_other(victim, how).await.is_ok() {
+                if victim.id != self.env.handle.id && self.kill_other(victim, how).await.is_ok() {
                     killed += 1;
                 }
             }
         }
-        let kills_itself = *name == *own && comes_from(&self.handle);
+        let kills_itself = *name == *own && comes_from(&self.env.handle);
         if kills_itself {
             return self.kill_itself(request, how);
         }
-        let status = self.status - wire::Status::SESSION_STATE_CHANGED;
+        let status = self.belief.status - wire::Status::SESSION_STATE_CHANGED;
         let ok = wire::reply::Ok { status, affected_rows: killed, ..wire::reply::Ok::default() };
         self.client.put_whole_ok(request.sequence.wrapping_add(1), &ok);
-        self.past.row_count = i64::try_from(killed).unwrap_or(0);
+        self.belief.past.row_count = i64::try_from(killed).unwrap_or(0);
         Answered::Ok
     }
 
@@ -203,7 +203,7 @@ impl Session {
                 Err(refusal) if refusal.code == errno::ER_KILL_DENIED_ERROR => Err(not_owner(victim.id)),
                 result => result,
             },
-            None if victim.user().is_some_and(|user| user == self.identity.user) => Ok(()),
+            None if victim.user().is_some_and(|user| user == self.who.identity.user) => Ok(()),
             // It has no backend connection that a server could judge by.
             None if self.may_kill_others().await => Ok(()),
             None => Err(not_owner(victim.id)),
@@ -219,21 +219,21 @@ impl Session {
     /// A connection of the primary that is no session's: a client that came another way, or one that waits in a pool.
     async fn kill_stranger(&self, id: u64, how: Kill) -> Result<(), Refusal> {
         let unknown = Refusal::like_server(errno::ER_NO_SUCH_THREAD, b"HY000", format!("Unknown thread id: {id}"));
-        match self.cluster.view().primary {
+        match self.here.cluster.view().primary {
             Some(primary) if id < u64::from(ID_FIRST) => self.kill_on_server(primary, id, how).await,
             _ => Err(unknown),
         }
     }
 
     async fn kill_on_server(&self, server: ServerId, thread_id: u64, how: Kill) -> Result<(), Refusal> {
-        let view = self.cluster.view();
+        let view = self.here.cluster.view();
         let Some(server) = view.server(server) else { return Ok(()) };
         self.ask_as_user(server, &how.statement(thread_id)).await.map(drop)
     }
 
     /// Whether the servers let the user kill the connections of others: they say so in its grants.
     async fn may_kill_others(&self) -> bool {
-        let view = self.cluster.view();
+        let view = self.here.cluster.view();
         let Some(server) = view.primary.and_then(|primary| view.server(primary)) else { return false };
         let grants = self.ask_as_user(server, "SHOW GRANTS").await.unwrap_or_default();
         if grants.iter().any(|grant| grants_kill(grant)) {
@@ -251,9 +251,14 @@ impl Session {
 
     /// Asks a server over a connection of its own, as the session's user; gives the first column of the first result.
     async fn ask_as_user(&self, server: &ServerView, sql: &str) -> Result<Vec<String>, Refusal> {
-        let target = self.cluster.shared.target(server, KILL_WAIT, self.identity.key.client);
+        let target = self.here.cluster.shared.target(server, KILL_WAIT, self.who.identity.key.client);
         let capabilities = Capabilities::PROTOCOL_41 | Capabilities::TRANSACTIONS;
-        let login = login_as(&self.identity.user, &self.identity.key.credential, capabilities, self.identity.collation);
+        let login = login_as(
+            &self.who.identity.user,
+            &self.who.identity.key.credential,
+            capabilities,
+            self.who.identity.collation,
+        );
         let limits = Limits { reply_bytes_max: GRANTS_BYTES_MAX, timeout: KILL_WAIT };
         let failed = |why: String| {
             Refusal::own(errno::ER_NO_SUCH_THREAD, b"HY000", format_args!("the statement could not be killed: {why}"))

@@ -31,25 +31,30 @@ impl Session {
         }
         // Failover tools end all connections, one after the other.
         tokio::time::sleep(OTHERS_WAIT).await;
-        self.serves_on(server, at) && !self.cluster.pools.has_lost_idle(server)
+        self.serves_on(server, at) && !self.here.cluster.pools.has_lost_idle(server)
     }
 
     /// Whether the server does what it did: nothing moves away from it.
     fn serves_on(&self, server: ServerId, at: Instant) -> bool {
-        let view = self.cluster.view();
+        let view = self.here.cluster.view();
         // The change of roles has ended a statement that was under way.
-        self.cluster.roles_changed.get() <= at
+        self.here.cluster.roles_changed.get() <= at
             && !view.hold_writes
             && view.primary.is_some()
             && view.server(server).is_some_and(|known| !known.is_lost())
     }
 
     async fn takes_logins(&self, server: ServerId) -> bool {
-        let view = self.cluster.view();
+        let view = self.here.cluster.view();
         let Some(known) = view.server(server) else { return false };
-        let target = self.cluster.shared.target(known, LOGIN_WAIT, self.identity.key.client);
+        let target = self.here.cluster.shared.target(known, LOGIN_WAIT, self.who.identity.key.client);
         let capabilities = Capabilities::PROTOCOL_41 | Capabilities::TRANSACTIONS;
-        let login = login_as(&self.identity.user, &self.identity.key.credential, capabilities, self.identity.collation);
+        let login = login_as(
+            &self.who.identity.user,
+            &self.who.identity.key.credential,
+            capabilities,
+            self.who.identity.collation,
+        );
         match tokio::time::timeout(LOGIN_WAIT, net::client::connect(&target, login)).await {
             Ok(Ok(_)) => true,
             // It refuses this login, and lives.

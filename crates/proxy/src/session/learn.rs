@@ -38,13 +38,14 @@ impl Session {
         over: Instant,
     ) -> Option<facts::tables::Written> {
         let succeeded = outcome.error.is_none();
-        let (was_open, was_told) = (self.pins.has(Pin::Transaction), self.status.contains(Status::IN_TRANSACTION));
-        let told = Told { in_parts: self.pins.has(Pin::LongData), insert_id: outcome.insert_id };
+        let (was_open, was_told) =
+            (self.belief.pins.has(Pin::Transaction), self.belief.status.contains(Status::IN_TRANSACTION));
+        let told = Told { in_parts: self.belief.pins.has(Pin::LongData), insert_id: outcome.insert_id };
         let sets_tracking =
             |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if super::tracking::is_wish(name));
         let written = self.learn_commits(held, outcome, over);
         let effects = self.effects_of(query);
-        let before = (!outcome.changes.is_empty() || !effects.is_empty()).then(|| self.state.clone());
+        let before = (!outcome.changes.is_empty() || !effects.is_empty()).then(|| self.belief.state.clone());
         if self.learn_changes(query, outcome) || query.statement.effects.iter().any(sets_tracking) {
             // The client's own tracking took the place of ours: it is set again with the next statement.
             held.lease.origin.tracks = false;
@@ -54,25 +55,25 @@ impl Session {
         }
         if self.defines_code(query) {
             // The catalog is read again for routines, views and triggers; until then no function is believed to read only.
-            self.cluster.shared.published.request_catalog_refresh();
+            self.here.cluster.shared.published.request_catalog_refresh();
         }
         if query.command == Command::SetOption && succeeded {
             self.learn_set_option(held);
         }
         if let Some(hidden) = &query.hides {
-            self.pins.note(&Effect::Leaves(hidden.leaves), None, succeeded);
+            self.belief.pins.note(&Effect::Leaves(hidden.leaves), None, succeeded);
             if hidden.writes {
-                (self.past.doubt, held.lease.origin.insert_id) = (Some(Doubt::Any), None);
+                (self.belief.past.doubt, held.lease.origin.insert_id) = (Some(Doubt::Any), None);
             }
         }
         if query.runs_text() {
             self.learn_effects(held, query, &effects, outcome, succeeded);
             let ends = query.statement.transaction.is_some();
-            if outcome.error.is_some() || !effects.is_empty() || ends || self.pins.has(Pin::NextStatement) {
+            if outcome.error.is_some() || !effects.is_empty() || ends || self.belief.pins.has(Pin::NextStatement) {
                 self.learn_one_use(held, query, outcome);
             }
             if may_hide_variables(query, outcome) {
-                self.pins.hidden_user_variables(true);
+                self.belief.pins.hidden_user_variables(true);
             }
             self.learn_past(query, outcome, route.target == Target::Pinned);
             self.learn_insert_id(held, query, outcome);
@@ -80,7 +81,7 @@ impl Session {
         if query.prepares() && outcome.error.is_none() {
             // Preparing an assignment gives the variable the type of the value to come, as far as it is known.
             for effect in effects.iter().filter(|effect| matches!(effect, Effect::UserVariable { .. })) {
-                self.pins.note(effect, None, true);
+                self.belief.pins.note(effect, None, true);
             }
         }
         if !query.runs_text() {
@@ -90,51 +91,51 @@ impl Session {
             self.learn_messages(held, query, outcome);
         }
         if !outcome.changes.is_empty() {
-            self.pins.put(Pin::Tracing, self.state.is_traced());
+            self.belief.pins.put(Pin::Tracing, self.belief.state.is_traced());
         }
-        if let Some(before) = before.filter(|before| *before == self.state) {
+        if let Some(before) = before.filter(|before| *before == self.belief.state) {
             // A holder of the old state sees at once that nothing has changed.
-            self.state = before;
+            self.belief.state = before;
         }
         self.learn_statement(held, query, outcome);
         if let Some(status) = outcome.status {
             // The last status of a failed multi-statement says that more results follow; the next answer must not say so.
-            self.status = status & Status::OF_SESSION;
-            self.pins.put(Pin::Transaction, status.contains(Status::IN_TRANSACTION));
+            self.belief.status = status & Status::OF_SESSION;
+            self.belief.pins.put(Pin::Transaction, status.contains(Status::IN_TRANSACTION));
         }
         if !succeeded {
             // An ERR packet has no status flags, those are of the part before it: a deadlock has rolled the transaction back,
             // most errors have not. An open transaction counts as open until a status says otherwise.
             if outcome.error.as_ref().is_some_and(|error| ROLLED_BACK.contains(&error.code)) {
-                self.status -= Status::IN_TRANSACTION;
-                self.pins.put(Pin::Transaction, false);
+                self.belief.status -= Status::IN_TRANSACTION;
+                self.belief.pins.put(Pin::Transaction, false);
             } else if !self.facts().autocommit {
                 // A statement that failed may have opened the transaction all the same, with locks and a snapshot.
-                self.pins.put(Pin::Transaction, true);
+                self.belief.pins.put(Pin::Transaction, true);
             }
         }
-        if self.pins.has(Pin::Savepoint) || query.statement.transaction.is_some() || !effects.is_empty() {
+        if self.belief.pins.has(Pin::Savepoint) || query.statement.transaction.is_some() || !effects.is_empty() {
             self.learn_savepoint(was_told, query, succeeded);
         }
         self.note_transaction_reads(was_open, query, succeeded);
         if self.watches_writes() {
             self.add_written(query, outcome);
             self.learn_writes(held, query, route, outcome, written, over);
-            if !self.pins.has(Pin::Transaction) {
-                self.written = None;
+            if !self.belief.pins.has(Pin::Transaction) {
+                self.transaction.written = None;
             }
         } else {
             // Somebody may begin to ask before a transaction ends.
-            self.written = Some(Scope::Any);
+            self.transaction.written = Some(Scope::Any);
         }
         // Behind the note of what was written: a fill that finds the new epochs finds that, too.
         let mut for_tier = None;
         if !query.statement.access.only_reads() {
             for_tier = self.end_answers(query, told);
         }
-        self.show_pins(self.pins.bits());
-        if !Arc::ptr_eq(&held.lease.origin.state, &self.state) {
-            held.lease.origin.state = self.state.clone();
+        self.show_pins(self.belief.pins.bits());
+        if !Arc::ptr_eq(&held.lease.origin.state, &self.belief.state) {
+            held.lease.origin.state = self.belief.state.clone();
         }
         for_tier
     }
@@ -142,7 +143,7 @@ impl Session {
     /// COM_SET_OPTION was taken: from now on the connection is good for sessions that have set the same.
     fn learn_set_option(&self, held: &mut Held) {
         let mut key = Key::clone(&held.lease.origin.key);
-        let on = self.identity.key.capabilities.contains(Capabilities::MULTI_STATEMENTS);
+        let on = self.who.identity.key.capabilities.contains(Capabilities::MULTI_STATEMENTS);
         key.capabilities.set(Capabilities::MULTI_STATEMENTS, on);
         held.lease.origin.key = Arc::new(key);
     }
@@ -166,17 +167,17 @@ impl Session {
             match change {
                 // A routine of another session left this change to be told; choosing a schema anew does more than it seems.
                 StateChange::Schema { name, .. }
-                    if self.state.schema() == Some(name) && !may_choose(&query.statement) => {}
+                    if self.belief.state.schema() == Some(name) && !may_choose(&query.statement) => {}
                 StateChange::Schema { name, more } => {
                     let chosen = |effect: &Effect| matches!(effect, Effect::Schema(chosen) if chosen == name);
                     if !more || name.is_empty() || query.statement.effects.iter().any(chosen) {
-                        Arc::make_mut(&mut self.state).set_schema(Some(name));
+                        Arc::make_mut(&mut self.belief.state).set_schema(Some(name));
                     }
                 }
                 StateChange::Variable(name, value) => {
                     let name = name.as_str();
                     if super::tracking::is_wish(name) {
-                        self.wish.set(name, value);
+                        self.belief.tracking.set(name, value);
                         tracking_changed = true;
                     } else if passing(name) {
                         // It was so while the statement ran.
@@ -186,7 +187,7 @@ impl Session {
                         // A routine's timestamp may stand or go on with the clock.
                         moves = true;
                     } else if !REPORTS.contains(&name) {
-                        Arc::make_mut(&mut self.state).set_variable(name, value);
+                        Arc::make_mut(&mut self.belief.state).set_variable(name, value);
                     }
                 }
                 StateChange::Some => unexplained = true,
@@ -208,7 +209,7 @@ impl Session {
         } && !went_elsewhere(outcome)
             || statement.effects.iter().any(is_hidden);
         if moves || unexplained && may_change && query.runs_text() {
-            self.pins.put(Pin::Opaque, true);
+            self.belief.pins.put(Pin::Opaque, true);
         }
         tracking_changed
     }
@@ -219,9 +220,9 @@ impl Session {
     fn learn_savepoint(&mut self, was_open: bool, query: &Query<'_>, succeeded: bool) {
         use sql::TransactionStep::Savepoint;
         let (statement, facts) = (&*query.statement, self.facts());
-        let ended = was_open && !self.pins.has(Pin::Transaction);
+        let ended = was_open && !self.belief.pins.has(Pin::Transaction);
         if facts.autocommit || ended || succeeded && statement.transaction.is_some_and(|step| step != Savepoint) {
-            self.pins.put(Pin::Savepoint, false);
+            self.belief.pins.put(Pin::Savepoint, false);
         }
         let may_have_set = match statement.transaction {
             Some(Savepoint) => succeeded || statement.parts > 1,
@@ -229,7 +230,7 @@ impl Session {
             None => !facts.reads_only && statement.effects.iter().any(is_hidden),
         };
         if !facts.autocommit && may_have_set && query.runs_text() {
-            self.pins.put(Pin::Savepoint, true);
+            self.belief.pins.put(Pin::Savepoint, true);
         }
     }
 
@@ -238,15 +239,15 @@ impl Session {
         match (&query.body, query.command) {
             (Body::Prepare(key), _) => {
                 let Some(prepared) = outcome.prepared.filter(|_| outcome.error.is_none()) else {
-                    return self.statements.prepare_failed();
+                    return self.belief.statements.prepare_failed();
                 };
                 let max = held.lease.origin.statements_max;
                 held.lease.origin.statements.insert(key.clone(), prepared.statement, max);
                 let statement = ClientStatement {
-                    id: self.statements.last_id(),
+                    id: self.belief.statements.last_id(),
                     prepared: Rc::new(PreparedText {
                         key: key.clone(),
-                        state: self.state.clone(),
+                        state: self.belief.state.clone(),
                         dialect: self.facts().dialect,
                         statement: query.statement.clone(),
                         long_form: query.long_form(),
@@ -255,32 +256,32 @@ impl Session {
                     types: None,
                     typed: None,
                 };
-                self.statements.insert(statement, &self.worker.shared.prepared);
+                self.belief.statements.insert(statement, &self.env.worker.shared.prepared);
             }
             (Body::Execute(id), _) => {
                 let open =
                     query.opens_cursor && outcome.status.is_some_and(|status| status.contains(Status::CURSOR_EXISTS));
-                if open || self.pins.has(Pin::Cursor) {
-                    self.pins.cursor(*id, open);
+                if open || self.belief.pins.has(Pin::Cursor) {
+                    self.belief.pins.cursor(*id, open);
                 }
                 // The server has counted rows that nobody may ever fetch.
-                self.past.found_rows_unsure |= open;
-                if self.pins.has(Pin::LongData) {
-                    self.pins.long_data(*id, false);
+                self.belief.past.found_rows_unsure |= open;
+                if self.belief.pins.has(Pin::LongData) {
+                    self.belief.pins.long_data(*id, false);
                 }
             }
-            (_, Command::RegisterReplica) if outcome.error.is_none() => self.pins.put(Pin::Replication, true),
+            (_, Command::RegisterReplica) if outcome.error.is_none() => self.belief.pins.put(Pin::Replication, true),
             (Body::OfStatement(id), Command::StmtFetch) => {
                 let done = |status: Status| status.contains(Status::LAST_ROW_SENT);
                 if outcome.error.is_some() || outcome.status.is_some_and(done) {
-                    self.pins.cursor(*id, false);
+                    self.belief.pins.cursor(*id, false);
                 }
             }
             (Body::OfStatement(id), Command::StmtReset) => {
-                self.pins.cursor(*id, false);
-                self.pins.long_data(*id, false);
+                self.belief.pins.cursor(*id, false);
+                self.belief.pins.long_data(*id, false);
             }
-            (Body::OfStatement(id), Command::StmtSendLongData) => self.pins.long_data(*id, true),
+            (Body::OfStatement(id), Command::StmtSendLongData) => self.belief.pins.long_data(*id, true),
             _ => {}
         }
     }

@@ -37,8 +37,9 @@ impl Session {
         };
         // A prepared text was read when it was prepared, and the parts of a longer one each in their turn.
         let sure = query.command == Command::Query && !effects.iter().any(changes);
-        let catalog = self.cluster.catalog();
-        let collation = Some(&self.state).filter(|_| sure).and_then(|state| state.connection_collation(&catalog));
+        let catalog = self.here.cluster.catalog();
+        let collation =
+            Some(&self.belief.state).filter(|_| sure).and_then(|state| state.connection_collation(&catalog));
         let collated = effects.iter().cloned().map(|effect| match effect {
             Effect::UserVariable { name, value: Value::Literal(literal) } if is_text(&literal) => {
                 let value = collation.and_then(|collation| collated(&literal, collation));

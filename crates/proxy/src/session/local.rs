@@ -53,7 +53,7 @@ impl Session {
         match command {
             Command::Ping => {
                 // To a server its OK is one that changed no rows.
-                self.past.answered(0);
+                self.belief.past.answered(0);
                 let warnings = self.own_messages().unwrap_or(0);
                 Ok(self.answer_ok(request, warnings))
             }
@@ -62,7 +62,7 @@ impl Session {
                 Ok(Answered::Nothing)
             }
             // MySQL 8.4 was the last to know it.
-            Command::ProcessKill if !self.is_mariadb() && self.facts.get().dialect.version >= 90_000 => {
+            Command::ProcessKill if !self.is_mariadb() && self.belief.facts.get().dialect.version >= 90_000 => {
                 Ok(self.answer_error(request, &unknown_command()))
             }
             Command::ProcessKill => {
@@ -89,17 +89,17 @@ impl Session {
             _ => return Understood::Answered(Box::new(query), self.answer_error(request, &unknown_command())),
         };
         self.set_multi_statements(on);
-        if self.held.is_some() {
+        if self.here.held.is_some() {
             return Understood::Query(query);
         }
         let warnings = self.own_messages().unwrap_or(0);
-        self.past.answered(-1);
-        self.client.put_eof(request.sequence.wrapping_add(1), self.status, warnings);
+        self.belief.past.answered(-1);
+        self.client.put_eof(request.sequence.wrapping_add(1), self.belief.status, warnings);
         Understood::Answered(Box::new(query), Answered::Ok)
     }
 
     fn set_multi_statements(&mut self, on: bool) {
-        let Identity { key, .. } = &mut self.identity;
+        let Identity { key, .. } = &mut self.who.identity;
         let mut changed = Key::clone(key);
         changed.capabilities.set(Capabilities::MULTI_STATEMENTS, on);
         *key = Arc::new(changed);
@@ -107,7 +107,7 @@ impl Session {
 
     /// Puts an OK into the client's outbox.
     pub(super) fn answer_ok(&mut self, request: &Request, warnings: u16) -> Answered {
-        let status = self.status - Status::SESSION_STATE_CHANGED;
+        let status = self.belief.status - Status::SESSION_STATE_CHANGED;
         self.client.put_ok(request.sequence.wrapping_add(1), status, warnings);
         Answered::Ok
     }
@@ -115,12 +115,12 @@ impl Session {
     /// Puts an error of Sqluice's own into the client's outbox; SHOW WARNINGS may ask for it.
     pub(super) fn answer_error(&mut self, request: &Request, refusal: &Refusal) -> Answered {
         self.client.put_error(request.sequence.wrapping_add(1), refusal);
-        self.worker.stats.own_errors.add_one();
-        self.past.error = Some(refusal.clone());
-        (self.past.signals, self.past.signal) = (false, None);
-        (self.past.warnings, self.past.warning_count, self.past.own_messages) = (None, 0, 1);
-        self.past.answered(-1);
-        self.past.messages = self.past.messages.wrapping_add(1);
+        self.env.worker.stats.own_errors.add_one();
+        self.belief.past.error = Some(refusal.clone());
+        (self.belief.past.signals, self.belief.past.signal) = (false, None);
+        (self.belief.past.warnings, self.belief.past.warning_count, self.belief.past.own_messages) = (None, 0, 1);
+        self.belief.past.answered(-1);
+        self.belief.past.messages = self.belief.past.messages.wrapping_add(1);
         Answered::Error(refusal.code)
     }
 
@@ -132,12 +132,12 @@ impl Session {
         command: Command,
     ) -> Answered {
         let refusal = unknown_statement(id.unwrap_or(0), command, self.is_mariadb());
-        let before = self.past.warnings.take().filter(|_| !self.is_mariadb());
+        let before = self.belief.past.warnings.take().filter(|_| !self.is_mariadb());
         let answered = self.answer_error(request, &refusal);
         if let Some(before) = before {
             let code = refusal.code.to_string();
             let row = [&b"Error"[..], code.as_bytes(), refusal.message.as_bytes()];
-            self.past.warnings = super::read_back::with_row(before, &row);
+            self.belief.past.warnings = super::read_back::with_row(before, &row);
         }
         answered
     }

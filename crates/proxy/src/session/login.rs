@@ -28,7 +28,9 @@ use wire::{Capabilities, Status, errno};
 use super::Session;
 use super::begin::Beginning;
 use super::client::Client;
+use super::environment::Environment;
 use super::prove::{Proven, Prover, refuse};
+use super::who::{LoginFacts, Who};
 use crate::addresses::FromAddress;
 use crate::error::{Refusal, SessionEnd};
 use crate::login_memory::{LoginShare, TLS_BYTES};
@@ -135,7 +137,7 @@ async fn let_in(
     if let Err(refusal) = session.enter(login.schema.as_deref(), proven.expired).await {
         return Err(refuse(&mut session.client.stream, proven.finish, &refusal).await);
     }
-    session.status = session.status_at_rest();
+    session.belief.status = session.status_at_rest();
     session.accept(proven).await?;
     if let Some(compression) = Compression::agreed(session.client.capabilities, login.zstd_level) {
         let plain = std::mem::replace(&mut session.client.stream, placeholder()?);
@@ -325,17 +327,18 @@ impl Door {
         let catalog = cluster.catalog();
         let ignore_space = login.capabilities.contains(Capabilities::IGNORE_SPACE);
         let state = StateMap::of_session(&catalog, login.collation, None).ignoring_space(ignore_space, &catalog);
-        let beginning = Beginning {
-            client: Client::new(stream, login.capabilities),
+        let facts = LoginFacts {
             scramble: greeting.scramble,
             fingerprint,
-            state: Arc::new(state),
-            identity,
-            worker,
-            cluster,
-            listener,
-            handle,
             speaks_native: login.plugin.as_deref().is_none_or(|name| name == Plugin::Native.name().as_bytes()),
+            refused_changes: 0,
+        };
+        let beginning = Beginning {
+            env: Environment { worker, listener, handle },
+            cluster,
+            client: Client::new(stream, login.capabilities),
+            who: Who { identity, login: facts },
+            state: Arc::new(state),
         };
         Ok(Session::begin(beginning, flavour))
     }
@@ -361,15 +364,19 @@ impl Session {
     async fn accept(&mut self, proven: Proven) -> Result<(), SessionEnd> {
         let mut payload = Vec::new();
         // Clients of MariaDB trust a certificate that nobody has signed if the server proves to know their password.
-        let info = match (proven.certificate_hash, &self.fingerprint) {
-            (Some(hash), Some(fingerprint)) if self.facts.get().dialect.family == Family::MariaDb => {
-                wire::auth::certificate_proof(&hash, &self.scramble, fingerprint)
+        let info = match (proven.certificate_hash, &self.who.login.fingerprint) {
+            (Some(hash), Some(fingerprint)) if self.belief.facts.get().dialect.family == Family::MariaDb => {
+                wire::auth::certificate_proof(&hash, &self.who.login.scramble, fingerprint)
             }
             _ => Vec::new(),
         };
-        let told = self.wish.beginning(self.state.schema());
-        let ok =
-            wire::reply::Ok { status: self.status, info: &info, session_state: &told, ..wire::reply::Ok::default() };
+        let told = self.belief.tracking.beginning(self.belief.state.schema());
+        let ok = wire::reply::Ok {
+            status: self.belief.status,
+            info: &info,
+            session_state: &told,
+            ..wire::reply::Ok::default()
+        };
         ok.write(&mut payload, wire::reply::OK, self.client.capabilities);
         let mut out = Vec::new();
         proven.finish.accept(&payload, &mut out);

@@ -26,10 +26,10 @@ impl Session {
     /// Has a thread read a long text, which begins at this byte of its payload. One text of a worker's sessions is read at a
     /// time: each is in memory twice meanwhile.
     pub(super) async fn read_long_text(&self, text: &[u8], at: usize) -> (Rc<Statement>, Rc<LongText>) {
-        let _turn = self.worker.long_texts.acquire().await;
+        let _turn = self.env.worker.long_texts.acquire().await;
         let dialect = self.facts().dialect;
         let wants_tables = self.wants_tables();
-        let (catalog, text) = (Arc::clone(&self.cluster.catalog()), Arc::<[u8]>::from(text));
+        let (catalog, text) = (Arc::clone(&self.here.cluster.catalog()), Arc::<[u8]>::from(text));
         let read = {
             let text = text.clone();
             move || {
@@ -51,7 +51,9 @@ impl Session {
 
     /// Something asks for the tables of each statement: the catalog, the operator's rules, or the result cache.
     fn wants_tables(&self) -> bool {
-        !self.seen.hidden.is_empty() || self.worker.rules.get().is_some() || self.cluster.shared.epochs.get().is_some()
+        !self.belief.catalog.hidden.is_empty()
+            || self.env.worker.rules.get().is_some()
+            || self.here.cluster.shared.epochs.get().is_some()
     }
 }
 

@@ -53,7 +53,7 @@ pub struct Lost {
 impl Session {
     /// A pinned connection may have ended while the client thought, or its server may have been fenced since.
     pub(super) fn look_at_pinned(&self, held: &mut Held) -> Result<(), RelayError> {
-        let view = self.cluster.view();
+        let view = self.here.cluster.view();
         if view.server(held.lease.server()).is_none_or(|server| server.fenced) {
             return Err(RelayError::Server("the server takes no sessions any more".into()));
         }
@@ -62,9 +62,9 @@ impl Session {
             Farewell::Closed => Err(RelayError::Server("the server closed the connection".into())),
             Farewell::Said(said)
                 if matches!(said.code, errno::ER_SERVER_SHUTDOWN | errno::ER_CONNECTION_KILLED)
-                    && self.transaction.is_some() =>
+                    && self.transaction.log.is_some() =>
             {
-                match self.status.contains(Status::IN_READ_ONLY_TRANSACTION) {
+                match self.belief.status.contains(Status::IN_READ_ONLY_TRANSACTION) {
                     true => Err(RelayError::Server(said.message)),
                     false => Err(RelayError::Withheld(said)),
                 }
@@ -79,14 +79,14 @@ impl Session {
     /// That a connection is reset is the end of the server's process. A network answers so, too, but only to what is sent, and behind a
     /// statement nothing is sent before TCP asks whether the server is still there.
     pub(super) async fn is_ended_by_server(&self, held: &mut Held, outcome: &Outcome, at: Instant) -> bool {
-        if self.cluster.view().group.is_none() {
+        if self.here.cluster.view().group.is_none() {
             return false;
         }
         let end = match outcome.end {
             End::GivenUp => tokio::time::timeout(END_WAIT, held.lease.end()).await.unwrap_or_default(),
             end => end,
         };
-        let silence = self.cluster.shared.settings.load().keepalive.idle;
+        let silence = self.here.cluster.shared.settings.load().keepalive.idle;
         end == End::Closed || end == End::Reset && (silence.is_zero() || at.elapsed() < silence)
     }
 
@@ -98,9 +98,9 @@ impl Session {
         lost: &Lost,
         attempts: &mut Attempts,
     ) -> Result<Next, SessionEnd> {
-        let replays = self.listener.settings.load().replay.mode != config::ReplayMode::Off;
-        let is_open = self.pins.has(Pin::Transaction) || self.pins.has(Pin::NextStatement);
-        if replays && (is_open || !self.facts().autocommit) && is_whole_with(&self.pins) {
+        let replays = self.env.listener.settings.load().replay.mode != config::ReplayMode::Off;
+        let is_open = self.belief.pins.has(Pin::Transaction) || self.belief.pins.has(Pin::NextStatement);
+        if replays && (is_open || !self.facts().autocommit) && is_whole_with(&self.belief.pins) {
             return Box::pin(self.take_transaction_elsewhere(query, route, lost, attempts)).await;
         }
         let is_pinned = route.target == Target::Pinned;
@@ -144,14 +144,14 @@ impl Session {
         attempts: &mut Attempts,
     ) -> Result<Next, SessionEnd> {
         use TransactionStep::{Commit, Rollback};
-        let wrote = self.transaction.as_ref().is_none_or(|log| log.wrote);
+        let wrote = self.transaction.log.as_ref().is_none_or(|log| log.wrote);
         if lost.sent && query.may_leave_something(Some(wrote)) {
             match Box::pin(self.prove(query, lost, attempts)).await {
                 Proof::NotDone => {}
                 Proof::Done { position, .. } => {
                     self.note_done(lost, position);
                     self.lose_pinned_state();
-                    self.status = self.status_at_rest();
+                    self.belief.status = self.status_at_rest();
                     self.answer_ok(query.request, 0);
                     self.client.flush().await.map_err(SessionEnd::ClientLost)?;
                     return Ok(Next::Answered);
@@ -170,9 +170,9 @@ impl Session {
             _ => false,
         };
         let is_empty =
-            self.transaction.as_ref().is_some_and(|log| log.obstacle().is_none() && log.entries().is_empty());
+            self.transaction.log.as_ref().is_some_and(|log| log.obstacle().is_none() && log.entries().is_empty());
         if (ends || is_empty) && query.statement.parts == 1 {
-            route.target = self.transaction.as_ref().map_or(Target::Primary, |log| log.target.clone());
+            route.target = self.transaction.log.as_ref().map_or(Target::Primary, |log| log.target.clone());
             self.lose_pinned_state();
             self.begin_log(query, route);
             if attempts.failed_on(lost.server) {
@@ -187,11 +187,11 @@ impl Session {
             }
             Err(not_replayed) => {
                 let name = &lost.name;
-                self.worker.stats.replays.at(not_replayed.result()).inspect(|count| count.add_one());
-                tracing::warn!(server = %name, session = self.handle.id, why = %not_replayed, "a transaction was not replayed");
+                self.env.worker.stats.replays.at(not_replayed.result()).inspect(|count| count.add_one());
+                tracing::warn!(server = %name, session = self.env.handle.id, why = %not_replayed, "a transaction was not replayed");
                 let refusal = not_replayed.refusal(lost);
                 // Variables with computed values are gone with the connection.
-                let is_whole = !self.pins.has(Pin::UserVariable) && !not_replayed.ends_session();
+                let is_whole = !self.belief.pins.has(Pin::UserVariable) && !not_replayed.ends_session();
                 self.lose_pinned_state();
                 match is_whole {
                     true => self.tell(query.request, refusal).await,
@@ -209,39 +209,39 @@ impl Session {
     /// Something was written, at this position if it is known.
     fn note_done(&mut self, lost: &Lost, position: Option<Written>) {
         if self.watches_writes() {
-            self.written = Some(Scope::Any);
+            self.transaction.written = Some(Scope::Any);
             self.note_write(position.map_or_else(|| Write::Untold(lost.server, Instant::now()), Write::Told));
         }
     }
 
     /// The client gets the OK that the lost server would have sent. Warnings are in no log: it hears of none.
     fn answer_write(&mut self, query: &Query<'_>, answer: &Answer) {
-        self.status = self.status_at_rest();
+        self.belief.status = self.status_at_rest();
         let ok = wire::reply::Ok {
             affected_rows: answer.affected,
             insert_id: answer.insert_id,
-            status: self.status,
+            status: self.belief.status,
             info: answer.info.as_bytes(),
             ..wire::reply::Ok::default()
         };
         self.client.put_whole_ok(query.request.sequence.wrapping_add(1), &ok);
         let outcome = Outcome {
-            status: Some(self.status),
+            status: Some(self.belief.status),
             affected_rows: answer.affected,
             matched: answer.matched.or(Some(answer.affected)),
             ..Outcome::default()
         };
         self.learn_answered(query, &outcome);
         if answer.made_id {
-            (self.past.insert_id, self.past.doubt) = (answer.insert_id, None);
+            (self.belief.past.insert_id, self.belief.past.doubt) = (answer.insert_id, None);
         }
     }
 
     /// Nobody knows whether the statement was done.
     fn in_doubt(&mut self, query: &Query<'_>, lost: &Lost, unproven: &str) -> Refusal {
         self.note_unanswered(lost);
-        self.worker.stats.in_doubt.add_one();
-        tracing::warn!(server = %lost.name, session = self.handle.id, what = what(query), unproven, "a statement is in doubt");
+        self.env.worker.stats.in_doubt.add_one();
+        tracing::warn!(server = %lost.name, session = self.env.handle.id, what = what(query), unproven, "a statement is in doubt");
         Refusal::in_doubt(&lost.name, what(query), &lost.why, unproven)
     }
 

@@ -39,15 +39,15 @@ impl Session {
 
     /// Answers SHOW WARNINGS and SHOW ERRORS from what was kept, in rows of the binary protocol if asked.
     pub(super) fn answer_messages(&mut self, text: &[u8], binary: bool) -> bool {
-        if self.held.as_ref().is_some_and(|held| self.knows_messages(&held.lease.origin)) {
+        if self.here.held.as_ref().is_some_and(|held| self.knows_messages(&held.lease.origin)) {
             return false;
         }
-        let Some(kept) = &self.past.warnings else { return false };
+        let Some(kept) = &self.belief.past.warnings else { return false };
         let Some(shown) = sql::shown_messages(text, &self.facts().dialect) else { return false };
         let Some(answer) = chosen(kept, shown, binary, self.client.capabilities) else { return false };
-        self.client.put(&super::send::with_status(answer, self.status));
-        self.past.answered(-1);
-        self.past.own_messages = 0;
+        self.client.put(&super::send::with_status(answer, self.belief.status));
+        self.belief.past.answered(-1);
+        self.belief.past.own_messages = 0;
         true
     }
 
@@ -58,12 +58,12 @@ impl Session {
         if !is_one || !statement.asks.contains(Asks::KEEPS_ROW_COUNT) {
             return None;
         }
-        let knows = |held: &super::Held| self.knows_messages(&held.lease.origin) && !self.past.row_count_is_here;
-        if self.held.as_ref().is_some_and(knows) {
+        let knows = |held: &super::Held| self.knows_messages(&held.lease.origin) && !self.belief.past.row_count_is_here;
+        if self.here.held.as_ref().is_some_and(knows) {
             return None;
         }
         let asked = sql::asked_diagnostics(text, &self.facts().dialect)?;
-        if asked.condition.is_some() && self.past.signal.is_some() {
+        if asked.condition.is_some() && self.belief.past.signal.is_some() {
             // The SIGNAL is run again ahead of it.
             return None;
         }
@@ -88,13 +88,13 @@ impl Session {
         let number = |number: usize| Some(format!("CAST({number} AS UNSIGNED)"));
         Some(match item {
             DiagnosticsItem::Number => number(count)?,
-            DiagnosticsItem::RowCount => self.past.row_count.to_string(),
+            DiagnosticsItem::RowCount => self.belief.past.row_count.to_string(),
             DiagnosticsItem::MysqlErrno => number(usize::from(condition?.code))?,
             DiagnosticsItem::MessageText => self.metadata_text(&condition?.message)?,
             DiagnosticsItem::ReturnedSqlstate => self.metadata_text(std::str::from_utf8(&condition?.state?).ok()?)?,
             // SIGNAL may have given them.
             DiagnosticsItem::ClassOrigin | DiagnosticsItem::SubclassOrigin | DiagnosticsItem::Name
-                if self.past.signals =>
+                if self.belief.past.signals =>
             {
                 return None;
             }
@@ -136,7 +136,7 @@ impl Session {
 
     /// The messages, if they are known.
     fn conditions(&self) -> Option<Vec<Condition>> {
-        let past = &self.past;
+        let past = &self.belief.past;
         if past.messages_unsure || past.messages_unread {
             return None;
         }

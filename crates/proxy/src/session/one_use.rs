@@ -72,7 +72,7 @@ impl Session {
     /// Makes the connection tell of SET TRANSACTION, ahead of a statement that may announce something.
     pub(super) fn hear_of_characteristics(&self, connection: &mut Connection, query: &Query<'_>, out: &mut Outgoing) {
         // In an open transaction SET TRANSACTION is refused, and MySQL would forget that it has told of a transaction.
-        let needs_not = self.pins.has(Pin::Transaction) || self.pins.has(Pin::ExpiredPassword);
+        let needs_not = self.belief.pins.has(Pin::Transaction) || self.belief.pins.has(Pin::ExpiredPassword);
         if needs_not || self.tells(connection) || !query.runs_text() || !may_announce(&query.statement) {
             return;
         }
@@ -84,32 +84,36 @@ impl Session {
     /// Whether a connection tells what SET TRANSACTION announces.
     fn tells(&self, connection: &Connection) -> bool {
         connection.origin.tells_characteristics
-            || self.state.variable(TRANSACTION_INFO).is_some_and(|own| own.eq_ignore_ascii_case("CHARACTERISTICS"))
+            || self
+                .belief
+                .state
+                .variable(TRANSACTION_INFO)
+                .is_some_and(|own| own.eq_ignore_ascii_case("CHARACTERISTICS"))
     }
 
     /// The server says what SET TRANSACTION has announced, in SQL; nothing when that was used up.
     pub(super) fn learn_characteristics(&mut self, text: &str) {
-        self.past.unsure.characteristics = false;
+        self.belief.past.unsure.characteristics = false;
         // START TRANSACTION alone is what the open transaction began with.
-        self.pins.one_use(OneUse::Characteristics, text.contains("SET TRANSACTION"));
+        self.belief.pins.one_use(OneUse::Characteristics, text.contains("SET TRANSACTION"));
     }
 
     /// Learns the state of one use that a statement leaves waiting, as far as its text and its reply tell.
     pub(super) fn learn_one_use(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
         let statement = &*query.statement;
         if statement.transaction.is_some_and(|step| step != TransactionStep::Savepoint) && statement.parts <= 1 {
-            self.past.unsure.unheard &= outcome.error.is_some();
+            self.belief.past.unsure.unheard &= outcome.error.is_some();
         } else if may_announce(statement) && !self.tells(&held.lease) {
-            self.past.unsure.unheard = true;
+            self.belief.past.unsure.unheard = true;
         }
         let untold = outcome.error.is_some() || outcome.ended_by_eof;
         let told = || outcome.changes.iter().any(|change| matches!(change, StateChange::Characteristics(_)));
         let announces = |effect: &Effect| matches!(effect, Effect::TransactionCharacteristics { session: false, .. });
-        if untold && (self.pins.awaits_use(OneUse::Characteristics) || may_announce(statement)) {
-            self.past.unsure.characteristics = true;
+        if untold && (self.belief.pins.awaits_use(OneUse::Characteristics) || may_announce(statement)) {
+            self.belief.past.unsure.characteristics = true;
         } else if statement.effects.iter().any(announces) && !told() {
             // The server tells a second, equal announcement only once.
-            self.past.unsure.characteristics = true;
+            self.belief.past.unsure.characteristics = true;
         }
         let sets = |wanted: &str| {
             let is = |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if name == wanted);
@@ -118,8 +122,8 @@ impl Session {
         };
         if (!statement.effects.is_empty() || !outcome.changes.is_empty()) && sets(TRANSACTION_INFO) {
             held.lease.origin.tells_characteristics = false;
-            if self.pins.awaits_use(OneUse::Characteristics) {
-                self.pins.put(Pin::Opaque, true);
+            if self.belief.pins.awaits_use(OneUse::Characteristics) {
+                self.belief.pins.put(Pin::Opaque, true);
             }
         }
         self.learn_given_id(query, outcome);
@@ -135,65 +139,66 @@ impl Session {
         // A part of a text that failed, and a routine, may have set it.
         let may_be_set = sets.is_some() && (outcome.error.is_none() || statement.parts > 1);
         if may_be_set || outcome.changes.iter().any(told) {
-            self.pins.one_use(OneUse::InsertId, true);
+            self.belief.pins.one_use(OneUse::InsertId, true);
             let is_number = |value: &Value| matches!(value, Value::Literal(text) if text.bytes().any(|byte| (b'1'..=b'9').contains(&byte)));
             let is_sure = sets.is_some_and(is_number);
-            self.past.unsure.insert_id |= !is_sure || statement.parts > 1;
+            self.belief.past.unsure.insert_id |= !is_sure || statement.parts > 1;
             if !is_sure && !self.is_mariadb() {
                 // `@@insert_id` would not tell a 0 that waits from nothing.
-                self.pins.put(Pin::Opaque, true);
+                self.belief.pins.put(Pin::Opaque, true);
             }
-        } else if self.pins.awaits_use(OneUse::InsertId)
+        } else if self.belief.pins.awaits_use(OneUse::InsertId)
             && (!statement.access.only_reads() || statement.asks.contains(sql::Asks::STORED_FUNCTIONS))
             && !(matches!(statement.kind, Kind::Set | Kind::Use | Kind::Transaction) && statement.parts <= 1)
         {
-            self.past.unsure.insert_id = true;
+            self.belief.past.unsure.insert_id = true;
         }
     }
 
     /// The questions for the server when nothing keeps the connection but pins that may be over by now (and user variables):
     /// state of one use, and user locks.
     pub(super) fn asks_of_pins(&self) -> (bool, bool) {
-        let unsure = self.past.unsure;
+        let unsure = self.belief.past.unsure;
         let one_use = unsure.characteristics || unsure.insert_id || unsure.unheard;
-        let locks = self.pins.has(Pin::UserLock) && self.pins.unsure_user_locks().is_some();
+        let locks = self.belief.pins.has(Pin::UserLock) && self.belief.pins.unsure_user_locks().is_some();
         let bit = |pin: Pin, may_go: bool| u32::from(may_go) << pin as u32;
         let may_go = bit(Pin::UserVariable, true) | bit(Pin::NextStatement, one_use) | bit(Pin::UserLock, locks);
-        let alone = self.pins.bits() & !may_go == 0;
+        let alone = self.belief.pins.bits() & !may_go == 0;
         (one_use && alone, locks && alone)
     }
 
     /// Asks the server whether state of one use still waits. Gives whether the connection is still good.
     pub(super) async fn ask_one_use(&mut self, held: &mut Held) -> bool {
-        if std::mem::take(&mut self.past.unsure.unheard) && ask(&mut held.lease, "COMMIT", &self.worker).await.is_err()
+        if std::mem::take(&mut self.belief.past.unsure.unheard)
+            && ask(&mut held.lease, "COMMIT", &self.env.worker).await.is_err()
         {
             return false;
         }
-        if std::mem::take(&mut self.past.unsure.characteristics) {
+        if std::mem::take(&mut self.belief.past.unsure.characteristics) {
             match self.ask_characteristics(held).await {
                 Ok(Some(text)) => self.learn_characteristics(&text),
-                Ok(None) => self.pins.put(Pin::Opaque, true),
+                Ok(None) => self.belief.pins.put(Pin::Opaque, true),
                 Err(_) => return false,
             }
         }
-        if std::mem::take(&mut self.past.unsure.insert_id) {
+        if std::mem::take(&mut self.belief.past.unsure.insert_id) {
             let capabilities = held.lease.origin.capabilities;
-            let Ok(reply) = ask(&mut held.lease, "SELECT @@insert_id", &self.worker).await else { return false };
+            let Ok(reply) = ask(&mut held.lease, "SELECT @@insert_id", &self.env.worker).await else { return false };
             let rows = reply.and_then(|reply| super::read_back::rows(&reply, 1, capabilities).ok()).unwrap_or_default();
             let waits = rows.first().and_then(|row| row.first()?.as_deref()) != Some(b"0");
-            self.pins.one_use(OneUse::InsertId, waits);
+            self.belief.pins.one_use(OneUse::InsertId, waits);
         }
-        if self.pins.is_empty() {
+        if self.belief.pins.is_empty() {
             // Nothing is announced any more: the next transaction's statements are kept anew.
-            self.transaction = None;
+            self.transaction.log = None;
         }
-        self.show_pins(self.pins.bits());
+        self.show_pins(self.belief.pins.bits());
         true
     }
 
     async fn ask_characteristics(&mut self, held: &mut Held) -> Result<Option<String>, RelayError> {
         held.lease.origin.tells_characteristics = true;
-        let reply = ask(&mut held.lease, TELL_CHARACTERISTICS, &self.worker).await?;
+        let reply = ask(&mut held.lease, TELL_CHARACTERISTICS, &self.env.worker).await?;
         let Some(payload) = reply.as_deref().and_then(|reply| reply.get(HEADER_BYTES..)) else { return Ok(None) };
         let ok = reply::Ok::parse(payload, held.lease.origin.capabilities)?;
         let mut changes = Vec::new();

@@ -42,32 +42,32 @@ impl Session {
     /// refuses what is too long, and shows the session's own value.
     #[inline]
     pub(super) fn outgrows(&self, origin: &Origin) -> bool {
-        origin.packet_max < self.packet_limit.bytes.get() && self.is_renewed_by_reset()
+        origin.packet_max < self.belief.packet_limit.bytes.get() && self.is_renewed_by_reset()
     }
 
     #[cold]
     fn is_renewed_by_reset(&self) -> bool {
-        self.pins.is_empty() && packet_max(&self.cluster.catalog()) >= self.packet_limit.bytes.get()
+        self.belief.pins.is_empty() && packet_max(&self.here.cluster.catalog()) >= self.belief.packet_limit.bytes.get()
     }
 
     /// The session's value, for a text that may read it.
     pub(super) fn packet_limit_to_show(&self, text: &[u8]) -> Option<u64> {
         let is_named = || text.windows(NAME.len()).any(|window| window.eq_ignore_ascii_case(NAME.as_bytes()));
-        let bytes = self.packet_limit.bytes.get();
+        let bytes = self.belief.packet_limit.bytes.get();
         (bytes != 0 && is_named()).then_some(bytes)
     }
 
     /// The session's value, for SHOW VARIABLES.
     pub(super) fn packet_limit_to_list(&self, request: &Request) -> Option<u64> {
         let is_global = memchr::memmem::find(&request.payload().to_ascii_lowercase(), b"global").is_some();
-        let bytes = self.packet_limit.bytes.get();
+        let bytes = self.belief.packet_limit.bytes.get();
         (bytes != 0 && !is_global).then_some(bytes)
     }
 
     /// Ends the session behind a command that servers refuse for its length.
     #[cold]
     pub(super) async fn refuse_length(&mut self, request: &Request) -> Option<SessionEnd> {
-        if request.payload().len() as u64 >= self.packet_limit.refused_bytes() {
+        if request.payload().len() as u64 >= self.belief.packet_limit.refused_bytes() {
             return Some(self.client.too_long(Refusal::packet_too_large()).await);
         }
         None

@@ -7,6 +7,7 @@ use wire::command::Command;
 use wire::exchange::Expect;
 
 use super::client::Request;
+use super::one_use::Unsure;
 use super::outgoing::{Outgoing, write};
 use super::query::{Body, Query};
 use super::read_back::Row;
@@ -21,23 +22,93 @@ const ONE_MORE_ERROR: &[u8] = b"GET DIAGNOSTICS CONDITION 65535 @sqluice_no_cond
 /// More errors of one statement are not counted.
 const ERRORS_MAX: usize = 64;
 
+/// The results of the last statement that a later one may ask for.
+#[derive(Debug, Default)]
+pub(super) struct Past {
+    pub insert_id: u64,
+    /// LAST_INSERT_ID() may be something else: the server is asked before the connection goes.
+    pub doubt: Option<Doubt>,
+    /// System variables whose values are asked for before the connection goes: nothing told them. SET CHARACTER SET takes
+    /// the schema's collation, and another schema does not change it.
+    pub variables: Vec<Box<str>>,
+    /// The parts of [`route::OneUse`] that the server is asked for before the connection goes.
+    pub unsure: Unsure,
+    pub row_count: i64,
+    /// A connection that is kept does not know ROW_COUNT(): Sqluice asked it something since, or answered the client itself.
+    pub row_count_is_here: bool,
+    /// It does not know FOUND_ROWS(): that, or no statement since was counted that the session ran there.
+    pub found_rows_are_here: bool,
+    /// Nothing before the first statement.
+    pub found_rows: Option<u64>,
+    /// The last statement's reply did not tell: the server is asked before its connection goes.
+    pub found_rows_unsure: bool,
+    /// The connection was given it ahead of the statement that runs.
+    pub found_rows_given: bool,
+    /// The connection was given 0 for a larger number: so it was left as it was, should it be 0 afterwards.
+    pub found_rows_stand_in: bool,
+    /// The last statement has either found so many or left FOUND_ROWS() as it was.
+    pub found_rows_own: Option<u64>,
+    /// The session has asked for it before.
+    pub asks_found_rows: bool,
+    pub error: Option<Refusal>,
+    /// The reply to SHOW WARNINGS behind the last statement, as bytes for this client.
+    pub warnings: Option<Vec<u8>>,
+    pub warning_count: u16,
+    /// How many messages the last statement had, whether or not it left those before it.
+    pub own_messages: u16,
+    /// The last statement left messages of which `warnings` does not know yet.
+    pub messages_unread: bool,
+    /// SIGNAL may have made them, with another SQLSTATE than a server's own.
+    pub signals: bool,
+    /// The SIGNAL that made them: to be run again where they are asked for.
+    pub signal: Option<Box<str>>,
+    /// Whether these messages are still there is asked before the connection goes.
+    pub messages_unsure: bool,
+    /// Grows with each statement that changes what SHOW WARNINGS says: tells whether a connection still knows it.
+    pub messages: u32,
+}
+
+/// Why LAST_INSERT_ID() is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doubt {
+    /// It is whatever the server says.
+    Any,
+    /// This id was told, and may have been given by the client: then nothing has changed.
+    Given(u64),
+    /// A statement failed, and may have made one before that: then it is another one than its connection had.
+    Made,
+}
+
+impl Past {
+    /// Sqluice has asked the connection something, or has answered in its place.
+    pub(super) fn is_here(&mut self) {
+        (self.row_count_is_here, self.found_rows_are_here) = (true, true);
+    }
+
+    /// Sqluice has answered a command in the way of a server, which counts so many rows for it.
+    pub(super) fn answered(&mut self, row_count: i64) {
+        (self.row_count, self.row_count_is_here) = (row_count, true);
+    }
+}
+
 impl Session {
     /// Gives a connection the results of the session's earlier statements that it does not know.
     pub(super) fn give_past(&mut self, connection: &mut Connection, query: &Query<'_>, out: &mut Outgoing) {
         let (statement, body) = (&*query.statement, &query.body);
-        self.past.found_rows_given = false;
+        self.belief.past.found_rows_given = false;
         // A statement that may leave LAST_INSERT_ID() as it is must find the session's own; so must a pinned session.
-        let keeps = !self.pins.is_empty() || !self.facts().autocommit;
+        let keeps = !self.belief.pins.is_empty() || !self.facts().autocommit;
         let needs_id = statement.asks.contains(Asks::LAST_INSERT_ID)
             || statement.insert_id_unsure
             || statement.kind == Kind::Insert
                 && (keeps
                     || may_be_given(connection.origin.insert_id, query.request)
-                    || connection.origin.insert_id != Some(self.past.insert_id) && self.inserts_rows(query.request));
+                    || connection.origin.insert_id != Some(self.belief.past.insert_id)
+                        && self.inserts_rows(query.request));
         let origin = &mut connection.origin;
-        if needs_id && self.past.doubt.is_none() && origin.insert_id != Some(self.past.insert_id) {
-            origin.insert_id = Some(self.past.insert_id);
-            let set = format!("SET last_insert_id={}", self.past.insert_id);
+        if needs_id && self.belief.past.doubt.is_none() && origin.insert_id != Some(self.belief.past.insert_id) {
+            origin.insert_id = Some(self.belief.past.insert_id);
+            let set = format!("SET last_insert_id={}", self.belief.past.insert_id);
             out.command(connection, Command::Query, set.as_bytes(), Purpose::Variables, Expect::Results);
         }
         if !connection.origin.mariadb && !statement.asks.contains(Asks::DIAGNOSTICS) {
@@ -51,14 +122,14 @@ impl Session {
         let is_set = statement.kind == Kind::Diagnostics && matches!(body, Body::Payload(_));
         // A statement that may leave messages or take them away must find them.
         let needs_messages = !is_set && statement.asks.contains(Asks::DIAGNOSTICS)
-            || self.is_mariadb() && self.past.has_messages() && may_ask(statement)
+            || self.is_mariadb() && self.belief.past.has_messages() && may_ask(statement)
             || self.is_mariadb() && statement.effects.iter().any(tells_older_messages);
         if needs_messages && connection.origin.messages != mine {
-            let again = self.past.signal.as_deref().filter(|_| self.past.has_messages());
+            let again = self.belief.past.signal.as_deref().filter(|_| self.belief.past.has_messages());
             (connection.origin.messages, connection.origin.stands_in) = (mine, again.is_none());
             let mut more_errors = 0;
             // An error can be raised again.
-            let (text, purpose) = match (again, &self.past.error) {
+            let (text, purpose) = match (again, &self.belief.past.error) {
                 (Some(again), _) => (again.to_owned(), Purpose::Signal),
                 (None, Some(error)) => {
                     let condition =
@@ -98,7 +169,7 @@ impl Session {
         let text = if *command == Command::Query.byte() {
             arguments
         } else if *command == Command::StmtExecute.byte() {
-            let known = super::request::statement_id(arguments).and_then(|id| self.statements.find(id));
+            let known = super::request::statement_id(arguments).and_then(|id| self.belief.statements.find(id));
             known.map_or(&[][..], |known| &known.prepared.key.text)
         } else {
             return true;
@@ -108,24 +179,24 @@ impl Session {
 
     /// The value of [`crate::pool::Origin::messages`] on a connection that has this session's.
     pub(super) fn messages_mark(&self) -> Option<(u32, u32)> {
-        Some((self.handle.id, self.past.messages))
+        Some((self.env.handle.id, self.belief.past.messages))
     }
 
     /// How many messages are told behind a command that has none of its own: on MySQL those of the statement before.
     pub(super) fn own_messages(&self) -> Option<u16> {
-        (!self.is_mariadb()).then_some(self.past.own_messages)
+        (!self.is_mariadb()).then_some(self.belief.past.own_messages)
     }
 
     /// The rows of SHOW WARNINGS, if they were kept.
     fn kept_messages(&self, capabilities: Capabilities) -> Option<Vec<super::read_back::Row>> {
-        super::read_back::rows(self.past.warnings.as_deref()?, 3, capabilities).ok()
+        super::read_back::rows(self.belief.past.warnings.as_deref()?, 3, capabilities).ok()
     }
 
     /// A statement that leaves as many warnings as the last one did: the very one, if there was one.
     fn warn_again(&self, capabilities: wire::Capabilities) -> String {
         let kept = self.kept_messages(capabilities);
         // With `max_error_count` servers count more messages than they keep.
-        if self.past.warning_count == 1
+        if self.belief.past.warning_count == 1
             && let Some([row]) = kept.as_deref()
             && let [_, Some(code), Some(message)] = &row[..]
         {
@@ -133,7 +204,7 @@ impl Session {
             let message = String::from_utf8_lossy(message).into_owned();
             return signal(&Refusal::like_server(code, b"01000", message));
         }
-        match self.past.warning_count {
+        match self.belief.past.warning_count {
             // Messages go with the next statement that names a table.
             0 => "DO (SELECT 1 FROM (SELECT 1) AS d)".into(),
             count => format!("DO {}", warnings(usize::from(count))),
@@ -152,18 +223,18 @@ impl Session {
             return false;
         }
         let Some(Expected { mut exchange, .. }) = out.pending.pop_front() else { return false };
-        match super::reset::read_reply(connection, &mut exchange, &self.worker, WARNINGS_BYTES_MAX).await {
+        match super::reset::read_reply(connection, &mut exchange, &self.env.worker, WARNINGS_BYTES_MAX).await {
             Ok(reply) => {
                 let capabilities = connection.origin.capabilities;
-                self.past.warnings = reply.map(|reply| without_state(reply, capabilities));
-                let kept = self.past.warnings.as_deref();
+                self.belief.past.warnings = reply.map(|reply| without_state(reply, capabilities));
+                let kept = self.belief.past.warnings.as_deref();
                 let rows = kept.and_then(|reply| super::read_back::rows(reply, 3, capabilities).ok());
                 let count = rows.map(|rows| u16::try_from(rows.len()).unwrap_or(u16::MAX));
-                match &self.past.error {
+                match &self.belief.past.error {
                     // An ERR packet tells only one.
-                    Some(_) => self.past.own_messages = count.unwrap_or(1),
+                    Some(_) => self.belief.past.own_messages = count.unwrap_or(1),
                     // One of several statements has warned, and others have followed.
-                    None if self.past.warning_count == 0 => self.past.warning_count = count.unwrap_or(0),
+                    None if self.belief.past.warning_count == 0 => self.belief.past.warning_count = count.unwrap_or(0),
                     None => {}
                 }
                 true

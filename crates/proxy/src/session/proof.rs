@@ -74,12 +74,12 @@ impl Session {
     /// Finds out what became of a statement that was sent to a server which was lost then.
     pub(super) async fn prove(&mut self, query: &Query<'_>, lost: &Lost, attempts: &mut Attempts) -> Proof {
         let proof = self.look_for_proof(query, lost, attempts).await;
-        tracing::info!(server = %lost.name, session = self.handle.id, why = lost.why, ?proof, "a statement was sent and never answered");
+        tracing::info!(server = %lost.name, session = self.env.handle.id, why = lost.why, ?proof, "a statement was sent and never answered");
         proof
     }
 
     async fn look_for_proof(&mut self, query: &Query<'_>, lost: &Lost, attempts: &mut Attempts) -> Proof {
-        let known = self.cluster.shared.published.group_logs.load_full();
+        let known = self.here.cluster.shared.published.group_logs.load_full();
         let mut wanted = match self.wanted(query) {
             Ok(wanted) => wanted,
             Err(why) => return Proof::Unknown(why.into()),
@@ -109,7 +109,7 @@ impl Session {
             Ok(Err(why)) => return unread(why),
             Err(_) => return unread("reading it took too long".into()),
         };
-        let in_group = self.cluster.view().group.is_some();
+        let in_group = self.here.cluster.view().group.is_some();
         let mut unclear = "";
         for _ in 0..CLAIM_TRIES {
             // In a group the tail has what sessions write on the new writer, too, and are told only now.
@@ -149,7 +149,7 @@ impl Session {
         let route = Route::to(Target::Primary, Reason::Transaction, config::Consistency::Session);
         let begun = Instant::now();
         // A member that says it has lost its group goes on answering, and keeps its office until others show that they have gone on.
-        let (unbelieved, pace) = match self.cluster.view().group {
+        let (unbelieved, pace) = match self.here.cluster.view().group {
             Some(_) => (MEMBER_WAIT, CLAIM_PACE),
             None => (Duration::ZERO, ALIVE_PACE),
         };
@@ -158,9 +158,9 @@ impl Session {
             if held.lease.server() != lost.server {
                 return Ok(held);
             }
-            let asked = tokio::time::timeout(ALIVE_WAIT, ask(&mut held.lease, "DO 0", &self.worker)).await;
+            let asked = tokio::time::timeout(ALIVE_WAIT, ask(&mut held.lease, "DO 0", &self.env.worker)).await;
             if matches!(asked, Ok(Ok(_))) {
-                let in_group = self.cluster.view().group.is_some();
+                let in_group = self.here.cluster.view().group.is_some();
                 if in_group && lost.ended && self.is_back(lost.server, None).await {
                     return Ok(held);
                 }
@@ -172,7 +172,7 @@ impl Session {
                 self.close(held).await;
             }
             let evidence = Evidence { server: lost.server, kind: EvidenceKind::ConnectionLost };
-            self.cluster.shared.published.evidence(evidence);
+            self.here.cluster.shared.published.evidence(evidence);
             if begun.elapsed() > PRIMARY_WAIT {
                 return Err(STILL.into());
             }
@@ -182,7 +182,7 @@ impl Session {
 
     /// Looks what is left once all know what is theirs. Of several that are alike, each stands for one of the sessions that ask.
     fn claim(&self, tail: &Tail, told: &HashSet<Name>) -> Found {
-        let mut claimed = self.cluster.shared.claimed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut claimed = self.here.cluster.shared.claimed.lock().unwrap_or_else(PoisonError::into_inner);
         let found = tail.found(|name| told.contains(&name) || claimed.contains(&name));
         if let Found::These(names) = &found {
             if claimed.len() >= CLAIMED_MAX {
@@ -201,7 +201,7 @@ impl Session {
         lost: &Lost,
         known: &GroupLogs,
     ) -> Result<(ServerId, From, Instant), String> {
-        let view = self.cluster.view();
+        let view = self.here.cluster.view();
         match view.group.and_then(|_| view.server(on)) {
             Some(member) => self.beginning_in_group(member, lost, known).await,
             None => {
@@ -214,7 +214,7 @@ impl Session {
 
     /// Reads the part of a server's binary log in which the transaction must be.
     async fn read_tail(&self, on: ServerId, from: &From, sought: Sought) -> Result<Tail, String> {
-        let view = self.cluster.view();
+        let view = self.here.cluster.view();
         let server = view.server(on).ok_or("it is gone")?;
         let mut client = self.connect_to_read(server).await?;
         let said = |error: QueryError| error.to_string();
@@ -283,7 +283,7 @@ impl Session {
 
     /// Where a replica's log stood before the statement was sent, and since when.
     fn position_before(&self, on: ServerId, lost: &Lost) -> Option<(From, Instant)> {
-        let (applied, since) = self.cluster.position_before(on, lost.at)?;
+        let (applied, since) = self.here.cluster.position_before(on, lost.at)?;
         match &*applied {
             Applied::MariaDb { replicated, .. } => Some((From::MariaDb(replicated.clone()), since)),
             Applied::MySql(executed) => Some((From::MySql(executed.clone()), since)),
@@ -293,8 +293,8 @@ impl Session {
 
     /// The transactions that all sessions were told to be theirs.
     async fn told_to_sessions(&self, since: Instant) -> Option<HashSet<Name>> {
-        let mut told: HashSet<Name> = self.cluster.told_since(since)?.into_iter().collect();
-        for answered in self.cluster.shared.ask_told(self.worker.index, since) {
+        let mut told: HashSet<Name> = self.here.cluster.told_since(since)?.into_iter().collect();
+        for answered in self.here.cluster.shared.ask_told(self.env.worker.index, since) {
             if let Ok(others) = tokio::time::timeout(READ_WAIT, answered).await.ok()? {
                 told.extend(others?);
             }
@@ -305,21 +305,21 @@ impl Session {
     /// A server told a session at this moment that this transaction is its own.
     pub(super) fn note_committed(&self, written: &Written, at: Instant) {
         if let Some(name) = name_of(written) {
-            self.cluster.note_told(name, at);
+            self.here.cluster.note_told(name, at);
         }
     }
 
     /// Logs in to a server as the one who may read its binary log: the user of replication, or else the monitor's.
     async fn connect_to_read(&self, server: &ServerView) -> Result<Client, String> {
         let (user, password) = {
-            let config = self.worker.shared.config.load();
-            let cluster = config.clusters.get(&*self.cluster.shared.name).ok_or("the cluster is gone")?;
+            let config = self.env.worker.shared.config.load();
+            let cluster = config.clusters.get(&*self.here.cluster.shared.name).ok_or("the cluster is gone")?;
             match (&cluster.replication.user, &cluster.replication.password) {
                 (Some(user), Some(password)) => (user.clone(), password.clone()),
                 _ => (cluster.monitor.user.clone(), cluster.monitor.password.clone()),
             }
         };
-        let target = self.cluster.shared.target(server, READ_WAIT, None);
+        let target = self.here.cluster.shared.target(server, READ_WAIT, None);
         let login = query::login(&user, Credential::password(password.expose()));
         let limits = Limits { timeout: READ_WAIT, ..Limits::default() };
         Client::connect(&target, login, limits).await.map_err(|error| error.to_string())

@@ -42,8 +42,8 @@ impl Session {
     /// Reads back the user variables that alone pin the session. Gives whether the connection is still good; when a value
     /// cannot be read, the pin stays.
     pub(super) async fn read_back(&mut self, held: &mut Held) -> bool {
-        let mut names = self.pins.user_variables();
-        let hidden = self.pins.has_hidden_user_variables();
+        let mut names = self.belief.pins.user_variables();
+        let hidden = self.belief.pins.has_hidden_user_variables();
         if hidden {
             match self.list_variables(held).await {
                 Ok(Some(listed)) => names.extend(listed),
@@ -53,7 +53,7 @@ impl Session {
                 }
                 Err(_) => return false,
             }
-            names.extend(self.state.user_variables().map(str::to_owned));
+            names.extend(self.belief.state.user_variables().map(str::to_owned));
             names.sort_unstable();
             names.dedup();
             if names.len() > VARIABLES_MAX {
@@ -61,8 +61,8 @@ impl Session {
                 return true;
             }
             if names.is_empty() {
-                self.pins.hidden_user_variables(false);
-                self.show_pins(self.pins.bits());
+                self.belief.pins.hidden_user_variables(false);
+                self.show_pins(self.belief.pins.bits());
                 return true;
             }
         }
@@ -71,14 +71,14 @@ impl Session {
         }
         let question = question(&names);
         let capabilities = held.lease.origin.capabilities;
-        let Ok(reply) = ask(&mut held.lease, &question, &self.worker).await else { return false };
+        let Ok(reply) = ask(&mut held.lease, &question, &self.env.worker).await else { return false };
         let Some(literals) = reply.and_then(|reply| literals(&reply, names.len(), capabilities).ok()) else {
             if hidden {
                 self.keep_for_hidden_variables();
             }
             return true;
         };
-        let state = std::sync::Arc::make_mut(&mut self.state);
+        let state = std::sync::Arc::make_mut(&mut self.belief.state);
         for (name, found) in names.iter().zip(literals) {
             match found {
                 Found::Value(literal) => state.set_user_variable(name, &literal),
@@ -90,11 +90,11 @@ impl Session {
                 }
                 Found::Nothing => state.remove_user_variable(name),
             }
-            self.pins.user_variable_known(name);
+            self.belief.pins.user_variable_known(name);
         }
-        self.pins.hidden_user_variables(false);
-        held.lease.origin.state = self.state.clone();
-        self.show_pins(self.pins.bits());
+        self.belief.pins.hidden_user_variables(false);
+        held.lease.origin.state = self.belief.state.clone();
+        self.show_pins(self.belief.pins.bits());
         true
     }
 
@@ -106,7 +106,7 @@ impl Session {
         // It has messages of its own.
         connection.origin.messages = None;
         let list = if connection.origin.mariadb { LIST_OF_MARIADB } else { LIST_OF_MYSQL };
-        let reply = ask(connection, list, &self.worker).await?;
+        let reply = ask(connection, list, &self.env.worker).await?;
         let rows = reply.and_then(|reply| rows(&reply, 1, capabilities).ok());
         Ok(rows.filter(|rows| rows.len() <= VARIABLES_MAX).and_then(|rows| {
             let names = rows.into_iter().map(|row| {
@@ -119,27 +119,29 @@ impl Session {
 
     /// The session keeps its connection for good, since nobody can say what it has there.
     fn keep_for_hidden_variables(&mut self) {
-        self.past.is_here();
-        self.pins.hidden_user_variables(false);
-        self.pins.put(Pin::Opaque, true);
-        self.show_pins(self.pins.bits());
+        self.belief.past.is_here();
+        self.belief.pins.hidden_user_variables(false);
+        self.belief.pins.put(Pin::Opaque, true);
+        self.show_pins(self.belief.pins.bits());
     }
 
     /// Asks what LAST_INSERT_ID() is. Gives whether the connection is still good.
     pub(super) async fn read_insert_id(&mut self, held: &mut Held) -> bool {
         let capabilities = held.lease.origin.capabilities;
-        match ask(&mut held.lease, "SELECT LAST_INSERT_ID()", &self.worker).await {
+        match ask(&mut held.lease, "SELECT LAST_INSERT_ID()", &self.env.worker).await {
             Ok(reply) => {
                 let rows = reply.and_then(|reply| rows(&reply, 1, capabilities).ok()).unwrap_or_default();
                 let id = rows.first().and_then(|row| std::str::from_utf8(row.first()?.as_deref()?).ok()?.parse().ok());
                 let known = held.lease.origin.insert_id;
                 held.lease.origin.insert_id = id;
-                match (self.past.doubt.take(), id) {
-                    (Some(Doubt::Any), Some(id)) => self.past.insert_id = id,
+                match (self.belief.past.doubt.take(), id) {
+                    (Some(Doubt::Any), Some(id)) => self.belief.past.insert_id = id,
                     (Some(Doubt::Given(told)), Some(id)) if id == told || known.is_some_and(|known| known != id) => {
-                        self.past.insert_id = id;
+                        self.belief.past.insert_id = id;
                     }
-                    (Some(Doubt::Made), Some(id)) if known.is_some_and(|known| known != id) => self.past.insert_id = id,
+                    (Some(Doubt::Made), Some(id)) if known.is_some_and(|known| known != id) => {
+                        self.belief.past.insert_id = id
+                    }
                     // It stands as another session left it, so this session's has not changed either.
                     _ => {}
                 }
@@ -152,13 +154,13 @@ impl Session {
     /// Asks whether the messages of a statement before are still there. Gives whether the connection is still good.
     pub(super) async fn count_messages(&mut self, held: &mut Held) -> bool {
         let capabilities = held.lease.origin.capabilities;
-        let Ok(reply) = ask(&mut held.lease, "SHOW COUNT(*) WARNINGS", &self.worker).await else { return false };
+        let Ok(reply) = ask(&mut held.lease, "SHOW COUNT(*) WARNINGS", &self.env.worker).await else { return false };
         let rows = reply.and_then(|reply| rows(&reply, 1, capabilities).ok()).unwrap_or_default();
-        self.past.messages_unsure = false;
+        self.belief.past.messages_unsure = false;
         if rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"0") {
-            (self.past.error, self.past.warnings, self.past.warning_count) = (None, None, 0);
+            (self.belief.past.error, self.belief.past.warnings, self.belief.past.warning_count) = (None, None, 0);
             // Other connections may still have them.
-            self.past.messages = self.past.messages.wrapping_add(1);
+            self.belief.past.messages = self.belief.past.messages.wrapping_add(1);
             (held.lease.origin.messages, held.lease.origin.stands_in) = (self.messages_mark(), false);
         }
         true
@@ -167,14 +169,14 @@ impl Session {
     /// Asks what FOUND_ROWS() is. Gives whether the connection is still good.
     pub(super) async fn read_found_rows(&mut self, held: &mut Held) -> bool {
         let capabilities = held.lease.origin.capabilities;
-        let Ok(reply) = ask(&mut held.lease, "SELECT FOUND_ROWS()", &self.worker).await else { return false };
+        let Ok(reply) = ask(&mut held.lease, "SELECT FOUND_ROWS()", &self.env.worker).await else { return false };
         let rows = reply.and_then(|reply| rows(&reply, 1, capabilities).ok()).unwrap_or_default();
         let found = rows.first().and_then(|row| std::str::from_utf8(row.first()?.as_deref()?).ok()?.parse().ok());
-        let stood_in = std::mem::take(&mut self.past.found_rows_stand_in);
+        let stood_in = std::mem::take(&mut self.belief.past.found_rows_stand_in);
         let found = found.filter(|found| !(stood_in && *found == 0));
         // Any other count is one that an earlier statement has left, perhaps another session's.
-        if self.past.found_rows_own.is_none_or(|own| found == Some(own)) {
-            self.past.found_rows = found.or(self.past.found_rows);
+        if self.belief.past.found_rows_own.is_none_or(|own| found == Some(own)) {
+            self.belief.past.found_rows = found.or(self.belief.past.found_rows);
         }
         true
     }
@@ -182,40 +184,44 @@ impl Session {
     /// Asks which user locks the session still holds: servers count how often each was taken, and only the result of
     /// GET_LOCK() and RELEASE_LOCK() tells whether they were. Gives whether the connection is still good.
     pub(super) async fn ask_user_locks(&mut self, held: &mut Held) -> bool {
-        let Some(unsure) = self.pins.unsure_user_locks() else { return true };
+        let Some(unsure) = self.belief.pins.unsure_user_locks() else { return true };
         let connection = &mut *held.lease;
         let capabilities = connection.origin.capabilities;
         let names = match unsure {
             UnsureLocks::Released => {
                 // The statement has released all, so this releases nothing; if it ran otherwise than its text says, it does.
-                let Ok(reply) = ask(connection, "DO RELEASE_ALL_LOCKS()", &self.worker).await else { return false };
+                let Ok(reply) = ask(connection, "DO RELEASE_ALL_LOCKS()", &self.env.worker).await else { return false };
                 if reply.is_some() {
-                    self.pins.user_locks_are(&[]);
+                    self.belief.pins.user_locks_are(&[]);
                 }
-                self.show_pins(self.pins.bits());
+                self.show_pins(self.belief.pins.bits());
                 return true;
             }
             // In these a name is made of other bytes than it was when the lock was taken under another one.
-            UnsureLocks::Named(_) if self.state.connection_collation(&self.seen).is_some_and(is_wide) => return true,
+            UnsureLocks::Named(_)
+                if self.belief.state.connection_collation(&self.belief.catalog).is_some_and(is_wide) =>
+            {
+                return true;
+            }
             UnsureLocks::Named(names) => names,
         };
         let columns: Vec<String> =
             names.iter().map(|name| format!("IS_USED_LOCK('{name}')<=>CONNECTION_ID()")).collect();
         let question = format!("SELECT {}", columns.join(","));
-        let Ok(reply) = ask(connection, &question, &self.worker).await else { return false };
+        let Ok(reply) = ask(connection, &question, &self.env.worker).await else { return false };
         let rows = reply.and_then(|reply| rows(&reply, names.len(), capabilities).ok());
         if let Some([row]) = rows.as_deref() {
             let is_held = |(name, value): (String, &Option<Vec<u8>>)| (value.as_deref() != Some(b"0")).then_some(name);
             let held: Vec<String> = names.into_iter().zip(row).filter_map(is_held).collect();
-            self.pins.user_locks_are(&held);
-            self.show_pins(self.pins.bits());
+            self.belief.pins.user_locks_are(&held);
+            self.show_pins(self.belief.pins.bits());
         }
         true
     }
 
     /// Nothing but user variables with unknown values pins the session.
     pub(super) fn only_user_variables_pin(&self) -> bool {
-        self.pins.bits() == 1 << Pin::UserVariable as u8
+        self.belief.pins.bits() == 1 << Pin::UserVariable as u8
     }
 }
 

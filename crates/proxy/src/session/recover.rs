@@ -47,7 +47,7 @@ pub enum Next {
 impl Session {
     /// Which errors of this server another one may not have.
     pub(super) fn withheld(&self, query: &Query<'_>, route: &Route, server: ServerId) -> Withhold {
-        let (status, primary) = (self.status, self.cluster.primary());
+        let (status, primary) = (self.belief.status, self.here.cluster.primary());
         if let Some(withhold) = self.withheld_in_group(query, route, server) {
             return withhold;
         }
@@ -62,14 +62,14 @@ impl Session {
                 sql::Kind::Set => Withhold::All,
                 _ => Withhold::NotYetHere,
             },
-            Target::Pinned if self.transaction.is_some() => Withhold::Lost,
+            Target::Pinned if self.transaction.log.is_some() => Withhold::Lost,
             Target::Reader | Target::Pinned | Target::Named(_) => Withhold::Nothing,
         }
     }
 
     /// The same in a Galera group, where that is another.
     fn withheld_in_group(&self, query: &Query<'_>, route: &Route, server: ServerId) -> Option<Withhold> {
-        let view = self.cluster.view();
+        let view = self.here.cluster.view();
         view.group?;
         let group = |read_only, alone| Some(Withhold::Group { read_only, alone });
         match route.target {
@@ -80,7 +80,7 @@ impl Session {
             {
                 group(false, false)
             }
-            Target::Pinned if self.transaction.is_some() => Some(Withhold::Lost),
+            Target::Pinned if self.transaction.log.is_some() => Some(Withhold::Lost),
             Target::Reader | Target::Pinned => None,
         }
     }
@@ -104,7 +104,7 @@ impl Session {
         held.lease.stats().retries.add_one();
         self.release(held).await;
         // The member where losers gather must have what the session wrote.
-        self.cluster.shared.published.want_positions();
+        self.here.cluster.shared.published.want_positions();
         tokio::time::sleep(CONFLICT_PAUSE * (1 << attempts.conflicts.min(CONFLICT_DOUBLINGS_MAX))).await;
         Ok(Next::TryAgain)
     }
@@ -126,7 +126,7 @@ impl Session {
                 self.close(held).await;
                 tracing::warn!(server = %server, file = name, "a server asked for a client's file behind another statement");
                 let refusal = Refusal::file_refused(&server, &name);
-                self.worker.stats.own_errors.add_one();
+                self.env.worker.stats.own_errors.add_one();
                 self.client.put_error(sequence, &refusal);
                 if route.target == Target::Pinned {
                     self.lose_pinned_state();
@@ -146,7 +146,7 @@ impl Session {
                     NOT_IN_GROUP | GROUP_LOST => EvidenceKind::NotInGroup,
                     _ => EvidenceKind::ConnectionLost,
                 };
-                self.cluster.shared.published.evidence(Evidence { server, kind });
+                self.here.cluster.shared.published.evidence(Evidence { server, kind });
                 // The refused statement was not done, but other members may have the transaction that this one could not
                 // commit.
                 let (sent, was_killed) = (refusal.code == GROUP_LOST, refusal.code == errno::ER_CONNECTION_KILLED);
@@ -175,15 +175,15 @@ impl Session {
                 let ends = query.statement.transaction == Some(sql::TransactionStep::ImplicitCommit);
                 if ends
                     && self.is_mariadb()
-                    && matches!(ask(&mut held.lease, "COMMIT", &self.worker).await, Ok(Some(_)))
+                    && matches!(ask(&mut held.lease, "COMMIT", &self.env.worker).await, Ok(Some(_)))
                 {
-                    self.pins.put(Pin::Transaction, false);
-                    self.status -= Status::IN_TRANSACTION | Status::IN_READ_ONLY_TRANSACTION;
-                    self.show_pins(self.pins.bits());
+                    self.belief.pins.put(Pin::Transaction, false);
+                    self.belief.status -= Status::IN_TRANSACTION | Status::IN_READ_ONLY_TRANSACTION;
+                    self.show_pins(self.belief.pins.bits());
                 }
-                match self.pins.is_empty() {
+                match self.belief.pins.is_empty() {
                     true => self.release(held).await,
-                    false => self.held = Some(held),
+                    false => self.here.held = Some(held),
                 }
                 self.answer_error(query.request, &read_only_transaction(self.is_mariadb()));
                 self.client.flush().await.map_err(SessionEnd::ClientLost)?;
@@ -214,12 +214,12 @@ impl Session {
                 let mut held = held;
                 let (server, name) = (held.lease.server(), held.lease.server_name().clone());
                 let (stats, mark) = (held.lease.stats().clone(), held.lease.origin.mark.clone());
-                self.cluster.shared.published.evidence(Evidence { server, kind: EvidenceKind::ConnectionLost });
+                self.here.cluster.shared.published.evidence(Evidence { server, kind: EvidenceKind::ConnectionLost });
                 let ended = outcome.sent && self.is_ended_by_server(&mut held, &outcome, at).await;
                 drop(held);
-                let killed_here = self.handle.end_statement(kill::KILL_WAIT).await;
+                let killed_here = self.env.handle.end_statement(kill::KILL_WAIT).await;
                 if killed_here || outcome.sent && Box::pin(self.was_killed(server, &outcome, at)).await {
-                    tracing::info!(server = %name, session = self.handle.id, "a statement's connection was killed");
+                    tracing::info!(server = %name, session = self.env.handle.id, "a statement's connection was killed");
                     self.lose_pinned_state();
                     return Err(SessionEnd::ServerLost(error));
                 }
@@ -240,13 +240,13 @@ impl Session {
 
     /// A member of a Galera group serves nobody: another one does.
     pub(super) fn avoid_member(&self, server: ServerId, refusal: Refusal, attempts: &mut Attempts) {
-        self.cluster.shared.published.evidence(Evidence { server, kind: EvidenceKind::NotInGroup });
+        self.here.cluster.shared.published.evidence(Evidence { server, kind: EvidenceKind::NotInGroup });
         attempts.refused(server, refusal);
     }
 
     pub(super) async fn close(&mut self, held: Held) {
         drop(held);
-        self.handle.end_statement(kill::KILL_WAIT).await;
+        self.env.handle.end_statement(kill::KILL_WAIT).await;
     }
 
     pub(super) fn end_with(&mut self, request: &Request, refusal: Refusal) -> Result<Next, SessionEnd> {
@@ -265,26 +265,28 @@ impl Session {
         refusal: Refusal,
     ) -> Result<Next, SessionEnd> {
         if !matches!(refusal.code, errno::ER_DBACCESS_DENIED_ERROR | errno::ER_BAD_DB_ERROR)
-            || self.state.schema().is_none()
+            || self.belief.state.schema().is_none()
         {
             tracing::warn!(server = server.0, error = refusal.message, "a session's state was refused");
-            if route.target == Target::Reader && self.cluster.view().primary.is_some_and(|primary| primary != server) {
+            if route.target == Target::Reader
+                && self.here.cluster.view().primary.is_some_and(|primary| primary != server)
+            {
                 route.target = Target::Primary;
                 return Ok(Next::TryAgain);
             }
-            if let Some(without) = self.state.without_uneven(&self.seen) {
+            if let Some(without) = self.belief.state.without_uneven(&self.belief.catalog) {
                 // The session's first settings may be of a kind that no session may choose; its own settings come first.
-                self.state = Arc::new(without);
+                self.belief.state = Arc::new(without);
                 return Ok(Next::TryAgain);
             }
             self.refuse(request, &refusal).await?;
             return Ok(Next::Answered);
         }
-        let primary = self.cluster.view().primary;
+        let primary = self.here.cluster.view().primary;
         if route.target == Target::Reader && primary.is_some_and(|primary| primary != server) {
             route.target = Target::Primary;
         } else {
-            Arc::make_mut(&mut self.state).set_schema(None);
+            Arc::make_mut(&mut self.belief.state).set_schema(None);
         }
         Ok(Next::TryAgain)
     }
@@ -305,7 +307,7 @@ impl Session {
         let is_ending = refusal.code == errno::ER_SERVER_SHUTDOWN;
         if route.target == Target::Primary {
             let kind = if is_ending { EvidenceKind::ConnectionLost } else { EvidenceKind::ReadOnly };
-            self.cluster.shared.published.evidence(Evidence { server, kind });
+            self.here.cluster.shared.published.evidence(Evidence { server, kind });
             attempts.refused(server, refusal);
         } else {
             route.target = Target::Primary;

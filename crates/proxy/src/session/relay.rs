@@ -26,7 +26,7 @@ use wire::{Status, errno};
 use super::client::Client;
 use super::outgoing::write_while_alive;
 use super::processes::Tap;
-use super::tracking::TrackWish;
+use super::tracking::ClientTracking;
 use crate::error::Refusal;
 use crate::pool::{Connection, End, StatementKey};
 use crate::sessions::SessionHandle;
@@ -84,7 +84,7 @@ pub struct Relay<'a> {
     /// Replies that are outstanding, in order.
     pub pending: VecDeque<Expected>,
     /// The part of session tracking that the client wants to hear.
-    pub wish: &'a TrackWish,
+    pub wish: &'a ClientTracking,
     /// Errors that are not for the client.
     pub withhold: Withhold,
     /// The client's statement is one that sends a file.

@@ -90,7 +90,7 @@ impl Session {
     pub(super) fn begin_log(&mut self, query: &Query<'_>, route: &Route) {
         let statement = &*query.statement;
         let plain = statement.transaction.is_none() && statement.effects.is_empty() && statement.parts <= 1;
-        if self.transaction.is_none() && !(plain && self.facts().autocommit) && query.runs_text() {
+        if self.transaction.log.is_none() && !(plain && self.facts().autocommit) && query.runs_text() {
             self.begin_log_of(query, route);
         }
     }
@@ -108,34 +108,35 @@ impl Session {
             Some(TransactionStep::Commit { chain, .. } | TransactionStep::Rollback { chain, .. }) => chain,
             _ => statement.parts > 1 || statement.effects.iter().any(announces) || !self.facts().autocommit,
         };
-        if begins && self.listener.settings.load().replay.mode != config::ReplayMode::Off {
-            let log = TransactionLog::new(&self.state, self.past.insert_id, &route.target, &self.pins);
-            self.transaction = Some(Box::new(log));
+        if begins && self.env.listener.settings.load().replay.mode != config::ReplayMode::Off {
+            let log =
+                TransactionLog::new(&self.belief.state, self.belief.past.insert_id, &route.target, &self.belief.pins);
+            self.transaction.log = Some(Box::new(log));
         }
     }
 
     /// A statement had its reply, and what that says has been learned: it is kept while a transaction is open.
     #[inline]
     pub(super) fn log(&mut self, query: &Query<'_>, outcome: &Outcome) {
-        if self.transaction.is_some() {
+        if self.transaction.log.is_some() {
             self.log_statement(query, outcome);
         }
     }
 
     #[inline(never)]
     fn log_statement(&mut self, query: &Query<'_>, outcome: &Outcome) {
-        if ![Pin::Transaction, Pin::NextStatement, Pin::Savepoint].iter().any(|pin| self.pins.has(*pin)) {
-            self.transaction = None;
+        if ![Pin::Transaction, Pin::NextStatement, Pin::Savepoint].iter().any(|pin| self.belief.pins.has(*pin)) {
+            self.transaction.log = None;
             return;
         }
         let types = match &query.body {
-            Body::Execute(id) => self.statements.find(*id).and_then(|known| known.types.clone()),
+            Body::Execute(id) => self.belief.statements.find(*id).and_then(|known| known.types.clone()),
             _ => None,
         };
-        let replay = self.listener.settings.load().replay;
+        let replay = self.env.listener.settings.load().replay;
         let limits = Limits { bytes_max: replay.bytes_max, statements_max: replay.statements_max };
-        if let Some(log) = &mut self.transaction {
-            log.note((query, outcome), types, (&self.state, self.past.insert_id), limits);
+        if let Some(log) = &mut self.transaction.log {
+            log.note((query, outcome), types, (&self.belief.state, self.belief.past.insert_id), limits);
         }
     }
 
@@ -147,44 +148,45 @@ impl Session {
         lost: &Lost,
         attempts: &mut Attempts,
     ) -> Result<(), NotReplayed> {
-        let Some(mut log) = self.transaction.take() else {
+        let Some(mut log) = self.transaction.log.take() else {
             return Err(NotReplayed::Obstacle("it began where Sqluice could not see it".into()));
         };
         if let Some(why) = log.obstacle() {
             return Err(NotReplayed::Obstacle(why.clone()));
         }
-        let settings = self.listener.settings.load();
+        let settings = self.env.listener.settings.load();
         let (replay, limit) = (settings.replay, settings.replay.time.unwrap_or(settings.hold));
         drop(settings);
         for closed in log.take_closed() {
-            self.statements.bring_back(closed);
+            self.belief.statements.bring_back(closed);
         }
         if replay.mode != config::ReplayMode::Any
             && let Some(name) = log.entries().iter().find_map(|entry| Self::volatile_in(entry, &log.request(entry)))
         {
             return Err(NotReplayed::Obstacle(format!("it wrote what {name} gives").into()));
         }
-        let kept = (self.state.clone(), std::mem::take(&mut self.past), std::mem::take(&mut self.pins));
+        let kept =
+            (self.belief.state.clone(), std::mem::take(&mut self.belief.past), std::mem::take(&mut self.belief.pins));
         let tries = self.try_replays(&log, interrupted, lost, replay.attempts_max, attempts);
         let done = tokio::time::timeout(limit, tries).await;
-        let replayed = std::mem::take(&mut self.past);
-        (self.state, self.past, self.pins) = kept;
+        let replayed = std::mem::take(&mut self.belief.past);
+        (self.belief.state, self.belief.past, self.belief.pins) = kept;
         let mut held =
             done.unwrap_or_else(|_| Err(NotReplayed::Failed(format!("it took longer than {} ms", limit.as_millis()))))?;
-        (self.past.insert_id, self.past.doubt) = (replayed.insert_id, replayed.doubt);
-        self.past.is_here();
-        held.lease.origin.state = self.state.clone();
+        (self.belief.past.insert_id, self.belief.past.doubt) = (replayed.insert_id, replayed.doubt);
+        self.belief.past.is_here();
+        held.lease.origin.state = self.belief.state.clone();
         held.lease.origin.messages = None;
-        self.worker.stats.replays.at(0).inspect(|count| count.add_one());
+        self.env.worker.stats.replays.at(0).inspect(|count| count.add_one());
         tracing::info!(
-            session = self.handle.id,
+            session = self.env.handle.id,
             from = %lost.name,
             to = %held.lease.server_name(),
             statements = log.entries().len(),
             "a transaction was replayed"
         );
-        self.held = Some(held);
-        self.transaction = Some(log);
+        self.here.held = Some(held);
+        self.transaction.log = Some(log);
         Ok(())
     }
 
@@ -218,9 +220,9 @@ impl Session {
                 self.clean_up(held).await;
                 return Err(NotReplayed::Killed);
             }
-            self.state = log.state.clone();
-            self.past = Past { insert_id: log.insert_id, ..Past::default() };
-            self.pins = Pins::default();
+            self.belief.state = log.state.clone();
+            self.belief.past = Past { insert_id: log.insert_id, ..Past::default() };
+            self.belief.pins = Pins::default();
             match self.run_again(&mut held, log, interrupted).await {
                 Ok(()) => return Ok(held),
                 Err(Wrong::Final(why)) => {
@@ -271,11 +273,11 @@ impl Session {
                 ));
             }
             if let Some(state) = &entry.state {
-                self.state = state.clone();
+                self.belief.state = state.clone();
                 held.lease.origin.state = state.clone();
             }
             // Nothing but the first statement finds the connection free.
-            self.pins.put(Pin::Transaction, true);
+            self.belief.pins.put(Pin::Transaction, true);
         }
         Ok(())
     }
@@ -306,13 +308,13 @@ impl Session {
 
     /// Whether it succeeds shows in what follows.
     async fn ask_for_replay(&mut self, held: &mut Held, text: &str) -> Result<(), Wrong> {
-        ask(&mut held.lease, text, &self.worker).await.map(drop).map_err(wrong)
+        ask(&mut held.lease, text, &self.env.worker).await.map(drop).map_err(wrong)
     }
 
     /// Runs one statement; gives what was said to it.
     async fn run_entry(&mut self, held: &mut Held, entry: &Entry, request: &Request) -> Result<Said, Wrong> {
         if let Body::Execute(id) = entry.kept.body
-            && let Some(known) = self.statements.find_mut(id)
+            && let Some(known) = self.belief.statements.find_mut(id)
         {
             known.types = entry.types.clone();
         }
@@ -336,19 +338,19 @@ impl Session {
 
     /// Runs a statement whose reply is for nobody.
     async fn swallow(&mut self, held: &mut Held, query: &Query<'_>) -> Result<Outcome, RelayError> {
-        self.handle.begin_statement(held.lease.server(), held.lease.origin.thread_id);
+        self.env.handle.begin_statement(held.lease.server(), held.lease.origin.thread_id);
         let mut sent = self.send(held, query).await?;
         if let Some(last) = sent.pending.back_mut() {
             last.purpose = Purpose::Replay;
         }
         let mut outcome = Outcome { checksum: Some(Checksum::default()), ..Outcome::default() };
         let mut relay = Relay {
-            worker: &self.worker,
-            handle: &self.handle,
+            worker: &self.env.worker,
+            handle: &self.env.handle,
             client: &mut self.client,
             connection: &mut held.lease,
             pending: std::mem::take(&mut sent.pending),
-            wish: &self.wish,
+            wish: &self.belief.tracking,
             withhold: Withhold::Nothing,
             tap: None,
             hears_of_any: false,

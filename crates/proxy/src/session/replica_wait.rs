@@ -41,11 +41,11 @@ impl Awaits {
 impl Session {
     /// How much longer a read that no replica can serve yet may wait for one.
     pub(super) fn replica_wait_left(&self, attempts: &mut Attempts, now: Instant) -> Option<Duration> {
-        let limit = self.listener.settings.load().consistency_wait;
+        let limit = self.env.listener.settings.load().consistency_wait;
         if limit.is_zero() || attempts.waited_in_vain {
             return None;
         }
-        let stats = &self.worker.stats;
+        let stats = &self.env.worker.stats;
         let since = *attempts.lacking_since.get_or_insert_with(|| {
             stats.replica_waits.add_one();
             now
@@ -65,10 +65,10 @@ impl Session {
         preferences: Preferences<'_>,
         now: Instant,
     ) -> Option<(ServerId, String)> {
-        if self.listener.settings.load().consistency_wait.is_zero() {
+        if self.env.listener.settings.load().consistency_wait.is_zero() {
             return None;
         }
-        let chosen = select(view, target, &self.cluster.loads, Preferences { awaits: true, ..preferences }, now)?;
+        let chosen = select(view, target, &self.here.cluster.loads, Preferences { awaits: true, ..preferences }, now)?;
         // The primary is the last resort, and waits for nobody.
         if view.primary == Some(chosen) {
             return None;
@@ -80,11 +80,11 @@ impl Session {
     /// the connection.
     pub(super) async fn waited_in_vain(&mut self, held: Held, attempts: &mut Attempts) {
         let server = held.lease.server();
-        self.worker.stats.replica_wait_timeouts.add_one();
+        self.env.worker.stats.replica_wait_timeouts.add_one();
         self.close(held).await;
         attempts.waited_in_vain = true;
         attempts.at = Instant::now();
-        self.cluster.loads.was_late(server, attempts.at);
+        self.here.cluster.loads.was_late(server, attempts.at);
     }
 }
 

@@ -90,7 +90,7 @@ impl Session {
 
     /// The meaning of the text, read as the servers would read it in the session's state.
     fn classify(&self, text: &[u8]) -> Rc<Statement> {
-        self.cluster.classify(text, &self.facts().dialect)
+        self.here.cluster.classify(text, &self.facts().dialect)
     }
 
     async fn understand_query<'r>(
@@ -160,7 +160,7 @@ impl Session {
         if matches!(statement.kind, Kind::Definition | Kind::Kill) {
             return None;
         }
-        self.rewritten(text, statement.asks, self.held.is_some())
+        self.rewritten(text, statement.asks, self.here.held.is_some())
     }
 
     /// The text with what only Sqluice knows put in: the id that the client knows its connection by, and what the last
@@ -175,7 +175,7 @@ impl Session {
         {
             return None;
         }
-        let mut known = vec![Known::TrackedVariables(self.wish.variables())];
+        let mut known = vec![Known::TrackedVariables(self.belief.tracking.variables())];
         known.extend(packet_max.map(Known::PacketMax));
         // Compared with what a server lists, its own id is the right one.
         if asks.contains(Asks::CONNECTION_ID) && !asks.contains(Asks::SERVER_IDS) {
@@ -184,22 +184,22 @@ impl Session {
         // A connection that is kept knows better, unless it was asked something since, the session was counted elsewhere, or
         // more of its past may have to go ahead of the statement.
         let elsewhere = !kept || asks.intersects(Asks::DIAGNOSTICS | Asks::LAST_INSERT_ID);
-        if asks.contains(Asks::ROW_COUNT) && (elsewhere || self.past.row_count_is_here) {
-            known.push(Known::RowCount(self.past.row_count));
+        if asks.contains(Asks::ROW_COUNT) && (elsewhere || self.belief.past.row_count_is_here) {
+            known.push(Known::RowCount(self.belief.past.row_count));
         }
-        let sure = !kept || !self.past.found_rows_unsure;
-        if asks.contains(Asks::FOUND_ROWS) && sure && (elsewhere || self.past.found_rows_are_here) {
-            known.push(Known::FoundRows(self.past.found_rows.unwrap_or(0)));
+        let sure = !kept || !self.belief.past.found_rows_unsure;
+        if asks.contains(Asks::FOUND_ROWS) && sure && (elsewhere || self.belief.past.found_rows_are_here) {
+            known.push(Known::FoundRows(self.belief.past.found_rows.unwrap_or(0)));
         }
         sql::rewrite::functions(text, &self.facts().dialect, &known)
     }
 
     fn prepare_limits(&self) -> PrepareLimits {
-        let of_servers = || self.cluster.catalog().globals.get("max_prepared_stmt_count")?.parse().ok();
+        let of_servers = || self.here.cluster.catalog().globals.get("max_prepared_stmt_count")?.parse().ok();
         PrepareLimits {
             statements_max: of_servers().unwrap_or(STATEMENTS_MAX),
-            session_bytes_max: self.listener.settings.load().prepared_memory_max,
-            all_bytes_max: self.worker.shared.config.load().proxy.prepared_memory_max,
+            session_bytes_max: self.env.listener.settings.load().prepared_memory_max,
+            all_bytes_max: self.env.worker.shared.config.load().proxy.prepared_memory_max,
         }
     }
 
@@ -209,7 +209,7 @@ impl Session {
         text: &[u8],
     ) -> Result<Understood<'r>, SessionEnd> {
         let limits = self.prepare_limits();
-        if let Some(refusal) = self.statements.refusal(text.len(), limits, &self.worker.shared.prepared) {
+        if let Some(refusal) = self.belief.statements.refusal(text.len(), limits, &self.env.worker.shared.prepared) {
             let answered = self.answer_error(request, &refusal);
             return Ok(Understood::answered(request, Command::StmtPrepare, answered));
         }
@@ -225,7 +225,7 @@ impl Session {
         let rewritten = self.rewritten(text, asks, false);
         let rewritten = rewritten.filter(|rewritten| !(rewritten.renames && query.statement.kind == Kind::Select));
         let text = rewritten.map_or(Arc::from(text), |rewritten| Arc::from(rewritten.text));
-        let key = StatementKey { text, context: self.state.prepare_context() };
+        let key = StatementKey { text, context: self.belief.state.prepare_context() };
         query.body = Body::Prepare(key);
         Ok(Understood::Query(query))
     }
@@ -237,7 +237,7 @@ impl Session {
         arguments: &[u8],
     ) -> Result<Understood<'r>, SessionEnd> {
         let id = statement_id(arguments);
-        let Some(known) = id.and_then(|id| self.statements.find(id)) else {
+        let Some(known) = id.and_then(|id| self.belief.statements.find(id)) else {
             // COM_STMT_SEND_LONG_DATA has no reply, not even an error: the execution will tell.
             let answered = match command {
                 Command::StmtSendLongData => Answered::Nothing,
@@ -266,7 +266,7 @@ impl Session {
             Command::StmtFetch => (Body::OfStatement(id), Expect::Rows),
             _ => (Body::OfStatement(id), Expect::Nothing),
         };
-        if command == Command::StmtFetch && !self.pins.has_cursor(id) {
+        if command == Command::StmtFetch && !self.belief.pins.has_cursor(id) {
             let end = if self.is_mariadb() { "" } else { "." };
             let message = format!("The statement ({}) has no open cursor{end}", id);
             let refusal = Refusal::like_server(errno::ER_STMT_HAS_NO_OPEN_CURSOR, b"HY000", message);
@@ -280,7 +280,7 @@ impl Session {
 
     fn understand_reset_statement<'r>(&mut self, request: &'r Request, arguments: &[u8]) -> Understood<'r> {
         let id = statement_id(arguments);
-        let Some(known) = id.and_then(|id| self.statements.find(id)) else {
+        let Some(known) = id.and_then(|id| self.belief.statements.find(id)) else {
             let answered = self.answer_unknown_statement(request, id, Command::StmtReset);
             return Understood::answered(request, Command::StmtReset, answered);
         };
@@ -288,8 +288,8 @@ impl Session {
         let statement = prepared.statement.clone();
         let query = Query::new(request, Command::StmtReset, statement, Body::OfStatement(id), Expect::Results);
         let query = query.of_prepared(prepared);
-        if !self.pins.has_cursor(id) && !self.pins.has_long_data(id) {
-            self.past.answered(0);
+        if !self.belief.pins.has_cursor(id) && !self.belief.pins.has_long_data(id) {
+            self.belief.past.answered(0);
             let answered = self.answer_ok(request, 0);
             return Understood::Answered(Box::new(query), answered);
         }

@@ -32,30 +32,30 @@ impl Session {
     pub(super) async fn reset(&mut self, request: &Request) -> Answered {
         self.forget().await;
         // MySQL goes back to the server's character sets, MariaDB to those of the login.
-        let collation = if self.is_mariadb() { self.identity.collation } else { 0 };
-        let schema = self.state.schema().map(str::to_owned);
+        let collation = if self.is_mariadb() { self.who.identity.collation } else { 0 };
+        let schema = self.belief.state.schema().map(str::to_owned);
         self.begin_anew(collation, schema.as_deref()).await;
         if schema.is_some() {
             // Servers keep the schema, and forget its character set until one is chosen again; DEFAULT would be the schema's.
-            if let Some(collation) = self.seen.globals.get(OF_SCHEMA[1]) {
-                Arc::make_mut(&mut self.state).set_variable(OF_SCHEMA[1], collation);
+            if let Some(collation) = self.belief.catalog.globals.get(OF_SCHEMA[1]) {
+                Arc::make_mut(&mut self.belief.state).set_variable(OF_SCHEMA[1], collation);
             }
         }
-        self.status = self.status_at_rest();
+        self.belief.status = self.status_at_rest();
         self.answer_ok(request, 0)
     }
 
     /// Everything goes that the session's statements left, but for FOUND_ROWS(), which servers do not reset.
     pub(super) async fn forget(&mut self) {
-        if let Some(mut held) = self.held.take()
-            && (!self.past.found_rows_unsure || self.read_found_rows(&mut held).await)
+        if let Some(mut held) = self.here.held.take()
+            && (!self.belief.past.found_rows_unsure || self.read_found_rows(&mut held).await)
         {
             self.clean_up(held).await;
         }
         self.lose_pinned_state();
-        self.statements.clear();
-        let found_rows = self.past.found_rows;
-        self.past = Past { found_rows, ..Past::default() };
+        self.belief.statements.clear();
+        let found_rows = self.belief.past.found_rows;
+        self.belief.past = Past { found_rows, ..Past::default() };
     }
 
     /// Whether a statement ends a READ ONLY transaction first and may write then: one that begins another, and with MariaDB
@@ -73,18 +73,18 @@ impl Session {
 
     /// A transaction that may write begins, and ends one that is READ ONLY: the session does not stay on that one's replica.
     pub(super) async fn leave_read_only_transaction(&mut self) {
-        if !self.transaction_can_move() || !self.status.contains(Status::IN_READ_ONLY_TRANSACTION) {
+        if !self.transaction_can_move() || !self.belief.status.contains(Status::IN_READ_ONLY_TRANSACTION) {
             return;
         }
-        let Some(primary) = self.cluster.view().primary else { return };
-        let Some(mut held) = self.held.take() else { return };
+        let Some(primary) = self.here.cluster.view().primary else { return };
+        let Some(mut held) = self.here.held.take() else { return };
         if held.lease.server() == primary {
-            self.held = Some(held);
+            self.here.held = Some(held);
             return;
         }
         match self.read_what_stays(&mut held).await {
             Some(true) => self.clean_up(held).await,
-            Some(false) => return self.held = Some(held),
+            Some(false) => return self.here.held = Some(held),
             None => {}
         }
         self.lose_pinned_state();
@@ -93,37 +93,40 @@ impl Session {
     /// Whether nothing keeps the connection but a transaction, and what can be read back.
     fn transaction_can_move(&self) -> bool {
         const MAY_GO: u32 = 1 << Pin::Transaction as u32 | 1 << Pin::UserVariable as u32 | 1 << Pin::FoundRows as u32;
-        self.pins.has(Pin::Transaction) && self.pins.bits() & !MAY_GO == 0 && self.past.variables.is_empty()
+        self.belief.pins.has(Pin::Transaction)
+            && self.belief.pins.bits() & !MAY_GO == 0
+            && self.belief.past.variables.is_empty()
     }
 
     /// Reads what the session's statements have left on a connection that it leaves. `None` when the connection is lost, false
     /// when there is something that only stays there.
     async fn read_what_stays(&mut self, held: &mut Held) -> Option<bool> {
-        if std::mem::take(&mut self.past.found_rows_unsure) && !self.read_found_rows(held).await {
+        if std::mem::take(&mut self.belief.past.found_rows_unsure) && !self.read_found_rows(held).await {
             return None;
         }
-        if self.pins.has(Pin::UserVariable) && !self.read_back(held).await {
+        if self.belief.pins.has(Pin::UserVariable) && !self.read_back(held).await {
             return None;
         }
-        if self.past.doubt.is_some() && !self.read_insert_id(held).await {
+        if self.belief.past.doubt.is_some() && !self.read_insert_id(held).await {
             return None;
         }
-        self.pins.put(Pin::FoundRows, false);
-        self.past.is_here();
-        Some(self.pins.bits() == 1 << Pin::Transaction as u32)
+        self.belief.pins.put(Pin::FoundRows, false);
+        self.belief.past.is_here();
+        Some(self.belief.pins.bits() == 1 << Pin::Transaction as u32)
     }
 
     /// Whether a statement in a READ ONLY transaction on a replica locks, or leaves something on its connection that writes
     /// may need behind the transaction.
     pub(super) fn outlives_read_only_transaction(&self, query: &Query<'_>) -> bool {
-        self.status.contains(Status::IN_READ_ONLY_TRANSACTION)
+        self.belief.status.contains(Status::IN_READ_ONLY_TRANSACTION)
             && self.transaction_can_move()
             && (query.will_pin() || route::needs_primary_in_transaction(&query.statement))
             && self
+                .here
                 .cluster
                 .view()
                 .primary
-                .is_some_and(|primary| self.held.as_ref().is_some_and(|held| held.lease.server() != primary))
+                .is_some_and(|primary| self.here.held.as_ref().is_some_and(|held| held.lease.server() != primary))
     }
 
     /// The open READ ONLY transaction goes on as a new one on the primary, with a newer snapshot: a replica's locks would keep
@@ -132,11 +135,11 @@ impl Session {
     /// # Errors
     /// The primary has no place for it; nothing has changed then.
     pub(super) async fn move_read_only_transaction(&mut self) -> Result<(), Refusal> {
-        let Some(mut before) = self.held.take() else { return Ok(()) };
+        let Some(mut before) = self.here.held.take() else { return Ok(()) };
         match self.read_what_stays(&mut before).await {
             Some(true) => {}
             Some(false) => {
-                self.held = Some(before);
+                self.here.held = Some(before);
                 return Ok(());
             }
             None => {
@@ -152,26 +155,26 @@ impl Session {
         match begun {
             Ok(held) => {
                 self.clean_up(before).await;
-                self.held = Some(held);
-                if let Some(log) = &mut self.transaction {
+                self.here.held = Some(held);
+                if let Some(log) = &mut self.transaction.log {
                     log.target = Target::Primary;
                 }
                 Ok(())
             }
             Err(refusal) => {
-                self.held = Some(before);
+                self.here.held = Some(before);
                 Err(refusal)
             }
         }
     }
 
     async fn begin_read_only(&mut self, mut held: Held) -> Result<Held, Refusal> {
-        self.pins.put(Pin::Transaction, false);
+        self.belief.pins.put(Pin::Transaction, false);
         let begun = match self.bring_to_state(&mut held).await {
-            Ok(()) => ask(&mut held.lease, "START TRANSACTION READ ONLY", &self.worker).await,
+            Ok(()) => ask(&mut held.lease, "START TRANSACTION READ ONLY", &self.env.worker).await,
             Err(error) => Err(error),
         };
-        self.pins.put(Pin::Transaction, true);
+        self.belief.pins.put(Pin::Transaction, true);
         match begun {
             Ok(Some(_)) => Ok(held),
             Ok(None) => Err(Refusal::lost(held.lease.server_name(), "it begins no transaction")),
@@ -182,14 +185,14 @@ impl Session {
 
     /// Forgets the pinned state, which is gone with its connection.
     pub(super) fn lose_pinned_state(&mut self) {
-        self.transaction = None;
-        self.pins.clear();
+        self.transaction.log = None;
+        self.belief.pins.clear();
         self.show_pins(0);
-        self.status -= Status::IN_TRANSACTION | Status::IN_READ_ONLY_TRANSACTION;
+        self.belief.status -= Status::IN_TRANSACTION | Status::IN_READ_ONLY_TRANSACTION;
     }
 
     pub(super) fn is_mariadb(&self) -> bool {
-        self.facts.get().dialect.family == sql::Family::MariaDb
+        self.belief.facts.get().dialect.family == sql::Family::MariaDb
     }
 
     /// The status flags outside any transaction.
@@ -202,17 +205,17 @@ impl Session {
     /// Gives a pinned connection back clean: transaction rolled back, locks released, temporary tables dropped. If the
     /// server does not manage that in time, the connection is closed, which does the same.
     pub(super) async fn clean_up(&mut self, mut held: Held) {
-        if self.pins.has(Pin::ExpiredPassword) {
+        if self.belief.pins.has(Pin::ExpiredPassword) {
             return;
         }
         let connection = &mut *held.lease;
-        let clean = tokio::time::timeout(CLEAN_UP_WAIT, reset_connection(connection, &self.worker)).await;
-        if self.handle.end_statement(super::kill::KILL_WAIT).await {
+        let clean = tokio::time::timeout(CLEAN_UP_WAIT, reset_connection(connection, &self.env.worker)).await;
+        if self.env.handle.end_statement(super::kill::KILL_WAIT).await {
             return;
         }
         if let Ok(Ok(())) = clean {
             connection.origin.is_reset();
-            if self.pins.has(Pin::Role) || self.pins.has(Pin::Opaque) {
+            if self.belief.pins.has(Pin::Role) || self.belief.pins.has(Pin::Opaque) {
                 // COM_RESET_CONNECTION leaves the role: whoever comes next logs in again.
                 connection.origin.logged_in = 0;
             }
@@ -226,10 +229,10 @@ impl Session {
     /// session that asks for LASTVAL() has none there. A connection that breaks here is found broken by the statement.
     pub(super) async fn forget_sequences(&mut self, held: &mut Held) {
         let origin = &held.lease.origin;
-        if origin.last_session == self.handle.id && !origin.of_several {
+        if origin.last_session == self.env.handle.id && !origin.of_several {
             return;
         }
-        if let Ok(()) = reset_connection(&mut held.lease, &self.worker).await {
+        if let Ok(()) = reset_connection(&mut held.lease, &self.env.worker).await {
             held.lease.origin.is_reset();
         }
     }

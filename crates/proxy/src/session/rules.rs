@@ -52,14 +52,14 @@ impl Session {
     /// The rule that fits the command. Without rules this is one branch.
     #[inline]
     pub(super) fn rule(&self, query: &Query<'_>) -> Option<Rc<Action>> {
-        let rules = self.worker.rules.get()?;
+        let rules = self.env.worker.rules.get()?;
         self.find_rule(&rules, query)
     }
 
     #[inline(never)]
     fn find_rule(&self, rules: &RulesHere, query: &Query<'_>) -> Option<Rc<Action>> {
         let asked = self.asked_of_rules(query.statement.digest, query.statement.access.only_reads());
-        let searches = &self.worker.stats.rule_searches;
+        let searches = &self.env.worker.stats.rule_searches;
         let found = rules.find(self.rule_scope(rules), || self.asker(), asked, query, searches);
         if rules.refuse() && may_hold_texts(&query.statement) && found.as_ref().is_none_or(|rule| rule.refuse.is_none())
         {
@@ -72,10 +72,10 @@ impl Session {
     #[cold]
     fn find_refusal(&self, rules: &RulesHere, query: &Query<'_>) -> Option<Rc<Action>> {
         let QueryText { bytes, dialect } = query.text()?;
-        let (scope, searches) = (self.rule_scope(rules), &self.worker.stats.rule_searches);
+        let (scope, searches) = (self.rule_scope(rules), &self.env.worker.stats.rule_searches);
         let mut refuses = None;
         sql::parts(bytes, &dialect, &mut |text| {
-            let statement = self.cluster.classify(text, &dialect);
+            let statement = self.here.cluster.classify(text, &dialect);
             let asked = self.asked_of_rules(statement.digest, statement.access.only_reads());
             let texts = TextsOfPart { text, statement: &statement, dialect: &dialect };
             refuses = rules.find_refusal(scope, self.asker(), asked, &texts, searches);
@@ -92,23 +92,23 @@ impl Session {
 
     fn asker(&self) -> Asker<'_> {
         Asker {
-            listener: &self.listener.name,
-            cluster: &self.cluster.shared.name,
-            user: &self.identity.user,
-            client: self.handle.client_ip(),
+            listener: &self.env.listener.name,
+            cluster: &self.here.cluster.shared.name,
+            user: &self.who.identity.user,
+            client: self.env.handle.client_ip(),
         }
     }
 
     fn asked_of_rules(&self, digest: u64, reads: bool) -> Asked<'_> {
-        Asked { schema: self.state.schema(), schema_hash: self.facts().schema_hash, digest, reads }
+        Asked { schema: self.belief.state.schema(), schema_hash: self.facts().schema_hash, digest, reads }
     }
 
     #[inline]
     fn rule_scope(&self, rules: &RulesHere) -> Scope {
-        let mut scope = self.identity.rule_scope.get();
+        let mut scope = self.who.identity.rule_scope.get();
         if !rules.knows(scope) {
             scope = rules.scope(self.asker());
-            self.identity.rule_scope.set(scope);
+            self.who.identity.rule_scope.set(scope);
         }
         scope
     }
@@ -116,7 +116,7 @@ impl Session {
     /// A text that is read in this state, without its literals.
     pub(super) fn digest_text_in(&self, text: &[u8], state: &StateMap) -> String {
         let now = self.facts().dialect;
-        sql::digest(text, &state.facts(&self.seen, now.family, now.version).dialect).text
+        sql::digest(text, &state.facts(&self.belief.catalog, now.family, now.version).dialect).text
     }
 
     /// The error of a rule that refuses the command. Pins and hints are of no matter: nothing is routed.
@@ -134,7 +134,7 @@ impl Session {
     pub(super) async fn refuse_by_rule(&mut self, query: &Query<'_>, refusal: Refusal) -> Result<(), SessionEnd> {
         self.finish(query, End::Refused(Instant::now()));
         if query.prepares() {
-            self.statements.prepare_failed();
+            self.belief.statements.prepare_failed();
         }
         self.answer_error(query.request, &refusal);
         self.client.flush().await.map_err(SessionEnd::ClientLost)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sql::{Access, Asks, Effect, Kind, Value, Why};
 use wire::codec::Write;
-use wire::command::{BulkExecute, Command, Execute, LAST_PREPARED};
+use wire::command::{BulkExecute, Command, Execute};
 use wire::exchange::Expect;
 use wire::packet::{self, HEADER_BYTES, Header};
 use wire::reply::{self, Ok};
@@ -18,7 +18,7 @@ use super::statements::ClientStatement;
 use super::tracking::TRANSACTION_INFO;
 use super::typed::Typed;
 use super::{Held, Session};
-use crate::pool::{Connection, Found, Origin, StatementKey, TypesWanted};
+use crate::pool::{Connection, Origin, StatementKey, TypesWanted};
 use route::Pin;
 use route::state::{StateMap, packet_max};
 
@@ -29,11 +29,11 @@ const TRACK_EVERYTHING: &str = "session_track_schema=1,session_track_state_chang
 impl Session {
     /// Sends the statement; gives the replies that are outstanding then.
     pub(super) async fn send(&mut self, held: &mut Held, query: &Query<'_>) -> Result<Outgoing, RelayError> {
-        let mut out = Outgoing::of(&self.worker);
+        let mut out = Outgoing::of(&self.env.worker);
         let connection = &mut *held.lease;
         let reads = query.statement.access.only_reads();
         if self.outgrows(&connection.origin) {
-            connection.origin.packet_max = packet_max(&self.cluster.catalog());
+            connection.origin.packet_max = packet_max(&self.here.cluster.catalog());
             reset_ahead(connection, &mut out);
         } else if self.finds_variables_of_others(&connection.origin, query) {
             reset_ahead(connection, &mut out);
@@ -48,7 +48,7 @@ impl Session {
             }
             Body::AsCame | Body::Payload(_) | Body::Prepare(_) => None,
         };
-        let changes_schema = self.fix_up(connection, &self.state, &mut out);
+        let changes_schema = self.fix_up(connection, &self.belief.state, &mut out);
         if !query.statement.effects.is_empty() {
             self.hear_of_characteristics(connection, query, &mut out);
         }
@@ -56,9 +56,9 @@ impl Session {
             awaits.put(connection, &mut out);
         }
         self.give_past(connection, query, &mut out);
-        if !out.pending.is_empty() && !self.past.found_rows_unsure && !self.past.found_rows_given {
+        if !out.pending.is_empty() && !self.belief.past.found_rows_unsure && !self.belief.past.found_rows_given {
             // Some of what goes ahead is counted on a connection that the session keeps.
-            self.past.found_rows_are_here = true;
+            self.belief.past.found_rows_are_here = true;
         }
         if changes_schema && !reads {
             // Should the schema be gone, a statement that writes must not run in the one before.
@@ -67,12 +67,12 @@ impl Session {
         let body = instead.as_ref().unwrap_or(&query.body);
         let as_came = self.write_body(connection, query, body, statement, &mut out);
         out.expect(connection, query.expect, Purpose::Client);
-        if connection.origin.last_session != self.handle.id {
+        if connection.origin.last_session != self.env.handle.id {
             connection.origin.of_several |= connection.origin.last_session != 0;
-            connection.origin.last_session = self.handle.id;
+            connection.origin.last_session = self.env.handle.id;
         }
         let bytes = as_came.unwrap_or(&out.bytes);
-        match write_while_alive(&self.handle, &mut connection.stream, bytes).await {
+        match write_while_alive(&self.env.handle, &mut connection.stream, bytes).await {
             // A server that does not read to the end, such as one to which the statement is too long, may have said why.
             Err(RelayError::Server(_)) if !out.pending.is_empty() => {}
             written => {
@@ -137,11 +137,12 @@ impl Session {
         let statement = &query.statement;
         let gives_type = |effect: &Effect| matches!(effect, Effect::UserVariable { value: Value::Literal(text), .. } if !text.eq_ignore_ascii_case("null"));
         let only_gives_types = statement.kind == Kind::Set && statement.effects.iter().all(gives_type);
-        if !self.pins.is_empty() {
+        if !self.belief.pins.is_empty() {
             return false;
         }
-        let once_set = origin.once_set.iter().map(String::as_str).filter(|name| !self.state.has_user_variable(name));
-        let mut names = once_set.chain(origin.state.user_variables_beyond(&self.state)).peekable();
+        let once_set =
+            origin.once_set.iter().map(String::as_str).filter(|name| !self.belief.state.has_user_variable(name));
+        let mut names = once_set.chain(origin.state.user_variables_beyond(&self.belief.state)).peekable();
         if names.peek().is_none() {
             return false;
         }
@@ -170,7 +171,7 @@ impl Session {
         for id in connection.origin.statements.take_closing() {
             out.command(connection, Command::StmtClose, &id.to_le_bytes(), Purpose::Client, Expect::Nothing);
         }
-        if self.pins.has(Pin::ExpiredPassword) {
+        if self.belief.pins.has(Pin::ExpiredPassword) {
             // The server takes nothing but a new password, and the connection is the session's alone.
             return false;
         }
@@ -187,7 +188,7 @@ impl Session {
         if difference.is_empty() && connection.origin.tracks {
             return false;
         }
-        self.worker.stats.fix_ups.add_one();
+        self.env.worker.stats.fix_ups.add_one();
         if connection.origin.state.variable(TRANSACTION_INFO) != wanted.variable(TRANSACTION_INFO) {
             connection.origin.tells_characteristics = false;
         }
@@ -206,8 +207,8 @@ impl Session {
             set.push_str(if set.is_empty() { "SET " } else { "," });
             set.push_str(TRACK_EVERYTHING);
             // It cannot be set inside a transaction, not even by a client that changed what else is tracked.
-            if !connection.origin.mariadb && !self.pins.has(Pin::Transaction) {
-                let wanted = if self.wish.all_gtids() { "ALL_GTIDS" } else { "OWN_GTID" };
+            if !connection.origin.mariadb && !self.belief.pins.has(Pin::Transaction) {
+                let wanted = if self.belief.tracking.all_gtids() { "ALL_GTIDS" } else { "OWN_GTID" };
                 set.push_str(&format!(",session_track_gtids={wanted}"));
             }
             connection.origin.tracks = true;
@@ -223,84 +224,8 @@ impl Session {
         chooses_schema
     }
 
-    /// The server's id of a client's statement, prepared again on this connection if it must be.
-    async fn prepared_on(
-        &mut self,
-        connection: &mut Connection,
-        id: u32,
-        query: &Query<'_>,
-        out: &mut Outgoing,
-    ) -> Result<u32, RelayError> {
-        let Some(known) = self.statements.find(id) else { return Ok(0) };
-        let wanted = (!connection.origin.mariadb && query.command == Command::StmtExecute && known.parameters > 0)
-            .then(|| self.types_wanted(known, query.request));
-        let me = self.handle.id;
-        let find = |connection: &mut Connection, key: &StatementKey| match &wanted {
-            Some((wanted, _)) => connection.origin.statements.find_for(key, me, wanted),
-            None => connection.origin.statements.find(key).map(Found::Typed),
-        };
-        let given = |connection: &mut Connection, found: Found, out: &mut Outgoing| match (found, &wanted) {
-            (Found::Untyped(id), Some((_, Some(first)))) => {
-                first.give(connection, id, out);
-                id
-            }
-            (Found::Typed(id) | Found::Untyped(id), _) => id,
-        };
-        let prepared = known.prepared.clone();
-        let mut key = prepared.key.clone();
-        let asks = prepared.statement.asks - (Asks::CONNECTION_ID | Asks::SYSTEM_VARIABLES);
-        let executes = query.command == Command::StmtExecute;
-        let is_late = prepared.statement.asks.contains(Asks::CONNECTION_ID) || self.needs_text_instead(query);
-        if executes
-            && is_late
-            && let Some(instead) = Box::pin(self.text_instead(connection, query, &key.text, out)).await?
-        {
-            key.text = instead.text.into();
-            out.columns = instead.columns;
-        } else if executes
-            && asks.intersects(Asks::ROW_COUNT | Asks::FOUND_ROWS)
-            && let Some(rewritten) = self.rewritten(&key.text, asks, !self.pins.is_empty())
-        {
-            key.text = rewritten.text.into();
-        }
-        // A reset forgets what is prepared.
-        let anew = connection.origin.state.needs_reset(&self.state)
-            || connection.origin.mariadb && self.begins_long_data(id, query);
-        if !anew && let Some(found) = find(connection, &key) {
-            return Ok(given(connection, found, out));
-        }
-        self.worker.stats.reprepares.add_one();
-        // Names in the text belong to the schema in which the client prepared it.
-        let elsewhere = prepared.state.prepare_context() != self.state.prepare_context();
-        let prepare_in =
-            if elsewhere { Arc::new(self.state.to_prepare_as_in(&prepared.state)) } else { self.state.clone() };
-        if self.fix_up(connection, &prepare_in, out) {
-            Box::pin(self.settle_fix_ups(connection, out)).await?;
-        }
-        let purpose = Purpose::Prepare(key.clone());
-        let mark = connection.origin.mark_of(&prepared.statement, &key.text);
-        out.packet(|bytes| {
-            bytes.push(Command::StmtPrepare.byte());
-            bytes.extend_from_slice(mark);
-            bytes.extend_from_slice(&key.text);
-        });
-        out.expect(connection, Expect::Prepared, purpose);
-        if connection.origin.mariadb && matches!(query.body, Body::Execute(_)) {
-            return Ok(LAST_PREPARED);
-        }
-        Box::pin(self.settle_fix_ups(connection, out)).await?;
-        let found = find(connection, &key);
-        Ok(found.map_or(0, |found| given(connection, found, out)))
-    }
-
-    /// Whether the first part of a parameter is sent ahead. MariaDB 10.11 takes it for a value of the type that the parameter had
-    /// before, and reads an address as a number: a statement that somebody has executed is prepared anew for it.
-    fn begins_long_data(&self, id: u32, query: &Query<'_>) -> bool {
-        query.command == Command::StmtSendLongData && !self.pins.has_long_data(id) && !self.pins.has_cursor(id)
-    }
-
     /// The types that the parameters of an execution must have on MySQL, and what gave them where it does not do that itself.
-    fn types_wanted(&self, known: &ClientStatement, request: &Request) -> (TypesWanted, Option<Box<Typed>>) {
+    pub(super) fn types_wanted(&self, known: &ClientStatement, request: &Request) -> (TypesWanted, Option<Box<Typed>>) {
         let types = self.types_executed(known, request);
         let arguments = request.payload().get(1..).unwrap_or_default();
         let execute = Execute::parse(arguments, known.parameters, self.client.capabilities).ok();
@@ -335,12 +260,12 @@ impl Session {
         write(connection, &out.bytes).await?;
         out.bytes.clear();
         let mut relay = Relay {
-            worker: &self.worker,
-            handle: &self.handle,
+            worker: &self.env.worker,
+            handle: &self.env.handle,
             client: &mut self.client,
             connection,
             pending: std::mem::take(&mut out.pending),
-            wish: &self.wish,
+            wish: &self.belief.tracking,
             withhold: Withhold::Nothing,
             file_allowed: false,
             tap: None,
@@ -356,7 +281,7 @@ impl Session {
     /// Brings a connection to the session's state, without a statement.
     pub(super) async fn bring_to_state(&mut self, held: &mut Held) -> Result<(), RelayError> {
         let mut out = Outgoing::default();
-        self.fix_up(&mut held.lease, &self.state.clone(), &mut out);
+        self.fix_up(&mut held.lease, &self.belief.state.clone(), &mut out);
         self.settle_fix_ups(&mut held.lease, &mut out).await
     }
 
@@ -371,8 +296,8 @@ impl Session {
         let (id, server_id) = statement.unwrap_or_default();
         let arguments = request.payload().get(1..).unwrap_or_default();
         let capabilities = self.client.capabilities;
-        let may_give_types = !self.is_mariadb() && !self.pins.has_long_data(id);
-        let Some(known) = self.statements.find_mut(id) else { return };
+        let may_give_types = !self.is_mariadb() && !self.belief.pins.has_long_data(id);
+        let Some(known) = self.belief.statements.find_mut(id) else { return };
         if command == Command::StmtBulkExecute {
             if let Ok(bulk) = BulkExecute::parse(arguments, known.parameters) {
                 let types = known.types_of(u64::from(known.parameters), bulk.types);
@@ -397,18 +322,18 @@ impl Session {
     /// same text, except where a cursor or long data hangs on it.
     pub(super) async fn close_statement(&mut self, arguments: &[u8]) {
         let Some(id) = super::request::statement_id(arguments) else { return };
-        let closed = self.statements.remove(id);
+        let closed = self.belief.statements.remove(id);
         let key: Option<StatementKey> = closed.as_ref().map(|known| known.prepared.key.clone());
-        if let (Some(log), Some(closed)) = (&mut self.transaction, closed) {
+        if let (Some(log), Some(closed)) = (&mut self.transaction.log, closed) {
             log.closes(closed);
         }
-        if !self.pins.has_cursor(id) && !self.pins.has_long_data(id) {
+        if !self.belief.pins.has_cursor(id) && !self.belief.pins.has_long_data(id) {
             return;
         }
-        self.pins.cursor(id, false);
-        self.pins.long_data(id, false);
-        self.show_pins(self.pins.bits());
-        let Some(mut held) = self.held.take() else { return };
+        self.belief.pins.cursor(id, false);
+        self.belief.pins.long_data(id, false);
+        self.show_pins(self.belief.pins.bits());
+        let Some(mut held) = self.here.held.take() else { return };
         if let Some(server_id) = key.and_then(|key| {
             let found = held.lease.origin.statements.find(&key);
             held.lease.origin.statements.forget(&key);
@@ -420,10 +345,10 @@ impl Session {
                 return;
             }
         }
-        if self.pins.is_empty() {
+        if self.belief.pins.is_empty() {
             self.release(held).await;
         } else {
-            self.held = Some(held);
+            self.here.held = Some(held);
         }
     }
 }

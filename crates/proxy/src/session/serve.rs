@@ -48,7 +48,7 @@ async fn serve(worker: Rc<Worker>, stream: net::Stream, listener: Arc<ListenerSh
     worker.stats.logins.add_one();
     worker.stats.sessions.add(1);
     let end = heed(&worker, &handle, pin!(session.run())).await.unwrap_or_else(|end| end);
-    tracing::debug!(client = handle.client(), user = %session.identity.user, reason = %end, "session ended");
+    tracing::debug!(client = handle.client(), user = %session.who.identity.user, reason = %end, "session ended");
     if matches!(end, SessionEnd::Idle) {
         Box::pin(session.tell_overdue()).await;
     }
@@ -117,7 +117,7 @@ impl Session {
                 Ok(request) => request,
                 Err(end) => return end,
             };
-            if request.packets.len() as u64 > self.packet_limit.refused_bytes()
+            if request.packets.len() as u64 > self.belief.packet_limit.refused_bytes()
                 && let Some(end) = Box::pin(self.refuse_length(&request)).await
             {
                 return end;
@@ -139,8 +139,8 @@ impl Session {
             if self.may_leave() {
                 return Err(SessionEnd::Draining);
             }
-            self.handle.droppable.store(self.held.is_none(), Ordering::Relaxed);
-            self.handle.idle_since_s.store(self.worker.uptime_s.get(), Ordering::Relaxed);
+            self.env.handle.droppable.store(self.here.held.is_none(), Ordering::Relaxed);
+            self.env.handle.idle_since_s.store(self.env.worker.uptime_s.get(), Ordering::Relaxed);
             // The limits that the last statement has set count from now on.
             self.facts();
             let mut timer = self.idle_timer();
@@ -149,7 +149,7 @@ impl Session {
                 if polled.is_pending()
                     && let Some(timer) = &mut timer
                 {
-                    let since_s = self.handle.idle_since_s.load(Ordering::Relaxed);
+                    let since_s = self.env.handle.idle_since_s.load(Ordering::Relaxed);
                     return timer.poll(cx, since_s).map(|()| Err(SessionEnd::Idle));
                 }
                 polled
@@ -158,11 +158,11 @@ impl Session {
                 Ok(None) if !self.must_stop() => self.long_request().await.map(Some),
                 request => request,
             };
-            self.handle.idle_since_s.store(0, Ordering::Relaxed);
-            self.handle.droppable.store(false, Ordering::Relaxed);
+            self.env.handle.idle_since_s.store(0, Ordering::Relaxed);
+            self.env.handle.droppable.store(false, Ordering::Relaxed);
             if let Some(request) = request? {
-                self.worker.stats.requests.add_one();
-                self.worker.spend_bytes(request.packets.len());
+                self.env.worker.stats.requests.add_one();
+                self.env.worker.spend_bytes(request.packets.len());
                 return Ok(request);
             }
         }
@@ -177,23 +177,23 @@ impl Session {
     #[inline]
     fn poll_unknown(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Request>, SessionEnd>> {
         while !self.must_stop() {
-            ready!(self.worker.poll_turn(cx));
-            let request = match ready!(self.client.poll_short(cx, &self.worker)) {
+            ready!(self.env.worker.poll_turn(cx));
+            let request = match ready!(self.client.poll_short(cx, &self.env.worker)) {
                 Ok(Some(request)) => request,
                 other => return Poll::Ready(other),
             };
             let Some(reply) = self.known_reply(&request) else { return Poll::Ready(Ok(Some(request))) };
-            self.worker.stats.requests.add_one();
-            self.worker.spend_bytes(request.packets.len() + reply.bytes().len() / 4);
+            self.env.worker.stats.requests.add_one();
+            self.env.worker.spend_bytes(request.packets.len() + reply.bytes().len() / 4);
             // It is never pending: what the socket does not take waits to be flushed.
             if let Poll::Ready(Err(error)) = self.client.poll_answer(cx, reply.bytes()) {
                 return Poll::Ready(Err(SessionEnd::ClientLost(error)));
             }
-            reply.over(&self.worker);
+            reply.over(&self.env.worker);
             self.client.reuse(request);
-            let now = self.worker.uptime_s.get();
-            if self.handle.idle_since_s.load(Ordering::Relaxed) != now {
-                self.handle.idle_since_s.store(now, Ordering::Relaxed);
+            let now = self.env.worker.uptime_s.get();
+            if self.env.handle.idle_since_s.load(Ordering::Relaxed) != now {
+                self.env.handle.idle_since_s.store(now, Ordering::Relaxed);
             }
         }
         Poll::Ready(Ok(None))
@@ -208,14 +208,14 @@ impl Session {
     /// The worker is to end, and nothing of this session's is under way.
     #[inline]
     fn may_leave(&self) -> bool {
-        self.worker.draining.get() && self.held.is_none() && self.client.is_idle()
+        self.env.worker.draining.get() && self.here.held.is_none() && self.client.is_idle()
     }
 
     /// The next command, whatever its length.
     async fn long_request(&mut self) -> Result<Request, SessionEnd> {
-        let listener = &self.listener;
+        let listener = &self.env.listener;
         let max_bytes = || usize::try_from(listener.settings.load().max_packet).unwrap_or(usize::MAX);
-        let refused_bytes = self.packet_limit.refused_bytes();
-        self.client.next_request(&self.worker, max_bytes, refused_bytes).await
+        let refused_bytes = self.belief.packet_limit.refused_bytes();
+        self.client.next_request(&self.env.worker, max_bytes, refused_bytes).await
     }
 }

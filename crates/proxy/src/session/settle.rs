@@ -22,22 +22,23 @@ impl Session {
         }
         // A session that was killed may be killed once more: nothing is asked after that.
         let failed = outcome.error.as_ref().is_some_and(|error| error.code != errno::ER_QUERY_INTERRUPTED);
-        let unread = std::mem::take(&mut self.past.messages_unread) && (failed || outcome.error.is_none());
+        let unread = std::mem::take(&mut self.belief.past.messages_unread) && (failed || outcome.error.is_none());
         let (asks_one_use, asks_locks) = self.asks_of_pins();
-        let settles = self.pins.is_empty() || self.only_user_variables_pin() || asks_one_use || asks_locks;
+        let settles = self.belief.pins.is_empty() || self.only_user_variables_pin() || asks_one_use || asks_locks;
         let hears_more = untold::may_be(query, outcome) && settles;
         // Each later question would change the answer.
-        let counts = (settles || self.past.found_rows_stand_in) && std::mem::take(&mut self.past.found_rows_unsure);
+        let counts = (settles || self.belief.past.found_rows_stand_in)
+            && std::mem::take(&mut self.belief.past.found_rows_unsure);
         // On MySQL any question takes the messages away, elsewhere that for hidden variables.
         let asks_of_pins = asks_one_use || asks_locks;
         let asks_more = hears_more || counts || asks_of_pins || self.only_user_variables_pin();
         let mut kept = unread && !held.lease.origin.mariadb && asks_more;
-        if kept || asks_more || settles && self.past.messages_unsure {
-            self.past.is_here();
+        if kept || asks_more || settles && self.belief.past.messages_unsure {
+            self.belief.past.is_here();
         }
         if kept && !Box::pin(self.keep_warnings(&mut held)).await
             || counts && !Box::pin(self.read_found_rows(&mut held)).await
-            || settles && self.past.messages_unsure && !Box::pin(self.count_messages(&mut held)).await
+            || settles && self.belief.past.messages_unsure && !Box::pin(self.count_messages(&mut held)).await
             || hears_more && !Box::pin(self.hear_untold(&mut held, query)).await
             || asks_one_use && !Box::pin(self.ask_one_use(&mut held)).await
             || asks_locks && !Box::pin(self.ask_user_locks(&mut held)).await
@@ -46,7 +47,7 @@ impl Session {
             return Err(SessionEnd::ServerLost("what it had to tell of the session is gone with it".into()));
         }
         if self.only_user_variables_pin() {
-            let take_away = unread && !kept && self.pins.has_hidden_user_variables();
+            let take_away = unread && !kept && self.belief.pins.has_hidden_user_variables();
             kept |= take_away;
             let good = !take_away || Box::pin(self.keep_warnings(&mut held)).await;
             if !good || !Box::pin(self.read_back(&mut held)).await {
@@ -54,23 +55,23 @@ impl Session {
                 return Err(SessionEnd::ServerLost("its user variables are gone with it".into()));
             }
         }
-        if !self.pins.is_empty() {
-            self.held = Some(held);
+        if !self.belief.pins.is_empty() {
+            self.here.held = Some(held);
             return Ok(());
         }
         if unread && !kept && !Box::pin(self.keep_warnings(&mut held)).await {
             return Ok(());
         }
-        if !self.past.variables.is_empty() {
+        if !self.belief.past.variables.is_empty() {
             if !Box::pin(self.read_variables(&mut held)).await {
                 return Ok(());
             }
-            if !self.pins.is_empty() {
-                self.held = Some(held);
+            if !self.belief.pins.is_empty() {
+                self.here.held = Some(held);
                 return Ok(());
             }
         }
-        if self.past.doubt.is_some() && !Box::pin(self.read_insert_id(&mut held)).await {
+        if self.belief.past.doubt.is_some() && !Box::pin(self.read_insert_id(&mut held)).await {
             return Ok(());
         }
         self.release(held).await;
@@ -79,19 +80,19 @@ impl Session {
 
     /// Gives a connection back, unless somebody has just killed what ran on it.
     pub(super) async fn release(&mut self, mut held: Held) {
-        if std::mem::take(&mut self.past.found_rows_unsure) && !Box::pin(self.read_found_rows(&mut held)).await {
+        if std::mem::take(&mut self.belief.past.found_rows_unsure) && !Box::pin(self.read_found_rows(&mut held)).await {
             return;
         }
-        if !self.handle.end_statement(kill::KILL_WAIT).await {
+        if !self.env.handle.end_statement(kill::KILL_WAIT).await {
             held.lease.give_back();
         }
     }
 
     /// The session is over: what it held is cleaned and given back, or closed.
     pub(super) async fn end(mut self) {
-        self.worker.stats.sessions.add(-1);
+        self.env.worker.stats.sessions.add(-1);
         self.show_pins(0);
-        if let Some(held) = self.held.take() {
+        if let Some(held) = self.here.held.take() {
             Box::pin(self.clean_up(held)).await;
         }
     }
@@ -99,17 +100,17 @@ impl Session {
     /// Tells the counts and the session list what the session is pinned by.
     pub(super) fn show_pins(&mut self, bits: u32) {
         // Only the session itself writes it.
-        let before = self.handle.pins.load(Ordering::Relaxed);
+        let before = self.env.handle.pins.load(Ordering::Relaxed);
         if before == bits {
             return;
         }
-        self.handle.pins.store(bits, Ordering::Relaxed);
+        self.env.handle.pins.store(bits, Ordering::Relaxed);
         for (index, _) in route::Pin::ALL.iter().enumerate() {
             let (was, is) = (before >> index & 1, bits >> index & 1);
-            if let (Some(gauge), true) = (self.worker.stats.pins.at(index), was != is) {
+            if let (Some(gauge), true) = (self.env.worker.stats.pins.at(index), was != is) {
                 gauge.add(i64::from(is) - i64::from(was));
             }
-            if let (Some(count), true) = (self.worker.stats.pinned.at(index), was < is) {
+            if let (Some(count), true) = (self.env.worker.stats.pinned.at(index), was < is) {
                 count.add_one();
             }
         }

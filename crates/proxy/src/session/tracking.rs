@@ -13,9 +13,9 @@ use wire::reply::{Change, Ok};
 
 /// The reports that the client wants. Its wish for reports of transactions is part of its state and not here: its backend
 /// connections have the very setting that it made, so their reports are for it, but for those that Sqluice makes report more
-/// ([`TrackWish::hide`]).
+/// ([`ClientTracking::hide`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TrackWish {
+pub struct ClientTracking {
     /// Comma-separated names, or `*`.
     variables: String,
     schema: bool,
@@ -99,16 +99,16 @@ pub fn is_named_in(text: &[u8]) -> bool {
     text.windows(LIST.len()).any(|window| window.eq_ignore_ascii_case(LIST))
 }
 
-impl TrackWish {
+impl ClientTracking {
     /// The list of variables that the client wants to hear of.
     pub fn variables(&self) -> &str {
         &self.variables
     }
 
     /// The reports that the servers' global variables set.
-    pub fn of_servers(catalog: &Catalog) -> TrackWish {
+    pub fn of_servers(catalog: &Catalog) -> ClientTracking {
         let global = |name: &str, default: &str| catalog.globals.get(name).map_or(default.to_owned(), Clone::clone);
-        TrackWish {
+        ClientTracking {
             variables: global("session_track_system_variables", DEFAULT_VARIABLES),
             schema: is_on(&global("session_track_schema", "ON")),
             state: is_on(&global("session_track_state_change", "OFF")),
@@ -157,7 +157,7 @@ impl TrackWish {
 
     /// The client's wish once a statement with these effects has succeeded, if that is another one: it holds for the
     /// statement's own reply already.
-    pub fn after(&self, effects: &[Effect], catalog: &Catalog) -> Option<TrackWish> {
+    pub fn after(&self, effects: &[Effect], catalog: &Catalog) -> Option<ClientTracking> {
         let mut after = None;
         for effect in effects {
             if let Effect::Variable { name, .. } = effect
@@ -170,7 +170,7 @@ impl TrackWish {
             if let Effect::Variable { name, value } = effect
                 && is_wish(name)
             {
-                let wish: &mut TrackWish = after.get_or_insert_with(|| self.clone());
+                let wish: &mut ClientTracking = after.get_or_insert_with(|| self.clone());
                 match value {
                     Value::Literal(literal) => wish.set(name, literal.trim_matches('\'')),
                     Value::Default => wish.set_default(name, catalog),
@@ -182,7 +182,7 @@ impl TrackWish {
     }
 
     fn set_default(&mut self, name: &str, catalog: &Catalog) -> bool {
-        let servers = TrackWish::of_servers(catalog);
+        let servers = ClientTracking::of_servers(catalog);
         match name {
             "session_track_system_variables" => self.variables = servers.variables,
             "session_track_schema" => self.schema = servers.schema,
@@ -325,7 +325,7 @@ mod tests {
             state.put_lenenc_bytes(&data);
         }
         let ok = Ok { status: Status::SESSION_STATE_CHANGED, session_state: &state, ..Ok::default() };
-        let told = TrackWish::of_servers(&Catalog::default()).filter(&ok);
+        let told = ClientTracking::of_servers(&Catalog::default()).filter(&ok);
         let ok = Ok { session_state: &told, ..ok };
         let heard: Vec<_> = ok
             .changes()
@@ -347,11 +347,11 @@ mod tests {
             state.put_lenenc_bytes(&data);
         }
         let ok = Ok { status: Status::SESSION_STATE_CHANGED, session_state: &state, ..Ok::default() };
-        let heard = |wish: &TrackWish| {
+        let heard = |wish: &ClientTracking| {
             let told = wish.filter(&ok);
             Ok { session_state: &told, ..ok }.changes().count()
         };
-        let mut wish = TrackWish::of_servers(&Catalog::default());
+        let mut wish = ClientTracking::of_servers(&Catalog::default());
         assert_eq!(wish.beginning(Some("db")), b"\x01\x03\x02db");
         assert!(wish.beginning(None).is_empty() && !wish.hears_of_any(&[]));
         assert_eq!(heard(&wish), 2, "the connection has the client's own setting");
@@ -402,12 +402,12 @@ mod tests {
         }
         state.extend([2, 2, 1, b'1']);
         let ok = Ok { status: Status::SESSION_STATE_CHANGED, session_state: &state, ..Ok::default() };
-        let heard = |wish: &TrackWish| {
+        let heard = |wish: &ClientTracking| {
             let told = wish.filter(&ok);
             let ok = Ok { session_state: &told, ..ok };
             ok.changes().map(|change| format!("{:?}", change.unwrap())).collect::<Vec<_>>().len()
         };
-        let mut wish = TrackWish::of_servers(&Catalog::default());
+        let mut wish = ClientTracking::of_servers(&Catalog::default());
         assert_eq!(heard(&wish), 1, "autocommit only");
         assert!(wish.set("session_track_system_variables", "*,sql_mode"));
         assert_eq!(heard(&wish), 2);

@@ -35,13 +35,14 @@ impl Session {
     pub(super) async fn hear_untold(&mut self, held: &mut Held, query: &Query<'_>) -> bool {
         let Ok(outcome) = self.ask_untold(held).await else { return false };
         self.learn_changes(query, &outcome);
-        held.lease.origin.state = self.state.clone();
-        self.show_pins(self.pins.bits());
+        held.lease.origin.state = self.belief.state.clone();
+        self.show_pins(self.belief.pins.bits());
         true
     }
 
     async fn ask_untold(&mut self, held: &mut Held) -> Result<Outcome, RelayError> {
-        let reply = ask(&mut held.lease, &format!("SET SESSION {TOUCHED}=@@session.{TOUCHED}"), &self.worker).await?;
+        let reply =
+            ask(&mut held.lease, &format!("SET SESSION {TOUCHED}=@@session.{TOUCHED}"), &self.env.worker).await?;
         let mut outcome = Outcome::default();
         let payload = reply.as_deref().and_then(|reply| reply.get(HEADER_BYTES..));
         if let Some(Ok(ok)) = payload.map(|payload| reply::Ok::parse(payload, held.lease.origin.capabilities)) {

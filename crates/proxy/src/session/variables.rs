@@ -77,22 +77,22 @@ impl Session {
         tracked: bool,
         outcome: &Outcome,
     ) {
-        let state = Arc::make_mut(&mut self.state);
+        let state = Arc::make_mut(&mut self.belief.state);
         match value {
             Value::Default => {
                 if matches!(name, "collation_connection" | "character_set_connection") {
-                    self.past.doubt_variable("collation_connection");
+                    self.belief.past.doubt_variable("collation_connection");
                 }
                 // A connection's login would set another one.
                 if name.starts_with("character_set_") || name.starts_with("collation_") {
                     if !tracked {
-                        self.past.doubt_variable(name);
+                        self.belief.past.doubt_variable(name);
                     }
-                } else if let Some(value) = self.seen.uneven.get(name) {
+                } else if let Some(value) = self.belief.catalog.uneven.get(name) {
                     state.set_variable(name, value);
                 } else if !tracked
                     || REPORTS.contains(&name)
-                    || state.variable(name) == self.seen.globals.get(name).map(String::as_str)
+                    || state.variable(name) == self.belief.catalog.globals.get(name).map(String::as_str)
                 {
                     // Another value than the global one was told: MySQL switches foreign_key_checks and unique_checks off.
                     state.remove_variable(name);
@@ -103,29 +103,29 @@ impl Session {
                     state.set_variable_literal(name, literal);
                     if (outcome.warnings > 0 || outcome.warned_before) && has_default(name) && is_word(name) {
                         // Another value may have been taken, and each connection would warn again.
-                        self.past.doubt_variable(name);
+                        self.belief.past.doubt_variable(name);
                     }
                 }
                 if matches!(name, "last_insert_id" | "identity") {
-                    self.past.insert_id = literal.parse().unwrap_or(self.past.insert_id);
-                    self.past.doubt = None;
+                    self.belief.past.insert_id = literal.parse().unwrap_or(self.belief.past.insert_id);
+                    self.belief.past.doubt = None;
                     held.lease.origin.insert_id = literal.parse().ok();
                 }
             }
             Value::Unknown if name == "last_insert_id" || name == "identity" => {
-                (self.past.doubt, held.lease.origin.insert_id) = (Some(Doubt::Any), None);
+                (self.belief.past.doubt, held.lease.origin.insert_id) = (Some(Doubt::Any), None);
             }
             Value::Unknown if tracked && name != "timestamp" => {}
             Value::Unknown if REPORTS.contains(&name) || !has_default(name) || !is_word(name) => {
-                self.pins.put(Pin::Opaque, true);
+                self.belief.pins.put(Pin::Opaque, true);
             }
-            Value::Unknown => self.past.doubt_variable(name),
+            Value::Unknown => self.belief.past.doubt_variable(name),
         }
     }
 
     /// Asks for the variables that are in doubt. Gives whether the connection is still good; what cannot be told pins.
     pub(super) async fn read_variables(&mut self, held: &mut Held) -> bool {
-        let names = std::mem::take(&mut self.past.variables);
+        let names = std::mem::take(&mut self.belief.past.variables);
         if names.len() > VARIABLES_MAX {
             self.keep_opaque();
             return true;
@@ -150,11 +150,11 @@ impl Session {
             self.keep_opaque();
             return true;
         }
-        let state = Arc::make_mut(&mut self.state);
+        let state = Arc::make_mut(&mut self.belief.state);
         for (name, value) in told {
             state.set_variable(name, &String::from_utf8_lossy(&value.unwrap_or_default()));
         }
-        held.lease.origin.state = self.state.clone();
+        held.lease.origin.state = self.belief.state.clone();
         true
     }
 
@@ -162,13 +162,13 @@ impl Session {
     async fn ask_variables(&self, held: &mut Held, names: &[Box<str>]) -> Result<Option<Row>, RelayError> {
         let capabilities = held.lease.origin.capabilities;
         let columns: Vec<_> = names.iter().map(|name| format!("@@session.`{name}`")).collect();
-        let reply = ask(&mut held.lease, &format!("SELECT {}", columns.join(",")), &self.worker).await?;
+        let reply = ask(&mut held.lease, &format!("SELECT {}", columns.join(",")), &self.env.worker).await?;
         let row = reply.and_then(|reply| rows(&reply, names.len(), capabilities).ok()?.pop());
         Ok(row.filter(|row| row.len() == names.len()))
     }
 
     fn keep_opaque(&mut self) {
-        self.pins.put(Pin::Opaque, true);
-        self.show_pins(self.pins.bits());
+        self.belief.pins.put(Pin::Opaque, true);
+        self.show_pins(self.belief.pins.bits());
     }
 }

@@ -17,8 +17,10 @@ use wire::Capabilities;
 
 use super::begin::Beginning;
 use super::client::{Client, Request};
+use super::environment::Environment;
 use super::login::UserSession;
 use super::serve::{Registered, heed};
+use super::who::{LoginFacts, Who};
 use super::{Identity, Session};
 use crate::error::SessionEnd;
 use crate::warm::{Kind, Warming};
@@ -128,28 +130,28 @@ async fn feed(worker: &Rc<Worker>, kind: &Kind, run: &Run<'_>) {
 impl Session {
     /// A session asks the cache: those like it are a kind for which it may be filled. The user's rights are told by a hash.
     pub(super) fn note_kind(&self, rights: u64) {
-        if self.worker.shared.config.load().warms.is_empty() {
+        if self.env.worker.shared.config.load().warms.is_empty() {
             return;
         }
-        let key = &self.identity.key;
+        let key = &self.who.identity.key;
         let ip = key.client.map(|client| client.ip().to_string()).unwrap_or_default();
         let capabilities = self.client.capabilities.bits().to_le_bytes();
-        let fixed = [self.listener.name.as_bytes(), ip.as_bytes(), &capabilities];
-        let context = Context::new(fixed.into_iter().chain(self.state.answer_context()));
-        let (cluster, user) = (&self.cluster.shared.name, &self.identity.user);
-        crate::warm::note(&self.worker, cluster, user, self.state.schema(), (&context, rights), || Kind {
+        let fixed = [self.env.listener.name.as_bytes(), ip.as_bytes(), &capabilities];
+        let context = Context::new(fixed.into_iter().chain(self.belief.state.answer_context()));
+        let (cluster, user) = (&self.here.cluster.shared.name, &self.who.identity.user);
+        crate::warm::note(&self.env.worker, cluster, user, self.belief.state.schema(), (&context, rights), || Kind {
             context: context.clone(),
             rights,
-            listener: self.listener.clone(),
+            listener: self.env.listener.clone(),
             key: Arc::downgrade(key),
-            state: self.state.clone(),
+            state: self.belief.state.clone(),
             // Its replies go nowhere, so they need not be small.
             capabilities: self.client.capabilities - Capabilities::COMPRESS - Capabilities::ZSTD_COMPRESSION,
-            client: self.handle.client_addr(),
-            collation: self.identity.collation,
-            split: self.identity.split,
-            consistency: (self.identity.consistency, self.identity.configured),
-            connections_max: self.identity.connections_max,
+            client: self.env.handle.client_addr(),
+            collation: self.who.identity.collation,
+            split: self.who.identity.split,
+            consistency: (self.who.identity.consistency, self.who.identity.configured),
+            connections_max: self.who.identity.connections_max,
             busy: Arc::default(),
             again: Arc::default(),
         });
@@ -236,20 +238,17 @@ impl Twin {
             rule_scope: Cell::default(),
             connections_max: kind.connections_max,
         };
+        let scramble = wire::auth::new_scramble().ok()?;
+        let facts = LoginFacts { scramble, fingerprint: None, speaks_native: true, refused_changes: 0 };
         let beginning = Beginning {
-            client: Client::new(stream, kind.capabilities),
-            scramble: wire::auth::new_scramble().ok()?,
-            fingerprint: None,
-            state: kind.state.clone(),
-            identity,
-            worker: worker.clone(),
+            env: Environment { worker: worker.clone(), listener, handle: handle.clone() },
             cluster,
-            listener,
-            handle: handle.clone(),
-            speaks_native: true,
+            client: Client::new(stream, kind.capabilities),
+            who: Who { identity, login: facts },
+            state: kind.state.clone(),
         };
         let mut session = Session::begin(beginning, flavour);
-        session.status = session.status_at_rest();
+        session.belief.status = session.status_at_rest();
         worker.stats.sessions.add(1);
         Some(Twin { session, _registered: registered })
     }
@@ -266,9 +265,9 @@ impl Twin {
         wire::packet::append(&mut packets, 0, &payload);
         let request = Request::again(&packets, 0);
         // The short way to an answer tells nothing of it.
-        self.session.cache_context = None;
-        self.session.past.error = None;
-        let handle = self.session.handle.clone();
+        self.session.here.cache_context = None;
+        self.session.belief.past.error = None;
+        let handle = self.session.env.handle.clone();
         let asked = {
             let run = pin!(self.session.handle(&request));
             tokio::time::timeout(STATEMENT_LIMIT, heed(worker, &handle, run)).await
@@ -278,13 +277,13 @@ impl Twin {
             Ok(Ok(Err(end)) | Err(end)) => (Some(end), None),
             Err(_) => (Some(SessionEnd::ServerLost(format!("no answer in {} s", STATEMENT_LIMIT.as_secs()))), None),
         };
-        let came = match (&ended, &self.session.past.error) {
+        let came = match (&ended, &self.session.belief.past.error) {
             (Some(end), _) => Came::Failed(end.to_string()),
             (None, Some(error)) => Came::Failed(format!("error {}: {}", error.code, error.message)),
             (None, None) => Came::Said(cache_came),
         };
         // A transaction or state that a file leaves open ends with its session.
-        if ended.is_some() || self.session.held.is_some() {
+        if ended.is_some() || self.session.here.held.is_some() {
             self.session.end().await;
             return (None, came);
         }

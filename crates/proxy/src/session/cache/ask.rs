@@ -49,7 +49,7 @@ impl Session {
         if let Err(refusal) = self.may_ask_here().and_then(|()| self.may_ask(query)) {
             return refuse(refusal);
         }
-        if let Some(refusal) = self.cluster.refused.get(query.statement.digest) {
+        if let Some(refusal) = self.here.cluster.refused.get(query.statement.digest) {
             return refuse(refusal);
         }
         let mut asked = match self.asked(query, cache) {
@@ -65,7 +65,7 @@ impl Session {
         // A comment that limits the age of a result means it.
         let stale = if comment.ttl.is_some() { Duration::ZERO } else { cache.wanted.stale };
         let freshness = Freshness { ttl, stale };
-        let (store, shared) = (self.worker.shared.cache.clone(), self.cluster.shared.clone());
+        let (store, shared) = (self.env.worker.shared.cache.clone(), self.here.cluster.shared.clone());
         let epochs = shared.epochs.get_or_init(Epochs::default);
         let mut at = Instant::now();
         let (tier, came) = (self.tier_for(cache), at);
@@ -104,7 +104,7 @@ impl Session {
                 Found::Wait(filling) if !has_waited && !advises => {
                     has_waited = true;
                     cache.counts.waits.add_one();
-                    let limit = self.worker.shared.config.load().cache.fill_wait;
+                    let limit = self.env.worker.shared.config.load().cache.fill_wait;
                     // Whatever became of it, the cache is asked again.
                     let mut place = None;
                     let _ = tokio::time::timeout(limit, poll_fn(|cx| filling.poll_over(&mut place, cx))).await;
@@ -115,7 +115,7 @@ impl Session {
                 Found::Fill(ticket) => {
                     let Some(sent) = query.text() else { return refuse(Refusal::Command) };
                     if let Err(refusal) = cache::judge(&query.statement, question.text, &sent.dialect) {
-                        self.cluster.refused.note(query.statement.digest, refusal);
+                        self.here.cluster.refused.note(query.statement.digest, refusal);
                         return refuse(refusal);
                     }
                     self.watch_writes();
@@ -228,7 +228,7 @@ impl Session {
                 digest: query.statement.digest,
             },
             rule: rule.name.clone(),
-            cluster: self.cluster.shared.name.clone(),
+            cluster: self.here.cluster.shared.name.clone(),
             tier: None,
         }
     }

@@ -57,9 +57,9 @@ impl Session {
         prepared_in: Option<Arc<StateMap>>,
     ) -> (Context, Option<Fingerprint>) {
         let wanted = (cache.wanted.shared, cache.wanted.freshness, cache.wanted.mode);
-        let prepared_in = prepared_in.unwrap_or_else(|| self.state.clone());
-        let version = self.cluster.shared.published.grants.version();
-        if let Some(here) = &self.cache_context
+        let prepared_in = prepared_in.unwrap_or_else(|| self.belief.state.clone());
+        let version = self.here.cluster.shared.published.grants.version();
+        if let Some(here) = &self.here.cache_context
             && self.is_context_of(here, &prepared_in)
             && here.wanted == wanted
         {
@@ -72,10 +72,10 @@ impl Session {
             None => For::User,
         };
         let context = self.context_for(whose, (wanted.1, wanted.2), &prepared_in);
-        let (state, key) = (self.state.clone(), self.identity.key.clone());
+        let (state, key) = (self.belief.state.clone(), self.who.identity.key.clone());
         let kept = context.clone();
         let here = ContextHere { state, prepared_in, key, wanted, version, rights, context: kept, own: None };
-        self.cache_context = Some(Box::new(here));
+        self.here.cache_context = Some(Box::new(here));
         self.note_kind(route::state::hash_of(rights));
         (context, rights)
     }
@@ -83,23 +83,23 @@ impl Session {
     /// Whether a context is that of the session as it is now, for statements that were prepared in this state.
     #[inline]
     pub(super) fn is_context_of(&self, here: &ContextHere, prepared_in: &Arc<StateMap>) -> bool {
-        Arc::ptr_eq(&here.state, &self.state)
+        Arc::ptr_eq(&here.state, &self.belief.state)
             && Arc::ptr_eq(&here.prepared_in, prepared_in)
-            && Arc::ptr_eq(&here.key, &self.identity.key)
-            && here.version == self.cluster.shared.published.grants.version()
+            && Arc::ptr_eq(&here.key, &self.who.identity.key)
+            && here.version == self.here.cluster.shared.published.grants.version()
     }
 
     /// The context that was made last, for this user alone.
     pub(super) fn own_context(&mut self) -> Context {
-        let Some(mut here) = self.cache_context.take() else {
-            return self.context_for(For::User, (CacheFreshness::Ttl, CacheMode::On), &self.state);
+        let Some(mut here) = self.here.cache_context.take() else {
+            return self.context_for(For::User, (CacheFreshness::Ttl, CacheMode::On), &self.belief.state);
         };
         let own = match &here.own {
             Some(own) => own.clone(),
             None => self.context_for(For::User, (here.wanted.1, here.wanted.2), &here.prepared_in),
         };
         here.own = Some(own.clone());
-        self.cache_context = Some(here);
+        self.here.cache_context = Some(here);
         own
     }
 
@@ -109,32 +109,36 @@ impl Session {
         (freshness, mode): (CacheFreshness, CacheMode),
         prepared_in: &StateMap,
     ) -> Context {
-        let key = &self.identity.key;
+        let key = &self.who.identity.key;
         let capabilities = (self.client.capabilities - OF_CONNECTION).bits().to_le_bytes();
         let client = key.client.map(|client| client.ip().to_string()).unwrap_or_default();
         let (kind, who, client) = match &whose {
-            For::User => (0, self.identity.user.as_bytes(), &*client),
+            For::User => (0, self.who.identity.user.as_bytes(), &*client),
             For::All => (1, &b""[..], ""),
             // Whatever address the servers see, they have them.
             For::Rights(rights) => (2, &rights[..], ""),
         };
-        let elsewhere = *prepared_in != *self.state;
+        let elsewhere = *prepared_in != *self.belief.state;
         let fixed = [
             mode.word().as_bytes(),
             // A result that was kept without following the log is no good for a question that follows it.
             freshness.word().as_bytes(),
-            self.cluster.shared.name.as_bytes(),
+            self.here.cluster.shared.name.as_bytes(),
             &[kind],
             who,
             client.as_bytes(),
             &capabilities,
-            &[u8::from(self.state.schema().is_some()), u8::from(elsewhere), u8::from(prepared_in.schema().is_some())],
-            self.state.schema().unwrap_or_default().as_bytes(),
+            &[
+                u8::from(self.belief.state.schema().is_some()),
+                u8::from(elsewhere),
+                u8::from(prepared_in.schema().is_some()),
+            ],
+            self.belief.state.schema().unwrap_or_default().as_bytes(),
             prepared_in.schema().unwrap_or_default().as_bytes(),
         ];
         let before = prepared_in.answer_context().filter(|_| elsewhere);
         // No assignment is empty.
-        let parts = self.state.answer_context().chain([&b""[..]]).chain(before);
-        self.worker.shared.cache.context(fixed.into_iter().chain(parts))
+        let parts = self.belief.state.answer_context().chain([&b""[..]]).chain(before);
+        self.env.worker.shared.cache.context(fixed.into_iter().chain(parts))
     }
 }

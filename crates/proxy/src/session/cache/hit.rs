@@ -59,7 +59,7 @@ impl Session {
     /// server's then: all that is left is to send it.
     #[inline]
     pub(in crate::session) fn known_reply(&mut self, request: &Request) -> Option<Reply> {
-        match self.cache_context {
+        match self.here.cache_context {
             Some(_) => self.find_reply(request),
             None => None,
         }
@@ -69,11 +69,11 @@ impl Session {
     fn find_reply(&mut self, request: &Request) -> Option<Reply> {
         self.look_at_catalog();
         // It is not asked for meanwhile.
-        let here = self.cache_context.take()?;
-        let worker = self.worker.clone();
+        let here = self.here.cache_context.take()?;
+        let worker = self.env.worker.clone();
         let (mut parameters, mut reply) = (worker.parameters.borrow_mut(), worker.reply.borrow_mut());
         let found = self.look_up(request, &here, &mut parameters, &mut reply);
-        self.cache_context = Some(here);
+        self.here.cache_context = Some(here);
         parameters.clear();
         parameters.shrink_to(PARAMETERS_KEPT_BYTES);
         Some(match found? {
@@ -91,8 +91,8 @@ impl Session {
     ) -> Option<Hit> {
         let may_ask = request.sequence == 0
             && here.wanted.2 == CacheMode::On
-            && self.held.is_none()
-            && self.pins.is_empty()
+            && self.here.held.is_none()
+            && self.belief.pins.is_empty()
             && self.facts().autocommit;
         if !may_ask {
             return None;
@@ -105,7 +105,7 @@ impl Session {
         };
         let (text, prepared_in) = match &execution {
             Some(text) => (&**text, &here.prepared_in),
-            None => (text_of(request, self.client.capabilities), &self.state),
+            None => (text_of(request, self.client.capabilities), &self.belief.state),
         };
         // A comment may ask for more, and is no part of the question.
         if !text.first()?.is_ascii_alphabetic() || !self.is_context_of(here, prepared_in) {
@@ -115,17 +115,17 @@ impl Session {
         let parameters = execution.is_some().then_some(&**parameters);
         let question = Question { context: &here.context, text, parameters };
         // A result that is too old by this clock is looked at again, by a better one.
-        let (now, shared) = (self.worker.clock.no_earlier(), &self.cluster.shared);
+        let (now, shared) = (self.env.worker.clock.no_earlier(), &self.here.cluster.shared);
         if here.wanted.1 == CacheFreshness::Follow && !shared.follow.load().as_ref()?.serves(now) {
             return None;
         }
-        let (store, epochs) = (&self.worker.shared.cache, shared.epochs.get()?);
+        let (store, epochs) = (&self.env.worker.shared.cache, shared.epochs.get()?);
         let hit = match store.find(&question, epochs, reply) {
             Some(hit) => hit,
             None => store.find(&Question { context: here.own.as_ref()?, ..question }, epochs, reply)?,
         };
         let summary = hit.summary();
-        let rules = self.worker.rules.get()?;
+        let rules = self.env.worker.rules.get()?;
         let rule = self.rule_for_read(&rules, summary.digest, text)?;
         let action = rules.action(rule)?;
         let cache = action.cache.as_ref().filter(|_| action.refuse.is_none())?;
@@ -152,7 +152,7 @@ impl Session {
         if arguments.get(4).is_none_or(|flags| flags & CURSOR_READ_ONLY != 0) {
             return None;
         }
-        let known = self.statements.find(statement_id(arguments)?)?;
+        let known = self.belief.statements.find(statement_id(arguments)?)?;
         if !Arc::ptr_eq(&known.prepared.state, &here.prepared_in) {
             return None;
         }
@@ -186,12 +186,12 @@ impl Session {
 
     /// Learns what a server's reply would have taught.
     fn learn_answer(&mut self, summary: &Summary) {
-        self.status = self.status_behind(Status::from_bits_retain(summary.status));
-        if self.pins.has(Pin::FoundRows) {
-            self.pins.put(Pin::FoundRows, false);
-            self.show_pins(self.pins.bits());
+        self.belief.status = self.status_behind(Status::from_bits_retain(summary.status));
+        if self.belief.pins.has(Pin::FoundRows) {
+            self.belief.pins.put(Pin::FoundRows, false);
+            self.show_pins(self.belief.pins.bits());
         }
-        let past = &mut self.past;
+        let past = &mut self.belief.past;
         // A connection that is kept does not know of it.
         past.row_count = -1;
         (past.row_count_is_here, past.found_rows_are_here) = (true, true);
@@ -200,7 +200,7 @@ impl Session {
         (past.warnings, past.warning_count, past.own_messages) = (None, 0, 0);
         (past.messages_unread, past.messages_unsure) = (false, false);
         past.messages = past.messages.wrapping_add(1);
-        self.read_last = Some(ServerId(summary.server));
+        self.here.read_last = Some(ServerId(summary.server));
     }
 }
 

@@ -60,13 +60,13 @@ impl Session {
     /// The tier, if answers for this rule are shared through it.
     pub(super) fn tier_for(&self, cache: &CacheRule) -> Option<Arc<Tier>> {
         let is_shared = cache.wanted.tier && cache.wanted.mode == CacheMode::On;
-        self.worker.shared.tier.clone().filter(|_| is_shared)
+        self.env.worker.shared.tier.clone().filter(|_| is_shared)
     }
 
     /// Where all processes write to: what is read there has what any of them has written. There is no such place in groups, whose members
     /// may each lack something.
     fn home(&self) -> Option<Box<str>> {
-        let view = self.cluster.view();
+        let view = self.here.cluster.view();
         match view.primary.and_then(|id| view.server(id)) {
             _ if view.same_data => Some("".into()),
             Some(primary) if view.group.is_none() => Some((&*primary.address).into()),
@@ -76,13 +76,13 @@ impl Session {
 
     /// Whether what this server answers may be put into the tier.
     pub(super) fn is_home(&self, marked: &Marked, server: ServerId) -> bool {
-        let view = self.cluster.view();
+        let view = self.here.cluster.view();
         (view.same_data || view.primary == Some(server)) && self.home().is_some_and(|home| home == marked.in_tier.home)
     }
 
     /// Whether an answer in this process's memory may be given without asking the tier again.
     pub(super) fn is_trusted(&self, answer: &Answer, came: Instant) -> bool {
-        let tier = self.worker.shared.tier.as_ref().zip(answer.tier());
+        let tier = self.env.worker.shared.tier.as_ref().zip(answer.tier());
         tier.is_some_and(|(tier, in_tier)| in_tier.was_good() + tier.trust() >= came)
     }
 
@@ -96,7 +96,7 @@ impl Session {
             return Ok(false);
         }
         let asked = Instant::now();
-        let cluster = &*self.cluster.shared.name;
+        let cluster = &*self.here.cluster.shared.name;
         let question = tier::Question { cluster, tables: &in_tier.tables, have: &in_tier.marks, place: None };
         match tier.ask(question).await {
             Told::Good => {
@@ -116,7 +116,7 @@ impl Session {
         stamp: impl FnOnce() -> Result<(Stamp, Scope), Refusal>,
         wanted: Wanted<'_>,
     ) -> Result<(Stamp, Scope, Looked), Refusal> {
-        let cluster = &*self.cluster.shared.name;
+        let cluster = &*self.here.cluster.shared.name;
         let home = self.home().ok_or(Refusal::NoTier)?;
         // Before tables are looked up.
         let definitions = tier.at_home(cluster, &home);
@@ -131,7 +131,7 @@ impl Session {
         let defined = tier::definitions_mark(&marks);
         if defined != definitions {
             // Somebody has defined something since the catalogue was read: it is not believed until it was read again.
-            drop(self.cluster.shared.published.defining());
+            drop(self.here.cluster.shared.published.defining());
             defined.into_iter().for_each(|mark| tier.definitions_are(cluster, mark));
             return Err(Refusal::UnknownTables);
         }
@@ -147,13 +147,13 @@ impl Session {
                     rows: packed.rows,
                     found_rows: packed.found_rows,
                     status: packed.status,
-                    server: self.cluster.view().primary.unwrap_or(ServerId::NONE).0,
+                    server: self.here.cluster.view().primary.unwrap_or(ServerId::NONE).0,
                     took: packed.took,
                     asked: read,
                     digest: query.statement.digest,
                 },
                 rule: wanted.rule.clone(),
-                cluster: self.cluster.shared.name.clone(),
+                cluster: self.here.cluster.shared.name.clone(),
                 tier: Some(Box::new(in_tier)),
             };
             return Ok((stamp, scope, Looked::Answer(Box::new(known))));
@@ -171,8 +171,8 @@ impl Session {
 
     /// Tells the tier what was written, before the client hears of it.
     pub(in crate::session) async fn tell_tier(&self, written: Written, defines: bool) {
-        let Some(tier) = self.worker.shared.tier.clone() else { return };
-        let cluster = &self.cluster.shared;
+        let Some(tier) = self.env.worker.shared.tier.clone() else { return };
+        let cluster = &self.here.cluster.shared;
         match &written.tables {
             _ if defines => tier.tell(&cluster.name, tier::Written::Definition).await,
             Scope::Any => tier.tell(&cluster.name, tier::Written::Anything).await,
@@ -189,7 +189,7 @@ impl Session {
 
     /// A statement went wrong of which nobody knows what it has done: the tier is told so.
     pub(in crate::session) async fn tell_tier_all(&self, query: &Query<'_>) {
-        if self.worker.shared.tier.is_some() && may_write(query) {
+        if self.env.worker.shared.tier.is_some() && may_write(query) {
             Box::pin(self.tell_tier(Written::all(Scope::Any), false)).await;
         }
     }

@@ -50,11 +50,11 @@ impl Session {
         if facts.null_is_last_id {
             return Err(Refusal::Session);
         }
-        if facts.reads_uncommitted && !self.pins.has(Pin::Transaction) {
+        if facts.reads_uncommitted && !self.belief.pins.has(Pin::Transaction) {
             // A write that is rolled back ends no answer that was read from it.
             return Err(Refusal::Uncommitted);
         }
-        if self.held.is_none() && self.pins.is_empty() {
+        if self.here.held.is_none() && self.belief.pins.is_empty() {
             // A read opens one that has read nothing before.
             return if facts.autocommit || facts.reads_newest { Ok(()) } else { Err(Refusal::AutocommitOff) };
         }
@@ -63,26 +63,29 @@ impl Session {
 
     /// The same of a session that is pinned.
     pub(in crate::session) fn transaction_may_ask(&self) -> Result<(), Refusal> {
-        if !self.pins.has(Pin::Transaction) || self.pins.bits() & !HARMLESS != 0 || !self.transaction_reads.only {
+        if !self.belief.pins.has(Pin::Transaction)
+            || self.belief.pins.bits() & !HARMLESS != 0
+            || !self.transaction.reads.only
+        {
             return Err(Refusal::Pinned);
         }
-        if self.transaction_reads.newest { Ok(()) } else { Err(Refusal::Snapshot) }
+        if self.transaction.reads.newest { Ok(()) } else { Err(Refusal::Snapshot) }
     }
 
     /// Whether an answer of this server may be given in between those of the connection that the session keeps.
     pub(super) fn fits_transaction(&self, server: u16) -> bool {
-        let Some(held) = &self.held else { return true };
-        let (here, view) = (held.lease.server(), self.cluster.shared.published.view.load());
+        let Some(held) = &self.here.held else { return true };
+        let (here, view) = (held.lease.server(), self.here.cluster.shared.published.view.load());
         here == ServerId(server) || view.same_data || view.primary == Some(here) && view.group.is_none()
     }
 
     /// Whether the connection that the session keeps, if it does, is one to a server that has all writes to these tables. Asked behind the
     /// stamp, and ahead of the statement.
     pub(super) fn transaction_has_writes_to(&self, tables: &Scope) -> bool {
-        let here = self.held.as_ref().map(|held: &Held| held.lease.server());
+        let here = self.here.held.as_ref().map(|held: &Held| held.lease.server());
         let has = here.is_none_or(|server| self.has_writes_to(tables, server));
         if !has {
-            self.cluster.shared.published.want_positions();
+            self.here.cluster.shared.published.want_positions();
         }
         has
     }
@@ -90,8 +93,8 @@ impl Session {
     /// Notes what a statement was for the open transaction. Behind the notes of pins.
     #[inline]
     pub(in crate::session) fn note_transaction_reads(&mut self, was_open: bool, query: &Query<'_>, succeeded: bool) {
-        let is_open = self.pins.has(Pin::Transaction);
-        if is_open || self.transaction_reads.next.is_some() || !query.statement.effects.is_empty() {
+        let is_open = self.belief.pins.has(Pin::Transaction);
+        if is_open || self.transaction.reads.next.is_some() || !query.statement.effects.is_empty() {
             self.note_in_transaction(was_open, query, succeeded);
         }
     }
@@ -102,18 +105,18 @@ impl Session {
         for effect in statement.effects.iter().filter(|_| succeeded && query.runs_text()) {
             match effect {
                 Effect::TransactionCharacteristics { session: false, isolation: Some(level), .. } => {
-                    self.transaction_reads.next = Some(level == "READ COMMITTED");
+                    self.transaction.reads.next = Some(level == "READ COMMITTED");
                 }
                 // Whether the session's own or what was said before holds for the next one is not looked into.
-                _ if self.pins.has(Pin::NextStatement) && sets_isolation(effect) => {
-                    self.transaction_reads.next = Some(false);
+                _ if self.belief.pins.has(Pin::NextStatement) && sets_isolation(effect) => {
+                    self.transaction.reads.next = Some(false);
                 }
                 _ => {}
             }
         }
-        if !self.pins.has(Pin::Transaction) {
-            if !self.pins.has(Pin::NextStatement) {
-                self.transaction_reads.next = None;
+        if !self.belief.pins.has(Pin::Transaction) {
+            if !self.belief.pins.has(Pin::NextStatement) {
+                self.transaction.reads.next = None;
             }
             return;
         }
@@ -124,7 +127,7 @@ impl Session {
             _ => (false, false, false),
         };
         let newest = self.facts().reads_newest;
-        let reads = &mut self.transaction_reads;
+        let reads = &mut self.transaction.reads;
         if begins || chains || !was_open {
             reads.only = alone && (begins || chains || only_reads(query));
             // AND CHAIN goes on with what it was.
@@ -154,15 +157,15 @@ impl Session {
     fn transaction_flags(&self) -> Status {
         let mut flags = Status::empty();
         flags.set(Status::AUTOCOMMIT, self.facts().autocommit);
-        if self.pins.has(Pin::Transaction) {
-            flags |= self.status & (Status::IN_TRANSACTION | Status::IN_READ_ONLY_TRANSACTION);
+        if self.belief.pins.has(Pin::Transaction) {
+            flags |= self.belief.status & (Status::IN_TRANSACTION | Status::IN_READ_ONLY_TRANSACTION);
         }
         flags
     }
 
     /// An answer of the cache is one of the transaction's, as a server's would be: who runs it again elsewhere compares it, too.
     pub(super) fn log_answer(&mut self, query: &Query<'_>, answer: &Answer) {
-        if self.held.is_none() || self.transaction.is_none() {
+        if self.here.held.is_none() || self.transaction.log.is_none() {
             return;
         }
         let reply = answer.reply().unwrap_or_default();

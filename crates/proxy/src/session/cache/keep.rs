@@ -45,14 +45,14 @@ impl Session {
     /// A fill reads where all is that anybody has written to its tables; for want of a replica that has it, on the primary.
     pub(in crate::session) fn route_fill(&mut self, route: &mut Route, fill: &Fill) {
         let is_elsewhere = matches!(route.target, Target::Reader | Target::Named(_));
-        if fill.tier.is_some() && is_elsewhere && !self.cluster.view().same_data {
+        if fill.tier.is_some() && is_elsewhere && !self.here.cluster.view().same_data {
             // No replica is known to have what was written through other processes.
-            if self.identity.split != Split::Replica && self.cluster.primary().is_some() {
+            if self.who.identity.split != Split::Replica && self.here.cluster.primary().is_some() {
                 route.target = Target::Primary;
             }
             return;
         }
-        if self.identity.split != Split::Replica && self.cluster.primary().is_some() && is_elsewhere {
+        if self.who.identity.split != Split::Replica && self.here.cluster.primary().is_some() && is_elsewhere {
             if route.consistency != Consistency::Cluster {
                 route.consistency = Consistency::Table;
                 route.reads = fill.reads.clone();
@@ -69,11 +69,16 @@ impl Session {
         let serves = rule.cache.as_ref().is_some_and(|cache| cache.wanted.mode == CacheMode::On);
         let asks_for_less =
             rule.directive.consistency.is_some() || matches!(query.statement.hint, Some(sql::Hint::Consistency(_)));
-        if !is_elsewhere || !serves || asks_for_less || !super::is_for_cache(query) || self.cluster.view().same_data {
+        if !is_elsewhere
+            || !serves
+            || asks_for_less
+            || !super::is_for_cache(query)
+            || self.here.cluster.view().same_data
+        {
             return;
         }
         let weaker = matches!(route.consistency, Consistency::None | Consistency::Session);
-        if weaker && self.identity.split != Split::Replica && self.cluster.primary().is_some() {
+        if weaker && self.who.identity.split != Split::Replica && self.here.cluster.primary().is_some() {
             self.watch_writes();
             route.consistency = Consistency::Table;
             self.note_scope(query, route);
@@ -88,7 +93,7 @@ impl Session {
         let bytes_max = match fill.cache.wanted.mode {
             // Only its size counts.
             CacheMode::Advise => 0,
-            _ => self.worker.shared.cache.bounds().entry_max,
+            _ => self.env.worker.shared.cache.bounds().entry_max,
         };
         let is_good = fill.tier.as_ref().is_none_or(|marked| self.is_home(marked, server));
         (is_good && self.has_writes_to(&fill.reads, server)).then(|| Box::new(Copied::new(bytes_max)))
@@ -96,22 +101,22 @@ impl Session {
 
     /// From now on all that is written is noted by table.
     pub(super) fn watch_writes(&self) {
-        let (view, positions) = (self.cluster.view(), self.cluster.shared.published.positions.load());
+        let (view, positions) = (self.here.cluster.view(), self.here.cluster.shared.published.positions.load());
         let moment = Moment { view: &view, positions: &positions, window: self.window() };
-        self.cluster.shared.writes.watch_by_table(moment);
-        self.cluster.shared.published.watch_tables();
+        self.here.cluster.shared.writes.watch_by_table(moment);
+        self.here.cluster.shared.published.watch_tables();
     }
 
     /// Whether a server has all that any session of this process has written to these tables and was told of.
     pub(super) fn has_writes_to(&self, tables: &Scope, server: ServerId) -> bool {
         // The newest one: the log of another primary may be followed before this worker hears of it.
-        let view = self.cluster.shared.published.view.load();
+        let view = self.here.cluster.shared.published.view.load();
         if view.same_data || view.primary == Some(server) && view.group.is_none() {
             return true;
         }
-        let positions = self.cluster.shared.published.positions.load();
-        let moment = Moment { view: &self.cluster.view(), positions: &positions, window: self.window() };
-        let all = self.cluster.shared.writes.last_of(tables, moment);
+        let positions = self.here.cluster.shared.published.positions.load();
+        let moment = Moment { view: &self.here.cluster.view(), positions: &positions, window: self.window() };
+        let all = self.here.cluster.shared.writes.last_of(tables, moment);
         let needs = Needs { own: None, all: &all, before: None, positions: &positions };
         needs.lacking(server).is_none()
     }
@@ -133,23 +138,12 @@ impl Session {
             }
             self.count_cached(query, refused(refusal));
         };
-        let advises = cache.wanted.mode == CacheMode::Advise;
         let Some(copied) = outcome.copied.take() else { return refuse(Refusal::Behind) };
-        let status = outcome.status.unwrap_or_default();
-        let mut plain = Status::OF_SESSION | Status::NO_INDEX | Status::NO_GOOD_INDEX | Status::QUERY_WAS_SLOW;
-        let changes = outcome.changes.iter().any(|change| !only_counts(change));
-        // The changes that were told are known.
-        plain.set(Status::SESSION_STATE_CHANGED, !outcome.changes.is_empty());
-        let reply = match () {
-            () if outcome.error.is_some() => return refuse(Refusal::Failed),
-            () if outcome.warnings > 0 || outcome.warned_before => Err(Refusal::Warnings),
-            () if !self.pins.is_empty() && self.transaction_may_ask().is_err() => return refuse(Refusal::Pinned),
-            () if changes || !(status - plain).is_empty() => Err(Refusal::Changes),
-            () if self.past.found_rows_unsure => Err(Refusal::Session),
-            () if outcome.rows.is_none() => Err(Refusal::NotARead),
-            () if advises => copied.fits(self.worker.shared.cache.bounds().entry_max).map(|()| Box::default()),
-            () => copied.into_reply(),
+        let reply = match self.reply_to_keep(*copied, outcome, cache.wanted.mode) {
+            Ok(reply) => reply,
+            Err(refusal) => return refuse(refusal),
         };
+        let status = outcome.status.unwrap_or_default();
         if let Err(refusal) = reply {
             refuse(refusal);
         }
@@ -165,7 +159,7 @@ impl Session {
             reply,
             summary: Summary {
                 rows: outcome.rows.unwrap_or(0),
-                found_rows: self.past.found_rows,
+                found_rows: self.belief.past.found_rows,
                 status: status.bits(),
                 server: held.lease.server().0,
                 took,
@@ -173,12 +167,12 @@ impl Session {
                 digest: query.statement.digest,
             },
             rule,
-            cluster: self.cluster.shared.name.clone(),
+            cluster: self.here.cluster.shared.name.clone(),
             tier: None,
         };
         let packed = tier.and_then(|marked| marked.pack(&mut known));
         let (question, _) = asked.question(query);
-        let Some(epochs) = self.cluster.shared.epochs.get() else { return };
+        let Some(epochs) = self.here.cluster.shared.epochs.get() else { return };
         match ticket.keep(&question, stamp, known, epochs) {
             Ok(()) if is_kept => {
                 cache.counts.kept.add_one();
@@ -191,44 +185,71 @@ impl Session {
         }
     }
 
+    /// The packets of a reply, or the reason why this question's answers are not kept. The error is a reason that belongs to
+    /// this one reply: the next one may be kept.
+    fn reply_to_keep(
+        &self,
+        copied: Copied,
+        outcome: &Outcome,
+        mode: CacheMode,
+    ) -> Result<Result<Box<[u8]>, Refusal>, Refusal> {
+        let status = outcome.status.unwrap_or_default();
+        let mut plain = Status::OF_SESSION | Status::NO_INDEX | Status::NO_GOOD_INDEX | Status::QUERY_WAS_SLOW;
+        let changes = outcome.changes.iter().any(|change| !only_counts(change));
+        // The changes that were told are known.
+        plain.set(Status::SESSION_STATE_CHANGED, !outcome.changes.is_empty());
+        Ok(match () {
+            () if outcome.error.is_some() => return Err(Refusal::Failed),
+            () if outcome.warnings > 0 || outcome.warned_before => Err(Refusal::Warnings),
+            () if !self.belief.pins.is_empty() && self.transaction_may_ask().is_err() => return Err(Refusal::Pinned),
+            () if changes || !(status - plain).is_empty() => Err(Refusal::Changes),
+            () if self.belief.past.found_rows_unsure => Err(Refusal::Session),
+            () if outcome.rows.is_none() => Err(Refusal::NotARead),
+            () if mode == CacheMode::Advise => {
+                copied.fits(self.env.worker.shared.cache.bounds().entry_max).map(|()| Box::default())
+            }
+            () => copied.into_reply(),
+        })
+    }
+
     /// The writes end the life of results that were read before them: at the end of the transaction, before the client hears
     /// of that. Gives the writes that the shared tier must hear of, if there is one.
     pub(in crate::session) fn end_answers(&mut self, query: &Query<'_>, told: Told) -> Option<Written> {
-        if self.cluster.shared.epochs.get().is_none() {
+        if self.here.cluster.shared.epochs.get().is_none() {
             // Nobody has ever kept an answer, and who keeps the first one reads what is written by now; what is open may be
             // committed behind that.
-            self.written_for_cache = self.pins.has(Pin::Transaction).then(|| Written::all(Scope::Any));
+            self.here.written_for_cache = self.belief.pins.has(Pin::Transaction).then(|| Written::all(Scope::Any));
             return None;
         }
         if may_write(query) {
             // Behind the reply: what a definition has changed while the statement ran is known, or known to be unknown.
             let written = self.written_by(query, told);
-            self.written_for_cache = Some(match &self.written_for_cache {
+            self.here.written_for_cache = Some(match &self.here.written_for_cache {
                 Some(before) => before.and(&written),
                 None => written,
             });
         }
-        let written = self.written_for_cache.as_ref()?;
-        let in_transaction = self.pins.has(Pin::Transaction);
+        let written = self.here.written_for_cache.as_ref()?;
+        let in_transaction = self.belief.pins.has(Pin::Transaction);
         // These commit nothing by themselves; of all else that is not sure.
         let goes_on = matches!(query.statement.kind, Kind::Insert | Kind::Update | Kind::Delete | Kind::Select)
             && query.statement.parts == 1;
         if in_transaction && goes_on {
             return None;
         }
-        if let Some(epochs) = self.cluster.shared.epochs.get() {
+        if let Some(epochs) = self.here.cluster.shared.epochs.get() {
             epochs.written(table_writes(written).as_deref());
         }
-        let for_tier = self.worker.shared.tier.is_some().then(|| written.clone());
+        let for_tier = self.env.worker.shared.tier.is_some().then(|| written.clone());
         if !in_transaction {
-            self.written_for_cache = None;
+            self.here.written_for_cache = None;
         }
         for_tier
     }
 
     /// A statement went wrong of which nobody knows what it has done.
     pub(in crate::session) fn end_all_answers(&self, query: &Query<'_>) {
-        if let Some(epochs) = self.cluster.shared.epochs.get().filter(|_| !query.statement.access.only_reads()) {
+        if let Some(epochs) = self.here.cluster.shared.epochs.get().filter(|_| !query.statement.access.only_reads()) {
             epochs.written(None);
         }
     }

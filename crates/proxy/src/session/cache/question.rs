@@ -68,7 +68,7 @@ impl Session {
         if capabilities.contains(Capabilities::CACHE_METADATA) {
             return Err(Refusal::Command);
         }
-        let known = self.statements.find_mut(id).ok_or(Refusal::Command)?;
+        let known = self.belief.statements.find_mut(id).ok_or(Refusal::Command)?;
         let arguments = query.request.payload().get(1..).unwrap_or_default();
         let execute = Execute::parse(arguments, known.parameters, capabilities).map_err(|_| Refusal::Command)?;
         let count = execute.count.unwrap_or(u64::from(known.parameters));

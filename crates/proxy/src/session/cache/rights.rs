@@ -17,15 +17,15 @@ const SCHEMA: &str = "mysql";
 impl Session {
     /// The privileges of the session's user, in short; `None` if they are not known.
     pub(super) fn rights(&self) -> Option<Fingerprint> {
-        let published = &self.cluster.shared.published;
+        let published = &self.here.cluster.shared.published;
         published.watch_grants();
-        published.grants.current()?.fingerprint(&self.identity.user).copied()
+        published.grants.current()?.fingerprint(&self.who.identity.user).copied()
     }
 
     /// Whether it is sure that whoever has these rights may read all that a statement reads.
     pub(super) fn rights_cover(&self, rights: &Fingerprint, query: &Query<'_>) -> bool {
-        let published = &self.cluster.shared.published;
-        let user = &*self.identity.user;
+        let published = &self.here.cluster.shared.published;
+        let user = &*self.who.identity.user;
         let Some(grants) = published.grants.current().filter(|grants| grants.fingerprint(user) == Some(rights)) else {
             return false;
         };
@@ -50,7 +50,7 @@ impl Session {
     #[inline]
     pub(in crate::session) fn granting(&self, query: &Query<'_>) -> Option<Granting> {
         let statement = &*query.statement;
-        let published = &self.cluster.shared.published;
+        let published = &self.here.cluster.shared.published;
         if statement.access.only_reads() || !published.grants.is_watched() || query.prepares() {
             return None;
         }

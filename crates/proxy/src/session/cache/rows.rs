@@ -34,7 +34,7 @@ struct Seen<'a> {
 impl Session {
     /// The tables that a read reads: of a table one row, where that is certain. `None` if they are not known.
     pub(super) fn reads_of(&self, query: &Query<'_>) -> (Scope, Option<Reads>) {
-        let catalog = self.cluster.shared.published.tables.current();
+        let catalog = self.here.cluster.shared.published.tables.current();
         let Some(seen) = catalog.as_ref().and_then(|catalog| self.seen(catalog, query)) else {
             return (Scope::Any, None);
         };
@@ -56,7 +56,7 @@ impl Session {
 
     /// The tables and rows that a statement has written.
     pub(super) fn written_by(&self, query: &Query<'_>, told: Told) -> Written {
-        let catalog = self.cluster.shared.published.tables.current();
+        let catalog = self.here.cluster.shared.published.tables.current();
         let Some(seen) = catalog.as_ref().and_then(|catalog| self.seen(catalog, query)) else {
             return Written::all(Scope::Any);
         };
@@ -167,7 +167,7 @@ impl Session {
     /// The values of an execution's parameters; none of a text. `None` if they are not understood.
     fn values<'a>(&self, query: &Query<'a>) -> Option<Vec<Value<'a>>> {
         let Body::Execute(id) = query.body else { return Some(Vec::new()) };
-        let known = self.statements.find(id)?;
+        let known = self.belief.statements.find(id)?;
         let (arguments, capabilities) = (query.request.payload().get(1..)?, self.client.capabilities);
         let execute = Execute::parse(arguments, known.parameters, capabilities).ok()?;
         let count = execute.count.unwrap_or(u64::from(known.parameters));

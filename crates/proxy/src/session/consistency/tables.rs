@@ -27,7 +27,7 @@ impl Session {
     }
 
     fn read_scope(&self, query: &Query<'_>) -> Scope {
-        self.cluster.shared.published.watch_tables();
+        self.here.cluster.shared.published.watch_tables();
         let statement = &*query.statement;
         // Reads of other tables may follow a statement that opens a transaction, or stays on its connection.
         let alone = statement.transaction.is_none() && self.facts().autocommit && !query.will_pin();
@@ -44,11 +44,11 @@ impl Session {
         if !changes && !may_have_written(query, outcome) {
             return;
         }
-        let scope = match self.cluster.shared.writes.are_watched_by_table() {
+        let scope = match self.here.cluster.shared.writes.are_watched_by_table() {
             true => self.scope_of(query, TableCatalog::written_by),
             false => Scope::Any,
         };
-        self.written = Some(match &self.written {
+        self.transaction.written = Some(match &self.transaction.written {
             Some(before) => before.and(&scope),
             None => scope,
         });
@@ -60,14 +60,14 @@ impl Session {
         query: &Query<'_>,
         part: fn(&TableCatalog, &Result<Tables, Unread>, Option<&str>) -> Scope,
     ) -> Scope {
-        let Some(catalog) = self.cluster.shared.published.tables.current() else { return Scope::Any };
+        let Some(catalog) = self.here.cluster.shared.published.tables.current() else { return Scope::Any };
         let Some(named) = query.tables() else { return Scope::Any };
         part(&catalog, named, self.schema_of(query))
     }
 
     /// The schema in which a statement's unqualified names are.
     pub(in crate::session) fn schema_of<'a>(&'a self, query: &'a Query<'_>) -> Option<&'a str> {
-        query.prepared().map_or(&self.state, |prepared| &prepared.state).schema()
+        query.prepared().map_or(&self.belief.state, |prepared| &prepared.state).schema()
     }
 
     /// For as long as a statement runs that may define tables, views, triggers and the like, and until the catalogue was
@@ -78,7 +78,7 @@ impl Session {
         if matches!(statement.kind, Kind::Select | Kind::Insert | Kind::Update | Kind::Delete) && statement.parts == 1 {
             return None;
         }
-        let published = &self.cluster.shared.published;
+        let published = &self.here.cluster.shared.published;
         (published.tables.is_watched() && self.may_define(query)).then(|| published.defining())
     }
 
@@ -113,9 +113,9 @@ impl Session {
                 Value::Default | Value::Unknown => "",
             };
             let asked = Consistency::ALL.iter().find(|known| known.word().eq_ignore_ascii_case(word));
-            self.identity.consistency = match asked {
+            self.who.identity.consistency = match asked {
                 Some(asked) => *asked,
-                None if word.eq_ignore_ascii_case("null") => self.identity.configured,
+                None if word.eq_ignore_ascii_case("null") => self.who.identity.configured,
                 None => {
                     let words: Vec<&str> = Consistency::ALL.iter().map(|known| known.word()).collect();
                     let why = format_args!("@{VARIABLE} must be NULL or one of '{}', as a literal", words.join("', '"));

@@ -36,7 +36,7 @@ impl Listing<'_> {
             let _ = write!(sql, " WHERE COALESCE({id} NOT IN ({}), TRUE)", hidden.join(","));
         }
         if table.is_process_list {
-            let user = &self.session.identity.user;
+            let user = &self.session.who.identity.user;
             let mut rows = 0;
             for session in &shown.elsewhere {
                 let row = shown.idle_row(session);

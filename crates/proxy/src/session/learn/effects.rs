@@ -35,24 +35,24 @@ impl Session {
         outcome: &Outcome,
         succeeded: bool,
     ) {
-        self.pins.put(Pin::FoundRows, false);
+        self.belief.pins.put(Pin::FoundRows, false);
         if effects.is_empty() {
             return;
         }
         let tracked = |name: &str| {
             outcome.changes.iter().any(|change| matches!(change, StateChange::Variable(told, _) if told == name))
         };
-        let schema = self.state.schema().map(str::to_owned);
+        let schema = self.belief.state.schema().map(str::to_owned);
         // Of a text that failed, the parts before have done what they say.
         let in_part = !succeeded && (query.statement.parts > 1 || assigns_one_by_one(&query.statement));
         for (at, effect) in effects.iter().enumerate() {
             let spares = |refusal: &Refusal| refusal.code == ER_SP_DOES_NOT_EXIST && query.statement.kind == Kind::Call;
             if !(matches!(effect, Effect::Leaves(_)) && outcome.error.as_ref().is_some_and(spares)) {
-                self.pins.note(effect, schema.as_deref(), succeeded || in_part && pins_from_now_on(effect));
+                self.belief.pins.note(effect, schema.as_deref(), succeeded || in_part && pins_from_now_on(effect));
             }
             if let Effect::GlobalVariable { .. } = effect {
                 // Sessions that begin from now on begin with it.
-                self.cluster.shared.published.request_catalog_refresh();
+                self.here.cluster.shared.published.request_catalog_refresh();
             }
             if in_part {
                 self.doubt_effect(held, effect, &tracked);
@@ -60,17 +60,19 @@ impl Session {
             if !succeeded {
                 continue;
             }
-            let state = Arc::make_mut(&mut self.state);
+            let state = Arc::make_mut(&mut self.belief.state);
             match effect {
-                Effect::Variable { name, value } if moves_to(name, value) => self.pins.put(Pin::Opaque, true),
+                Effect::Variable { name, value } if moves_to(name, value) => self.belief.pins.put(Pin::Opaque, true),
                 // The server does not tell a list that does not name itself.
                 Effect::Variable { name, .. } if tracking::is_wish(name) => {
-                    if let Some(wish) = self.wish.after(std::slice::from_ref(effect), &self.cluster.catalog()) {
-                        self.wish = wish;
+                    if let Some(wish) =
+                        self.belief.tracking.after(std::slice::from_ref(effect), &self.here.cluster.catalog())
+                    {
+                        self.belief.tracking = wish;
                     }
                     // Other connections tell of this session's own transactions only.
-                    if self.wish.all_gtids() {
-                        self.pins.put(Pin::Opaque, true);
+                    if self.belief.tracking.all_gtids() {
+                        self.belief.pins.put(Pin::Opaque, true);
                     }
                 }
                 // The tracker told the value that came last.
@@ -95,8 +97,8 @@ impl Session {
 
     /// SET NAMES and SET CHARACTER SET: their collation, which the tracker tells by its character set only.
     fn learn_charset(&mut self, effect: &Effect) {
-        let catalog = self.cluster.catalog();
-        let state = Arc::make_mut(&mut self.state);
+        let catalog = self.here.cluster.catalog();
+        let state = Arc::make_mut(&mut self.belief.state);
         match effect {
             Effect::Names { charset, collation: Some(collation) } => {
                 let known = catalog.collation(charset.as_deref().unwrap_or_default(), collation);
@@ -122,7 +124,7 @@ impl Session {
                 None => {
                     // Until it has been asked for.
                     state.set_variable_literal("collation_connection", "@@collation_database");
-                    self.past.doubt_variable("collation_connection");
+                    self.belief.past.doubt_variable("collation_connection");
                 }
             },
             _ => {}
@@ -134,17 +136,18 @@ impl Session {
         match effect {
             Effect::UserVariable { name, .. } => {
                 let unknown = Effect::UserVariable { name: name.clone(), value: Value::Unknown };
-                self.pins.note(&unknown, None, false);
+                self.belief.pins.note(&unknown, None, false);
             }
             Effect::Variable { name, .. } if matches!(&**name, "last_insert_id" | "identity") => {
-                let own = self.past.doubt.is_some() || held.lease.origin.insert_id == Some(self.past.insert_id);
-                self.past.doubt = Some(if own || tracked(name) { Doubt::Any } else { Doubt::Made });
+                let own =
+                    self.belief.past.doubt.is_some() || held.lease.origin.insert_id == Some(self.belief.past.insert_id);
+                self.belief.past.doubt = Some(if own || tracked(name) { Doubt::Any } else { Doubt::Made });
             }
             // A timestamp goes on as the clock does, or stands: only the tracker shows which, and MariaDB's does not tell all.
             Effect::Variable { name, value }
                 if (moves_to(name, value) || name == "timestamp") && (tracked(name) || self.is_mariadb()) =>
             {
-                self.pins.put(Pin::Opaque, true);
+                self.belief.pins.put(Pin::Opaque, true);
             }
             // MySQL tells of each variable that was set, MariaDB does not. Only variables that exist can be asked for.
             Effect::Variable { name, .. }
@@ -152,12 +155,12 @@ impl Session {
                     && !tracked(name)
                     && !tracking::is_wish(name)
                     && has_default(name)
-                    && self.seen.globals.contains_key(&**name) =>
+                    && self.belief.catalog.globals.contains_key(&**name) =>
             {
-                self.past.doubt_variable(name);
+                self.belief.past.doubt_variable(name);
             }
             Effect::Names { .. } | Effect::CharacterSet(_) if tracked("character_set_client") => {
-                self.past.doubt_variable("collation_connection");
+                self.belief.past.doubt_variable("collation_connection");
             }
             _ => {}
         }

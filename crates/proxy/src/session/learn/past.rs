@@ -12,24 +12,25 @@ use route::{OneUse, Pin};
 impl Session {
     /// The same of a write outside a transaction that a lost server has done, and Sqluice has answered.
     pub(in crate::session) fn learn_answered(&mut self, query: &Query<'_>, outcome: &Outcome) {
-        self.pins.one_use(OneUse::Characteristics, false);
-        self.pins.one_use(OneUse::InsertId, false);
-        self.past.unsure = Default::default();
-        self.pins.put(Pin::FoundRows, false);
+        self.belief.pins.one_use(OneUse::Characteristics, false);
+        self.belief.pins.one_use(OneUse::InsertId, false);
+        self.belief.past.unsure = Default::default();
+        self.belief.pins.put(Pin::FoundRows, false);
         self.learn_past(query, outcome, false);
         // There is no server to be asked.
-        self.past.found_rows_unsure = false;
-        (self.past.error, self.past.warnings, self.past.warning_count) = (None, None, 0);
-        (self.past.own_messages, self.past.messages_unread, self.past.messages_unsure) = (0, false, false);
-        self.past.messages = self.past.messages.wrapping_add(1);
-        self.show_pins(self.pins.bits());
+        self.belief.past.found_rows_unsure = false;
+        (self.belief.past.error, self.belief.past.warnings, self.belief.past.warning_count) = (None, None, 0);
+        (self.belief.past.own_messages, self.belief.past.messages_unread, self.belief.past.messages_unsure) =
+            (0, false, false);
+        self.belief.past.messages = self.belief.past.messages.wrapping_add(1);
+        self.show_pins(self.belief.pins.bits());
     }
 
     /// Notes the values of ROW_COUNT() and FOUND_ROWS() behind this statement.
     /// Questions there go by the connection that the session kept for the statement, if it did.
     pub(in crate::session) fn learn_past(&mut self, query: &Query<'_>, outcome: &Outcome, kept: bool) {
         let keeps_count = query.statement.asks.contains(Asks::KEEPS_ROW_COUNT) && outcome.error.is_none();
-        let past = &mut self.past;
+        let past = &mut self.belief.past;
         if !keeps_count {
             (past.row_count, past.row_count_is_here) = (outcome.row_count(), false);
         } else if let Some(before) = outcome.row_count_before {
@@ -49,7 +50,7 @@ impl Session {
             Command::SetOption => -1,
             _ => outcome.row_count(),
         };
-        (self.past.row_count, self.past.row_count_is_here) = (counted, false);
+        (self.belief.past.row_count, self.belief.past.row_count_is_here) = (counted, false);
     }
 
     /// The answer of SHOW WARNINGS now. A statement that asks for messages leaves them. MariaDB keeps them until a statement
@@ -59,7 +60,7 @@ impl Session {
         if query.command == Command::InitDb && !self.is_mariadb() && outcome.error.is_none() {
             return;
         }
-        self.past.own_messages = if outcome.error.is_some() { 1 } else { outcome.warnings };
+        self.belief.past.own_messages = if outcome.error.is_some() { 1 } else { outcome.warnings };
         let leaves_messages = match statement.kind {
             Kind::Show | Kind::Diagnostics => true,
             _ => self.is_mariadb() && statement.kind != Kind::Select,
@@ -72,14 +73,14 @@ impl Session {
             } else if statement.parts > 1 && !self.is_mariadb() {
                 // The last of several has left its own, or those before it.
                 self.forget_messages(held);
-                self.past.messages_unread = true;
+                self.belief.past.messages_unread = true;
             } else {
-                self.past.messages_unread = new && !self.adds_message(outcome);
+                self.belief.past.messages_unread = new && !self.adds_message(outcome);
             }
             return;
         }
         if self.is_mariadb() && !new && !outcome.warned_before && query.runs_text() && may_name_tables(statement) {
-            self.past.messages_unsure = self.past.has_messages();
+            self.belief.past.messages_unsure = self.belief.past.has_messages();
             // Those of another session may have gone, or may still be there.
             held.lease.origin.messages = held.lease.origin.messages.filter(|mark| Some(*mark) == self.messages_mark());
             return;
@@ -90,13 +91,13 @@ impl Session {
         // MariaDB keeps the messages of one of several statements through those that name no table.
         let earlier = self.is_mariadb() && !new && outcome.warned_before;
         self.forget_messages(held);
-        self.past.error = outcome.error.clone();
-        self.past.warning_count = outcome.warnings;
-        self.past.signals = (new || earlier) && messages::may_signal(statement, query.request, outcome);
-        if self.past.signals {
-            self.past.signal = messages::signal_to_repeat(query);
+        self.belief.past.error = outcome.error.clone();
+        self.belief.past.warning_count = outcome.warnings;
+        self.belief.past.signals = (new || earlier) && messages::may_signal(statement, query.request, outcome);
+        if self.belief.past.signals {
+            self.belief.past.signal = messages::signal_to_repeat(query);
         }
-        self.past.messages_unread = new || earlier;
+        self.belief.past.messages_unread = new || earlier;
     }
 
     /// GET DIAGNOSTICS of a condition that is not there adds a message to those that are. Gives whether it stands with those that are kept.
@@ -105,40 +106,40 @@ impl Session {
         if outcome.error.is_some() || outcome.warnings == 0 {
             return false;
         }
-        let Some(kept) = self.past.warnings.take() else { return false };
-        self.past.warnings = read_back::with_row(kept, &NO_CONDITION);
-        self.past.warning_count = self.past.warning_count.saturating_add(1);
-        self.past.signal = None;
-        self.past.messages = self.past.messages.wrapping_add(1);
-        self.past.warnings.is_some()
+        let Some(kept) = self.belief.past.warnings.take() else { return false };
+        self.belief.past.warnings = read_back::with_row(kept, &NO_CONDITION);
+        self.belief.past.warning_count = self.belief.past.warning_count.saturating_add(1);
+        self.belief.past.signal = None;
+        self.belief.past.messages = self.belief.past.messages.wrapping_add(1);
+        self.belief.past.warnings.is_some()
     }
 
     /// Those of the statements before are gone, and the connection has what came instead.
     fn forget_messages(&mut self, held: &mut Held) {
-        self.past.messages_unsure = false;
-        (self.past.error, self.past.warnings, self.past.warning_count) = (None, None, 0);
-        (self.past.signals, self.past.signal) = (false, None);
-        self.past.messages = self.past.messages.wrapping_add(1);
+        self.belief.past.messages_unsure = false;
+        (self.belief.past.error, self.belief.past.warnings, self.belief.past.warning_count) = (None, None, 0);
+        (self.belief.past.signals, self.belief.past.signal) = (false, None);
+        self.belief.past.messages = self.belief.past.messages.wrapping_add(1);
         (held.lease.origin.messages, held.lease.origin.stands_in) = (self.messages_mark(), false);
     }
 
     /// The value of LAST_INSERT_ID() now. An id that stands in the request was given, not made: then nothing changed.
     pub(in crate::session) fn learn_insert_id(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
         let (id, origin) = (outcome.insert_id, &mut held.lease.origin);
-        let own = self.past.doubt.is_some() || origin.insert_id == Some(self.past.insert_id);
+        let own = self.belief.past.doubt.is_some() || origin.insert_id == Some(self.belief.past.insert_id);
         if query.statement.insert_id_unsure {
-            (self.past.doubt, origin.insert_id) = (Some(Doubt::Any), None);
+            (self.belief.past.doubt, origin.insert_id) = (Some(Doubt::Any), None);
         } else if id == 0 && outcome.error.is_some() && may_have_made_id(query, outcome) && own {
             if self.inserts_rows(query.request) {
-                self.past.doubt = Some(Doubt::Any);
+                self.belief.past.doubt = Some(Doubt::Any);
             }
         } else if id != 0 && holds_number(query.request.payload(), id) {
-            self.past.doubt = Some(if own { Doubt::Any } else { Doubt::Given(id) });
+            self.belief.past.doubt = Some(if own { Doubt::Any } else { Doubt::Given(id) });
         } else if id != 0 {
-            (self.past.insert_id, self.past.doubt, origin.insert_id) = (id, None, Some(id));
+            (self.belief.past.insert_id, self.belief.past.doubt, origin.insert_id) = (id, None, Some(id));
             if outcome.error.is_some() {
                 // A later part of the text has failed.
-                self.past.doubt = Some(Doubt::Any);
+                self.belief.past.doubt = Some(Doubt::Any);
             }
         }
     }

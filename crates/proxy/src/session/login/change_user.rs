@@ -35,19 +35,19 @@ impl Session {
         };
         self.forget().await;
         self.client.flush().await.map_err(SessionEnd::ClientLost)?;
-        let schema = self.state.schema().map(str::to_owned);
+        let schema = self.belief.state.schema().map(str::to_owned);
         let goes_on = self.is_mariadb();
-        let answered = if goes_on && self.refused_changes >= REFUSED_CHANGES_MAX {
+        let answered = if goes_on && self.who.login.refused_changes >= REFUSED_CHANGES_MAX {
             self.answer_error(request, &unknown_command())
         } else {
             match self.become_user(request, &change).await {
                 Err(SessionEnd::LoginRefused(why)) => {
-                    let (log, name) = (&self.worker.shared.login_log, &self.cluster.shared.name);
-                    log.refused(name, &self.handle.client(), &change.user, &why);
+                    let (log, name) = (&self.env.worker.shared.login_log, &self.here.cluster.shared.name);
+                    log.refused(name, &self.env.handle.client(), &change.user, &why);
                     if !goes_on {
                         return Err(SessionEnd::LoginRefused(why));
                     }
-                    self.refused_changes += 1;
+                    self.who.login.refused_changes += 1;
                     Answered::Error(errno::ER_ACCESS_DENIED_ERROR)
                 }
                 outcome => return outcome.map(|()| Answered::Ok),
@@ -55,53 +55,53 @@ impl Session {
         };
         // The character sets are the server's own then, not those of the login.
         self.begin_anew(0, schema.as_deref()).await;
-        self.status = self.status_at_rest();
+        self.belief.status = self.status_at_rest();
         tokio::time::sleep(REFUSED_CHANGE_PAUSE).await;
         self.client.flush().await.map_err(SessionEnd::ClientLost)?;
         Ok(answered)
     }
 
     async fn become_user(&mut self, request: &Request, change: &ChangeUser) -> Result<(), SessionEnd> {
-        let scramble: Scramble = self.scramble;
+        let scramble: Scramble = self.who.login.scramble;
         let channel = self.client.stream.channel();
         let conversation = Conversation::resume(scramble, request.sequence, channel, self.client.capabilities);
         let mut prover = Prover {
-            worker: &self.worker,
-            cluster: &self.cluster,
-            listener: &self.listener,
-            handle: &self.handle,
+            worker: &self.env.worker,
+            cluster: &self.here.cluster,
+            listener: &self.env.listener,
+            handle: &self.env.handle,
             stream: &mut self.client.stream,
-            speaks_native: self.speaks_native,
+            speaks_native: self.who.login.speaks_native,
             memory: None,
             was_denied: Cell::default(),
         };
         let proven = prover.prove(conversation, &change.user, change.plugin.as_deref(), &change.auth_response).await?;
-        let collation = change.collation.unwrap_or(self.identity.collation);
+        let collation = change.collation.unwrap_or(self.who.identity.collation);
         let mut capabilities = self.client.capabilities;
         // The setting of COM_SET_OPTION stays.
-        let several = self.identity.key.capabilities.contains(Capabilities::MULTI_STATEMENTS);
+        let several = self.who.identity.key.capabilities.contains(Capabilities::MULTI_STATEMENTS);
         capabilities.set(Capabilities::MULTI_STATEMENTS, several);
         let before = match identify(
-            &self.worker,
-            &self.cluster,
-            &self.listener,
-            &self.handle,
+            &self.env.worker,
+            &self.here.cluster,
+            &self.env.listener,
+            &self.env.handle,
             &proven,
             (capabilities, collation),
         ) {
-            Ok(identity) => std::mem::replace(&mut self.identity, identity),
+            Ok(identity) => std::mem::replace(&mut self.who.identity, identity),
             Err(refusal) => return Err(refuse(&mut self.client.stream, proven.finish, &refusal).await),
         };
-        self.handle.set_user(&self.identity.user);
-        self.identity.describe(&change.attributes);
+        self.env.handle.set_user(&self.who.identity.user);
+        self.who.identity.describe(&change.attributes);
         self.begin_anew(collation, None).await;
         self.find_account_change();
         if let Err(refusal) = self.enter(change.schema.as_deref(), proven.expired).await {
-            self.handle.set_user(&before.user);
-            self.identity = before;
+            self.env.handle.set_user(&before.user);
+            self.who.identity = before;
             return Err(refuse(&mut self.client.stream, proven.finish, &refusal).await);
         }
-        self.status = self.status_at_rest();
+        self.belief.status = self.status_at_rest();
         self.accept(proven).await
     }
 }

@@ -44,8 +44,11 @@ impl Session {
         lost: &Lost,
         known: &GroupLogs,
     ) -> Result<(ServerId, From, Instant), String> {
-        let (logs, noted) =
-            self.cluster.group_logs_before(lost.at).ok_or("its position when the statement was sent is not known")?;
+        let (logs, noted) = self
+            .here
+            .cluster
+            .group_logs_before(lost.at)
+            .ok_or("its position when the statement was sent is not known")?;
         let tail = logs.tail_of(on.id, lost.server)?;
         // A member that was started again just before is another one. Nothing was sent to it before it was known.
         if known.of(lost.server).is_none_or(|log| *log.member != *tail.lost) {
@@ -89,7 +92,7 @@ impl Session {
     /// Whether a member that was lost belongs to its group again, as the same one if `member` tells which it was.
     pub(super) async fn is_back(&self, server: ServerId, member: Option<&str>) -> bool {
         let asked = async {
-            let view = self.cluster.view();
+            let view = self.here.cluster.view();
             let mut client = self.connect_to_watch(view.server(server).ok_or("it is gone")?).await?;
             client.query(IN_GROUP).await.map_err(|error| error.to_string())?;
             Ok::<_, String>(View::ask(&mut client).await?.own)
@@ -101,12 +104,12 @@ impl Session {
     /// Logs in to a server as the monitor, which may see the group's view.
     async fn connect_to_watch(&self, server: &ServerView) -> Result<Client, String> {
         let login = {
-            let config = self.worker.shared.config.load();
-            let cluster = config.clusters.get(&*self.cluster.shared.name).ok_or("the cluster is gone")?;
+            let config = self.env.worker.shared.config.load();
+            let cluster = config.clusters.get(&*self.here.cluster.shared.name).ok_or("the cluster is gone")?;
             let password = cluster.monitor.password.expose();
             query::login(&cluster.monitor.user, Credential::password(password))
         };
-        let target = self.cluster.shared.target(server, READ_WAIT, None);
+        let target = self.here.cluster.shared.target(server, READ_WAIT, None);
         let limits = Limits { timeout: READ_WAIT, ..Limits::default() };
         Client::connect(&target, login, limits).await.map_err(|error| error.to_string())
     }

@@ -49,12 +49,12 @@ impl Session {
         if statement.parts != 1 {
             return Err("it is a text of several statements");
         }
-        if !self.cluster.shared.settings.load().logs_tell {
+        if !self.here.cluster.shared.settings.load().logs_tell {
             return Err("servers of this kind do not have it in their logs");
         }
         match (statement.transaction, statement.kind) {
             (Some(TransactionStep::Commit { chain: false, release: false }), _) => {
-                let Some(log) = self.transaction.as_ref().filter(|log| log.obstacle().is_none()) else {
+                let Some(log) = self.transaction.log.as_ref().filter(|log| log.obstacle().is_none()) else {
                     return Err("its transaction was not kept");
                 };
                 let (mut texts, mut state) = (Vec::new(), &log.state);
@@ -73,7 +73,7 @@ impl Session {
             }
             // Values that only the session knows may have made other rows of the very same text.
             (None, Kind::Insert | Kind::Update | Kind::Delete) if is_plain(query, Asks::LAST_INSERT_ID) => {
-                let text = self.text(query, None, self.state.schema()).ok_or("its text is not known")?;
+                let text = self.text(query, None, self.belief.state.schema()).ok_or("its text is not known")?;
                 let change = sql::row_change(&text.text, &text.dialect);
                 let calls = statement.asks.contains(Asks::STORED_FUNCTIONS);
                 let change = change.filter(|_| !calls).zip(text.table_schema.clone());
@@ -89,7 +89,7 @@ impl Session {
         let mut names_in = schema;
         let execution = match query.body {
             Body::Execute(id) => {
-                let known = self.statements.find(id)?;
+                let known = self.belief.statements.find(id)?;
                 names_in = known.prepared.state.schema();
                 let types = types.map_or_else(|| self.types_executed(known, query.request), Box::from);
                 let payload = query.request.payload().get(1..)?.to_vec();
@@ -124,7 +124,8 @@ impl Session {
         let capabilities = held.lease.origin.capabilities;
         // It names tables: what messages there were on the connection are gone.
         held.lease.origin.messages = None;
-        let reply = tokio::time::timeout(READ_WAIT, ask(&mut held.lease, &question, &self.worker)).await.ok()?.ok()?;
+        let reply =
+            tokio::time::timeout(READ_WAIT, ask(&mut held.lease, &question, &self.env.worker)).await.ok()?.ok()?;
         let rows = reply.and_then(|reply| rows(&reply, 5, capabilities).ok()).unwrap_or_default();
         let refers_to_itself = rows.first().is_some_and(|row| row.get(4) != Some(&Some(b"0".to_vec())));
         let columns: Option<Vec<Column>> = rows.iter().map(|row| column(row)).collect();
@@ -140,7 +141,7 @@ impl Session {
         changed: &Changed,
     ) -> Option<Answer> {
         let (change, _) = wanted.change.as_ref()?;
-        let text = self.text(query, None, self.state.schema())?;
+        let text = self.text(query, None, self.belief.state.schema())?;
         let values = text.values()?;
         let counts_found = self.client.capabilities.contains(Capabilities::FOUND_ROWS);
         answer::Written { change, values: &values, columns, changed, counts_found }.answer()

@@ -1,0 +1,53 @@
+//! The part of a session that belongs to one cluster: a second cluster would have another one.
+
+use std::rc::Rc;
+
+use ::facts::view::ServerId;
+use route::OwnWrites;
+
+use super::cache::ContextHere;
+use super::replica_wait::Awaits;
+use crate::pool::{Lease, UserLease};
+use crate::worker::ClusterHere;
+
+/// A session's part in a cluster.
+#[derive(Debug)]
+pub(super) struct ClusterSession {
+    /// The cluster.
+    pub cluster: Rc<ClusterHere>,
+    /// The backend connection that is kept while the session is pinned.
+    pub held: Option<Held>,
+    /// The session's writes; `None` while there are none.
+    pub own_writes: Option<Box<OwnWrites>>,
+    /// Where it has read last; `None` behind a write whose position is known, which covers what was read before it.
+    pub read_last: Option<ServerId>,
+    /// The context of the result cache, as it was asked for last.
+    pub cache_context: Option<Box<ContextHere>>,
+    /// The writes that the result cache does not know of yet.
+    pub written_for_cache: Option<::facts::tables::Written>,
+}
+
+impl ClusterSession {
+    /// The part of a session that begins.
+    pub(super) fn new(cluster: Rc<ClusterHere>) -> ClusterSession {
+        ClusterSession {
+            cluster,
+            held: None,
+            own_writes: None,
+            read_last: None,
+            cache_context: None,
+            written_for_cache: None,
+        }
+    }
+}
+
+/// A backend connection in the session's hands, and the user's right to it.
+#[derive(Debug)]
+pub(super) struct Held {
+    /// The connection.
+    pub lease: Lease,
+    /// The server is asked ahead of the statement to wait until it has what that must find.
+    pub awaits: Option<Awaits>,
+    /// The user's right to it.
+    pub _user: UserLease,
+}

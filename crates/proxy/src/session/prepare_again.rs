@@ -1,0 +1,100 @@
+//! A statement that the client has prepared is prepared again on each connection that executes it.
+
+use std::sync::Arc;
+
+use sql::{Asks, Statement};
+use wire::command::{Command, LAST_PREPARED};
+use wire::exchange::Expect;
+
+use super::Session;
+use super::outgoing::Outgoing;
+use super::query::{Body, Query};
+use super::relay::{Purpose, RelayError};
+use crate::pool::{Connection, Found, StatementKey};
+
+impl Session {
+    /// The server's id of a client's statement, prepared again on this connection if it must be.
+    pub(super) async fn prepared_on(
+        &mut self,
+        connection: &mut Connection,
+        id: u32,
+        query: &Query<'_>,
+        out: &mut Outgoing,
+    ) -> Result<u32, RelayError> {
+        let Some(known) = self.belief.statements.find(id) else { return Ok(0) };
+        let wanted = (!connection.origin.mariadb && query.command == Command::StmtExecute && known.parameters > 0)
+            .then(|| self.types_wanted(known, query.request));
+        let me = self.env.handle.id;
+        let find = |connection: &mut Connection, key: &StatementKey| match &wanted {
+            Some((wanted, _)) => connection.origin.statements.find_for(key, me, wanted),
+            None => connection.origin.statements.find(key).map(Found::Typed),
+        };
+        let given = |connection: &mut Connection, found: Found, out: &mut Outgoing| match (found, &wanted) {
+            (Found::Untyped(id), Some((_, Some(first)))) => {
+                first.give(connection, id, out);
+                id
+            }
+            (Found::Typed(id) | Found::Untyped(id), _) => id,
+        };
+        let prepared = known.prepared.clone();
+        let mut key = prepared.key.clone();
+        let asks = prepared.statement.asks - (Asks::CONNECTION_ID | Asks::SYSTEM_VARIABLES);
+        let executes = query.command == Command::StmtExecute;
+        let is_late = prepared.statement.asks.contains(Asks::CONNECTION_ID) || self.needs_text_instead(query);
+        if executes
+            && is_late
+            && let Some(instead) = Box::pin(self.text_instead(connection, query, &key.text, out)).await?
+        {
+            key.text = instead.text.into();
+            out.columns = instead.columns;
+        } else if executes
+            && asks.intersects(Asks::ROW_COUNT | Asks::FOUND_ROWS)
+            && let Some(rewritten) = self.rewritten(&key.text, asks, !self.belief.pins.is_empty())
+        {
+            key.text = rewritten.text.into();
+        }
+        // A reset forgets what is prepared.
+        let anew = connection.origin.state.needs_reset(&self.belief.state)
+            || connection.origin.mariadb && self.begins_long_data(id, query);
+        if !anew && let Some(found) = find(connection, &key) {
+            return Ok(given(connection, found, out));
+        }
+        self.env.worker.stats.reprepares.add_one();
+        // Names in the text belong to the schema in which the client prepared it.
+        let elsewhere = prepared.state.prepare_context() != self.belief.state.prepare_context();
+        let prepare_in = if elsewhere {
+            Arc::new(self.belief.state.to_prepare_as_in(&prepared.state))
+        } else {
+            self.belief.state.clone()
+        };
+        if self.fix_up(connection, &prepare_in, out) {
+            Box::pin(self.settle_fix_ups(connection, out)).await?;
+        }
+        prepare_again(connection, &prepared.statement, &key, out);
+        if connection.origin.mariadb && matches!(query.body, Body::Execute(_)) {
+            return Ok(LAST_PREPARED);
+        }
+        Box::pin(self.settle_fix_ups(connection, out)).await?;
+        let found = find(connection, &key);
+        Ok(found.map_or(0, |found| given(connection, found, out)))
+    }
+
+    /// Whether the first part of a parameter is sent ahead. MariaDB 10.11 takes it for a value of the type that the parameter had
+    /// before, and reads an address as a number: a statement that somebody has executed is prepared anew for it.
+    fn begins_long_data(&self, id: u32, query: &Query<'_>) -> bool {
+        query.command == Command::StmtSendLongData
+            && !self.belief.pins.has_long_data(id)
+            && !self.belief.pins.has_cursor(id)
+    }
+}
+
+/// Prepares a text under this key; the reply is outstanding then.
+fn prepare_again(connection: &mut Connection, statement: &Statement, key: &StatementKey, out: &mut Outgoing) {
+    let mark = connection.origin.mark_of(statement, &key.text);
+    out.packet(|bytes| {
+        bytes.push(Command::StmtPrepare.byte());
+        bytes.extend_from_slice(mark);
+        bytes.extend_from_slice(&key.text);
+    });
+    out.expect(connection, Expect::Prepared, Purpose::Prepare(key.clone()));
+}

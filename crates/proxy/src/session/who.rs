@@ -1,0 +1,61 @@
+//! The client's identity, and the facts of its login. A login or COM_CHANGE_USER writes them; statements do not.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use config::{Consistency, Split};
+use policy::rules::Scope;
+
+use super::login::UserSession;
+use crate::pool::Key;
+
+/// The user that has logged in, and how.
+#[derive(Debug)]
+pub(super) struct Who {
+    /// The user; COM_CHANGE_USER replaces it.
+    pub identity: Identity,
+    /// The facts of the login that COM_CHANGE_USER needs.
+    pub login: LoginFacts,
+}
+
+/// The facts of a client's login.
+#[derive(Debug)]
+pub(super) struct LoginFacts {
+    /// The greeting's scramble.
+    pub scramble: wire::auth::Scramble,
+    /// Of the certificate that the client saw; `None` without TLS.
+    pub fingerprint: Option<[u8; 32]>,
+    /// The client named the native plugin at its login; COM_CHANGE_USER names what it likes best instead.
+    pub speaks_native: bool,
+    /// COM_CHANGE_USERs that were refused.
+    pub refused_changes: u8,
+}
+
+/// The client's identity, and its meaning for the backend connections.
+#[derive(Debug)]
+pub(super) struct Identity {
+    /// The user's name.
+    pub user: Arc<str>,
+    /// Of the name.
+    pub user_hash: u64,
+    /// The backend connections that it can use.
+    pub key: Arc<Key>,
+    /// The number of its login: connections that logged in before it are not for it.
+    pub login: u64,
+    /// The client's connection attributes, packed.
+    pub attributes: Option<Arc<[u8]>>,
+    /// The collation that the client logged in with.
+    pub collation: u16,
+    /// How its statements are split.
+    pub split: Split,
+    /// The consistency of reads: as configured, or as the client has set it since.
+    pub consistency: Consistency,
+    /// The same as listener and user say.
+    pub configured: Consistency,
+    /// The session values that rules look at.
+    pub rule_scope: Cell<Scope>,
+    /// Backend connections that the user may use at a time; 0 is no limit.
+    pub connections_max: u32,
+    /// Counts as one of the user's sessions.
+    pub _session: UserSession,
+}

@@ -57,9 +57,16 @@ pub async fn check_packet_limit(family: Family) {
     }
     assert_eq!(length(&mut large, 1_048_576).await, Err(1153));
     assert_eq!(length(&mut small, 65_536).await, Err(1153));
-    // A reset takes the value of today.
-    first.reset_connection().await.unwrap();
-    assert_eq!(value(&mut first, "SELECT @@max_allowed_packet").await, "4096");
+    // A reset takes the value of today, as a login does.
+    let deadline = Instant::now() + SOON;
+    loop {
+        first.reset_connection().await.unwrap();
+        let found = value(&mut first, "SELECT @@max_allowed_packet").await;
+        if found == "4096" || Instant::now() > deadline {
+            assert_eq!(found, "4096");
+            break;
+        }
+    }
     all(&mut root, &format!("SET GLOBAL max_allowed_packet = {before}")).await;
     servers.primary().sql("DROP USER e2e_limit@'%'").unwrap();
 }

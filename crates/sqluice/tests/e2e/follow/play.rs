@@ -4,7 +4,7 @@
 //!
 //! `SEED=n` plays one order again, as far as servers do.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -45,8 +45,16 @@ pub struct Game {
     pub addresses: Vec<String>,
     /// What is written through one under test is seen through all of them at once.
     pub shared: bool,
+    /// For so long it is played at least.
     pub played: Duration,
+    /// It was played for long enough: sessions and writers end.
+    pub over: AtomicBool,
 }
+
+/// On a busy machine it takes longer until the cache has answered often enough; a cache that answers nothing fails then.
+const PLAYED_MAX: Duration = Duration::from_secs(90);
+/// So many answers of the cache are to be looked at, for each Sqluice.
+const HITS: u64 = 30;
 
 /// What clients of one Sqluice must see.
 #[derive(Default)]
@@ -129,10 +137,10 @@ pub fn shares(setup: &mut Setup, tier: Option<&Valkey>) {
 }
 
 /// One session of a Sqluice under test; gives its reads.
-async fn session(game: Arc<Game>, front: usize, books: Arc<Books>, mut random: Random, end: Instant) -> u64 {
+async fn session(game: Arc<Game>, front: usize, books: Arc<Books>, mut random: Random) -> u64 {
     let table = game.table;
     let (mut client, mut reads) = (game.fronts[front].client().await, 0);
-    while Instant::now() < end {
+    while !game.over.load(Ordering::Relaxed) {
         let row = random.below(ROWS as u64) as usize;
         if random.below(60) == 0 {
             let number = books.next();
@@ -191,9 +199,9 @@ async fn on_servers(game: &Game) -> String {
 }
 
 /// Writes past those under test; gives how often.
-async fn writer(game: Arc<Game>, past_all: bool, books: Arc<Books>, mut random: Random, end: Instant) -> u64 {
+async fn writer(game: Arc<Game>, past_all: bool, books: Arc<Books>, mut random: Random) -> u64 {
     let (mut client, mut writes) = (None, 0);
-    while Instant::now() < end {
+    while !game.over.load(Ordering::Relaxed) {
         if client.is_none() {
             client = if past_all { writable(&game.addresses).await } else { Some(game.other.client().await) };
         }
@@ -213,8 +221,19 @@ async fn writer(game: Arc<Game>, past_all: bool, books: Arc<Books>, mut random: 
     writes
 }
 
-/// Plays; `trouble` is asked every now and then what comes next, with the time since the start.
-pub async fn play(game: Game, mut trouble: impl AsyncFnMut(&Game, Duration, &mut Random)) -> Arc<Game> {
+/// Whether the cache of each Sqluice has answered so often beyond these counts.
+pub async fn have_hits(game: &Game, before: &[u64], more: u64) -> bool {
+    for (front, before) in game.fronts.iter().zip(before) {
+        if hits(front, "all").await <= before + more {
+            return false;
+        }
+    }
+    true
+}
+
+/// Plays; `trouble` is asked every now and then what comes next, with the time since the start. It gives whether it has seen all
+/// that it wants to see.
+pub async fn play(game: Game, mut trouble: impl AsyncFnMut(&Game, Duration, &mut Random) -> bool) -> Arc<Game> {
     let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     eprintln!("SEED={seed}");
     let game = Arc::new(game);
@@ -225,20 +244,20 @@ pub async fn play(game: Game, mut trouble: impl AsyncFnMut(&Game, Duration, &mut
         until_hit(front, &mut client, &format!("SELECT COUNT(*) FROM {}", game.table)).await;
     }
     let (start, mut tasks) = (Instant::now(), Vec::new());
-    let end = start + game.played;
     for front in 0..game.fronts.len() {
         for number in 0..SESSIONS {
             let random = Random::of(seed, 10 * front as u64 + number);
-            tasks.push(tokio::spawn(session(game.clone(), front, books.clone(), random, end)));
+            tasks.push(tokio::spawn(session(game.clone(), front, books.clone(), random)));
         }
     }
     for number in 0..3 {
         let random = Random::of(seed, 100 + number);
-        tasks.push(tokio::spawn(writer(game.clone(), number > 0, books.clone(), random, end)));
+        tasks.push(tokio::spawn(writer(game.clone(), number > 0, books.clone(), random)));
     }
     let mut random = Random::of(seed, 200);
     let mut longest = Duration::ZERO;
-    while Instant::now() < end {
+    let none = vec![0; game.fronts.len()];
+    loop {
         for (front, book) in game.fronts.iter().zip(&books.of) {
             let asked = Instant::now();
             if let Some(delay) = page(front).await["follow"]["main"]["delay_ms"].as_u64() {
@@ -248,16 +267,21 @@ pub async fn play(game: Game, mut trouble: impl AsyncFnMut(&Game, Duration, &mut
                 *as_of = (*as_of).max(asked.checked_sub(delay));
             }
         }
-        trouble(&game, start.elapsed(), &mut random).await;
+        let has_seen_all = trouble(&game, start.elapsed(), &mut random).await;
+        let enough = has_seen_all && start.elapsed() >= game.played && have_hits(&game, &none, HITS).await;
+        if enough || start.elapsed() >= PLAYED_MAX {
+            break;
+        }
         tokio::time::sleep(Duration::from_millis(15)).await;
     }
+    game.over.store(true, Ordering::Relaxed);
     for task in tasks {
         assert!(task.await.unwrap() > 5);
     }
     for front in &game.fronts {
         let page = page(front).await;
         eprintln!("{}, tier: {}, the longest delay: {longest:?}", page["rules"][0], page["tier"]);
-        assert!(hits(front, "all").await > 30, "the cache must have answered: {page}");
+        assert!(hits(front, "all").await > HITS, "the cache must have answered: {page}");
     }
     game
 }
@@ -295,6 +319,7 @@ async fn check(family: Family, table: &'static str, fronts: u64, tier: Option<&V
         addresses: cluster.servers().iter().map(|server| server.address().to_string()).collect(),
         shared: tier.is_some(),
         played: Duration::from_secs(9),
+        over: AtomicBool::new(false),
     };
     let (mut cut_at, mut moved) = (Duration::from_millis(800), false);
     play(game, async |_, since, random| {
@@ -307,6 +332,7 @@ async fn check(family: Family, table: &'static str, fronts: u64, tier: Option<&V
             moved = true;
             blocking(move || cluster.promote((cluster.primary_index() + 1) % 3).unwrap()).await;
         }
+        moved
     })
     .await;
 }

@@ -10,75 +10,21 @@ mod comments;
 mod memo;
 mod set;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use config::patterns::{PatternMatches, Patterns};
-use config::{CacheMode, Rule, RuleCache, RuleRoute};
 use stats::Counter;
-use stats::cache::{CacheCounts, RuleCaches};
+use stats::cache::RuleCaches;
 
+use crate::plan::{Action, Plan, Verdict};
 use memo::{Memo, Outcome, Waiting};
-use route::{Directive, Way};
 pub use set::RuleSet;
 
 /// Bytes of a statement that `text_regex` looks at.
 pub const TEXT_LOOKED_AT: usize = 64 * 1024;
-
-/// The actions of a rule, as one worker keeps them.
-#[derive(Debug)]
-pub struct Action {
-    /// The rule's name.
-    pub name: Arc<str>,
-    /// Its part in the statement's route.
-    pub directive: Directive,
-    /// The use of the result cache.
-    pub cache: Option<CacheRule>,
-    /// The text of the error that the client gets instead.
-    pub refuse: Option<Arc<str>>,
-}
-
-impl Action {
-    /// It may answer in place of a server: with a refusal, or from the result cache.
-    #[inline]
-    pub fn may_answer(&self) -> bool {
-        self.refuse.is_some() || self.cache.is_some()
-    }
-}
-
-/// The settings of a rule for the result cache, as one worker keeps them.
-#[derive(Clone, Debug)]
-pub struct CacheRule {
-    /// The settings.
-    pub wanted: RuleCache,
-    /// Counts of their outcomes.
-    pub counts: Arc<CacheCounts>,
-}
-
-impl Action {
-    fn of(rule: &Rule, caches: &RuleCaches) -> Action {
-        Action {
-            name: rule.name.clone(),
-            directive: Directive {
-                way: rule.route.as_ref().map(|route| match route {
-                    RuleRoute::Primary => Way::Primary,
-                    RuleRoute::Replica => Way::Replica,
-                    RuleRoute::Auto => Way::Auto,
-                    RuleRoute::Server(name) => Way::Server(Rc::from(&**name)),
-                }),
-                consistency: rule.consistency,
-                max_lag: rule.max_lag,
-            },
-            cache: rule
-                .cache
-                .filter(|cache| cache.mode != CacheMode::Off)
-                .map(|wanted| CacheRule { wanted, counts: caches.of(&rule.name, cache::Refusal::ALL.len()) }),
-            refuse: rule.refuse.clone(),
-        }
-    }
-}
 
 /// The session as rules see it: the same for all of its statements.
 #[derive(Clone, Copy, Debug)]
@@ -106,58 +52,49 @@ pub struct Asked<'a> {
     pub reads: bool,
 }
 
-/// The texts of what is asked, made when a rule wants to see them.
-pub trait Texts {
+/// A query, as it is asked about.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    /// The session values that tell outcomes apart.
+    pub scope: Scope,
+    /// The statement.
+    pub asked: Asked<'a>,
+    /// The client can be told an error: the command has a reply of its own, and has not taken effect already.
+    pub may_refuse: bool,
+    /// Counts the queries for which all rules were gone through.
+    pub searches: &'a Counter,
+}
+
+/// The parts of a query that a step looks at only when it must: each is worked out when it is asked for.
+pub trait Inspect {
+    /// The session.
+    fn asker(&self) -> Asker<'_>;
     /// The statement as it was sent.
     fn sent(&self) -> &[u8];
     /// The statement without its literals.
     fn digest(&self) -> String;
     /// The tables that it names; `None` when it may touch others.
     fn tables(&self) -> Option<&sql::Tables>;
+    /// Shows each text within this one, until `see` gives true: a statement of several, a literal text that is prepared or run.
+    fn parts(&self, see: &mut dyn FnMut(Asked<'_>, &dyn Inspect) -> bool);
 }
 
 /// The session values that tell outcomes apart, worked out once for a session.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scope {
-    /// Of which rules; 0 is none.
-    number: u64,
-    hash: u64,
+    /// Of which chain; 0 is none.
+    pub(crate) number: u64,
+    pub(crate) hash: u64,
 }
 
 /// A rule that decides, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FoundRule(u32);
-
-/// The rules of a worker, if there are any.
-#[derive(Debug, Default)]
-pub struct WorkerRules {
-    are_there: Cell<bool>,
-    here: RefCell<Option<Rc<RulesHere>>>,
-    /// Of the last ones.
-    number: Cell<u64>,
-}
-
-impl WorkerRules {
-    /// The rules; without any this is one branch.
-    #[inline]
-    pub fn get(&self) -> Option<Rc<RulesHere>> {
-        if self.are_there.get() { self.here.borrow().clone() } else { None }
-    }
-
-    /// Takes other rules, with their counters in the order of [`RuleSet::names`]; what was remembered is forgotten.
-    pub fn take(&self, set: Option<Arc<RuleSet>>, hits: Arc<[Counter]>, caches: &RuleCaches) {
-        self.number.set(self.number.get() + 1);
-        let here = set.map(|set| Rc::new(RulesHere::new(set, hits, caches, self.number.get())));
-        self.are_there.set(here.is_some());
-        *self.here.borrow_mut() = here;
-    }
-}
+pub(crate) struct FoundRule(u32);
 
 /// Rules as one worker has them, with what it remembers.
 #[derive(Debug)]
 pub struct RulesHere {
     set: Arc<RuleSet>,
-    number: u64,
     /// In the order of the rules that count.
     actions: Box<[Rc<Action>]>,
     hits: Arc<[Counter]>,
@@ -177,9 +114,8 @@ const READS: u64 = 0x9e37_79b9_7f4a_7c15;
 const WRITES: u64 = 0xb7e1_5162_8aed_2a6b;
 
 impl RulesHere {
-    fn new(set: Arc<RuleSet>, hits: Arc<[Counter]>, caches: &RuleCaches, number: u64) -> RulesHere {
+    pub(crate) fn new(set: Arc<RuleSet>, hits: Arc<[Counter]>, caches: &RuleCaches) -> RulesHere {
         RulesHere {
-            number,
             actions: set.rules.iter().map(|rule| Rc::new(Action::of(&rule.rule, caches))).collect(),
             hits,
             memo: RefCell::default(),
@@ -189,24 +125,8 @@ impl RulesHere {
         }
     }
 
-    /// A rule wants reads to see what their session has written.
-    pub fn asks_consistency(&self) -> bool {
-        self.set.asks_consistency
-    }
-
-    /// A rule refuses what fits it.
-    pub fn refuse(&self) -> bool {
-        self.set.refuses
-    }
-
-    /// Whether a scope is of these rules.
-    #[inline]
-    pub fn knows(&self, scope: Scope) -> bool {
-        scope.number == self.number
-    }
-
-    /// The values of a session that tell outcomes apart. Sessions that no rule tells apart share the remembered outcomes.
-    pub fn scope(&self, asker: Asker<'_>) -> Scope {
+    /// Stands for the values of a session that tell outcomes apart.
+    pub(crate) fn scope(&self, asker: Asker<'_>) -> u64 {
         let looks = &self.set.looks_at;
         let seen = |looks: bool, name| if looks { Some(name) } else { None };
         let names =
@@ -217,61 +137,65 @@ impl RulesHere {
                 hash = route::state::hash_of((hash, place));
             }
         }
-        Scope { number: self.number, hash: hash.max(1) }
+        hash.max(1)
     }
 
-    /// The rule that decides, which is counted; `None` when none fits. `searches` counts when all are gone through.
-    pub fn find<'a>(
-        &self,
-        scope: Scope,
-        asker: impl FnOnce() -> Asker<'a>,
-        asked: Asked<'_>,
-        texts: &impl Texts,
-        searches: &Counter,
-    ) -> Option<Rc<Action>> {
-        let found = self.seek(scope, asker, asked, texts, searches)?;
-        self.count(found);
-        self.actions.get(found.0 as usize).cloned()
+    /// The rule that decides is counted, and its actions are the plan. A rule that refuses decides for a whole text also when it
+    /// fits one of the texts within it.
+    pub(crate) fn ask(&self, ask: &Ask<'_>, query: &impl Inspect, plan: &mut Plan) -> Verdict {
+        let found = self.seek(ask.scope, ask.asked, query, ask.searches);
+        let mut verdict = Verdict::Pass;
+        if let Some(found) = found {
+            self.count(found);
+            if let Some(action) = self.actions.get(found.0 as usize) {
+                verdict = action.verdict();
+                plan.take(action.clone());
+            }
+        }
+        match verdict {
+            _ if !ask.may_refuse => Verdict::Pass,
+            Verdict::Pass if self.set.refuses => self.ask_of_parts(ask, query),
+            verdict => verdict,
+        }
     }
 
-    /// The same for a part of a text: the rule counts only if it refuses it.
-    pub fn find_refusal<'a>(
-        &self,
-        scope: Scope,
-        asker: Asker<'a>,
-        asked: Asked<'_>,
-        texts: &impl Texts,
-        searches: &Counter,
-    ) -> Option<Rc<Action>> {
-        let found = self.seek(scope, || asker, asked, texts, searches)?;
-        let action = self.actions.get(found.0 as usize).filter(|action| action.refuse.is_some())?;
-        self.count(found);
-        Some(action.clone())
+    /// The verdict of the first text within the query that is refused.
+    fn ask_of_parts(&self, ask: &Ask<'_>, query: &impl Inspect) -> Verdict {
+        let mut verdict = Verdict::Pass;
+        query.parts(&mut |asked, part| {
+            if let Some(found) = self.seek(ask.scope, asked, part, ask.searches)
+                && let Some(action) = self.action(found).filter(|action| action.refuse.is_some())
+            {
+                self.count(found);
+                verdict = action.verdict();
+            }
+            verdict != Verdict::Pass
+        });
+        verdict
     }
 
     #[inline]
-    fn seek<'a>(
+    fn seek(
         &self,
         scope: Scope,
-        asker: impl FnOnce() -> Asker<'a>,
         asked: Asked<'_>,
-        texts: &impl Texts,
+        query: &(impl Inspect + ?Sized),
         searches: &Counter,
     ) -> Option<FoundRule> {
-        let comment = self.comment(|| texts.sent());
+        let comment = self.comment(|| query.sent());
         let key = self.key(scope, asked, comment);
         let remembered = self.memo.borrow().find(key);
         let outcome = remembered.unwrap_or_else(|| {
             searches.add_one();
-            let (rule, waiting) = self.judge(asker(), asked, comment, texts);
+            let (rule, waiting) = self.judge(asked, comment, query);
             self.memo.borrow_mut().insert(key, rule, &waiting)
         });
-        self.decide(outcome, || texts.sent())
+        self.decide(outcome, || query.sent())
     }
 
     /// The rule that decides, not counted yet, as far as it is remembered; `None` when it is not, and when none fits.
     #[inline]
-    pub fn remembered(&self, scope: Scope, asked: Asked<'_>, text: &[u8]) -> Option<FoundRule> {
+    pub(crate) fn remembered(&self, scope: Scope, asked: Asked<'_>, text: &[u8]) -> Option<FoundRule> {
         let outcome = self.memo.borrow().find(self.key(scope, asked, self.comment(|| text)))?;
         self.decide(outcome, || text)
     }
@@ -294,13 +218,13 @@ impl RulesHere {
 
     /// The actions of a rule that was found.
     #[inline]
-    pub fn action(&self, found: FoundRule) -> Option<&Action> {
+    pub(crate) fn action(&self, found: FoundRule) -> Option<&Action> {
         self.actions.get(found.0 as usize).map(|action| &**action)
     }
 
     /// Counts a rule that was found.
     #[inline]
-    pub fn count(&self, found: FoundRule) {
+    pub(crate) fn count(&self, found: FoundRule) {
         let place = self.set.rules.get(found.0 as usize).map(|rule| rule.place as usize);
         if let Some(hits) = place.and_then(|place| self.hits.get(place)) {
             hits.add_one();
@@ -319,20 +243,21 @@ impl RulesHere {
 
     /// Goes through the rules: the first that fits and asks for no text, and those before it that wait for the text.
     #[cold]
-    fn judge(&self, asker: Asker<'_>, asked: Asked<'_>, comment: u32, texts: &impl Texts) -> Outcomes {
+    fn judge(&self, asked: Asked<'_>, comment: u32, query: &(impl Inspect + ?Sized)) -> Outcomes {
+        let asker = query.asker();
         let mut matches = self.digest_matches.borrow_mut();
         let (mut searched, mut waiting) = (false, Vec::new());
         for (rule, index) in self.set.rules.iter().zip(0_u32..) {
             if !rule.fits(asker, asked)
                 || rule.comment.is_some_and(|wanted| wanted != comment)
-                || rule.table.is_some() && !rule.names_table(asked, texts)
+                || rule.table.is_some() && !rule.names_table(asked, query)
             {
                 continue;
             }
             if let Some(pattern) = rule.digest_pattern {
                 let (Some(patterns), Some(matches)) = (&self.set.digests, &mut *matches) else { continue };
                 if asked.digest != 0 && !std::mem::replace(&mut searched, true) {
-                    matches.search(patterns, texts.digest().as_bytes());
+                    matches.search(patterns, query.digest().as_bytes());
                 }
                 if asked.digest == 0 || !matches.has(pattern) {
                     continue;

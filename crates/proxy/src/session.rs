@@ -34,6 +34,7 @@ mod one_use;
 mod outgoing;
 mod packet_limit;
 mod past;
+mod policy;
 mod prepare_again;
 mod processes;
 mod proof;
@@ -46,7 +47,6 @@ mod replay;
 mod replica_wait;
 mod request;
 mod reset;
-mod rules;
 mod send;
 mod serve;
 mod settle;
@@ -68,6 +68,7 @@ use ::facts::catalog::Hidden;
 use stats::digests::CacheSaid;
 
 use crate::error::{Refusal, SessionEnd};
+use ::policy::Verdict;
 use belief::Belief;
 use cache::Asked;
 pub(crate) use cache::table_writes;
@@ -80,7 +81,6 @@ pub use hold::RELEASED_MAX;
 pub use ids::KnownColumns;
 pub use outgoing::Outgoing;
 use past::{Doubt, Past};
-use policy::rules::Action;
 pub use proof::{Name, Told};
 use query::{Query, Understood};
 use recover::{Failed, Next};
@@ -129,10 +129,10 @@ impl Session {
             }
             Understood::NoCommand => return self.flush_answers().await.map(|()| None),
         };
-        let rule = self.rule(&query);
+        let verdict = self.ask_policy(&mut query);
         let mut fill = None;
-        if let Some(rule) = rule.as_deref().filter(|rule| rule.may_answer()) {
-            match Box::pin(self.ask_rule(&query, rule)).await? {
+        if verdict != Verdict::Pass || query.plan.cache().is_some() {
+            match Box::pin(self.answer_by_policy(&query, verdict)).await? {
                 Asked::Answered => return Ok(query.cache.came()),
                 Asked::Fill(asked) => fill = Some(asked),
                 Asked::No(_) => {}
@@ -147,11 +147,11 @@ impl Session {
         }
         let defining = self.defining(&query);
         let _granting = self.granting(&query);
-        let mut route = self.route(&mut query, rule.as_deref());
+        let mut route = self.route(&mut query);
         if let Some(fill) = fill.as_deref() {
             self.route_fill(&mut route, fill);
-        } else if let Some(rule) = rule.as_deref().filter(|rule| rule.cache.is_some()) {
-            self.route_uncached(&mut route, rule, &query);
+        } else if query.plan.cache().is_some() {
+            self.route_uncached(&mut route, &query);
         }
         if query.streams() {
             return Err(Box::pin(self.stream_binlog(request, &route)).await);
@@ -160,13 +160,13 @@ impl Session {
         self.run_on_server(&query, route, fill, defining.is_some()).await.map(|()| query.cache.came())
     }
 
-    /// A rule that may answer is asked: it refuses the query, or has the result cache answer it.
-    async fn ask_rule(&mut self, query: &Query<'_>, rule: &Action) -> Result<Asked, SessionEnd> {
-        if let Some(refusal) = Self::refused_by(rule, query) {
-            self.refuse_by_rule(query, refusal).await?;
+    /// Policy may answer in place of a server: it refuses the query, or has the result cache answer it.
+    async fn answer_by_policy(&mut self, query: &Query<'_>, verdict: Verdict) -> Result<Asked, SessionEnd> {
+        if let Verdict::Refuse { rule, text } = verdict {
+            self.refuse_by_policy(query, Refusal::by_rule(&rule, &text)).await?;
             return Ok(Asked::Answered);
         }
-        let Some(wanted) = rule.cache.as_ref().filter(|_| cache::is_for_cache(query)) else {
+        let Some((rule, wanted)) = query.plan.cached_by().filter(|_| cache::is_for_cache(query)) else {
             return Ok(Asked::No(None));
         };
         let asked = self.ask_cache(query, rule, wanted).await?;
@@ -273,7 +273,7 @@ impl Session {
         }
     }
 
-    fn route(&mut self, query: &mut Query<'_>, rule: Option<&Action>) -> Route {
+    fn route(&mut self, query: &mut Query<'_>) -> Route {
         let StateFacts { autocommit, reads_only, .. } = self.facts();
         let facts = Facts {
             pinned: self.here.held.is_some(),
@@ -283,7 +283,7 @@ impl Session {
             will_pin: query.will_pin(),
             consistency: self.who.identity.consistency,
         };
-        let mut route = route::decide(facts, &query.statement, rule.map(|rule| &rule.directive));
+        let mut route = route::decide(facts, &query.statement, query.plan.directive());
         if route.target == Target::Reader && query.statement.asks.contains(sql::Asks::STORED_FUNCTIONS) {
             self.judge_functions(&mut route);
         }

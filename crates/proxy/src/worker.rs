@@ -20,7 +20,7 @@ use crate::busy_poll::BusyPoll;
 use crate::coarse_clock::CoarseClock;
 use crate::session::{self, Outgoing};
 use crate::shared::{ClusterShared, Mail, Shared};
-use policy::rules::WorkerRules;
+use policy::WorkerChain;
 
 /// Bytes read from a socket at a time: as many as stay in a core's first cache between being read and being written. With
 /// 64 KiB, large results took a third more of the CPU's time.
@@ -57,7 +57,7 @@ pub struct Worker {
     /// The costs of statements by digest.
     pub digests: RefCell<DigestTable>,
     /// The operator's rules.
-    pub rules: WorkerRules,
+    pub chain: WorkerChain,
     /// The turn of the session whose long text a thread reads.
     pub long_texts: Semaphore,
     /// How much work the session that runs now may still do before others get their turn.
@@ -111,7 +111,7 @@ impl Worker {
             reply: RefCell::default(),
             outgoing: RefCell::default(),
             digests: RefCell::new(digests),
-            rules: WorkerRules::default(),
+            chain: WorkerChain::default(),
             long_texts: Semaphore::new(1),
             turn: Cell::new(TURN_WORK),
             draining: Cell::new(false),
@@ -265,7 +265,7 @@ impl Worker {
         let names = set.as_ref().map(|set| set.names()).unwrap_or_default();
         let hits = self.stats.rules.renew(names);
         self.stats.caches.retain(|rule| names.iter().any(|name| **name == *rule));
-        self.rules.take(set.clone(), hits, &self.stats.caches);
+        self.chain.take(set.clone(), hits, &self.stats.caches);
     }
 
     /// Changes which digests have entries, and tells the counts.

@@ -7,7 +7,7 @@ use config::patterns::Patterns;
 use config::{Consistency, Matchers, Network, Rule, RuleAccess};
 
 use super::comments::Comments;
-use super::{Asked, Asker, Texts};
+use super::{Asked, Asker, Inspect};
 
 /// The rules as all workers share them.
 #[derive(Debug)]
@@ -119,6 +119,11 @@ impl RuleSet {
         }))
     }
 
+    /// A rule wants reads to see what their session has written.
+    pub(crate) fn asks_consistency(&self) -> bool {
+        self.asks_consistency
+    }
+
     /// All rules by name, in order.
     pub fn names(&self) -> &[Arc<str>] {
         &self.names
@@ -140,10 +145,10 @@ impl Compiled {
     }
 
     /// Whether the rule's table is among those that the statement names.
-    pub(super) fn names_table(&self, asked: Asked<'_>, texts: &impl Texts) -> bool {
+    pub(super) fn names_table(&self, asked: Asked<'_>, query: &(impl Inspect + ?Sized)) -> bool {
         let Some((schema, name)) = &self.table else { return true };
         // A command without a text names none.
-        let Some(tables) = texts.tables().filter(|_| asked.digest != 0) else { return false };
+        let Some(tables) = query.tables().filter(|_| asked.digest != 0) else { return false };
         tables.read.iter().chain(&tables.written).any(|named| {
             let is_in = named.schema.as_deref().or(asked.schema);
             named.name == *name && schema.as_deref().is_none_or(|wanted| is_in == Some(wanted))

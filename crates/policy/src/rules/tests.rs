@@ -1,6 +1,8 @@
 use std::cell::{Cell, OnceCell};
 
 use super::*;
+use crate::{Chain, WorkerChain};
+use config::Rule;
 use route::state::hash_of;
 
 const CONFIG: &str = r#"
@@ -27,7 +29,7 @@ fn rules(text: &str) -> Arc<[Rule]> {
 
 /// Rules as a worker has them.
 struct Case {
-    worker: WorkerRules,
+    worker: WorkerChain,
     stats: stats::rules::RuleHits,
     searches: Counter,
     /// How often a text was looked at.
@@ -38,7 +40,7 @@ struct Case {
 
 /// One statement, and who sends it.
 #[derive(Clone, Copy)]
-struct Ask<'a> {
+struct Sent<'a> {
     listener: &'a str,
     user: &'a str,
     client: &'a str,
@@ -47,25 +49,39 @@ struct Ask<'a> {
     reads: bool,
 }
 
-const ASK: Ask<'static> =
-    Ask { listener: "app", user: "bob", client: "10.1.2.3", schema: Some("shop"), text: "SELECT 1", reads: true };
+const ASK: Sent<'static> =
+    Sent { listener: "app", user: "bob", client: "10.1.2.3", schema: Some("shop"), text: "SELECT 1", reads: true };
 
-struct Told<'a>(&'a Case, &'a str, OnceCell<Option<sql::Tables>>);
+struct Told<'a>(&'a Case, Sent<'a>, OnceCell<Option<sql::Tables>>);
 
-impl Texts for Told<'_> {
+impl Inspect for Told<'_> {
+    fn asker(&self) -> Asker<'_> {
+        asker_of(self.1)
+    }
+
+    fn parts(&self, see: &mut dyn FnMut(Asked<'_>, &dyn Inspect) -> bool) {
+        let texts: Vec<&str> = self.1.text.split(';').collect();
+        for text in texts.iter().filter(|_| texts.len() > 1) {
+            let part = Sent { text, ..self.1 };
+            if see(asked_of(part), &Told(self.0, part, OnceCell::new())) {
+                return;
+            }
+        }
+    }
+
     fn sent(&self) -> &[u8] {
         self.0.texts_seen.set(self.0.texts_seen.get() + 1);
-        self.1.as_bytes()
+        self.1.text.as_bytes()
     }
 
     fn digest(&self) -> String {
         self.0.digests_made.set(self.0.digests_made.get() + 1);
-        sql::digest(self.1.as_bytes(), &dialect()).text
+        sql::digest(self.1.text.as_bytes(), &dialect()).text
     }
 
     fn tables(&self) -> Option<&sql::Tables> {
         self.0.tables_read.set(self.0.tables_read.get() + 1);
-        self.2.get_or_init(|| sql::tables(self.1.as_bytes(), &dialect()).ok()).as_ref()
+        self.2.get_or_init(|| sql::tables(self.1.text.as_bytes(), &dialect()).ok()).as_ref()
     }
 }
 
@@ -78,10 +94,24 @@ fn dialect() -> sql::Dialect {
     }
 }
 
+fn asker_of(sent: Sent<'_>) -> Asker<'_> {
+    Asker {
+        listener: sent.listener,
+        cluster: if sent.listener == "app" { "main" } else { "other" },
+        user: sent.user,
+        client: sent.client.parse().ok(),
+    }
+}
+
+fn asked_of(sent: Sent<'_>) -> Asked<'_> {
+    let digest = if sent.text.is_empty() { 0 } else { sql::digest_hash(sent.text.as_bytes(), &dialect()) };
+    Asked { schema: sent.schema, schema_hash: hash_of(sent.schema), digest, reads: sent.reads }
+}
+
 impl Case {
     fn new(text: &str) -> Case {
         let case = Case {
-            worker: WorkerRules::default(),
+            worker: WorkerChain::default(),
             stats: stats::rules::RuleHits::default(),
             searches: Counter::default(),
             texts_seen: Cell::default(),
@@ -98,24 +128,22 @@ impl Case {
         self.worker.take(set, hits, &stats::cache::RuleCaches::default());
     }
 
+    /// The verdict, and the rule whose actions are the plan.
+    fn ask(&self, sent: Sent<'_>, may_refuse: bool) -> Option<(Verdict, Option<String>)> {
+        let (chain, mut plan) = (self.worker.get()?, Plan::default());
+        let scope = chain.scope(asker_of(sent));
+        let ask = Ask { scope, asked: asked_of(sent), may_refuse, searches: &self.searches };
+        let verdict = chain.ask(&ask, &Told(self, sent, OnceCell::new()), &mut plan);
+        Some((verdict, plan.rule().map(|action| action.name.to_string())))
+    }
+
     /// The rule that decides.
-    fn rule(&self, ask: Ask<'_>) -> Option<String> {
-        let digest = if ask.text.is_empty() { 0 } else { sql::digest_hash(ask.text.as_bytes(), &dialect()) };
-        let rules = self.worker.get()?;
-        let asker = Asker {
-            listener: ask.listener,
-            cluster: if ask.listener == "app" { "main" } else { "other" },
-            user: ask.user,
-            client: ask.client.parse().ok(),
-        };
-        let asked = Asked { schema: ask.schema, schema_hash: hash_of(ask.schema), digest, reads: ask.reads };
-        let found =
-            rules.find(rules.scope(asker), || asker, asked, &Told(self, ask.text, OnceCell::new()), &self.searches);
-        found.map(|action| action.name.to_string())
+    fn rule(&self, sent: Sent<'_>) -> Option<String> {
+        self.ask(sent, true)?.1
     }
 
     /// The same twice: what is remembered says what was found.
-    fn both(&self, ask: Ask<'_>) -> String {
+    fn both(&self, ask: Sent<'_>) -> String {
         let found = self.rule(ask);
         assert_eq!(self.rule(ask), found);
         found.unwrap_or_default()
@@ -143,24 +171,24 @@ fn each_matcher_holds_or_not() {
     let hash = sql::digest_hash(b"SELECT 7", &dialect());
     let digest = format!("digest = \"{hash:016x}\"");
     for (matcher, fits, other) in [
-        ("listener = \"app\"", ASK, Ask { listener: "else", ..ASK }),
-        ("cluster = \"main\"", ASK, Ask { listener: "else", ..ASK }),
-        ("user = \"bob\"", ASK, Ask { user: "Bob", ..ASK }),
-        ("schema = \"shop\"", ASK, Ask { schema: Some("Shop"), ..ASK }),
-        ("schema = \"shop\"", ASK, Ask { schema: None, ..ASK }),
-        ("client = \"10.0.0.0/8\"", ASK, Ask { client: "11.0.0.1", ..ASK }),
-        ("client = \"10.0.0.0/8\"", Ask { client: "::ffff:10.0.0.1", ..ASK }, Ask { client: "a socket", ..ASK }),
-        (&digest, Ask { text: "select  42", ..ASK }, Ask { text: "SELECT 'a', 1", ..ASK }),
-        ("digest_regex = \"^select [?]$\"", ASK, Ask { text: "SELECT 1, 2", ..ASK }),
-        ("digest_regex = \".*\"", ASK, Ask { text: "", ..ASK }),
+        ("listener = \"app\"", ASK, Sent { listener: "else", ..ASK }),
+        ("cluster = \"main\"", ASK, Sent { listener: "else", ..ASK }),
+        ("user = \"bob\"", ASK, Sent { user: "Bob", ..ASK }),
+        ("schema = \"shop\"", ASK, Sent { schema: Some("Shop"), ..ASK }),
+        ("schema = \"shop\"", ASK, Sent { schema: None, ..ASK }),
+        ("client = \"10.0.0.0/8\"", ASK, Sent { client: "11.0.0.1", ..ASK }),
+        ("client = \"10.0.0.0/8\"", Sent { client: "::ffff:10.0.0.1", ..ASK }, Sent { client: "a socket", ..ASK }),
+        (&digest, Sent { text: "select  42", ..ASK }, Sent { text: "SELECT 'a', 1", ..ASK }),
+        ("digest_regex = \"^select [?]$\"", ASK, Sent { text: "SELECT 1, 2", ..ASK }),
+        ("digest_regex = \".*\"", ASK, Sent { text: "", ..ASK }),
         (
             "text_regex = \"job=7\"",
-            Ask { text: "SELECT 1 /* job=7 */", ..ASK },
-            Ask { text: "SELECT 1 /* job=8 */", ..ASK },
+            Sent { text: "SELECT 1 /* job=7 */", ..ASK },
+            Sent { text: "SELECT 1 /* job=8 */", ..ASK },
         ),
-        ("text_regex = \".*\"", ASK, Ask { text: "", ..ASK }),
-        ("access = \"read\"", ASK, Ask { reads: false, ..ASK }),
-        ("access = \"write\"", Ask { reads: false, ..ASK }, ASK),
+        ("text_regex = \".*\"", ASK, Sent { text: "", ..ASK }),
+        ("access = \"read\"", ASK, Sent { reads: false, ..ASK }),
+        ("access = \"write\"", Sent { reads: false, ..ASK }, ASK),
     ] {
         let case = Case::new(&rule("r", matcher));
         assert_eq!(case.both(fits), "r", "{matcher}");
@@ -182,13 +210,13 @@ fn all_matchers_must_hold_and_the_first_rule_wins() {
         ]
         .concat(),
     );
-    assert_eq!(case.both(Ask { text: "SELECT a FROM t WHERE x = 1", ..ASK }), "deep");
-    assert_eq!(case.both(Ask { text: "SELECT a FROM t WHERE x = 1", reads: false, ..ASK }), "texts");
-    assert_eq!(case.both(Ask { text: "SELECT a FROM u WHERE x = 1", ..ASK }), "texts");
-    assert_eq!(case.both(Ask { text: "SELECT a FROM u", ..ASK }), "shop");
-    assert_eq!(case.both(Ask { user: "carol", text: "SELECT x", ..ASK }), "carol");
-    assert_eq!(case.both(Ask { user: "dave", schema: None, text: "SELECT x", ..ASK }), "too-late");
-    assert_eq!(case.both(Ask { user: "dave", schema: None, text: "SELECT y", ..ASK }), "");
+    assert_eq!(case.both(Sent { text: "SELECT a FROM t WHERE x = 1", ..ASK }), "deep");
+    assert_eq!(case.both(Sent { text: "SELECT a FROM t WHERE x = 1", reads: false, ..ASK }), "texts");
+    assert_eq!(case.both(Sent { text: "SELECT a FROM u WHERE x = 1", ..ASK }), "texts");
+    assert_eq!(case.both(Sent { text: "SELECT a FROM u", ..ASK }), "shop");
+    assert_eq!(case.both(Sent { user: "carol", text: "SELECT x", ..ASK }), "carol");
+    assert_eq!(case.both(Sent { user: "dave", schema: None, text: "SELECT x", ..ASK }), "too-late");
+    assert_eq!(case.both(Sent { user: "dave", schema: None, text: "SELECT y", ..ASK }), "");
     let hits = case.hits();
     assert_eq!(hits[0], ("off".into(), 0));
     assert_eq!(hits.iter().map(|(_, hits)| hits).sum::<u64>(), 12);
@@ -203,7 +231,7 @@ fn what_was_found_is_remembered_for_all_that_no_rule_tells_apart() {
         let user = format!("user{n}");
         let text = format!("SELECT a FROM t WHERE id = {n}");
         assert_eq!(
-            case.rule(Ask { text: &text, user: &user, schema: None, reads: n % 2 == 0, ..ASK }).as_deref(),
+            case.rule(Sent { text: &text, user: &user, schema: None, reads: n % 2 == 0, ..ASK }).as_deref(),
             Some("last")
         );
     }
@@ -211,8 +239,8 @@ fn what_was_found_is_remembered_for_all_that_no_rule_tells_apart() {
     assert_eq!(case.hits().last(), Some(&("last".into(), 100)));
     // Other rules: nothing of what was remembered counts, but the counts of rules that are still there.
     case.take(&rule("last", "digest_regex = \"^DELETE\""));
-    assert_eq!(case.both(Ask { text: "SELECT a FROM t WHERE id = 1", ..ASK }), "");
-    assert_eq!(case.both(Ask { text: "DELETE FROM t", ..ASK }), "last");
+    assert_eq!(case.both(Sent { text: "SELECT a FROM t WHERE id = 1", ..ASK }), "");
+    assert_eq!(case.both(Sent { text: "DELETE FROM t", ..ASK }), "last");
     assert_eq!(case.hits(), [("last".into(), 102)]);
 }
 
@@ -222,28 +250,28 @@ fn texts_are_looked_at_only_for_those_whom_a_rule_may_fit() {
         &[rule("bobs", "user = \"bob\"\ntext_regex = \"secret\""), rule("all", "access = \"read\"")].concat(),
     );
     for _ in 0..10 {
-        assert_eq!(case.rule(Ask { user: "carol", text: "SELECT secret", ..ASK }).as_deref(), Some("all"));
+        assert_eq!(case.rule(Sent { user: "carol", text: "SELECT secret", ..ASK }).as_deref(), Some("all"));
     }
     assert_eq!(case.texts_seen.get(), 0);
     for _ in 0..10 {
-        assert_eq!(case.rule(Ask { text: "SELECT secret", ..ASK }).as_deref(), Some("bobs"));
-        assert_eq!(case.rule(Ask { text: "SELECT other", ..ASK }).as_deref(), Some("all"));
+        assert_eq!(case.rule(Sent { text: "SELECT secret", ..ASK }).as_deref(), Some("bobs"));
+        assert_eq!(case.rule(Sent { text: "SELECT other", ..ASK }).as_deref(), Some("all"));
     }
     assert_eq!((case.texts_seen.get(), case.searches.get()), (20, 2));
     // A text is looked at up to a bound.
     let long = format!("SELECT '{}', secret", "x".repeat(TEXT_LOOKED_AT));
-    assert_eq!(case.both(Ask { text: &long, ..ASK }), "all");
+    assert_eq!(case.both(Sent { text: &long, ..ASK }), "all");
 }
 
 #[test]
 fn a_scope_is_of_its_rules() {
     let case = Case::new(&rule("r", "client = \"10.0.0.0/8\""));
     let asker = |client: &str| Asker { listener: "app", cluster: "main", user: "bob", client: client.parse().ok() };
-    let rules = case.worker.get().unwrap();
-    let scope = rules.scope(asker("10.0.0.1"));
-    assert!(rules.knows(scope) && !rules.knows(Scope::default()));
-    assert_eq!(scope.hash, rules.scope(Asker { user: "carol", ..asker("10.9.9.9") }).hash);
-    assert_ne!(scope.hash, rules.scope(asker("192.168.0.1")).hash);
+    let chain = case.worker.get().unwrap();
+    let scope = chain.scope(asker("10.0.0.1"));
+    assert!(chain.knows(scope) && !chain.knows(Scope::default()));
+    assert_eq!(scope.hash, chain.scope(Asker { user: "carol", ..asker("10.9.9.9") }).hash);
+    assert_ne!(scope.hash, chain.scope(asker("192.168.0.1")).hash);
     case.take(&rule("r", "user = \"bob\""));
     assert!(!case.worker.get().unwrap().knows(scope));
 }
@@ -251,7 +279,7 @@ fn a_scope_is_of_its_rules() {
 #[test]
 fn a_table_is_found_by_name_and_read_once_for_a_digest() {
     let case = Case::new(&[rule("one", "table = \"shop.items\""), rule("any", "table = \"log\"")].concat());
-    let within = |text, schema| case.both(Ask { text, schema, ..ASK });
+    let within = |text, schema| case.both(Sent { text, schema, ..ASK });
     assert_eq!(within("SELECT a FROM items JOIN t USING (a) WHERE id = 1", Some("shop")), "one");
     assert_eq!(case.tables_read.get(), 1);
     assert_eq!(within("SELECT a FROM items JOIN t USING (a) WHERE id = 2", Some("shop")), "one");
@@ -268,7 +296,7 @@ fn a_table_is_found_by_name_and_read_once_for_a_digest() {
 #[test]
 fn a_comment_decides_and_those_that_no_rule_asks_for_do_not_fill_the_memory() {
     let case = Case::new(&[rule("page", "comment = \" page: a \""), rule("rest", "access = \"read\"")].concat());
-    let text = |text: &str| case.both(Ask { text, ..ASK });
+    let text = |text: &str| case.both(Sent { text, ..ASK });
     assert_eq!(text("/* page: a */ SELECT 1"), "page");
     assert_eq!(text("SELECT 1 /* page: a */"), "rest");
     let searches = case.searches.get();
@@ -276,4 +304,33 @@ fn a_comment_decides_and_those_that_no_rule_asks_for_do_not_fill_the_memory() {
         assert_eq!(text(&format!("/* page: {n} */ SELECT 1")), "rest");
     }
     assert_eq!(case.searches.get(), searches);
+}
+
+#[test]
+fn a_rule_that_refuses_one_text_of_several_refuses_them_all() {
+    let refuse = "[[rule]]\nname = \"no\"\ndigest_regex = \"^DROP\"\nrefuse = \"not here\"\n";
+    let case = Case::new(&[rule("reads", "digest_regex = \"^SELECT\""), refuse.into()].concat());
+    let refused = Verdict::Refuse { rule: "no".into(), text: "not here".into() };
+    let ask = |text, may_refuse| case.ask(Sent { text, ..ASK }, may_refuse).unwrap();
+    assert_eq!(ask("DROP TABLE t", true), (refused.clone(), Some("no".into())));
+    assert_eq!(ask("SELECT 1", true), (Verdict::Pass, Some("reads".into())));
+    assert_eq!(ask("SELECT 1;DROP TABLE t", true), (refused, Some("reads".into())));
+    assert_eq!(case.hits(), [("reads".into(), 2), ("no".into(), 2)]);
+    // A command that has no reply of its own cannot be refused; nor are its parts looked at.
+    assert_eq!(ask("DROP TABLE t", false), (Verdict::Pass, Some("no".into())));
+    assert_eq!(ask("SELECT 1;DROP TABLE t", false), (Verdict::Pass, Some("reads".into())));
+}
+
+#[test]
+fn a_query_that_is_remembered_counts_when_it_is_used() {
+    let case = Case::new(&rule("reads", "digest_regex = \"^SELECT\""));
+    let chain: Rc<Chain> = case.worker.get().unwrap();
+    let scope = chain.scope(asker_of(ASK));
+    assert!(chain.remembered(scope, asked_of(ASK), b"SELECT 1").is_none());
+    assert_eq!(case.rule(ASK).as_deref(), Some("reads"));
+    let remembered = chain.remembered(scope, asked_of(ASK), b"SELECT 1").unwrap();
+    assert_eq!(&*remembered.action().unwrap().name, "reads");
+    assert_eq!(case.hits(), [("reads".into(), 1)]);
+    remembered.count();
+    assert_eq!(case.hits(), [("reads".into(), 2)]);
 }

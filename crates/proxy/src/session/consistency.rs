@@ -209,7 +209,8 @@ impl Session {
 
     /// Whether it matters what the session has written, and where.
     pub(super) fn watches_writes(&self) -> bool {
-        let asked_by_rule = || self.env.worker.rules.get().is_some_and(|rules| rules.asks_consistency());
+        let asked_by_rule =
+            || self.env.worker.chain.get().is_some_and(|chain| chain.needs().contains(policy::Needs::OWN_WRITES));
         let asked_by_others = || self.here.cluster.shared.writes.are_watched();
         self.who.identity.consistency != config::Consistency::None || asked_by_rule() || asked_by_others()
     }

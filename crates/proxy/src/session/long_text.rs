@@ -49,10 +49,10 @@ impl Session {
         (Rc::new(statement), Rc::new(LongText { at, dialect, form }))
     }
 
-    /// Something asks for the tables of each statement: the catalog, the operator's rules, or the result cache.
+    /// Something asks for the tables of each statement: the catalog, the operator's policy, or the result cache.
     fn wants_tables(&self) -> bool {
         !self.belief.catalog.hidden.is_empty()
-            || self.env.worker.rules.get().is_some()
+            || self.env.worker.chain.get().is_some()
             || self.here.cluster.shared.epochs.get().is_some()
     }
 }

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use facts::catalog::Hidden;
+use policy::Plan;
 use sql::{
     Access, Asks, Dialect, Effect, FoundRows, Kind, NamedTables, Statement, Tables, TransactionStep, Unread, Verdict,
     Why,
@@ -59,6 +60,8 @@ pub struct Query<'r> {
     pub is_late: bool,
     /// The effects of its tables and views that the text does not show.
     pub hides: Option<Hidden>,
+    /// The decisions of policy about it.
+    pub plan: Plan,
     /// The result cache's part in it.
     pub cache: CacheOutcome,
     source: Source,
@@ -156,8 +159,19 @@ impl<'r> Query<'r> {
         body: Body,
         expect: Expect,
     ) -> Query<'r> {
-        let (opens_cursor, is_late, hides, cache) = (false, false, None, CacheOutcome::default());
-        Query { request, command, statement, body, expect, opens_cursor, is_late, hides, cache, source: Source::None }
+        Query {
+            request,
+            command,
+            statement,
+            body,
+            expect,
+            opens_cursor: false,
+            is_late: false,
+            hides: None,
+            plan: Plan::default(),
+            cache: CacheOutcome::default(),
+            source: Source::None,
+        }
     }
 
     /// The same with its text, which begins at this byte of the payload.

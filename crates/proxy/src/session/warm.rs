@@ -235,7 +235,7 @@ impl Twin {
             split: kind.split,
             consistency: kind.consistency.0,
             configured: kind.consistency.1,
-            rule_scope: Cell::default(),
+            policy_scope: Cell::default(),
             connections_max: kind.connections_max,
         };
         let scramble = wire::auth::new_scramble().ok()?;

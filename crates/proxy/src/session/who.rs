@@ -52,8 +52,8 @@ pub(super) struct Identity {
     pub consistency: Consistency,
     /// The same as listener and user say.
     pub configured: Consistency,
-    /// The session values that rules look at.
-    pub rule_scope: Cell<Scope>,
+    /// The session values that policy looks at.
+    pub policy_scope: Cell<Scope>,
     /// Backend connections that the user may use at a time; 0 is no limit.
     pub connections_max: u32,
     /// Counts as one of the user's sessions.

@@ -2,6 +2,7 @@
 //! answer, and says what is to be kept of that.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cache::{Epochs, Follow, Found, Freshness, Known, Refusal, Stamp, Summary};
@@ -16,7 +17,7 @@ use super::hit::{count_hit, micros};
 use super::in_tier::{Looked, Wanted};
 use super::keep::Fill;
 use crate::error::SessionEnd;
-use policy::rules::{Action, CacheRule};
+use policy::CacheRule;
 
 /// So often the tier is looked into for a statement, while others write what it asks for.
 const TRIES_MAX: u32 = 2;
@@ -37,7 +38,7 @@ impl Session {
     pub(in crate::session) async fn ask_cache(
         &mut self,
         query: &Query<'_>,
-        rule: &Action,
+        rule: &Arc<str>,
         cache: &CacheRule,
     ) -> Result<Asked, SessionEnd> {
         let refuse = |refusal: Refusal| {
@@ -123,7 +124,7 @@ impl Session {
                     let stamped = match &tier {
                         None => stamp().map(|(stamp, reads)| (stamp, reads, Looked::Nowhere)),
                         Some(tier) => {
-                            let (question, rule, anew) = (&question, &rule.name, comment.anew);
+                            let (question, rule, anew) = (&question, rule, comment.anew);
                             let wanted = Wanted { question, ttl, anew, rule };
                             Box::pin(self.look_in_tier(tier, query, stamp, wanted)).await
                         }
@@ -154,7 +155,7 @@ impl Session {
                         continue;
                     }
                     cache.counts.misses.add_one();
-                    let (rule, cache) = (rule.name.clone(), cache.clone());
+                    let (rule, cache) = (rule.clone(), cache.clone());
                     if let Some(own) = own_context.into_inner() {
                         asked.context = own;
                     }
@@ -215,7 +216,7 @@ impl Session {
     }
 
     /// The entry for others with the same privileges: each has to ask for itself.
-    fn nothing_for_others(&self, query: &Query<'_>, rule: &Action, at: Instant) -> Known {
+    fn nothing_for_others(&self, query: &Query<'_>, rule: &Arc<str>, at: Instant) -> Known {
         Known {
             reply: Err(Refusal::Rights),
             summary: Summary {
@@ -227,7 +228,7 @@ impl Session {
                 asked: at,
                 digest: query.statement.digest,
             },
-            rule: rule.name.clone(),
+            rule: rule.clone(),
             cluster: self.here.cluster.shared.name.clone(),
             tier: None,
         }

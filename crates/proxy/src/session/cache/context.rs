@@ -9,7 +9,7 @@ use wire::Capabilities;
 
 use super::super::Session;
 use crate::pool::Key;
-use policy::rules::CacheRule;
+use policy::CacheRule;
 use route::state::StateMap;
 
 /// Capabilities that say how the connection came to be, and nothing of its replies.

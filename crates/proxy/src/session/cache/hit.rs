@@ -20,7 +20,7 @@ use super::super::request::statement_id;
 use super::ContextHere;
 use super::question::{text_of, write_parameters};
 use crate::worker::Worker;
-use policy::rules::CacheRule;
+use policy::CacheRule;
 use route::Pin;
 
 /// Memory for parameters that a worker keeps.
@@ -125,9 +125,10 @@ impl Session {
             None => store.find(&Question { context: here.own.as_ref()?, ..question }, epochs, reply)?,
         };
         let summary = hit.summary();
-        let rules = self.env.worker.rules.get()?;
-        let rule = self.rule_for_read(&rules, summary.digest, text)?;
-        let action = rules.action(rule)?;
+        let chain = self.env.worker.chain.get()?;
+        let asked = self.asked_of_policy(summary.digest, true);
+        let remembered = chain.remembered(self.policy_scope(&chain), asked, text)?;
+        let action = remembered.action()?;
         let cache = action.cache.as_ref().filter(|_| action.refuse.is_none())?;
         if (cache.wanted.shared, cache.wanted.freshness, cache.wanted.mode) != here.wanted
             || summary.age(now) > cache.wanted.ttl
@@ -140,7 +141,7 @@ impl Session {
             Hit::Kept(answer) if cache.wanted.tier && !self.is_trusted(answer, Instant::now()) => return None,
             Hit::Kept(answer) => answer.reply().map_or(0, <[u8]>::len),
         };
-        rules.count(rule);
+        remembered.count();
         let query = FoundByBytes { digest: summary.digest, text, state: prepared_in };
         self.note_answer(&query, cache, summary, bytes, now);
         Some(hit)

@@ -18,7 +18,7 @@ use super::super::Session;
 use super::super::consistency::may_write;
 use super::super::query::Query;
 use super::table_writes;
-use policy::rules::CacheRule;
+use policy::CacheRule;
 
 /// The tier's result for a question.
 pub(super) enum Looked {

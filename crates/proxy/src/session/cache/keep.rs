@@ -23,7 +23,7 @@ use super::in_transaction::at_rest;
 use super::question::AskedFor;
 use super::rows::{Told, table_writes};
 use crate::shared::Moment;
-use policy::rules::{Action, CacheRule};
+use policy::CacheRule;
 use route::{Needs, Pin, Route, Target};
 
 /// A statement whose answer is to be kept.
@@ -64,11 +64,11 @@ impl Session {
 
     /// A read that a rule wants answered from the cache, and that a server answers without its being kept, finds all that anybody
     /// has written to its tables, too: what the rule promises does not depend on what is kept. Who asks for less gets it.
-    pub(in crate::session) fn route_uncached(&mut self, route: &mut Route, rule: &Action, query: &Query<'_>) {
+    pub(in crate::session) fn route_uncached(&mut self, route: &mut Route, query: &Query<'_>) {
         let is_elsewhere = matches!(route.target, Target::Reader | Target::Named(_));
-        let serves = rule.cache.as_ref().is_some_and(|cache| cache.wanted.mode == CacheMode::On);
-        let asks_for_less =
-            rule.directive.consistency.is_some() || matches!(query.statement.hint, Some(sql::Hint::Consistency(_)));
+        let serves = query.plan.cache().is_some_and(|cache| cache.wanted.mode == CacheMode::On);
+        let asks_for_less = query.plan.directive().is_some_and(|directive| directive.consistency.is_some())
+            || matches!(query.statement.hint, Some(sql::Hint::Consistency(_)));
         if !is_elsewhere
             || !serves
             || asks_for_less

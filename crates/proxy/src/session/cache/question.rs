@@ -12,7 +12,7 @@ use super::super::Session;
 use super::super::client::Request;
 use super::super::found_rows::counts_found_rows;
 use super::super::query::{Body, Query};
-use policy::rules::CacheRule;
+use policy::CacheRule;
 
 /// The question for the cache; a text is that of the request.
 #[derive(Debug)]

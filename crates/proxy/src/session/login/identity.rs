@@ -115,7 +115,7 @@ pub(super) fn identify(
         split,
         consistency,
         configured: consistency,
-        rule_scope: Cell::default(),
+        policy_scope: Cell::default(),
         connections_max,
         _session: session,
     })

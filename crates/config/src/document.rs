@@ -15,20 +15,25 @@ pub fn markdown() -> String {
 const INTRODUCTION: &str = "\
 # Configuration
 
-Sqluice reads one TOML file. `sqluice init` writes a first one, `sqluice check --config FILE` checks it: every mistake is
-shown at once, with line, key, the allowed values and what was probably meant. A key that is not in these tables is a
-mistake, never ignored. All keys but the required ones have defaults that fit most places.
+This page lists all keys of the configuration: value, default, and when a change takes effect. `sqluice init` writes a
+first file. `sqluice check --config FILE` checks a file. It shows every mistake at once, with line, key, the allowed
+values and the probable meaning. A key that is not on this page is a mistake; Sqluice ignores none. Most defaults fit
+most installations.
 
-- Times are whole numbers; the key's end tells the unit (`_ms` milliseconds, `_s` seconds).
+- Times are whole numbers; the end of the key is the unit (`_ms` milliseconds, `_s` seconds).
 - Sizes are bytes, or text like `\"64MiB\"` (KiB, MiB, GiB).
 - Addresses are `host:port`, `[ipv6]:port` or `unix:/path`.
 - Paths are relative to the configuration file's folder.
-- Secrets come from this file, from a file of their own or from the environment. They are never logged.
-- `NAME` is yours to choose: 1 to 64 letters, digits, `-` and `_` (a user's name is what it is on the servers).
+- Secrets come from this file, from a file of their own or from the environment. Sqluice never logs them.
+- `NAME` is your choice: 1 to 64 letters, digits, `-` and `_`. The name of a user is the name on the servers.
 
-**reload** means: a change takes effect when the process gets SIGHUP, and no session is dropped. A reload with a mistake
-changes nothing and says so. **restart** means: a change waits for the next start, and the reload says so. Password and
-certificate files are read again with each reload.
+| change | meaning |
+|---|---|
+| reload | takes effect when the process gets SIGHUP; no session is dropped |
+| restart | takes effect at the next start; the reload logs that |
+
+If the file has a mistake, a reload changes nothing and logs the mistakes. Each reload also reads the files of passwords
+and certificates again.
 
 The smallest file:
 

@@ -6,8 +6,8 @@ use super::{Form, Kind, Section, Setting, live, millis};
 pub static CACHE: Section = Section {
     key: "cache",
     form: Form::Single,
-    doc: "The result cache (docs/guides/cache.md). Which statements it answers is said by `cache` of rules: without such a rule it takes no memory \
-          and costs nothing.",
+    doc: "The result cache (docs/guides/cache.md). It answers the statements for which a rule has `cache`. Without \
+         such a rule it takes no memory and costs nothing.",
     settings: &[&MEMORY_MAX, &ENTRY_MAX, &FILL_WAIT, &FOLLOW_DELAY_MAX],
     sections: &[&super::tier::TIER],
 };
@@ -16,14 +16,16 @@ pub static CACHE: Section = Section {
 pub static MEMORY_MAX: Setting = live(
     "memory_max",
     Kind::Size { default: 64 << 20, min: 1 << 20, max: 1 << 40 },
-    "Memory of all answers that are kept, of all clusters together, with their keys. What was not asked for lately makes room.",
+    "Memory of all cached results of all clusters, with their keys. If it is full, results that nobody has read \
+     lately make room.",
 )
 .restart();
 /// `entry_max`
 pub static ENTRY_MAX: Setting = live(
     "entry_max",
     Kind::Size { default: 1 << 20, min: 1 << 10, max: 1 << 30 },
-    "Replies beyond this are not kept; they stream to their clients as ever. Never more than a quarter of `memory_max`.",
+    "Sqluice does not cache a reply larger than this; it only streams to its client. At most a quarter of \
+     `memory_max`.",
 )
 .restart();
 /// `fill_wait_ms`
@@ -32,8 +34,8 @@ pub static FILL_WAIT: Setting = millis(
     1_000,
     0,
     60_000,
-    "While one session asks a server for an answer that is not kept, others with the same question wait so long for it; then they ask a \
-     server themselves.",
+    "While one session reads a missing result from a server, other sessions with the same question wait this long \
+     for it. After that they read it from a server themselves.",
 )
 .restart();
 /// `follow_delay_max_ms`
@@ -42,6 +44,7 @@ pub static FOLLOW_DELAY_MAX: Setting = millis(
     2_000,
     100,
     3_600_000,
-    "With `cache_freshness = \"follow\"`: while it is not known that all writes up to so long ago have ended answers, servers answer.",
+    "With `cache_freshness = \"follow\"`: Sqluice uses cached results only while it knows all changes up to this \
+     long ago. Otherwise servers answer.",
 )
 .restart();

@@ -10,7 +10,7 @@ use crate::{ClusterKind, Failover, Heartbeat, ProxyOut, SendPasswords, ServerCom
 pub static CLUSTER: Section = Section {
     key: "cluster",
     form: Form::Named,
-    doc: "Servers that hold the same data. At least one cluster with at least one server is needed.",
+    doc: "Servers that hold the same data. The file needs at least one cluster with one server.",
     settings: &[
         &KIND,
         &FAILOVER,
@@ -44,7 +44,7 @@ pub static KIND: Setting = live(
             Word::new(ClusterKind::Ndb.word(), "SQL nodes of a MySQL NDB Cluster; experimental"),
         ],
     },
-    "How the servers keep the same data.",
+    "The way in which the servers keep the same data.",
 )
 .restart()
 .required()
@@ -57,28 +57,29 @@ pub static FAILOVER: Setting = live(
         words: &[
             Word::new(
                 Failover::Off.word(),
-                "Sqluice follows a primary that somebody else moves, and moves none itself unless it is told to",
+                "Sqluice follows a primary that somebody else moves; it moves the primary only at your command",
             ),
-            Word::new(Failover::Advise.word(), "Sqluice says what it would do, and does nothing"),
+            Word::new(Failover::Advise.word(), "Sqluice logs what it would do, and does nothing"),
             Word::new(Failover::Auto.word(), "Sqluice promotes another server, and attaches servers that come back"),
         ],
     },
-    "What happens when the primary is gone.",
+    "The reaction to the loss of the primary.",
 );
 /// `max_lag_ms`
-pub static MAX_LAG: Setting = millis(
-    "max_lag_ms",
-    5_000,
-    100,
-    86_400_000,
-    "A replica that is further behind the primary than this takes no reads.",
-);
+pub static MAX_LAG: Setting =
+    millis("max_lag_ms", 5_000, 100, 86_400_000, "A replica with more lag behind the primary than this gets no reads.");
 /// `down_after`
 pub static DOWN_AFTER: Setting =
-    count("down_after", 3, 1, 100, "Failed probes in a row until a server counts as down.");
+    count("down_after", 3, 1, 100, "A server counts as down after this number of failed probes in a row.");
 /// `up_after`
-pub static UP_AFTER: Setting =
-    count("up_after", 2, 1, 100, "Good probes in a row until a server that was down is used again.");
+pub static UP_AFTER: Setting = count(
+    "up_after",
+    2,
+    1,
+    100,
+    "Sqluice uses a server that was down again after this number of good probes in a \
+         row.",
+);
 /// `slow_start_s`
 pub static SLOW_START: Setting = seconds(
     "slow_start_s",
@@ -93,7 +94,8 @@ pub static ACCOUNTS_REFRESH: Setting = seconds(
     30,
     1,
     86_400,
-    "How often the accounts of users are read from the servers. A failed login reads them sooner.",
+    "Time between two readings of the users' accounts from the servers. After a failed login Sqluice reads them \
+     sooner.",
 );
 /// `catalog_refresh_s`
 pub static CATALOG_REFRESH: Setting = seconds(
@@ -101,8 +103,8 @@ pub static CATALOG_REFRESH: Setting = seconds(
     60,
     1,
     86_400,
-    "How often the servers are asked which stored functions only read, so that a SELECT with them may go to a replica; and, for \
-     `consistency = \"table\"`, what views, triggers and foreign keys there are.",
+    "Time between two readings of the stored functions: a SELECT with functions that only read may go to a replica. \
+     For `consistency = \"table\"` Sqluice also reads views, triggers and foreign keys.",
 );
 
 /// `compression` of a cluster
@@ -112,11 +114,11 @@ pub static COMPRESSION: Setting = live(
         default: Some(ServerCompression::Off.word()),
         words: &[
             Word::new(ServerCompression::Off.word(), "none"),
-            Word::new(ServerCompression::Zlib.word(), "zlib, where the server has it"),
-            Word::new(ServerCompression::Zstd.word(), "zstd, where the server has it (MySQL since 8.0.18)"),
+            Word::new(ServerCompression::Zlib.word(), "zlib, if the server has it"),
+            Word::new(ServerCompression::Zstd.word(), "zstd, if the server has it (MySQL since 8.0.18)"),
         ],
     },
-    "Whether connections to the servers are compressed. It is worth its work over long distances only.",
+    "Compression of connections to the servers. It saves time only over long distances.",
 );
 /// `send_passwords`
 pub static SEND_PASSWORDS: Setting = live(
@@ -126,27 +128,24 @@ pub static SEND_PASSWORDS: Setting = live(
         words: &[
             Word::new(
                 SendPasswords::Known.word(),
-                "to a server whose certificate is verified, and to one that shows the certificate or RSA key that was the first one \
-                 at its address since the start or the last reload",
+                "a server with a verified certificate; or one that shows the same certificate or RSA key as the \
+                 first server at its address since the start or the last reload",
             ),
-            Word::new(
-                SendPasswords::Verified.word(),
-                "to a server whose certificate is verified, or on a local socket",
-            ),
-            Word::new(SendPasswords::Any.word(), "to whoever answers"),
+            Word::new(SendPasswords::Verified.word(), "a server with a verified certificate, or on a local socket"),
+            Word::new(SendPasswords::Any.word(), "any server"),
         ],
     },
-    "To which servers passwords are sent in a form that the server can read: through TLS, or encrypted with an RSA key that the \
-     server sends. `caching_sha2_password` needs that once for each account, PAM and its like each time; \
-     `mysql_native_password` and `ed25519` never.",
+    "The servers to which Sqluice sends a password in a form that they can read: through TLS, or encrypted with an \
+     RSA key that the server sends. `caching_sha2_password` needs that once for each account, PAM and similar \
+     plugins each time, `mysql_native_password` and `ed25519` never.",
 );
 /// `mark_writes`
 pub static MARK_WRITES: Setting = live(
     "mark_writes",
     Kind::Flag { default: true },
-    "Whether INSERT, UPDATE, REPLACE and DELETE are sent behind a short comment that names the connection, as in \
-     `/*sq:6f0c2a91d37e.1b*/`. By it a server's log tells whose a write was whose reply was lost with its server. Connections that \
-     are opened from then on take a change.",
+    "Sqluice puts a short comment with the name of the connection before INSERT, UPDATE, REPLACE and DELETE, as in \
+     `/*sq:6f0c2a91d37e.1b*/`. With it Sqluice finds a write in the binary log after its reply was lost. A change \
+     applies to new connections.",
 );
 /// `proxy_protocol` of a cluster
 pub static PROXY_PROTOCOL: Setting = live(
@@ -159,22 +158,28 @@ pub static PROXY_PROTOCOL: Setting = live(
             Word::new(ProxyOut::V2.word(), "binary"),
         ],
     },
-    "Whether servers are told the client's address by a PROXY header. They must allow it (`proxy_protocol_networks`). \
-     Connections are then shared by clients of the same address only.",
+    "A PROXY header with the client's address for each connection to a server. The servers must allow it \
+     (`proxy_protocol_networks`). Only clients with the same address then share connections.",
 );
 
 /// `servers.NAME`
 pub static SERVERS: Section = Section {
     key: "servers",
     form: Form::Named,
-    doc: "The servers of the cluster. Which of them is the primary is found out, not written here.",
+    doc: "The servers of the cluster. Sqluice detects the primary; the file does not name it.",
     settings: &[&ADDRESS, &WEIGHT, &ZONE, &MAX_CONNECTIONS, &RULE],
     sections: &[],
 };
 
 /// `address` of a server
-pub static ADDRESS: Setting =
-    live("address", Kind::Address { port_zero: false }, "Where the server is.").required().example("\"10.0.0.1:3306\"");
+pub static ADDRESS: Setting = live(
+    "address",
+    Kind::Address { port_zero: false },
+    "The address of the \
+         server.",
+)
+.required()
+.example("\"10.0.0.1:3306\"");
 /// `weight`
 pub static WEIGHT: Setting = live(
     "weight",
@@ -185,7 +190,7 @@ pub static WEIGHT: Setting = live(
 pub static ZONE: Setting = live(
     "zone",
     Kind::Text { default: Some(""), max: 64 },
-    "Where the server stands; the proxy prefers servers of its own zone.",
+    "The place of the server. Sqluice prefers servers of its own zone.",
 )
 .example("\"a\"");
 /// `max_connections` of a server
@@ -194,69 +199,65 @@ pub static MAX_CONNECTIONS: Setting = limit(
     0,
     100_000,
     "only the pool's limits",
-    "Most connections that Sqluice opens to this server, where it takes fewer than the others.",
+    "Most connections that Sqluice opens to this server, if it allows fewer than the others.",
 );
 
 /// `monitor`
 pub static MONITOR: Section = Section {
     key: "monitor",
     form: Form::Single,
-    doc: "How the servers are watched. `sqluice init` prints the rights the user needs. Exactly one of `password`, \
-          `password_file` and `password_env` is given.",
+    doc: "The monitor, which watches the servers. `sqluice init` prints the privileges that its user needs. Give \
+         exactly one of `password`, `password_file` and `password_env`.",
     settings: &[&USER, &PASSWORD, &PASSWORD_FILE, &PASSWORD_ENV, &INTERVAL, &TIMEOUT, &HEARTBEAT, &HEARTBEAT_SCHEMA],
     sections: &[],
 };
 
 /// `user`
 pub static USER: Setting =
-    live("user", Kind::Text { default: None, max: 128 }, "The user that the monitor logs in with.")
+    live("user", Kind::Text { default: None, max: 128 }, "The user with which the monitor logs in.")
         .required()
         .example("\"sqluice\"");
 /// `password`
 pub static PASSWORD: Setting =
-    live("password", Kind::Secret, "The password itself. A file or the environment keeps it out of this file.")
+    live("password", Kind::Secret, "The password. A file or the environment keeps it out of this file.")
         .example("\"…\"");
 /// `password_file`
 pub static PASSWORD_FILE: Setting = live(
     "password_file",
     Kind::Path,
-    "A file whose content is the password; one line end after it is ignored. Nobody else should be able to read it.",
+    "A file with the password; Sqluice ignores one line end after it. Only Sqluice's user should be able to read it.",
 )
 .example("\"/etc/sqluice/monitor.pw\"");
 /// `password_env`
-pub static PASSWORD_ENV: Setting =
-    live("password_env", Kind::Variable, "An environment variable whose value is the password.")
-        .example("\"SQLUICE_MONITOR_PASSWORD\"");
+pub static PASSWORD_ENV: Setting = live("password_env", Kind::Variable, "An environment variable with the password.")
+    .example("\"SQLUICE_MONITOR_PASSWORD\"");
 /// `interval_ms`
 pub static INTERVAL: Setting = millis("interval_ms", 500, 50, 60_000, "Time between two probes of a server.");
 /// `timeout_ms`
 pub static TIMEOUT: Setting =
-    millis("timeout_ms", 1_000, 50, 60_000, "A probe that is not answered after this time has failed.");
+    millis("timeout_ms", 1_000, 50, 60_000, "A probe without a reply in this time has failed.");
 /// `heartbeat`
 pub static HEARTBEAT: Setting = live(
     "heartbeat",
     Kind::Choice {
         default: Some(Heartbeat::Auto.word()),
         words: &[
-            Word::new(Heartbeat::Auto.word(), "written where the user's rights allow it"),
-            Word::new(Heartbeat::On.word(), "written; it is an error when the rights are missing"),
-            Word::new(Heartbeat::Off.word(), "not written; lag is what the server says"),
+            Word::new(Heartbeat::Auto.word(), "Sqluice writes it if the user's privileges allow it"),
+            Word::new(Heartbeat::On.word(), "Sqluice writes it; missing privileges are an error"),
+            Word::new(Heartbeat::Off.word(), "Sqluice does not write it; the lag is what the server reports"),
         ],
     },
-    "Whether a row is written on the primary to measure how far replicas are behind.",
+    "A row that Sqluice writes on the primary to measure the lag of the replicas.",
 );
 /// `heartbeat_schema`
-pub static HEARTBEAT_SCHEMA: Setting = live(
-    "heartbeat_schema",
-    Kind::Text { default: Some("sqluice"), max: 64 },
-    "The schema that holds the heartbeat table.",
-);
+pub static HEARTBEAT_SCHEMA: Setting =
+    live("heartbeat_schema", Kind::Text { default: Some("sqluice"), max: 64 }, "The schema of the heartbeat table.");
 
 /// `pool`
 pub static POOL: Section = Section {
     key: "pool",
     form: Form::Single,
-    doc: "Connections from Sqluice to the servers, shared by all sessions of the cluster.",
+    doc: "Connections from Sqluice to the servers. All sessions of the cluster share them.",
     settings: &[
         &POOL_MAX,
         &POOL_MAX_PER_SERVER,
@@ -295,46 +296,42 @@ pub static MIN_IDLE: Setting = count(
     0,
     0,
     10_000,
-    "Connections that are kept open to each server although nothing uses them, so that a rush need not wait for logins.",
+    "Idle connections that Sqluice keeps open to each server, so that sudden load need not wait for logins.",
 );
 /// `idle_timeout_s`
 pub static IDLE_TIMEOUT: Setting =
-    seconds("idle_timeout_s", 60, 1, 86_400, "A connection that nothing used for this long is closed.");
+    seconds("idle_timeout_s", 60, 1, 86_400, "Sqluice closes a connection that was idle for this time.");
 /// `spare_timeout_s`
 pub static SPARE_TIMEOUT: Setting = seconds(
     "spare_timeout_s",
     5,
     1,
     86_400,
-    "A connection that nothing used for this long is closed if its user has more connections to the server than sessions.",
+    "Sqluice closes a connection that was idle for this time if its user has more connections to the server than \
+     sessions.",
 );
 /// `max_age_s`
-pub static MAX_AGE: Setting = seconds(
-    "max_age_s",
-    3_600,
-    10,
-    604_800,
-    "A connection older than this is closed when it is next free, so that none lives forever.",
-);
+pub static MAX_AGE: Setting =
+    seconds("max_age_s", 3_600, 10, 604_800, "Sqluice closes an older connection when it is idle the next time.");
 /// `wait_ms`
 pub static WAIT: Setting = millis(
     "wait_ms",
     10_000,
     0,
     600_000,
-    "Longest time a statement waits for a connection when all are in use. After that the client gets an error.",
+    "Longest wait of a statement for a connection while all are in use. After that the client gets an error.",
 );
 /// `wait_max`
 pub static WAIT_MAX: Setting =
-    count("wait_max", 10_000, 0, 1_000_000, "How many statements may wait at a time. One more gets an error at once.");
+    count("wait_max", 10_000, 0, 1_000_000, "Most statements that may wait at a time. One more gets an error at once.");
 /// `statements_max`
 pub static STATEMENTS_MAX: Setting = count(
     "statements_max",
     200,
     1,
     10_000,
-    "Prepared statements kept on one connection; the least recently used is closed. Keep this times the number of \
-     connections below the server's max_prepared_stmt_count.",
+    "Prepared statements that Sqluice keeps on one connection; beyond that it closes the least recently used one. \
+     This number times the number of connections should be below the server's max_prepared_stmt_count.",
 );
 /// `connect_timeout_ms`
 pub static CONNECT_TIMEOUT: Setting =
@@ -348,7 +345,8 @@ pub static KEEPALIVE: Setting = whole(
     0,
     7_200,
     Some("never"),
-    "After so much silence TCP asks whether the server is still there; after twice as much the connection is lost.",
+    "After this time without data, TCP checks whether the server is still there. After twice the time without a \
+     reply the connection is lost.",
 );
 /// `user_timeout_ms` of the pool
 pub static USER_TIMEOUT: Setting = whole(
@@ -358,15 +356,15 @@ pub static USER_TIMEOUT: Setting = whole(
     0,
     3_600_000,
     Some("the system's own limit"),
-    "A server that takes nothing of what was sent to it for this long is lost. TCP counts one that is busy and does not read \
-     as well, such as a long LOAD DATA that waits for a lock; the monitor finds one that is gone.",
+    "A server that takes no data for this long is lost. Also a busy server may take no data, such as during a LOAD \
+     DATA that waits for a lock. The monitor finds dead servers anyway.",
 );
 
 /// `tls`
 pub static TLS: Section = Section {
     key: "tls",
     form: Form::Single,
-    doc: "TLS towards the servers.",
+    doc: "TLS between Sqluice and the servers.",
     settings: &tls::settings(&TLS_MODE),
     sections: &[],
 };
@@ -378,11 +376,15 @@ pub static TLS_MODE: Setting = live(
         default: Some(ServerTlsMode::Preferred.word()),
         words: &[
             tls::DISABLED,
-            Word::new(ServerTlsMode::Preferred.word(), "when the server offers it; the certificate is not checked"),
+            Word::new(
+                ServerTlsMode::Preferred.word(),
+                "if the server offers it; Sqluice does not check the \
+                 certificate",
+            ),
             tls::REQUIRED,
             tls::VERIFY_CA,
             tls::VERIFY_IDENTITY,
         ],
     },
-    "Whether connections to servers are encrypted, and how strictly certificates are checked.",
+    "Encryption of connections to the servers, and the check of their certificates.",
 );

@@ -8,7 +8,7 @@ use crate::{Lease, PromotionRule, ReplicationTls, Unwritable};
 pub static PROMOTION: Section = Section {
     key: "promotion",
     form: Form::Single,
-    doc: "How a new primary is chosen and made, by failover or by switchover, and what happens to the old one.",
+    doc: "Settings of failover and switchover: the choice of the new primary, the steps, and the old primary.",
     settings: &[
         &COOLDOWN,
         &ATTEMPTS_MAX,
@@ -40,8 +40,8 @@ pub static COOLDOWN: Setting = seconds(
     300,
     0,
     86_400,
-    "After a promotion nothing is promoted automatically for this long, unless an operator acknowledges. Commands are not \
-     bound by it.",
+    "After a promotion Sqluice promotes no server automatically for this time, unless an operator acknowledges. \
+     Commands ignore it.",
 );
 /// `attempts_max`
 pub static ATTEMPTS_MAX: Setting = count(
@@ -49,7 +49,7 @@ pub static ATTEMPTS_MAX: Setting = count(
     5,
     1,
     1_000,
-    "After so many failed attempts in a row nothing is tried again until an operator acknowledges.",
+    "After this number of failed attempts in a row Sqluice tries nothing until an operator acknowledges.",
 );
 /// `drain_ms`
 pub static DRAIN: Setting = millis(
@@ -57,7 +57,7 @@ pub static DRAIN: Setting = millis(
     30_000,
     100,
     3_600_000,
-    "Longest wait for a server to apply what it has received before it is promoted.",
+    "Longest wait for a server to apply the data that it has received, before its promotion.",
 );
 /// `in_flight_ms`
 pub static IN_FLIGHT: Setting = millis(
@@ -65,7 +65,7 @@ pub static IN_FLIGHT: Setting = millis(
     1_000,
     0,
     600_000,
-    "Longest wait at a switchover for running statements and open transactions. What is left is cut.",
+    "Longest wait of a switchover for running statements and open transactions. Sqluice interrupts the rest.",
 );
 /// `look_timeout_ms`
 pub static LOOK_TIMEOUT: Setting = millis(
@@ -73,7 +73,7 @@ pub static LOOK_TIMEOUT: Setting = millis(
     500,
     50,
     60_000,
-    "Time limit of the look at each server just before acting. A dead primary that does not answer costs all of it.",
+    "Time limit of the last check of each server before Sqluice acts. A dead primary without a reply takes all of it.",
 );
 /// `step_timeout_ms`
 pub static STEP_TIMEOUT: Setting = millis("step_timeout_ms", 2_000, 100, 600_000, "Time limit of every other step.");
@@ -83,7 +83,7 @@ pub static PROMOTION_MAX_LAG: Setting = millis(
     30_000,
     100,
     86_400_000,
-    "A server that was further behind when the primary was lost is not promoted.",
+    "Sqluice does not promote a server whose lag was longer than this when the primary was lost.",
 );
 /// `preferred_within_s`
 pub static PREFERRED_WITHIN: Setting = seconds(
@@ -91,15 +91,15 @@ pub static PREFERRED_WITHIN: Setting = seconds(
     60,
     0,
     86_400,
-    "For so long after an automatic failover to the server that had the data, the role moves on by a switchover to one with a better \
-     `promotion` rule that took part, once that has caught up. 0: it stays where it is.",
+    "For this time after an automatic failover, Sqluice moves the role by a switchover to a server with a better \
+     `promotion` rule: one that took part and has caught up. 0: the role stays.",
 );
 /// `semi_sync_required`
 pub static SEMI_SYNC_REQUIRED: Setting = live(
     "semi_sync_required",
     Kind::Flag { default: false },
-    "Promote automatically only with proof that no acknowledged write is lost: semi-synchronous replication was on, without \
-     a fallback, and enough of the replicas that acknowledge are reached.",
+    "Sqluice promotes automatically only with proof that no confirmed write is lost: semi-synchronous replication \
+     was on and had not fallen back, and Sqluice reaches enough of the replicas that acknowledge.",
 );
 /// `unwritable`
 pub static UNWRITABLE: Setting = live(
@@ -107,41 +107,44 @@ pub static UNWRITABLE: Setting = live(
     Kind::Choice {
         default: Some(Unwritable::Advise.word()),
         words: &[
-            Word::new(Unwritable::Advise.word(), "it stays the primary, and the diagnosis tells what is wrong"),
+            Word::new(Unwritable::Advise.word(), "it stays the primary, and the diagnosis names the problem"),
             Word::new(
                 Unwritable::Failover.word(),
-                "with failover = \"auto\" and semi_sync_required it is replaced when nothing was written for ten seconds",
+                "with failover = \"auto\" and semi_sync_required, Sqluice replaces it after ten seconds without a \
+                 write",
             ),
         ],
     },
-    "What becomes of a primary that answers and cannot write, since its disk is full or hangs. An overloaded one, a lock and a missing \
-     acknowledgement never count as that.",
+    "The reaction to a primary that replies and cannot write, because its disk is full or hangs. An overloaded \
+     server, a lock or a missing acknowledgement is not such a case.",
 );
 /// `majority_required`
 pub static MAJORITY_REQUIRED: Setting = live(
     "majority_required",
     Kind::Flag { default: true },
-    "Promote automatically only while more than half of all servers are reached; of two servers one is enough.",
+    "Sqluice promotes automatically only while it reaches more than half of all servers; of two servers one is enough.",
 );
 /// `rejoin`
 pub static REJOIN: Setting = live(
     "rejoin",
     Kind::Flag { default: true },
-    "With failover = \"auto\", attach a server that comes back as a replica if it has nothing that the primary lacks.",
+    "With failover = \"auto\", Sqluice attaches a server that comes back as a replica, if the server has no data \
+     that the primary lacks.",
 );
 /// `events`
 pub static EVENTS: Setting = live(
     "events",
     Kind::Flag { default: true },
-    "Events of the servers move with the primary: those that ran on the old one are disabled there and enabled on the new one. It needs the \
-     right EVENT and that of naming any definer; without them a promotion goes on and the journal tells.",
+    "Events of the servers move with the primary: Sqluice disables those that ran on the old one and enables them on \
+     the new one. It needs the privilege EVENT and the one to name any definer. Without them a promotion continues, \
+     and the journal has a note.",
 );
 /// `event_scheduler`
 pub static EVENT_SCHEDULER: Setting = live(
     "event_scheduler",
     Kind::Flag { default: true },
-    "With events = true: `event_scheduler` is switched on on a new primary if it was on on the old one (`SET GLOBAL`, which on MariaDB needs the \
-     right SUPER). Where it cannot be, events do not run and the journal tells.",
+    "With events = true: Sqluice switches `event_scheduler` on on a new primary if it was on on the old one (`SET \
+     GLOBAL`, which needs SUPER on MariaDB). If it cannot, events do not run, and the journal has a note.",
 );
 /// `lease`
 pub static LEASE: Setting = live(
@@ -149,15 +152,15 @@ pub static LEASE: Setting = live(
     Kind::Choice {
         default: Some(Lease::Off.word()),
         words: &[
-            Word::new(Lease::Off.word(), "this is the only Sqluice that changes the cluster"),
+            Word::new(Lease::Off.word(), "this is the only Sqluice process that changes the cluster"),
             Word::new(
                 Lease::Majority.word(),
-                "only the one acts that holds locks on more than half of all servers; of two servers that is both",
+                "the process that holds locks on more than half of all servers acts; of two servers, on both",
             ),
-            Word::new(Lease::Etcd.word(), "only the one acts that holds a key in etcd"),
+            Word::new(Lease::Etcd.word(), "the process that holds a key in etcd acts"),
         ],
     },
-    "How several Sqluice processes that watch the same servers agree on which of them acts.",
+    "The agreement of several Sqluice processes in front of the same servers on the one that acts.",
 );
 /// `lease_s`
 pub static LEASE_TIME: Setting = seconds(
@@ -165,31 +168,38 @@ pub static LEASE_TIME: Setting = seconds(
     5,
     1,
     600,
-    "How long the lease lasts after its last renewal. The holder renews it with every probe interval. etcd takes no less than \
-     one and a half of its election timeouts: two seconds by default.",
+    "Time for which a lease is valid after its last renewal. The holder renews it with every probe interval. etcd \
+     accepts no less than one and a half of its election timeouts: two seconds by default.",
 );
 /// `hook_before`
 pub static HOOK_BEFORE: Setting = live(
     "hook_before",
     Kind::Command,
-    "A program and its arguments, run without a shell before anything is changed. Unless it ends with 0 in time, nothing is. \
-     docs/guides/failover.md lists the environment variables that it gets.",
+    "A program and its arguments. Sqluice runs it, without a shell, before it changes anything. If it does not end \
+     with 0 in time, Sqluice changes nothing. docs/guides/failover.md lists its environment variables.",
 );
 /// `hook_after`
 pub static HOOK_AFTER: Setting = live(
     "hook_after",
     Kind::Command,
-    "The same, run when the new primary takes writes. Its failure is told and undoes nothing.",
+    "The same, run after the new primary takes writes. If it fails, Sqluice logs that and undoes nothing.",
 );
 /// `hook_timeout_ms`
-pub static HOOK_TIMEOUT: Setting =
-    millis("hook_timeout_ms", 10_000, 100, 600_000, "A hook that runs for longer is killed and has failed.");
+pub static HOOK_TIMEOUT: Setting = millis(
+    "hook_timeout_ms",
+    10_000,
+    100,
+    600_000,
+    "Sqluice kills a hook that runs for longer; the hook has then \
+         failed.",
+);
 /// `journal`
 pub static JOURNAL: Setting = live(
     "journal",
     Kind::Path,
-    "A file to which each decision and step is appended as a line of JSON, on the disk before the next one. Without it the last \
-     1,000 are kept in memory only. Beside it, with `.state` behind its name, is what outlives the process: cool-down, epoch, maintenance and drain.",
+    "A file to which Sqluice appends each decision and step as a line of JSON, on the disk before the next one. \
+     Without it Sqluice keeps the last 1,000 in memory. Beside it, with `.state` after its name, is the state that \
+     survives a restart: cool-down, epoch, maintenance and drain.",
 )
 .example("\"/var/lib/sqluice/main.journal\"");
 
@@ -197,8 +207,9 @@ pub static JOURNAL: Setting = live(
 pub static REPLICATION: Section = Section {
     key: "replication",
     form: Form::Single,
-    doc: "How a server logs in to its source when it has no replication channel yet, as an old primary that becomes a replica. \
-          Servers that have one keep its user, password and TLS. At most one of `password`, `password_file` and `password_env` is given.",
+    doc: "The login of a server at its source if it has no replication channel yet, such as an old primary that \
+         becomes a replica. A server with a channel keeps its user, password and TLS. Give at most one of \
+         `password`, `password_file` and `password_env`.",
     settings: &[&REPLICATION_USER, &REPLICATION_PASSWORD, &PASSWORD_FILE, &PASSWORD_ENV, &REPLICATION_TLS],
     sections: &[],
 };
@@ -207,24 +218,24 @@ pub static REPLICATION: Section = Section {
 pub static REPLICATION_USER: Setting = live(
     "user",
     Kind::Text { default: None, max: 96 },
-    "The user with the right REPLICATION SLAVE. Without it a server that has no channel cannot be attached.",
+    "A user with the privilege REPLICATION SLAVE. Without it Sqluice cannot attach a server that has no channel.",
 )
 .example("\"repl\"");
 /// `password` of the replication
 pub static REPLICATION_PASSWORD: Setting =
-    live("password", Kind::Secret, "The password itself. Servers take at most 32 characters.").example("\"…\"");
+    live("password", Kind::Secret, "The password. Servers accept at most 32 characters.").example("\"…\"");
 /// `tls` of the replication
 pub static REPLICATION_TLS: Setting = live(
     "tls",
     Kind::Choice {
         default: Some(ReplicationTls::Auto.word()),
         words: &[
-            Word::new(ReplicationTls::Auto.word(), "when all servers of the cluster offer it"),
+            Word::new(ReplicationTls::Auto.word(), "if all servers of the cluster offer it"),
             Word::new(ReplicationTls::On.word(), "always"),
             Word::new(ReplicationTls::Off.word(), "never"),
         ],
     },
-    "Whether the connection to the source is encrypted. The certificate is not checked: that needs files on the servers.",
+    "Encryption of the connection to the source. The servers do not check the certificate: that needs files on them.",
 );
 
 /// `promotion` of a server
@@ -239,5 +250,5 @@ pub static RULE: Setting = live(
             Word::new(PromotionRule::MustNot.word(), "never"),
         ],
     },
-    "Whether the server may become the primary. Data comes first: the server that has received most is promoted.",
+    "Whether the server may become the primary. Data comes first: Sqluice promotes the server that has received most.",
 );

@@ -20,12 +20,13 @@ pub static WRITERS: Setting = live(
         words: &[
             Word::new(
                 Writers::One.word(),
-                "one, the first by `promotion` and name; when it is lost another one takes over and stays, whoever returns",
+                "one: the first by `promotion` and name. After its loss another one takes over and stays the writer, \
+                 even if the first returns",
             ),
-            Word::new(Writers::All.word(), "all that are synced and writable; each session keeps to one of them"),
+            Word::new(Writers::All.word(), "all that are synced and writable; each session stays with one of them"),
         ],
     },
-    "Which members take writes.",
+    "The members that take writes.",
 );
 /// `donors`
 pub static DONORS: Setting = live(
@@ -33,9 +34,9 @@ pub static DONORS: Setting = live(
     Kind::Choice {
         default: Some(Donors::Avoid.word()),
         words: &[
-            Word::new(Donors::Avoid.word(), "they serve only while no synced member of their segment does"),
-            Word::new(Donors::Use.word(), "they serve like any other"),
+            Word::new(Donors::Avoid.word(), "they serve only if no synced member of their segment does"),
+            Word::new(Donors::Use.word(), "they serve like all others"),
         ],
     },
-    "What members do that hand their state to another one or are desynced, and so may fall behind.",
+    "The use of members that are donors or desynced, and so may lag.",
 );

@@ -18,7 +18,7 @@ pub static WORKERS: Setting = limit(
     0,
     1024,
     "one per core",
-    "How many threads serve sessions. Each has its own event loop, sessions and connections.",
+    "Number of threads that serve sessions. Each has its own event loop, sessions and connections.",
 )
 .restart();
 /// `busy_poll_us`
@@ -27,9 +27,9 @@ pub static BUSY_POLL: Setting = limit(
     0,
     1000,
     "off",
-    "How many microseconds a worker looks for the next event before it goes to sleep, which takes less time than being \
-     woken; 50 is a good first try. It takes the time of a core while statements run; leave it off where a \
-     database runs on the same machine.",
+    "Time in microseconds for which a worker waits actively before it sleeps; that is faster than to wake up. 50 is \
+     a good first value. It uses CPU time of a core while statements run, so leave it off if a database runs on the \
+     same machine.",
 );
 /// `digests_max`
 pub static DIGESTS_MAX: Setting = limit(
@@ -37,8 +37,8 @@ pub static DIGESTS_MAX: Setting = limit(
     1_000,
     100_000,
     "off",
-    "How many forms of statements each worker counts apart, for each user and schema; the rest is counted together. \
-     An entry takes up to 2 KiB for the text and about 1,200 bytes more.",
+    "Digests that each worker counts separately, for each user and schema; it counts all others together. An entry \
+     takes up to 2 KiB for the text and about 1,200 bytes more.",
 );
 /// `drain_ms`
 pub static DRAIN: Setting = millis(
@@ -46,35 +46,35 @@ pub static DRAIN: Setting = millis(
     30_000,
     0,
     3_600_000,
-    "How long sessions may finish their work when the process is asked to stop (SIGTERM).",
+    "Time in which sessions may finish their work after the order to stop (SIGTERM).",
 );
 /// `zone`
 pub static ZONE: Setting = live(
     "zone",
     Kind::Text { default: Some(""), max: 64 },
-    "Where this proxy stands. Servers of the same zone are preferred for reads; empty is no preference.",
+    "The place of this process. Sqluice prefers servers of the same zone for reads; empty means no preference.",
 )
 .example("\"a\"");
 /// `login_memory_max`
 pub static LOGIN_MEMORY_MAX: Setting = live(
     "login_memory_max",
     Kind::Size { default: 192 << 20, min: 1 << 20, max: 1 << 36 },
-    "How much memory all clients that have not logged in may take together. A connection counts as 12 KiB, a TLS handshake as \
-     32 KiB more, a longer login with its bytes. A connection beyond it is refused, a login that needs more waits.",
+    "Memory for all clients that have not logged in. A connection counts as 12 KiB, a TLS handshake as 32 KiB more, \
+     a longer login with its bytes. Sqluice refuses a connection beyond it; a login that needs more waits.",
 )
 .restart();
 /// `prepared_memory_max` of the process
 pub static PREPARED_MEMORY_MAX: Setting = live(
     "prepared_memory_max",
     Kind::Size { default: 512 << 20, min: 1 << 20, max: 1 << 40 },
-    "How long the texts of all sessions' prepared statements may be together.",
+    "Most bytes of the texts of all sessions' prepared statements.",
 );
 
 /// `[log]`
 pub static LOG: Section = Section {
     key: "log",
     form: Form::Single,
-    doc: "Log lines, which go to standard error.",
+    doc: "Log lines, on standard error.",
     settings: &[&FORMAT, &LEVEL],
     sections: &[],
 };
@@ -89,14 +89,14 @@ pub static FORMAT: Setting = live(
             Word::new(LogFormat::Json.word(), "one JSON object a line"),
         ],
     },
-    "How log lines look.",
+    "The form of log lines.",
 )
 .restart();
 /// `level`
 pub static LEVEL: Setting = live(
     "level",
     Kind::Text { default: Some("info"), max: 1024 },
-    "How much is logged: error, warn, info, debug, trace or off, or a list like \"info,sqluice_proxy=debug\".",
+    "The amount of logging: error, warn, info, debug, trace or off, or a list like \"info,sqluice_proxy=debug\".",
 )
 .restart();
 
@@ -104,8 +104,9 @@ pub static LEVEL: Setting = live(
 pub static ADMIN: Section = Section {
     key: "admin",
     form: Form::Single,
-    doc: "The admin listener: Prometheus metrics at /metrics, health at /healthz and /readyz, and the API at /api/v1, which is \
-          closed until a key is given: by one of `key`, `key_file` and `key_env`. Without `address` nothing listens.",
+    doc: "The admin listener: Prometheus metrics at /metrics, health at /healthz and /readyz, and the API at \
+         /api/v1. The API is closed without a key: give one of `key`, `key_file` and `key_env`. Without `address` \
+         Sqluice opens no admin listener.",
     settings: &[&ADDRESS, &KEY, &KEY_FILE, &KEY_ENV],
     sections: &[],
 };
@@ -114,7 +115,7 @@ pub static ADMIN: Section = Section {
 pub static ADDRESS: Setting = live(
     "address",
     Kind::Address { port_zero: true },
-    "Where the admin listener waits for HTTP. Without it there is none.",
+    "The address of the admin listener (HTTP). Without it there is none.",
 )
 .restart()
 .example("\"127.0.0.1:9104\"");
@@ -122,16 +123,17 @@ pub static ADDRESS: Setting = live(
 pub static KEY: Setting = live(
     "key",
     Kind::Secret,
-    "What requests to the API must show, as `Authorization: Bearer KEY`. A file or the environment keeps it out of this file.",
+    "The key that requests to the API must have, as `Authorization: Bearer KEY`. A file or the environment keeps it \
+     out of this file.",
 )
 .example("\"…\"");
 /// `key_file`
 pub static KEY_FILE: Setting = live(
     "key_file",
     Kind::Path,
-    "A file whose content is the key; one line end after it is ignored. Nobody else should be able to read it.",
+    "A file with the key; Sqluice ignores one line end after it. Only Sqluice's user should be able to read it.",
 )
 .example("\"/etc/sqluice/admin.key\"");
 /// `key_env`
 pub static KEY_ENV: Setting =
-    live("key_env", Kind::Variable, "An environment variable whose value is the key.").example("\"SQLUICE_ADMIN_KEY\"");
+    live("key_env", Kind::Variable, "An environment variable with the key.").example("\"SQLUICE_ADMIN_KEY\"");

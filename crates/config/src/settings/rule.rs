@@ -18,10 +18,10 @@ pub const COMMENT_MAX: usize = 256;
 pub static RULE: Section = Section {
     key: "rule",
     form: Form::List,
-    doc: "A routing rule (docs/guides/rules.md): statements for which all of its matchers hold get its actions. The first rule that fits a \
-          statement decides, in the order of the file. A rule needs at least one matcher (`listener` to `comment`) and one action \
-          (`route`, `consistency`, `max_lag_ms`, `cache`, `refuse`). There may be 10,000 rules; the regular expressions of all of them may take 64 MiB, a \
-          single one 1 MiB.",
+    doc: "A rule (docs/guides/rules.md). If all its matchers fit a statement, its actions apply. The first rule that \
+         fits decides, in the order of the file. A rule needs at least one matcher (`listener` to `comment`) and one \
+         action (`route`, `consistency`, `max_lag_ms`, `cache`, `refuse`). At most 10,000 rules; the regular \
+         expressions of all of them may take 64 MiB, a single one 1 MiB.",
     settings: &[
         &NAME,
         &ENABLED,
@@ -58,16 +58,15 @@ const fn text(key: &'static str, max: usize, doc: &'static str) -> Setting {
 pub static NAME: Setting = text(
     "name",
     64,
-    "What it is called in errors, metrics and the API: letters, digits, `-` and `_`. No two are called alike.",
+    "The rule's name in errors, metrics and the API: letters, digits, `-` and `_`. Each name may be used once.",
 )
 .required()
 .example("\"reports\"");
 /// `enabled`
 pub static ENABLED: Setting =
-    live("enabled", Kind::Flag { default: true }, "Whether it counts; one that does not is still checked.");
+    live("enabled", Kind::Flag { default: true }, "Whether the rule applies. Sqluice also checks rules that do not.");
 /// `listener`
-pub static LISTENER: Setting =
-    text("listener", 64, "Matcher: the listener that the client came in by.").example("\"app\"");
+pub static LISTENER: Setting = text("listener", 64, "Matcher: the listener of the client.").example("\"app\"");
 /// `cluster`
 pub static CLUSTER: Setting = text("cluster", 64, "Matcher: the cluster of the session.").example("\"main\"");
 /// `user`
@@ -77,14 +76,15 @@ pub static USER: Setting =
 pub static SCHEMA: Setting = text(
     "schema",
     256,
-    "Matcher: the session's schema when the statement comes, as it was named; not schemas that the statement names.",
+    "Matcher: the session's schema when the statement arrives, in the client's spelling. Schemas that the statement \
+     names do not count.",
 )
 .example("\"shop\"");
 /// `client`
 pub static CLIENT: Setting = text(
     "client",
     64,
-    "Matcher: the network of the client's address, such as 10.0.0.0/8. A client on a Unix socket is in none.",
+    "Matcher: the network of the client's address, such as 10.0.0.0/8. A client on a Unix socket is in no network.",
 )
 .example("\"10.0.0.0/8\"");
 /// `digest`
@@ -98,63 +98,65 @@ pub static DIGEST: Setting = text(
 pub static DIGEST_REGEX: Setting = text(
     "digest_regex",
     REGEX_MAX,
-    "Matcher: a regular expression that finds something in the statement's digest (its text without literals, of which the first 2 KiB count).",
+    "Matcher: a regular expression that finds a part of the statement's digest (its text without literals; the first \
+     2 KiB count).",
 )
 .example("'^SELECT .* FROM orders '");
 /// `text_regex`
 pub static TEXT_REGEX: Setting = text(
     "text_regex",
     REGEX_MAX,
-    "Matcher: a regular expression that finds something in the statement as it was sent, of which the first 64 KiB count. It is the only \
-     matcher that is looked at for every statement; the outcome of the others is remembered.",
+    "Matcher: a regular expression that finds a part of the statement's text as the client sent it; the first 64 KiB \
+     count. Sqluice evaluates it for every statement; it remembers the result of all other matchers.",
 )
 .example("'/\\* job=nightly \\*/'");
 
 const ACCESS_WORDS: &[Word] = &[
     Word::new(RuleAccess::Read.word(), "it only reads"),
-    Word::new(RuleAccess::Write.word(), "anything else, such as changes, SET, BEGIN and COMMIT"),
+    Word::new(RuleAccess::Write.word(), "everything else, such as changes, SET, BEGIN and COMMIT"),
 ];
 
 /// `access`
 pub static ACCESS: Setting =
-    live("access", Kind::Choice { default: None, words: ACCESS_WORDS }, "Matcher: what the statement does.")
+    live("access", Kind::Choice { default: None, words: ACCESS_WORDS }, "Matcher: the effect of the statement.")
         .example("\"read\"");
 /// `table`
 pub static TABLE: Setting = text(
     "table",
     256,
-    "Matcher: a table or view that the statement names, to read or to write, as `SCHEMA.TABLE`, or as `TABLE` in whichever schema. Not tables \
-     behind a view, and not a statement of which it is not known what it names.",
+    "Matcher: a table or view that the statement names, to read or to write, as `SCHEMA.TABLE`, or as `TABLE` in any \
+     schema. Tables that a view uses do not count. Statements whose tables are unknown do not match.",
 )
 .example("\"shop.products\"");
 /// `comment`
 pub static COMMENT: Setting = text(
     "comment",
     COMMENT_MAX,
-    "Matcher: the comment that the statement begins with, `/* … */`, is exactly this, but for space around it.",
+    "Matcher: the comment at the beginning of the statement, `/* … */`, is exactly this, except for spaces around it.",
 )
 .example("\"page: products\"");
 /// `route`
 pub static ROUTE: Setting = text(
     "route",
     80,
-    "Action: `primary`, `replica`, `server:NAME` (a server of the cluster), or `auto`: as `split = \"auto\"` would have it. `replica` and \
-     `server:NAME` hold for statements that only read and leave nothing open behind them; all others are routed as without the rule.",
+    "Action: `primary`, `replica`, `server:NAME` (a server of the cluster), or `auto` as with `split = \"auto\"`. \
+     `replica` and `server:NAME` apply only to statements that read and leave no state; all others go where they \
+     would go without the rule.",
 )
 .example("\"replica\"");
 
 const CONSISTENCY_WORDS: &[Word] = &[
-    Word::new(Consistency::Session.word(), "what its session has written"),
-    Word::new(Consistency::Cluster.word(), "what any session of this process has written"),
-    Word::new(Consistency::Table.word(), "what any session of this process has written to the tables that it names"),
-    Word::new(Consistency::None.word(), "nothing in particular"),
+    Word::new(Consistency::Session.word(), "the writes of its session"),
+    Word::new(Consistency::Cluster.word(), "the writes of all sessions of this process"),
+    Word::new(Consistency::Table.word(), "the writes of all sessions of this process to the tables that it names"),
+    Word::new(Consistency::None.word(), "no particular writes"),
 ];
 
 /// `consistency`
 pub static CONSISTENCY: Setting = live(
     "consistency",
     Kind::Choice { default: None, words: CONSISTENCY_WORDS },
-    "Action: what a read is sure to see, whatever listener and user say.",
+    "Action: the writes that a read is sure to see, instead of the settings of listener and user.",
 )
 .example("\"none\"");
 
@@ -166,30 +168,31 @@ pub static MAX_LAG: Setting = whole(
     0,
     86_400_000,
     Some("the cluster's `max_lag_ms` alone"),
-    "Action: reads go to no replica that was further behind the primary when it was probed last. It makes the cluster's `max_lag_ms` \
-     narrower, never wider; when no replica is near enough, the primary serves the read.",
+    "Action: reads go to no replica with a longer lag at its last probe. This can only be shorter than the cluster's \
+     `max_lag_ms`. If no replica is near enough, the primary serves the read.",
 )
 .example("500");
 
 const CACHE_WORDS: &[Word] = &[
     Word::new(CacheMode::On.word(), "the cache answers, if it may (docs/guides/cache.md)"),
-    Word::new(CacheMode::Advise.word(), "servers answer; what the cache would have saved is counted"),
-    Word::new(CacheMode::Off.word(), "servers answer, whatever a comment says"),
+    Word::new(CacheMode::Advise.word(), "servers answer; Sqluice counts what the cache would have saved"),
+    Word::new(CacheMode::Off.word(), "servers answer, even if a comment requests the cache"),
 ];
 
 /// `cache`
 pub static CACHE: Setting = live(
     "cache",
     Kind::Choice { default: None, words: CACHE_WORDS },
-    "Action: whether reads are answered from the result cache. Statements that it cannot answer go to a server as ever, and the reason is \
-     counted.",
+    "Action: whether the result cache answers reads. Statements that it cannot answer go to a server, and Sqluice \
+     counts the reason.",
 )
 .example("\"on\"");
 const FRESHNESS_WORDS: &[Word] = &[
-    Word::new(CacheFreshness::Ttl.word(), "they are seen `cache_ttl_ms` later at the latest"),
+    Word::new(CacheFreshness::Ttl.word(), "the results are used up to `cache_ttl_ms` longer"),
     Word::new(
         CacheFreshness::Follow.word(),
-        "the primary's binary log is followed, and they end answers (docs/guides/cache.md); where the log cannot be followed, servers answer",
+        "Sqluice follows the primary's binary log and invalidates them (docs/guides/cache.md); if it cannot follow \
+         the log, servers answer",
     ),
 ];
 
@@ -197,7 +200,8 @@ const FRESHNESS_WORDS: &[Word] = &[
 pub static CACHE_FRESHNESS: Setting = live(
     "cache_freshness",
     Kind::Choice { default: Some(CacheFreshness::Ttl.word()), words: FRESHNESS_WORDS },
-    "With `cache`: what becomes of answers when somebody writes around this process. Writes through it end answers at once.",
+    "With `cache`: the effect of writes outside this process on cached results. Writes through it invalidate them at \
+     once.",
 )
 .example("\"follow\"");
 /// `cache_ttl_ms`
@@ -206,8 +210,8 @@ pub static CACHE_TTL: Setting = millis(
     1_000,
     1,
     86_400_000,
-    "With `cache`: how old an answer may be. Writes through Sqluice end its life at once; this is for those that come to the servers in \
-     other ways. With `cache_freshness = \"follow\"` an hour unless it is given.",
+    "With `cache`: the longest age of a cached result. It matters for writes outside Sqluice; writes through Sqluice \
+     invalidate results at once. The default with `cache_freshness = \"follow\"` is an hour.",
 );
 /// `cache_ttl_ms` where the log is followed and nothing is said.
 pub(crate) const FOLLOWED_TTL: Duration = Duration::from_secs(3_600);
@@ -217,26 +221,28 @@ pub static CACHE_STALE: Setting = millis(
     0,
     0,
     86_400_000,
-    "With `cache`: for so much longer an answer is given while one session asks a server anew.",
+    "With `cache`: Sqluice uses a result this much longer while one session reads it anew from a server.",
 );
 /// `cache_shared`
 pub static CACHE_SHARED: Setting = live(
     "cache_shared",
     Kind::Flag { default: false },
-    "With `cache`: all users share answers. Without it those do who have the same rights, as far as that is sure. Share only what all users for whom the rule holds may \
-     read: the servers are not asked for their rights.",
+    "With `cache`: all users share results. Without it only users with the same privileges do, as far as that is \
+     certain. Share only data that all users of the rule may read: Sqluice does not check their privileges.",
 );
 /// `cache_tier`
 pub static CACHE_TIER: Setting = live(
     "cache_tier",
     Kind::Flag { default: false },
-    "With `cache = \"on\"`: answers are shared with other Sqluice processes through `[cache.tier]`, and what is written through those ends them at \
-     once, too. Each answer takes a question to the tier; while it cannot be asked, servers answer.",
+    "With `cache = \"on\"`: other Sqluice processes share the results through `[cache.tier]`, and their writes \
+     invalidate the results at once. Each result costs one request to the shared cache; if it does not reply, \
+     servers answer.",
 );
 /// `refuse`
 pub static REFUSE: Setting = text(
     "refuse",
     400,
-    "Action: the statement is not run; the client gets error 1644 (SQLSTATE 45000) with the rule's name and this text.",
+    "Action: Sqluice does not run the statement; the client gets error 1644 (SQLSTATE 45000) with the rule's name \
+     and this text.",
 )
 .example("\"add a WHERE\"");

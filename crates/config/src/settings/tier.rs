@@ -8,9 +8,10 @@ use crate::ServerTlsMode;
 pub static TIER: Section = Section {
     key: "tier",
     form: Form::Single,
-    doc: "A Valkey or Redis server in which several Sqluice processes find each other's answers, and through which they hear of each other's \
-          writes (docs/guides/cache-tier.md). All Sqluice processes in front of the same servers name the same one. All of this takes effect with a restart. At most one of `password`, \
-          `password_file` and `password_env` is given.",
+    doc: "A Valkey or Redis server in which several Sqluice processes share cached results, and through which they \
+         report their writes (docs/guides/cache-tier.md). All Sqluice processes in front of the same servers name \
+         the same one. Changes apply after a restart. Give at most one of `password`, `password_file` and \
+         `password_env`.",
     settings: &[
         &ADDRESS,
         &USER,
@@ -33,8 +34,8 @@ pub static TIER: Section = Section {
 pub static ADDRESS: Setting = live(
     "address",
     Kind::Address { port_zero: false },
-    "Where it listens: host and port, or the path of a socket. Without it there is no shared tier. It is one server, Valkey or Redis 5 or later, \
-     no node of a cluster.",
+    "The address of the shared cache: host and port, or the path of a socket. Without it there is no shared cache. \
+     It is a single server, Valkey or Redis 5 or later, not a node of a cluster.",
 )
 .example("\"10.0.0.9:6379\"")
 .restart();
@@ -42,29 +43,30 @@ pub static ADDRESS: Setting = live(
 pub static USER: Setting = live(
     "user",
     Kind::Text { default: None, max: 128 },
-    "The ACL user; without it the password is that of the user `default`. It may use all keys that begin with `prefix`, and run `INFO`, `TIME`, \
-     `SCRIPT LOAD`, `EVALSHA` and commands for hashes, sorted sets and strings.",
+    "The ACL user; without it the password is that of the user `default`. It needs all keys that begin with \
+     `prefix`, and `INFO`, `TIME`, `SCRIPT LOAD`, `EVALSHA` and commands for hashes, sorted sets and strings.",
 )
 .example("\"sqluice\"")
 .restart();
 /// `password`
-pub static PASSWORD: Setting = live("password", Kind::Secret, "The password itself.").example("\"…\"").restart();
+pub static PASSWORD: Setting = live("password", Kind::Secret, "The password.").example("\"…\"").restart();
 /// `database`
-pub static DATABASE: Setting = count("database", 0, 0, 1_000_000, "The number of the database there.").restart();
+pub static DATABASE: Setting = count("database", 0, 0, 1_000_000, "The number of the database.").restart();
 /// `prefix`
 pub static PREFIX: Setting = live(
     "prefix",
     Kind::Text { default: Some("sqluice"), max: 128 },
-    "What all keys begin with. Groups of Sqluice processes that share a tier but no servers have different ones: whoever has the same prefix \
-     and the same names of clusters shares answers.",
+    "The beginning of all keys. Groups of Sqluice processes with different servers need different ones: processes \
+     with the same prefix and the same cluster names share results.",
 )
 .restart();
 /// `name`
 pub static NAME: Setting = live(
     "name",
     Kind::Text { default: None, max: 128 },
-    "The name of this process among the members. Give one if it stays the same over restarts **and no other process has it**: then a process \
-     that died is replaced as soon as it is back, and nobody waits for `forget_s`. Without it each process has a new name.",
+    "The name of this process among the members. Set it if it stays the same over restarts **and no other process \
+     has it**: a restarted process then replaces itself at once, and no member waits for `forget_s`. Without it each \
+     process has a new name.",
 )
 .example("\"proxy-1\"")
 .restart();
@@ -74,8 +76,9 @@ pub static LEASE: Setting = millis(
     1_000,
     200,
     4_000,
-    "How long the others may count on this process after its last word, which it gives four times as often. When the tier is lost, a write \
-     waits so long at most; when a process is lost, the others ask servers from then on.",
+    "Time for which the others may rely on this process after its last report; it reports four times as often. If \
+     the shared cache is lost, a write waits at most this long. If a process is lost, the others use servers after \
+     this time.",
 )
 .restart();
 /// `timeout_ms`
@@ -84,7 +87,8 @@ pub static TIMEOUT: Setting = millis(
     20,
     1,
     150,
-    "A statement waits so long at most for the tier's answer; then a server answers it, and nobody asks the tier until it has caught up.",
+    "Longest wait of a statement for the shared cache. After that a server answers it, and Sqluice does not use the \
+     shared cache until it has caught up.",
 )
 .restart();
 /// `connect_timeout_ms`
@@ -93,7 +97,7 @@ pub static CONNECT_TIMEOUT: Setting = millis(
     1_000,
     10,
     60_000,
-    "Connecting and logging in may take so long. No statement waits for that.",
+    "Longest time for connecting and logging in. No statement waits for that.",
 )
 .restart();
 /// `forget_s`
@@ -102,8 +106,8 @@ pub static FORGET: Setting = seconds(
     30,
     5,
     86_400,
-    "A member that has said nothing for so long is not waited for any more; until then servers answer. What it writes after that without \
-     reaching the tier is seen through the others when `cache_ttl_ms` is over.",
+    "The members stop waiting for a member that was silent for this time; until then servers answer. If that member \
+     still writes without reaching the shared cache, the others see its writes when `cache_ttl_ms` is over.",
 )
 .restart();
 /// `trust_ms`
@@ -112,8 +116,8 @@ pub static TRUST: Setting = millis(
     0,
     0,
     60_000,
-    "For so long after the tier has said that an answer in a process's own memory is good, that process gives it without asking again. What others \
-     write is seen so much later at most; what was written through the same process is seen at once, as ever.",
+    "Time for which a process may use a result from its own memory again after the shared cache has confirmed it. \
+     Writes of other processes are visible up to this much later. Writes of the same process are visible at once.",
 )
 .restart();
 
@@ -121,7 +125,7 @@ pub static TRUST: Setting = millis(
 pub static TIER_TLS: Section = Section {
     key: "tls",
     form: Form::Single,
-    doc: "TLS towards the tier.",
+    doc: "TLS between Sqluice and the shared cache.",
     settings: &tls::settings(&TIER_TLS_MODE),
     sections: &[],
 };
@@ -133,6 +137,6 @@ pub static TIER_TLS_MODE: Setting = live(
         default: Some(ServerTlsMode::Disabled.word()),
         words: &[tls::DISABLED, tls::REQUIRED, tls::VERIFY_CA, tls::VERIFY_IDENTITY],
     },
-    "Whether the connection to the tier is encrypted, and how strictly its certificate is checked.",
+    "Encryption of the connection to the shared cache, and the check of its certificate.",
 )
 .restart();

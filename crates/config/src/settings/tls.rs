@@ -6,13 +6,17 @@ use crate::{ServerTlsMode, TlsVersion};
 /// `mode` may be this: no TLS.
 pub(super) const DISABLED: Word = Word::new(ServerTlsMode::Disabled.word(), "never");
 /// `mode` may be this: TLS, with whoever it is.
-pub(super) const REQUIRED: Word = Word::new(ServerTlsMode::Required.word(), "always; the certificate is not checked");
+pub(super) const REQUIRED: Word = Word::new(
+    ServerTlsMode::Required.word(),
+    "always; Sqluice does not check the \
+     certificate",
+);
 /// `mode` may be this: TLS with one of the authority's.
 pub(super) const VERIFY_CA: Word =
-    Word::new(ServerTlsMode::VerifyCa.word(), "always; the certificate's authority is checked");
+    Word::new(ServerTlsMode::VerifyCa.word(), "always; Sqluice checks the certificate's authority");
 /// `mode` may be this: TLS with the right one.
 pub(super) const VERIFY_IDENTITY: Word =
-    Word::new(ServerTlsMode::VerifyIdentity.word(), "always; authority and host name are checked");
+    Word::new(ServerTlsMode::VerifyIdentity.word(), "always; Sqluice checks authority and host name");
 
 /// The settings of a table `tls` with its own `mode`.
 pub(super) const fn settings(mode: &'static Setting) -> [&'static Setting; 5] {
@@ -23,20 +27,20 @@ pub(super) const fn settings(mode: &'static Setting) -> [&'static Setting; 5] {
 pub static MIN_VERSION: Setting = live(
     "min_version",
     Kind::Choice { default: Some(TlsVersion::V12.word()), words: super::listener::TLS_VERSIONS },
-    "The lowest version of TLS that is spoken with servers.",
+    "The lowest version of TLS for servers.",
 );
 /// `ca_file`
 pub static CA_FILE: Setting = live(
     "ca_file",
     Kind::Path,
-    "Authorities (PEM) that servers' certificates are checked against. Without it the system's authorities are used.",
+    "Authorities (PEM) of the servers' certificates. Without it Sqluice uses the system's authorities.",
 )
 .example("\"/etc/sqluice/ca.pem\"");
 /// `cert_file`
 pub static CERT_FILE: Setting = live(
     "cert_file",
     Kind::Path,
-    "Certificate (PEM) that Sqluice shows to servers that ask for one. Needs `key_file`.",
+    "The certificate (PEM) that Sqluice shows to servers that request one. Needs `key_file`.",
 )
 .example("\"/etc/sqluice/client.pem\"");
 /// `key_file`

@@ -7,8 +7,8 @@ use super::{Form, Kind, Section, Setting, limit, live};
 pub static USER: Section = Section {
     key: "user",
     form: Form::Named,
-    doc: "What is special about a user. Users need no entry: their accounts are those of the servers. At most one of \
-          `password`, `password_file`, `password_env` and `native_hash` is given.",
+    doc: "Settings of one user. Users need no entry: their accounts are those of the servers. Give at most one of \
+         `password`, `password_file`, `password_env` and `native_hash`.",
     settings: &[
         &PASSWORD,
         &PASSWORD_FILE,
@@ -29,12 +29,11 @@ pub static PASSWORD: Setting =
         .example("\"…\"");
 /// `password_file`
 pub static PASSWORD_FILE: Setting =
-    live("password_file", Kind::Path, "A file whose content is the password; one line end after it is ignored.")
+    live("password_file", Kind::Path, "A file with the password; Sqluice ignores one line end after it.")
         .example("\"/etc/sqluice/app.pw\"");
 /// `password_env`
-pub static PASSWORD_ENV: Setting =
-    live("password_env", Kind::Variable, "An environment variable whose value is the password.")
-        .example("\"SQLUICE_APP_PASSWORD\"");
+pub static PASSWORD_ENV: Setting = live("password_env", Kind::Variable, "An environment variable with the password.")
+    .example("\"SQLUICE_APP_PASSWORD\"");
 /// `native_hash`
 pub static NATIVE_HASH: Setting = live(
     "native_hash",
@@ -57,17 +56,17 @@ pub static MAX_CONNECTIONS: Setting =
 pub static SPLIT: Setting = live(
     "split",
     Kind::Choice { default: None, words: SPLIT_WORDS },
-    "Where this user's statements go. Without it, as the listener says.",
+    "The servers for this user's statements. Without it, the listener's setting applies.",
 )
 .example("\"primary\"");
 /// `consistency` of a user
 pub static CONSISTENCY: Setting = live(
     "consistency",
     Kind::Choice { default: None, words: CONSISTENCY_WORDS },
-    "What this user's reads are sure to see. Without it, as the listener says.",
+    "The writes that this user's reads are sure to see. Without it, the listener's setting applies.",
 )
 .example("\"none\"");
 /// `cluster` of a user
 pub static CLUSTER: Setting =
-    live("cluster", Kind::Text { default: None, max: 64 }, "The only cluster this user may use. Without it, any.")
+    live("cluster", Kind::Text { default: None, max: 64 }, "The only cluster that this user may use. Without it, any.")
         .example("\"main\"");

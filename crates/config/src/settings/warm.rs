@@ -6,35 +6,42 @@ use super::{Form, Kind, Section, Setting, count, live};
 pub static WARM: Section = Section {
     key: "warm",
     form: Form::Named,
-    doc: "Statements that fill the result cache before clients ask (docs/guides/cache.md): when the first client is there, after another server \
-          became the primary, and when `sqluice cache warm` says so. Rules say what of that is kept.",
+    doc: "Statements that fill the result cache before clients come (docs/guides/cache.md): before the first client, \
+         after a change of primary, and at `sqluice cache warm`. Rules decide which results the cache keeps.",
     settings: &[&CLUSTER, &USER, &SCHEMA, &FILE, &SESSIONS],
     sections: &[],
 };
 
 /// `cluster`
-pub static CLUSTER: Setting =
-    live("cluster", Kind::Text { default: None, max: 64 }, "Whose answers they are.").required().example("\"main\"");
+pub static CLUSTER: Setting = live(
+    "cluster",
+    Kind::Text { default: None, max: 64 },
+    "The cluster whose results the cache \
+         gets.",
+)
+.required()
+.example("\"main\"");
 /// `user`
 pub static USER: Setting =
-    live("user", Kind::Text { default: None, max: 128 }, "The user whose clients shall find the answers.")
+    live("user", Kind::Text { default: None, max: 128 }, "The user for whose clients the results are.")
         .required()
         .example("\"app\"");
 /// `schema`
 pub static SCHEMA: Setting = live(
     "schema",
     Kind::Text { default: None, max: 256 },
-    "The schema in which these clients are. Without it, clients without a schema.",
+    "The schema of these clients. Without it, clients without a schema.",
 )
 .example("\"shop\"");
 /// `file`
 pub static FILE: Setting = live(
     "file",
     Kind::Path,
-    "The statements, each as clients send it, byte for byte, and then `;` at the end of a line, which is no part of it. Empty lines and \
-     lines that begin with `#` or `-- ` between two statements do not count. Read with the configuration; 4 MiB at most.",
+    "A file with the statements, byte for byte as clients send them, each followed by `;` at the end of a line. \
+     Sqluice ignores empty lines, and lines that begin with `#` or `-- `, between two statements. It reads the file \
+     with the configuration; 4 MiB at most.",
 )
 .required()
 .example("\"/etc/sqluice/warm.sql\"");
 /// `sessions`
-pub static SESSIONS: Setting = count("sessions", 4, 1, 64, "How many statements run at a time.");
+pub static SESSIONS: Setting = count("sessions", 4, 1, 64, "Number of statements that run at a time.");

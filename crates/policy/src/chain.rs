@@ -26,7 +26,7 @@ bitflags! {
 #[derive(Debug)]
 pub enum Step {
     /// The operator's rules.
-    Rules(Box<RulesHere>),
+    Rules(RulesHere),
 }
 
 /// The steps of a worker, in the order in which a query goes through them.
@@ -50,7 +50,7 @@ impl Chain {
         let mut needs = Needs::empty();
         needs.set(Needs::OWN_WRITES, set.asks_consistency());
         let rules = RulesHere::new(set, hits, caches);
-        Chain { number, needs, steps: Box::new([Step::Rules(Box::new(rules))]) }
+        Chain { number, needs, steps: Box::new([Step::Rules(rules)]) }
     }
 
     /// The facts that its steps need.
@@ -71,12 +71,13 @@ impl Chain {
     }
 
     /// Asks each step, until one ends the query. `query` shows more of it to the steps that want to see it.
+    #[inline]
     pub fn ask(&self, ask: &Ask<'_>, query: &impl Inspect, plan: &mut Plan) -> Verdict {
         for step in &self.steps {
             let verdict = match step {
                 Step::Rules(rules) => rules.ask(ask, query, plan),
             };
-            if verdict != Verdict::Pass {
+            if !verdict.is_pass() {
                 return verdict;
             }
         }

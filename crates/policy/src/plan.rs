@@ -15,6 +15,7 @@ pub struct Plan {
 
 impl Plan {
     /// Takes the actions of the rule that decides.
+    #[inline]
     pub(crate) fn take(&mut self, action: Rc<Action>) {
         self.action = Some(action);
     }
@@ -56,6 +57,14 @@ pub enum Verdict {
         /// The text of the error.
         text: Arc<str>,
     },
+}
+
+impl Verdict {
+    /// The query goes on.
+    #[inline]
+    pub fn is_pass(&self) -> bool {
+        matches!(self, Verdict::Pass)
+    }
 }
 
 /// The actions of a rule, as one worker keeps them.
@@ -103,6 +112,7 @@ impl Action {
     }
 
     /// The verdict of the rule.
+    #[inline]
     pub(crate) fn verdict(&self) -> Verdict {
         match &self.refuse {
             Some(text) => Verdict::Refuse { rule: self.name.clone(), text: text.clone() },

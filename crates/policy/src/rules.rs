@@ -142,20 +142,23 @@ impl RulesHere {
 
     /// The rule that decides is counted, and its actions are the plan. A rule that refuses decides for a whole text also when it
     /// fits one of the texts within it.
+    #[inline]
     pub(crate) fn ask(&self, ask: &Ask<'_>, query: &impl Inspect, plan: &mut Plan) -> Verdict {
-        let found = self.seek(ask.scope, ask.asked, query, ask.searches);
-        let mut verdict = Verdict::Pass;
-        if let Some(found) = found {
+        if let Some(found) = self.seek(ask.scope, ask.asked, query, ask.searches) {
             self.count(found);
             if let Some(action) = self.actions.get(found.0 as usize) {
-                verdict = action.verdict();
                 plan.take(action.clone());
             }
         }
-        match verdict {
-            _ if !ask.may_refuse => Verdict::Pass,
-            Verdict::Pass if self.set.refuses => self.ask_of_parts(ask, query),
-            verdict => verdict,
+        if self.set.refuses && ask.may_refuse { self.verdict(ask, query, plan) } else { Verdict::Pass }
+    }
+
+    /// The verdict where any rule refuses.
+    #[inline(never)]
+    fn verdict(&self, ask: &Ask<'_>, query: &impl Inspect, plan: &Plan) -> Verdict {
+        match plan.rule().map(Action::verdict) {
+            None | Some(Verdict::Pass) => self.ask_of_parts(ask, query),
+            Some(refused) => refused,
         }
     }
 
@@ -169,7 +172,7 @@ impl RulesHere {
                 self.count(found);
                 verdict = action.verdict();
             }
-            verdict != Verdict::Pass
+            !verdict.is_pass()
         });
         verdict
     }

@@ -131,7 +131,7 @@ impl Session {
         };
         let verdict = self.ask_policy(&mut query);
         let mut fill = None;
-        if verdict != Verdict::Pass || query.plan.cache().is_some() {
+        if !verdict.is_pass() || query.plan.cache().is_some() {
             match Box::pin(self.answer_by_policy(&query, verdict)).await? {
                 Asked::Answered => return Ok(query.cache.came()),
                 Asked::Fill(asked) => fill = Some(asked),

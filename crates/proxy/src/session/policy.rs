@@ -10,7 +10,7 @@ use super::count::End;
 use super::query::{Query, QueryText};
 use crate::error::{Refusal, SessionEnd};
 use policy::rules::{Ask, Asked, Asker, Inspect, Scope};
-use policy::{Chain, Plan, Verdict};
+use policy::{Chain, Verdict};
 use route::state::StateMap;
 
 /// A query of a session, as steps inspect it.
@@ -90,7 +90,7 @@ impl Session {
             may_refuse: may_be_refused(query.command),
             searches: &self.env.worker.stats.rule_searches,
         };
-        let mut plan = Plan::default();
+        let mut plan = std::mem::take(&mut query.plan);
         let verdict = chain.ask(&ask, &Inspected { session: self, query }, &mut plan);
         query.plan = plan;
         verdict

@@ -1,4 +1,4 @@
-//! What is kept of an answer.
+//! The form in which a cached result is kept.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,12 +14,12 @@ use crate::key::{Key, Question};
 /// Before an answer: how many hold it, and how many bytes stand behind what is kept.
 const COUNTS_BYTES: usize = 2 * size_of::<usize>();
 
-/// What its asker has to know of an answer besides its bytes.
+/// The facts about a cached result that its reader needs besides the bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Summary {
     /// Rows of the result.
     pub rows: u64,
-    /// What FOUND_ROWS() is behind it.
+    /// The value of FOUND_ROWS() after it.
     pub found_rows: Option<u64>,
     /// The status flags at its end.
     pub status: u16,
@@ -40,7 +40,7 @@ impl Summary {
     }
 }
 
-/// What the database answered.
+/// The reply of a server.
 #[derive(Debug)]
 pub struct Known {
     /// The reply's packets as they go to the client, or why they are not kept: then all ask the database for as long.
@@ -59,7 +59,7 @@ pub struct Known {
 #[derive(Clone, Debug)]
 pub struct Answer(ThinArc<Kept, u8>);
 
-/// What is kept before the bytes: those of the question, and behind them the reply's. What every asker looks at comes first.
+/// The parts before the bytes of the question and of the reply. The part that every reader looks at comes first.
 #[derive(Debug)]
 #[repr(C)]
 struct Kept {

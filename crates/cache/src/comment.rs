@@ -1,8 +1,9 @@
-//! What a statement's first comment asks of the cache: `/*nocache*/`, `/*wipe*/`, `/* sqluice: cache=off */`, `/* sqluice: cache=wipe ttl=500 */`.
+//! Orders to the cache in a statement's first comment: `/*nocache*/`, `/*wipe*/`, `/* sqluice: cache=off */`, `/*
+//! sqluice: cache=wipe ttl=500 */`.
 
 use std::time::Duration;
 
-/// What is asked, and the text without the comment.
+/// The order, and the text without the comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Comment<'a> {
     /// A server shall answer, and that is not kept.

@@ -1,8 +1,8 @@
 //! When was each table last written? Epochs answer without a list of what is stored: an answer carries the epochs that it was
 //! read at, and is stale as soon as one of them has moved on. A write costs a few additions, whatever the cache holds.
 //!
-//! What was read of one row alone has that row's epoch, and that of its table for writes of which the rows are not known. Other answers that were
-//! read from the table are stale after any write of it.
+//! A result that was read of one row alone has that row's epoch, and that of its table for writes whose rows are not
+//! known. Other results that were read from the table are stale after any write of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,7 +45,7 @@ impl RowId {
     }
 }
 
-/// What is read.
+/// The tables or rows of a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reads {
     /// These tables.
@@ -294,7 +294,7 @@ mod tests {
         let current = |stamps: &[Stamp; 5]| stamps.each_ref().map(|stamp| epochs.is_current(stamp));
         let before = stamps();
         epochs.written(Some(&[TableWrite { table: orders, rows: Some([one].into()) }]));
-        // Whoever shares a row's epoch may be stale without need.
+        // A row that shares an epoch with another one may be stale without need.
         assert_eq!(current(&before), [false, false, true, false, false]);
         let before = stamps();
         epochs.written(Some(&[orders.into()]));

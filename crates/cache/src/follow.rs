@@ -15,7 +15,7 @@ use crate::judge::Refusal;
 /// Rows of all tables together share so many counts: a change of one keeps answers of another from being kept, and no more.
 const ROWS: usize = 1 << 14;
 
-/// What the log tells of one cluster.
+/// The state of following the log of one cluster.
 #[derive(Debug)]
 pub struct Follow {
     /// Moments count from here.

@@ -57,7 +57,7 @@ pub struct Packed<'a> {
     pub took: Duration,
     /// Rows of the result.
     pub rows: u64,
-    /// What FOUND_ROWS() is behind it, where its rows do not tell.
+    /// The value of FOUND_ROWS() after it, if the rows do not show it.
     pub found_rows: Option<u64>,
     /// The status flags at its end.
     pub status: u16,

@@ -1,4 +1,5 @@
-//! What may be kept: a statement that answers the same until one of its tables is written. What is not known to do so is refused.
+//! The statements whose results may be kept: they give the same until one of their tables is written. All others are
+//! refused.
 
 mod refused;
 
@@ -93,7 +94,7 @@ impl Refusal {
 /// Whether the answer to this statement may be kept. The text is what the statement was made from; it is read once for all
 /// statements of its shape.
 ///
-/// What only the servers' dictionaries tell is not seen here: what a view's definition calls.
+/// Facts that only the servers' dictionaries have are not seen here, such as the functions in a view's definition.
 ///
 /// # Errors
 /// Why not.

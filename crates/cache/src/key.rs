@@ -1,4 +1,4 @@
-//! What an answer is found by: the question, byte for byte, and all of its session that changes the answer.
+//! The key of a cached result: the question, byte for byte, and the values of its session that change the result.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
@@ -139,7 +139,7 @@ impl Key {
             && bytes.get(self.text_end..self.end) == Some(question.parameters.unwrap_or_default())
     }
 
-    /// What stands behind the question.
+    /// The part after the question.
     #[inline]
     pub(crate) fn behind<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         bytes.get(self.end..).unwrap_or_default()

@@ -21,7 +21,7 @@ use crate::key::{Context, Contexts, Question};
 const SHARDS_MAX: usize = 16;
 /// So many of the largest answers fit into a part at least.
 const LARGEST_IN_SHARD: usize = 4;
-/// What an answer takes besides itself: its place in the map, of which up to half is empty, and in the queue.
+/// The memory of a result besides its own: its place in the map, of which up to half is empty, and in the queue.
 const PLACES_BYTES: usize = 2 * (size_of::<(u64, Answer)>() + 1) + 2 * size_of::<u64>() + 32;
 
 /// Replies up to so many bytes are copied for who finds them.
@@ -48,7 +48,7 @@ pub struct Freshness {
     pub stale: Duration,
 }
 
-/// What the cache says to a question.
+/// The cache's reply to a question.
 #[derive(Debug)]
 pub enum Found {
     /// The answer.
@@ -59,7 +59,7 @@ pub enum Found {
     Fill(Ticket),
     /// Somebody is asking the database.
     Wait(Arc<Filling>),
-    /// What the database answers cannot be kept.
+    /// The server's reply cannot be kept.
     Pass(Refusal),
 }
 
@@ -73,7 +73,7 @@ pub enum Hit {
 }
 
 impl Hit {
-    /// What its asker has to know besides its bytes.
+    /// The facts that its reader needs besides the bytes.
     #[inline]
     pub fn summary(&self) -> &Summary {
         match self {
@@ -83,7 +83,7 @@ impl Hit {
     }
 }
 
-/// What was removed.
+/// The number of removed results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
     /// Answers.
@@ -259,7 +259,8 @@ impl Store {
             return Err(Refusal::TooLarge);
         }
         let mut shard = self.shard(hash);
-        // Who wipes counts first and looks at the parts then: either it is seen here, or it sees what is put here.
+        // A wipe counts first and looks at the parts then: either this fill sees the wipe, or the wipe sees this
+        // result.
         let is_mine = shard.fills.get(&hash).is_some_and(|known| Arc::ptr_eq(known, &ticket.filling));
         if !is_mine || self.wipes.load(Ordering::SeqCst) != ticket.wipes {
             return Err(Refusal::Raced);
@@ -318,7 +319,7 @@ impl Shard {
 
     fn enqueue(&mut self, hash: u64) {
         self.queue.push_back(hash);
-        // What is gone stands in the queue until it comes by. Without pressure nothing ever does.
+        // A removed result stays in the queue until its turn comes. Without pressure its turn never comes.
         if self.queue.len() > 2 * self.answers.len() + 16 {
             let mut seen = std::collections::HashSet::new();
             let answers = &self.answers;

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Whoever runs the statements.
+/// Runs the statements.
 pub trait Warmer: Send + Sync {
     /// Begins to run all files, or those of one cluster. Gives for how many kinds of clients; 0 if none was seen yet.
     fn start(&self, cluster: Option<&str>) -> usize;
 
-    /// What is configured, and what came of it.
+    /// The configuration of each file, and its last run.
     fn report(&self) -> Vec<WarmReport>;
 }
 
@@ -35,7 +35,7 @@ pub struct WarmReport {
     pub running: u32,
     /// Runs that are over.
     pub runs: u64,
-    /// What came of the last one.
+    /// The last run.
     pub last: Option<WarmRun>,
     /// The statements of all of them, and of those that are under way.
     pub total: WarmCounts,
@@ -56,7 +56,7 @@ pub struct WarmCounts {
     pub failed: u64,
 }
 
-/// What came of running a file.
+/// The outcome of running a file.
 #[derive(Clone, Debug, Default)]
 pub struct WarmRun {
     /// Why it was run.

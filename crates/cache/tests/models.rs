@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use sqluice_cache::{Known, Refusal, Summary};
 
-/// What a database answered that was asked at this moment.
+/// The reply of a database that was read at this moment.
 fn known(reply: Result<Box<[u8]>, Refusal>, asked: Instant, took: Duration) -> Known {
     let summary = Summary { rows: 1, found_rows: None, status: 2, server: 0, took, asked, digest: 1 };
     Known { reply, summary, rule: "r".into(), cluster: "main".into(), tier: None }

@@ -1,4 +1,4 @@
-//! What can only be checked when all tables are read.
+//! Checks that need all tables.
 
 mod rules;
 

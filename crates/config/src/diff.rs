@@ -1,4 +1,4 @@
-//! What a reload changes.
+//! The changes of a reload.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,12 +7,12 @@ use std::sync::Arc;
 use crate::settings::Apply;
 use crate::{Admin, Cluster, Config, Proxy, Rule};
 
-/// What differs between the configuration in effect and a new one.
+/// The differences between the configuration in effect and a new one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Clusters. Those that are in both and differ are told apart in [`Self::cluster_parts`].
     pub clusters: Names,
-    /// What differs in each of the changed clusters.
+    /// The differences in each of the changed clusters.
     pub cluster_parts: BTreeMap<Arc<str>, ClusterParts>,
     /// Listeners.
     pub listeners: Names,
@@ -45,7 +45,7 @@ pub struct Names {
     pub changed: Vec<Arc<str>>,
 }
 
-/// What differs in a cluster that is in both.
+/// The differences in a cluster that is in both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterParts {
     /// Servers.
@@ -54,7 +54,7 @@ pub struct ClusterParts {
     pub monitor: bool,
     /// How a primary is replaced: the `promotion`, `replication` and `etcd` tables.
     pub promotion: bool,
-    /// What the cluster does with what it sees: lag, probes, slow start, refresh times, failover.
+    /// The cluster's reactions: lag, probes, slow start, refresh times, failover.
     pub rules: bool,
     /// The `pool` table.
     pub pool: bool,

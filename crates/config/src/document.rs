@@ -62,7 +62,7 @@ fn tables(section: &'static Section, path: &str, visit: &mut impl FnMut(&'static
     }
 }
 
-/// What stands at the head of a table with this path.
+/// The header of a table with this path.
 fn header(section: &Section, path: &str) -> String {
     if section.form == Form::List { format!("[[{path}]]") } else { format!("[{path}]") }
 }
@@ -94,7 +94,7 @@ fn markdown_section(section: &Section, path: &str, out: &mut String) {
     }
 }
 
-/// What may stand, for a reader.
+/// The allowed values, for a reader.
 fn value_text(setting: &Setting) -> String {
     match setting.kind {
         Kind::Whole { unit, min, max, zero, .. } => {
@@ -175,7 +175,7 @@ fn sample_section(section: &Section, above: &[&str], values: &[(Vec<String>, Str
         sample_table(section, &[&path[..], &["NAME"]].concat(), values, true, false, out);
     }
     for (at, name) in names.iter().enumerate() {
-        // What is said for the first is not said again for the others.
+        // The explanation of the first is not repeated for the others.
         sample_table(section, &[&path[..], &[*name]].concat(), values, at == 0, true, out);
     }
 }
@@ -233,7 +233,7 @@ fn sample_table(
     }
 }
 
-/// What stands behind a setting's sentence in the sample.
+/// The remark after a setting's sentence in the sample.
 fn sample_remark(setting: &Setting) -> String {
     let restart = if setting.apply == Apply::Restart { " A change needs a restart." } else { "" };
     let values = match setting.kind {

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, in words for the person who wrote it.
+//! Mistakes in a configuration, in words for its author.
 
 use std::fmt::{self, Write as _};
 
@@ -13,11 +13,11 @@ pub struct Problem {
     pub column: usize,
     /// The key's path, as in `cluster.main.pool.wait_ms`; empty for the file as a whole.
     pub key: String,
-    /// What is wrong.
+    /// The mistake.
     pub message: String,
-    /// What may stand there instead.
+    /// The allowed values.
     pub allowed: Option<String>,
-    /// What was probably meant, or how to get out.
+    /// The probable meaning, or the remedy.
     pub hint: Option<String>,
 }
 

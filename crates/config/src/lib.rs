@@ -1,4 +1,4 @@
-//! What the operator wants: one TOML file, checked, as typed values.
+//! The operator's wishes: one TOML file, checked, as typed values.
 //!
 //! [`load`] reads a file, [`parse`] takes its text and a [`Source`] for the secrets and certificates it names, so that
 //! parsing itself is pure. All mistakes of a file are reported at once, each with line, column, key, the allowed values

@@ -57,7 +57,7 @@ pub use replay::{Replay, ReplayMode};
 pub use tier::Tier;
 
 words! {
-    /// What a rule wants a statement to do.
+    /// The kind of statements that a rule matches.
     RuleAccess {
         /// It only reads.
         Read = "read",
@@ -67,7 +67,7 @@ words! {
 }
 
 words! {
-    /// What becomes of kept answers when somebody writes around this process.
+    /// The effect of writes outside this process on cached results.
     CacheFreshness {
         /// They are given until their time is over.
         Ttl = "ttl",
@@ -123,7 +123,7 @@ pub struct Config {
     pub clusters: BTreeMap<Arc<str>, Cluster>,
     /// Listeners by name, at least one.
     pub listeners: BTreeMap<Arc<str>, Listener>,
-    /// What is special about users, by user name.
+    /// Settings of users, by user name.
     pub users: BTreeMap<Arc<str>, User>,
     /// Routing rules, in order: the first that fits a statement decides.
     pub rules: Arc<[Rule]>,
@@ -180,7 +180,7 @@ pub struct Log {
 pub struct Admin {
     /// Where metrics, health and the API are served over HTTP.
     pub address: Address,
-    /// What requests to the API must show; without it the API is closed.
+    /// The key that requests to the API must have; without it the API is closed.
     pub key: Option<Secret>,
 }
 
@@ -195,7 +195,7 @@ pub struct Cache {
     pub fill_wait: Duration,
     /// How far the followed log may be behind for answers to be given.
     pub follow_delay_max: Duration,
-    /// What is shared with other processes.
+    /// The cache that other processes share.
     pub tier: Option<Tier>,
 }
 
@@ -231,7 +231,7 @@ pub struct WarmStatement {
 pub struct Pem {
     /// Where it was read from.
     pub path: PathBuf,
-    /// What was in it; whether it is a good certificate is for the TLS library to say.
+    /// Its content; the TLS library decides whether it is a good certificate.
     pub text: Arc<[u8]>,
 }
 
@@ -246,7 +246,7 @@ pub struct User {
     pub max_connections: u32,
     /// Where this user's statements go; none: what the listener says.
     pub split: Option<Split>,
-    /// What this user's reads are sure to see; none: what the listener says.
+    /// The writes that this user's reads are sure to see; none: as the listener says.
     pub consistency: Option<Consistency>,
     /// The only cluster this user may use, which exists; none: any.
     pub cluster: Option<Arc<str>>,

@@ -26,9 +26,9 @@ use crate::{
 /// A configuration without mistakes.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// What it says.
+    /// The configuration.
     pub config: Config,
-    /// What is probably not wanted, in the order of the lines.
+    /// Probable mistakes, in the order of the lines.
     pub warnings: Vec<Warning>,
 }
 
@@ -164,7 +164,7 @@ fn is_directive(part: &str) -> bool {
     LEVELS.contains(&level) && !target.is_empty() && target.chars().all(target_good)
 }
 
-/// What a cluster, server or listener may be called: it becomes a label of metrics and part of paths.
+/// The names that a cluster, server or listener may have: they become labels of metrics and parts of paths.
 fn name_good(name: &str) -> Result<(), &'static str> {
     let good = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
     match (1..=64).contains(&name.len()) && name.bytes().all(good) {

@@ -21,7 +21,7 @@ const CACHE_MAX: usize = 64 << 20;
 #[derive(Clone, Debug)]
 pub struct Patterns(meta::Regex);
 
-/// What a search needs and leaves behind. Made for one [`Patterns`], kept by whoever searches.
+/// The memory of a search. Made for one [`Patterns`], kept by its searcher.
 #[derive(Debug)]
 pub struct PatternMatches {
     cache: meta::Cache,
@@ -35,7 +35,7 @@ fn rules() -> syntax::Config {
 /// Checks one expression, and gives the bytes of memory that it takes.
 ///
 /// # Errors
-/// What is wrong with it, in a few words.
+/// The mistake in it, in a few words.
 pub fn check(pattern: &str) -> Result<usize, String> {
     let parsed = syntax::parse_with(pattern, &rules()).map_err(|error| {
         // A picture with a caret, and the reason in the last line.
@@ -77,7 +77,7 @@ impl Patterns {
         built.map(Patterns).map_err(|error| error.to_string())
     }
 
-    /// What a search needs.
+    /// The memory that a search needs.
     pub fn matches(&self) -> PatternMatches {
         PatternMatches { cache: self.0.create_cache(), found: PatternSet::new(self.0.pattern_len()) }
     }

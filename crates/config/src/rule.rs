@@ -13,15 +13,15 @@ pub struct Rule {
     pub name: Arc<str>,
     /// Whether it counts.
     pub enabled: bool,
-    /// What must hold; at least one is given.
+    /// The matchers; at least one is given.
     pub matchers: Matchers,
     /// Where the statement goes.
     pub route: Option<RuleRoute>,
-    /// What a read is sure to see.
+    /// The writes that a read is sure to see.
     pub consistency: Option<Consistency>,
     /// How far a replica may be behind the primary to take the read.
     pub max_lag: Option<Duration>,
-    /// What the result cache does.
+    /// The use of the result cache.
     pub cache: Option<RuleCache>,
     /// The statement is refused with this text.
     pub refuse: Option<Arc<str>>,
@@ -32,7 +32,7 @@ pub struct Rule {
 pub struct RuleCache {
     /// Whether it answers.
     pub mode: CacheMode,
-    /// What is known of writes around this process.
+    /// The way to learn of writes outside this process.
     pub freshness: CacheFreshness,
     /// How old an answer may be.
     pub ttl: Duration,
@@ -44,7 +44,7 @@ pub struct RuleCache {
     pub tier: bool,
 }
 
-/// What must hold for a rule; `None` is anything.
+/// The conditions of a rule; `None` is anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Matchers {
     /// The listener's name.
@@ -63,7 +63,7 @@ pub struct Matchers {
     pub digest_regex: Option<Arc<str>>,
     /// A regular expression for the statement as it was sent.
     pub text_regex: Option<Arc<str>>,
-    /// What the statement does.
+    /// The effect of the statement.
     pub access: Option<RuleAccess>,
     /// A table that the statement names, as `SCHEMA.TABLE` or `TABLE`.
     pub table: Option<Arc<str>>,
@@ -182,7 +182,7 @@ impl Matchers {
 }
 
 impl Rule {
-    /// What it does, in words.
+    /// Its action, in words.
     pub fn action_in_words(&self) -> String {
         let route = self.route.as_ref().map(|route| format!("route {route}"));
         let consistency = self.consistency.map(|consistency| format!("consistency {consistency}"));

@@ -25,7 +25,7 @@ pub enum Apply {
     Restart,
 }
 
-/// What a whole number counts.
+/// The unit of a whole number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Things.
@@ -41,7 +41,7 @@ pub enum Unit {
 pub struct Word {
     /// The word.
     pub word: &'static str,
-    /// What it means.
+    /// The meaning.
     pub doc: &'static str,
 }
 
@@ -51,12 +51,12 @@ impl Word {
     }
 }
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// A whole number.
     Whole {
-        /// What it counts.
+        /// The unit.
         unit: Unit,
         /// Value when the key is absent.
         default: u64,
@@ -64,7 +64,7 @@ pub enum Kind {
         min: u64,
         /// Most.
         max: u64,
-        /// What 0 means, when it means something of its own.
+        /// The meaning of 0, if it has its own.
         zero: Option<&'static str>,
     },
     /// Bytes: a whole number, or a text like "64MiB".
@@ -85,7 +85,7 @@ pub enum Kind {
     Choice {
         /// Value when the key is absent; none: it must be there, or its absence means something of its own.
         default: Option<&'static str>,
-        /// What may stand.
+        /// The allowed words.
         words: &'static [Word],
     },
     /// Text.
@@ -119,13 +119,13 @@ pub enum Kind {
 pub struct Setting {
     /// The key in its table.
     pub key: &'static str,
-    /// What the value is.
+    /// The kind of the value.
     pub kind: Kind,
     /// When a change takes effect.
     pub apply: Apply,
     /// Whether it must be there.
     pub required: bool,
-    /// What it is for.
+    /// The purpose.
     pub doc: &'static str,
     /// A value to show in the documentation where there is no default, as it stands in the file.
     pub example: &'static str,
@@ -149,7 +149,7 @@ pub struct Section {
     pub key: &'static str,
     /// How it stands in the file.
     pub form: Form,
-    /// What it is for.
+    /// The purpose.
     pub doc: &'static str,
     /// Its values.
     pub settings: &'static [&'static Setting],

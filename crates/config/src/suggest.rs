@@ -1,4 +1,4 @@
-//! What was probably meant.
+//! Suggestions for misspelled keys and words.
 
 /// The candidate that is nearest to `word`, when one is near enough to be worth saying.
 pub(crate) fn nearest<'c>(word: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {

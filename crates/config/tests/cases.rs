@@ -18,7 +18,7 @@ fn files(kind: &str) -> Vec<PathBuf> {
     files
 }
 
-/// What the files can point to.
+/// The files that a case can name.
 fn source() -> MemorySource {
     let mut source = MemorySource::default();
     let mut file = |path: &str, text: &str, mode| {

@@ -1,4 +1,4 @@
-//! What a reload changes.
+//! The changes of a reload.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The helpers of a test fail like the test.
 

@@ -40,7 +40,7 @@ fn value(path: &[&str], literal: &str) -> (Vec<String>, String) {
     (path.iter().map(|&key| key.to_owned()).collect(), literal.to_owned())
 }
 
-/// What a file must say, with a second cluster for settings that name one.
+/// The settings that a file must have, with a second cluster for settings that name one.
 fn base() -> Values {
     let mut values = Vec::new();
     for cluster in ["NAME", "other"] {
@@ -165,7 +165,7 @@ fn every_setting_does_something() {
             "cert_file" => set("key_file", "\"/pem\""),
             "key_file" => set("cert_file", "\"/pem\""),
             "client_cert" => set("client_ca_file", "\"/pem\""),
-            // What is refused goes nowhere.
+            // A refused statement goes nowhere.
             "refuse" => {
                 values.retain(|(other, _)| !["route", "cache"].iter().any(|key| *other == ["rule", "NAME", key]))
             }

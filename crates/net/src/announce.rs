@@ -29,7 +29,7 @@ fn told(announce: &Announce, server: Option<SocketAddr>) -> Told {
     Told::Client { source, destination: SocketAddr::new(destination, port) }
 }
 
-/// What came first on a connection.
+/// The first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum First {
     /// A header.

@@ -65,9 +65,9 @@ impl Target {
 pub struct Connected {
     /// The connection.
     pub stream: Stream,
-    /// What the server said first.
+    /// The server's greeting.
     pub greeting: Greeting,
-    /// What both sides agreed on.
+    /// The capabilities of both sides.
     pub capabilities: Capabilities,
     /// The last challenge that the server sent: a COM_CHANGE_USER answers this one.
     pub scramble: Scramble,
@@ -110,12 +110,12 @@ pub struct ConnectError {
     pub address: Address,
     /// How far it went.
     pub phase: Phase,
-    /// What went wrong.
+    /// The cause.
     #[source]
     pub cause: Cause,
 }
 
-/// What went wrong on the way to a server.
+/// An error on the way to a server.
 #[derive(Debug, thiserror::Error)]
 pub enum Cause {
     /// The network or the system.

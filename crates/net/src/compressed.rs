@@ -14,7 +14,8 @@ use crate::Stream;
 const SCRATCH_BYTES: usize = 64 * 1024;
 
 thread_local! {
-    /// What the connections of a thread share: compression takes a few hundred kilobytes, and only one frame is in work.
+    /// State that the connections of a thread share: compression takes a few hundred kilobytes, and only one frame is
+    /// in work.
     static SHARED: RefCell<Shared> = RefCell::new(Shared::default());
 }
 

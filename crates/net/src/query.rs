@@ -93,9 +93,9 @@ pub enum QueryError {
     /// The statement takes another number of parameters.
     #[error("the statement has {expected} parameters, {given} were given")]
     Parameters {
-        /// What the server said when it was prepared.
+        /// The number of parameters in the server's reply to the preparation.
         expected: u16,
-        /// What the caller gave.
+        /// The number of the caller's values.
         given: usize,
     },
     /// An earlier command failed or was cancelled halfway.
@@ -151,12 +151,12 @@ impl Client {
         Client { stream, greeting, capabilities, scramble, status, limits, buffer, reply_bytes_left, busy }
     }
 
-    /// What the server said first.
+    /// The server's greeting.
     pub fn greeting(&self) -> &Greeting {
         &self.greeting
     }
 
-    /// What both sides agreed on.
+    /// The capabilities of both sides.
     pub fn capabilities(&self) -> Capabilities {
         self.capabilities
     }

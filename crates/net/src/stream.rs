@@ -107,7 +107,7 @@ impl Default for Keepalive {
 }
 
 impl Stream {
-    /// What others can read of it.
+    /// Whether others can read the connection.
     pub fn channel(&self) -> Channel {
         if self.is_secure() { Channel::Secure } else { Channel::Open }
     }
@@ -142,7 +142,7 @@ impl Stream {
         }
     }
 
-    /// What is below compression.
+    /// The stream below compression.
     fn below(&self) -> &Stream {
         match self {
             Stream::Compressed(compressed) => compressed.inner(),

@@ -35,7 +35,7 @@ pub enum TlsError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The mistake in it.
         problem: String,
     },
     /// The system's certificate authorities cannot be read.
@@ -105,7 +105,7 @@ impl Pem {
         Pem { path: path.into(), text: Some(Arc::new(zeroize::Zeroizing::new(text.to_vec()))) }
     }
 
-    /// What the configuration has read.
+    /// The content that the configuration has read.
     pub fn of(pem: &config::Pem) -> Pem {
         Pem::read_from(&pem.path, &pem.text)
     }

@@ -5,7 +5,7 @@ use wire::parameters::Value;
 
 use crate::changed::Changed;
 
-/// What is known of the table.
+/// The known facts about the table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Columns {
     /// In their order.
@@ -47,13 +47,13 @@ pub struct Answer {
 /// A write of which all is known that its reply depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Written<'a> {
-    /// What its text says.
+    /// The change that its text describes.
     pub change: &'a RowChange,
     /// Its parameters.
     pub values: &'a [Value<'a>],
     /// Its table.
     pub columns: &'a Columns,
-    /// What the log tells.
+    /// The change that the log shows.
     pub changed: &'a Changed,
     /// The client wants to hear how many rows an UPDATE found, not how many it changed.
     pub counts_found: bool,
@@ -73,7 +73,7 @@ impl Columns {
 }
 
 impl Written<'_> {
-    /// What the server said, or would have said; `None` where that is not certain.
+    /// The OK that the server sent or would have sent; `None` if that is not certain.
     pub fn answer(&self) -> Option<Answer> {
         let (change, changed) = (self.change, self.changed);
         if changed.is_unclear || !changed.committed || change.returns_rows || self.columns.columns.is_empty() {

@@ -1,4 +1,4 @@
-//! What a log tells of the rows that one statement changed.
+//! The rows that one statement changed, as a log shows them.
 
 use wire::binlog::TableMap;
 use wire::binlog::rows::{Change, Rows};
@@ -16,7 +16,7 @@ pub struct Target {
     pub counter: Option<usize>,
 }
 
-/// What one transaction did to the target.
+/// The changes of one transaction to the target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
     /// Rows that are new.

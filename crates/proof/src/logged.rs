@@ -39,7 +39,7 @@ pub struct Execution {
     pub types: Box<[u8]>,
     /// How many it has.
     pub count: u16,
-    /// What the client and Sqluice agreed on.
+    /// The capabilities of client and Sqluice.
     pub capabilities: Capabilities,
 }
 
@@ -88,7 +88,7 @@ impl Text {
         let Some(execution) = &self.execution else {
             return match logged.strip_prefix(own) {
                 Some([]) => Likeness::Same,
-                // What goes on behind it is not understood, and no proof of anything.
+                // The text after it is not understood, and proves nothing.
                 Some(_) => Likeness::Similar,
                 None => Likeness::Other,
             };
@@ -115,7 +115,7 @@ impl Text {
         if rest.is_empty() { likeness } else { Likeness::Similar }
     }
 
-    /// What stands before, between and behind the question marks.
+    /// The parts of the text before, between and after the question marks.
     fn parts<'a>(&self, text: &'a [u8]) -> Vec<&'a [u8]> {
         let mut lexer = Lexer::new(text, &self.dialect);
         let (mut parts, mut start) = (Vec::new(), 0);

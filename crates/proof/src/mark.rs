@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sql::{Access, Kind, Statement, Why};
 
-/// What a mark begins and ends with.
+/// The beginning and the end of a mark.
 const BEGIN: &[u8] = b"/*sq:";
 const END: &[u8] = b"*/";
 /// Longest mark that is looked for: two numbers of sixteen digits.
@@ -28,7 +28,7 @@ pub struct Marks {
     next: AtomicU64,
 }
 
-/// What stands in front of the writes of one backend connection.
+/// The comment before the writes of one backend connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark(Box<[u8]>);
 

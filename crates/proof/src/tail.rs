@@ -20,13 +20,13 @@ pub type Name = (u128, u64);
 /// Stands in the statement by which the monitor writes its heartbeat.
 const HEARTBEAT: &[u8] = b".heartbeat (writer, at_us)";
 
-/// What is sought.
+/// The transaction that is searched.
 #[derive(Debug)]
 pub struct Sought {
     /// `server_id` of the server that has the log: what began there is not it. `None` where logs do not tell where a transaction
     /// began, as in a Galera group.
     pub logged_on: Option<u32>,
-    /// What stood in front of the session's writes.
+    /// The mark of the session's writes.
     pub mark: Option<Mark>,
     /// The statements that may have written, in order.
     pub texts: Vec<Text>,
@@ -46,7 +46,7 @@ impl Sought {
     }
 }
 
-/// What was found.
+/// The outcome of the search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// Nothing: it is not there.
@@ -57,7 +57,7 @@ pub enum Found {
     Others,
     /// The same, and some of them look as if they were it.
     Similar,
-    /// What is there cannot be told from it.
+    /// The log cannot prove it; with the reason.
     Unclear(&'static str),
 }
 
@@ -83,7 +83,7 @@ pub struct Tail {
     sought: Sought,
     current: Option<Current>,
     names: Vec<Name>,
-    /// What those did to the target.
+    /// The changes of those transactions to the target.
     changed: HashMap<Name, Changed>,
     guesses: Vec<Name>,
     textless: Vec<Name>,
@@ -158,7 +158,7 @@ impl Tail {
         current.changed.is_statement = true;
     }
 
-    /// What was found, but for transactions that somebody knows to be his own. The log must have been read to its end.
+    /// The outcome, without transactions that belong to a known session. The log must have been read to its end.
     pub fn found(&self, known: impl Fn(Name) -> bool) -> Found {
         let unknown = |names: &[Name]| names.iter().copied().filter(|name| !known(*name)).collect::<Vec<_>>();
         let names = unknown(&self.names);
@@ -174,7 +174,7 @@ impl Tail {
         }
     }
 
-    /// What one of those that were found did to the target.
+    /// The changes of a found transaction to the target.
     pub fn changed(&self, name: Name) -> Option<&Changed> {
         self.changed.get(&name)
     }

@@ -59,7 +59,7 @@ impl Api {
             (None, config::Address::Tcp { port: 0, .. }) => {
                 bail!("admin.address in {file} lets the system choose the port; say with --admin which it is")
             }
-            // What listens everywhere is reached here.
+            // A listener on all addresses is reached here.
             (None, config::Address::Tcp { host, port }) => match &**host {
                 "0.0.0.0" => format!("127.0.0.1:{port}"),
                 "::" => format!("[::1]:{port}"),

@@ -26,7 +26,7 @@ pub(crate) struct Args {
     common: Common,
 }
 
-/// What all have.
+/// Options of all words.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Common {
     #[command(flatten)]
@@ -38,11 +38,11 @@ pub(crate) struct Common {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// What is kept, and what came of each rule. The same as without a word.
+    /// Show the kept results, and the effect of each rule. The same as without a word.
     Show(Show),
     /// Forget answers: those that all of the options name.
     Wipe(Wipe),
-    /// What came of statements by their form (digest): hits, time saved, and why they were not answered.
+    /// Show the effect on statements by their digest: hits, time saved, and the reasons of misses.
     Digests(digests::Digests),
     /// Reads for which a rule would have saved time, with the rules ready to paste.
     Advise(digests::Advise),

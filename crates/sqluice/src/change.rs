@@ -9,7 +9,7 @@ use crate::api::{Answer, Api, Place, part};
 use crate::out;
 use crate::status::journal_line;
 
-/// What all changes have.
+/// Options of all changes.
 #[derive(Debug, clap::Args)]
 struct Common {
     #[command(flatten)]
@@ -75,7 +75,7 @@ pub(crate) struct Acknowledge {
 pub(crate) struct Server {
     #[command(flatten)]
     common: Common,
-    /// What to do with it.
+    /// The action.
     #[arg(value_enum)]
     what: What,
     /// The server.
@@ -85,7 +85,7 @@ pub(crate) struct Server {
     wait: Option<u64>,
 }
 
-/// What can be done with a server.
+/// The actions on a server.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum What {
     /// Let it finish what it has and give it nothing new.
@@ -159,7 +159,7 @@ fn ask(common: &Common, path: impl FnOnce(&str) -> String, body: &Value) -> anyh
     Ok(if status < 300 && !late { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What an error's page says.
+/// The text of an error's page.
 pub(crate) fn complaint(page: &Value) -> String {
     let mut out = page["error"].as_str().unwrap_or("refused without a word").to_owned();
     let words = |key: &str| page[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>();
@@ -171,7 +171,7 @@ pub(crate) fn complaint(page: &Value) -> String {
     out
 }
 
-/// What was done, or would be.
+/// The steps that were done, or would be.
 fn describe(page: &Value) -> String {
     let mut out = String::new();
     let words = |key: &str| page[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>();

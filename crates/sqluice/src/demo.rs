@@ -30,7 +30,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const READY_LIMIT: Duration = Duration::from_secs(30);
 /// Longest time that clients of the demo get to finish.
 const DRAIN_LIMIT: Duration = Duration::from_secs(3);
-/// What a shell says of a program that SIGINT ended.
+/// The exit code of shells for a program that SIGINT ended.
 const INTERRUPTED: u8 = 130;
 /// Log lines below the table.
 const LOG_LINES: usize = 6;

@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// Where clients will connect [default: 0.0.0.0:3306].
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// What the cluster is called.
+    /// The name of the cluster.
     #[arg(long, value_name = "NAME", default_value = "main")]
     cluster: String,
     /// The user that watches the servers [default: sqluice].
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// How the servers keep the same data [default: replication, of one server standalone].
     #[arg(long, value_enum)]
     kind: Option<Kind>,
-    /// What the servers are, for the printed SQL [default: mariadb; with group_replication and ndb mysql].
+    /// The family of the servers, for the printed SQL [default: mariadb; with group_replication and ndb mysql].
     #[arg(long, value_enum)]
     family: Option<Family>,
     /// The file to write; "-" prints it, and takes the password from SQLUICE_MONITOR_PASSWORD.

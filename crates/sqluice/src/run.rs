@@ -14,7 +14,7 @@ use crate::{limits, logs, out};
 
 /// How often a drain says how far it is.
 const PROGRESS: Duration = Duration::from_secs(1);
-/// What a shell says of a program that SIGINT ended.
+/// The exit code of shells for a program that SIGINT ended.
 const INTERRUPTED: u8 = 130;
 
 /// Arguments of `sqluice run`.
@@ -116,7 +116,7 @@ fn write_ready(file: &Path, running: &Running) -> anyhow::Result<()> {
     if let Some(address) = running.admin_address() {
         writeln!(text, "admin {address}")?;
     }
-    // Whoever waits for the file must not see half of it.
+    // A reader of the file must not see half of it.
     let mut unfinished = file.as_os_str().to_owned();
     unfinished.push(".new");
     std::fs::write(&unfinished, text)

@@ -75,7 +75,7 @@ impl Running {
         self.control.admin_address()
     }
 
-    /// What the workers count.
+    /// The counters of the workers.
     pub fn stats(&self) -> stats::Workers {
         self.proxy.stats()
     }

@@ -296,7 +296,7 @@ fn a_second_sigint_does_not_wait_for_a_transaction() {
     running.signal(Signal::INT);
     assert_eq!(running.end(), Some(130), "{}", running.seen);
     drop(client);
-    // What was not committed is rolled back.
+    // A transaction without a COMMIT is rolled back.
     assert_eq!(server.sql("SELECT COUNT(*) FROM app.t").unwrap(), "0\n");
 }
 
@@ -404,7 +404,7 @@ fn the_demo_says_what_is_in_its_way() {
     assert!(told.contains("/nowhere") && told.contains("./dev demo"), "{told}");
 }
 
-/// What the lab leaves in its temporary folder beside the templates of empty servers, which are for the next time.
+/// The folders that the lab leaves, beside the templates of empty servers, which are for the next time.
 fn servers_folders(temporary: &Path) -> Vec<String> {
     let names = std::fs::read_dir(temporary).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter(|name| !name.starts_with("sqluice-lab")).collect()

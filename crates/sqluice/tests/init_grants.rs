@@ -100,7 +100,7 @@ fn with_failover_the_monitor_can_replace_a_primary_and_without_it_cannot() {
         denied(&server, &binary, "SELECT * FROM mysql.db");
         denied(&server, &binary, "CREATE USER somebody");
 
-        // What stands there as a comment is enough to move events.
+        // The grants in the comment are enough to move events.
         server
             .sql("CREATE DATABASE shop; CREATE DEFINER = app@'%' EVENT shop.e ON SCHEDULE EVERY 1 DAY DO SELECT 1")
             .unwrap();
@@ -161,7 +161,7 @@ fn check(family: Family) {
         }
     };
     assert!(allowed(&server, &binary, accounts).starts_with("localhost\troot\t"));
-    // What the monitor reads of each family, with the bodies.
+    // The monitor's reading of each family, with the bodies.
     let functions = match family {
         Family::MariaDb => {
             "SELECT name, sql_data_access, body_utf8 <> '' FROM mysql.proc WHERE db = 'shop' ORDER BY name"

@@ -1,4 +1,4 @@
-//! What the result cache did for each routing rule, by one worker.
+//! The effects of the result cache for each rule, counted by one worker.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,4 +1,5 @@
-//! What statements of one form cost: a table of bounded size for each worker, and the sum of all workers' tables.
+//! The cost of the statements of one digest: a table of bounded size for each worker, and the sum of all workers'
+//! tables.
 //!
 //! A worker writes to its own [`DigestTable`] and nobody else does: there is no lock and no atomic. Readers ask the worker
 //! for a [`DigestReport`] ([`DigestSource`]) and [`merge`] them.
@@ -21,7 +22,7 @@ pub use merge::{Order, merge};
 pub use questions::{Questions, TTLS};
 pub use table::DigestTable;
 
-/// What is counted of the statements of one form.
+/// The figures of one digest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DigestFigures {
     /// Statements run.
@@ -71,7 +72,7 @@ pub struct Ran {
     pub rows_sent: u64,
     /// Rows that the server said were changed.
     pub rows_affected: u64,
-    /// Who ran it.
+    /// The runner of the statement.
     pub by: RanBy,
     /// Microseconds from sent to answered.
     pub time_us: u64,
@@ -81,7 +82,7 @@ pub struct Ran {
     pub question: u64,
 }
 
-/// Who ran a statement.
+/// The runner of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RanBy {
     /// The primary.
@@ -99,7 +100,7 @@ pub enum RanBy {
     },
 }
 
-/// What tells a digest: its text, and who ran it where.
+/// The name of a digest: hash, text, user and schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DigestName {
     /// The hash of the digest: equal for every user and schema.
@@ -115,13 +116,13 @@ pub struct DigestName {
 /// One entry of a table, as it was when it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DigestRow {
-    /// What it is.
+    /// The digest's name.
     pub name: DigestName,
-    /// What was counted.
+    /// The digest's figures.
     pub figures: DigestFigures,
-    /// What the result cache did.
+    /// The effect of the result cache.
     pub cached: CachedFigures,
-    /// What servers were asked, if they were only read.
+    /// The questions to servers, if their statements only read.
     pub questions: Option<Box<Questions>>,
     /// When the first statement was answered that counts here.
     pub first_seen: SystemTime,
@@ -136,14 +137,14 @@ pub struct DigestReport {
     pub rows: Vec<DigestRow>,
     /// All that has no entry.
     pub others: DigestFigures,
-    /// What the result cache did for that.
+    /// The effect of the result cache on those.
     pub others_cached: CachedFigures,
 }
 
 /// Takes the report of one worker.
 pub type Deliver = Box<dyn FnOnce(DigestReport) + Send>;
 
-/// Whoever can be asked for digests.
+/// A source of digests: the workers.
 pub trait DigestSource: Send + Sync {
     /// Asks every worker for its table, which is emptied then if `reset` says so; `deliver` makes for each what takes its
     /// report. A worker that has ended drops it.

@@ -75,7 +75,7 @@ impl Snapshot {
         self.sum = self.sum.wrapping_add(other.sum);
     }
 
-    /// What was counted since `earlier`, an older snapshot of the same histogram.
+    /// The values counted since `earlier`, an older snapshot of the same histogram.
     pub fn since(&self, earlier: &Snapshot) -> Snapshot {
         let before = earlier.buckets.iter().copied().chain(std::iter::repeat(0));
         Snapshot {

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use histogram::{Histogram, Snapshot};
 pub use number::{Counter, Gauge, Labelled};
 
-/// What one worker counts of one server.
+/// The counters of one worker for one server.
 #[derive(Debug, Default)]
 pub struct ServerStats {
     /// Statements sent that only read.
@@ -41,14 +41,14 @@ pub struct ServerStats {
     pub latency_us: Histogram,
 }
 
-/// What becomes of interrupted transactions: run again; not tried; given up because a reply was another one; tried in vain.
+/// The results of a replay: run again; not tried; stopped because a reply was different; failed.
 pub const REPLAY_RESULTS: &[&str] = &["replayed", "refused", "differs", "failed"];
 
 /// Why connections of clients are refused before they log in: the listener has as many sessions as it may have; the process as many
 /// files as it may open, or as much memory for logins; the client's address as many connections or sessions.
 pub const REFUSED_CLIENTS: &[&str] = &["max_sessions", "open_files", "login_memory", "address"];
 
-/// What one worker counts.
+/// The counters of one worker.
 #[derive(Debug)]
 pub struct WorkerStats {
     /// Client sessions now.
@@ -117,7 +117,7 @@ pub struct WorkerStats {
     pub digests_lost: Counter,
     /// How often each routing rule decided.
     pub rules: rules::RuleHits,
-    /// What the result cache did for each rule.
+    /// The effects of the result cache, for each rule.
     pub caches: cache::RuleCaches,
     /// Statements for which the rules were gone through, because no outcome was remembered.
     pub rule_searches: Counter,

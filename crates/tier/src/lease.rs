@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 /// Clocks that run alike may be so far apart after some seconds.
 pub(crate) const MARGIN: Duration = Duration::from_millis(5);
 
-/// What is known of the tier's clock.
+/// The known time of the tier's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    /// What it said, in milliseconds.
+    /// The tier's time, in milliseconds.
     said: u64,
     /// When that had come here: it had said so before.
     heard: Instant,

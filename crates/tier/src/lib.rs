@@ -45,14 +45,14 @@ const FORM: u32 = 2;
 const ORDERS_MAX: usize = 4096;
 /// Bytes of answers that wait to be put into the tier; those beyond are not.
 const PUT_BYTES_MAX: usize = 32 << 20;
-/// What may stand beside an answer: its question and its marks. What has more is not put there.
+/// The largest question with its marks beside a result. Larger ones are not put into the tier.
 const BESIDE: usize = 64 << 10;
 /// Bytes of a mark.
 pub const MARK_BYTES: usize = 24;
 /// A mark.
 pub type Mark = [u8; MARK_BYTES];
 
-/// What was written.
+/// A write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written<'a> {
     /// These tables, by their keys.
@@ -79,7 +79,7 @@ pub struct Question<'a> {
 /// Where an answer is: a hash of the whole question, which the answer repeats.
 pub type Place = [u8; 16];
 
-/// What the tier says.
+/// The tier's reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
     /// Nothing: it cannot be asked, or has not answered in time, or a member is missing.
@@ -92,7 +92,7 @@ pub enum Told {
         now_ms: u64,
         /// One for all tables, one for definitions, and each table's.
         marks: Box<[u8]>,
-        /// What was put there.
+        /// The cached result.
         answer: Option<Box<[u8]>>,
     },
 }
@@ -102,7 +102,7 @@ pub fn definitions_mark(marks: &[u8]) -> Option<Mark> {
     marks.get(MARK_BYTES..2 * MARK_BYTES)?.try_into().ok()
 }
 
-/// What this process believes of a cluster.
+/// This process's knowledge of a cluster.
 #[derive(Debug, Default)]
 struct Seen {
     home: String,
@@ -135,7 +135,7 @@ struct Shared {
     latency_us: Histogram,
     words: Mutex<Words>,
     clusters: Mutex<HashMap<Box<str>, Seen>>,
-    /// What makes marks of this process unlike all others, and how many were made.
+    /// The random part of this process's marks, and the number of marks made.
     nonce: [u8; 16],
     marks: AtomicU64,
 }
@@ -289,7 +289,7 @@ impl Tier {
         }
     }
 
-    /// What there is to see.
+    /// The state, for metrics and the API.
     pub fn status(&self) -> Status {
         let shared = &*self.shared;
         let words = shared.words.lock().unwrap_or_else(PoisonError::into_inner);

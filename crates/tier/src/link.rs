@@ -34,7 +34,7 @@ const LEAVE_LIMIT: Duration = Duration::from_millis(200);
 /// Longest text of the server's that is passed on, in characters.
 const TEXT_MAX: usize = 200;
 
-/// What workers want.
+/// The workers' requests.
 #[derive(Debug)]
 pub(crate) enum Order {
     Ask(Ask),
@@ -67,7 +67,7 @@ pub(crate) enum Trouble {
     Malformed(#[from] resp::Malformed),
     #[error("{0}")]
     Text(String),
-    /// What the server says.
+    /// The server's error.
     #[error("it says {0}")]
     Refused(String),
 }
@@ -119,7 +119,7 @@ pub(crate) async fn run(shared: &Arc<Shared>, mut orders: mpsc::Receiver<Order>)
         }
         shared.words().trouble = Some(text.clone());
         complained = Some(text);
-        // Whoever stops this need not wait.
+        // A stop need not wait.
         let _ = tokio::time::timeout(pause, shared.wait_for_stop()).await;
         pause = (pause * 2).min(PAUSE_MAX);
     }
@@ -155,7 +155,7 @@ async fn send(writer: &mut WriteHalf<net::Stream>, unsent: &[u8]) -> std::io::Re
     }
 }
 
-/// What outlives a connection.
+/// The state that survives a connection.
 #[derive(Debug, Default)]
 struct Known {
     /// The other members, as they were seen last.
@@ -164,7 +164,7 @@ struct Known {
     has_untold: bool,
 }
 
-/// What a reply is awaited to.
+/// The request that a reply belongs to.
 #[derive(Debug)]
 enum Request {
     /// Up to which number it tells what was written.
@@ -267,7 +267,7 @@ impl<'a> Link<'a> {
                     while batch.len() < BATCH && let Ok(order) = orders.try_recv() {
                         batch.push(order);
                     }
-                    // What was written before these were asked goes first.
+                    // Writes from before these requests go first.
                     self.tell();
                     batch.into_iter().for_each(|order| self.order(order));
                 }

@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn no_bytes_make_it_panic() {
-        // What replies are made of, in all orders that come up.
+        // All kinds of replies, in all orders.
         let parts: [&[u8]; 14] =
             [b"+", b"-", b":", b"$", b"*", b"\r", b"\n", b"\r\n", b"0", b"1", b"-1", b"3", b"x", b"\xff"];
         let mut random = 0x2545_f491_4f6c_dd1d_u64;

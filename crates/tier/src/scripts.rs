@@ -1,4 +1,4 @@
-//! What runs inside the tier, each in one piece.
+//! The scripts that run inside the tier, each in one piece.
 //!
 //! `members` is a sorted set: who is there, until when on the tier's clock, in milliseconds. `marks` is a hash: for each table that answers
 //! were read from a mark, which is gone as soon as the table is written. A mark is made when it is asked for and missing, and never the same

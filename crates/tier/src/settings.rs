@@ -1,4 +1,4 @@
-//! What the operator says of the tier.
+//! The operator's settings of the tier.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub struct Settings {
     pub password: Option<Zeroizing<Vec<u8>>>,
     /// The number of its database.
     pub database: u32,
-    /// What all names begin with.
+    /// The beginning of all keys.
     pub prefix: String,
     /// The name of this process, if it has one that stays the same when it is started again and that no other process has.
     pub name: Option<String>,

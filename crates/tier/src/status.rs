@@ -1,4 +1,4 @@
-//! What there is to see of the tier: its state, its members, and what was counted.
+//! The state of the tier, for metrics and the API: connection, members, counters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,7 +27,7 @@ impl State {
 
 macro_rules! counts {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What was counted.
+        /// The counters.
         #[derive(Debug, Default)]
         pub struct Counts {
             $($(#[$doc])* pub $name: AtomicU64,)*
@@ -74,14 +74,14 @@ counts! {
     connects,
 }
 
-/// What there is to see of the tier.
+/// The state of the tier, for metrics and the API.
 #[derive(Clone, Debug)]
 pub struct Status {
     /// How it is.
     pub state: State,
     /// Why it is so, if it does not serve.
     pub trouble: Option<String>,
-    /// Who is a member, by their names.
+    /// The names of the members.
     pub members: Vec<String>,
     /// The server's own name and version.
     pub server: Option<String>,

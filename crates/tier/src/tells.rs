@@ -1,4 +1,4 @@
-//! What was written and has to be told to the tier: gathered by all workers, told by the one connection.
+//! The writes that the tier must learn of: gathered from all workers, sent over the one connection.
 //!
 //! It is a set and no queue. However long the tier is away, it has a bound, and many writers at once are told in one command.
 
@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 /// More fields than this are told as everything.
 const FIELDS_MAX: usize = 1024;
 
-/// What is to be told.
+/// The gathered writes.
 #[derive(Debug, Default)]
 pub(crate) struct Tells {
     gathered: Mutex<Gathered>,
@@ -18,7 +18,7 @@ pub(crate) struct Tells {
     pub(crate) changed: Notify,
 }
 
-/// What was gathered.
+/// The writes, as fields of the tier.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     /// The fields that end.

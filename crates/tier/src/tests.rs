@@ -53,7 +53,7 @@ async fn ask(tier: &Tier, have: &[u8], place: Option<Place>) -> Told {
     tier.ask(Question { cluster: "main", tables: &TABLES, have, place }).await
 }
 
-/// What it says once it says something: where all is well it may say nothing for a moment, on a busy machine.
+/// The tier's first reply that says anything: on a busy machine it may say nothing for a moment although all is well.
 async fn told(tier: &Tier, have: &[u8], place: Option<Place>) -> Told {
     let mut told = Told::Nothing;
     until("it says something", async || {
@@ -107,7 +107,7 @@ async fn members_find_each_others_answers_until_one_of_them_writes() {
         assert_ne!(now, marks, "{written:?}");
         let defines = definitions_mark(&now) != definitions_mark(&marks);
         assert_eq!(defines, written == Written::Definition);
-        // What was read before comes late.
+        // A result that was read before comes late.
         let puts = two.status().counts.puts;
         serves(&[&two]).await;
         two.put(PLACE, &marks, b"the old answer", Duration::from_secs(600));

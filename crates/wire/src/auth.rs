@@ -108,8 +108,8 @@ impl fmt::Display for Plugin {
     }
 }
 
-/// What Sqluice knows about a user and logs in to servers with. Debug output shows only which kind it is; a comparison tells
-/// no more by its time than whether kinds and lengths differ.
+/// A user's credential, with which Sqluice logs in to servers. Debug output shows only its kind; the time of a
+/// comparison shows only whether kinds and lengths differ.
 #[derive(Clone)]
 pub enum Credential {
     /// The empty password.
@@ -130,7 +130,7 @@ impl Credential {
         if password.is_empty() { Credential::Empty } else { Credential::Password(password) }
     }
 
-    /// What `mysql_native_password` sends for this scramble; `None` if this credential cannot tell.
+    /// The answer of `mysql_native_password` to this scramble; `None` if this credential cannot give it.
     pub fn native_answer(&self, scramble: &Scramble) -> Option<Vec<u8>> {
         match self {
             Credential::Empty => Some(Vec::new()),
@@ -140,7 +140,7 @@ impl Credential {
         }
     }
 
-    /// What `caching_sha2_password` sends first for this scramble; `None` if this credential cannot tell.
+    /// The first answer of `caching_sha2_password` to this scramble; `None` if this credential cannot give it.
     pub fn caching_sha2_answer(&self, scramble: &Scramble) -> Option<Vec<u8>> {
         match self {
             Credential::Empty => Some(Vec::new()),
@@ -192,9 +192,9 @@ pub fn equal(a: &[u8], b: &[u8]) -> bool {
     constant_time::verify_slices_are_equal(a, b).is_ok()
 }
 
-/// What MariaDB (11.4 and later) puts into the information text of the OK that ends a login over TLS: `0x01` and the
-/// hexadecimal SHA-256 of the password's stored hash, the scramble and the certificate's SHA-256. A client that knows the
-/// password trusts a certificate that no authority has signed when this fits: nobody in between could have made it.
+/// The information text that MariaDB (11.4 and later) puts into the OK that ends a login over TLS: `0x01` and the
+/// hexadecimal SHA-256 of the password's stored hash, the scramble and the certificate's SHA-256. A client that knows
+/// the password trusts a certificate without an authority if this text fits: no third party could have made it.
 /// `hash` is, by the client's plugin: SHA1(SHA1(password)), the public key, or [`parsec::stored_hash`].
 pub fn certificate_proof(hash: &[u8], scramble: &Scramble, fingerprint: &[u8; 32]) -> Vec<u8> {
     let mut context = digest::Context::new(&digest::SHA256);
@@ -208,7 +208,8 @@ pub fn certificate_proof(hash: &[u8], scramble: &Scramble, fingerprint: &[u8; 32
     proof
 }
 
-/// What some bytes are known by, in every process of every version: their SHA-256. For a certificate they are its DER form.
+/// The name of some bytes in every process of every version: their SHA-256. The bytes of a certificate are its DER
+/// form.
 pub fn fingerprint(bytes: &[u8]) -> [u8; 32] {
     let mut hash = [0; 32];
     hash.copy_from_slice(digest::digest(&digest::SHA256, bytes).as_ref());

@@ -27,11 +27,11 @@ pub const KEYS_MAX: usize = 1000;
 pub struct Event<'a> {
     /// `server_id` of the server that it began on.
     pub server: u32,
-    /// What it says.
+    /// The content.
     pub kind: Kind<'a>,
 }
 
-/// What an event says.
+/// The content of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind<'a> {
     /// A transaction of MySQL begins.
@@ -127,7 +127,7 @@ impl<'a> Event<'a> {
     }
 }
 
-/// What stands in front of each event.
+/// The header of each event.
 struct Header {
     /// Seconds since 1970.
     at: u32,

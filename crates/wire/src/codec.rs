@@ -19,7 +19,7 @@ impl<'a> Reader<'a> {
         Reader { rest: payload }
     }
 
-    /// What has not been read yet.
+    /// The bytes that are still unread.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }

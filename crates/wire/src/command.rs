@@ -1,4 +1,4 @@
-//! What a client asks for: the first byte of a command packet, and the layouts that Sqluice has to read.
+//! The commands of clients: the first byte of a command packet, and the layouts that Sqluice has to read.
 //!
 //! Source: MariaDB's documentation "Text protocol" and "Binary protocol"; `enum_server_command` of `my_command.h`.
 
@@ -180,7 +180,7 @@ fn skip_value(reader: &mut Reader<'_>, kind: u16) -> Result<(), Malformed> {
     reader.bytes(bytes, "attribute value").map(drop)
 }
 
-/// What both executions and attributes begin with: which values are NULL, and of which types the others are.
+/// The common beginning of executions and attributes: the values that are NULL, and the types of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Parameters<'a> {
     null_bitmap: &'a [u8],

@@ -70,7 +70,7 @@ impl Compression {
         Compression { algorithm: Algorithm::Zstd, level }
     }
 
-    /// What a login agreed on. With both bits set it is zlib, as MySQL's documentation says.
+    /// The compression of a login. With both bits set it is zlib, as MySQL's documentation says.
     pub fn agreed(capabilities: Capabilities, zstd_level: Option<u8>) -> Option<Compression> {
         if capabilities.contains(Capabilities::COMPRESS) {
             return Some(Compression::ZLIB);

@@ -40,7 +40,7 @@ pub enum Expect {
     Text,
 }
 
-/// What the next bytes mean.
+/// The meaning of the next bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Advance<'a> {
     /// So many bytes belong to columns and rows.
@@ -64,7 +64,7 @@ pub struct Packet<'a> {
     pub over: bool,
 }
 
-/// What a packet says.
+/// The meaning of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// An OK packet in place of a result.
@@ -196,7 +196,7 @@ impl Exchange {
                 };
             }
             if header.length == 0 {
-                // What came before it was good, however it was cut.
+                // The bytes before it were good, with any cut.
                 return if passed > 0 { Ok(Advance::Pass(passed)) } else { Err(Malformed("empty packet in a reply")) };
             }
             let Some(first) = rest.get(HEADER_BYTES).copied() else { return Ok(pass_or(HEADER_BYTES + 1)) };

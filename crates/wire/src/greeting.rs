@@ -13,7 +13,7 @@ pub const PROTOCOL_VERSION: u8 = 10;
 /// The scramble's first part stands before the capabilities, where old clients look for it.
 const SCRAMBLE_FIRST_BYTES: usize = 8;
 
-/// What a server tells first.
+/// A server's first packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Greeting {
     /// The version text as sent, with the `5.5.5-` that MariaDB 10 puts in front.
@@ -109,12 +109,12 @@ mod tests {
 
     use super::*;
 
-    /// What MariaDB 10.11 sends, field by field.
+    /// The greeting of MariaDB 10.11, field by field.
     pub(crate) const MARIADB: &[u8] = b"\x0a5.5.5-10.11.6-MariaDB-0+deb12u1\0\
         \x1f\x00\x00\x00\x2bL@cR'kD\x00\xfe\xf7\x2d\x02\x00\xff\x81\x15\0\0\0\0\0\0\x1d\0\0\0\
         q+uQ1!x;y]/V\0mysql_native_password\0";
 
-    /// What MySQL 8.0 sends, field by field.
+    /// The greeting of MySQL 8.0, field by field.
     const MYSQL: &[u8] =
         b"\x0a8.0.36\0\x08\x00\x00\x00\x60\x4d\x18\x14\x26\x1f\x3b\x05\x00\xff\xff\xff\x02\x00\xff\xdf\x15\
         \0\0\0\0\0\0\0\0\0\0\x0b\x52\x5f\x11\x64\x31\x2e\x43\x01\x02\x03\x04\0caching_sha2_password\0";

@@ -102,7 +102,7 @@ impl ServerError {
     }
 }
 
-/// What travels between the two sides, and who could read it.
+/// The channel between the two sides, and whether others can read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
     /// Plain TCP: a password must not pass as it is.

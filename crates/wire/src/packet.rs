@@ -91,7 +91,7 @@ pub fn append(out: &mut Vec<u8>, mut sequence: u8, payload: &[u8]) -> u8 {
     }
 }
 
-/// What [`first`] found at the start of a buffer.
+/// The result of [`first`] at the start of a buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum First<'a> {
     /// Not all bytes are there yet; at least this many must be before a look is worth it.

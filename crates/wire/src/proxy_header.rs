@@ -27,7 +27,7 @@ pub enum Version {
     V2,
 }
 
-/// What a header tells.
+/// The content of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// The client's address, and the one that it connected to.
@@ -41,7 +41,7 @@ pub enum Told {
     Nothing,
 }
 
-/// What stands at the front of a connection's first bytes.
+/// The kinds of a connection's first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Front {
     /// That cannot be told yet: at least this many bytes must be there, and none beyond them may be a part of what follows.
@@ -50,7 +50,7 @@ pub enum Front {
     Other,
     /// A header.
     Header {
-        /// What it tells.
+        /// The content.
         told: Told,
         /// Its length.
         taken: usize,
@@ -100,7 +100,7 @@ fn line(bytes: &[u8]) -> Result<Front, HeaderError> {
     let taken = end + 1;
     let mut words = text.split(' ').skip(1);
     let told = match words.next() {
-        // What follows is to be ignored.
+        // The rest of the line has no meaning.
         Some("UNKNOWN") => Told::Nothing,
         Some(family @ ("TCP4" | "TCP6")) => {
             let mut word = || words.next().ok_or(HeaderError("an address or a port is missing"));
@@ -363,7 +363,7 @@ mod tests {
         fn arbitrary_bytes_are_no_danger(bytes in proptest::collection::vec(any::<u8>(), 0..300), start in 0usize..3) {
             let start: &[u8] = [&b""[..], b"PROXY ", &SIGNATURE][start];
             let bytes = [start, &bytes].concat();
-            // Who reads as many bytes as are needed comes to an end.
+            // A reader that reads the needed number of bytes comes to an end.
             let mut have = 0;
             loop {
                 match read(&bytes[..have]) {

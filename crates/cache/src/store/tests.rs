@@ -97,7 +97,7 @@ fn what_is_found_without_asking_is_no_older_than_a_write_and_asks_nobody() {
     );
     case.epochs.written(None);
     assert!(find("a").is_none() && matches!(case.ask("a", 1), Found::Fill(_)), "nobody was asked in vain");
-    // What cannot be kept is no answer.
+    // A reply that cannot be kept is no result.
     let Found::Fill(ticket) = case.ask("b", 0) else { panic!() };
     let known = case.known(Err(Refusal::Warnings), 0);
     ticket.keep(&case.question("b"), case.epochs.stamp(|| None), known, &case.epochs).unwrap();

@@ -27,7 +27,7 @@ struct Logged {
     table: usize,
     /// The row, and where its key changed the one that it was before.
     rows: [usize; 2],
-    /// What the log tells of it.
+    /// The log's knowledge of it.
     known: Known,
     /// When it could be seen on the primary.
     visible: Option<Instant>,
@@ -70,7 +70,7 @@ impl Logged {
     }
 }
 
-/// What is asked for: the last write of a table, or of one row.
+/// The read: the last write of a table, or of one row.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     table: usize,
@@ -193,7 +193,7 @@ impl World {
         }
     }
 
-    /// What a server shows that has so much of the log: the number of the last write behind nothing, from 1.
+    /// The value that a server with this much of the log shows: the number of the last visible write, from 1.
     fn shows(&self, asked: Asked, up_to: usize) -> usize {
         self.log[..up_to].iter().rposition(|logged| logged.touches(asked)).map_or(0, |place| place + 1)
     }
@@ -203,7 +203,7 @@ impl World {
         self.log.len()
     }
 
-    /// What must be seen by who asks now.
+    /// The values that a read must see now.
     fn must_see(&self, asked: Asked) -> (usize, usize) {
         let delay = self.follow.delay(self.now).unwrap();
         assert!(delay <= DELAY_MAX, "{delay:?}");

@@ -19,7 +19,7 @@ const SESSIONS: usize = 6;
 const STEPS: usize = 600;
 const FRESH: Freshness = Freshness { ttl: Duration::from_millis(400), stale: Duration::from_millis(200) };
 
-/// What is asked for: the last write of a table, or that of one row.
+/// The read: the last write of a table, or that of one row.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     table: usize,
@@ -93,9 +93,9 @@ struct World {
     epochs: Epochs,
     context: Context,
     now: Instant,
-    /// What the database has.
+    /// The values in the database.
     database: Rows,
-    /// What a client was told of.
+    /// The values that clients were told of.
     told: Rows,
     writes: u64,
     sessions: Vec<At>,

@@ -106,13 +106,13 @@ pub struct Cluster {
     pub servers: BTreeMap<Arc<str>, Server>,
     /// How they are watched.
     pub monitor: Monitor,
-    /// What happens when the primary is gone.
+    /// The reaction to the loss of the primary.
     pub failover: Failover,
     /// How a new primary is chosen and made.
     pub promotion: Promotion,
     /// Where the lease is, when it is in etcd.
     pub etcd: Etcd,
-    /// What is wanted of a Galera group.
+    /// Settings of a Galera group.
     pub galera: Galera,
     /// How servers log in to their source that have no channel.
     pub replication: ReplicationAccount,
@@ -183,7 +183,7 @@ pub struct ServerTls {
     pub min_version: TlsVersion,
     /// The authorities servers' certificates are checked against; none: the system's.
     pub ca: Option<Pem>,
-    /// What Sqluice shows when a server asks for a certificate. Present exactly when [`Self::key`] is.
+    /// The certificate that Sqluice shows when a server requests one. Present exactly when [`Self::key`] is.
     pub cert: Option<Pem>,
     /// The private key of [`Self::cert`], PEM.
     pub key: Option<Secret>,

@@ -13,7 +13,7 @@ pub struct Etcd {
     pub user: Option<Arc<str>>,
     /// The user's password.
     pub password: Option<Secret>,
-    /// What the key begins with.
+    /// The beginning of the key.
     pub prefix: Arc<str>,
     /// TLS towards it; never `preferred`.
     pub tls: ServerTls,

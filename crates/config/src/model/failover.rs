@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::Secret;
 
 words! {
-    /// What Sqluice does by itself when a primary is gone.
+    /// Sqluice's own reaction to the loss of a primary.
     Failover {
         /// It follows what others decide.
         Off = "off",
@@ -45,7 +45,7 @@ words! {
 }
 
 words! {
-    /// What becomes of a primary that answers and cannot write.
+    /// The reaction to a primary that replies and cannot write.
     Unwritable {
         /// It is told what is wrong with it.
         Advise = "advise",
@@ -87,7 +87,7 @@ pub struct Promotion {
     pub preferred_within: Duration,
     /// Nobody is promoted automatically without proof that no acknowledged write is lost.
     pub semi_sync_required: bool,
-    /// What becomes of a primary whose disk is full.
+    /// The reaction to a primary whose disk is full.
     pub unwritable: Unwritable,
     /// More than half of the servers must be reached.
     pub majority_required: bool,

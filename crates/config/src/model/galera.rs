@@ -23,8 +23,8 @@ words! {
 /// `galera` of a cluster
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Galera {
-    /// Who takes writes.
+    /// The members that take writes.
     pub writers: Writers,
-    /// What donors do.
+    /// The use of donors.
     pub donors: Donors,
 }

@@ -19,13 +19,13 @@ words! {
 }
 
 words! {
-    /// What a read is sure to see.
+    /// The writes that a read is sure to see.
     Consistency {
-        /// What the session has written before it.
+        /// The earlier writes of its session.
         Session = "session",
-        /// What any session has written before it through this process.
+        /// The earlier writes of all sessions of this process.
         Cluster = "cluster",
-        /// What any session has written to the tables that the read names, before it, through this process.
+        /// The earlier writes of all sessions of this process to the tables that the read names.
         Table = "table",
         /// Nothing in particular.
         None = "none",
@@ -106,7 +106,7 @@ pub struct Listener {
     pub cluster: Arc<str>,
     /// Where statements go.
     pub split: Split,
-    /// What a read is sure to see.
+    /// The writes that a read is sure to see.
     pub consistency: Consistency,
     /// How long a read waits for a replica that has what it is sure to see.
     pub consistency_wait: Duration,
@@ -136,7 +136,7 @@ pub struct Listener {
     pub idle_timeout: Duration,
     /// How long a statement waits for a primary.
     pub hold: Duration,
-    /// What becomes of transactions whose server is lost.
+    /// Whether transactions whose server is lost are replayed.
     pub replay: Replay,
     /// Largest packet taken from a client, in bytes.
     pub max_packet: u64,

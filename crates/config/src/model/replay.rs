@@ -1,4 +1,4 @@
-//! What becomes of transactions whose server is lost.
+//! The replay of transactions whose server is lost.
 
 use std::time::Duration;
 

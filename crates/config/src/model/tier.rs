@@ -16,7 +16,7 @@ pub struct Tier {
     pub password: Option<Secret>,
     /// The number of its database.
     pub database: u32,
-    /// What all keys begin with.
+    /// The beginning of all keys.
     pub prefix: Arc<str>,
     /// The name of this process among the members, if it keeps it.
     pub name: Option<Arc<str>>,

@@ -4,7 +4,7 @@ use toml::de::DeValue;
 
 use crate::settings::{Form, Kind, Section, Setting, Unit};
 
-/// What may stand as a setting's value, in words.
+/// The allowed values of a setting, in words.
 pub(super) fn allowed(setting: &Setting) -> Option<String> {
     match setting.kind {
         Kind::Whole { unit, min, max, .. } => Some(match unit {

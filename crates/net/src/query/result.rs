@@ -1,4 +1,4 @@
-//! What a statement gives back.
+//! The result of a statement.
 
 use std::borrow::Cow;
 

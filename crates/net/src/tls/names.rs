@@ -11,7 +11,7 @@ use webpki::EndEntityCert;
 pub struct Names {
     /// Whom it is for.
     pub subject: String,
-    /// Who signed it.
+    /// The issuer.
     pub issuer: String,
 }
 
@@ -141,7 +141,7 @@ mod tests {
         }
         let certificate = parameters.self_signed(&KeyPair::generate().unwrap()).unwrap();
         let names = Names::of(certificate.der()).unwrap();
-        // What `openssl x509 -subject -nameopt compat` shows of such a certificate.
+        // The output of `openssl x509 -subject -nameopt compat` for such a certificate.
         let line =
             "/C=SE/ST=Uppsala/O=\\xC3\\x96rebro / Co/OU=Tills/CN=client/emailAddress=a@b.example/1.3.6.1.4.1.99999=own";
         assert_eq!((&*names.subject, &*names.issuer), (line, line));

@@ -29,7 +29,7 @@ pub enum ClientCertificates {
     Required(Pem),
 }
 
-/// What [`ServerTls::with`] is made from, beside a certificate.
+/// The settings of [`ServerTls::with`], beside a certificate.
 #[derive(Clone, Debug)]
 pub struct ServerTlsOptions {
     /// The lowest version that is spoken.
@@ -44,7 +44,7 @@ impl Default for ServerTlsOptions {
     }
 }
 
-/// What a listener offers to its clients. Cheap to clone; sessions may be resumed.
+/// The TLS of a listener. Cheap to clone; sessions may be resumed.
 #[derive(Clone, Debug)]
 pub struct ServerTls {
     config: Arc<ServerConfig>,

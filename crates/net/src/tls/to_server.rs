@@ -15,7 +15,7 @@ use super::verifier::{AnyCertificate, AnyName};
 use super::{Pem, TlsError, and_above, configuration, provider, read_certificates, read_key, read_roots};
 use crate::Stream;
 
-/// What [`ClientTls::new`] is made from.
+/// The settings of [`ClientTls::new`].
 #[derive(Clone, Debug)]
 pub struct ClientTlsOptions {
     /// The mode.
@@ -39,7 +39,7 @@ impl Default for ClientTlsOptions {
 }
 
 impl ClientTlsOptions {
-    /// What the table `key` of the configuration says.
+    /// The settings in the table `key` of the configuration.
     pub fn from_config(tls: &config::ServerTls, key: &str) -> ClientTlsOptions {
         ClientTlsOptions {
             mode: tls.mode,

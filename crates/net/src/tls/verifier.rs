@@ -1,4 +1,4 @@
-//! What the modes between "no TLS" and "verify all" verify.
+//! The checks of the modes between "no TLS" and "verify all".
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_cert_signed_by_trust_anchor;

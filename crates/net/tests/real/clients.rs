@@ -15,7 +15,7 @@ use wire::handshake::server::{AwaitResponse, Method, Proof, Response, Step};
 use wire::handshake::{Channel, LOGIN_BYTES_MAX, ServerError};
 use wire::{Capabilities, Status};
 
-/// What the small server speaks.
+/// The abilities of the small server.
 struct Server {
     greeting: Greeting,
     tls: ServerTls,

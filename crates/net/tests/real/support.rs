@@ -1,4 +1,4 @@
-//! What the tests with real servers and clients share.
+//! Helpers of the tests with real servers and clients.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

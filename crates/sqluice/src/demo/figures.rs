@@ -1,4 +1,4 @@
-//! What the demo shows: differences between two looks at the workers' counts.
+//! The figures of the demo: differences between two looks at the workers' counts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -84,7 +84,7 @@ impl Sampler {
         let now = Instant::now();
         let mut sampler =
             Sampler { workers, published, started: now, before: now, requests: 0, servers: BTreeMap::new() };
-        // What was before this moment is nobody's rate.
+        // Counts from before this moment belong to no rate.
         sampler.requests = sampler.sum(|worker| worker.requests.get());
         sampler.servers = sampler.server_sums();
         sampler

@@ -22,7 +22,7 @@ const RETRY: Duration = Duration::from_millis(200);
 /// Longest wait for a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// What clients did so far.
+/// The work of clients so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Done {
     /// Statements with a good end.
@@ -72,7 +72,7 @@ impl Load {
         Ok(Load { counts, stop, thread: Some(thread) })
     }
 
-    /// What was done so far.
+    /// The work so far.
     pub(super) fn done(&self) -> Done {
         Done {
             statements: self.counts.statements.load(Ordering::Relaxed),
@@ -96,7 +96,7 @@ impl Load {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        // Who did not ask by `stop` is on the way out already.
+        // A client that sends nothing after `stop` is ending already.
         let _ = self.end();
     }
 }
@@ -153,7 +153,7 @@ impl Worker {
         let mut login = login(APP_USER, Credential::Password(zeroize::Zeroizing::new(APP_PASSWORD.into())));
         login.schema = Some(APP_DATABASE.into());
         let mut client = Client::connect(&self.target, login, Limits::default()).await?;
-        // What drivers say first.
+        // The first statements of drivers.
         for hello in ["SET NAMES utf8mb4", "SET time_zone = '+00:00', sql_mode = 'STRICT_TRANS_TABLES'"] {
             client.query(hello).await?;
             self.count(1);

@@ -19,7 +19,7 @@ const KEY_WAIT: Duration = Duration::from_millis(100);
 /// Keys that wait to be looked at; more are dropped.
 const KEYS_MAX: usize = 16;
 
-/// What somebody wants.
+/// The user's wish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Quit,

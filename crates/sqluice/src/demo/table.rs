@@ -95,7 +95,7 @@ fn reasons<T: std::fmt::Display>(counts: &[(&str, T)]) -> String {
     counts.iter().map(|(reason, count)| format!("{reason} {count}")).collect::<Vec<_>>().join(", ")
 }
 
-/// What clients saw: the load knows best; without one, what Sqluice sent.
+/// The errors that clients saw: the load knows best; without one, those that Sqluice sent.
 fn errors<'a>(figures: &Figures, done: Option<&'a Done>) -> (u64, Option<&'a str>) {
     match done {
         Some(done) => (done.errors, done.last_error.as_deref()),
@@ -125,7 +125,7 @@ pub(super) fn line(figures: &Figures, done: Option<&Done>) -> String {
     )
 }
 
-/// What all came to.
+/// The sums at the end.
 pub(super) fn totals(figures: &Figures, done: Option<&Done>) -> Vec<String> {
     let seconds = figures.elapsed.as_secs_f64();
     let mut totals = Vec::new();

@@ -1,4 +1,4 @@
-//! What the operator said, and the configuration it makes.
+//! The operator's answers, and the configuration from them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ const PASSWORD_VARIABLE: &str = "SQLUICE_MONITOR_PASSWORD";
 /// Stands in the SQL in place of that password.
 const PASSWORD_UNKNOWN: &str = "the value of SQLUICE_MONITOR_PASSWORD";
 
-/// What the operator said.
+/// The operator's answers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Answers {
     pub(super) servers: Vec<(String, String)>,
@@ -268,7 +268,7 @@ impl Password {
         }
     }
 
-    /// What stands in the SQL.
+    /// The password as the SQL has it.
     pub(super) fn for_sql(&self) -> &str {
         match self {
             Self::Kept { password, .. } | Self::Made { password, .. } => password,

@@ -20,7 +20,7 @@ pub(super) fn write_private(path: &Path, bytes: &[u8], replace: bool) -> anyhow:
         .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
         .and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
-        // What is half written is of no use; the error that matters is the first one.
+        // A half-written file is of no use; the first error is the one that matters.
         let _ = fs::remove_file(&beside);
     }
     written.with_context(failed)

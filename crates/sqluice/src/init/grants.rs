@@ -140,7 +140,7 @@ pub(crate) fn sql(family: Family, grantee: &Grantee) -> String {
     sql
 }
 
-/// What the members of a replication group tell of it.
+/// The privileges to read the state of a replication group.
 fn group_replication(account: &str) -> String {
     let mut sql =
         String::from("\n-- Who belongs to the group and serves, who is the primary, and how far each has applied.\n");
@@ -161,7 +161,7 @@ fn group_replication(account: &str) -> String {
     sql
 }
 
-/// What users may read, for the result cache.
+/// The privileges to read users' privileges, for the result cache.
 fn sharing(family: Family, account: &str) -> String {
     let mut sql = String::from(
         "\n\
@@ -182,7 +182,7 @@ fn sharing(family: Family, account: &str) -> String {
     sql
 }
 
-/// What replacing a primary needs beside watching.
+/// The privileges to replace a primary, beside those to watch.
 fn failover(family: Family, account: &str) -> String {
     match family {
         Family::Mariadb => format!(

@@ -64,7 +64,7 @@ impl Background {
         self.facts.admin_address
     }
 
-    /// What the workers count.
+    /// The counters of the workers.
     pub fn stats(&self) -> stats::Workers {
         self.facts.stats.clone()
     }
@@ -132,7 +132,7 @@ async fn serve(config: Config, mut inbox: mpsc::Receiver<Order>, started: &block
         stats: running.stats(),
         published: running.published().clone(),
     };
-    // Whoever asked may have gone: then the inbox is closed as well.
+    // The caller may have gone: then the inbox is closed as well.
     let _ = started.send(Ok(facts));
     while let Some(order) = inbox.recv().await {
         match order {

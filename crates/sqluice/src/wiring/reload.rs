@@ -1,4 +1,4 @@
-//! What a reload puts into effect, and what it cannot.
+//! The changes that a reload puts into effect, and those that it cannot.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use config::diff::without_restart;
 use config::{Changes, Config, diff};
 
-/// What a reload did.
+/// The effect of a reload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reloaded {
-    /// What took effect.
+    /// The changes in effect.
     pub changes: Changes,
-    /// What waits for the next start, one line each.
+    /// The changes that wait for the next start, one line each.
     pub waiting: Vec<String>,
 }
 

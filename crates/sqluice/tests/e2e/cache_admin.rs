@@ -7,7 +7,7 @@ use crate::failover::command;
 use crate::support::cache::{KEY, caching};
 use crate::support::{Front, all, calm, until};
 
-/// What the command prints, as JSON.
+/// The command's output, as JSON.
 async fn json(front: &Front, arguments: &[&str]) -> Value {
     let ran = command(front, &[arguments, &["--json"]].concat()).await;
     assert!(ran.good, "{} {}", ran.out, ran.err);
@@ -117,7 +117,7 @@ async fn check_digests(family: Family, table: &str) {
         rows.filter(|row| row["text"].as_str().unwrap().contains(part)).cloned().collect()
     };
 
-    // What a rule caches: hits, misses, and why not.
+    // The figures of a rule that caches: hits, misses, and their reasons.
     for _ in 0..5 {
         all(&mut client, &format!("SELECT n FROM {table} WHERE id = 2")).await;
     }
@@ -132,7 +132,7 @@ async fn check_digests(family: Family, table: &str) {
     let ran = command(&front, &["cache", "digests"]).await;
     assert!(ran.good && ran.out.contains("snapshot 1"), "{} {}", ran.out, ran.err);
 
-    // What none does, but should: asked again and again, as text and prepared. What never comes again does not count.
+    // Reads that no rule caches, and should: they repeat, as text and prepared. Reads that never repeat do not count.
     let prepared = client.prepare(&format!("SELECT id FROM {table} WHERE n = ?")).await.unwrap();
     for n in 0..200 {
         all(&mut client, &format!("SELECT id, n FROM {table} WHERE n >= 10 ORDER BY n")).await;
@@ -234,7 +234,8 @@ async fn check_warm(family: Family, table: &str) {
     all(&mut client, &format!("SELECT n FROM {table} WHERE id = 1")).await;
     assert_eq!(count().await, (before.0 + 1, before.1));
 
-    // Who sets a variable that may change answers is another kind, and is warmed as soon as it asks.
+    // A session that sets a variable that may change results is another kind, and its results are warmed at its first
+    // query.
     let runs = warmed(&front, 1).await["runs"].as_u64().unwrap();
     let mut other = front.client().await;
     all(&mut other, "SET time_zone = '+03:00'").await;

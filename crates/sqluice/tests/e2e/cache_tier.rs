@@ -15,7 +15,7 @@ async fn valkey(options: ValkeyOptions) -> Valkey {
     blocking(|| Valkey::start(options).unwrap()).await
 }
 
-/// What both have: where the tier is, and a rule for all reads.
+/// The common part of both: the tier's address, and a rule for all reads.
 fn sections(tier: &str) -> String {
     format!(
         "[cache.tier]\ntimeout_ms = 150\n{tier}\n[[rule]]\nname = \"all\"\ncluster = \"main\"\ncache = \"on\"\n\

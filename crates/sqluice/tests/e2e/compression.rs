@@ -11,7 +11,7 @@ use wire::compress::Algorithm;
 
 use crate::support::{Front, any_certificate, app, authority, calm, client_program, has_mysql, run, until, value};
 
-/// What a compressed client connects with.
+/// The settings of a compressed client's connection.
 fn target(front: &Front, tls: ClientTls, algorithm: Algorithm) -> Target {
     let address = front.address.parse().unwrap();
     Target { tls, compression: Some(algorithm), ..Target::plain(address, Duration::from_secs(60)) }
@@ -89,7 +89,7 @@ async fn clients_and_servers_are_compressed_each_for_itself() {
     }
 }
 
-/// What a program's session says of itself; the last line of a longer script.
+/// The script of a program, of several lines.
 const SCRIPT: &str = "SELECT 'first'; SELECT REPEAT('long ', 1000000);\nSET @a = 5;\nSELECT @a, COUNT(*) FROM app.numbers;\n\
                       PREPARE s FROM 'SELECT ? * 2'; EXECUTE s USING @a;\nSELECT 'nothing here' FROM app.missing;\n\
                       SHOW WARNINGS;\nSELECT 'last';\n";

@@ -268,7 +268,7 @@ async fn a_read_may_do_without() {
     delay(servers, Family::MariaDb, &[0, 0]).await;
 }
 
-/// What was written past the binary log is read where it is.
+/// A write past the binary log is read on its server.
 #[tokio::test]
 async fn unlogged_writes_are_read_where_they_are() {
     let servers = failing(Family::MariaDb).await;
@@ -324,7 +324,7 @@ pub async fn check_no_way_back(family: Family) {
     delay(servers, family, &[0, 0]).await;
 }
 
-/// What others wrote and a session has read on the primary is not gone when its next read could go to a replica.
+/// Writes of others that a session has read on the primary are still there when its next read could go to a replica.
 pub async fn check_seen_on_primary(family: Family) {
     let servers = failing(family).await;
     let servers: &'static Replication = &servers;

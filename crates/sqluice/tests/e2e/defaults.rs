@@ -1,4 +1,4 @@
-//! What sessions begin with: the primary's global values as they were at the login, on whichever server a read runs.
+//! The start values of sessions: the primary's global values at the login, on any server.
 
 use lab::Family;
 
@@ -84,7 +84,7 @@ async fn sessions_begin_with_the_primary_s_values_right_after_a_start() {
     for server in others() {
         server.sql("SET GLOBAL div_precision_increment = 7").unwrap();
     }
-    // What a replica has is known first when the primary is asked last.
+    // A replica's position is known first when the primary is read last.
     let addresses: Vec<String> = servers.servers().iter().rev().map(|server| server.address().to_string()).collect();
     for _ in 0..5 {
         let front = Front::start_on(&addresses, |_| {}).await;

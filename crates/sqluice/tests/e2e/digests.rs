@@ -1,4 +1,4 @@
-//! What statements of one form cost, as the API tells it.
+//! The cost of statements by digest, as the API shows it.
 
 use lab::Family;
 use net::query::Parameter;
@@ -83,7 +83,7 @@ pub async fn check(family: Family) {
         let _ = client.query(sql).await;
     }
     all(&mut client, "DROP USER IF EXISTS e2e_nobody").await;
-    // What was asked last is surely counted when the next request is answered.
+    // The last statement is certainly counted when the next request is answered.
     client.ping().await.unwrap();
     let page = digests(&front, "?limit=1000").await;
     let told = rows(&page).iter().filter(|row| row["text"].as_str().is_some_and(|text| text.contains("e2e_nobody")));

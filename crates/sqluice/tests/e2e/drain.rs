@@ -9,7 +9,7 @@ use crate::failover::command;
 use crate::login::accounts;
 use crate::support::{Front, Ran, all, app, blocking, calm, http, http_with, signal, until};
 
-/// What opens the API.
+/// The key of the API.
 const KEY: &str = "hush hush";
 
 #[tokio::test]

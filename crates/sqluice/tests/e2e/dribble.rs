@@ -64,7 +64,7 @@ async fn conversation(client: &mut Client) -> Vec<String> {
 async fn connect(target: &Target, eof: bool) -> Client {
     let mut login = app();
     login.capabilities.set(Capabilities::DEPRECATE_EOF, !eof);
-    // Whose session tracking is heard is another test's matter.
+    // Session tracking is another test's matter.
     login.capabilities.remove(Capabilities::SESSION_TRACK);
     let limits = Limits { timeout: Duration::from_secs(60), ..Limits::default() };
     Client::connect(target, login, limits).await.unwrap_or_else(|error| panic!("{error}"))

@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 
 use crate::support::{Front, Ran, SOON, Setup, all, app, blocking, has_mysql, run, until};
 
-/// What opens the API.
+/// The key of the API.
 const KEY: &str = "hush hush";
 
 /// Servers of this test's own, with semi-synchronous replication that does not fall back.
@@ -227,11 +227,11 @@ async fn check_killed_primary(family: Family) {
         wrote.errors.first()
     );
     nothing_is_lost(&cluster, new, &wrote).await;
-    // What was under way when it died has an unknown outcome: at most one statement of each client.
+    // The statements under way at the crash have an unknown outcome: at most one of each client.
     assert!(wrote.errors.len() <= 8, "{:?}", wrote.errors);
     let read_only = cluster.on(0, |server| server.sql("SELECT @@global.read_only").unwrap()).await;
     assert_eq!(read_only, "1\n", "{page}");
-    // What it had not sent when it died nobody was told of. With it, it is kept out; without, it follows.
+    // Nobody was told of writes that it had not sent when it died. If it has any, it is kept out; if not, it follows.
     let end = until("the old primary to follow, or to be kept out by name", async || {
         let page = status(&front).await;
         let follows = page["servers"][0]["role"] == "replica" && page["servers"][0]["serves_reads"] == json!(true);

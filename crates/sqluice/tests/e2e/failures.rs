@@ -233,7 +233,7 @@ async fn with_all_servers_down_errors_say_why_and_service_returns_by_itself() {
     blocking(move || cluster.servers().iter().for_each(|server| server.kill9())).await;
     for sql in ["INSERT INTO app.down VALUES (1)", "SELECT 1 FROM app.down"] {
         let begun = Instant::now();
-        // What was in the pool is found dead by the first statements, which may be told so.
+        // The first statements find the pool's connections dead, and may get an error.
         let (code, message) = error(&mut client, sql).await;
         let waited = begun.elapsed();
         assert!(waited < Duration::from_secs(6), "{sql}: {waited:?}");

@@ -64,7 +64,7 @@ async fn ended_all(front: &Front) -> u64 {
     page(front).await["ends"]["main"]["all"].as_u64().unwrap_or(0)
 }
 
-/// What is written on the server itself ends what depends on it, and nothing else.
+/// A write on the server itself invalidates the results that depend on it, and no other ones.
 async fn check_around(family: Family) {
     let table = "follow_around";
     let front = start(family, table).await;
@@ -97,7 +97,8 @@ async fn check_around(family: Family) {
     until_hit(&front, &mut client, &view).await;
     all(&mut around, &format!("ALTER TABLE {table} ADD more INT DEFAULT 5")).await;
     sees(&mut client, &format!("SELECT more FROM {table} WHERE id = 1"), "5").await;
-    // What nobody touches stays, for all the heartbeats. What other tests define on these servers ends all answers.
+    // Results of untouched tables stay, in spite of all heartbeats. Definitions by other tests on these servers
+    // invalidate all results.
     until("half a second without anybody's definition", async || {
         let all_before = ended_all(&front).await;
         until_hit(&front, &mut client, &child).await;

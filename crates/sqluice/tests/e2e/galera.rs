@@ -17,8 +17,8 @@ use crate::support::{Front, Setup, all, app, blocking, until, value};
 /// A lost member is given up after two seconds, not after five; after one a busy machine throws out those that live.
 pub const QUICK: &str = "evs.keepalive_period=PT0.2S;evs.suspect_timeout=PT2S;evs.inactive_timeout=PT5S;\
                      evs.inactive_check_period=PT0.1S";
-/// What Sqluice may add to the standstill of the group on a machine that does much else: beyond it somebody waited until a limit ended his
-/// wait. How much it adds on a quiet one is measured, not tested.
+/// The time that Sqluice may add to the standstill of the group on a busy machine: beyond it a statement waited until a
+/// limit. The time on a quiet machine is measured, not tested.
 const ADDED_MAX: Duration = Duration::from_secs(10);
 
 /// A group of this test's own, and the program in front of it.
@@ -239,13 +239,13 @@ impl Watched {
         let kept = group.has_all(self.index, &load).await;
         eprintln!("{kept} of {} in doubt were done", load.in_doubt);
         assert_eq!((&load.errors[..], &load.stale[..]), (&[][..], &[][..]));
-        // What the writer commits in the very moment in which it leaves.
+        // The writer's commits in the moment of leaving.
         assert!(load.in_doubt <= WRITERS as usize, "{} statements in doubt", load.in_doubt);
         assert!(load.longest <= stood_still + ADDED_MAX, "{:?} against {stood_still:?}", load.longest);
     }
 }
 
-/// What the writer commits as it loses its group is in doubt, and nothing else: whoever waits is served by the others.
+/// The writer's commits at the loss of its group are in doubt, and no other ones: the other members serve all who wait.
 #[tokio::test]
 async fn a_writer_that_is_cut_off_in_the_middle_leaves_in_doubt_what_it_commits_and_nothing_else() {
     let group = Group::start("").await;
@@ -278,7 +278,7 @@ async fn a_writer_that_is_cut_off_serves_nobody() {
     all(&mut idle, "INSERT INTO app.t VALUES (900, 2)").await;
     assert_eq!(value(&mut idle, "SELECT COUNT(*) FROM app.t WHERE client = 900").await, "2");
     assert_ne!(value(&mut idle, "/* sqluice: primary */ SELECT @@server_id").await, "1");
-    // What a session asks of its reads goes with it.
+    // A session's setting for its reads follows it.
     all(&mut idle, "SET SESSION wsrep_sync_wait = 1").await;
     for server in ["db2", "db3"] {
         assert_eq!(value(&mut idle, &format!("/* sqluice: server={server} */ SELECT @@wsrep_sync_wait")).await, "1");
@@ -325,7 +325,7 @@ async fn all_members_may_write_and_conflicts_are_tried_again() {
     let mut client = group.front.client().await;
     all(&mut client, "UPDATE app.hot SET n = n + 0 WHERE id = 1").await;
     assert_eq!(value(&mut client, "SELECT n FROM app.hot").await, "600", "each once");
-    // Whoever wrote it, and wherever: a read that must see all of it does.
+    // The writer of a row does not matter: a read that must see all of it does.
     let (mut one, mut other) = (group.front.client().await, group.front.client().await);
     for n in 0..50 {
         all(&mut one, &format!("INSERT INTO app.t VALUES (800, {n})")).await;

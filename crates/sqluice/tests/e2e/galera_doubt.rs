@@ -34,7 +34,7 @@ async fn start(provider_options: &str, ways: impl AsyncFnOnce(Vec<String>) -> Ve
     Group::start_on(options, ways, |setup| setup.cluster += &format!("\n{account}")).await
 }
 
-/// What one client did and heard.
+/// The statements of one client, and the replies.
 #[derive(Default)]
 struct Done {
     /// Rows, and how often its counter was counted up.
@@ -47,7 +47,7 @@ struct Done {
 /// Clients that each insert rows of their own and count up a counter of their own: what is done twice, or not at all, shows.
 struct Load {
     stop: Arc<AtomicBool>,
-    /// What each client has done.
+    /// The rows that each client has written.
     written: Arc<Vec<AtomicU64>>,
     clients: Vec<JoinHandle<Done>>,
 }

@@ -13,8 +13,8 @@ use crate::failover::command;
 use crate::support::load::{Clients, Load, ROWS, TABLES, WRITERS, report};
 use crate::support::{Front, Metrics, app, blocking, has_mysql, until};
 
-/// What Sqluice may add to the standstill of the group, on a machine that is busy: reading in the new primary's binary log what became of
-/// statements without an answer, and letting all that wait go on.
+/// The time that Sqluice may add to the standstill of the group on a busy machine: it reads the new primary's binary
+/// log for statements without a reply, and lets all that wait go on.
 const ADDED_MAX: Duration = Duration::from_secs(10);
 
 /// A group of this test's own, and the program in front of it.
@@ -30,7 +30,7 @@ impl Group {
             // Thrown out as soon as it is suspected, which takes five seconds.
             config: vec![
                 "group_replication_member_expel_timeout=0".into(),
-                // What became of a commit is read there.
+                // The log has the outcome of a commit.
                 "binlog_rows_query_log_events=ON".into(),
             ],
             init_sql: TABLES.into(),

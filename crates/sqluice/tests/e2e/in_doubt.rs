@@ -57,7 +57,7 @@ struct Write {
     parameters: Vec<Parameter>,
     /// The client asks for the rows that an UPDATE finds.
     counts_found: bool,
-    /// What it shall hear: rows and words; `None` if nobody can know that.
+    /// The reply that it must get: rows and message; `None` if nobody can know that.
     said: Option<(u64, &'static str)>,
     /// The number beside the AUTO_INCREMENT value.
     made: Option<i64>,

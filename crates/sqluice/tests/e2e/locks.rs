@@ -165,7 +165,7 @@ async fn a_sequences_last_value_is_its_sessions() {
     assert_eq!(value(&mut two, "SELECT LASTVAL(s)").await, "2");
     two.reset_connection().await.unwrap();
     front.is_pinned_by(&[]).await;
-    // What a write without a word of it has left is nobody else's.
+    // The state that a write left unseen belongs to no other session.
     all(&mut two, "INSERT INTO t (a) VALUES (1)").await;
     front.is_pinned_by(&[]).await;
     let mut three = within(&front, "e2e_sequence").await;
@@ -222,7 +222,7 @@ async fn what_a_view_does_is_known() {
     }
 }
 
-/// What the monitor may not see is found by the replica's refusal.
+/// A table that the monitor may not see is found by the replica's refusal.
 #[tokio::test]
 async fn a_replica_that_refuses_a_hidden_write_is_passed_over() {
     let sql = "CREATE SEQUENCE s NOCACHE; CREATE VIEW v AS SELECT NEXTVAL(s) AS n";

@@ -1,4 +1,4 @@
-//! Who is let in: those whom the servers would let in, with the servers' words for the others.
+//! Logins: the users that the servers let in, and the servers' errors for the others.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ pub async fn accounts(servers: &'static Replication, sql: &str) {
     .await;
 }
 
-/// What the server itself tells this user.
+/// The server's own reply to this user.
 async fn refused_by_server(servers: &Replication, user: &str, password: &str) -> (u16, String) {
     let target = Target::plain(servers.primary().address().to_string().parse().unwrap(), SOON);
     let login = query::login(user, Credential::password(password));
@@ -82,7 +82,7 @@ pub async fn check_changes(family: Family) {
     assert_eq!(value(&mut client, "SELECT 1").await, "1");
     assert_eq!(front.refused("e2e_new", "one").await.0, 1045);
     accounts(servers, "DROP USER e2e_new@'%'").await;
-    // What is known of accounts is as old as `accounts_refresh_s`, but no backend connection is opened for it any more.
+    // The known accounts are as old as `accounts_refresh_s`, but no backend connection is opened for them any more.
     front.refused("e2e_new", "wrong").await;
     until("the dropped user to be refused", async || front.login("e2e_new", "two").await.err()).await;
 }

@@ -1,4 +1,4 @@
-//! What the admin address says, against what was really done.
+//! The figures of the admin address, compared with the real work.
 
 use lab::Family;
 use net::query::Parameter;
@@ -25,7 +25,7 @@ async fn counts_are_those_of_what_was_done() {
     for n in 0..10 {
         client.execute(&statement, &[Parameter::Int(n)]).await.unwrap();
     }
-    // What was asked last is surely counted when the next request is answered.
+    // The last statement is certainly counted when the next request is answered.
     client.ping().await.unwrap();
     let after = front.metrics().await;
     let grown = |name: &str, labels: &[&str]| after.sum(name, labels) - before.sum(name, labels);

@@ -18,7 +18,7 @@ fn clients() -> usize {
     std::env::var("SQLUICE_E2E_CLIENTS").ok().and_then(|text| text.parse().ok()).unwrap_or(1000)
 }
 
-/// What one client sets, and what it must be told ever after.
+/// The values that one client sets, and must get ever after.
 struct Own {
     set: Vec<String>,
     answers: Vec<String>,

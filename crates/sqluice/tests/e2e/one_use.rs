@@ -289,7 +289,7 @@ fn shown(result: &ResultSet, schema: &str) -> String {
     format!("{rows:?} {} {} {flags:?}", result.affected, result.last_insert_id)
 }
 
-/// What the neighbour sees; `None` while it gets no connection.
+/// The neighbour's view; `None` while it gets no connection.
 async fn look(client: &mut Client, side: &Side, questions: &[&str]) -> Option<Vec<String>> {
     let mut seen = Vec::new();
     for question in questions {

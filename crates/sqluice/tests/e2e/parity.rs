@@ -25,9 +25,9 @@ pub use wire::{Wire, execute, long, short};
 pub use ::wire::Capabilities;
 pub use ::wire::exchange::Expect;
 
-/// What a modern driver asks for.
+/// The capabilities of a modern driver.
 pub const MODERN: Capabilities = net::query::CAPABILITIES;
-/// What an old one asks for: both forms of EOF, no tracking.
+/// The capabilities of an old one: both forms of EOF, no tracking.
 pub const OLD: Capabilities = MODERN.difference(Capabilities::DEPRECATE_EOF).difference(Capabilities::SESSION_TRACK);
 
 /// One server without replicas, for all cases of a family. It goes with this process.
@@ -48,7 +48,7 @@ pub struct Case {
     pub family: Family,
     /// Its database is made anew before each run.
     pub database: &'static str,
-    /// What root runs in it then.
+    /// The statements that root runs in it then.
     pub setup: &'static str,
     pub capabilities: Capabilities,
 }

@@ -49,7 +49,7 @@ fn code(error: ConnectError) -> (u16, String) {
     (said.code, said.message.clone())
 }
 
-/// What the server itself answers.
+/// The server's own reply.
 async fn directly(servers: &Replication, request: LoginRequest) -> Result<Client, ConnectError> {
     let target = Target::plain(servers.primary().address().to_string().parse().unwrap(), SOON);
     Client::connect(&target, request, Limits::default()).await
@@ -136,7 +136,7 @@ async fn change_user_goes_between_plugins() {
         let theirs = words(other.change_user(nowhere.clone()).await.unwrap_err());
         assert_eq!(words(client.change_user(nowhere).await.unwrap_err()), theirs);
     }
-    // Whose session it is now decides who may kill it.
+    // The session's present user decides who may kill it.
     let mut changed = front.login("e2e_change2", "two").await.unwrap();
     changed.change_user(login("e2e_change1", "one")).await.unwrap();
     let kill = format!("KILL {}", changed.greeting().connection_id);

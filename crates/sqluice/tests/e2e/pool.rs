@@ -288,7 +288,7 @@ async fn clients_that_choose_their_schema_late_use_connections_again() {
         }
         assert!(opened().await <= before + 2.0, "{before} connections, and {} then", opened().await);
 
-        // What would not do the same in any schema is refused as by a server, and finds nobody else's schema.
+        // A statement that could differ between schemas is refused as by a server, and finds no other session's schema.
         let mut client = front.login(lab::APP_USER, lab::APP_PASSWORD).await.unwrap();
         for _ in 0..3 {
             all(&mut client, "SET NAMES utf8mb4").await;

@@ -132,7 +132,8 @@ async fn transactions_go_on_on_the_new_primary() {
     check_transactions_go_on(Family::MariaDb).await;
 }
 
-/// What a transaction did, what happens on the new primary before it is replayed, and the statement that meets the loss.
+/// The statements of a transaction, the changes on the new primary before the replay, and the statement that meets the
+/// loss.
 struct Hopeless {
     name: &'static str,
     did: &'static [&'static str],

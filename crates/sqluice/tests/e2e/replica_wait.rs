@@ -79,7 +79,7 @@ async fn check_waiting(family: Family) {
     assert_eq!(value(&mut other, &READ.replacen("SELECT", "SELECT /* sqluice: consistency=none */", 1)).await.len(), 3);
     assert_eq!(value(&mut writer, READ).await, "103");
 
-    // Who does not want to wait so long reads on the primary, whatever the form of the statement.
+    // A read that does not want to wait that long runs on the primary, in any form.
     hasty.knows(2).await;
     let mut client = hasty.client().await;
     let prepared = client.prepare("SELECT v FROM awaited WHERE id = ?").await.unwrap();

@@ -22,7 +22,8 @@ fn name(servers: &Replication, id: &str) -> String {
     format!("db{}", index.unwrap_or_else(|| panic!("no server {id}")) + 1)
 }
 
-/// Who runs `SELECT @@server_id` with this behind it. Without a rule it is the primary, whose variables are asked.
+/// The server that runs `SELECT @@server_id` with this after it. Without a rule it is the primary, whose variables
+/// count.
 async fn runs(client: &mut Client, servers: &Replication, rest: &str) -> String {
     name(servers, &value(client, &format!("SELECT @@server_id{rest}")).await)
 }
@@ -266,7 +267,7 @@ async fn what_is_refused_is_said_and_the_session_goes_on() {
 async fn pins_and_hints_beat_rules_and_a_reload_changes_them_under_open_sessions() {
     let servers = calm(Family::MariaDb).await;
     let mut front = Front::start(servers, |setup| {
-        // What was read in a transaction would keep reads on the primary for a while.
+        // A read in a transaction would keep reads on the primary for a while.
         setup.listener = "split = \"primary\"\nconsistency = \"none\"".into();
         setup.more = rule("replicas", &["digest_regex = '^SELECT @@server_id$'", "route = \"replica\""]);
     })

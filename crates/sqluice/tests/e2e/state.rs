@@ -1,4 +1,4 @@
-//! What a session has, on the server and behind the text's back, stays its own over shared connections.
+//! State that a session has on the server without a word in its text stays its own over shared connections.
 
 use lab::Family;
 use net::query::Client;
@@ -126,7 +126,7 @@ async fn what_routines_do_to_the_session_is_kept() {
         ("SELECT n FROM t WHERE (@assigned := n) > 0 LIMIT 1", "SELECT @assigned"),
         ("SELECT MAX(n) FROM t INTO @into", "SELECT @into"),
     ] {
-        // What the server itself answers is right.
+        // The server's own reply is right.
         let script = format!("USE e2e_inside\nDELIMITER //\n{change}//\n{question}//\n");
         let right = blocking(move || servers.primary().sql(&script)).await.unwrap();
         let right = right.lines().last().unwrap_or_default().to_owned();
@@ -183,7 +183,7 @@ async fn what_a_connection_counts_is_the_session_s_own() {
     front.is_pinned_by(&["status_counters"]).await;
     client.reset_connection().await.unwrap();
     front.is_pinned_by(&[]).await;
-    // What is traced is told of this session's statements.
+    // The trace has this session's statements.
     all(&mut client, "SET profiling = 1").await;
     all(&mut client, "SELECT COUNT(*) AS traced FROM t").await;
     all(&mut other, "SELECT COUNT(*) AS other FROM t").await;

@@ -266,7 +266,7 @@ pub async fn check_core(family: Family) {
     assert!(at_primary(&front, &mut client).await);
     all(&mut client, "COMMIT").await;
     all(&mut client, "SET autocommit = 1").await;
-    // What it has read on the primary must have come to the replicas first.
+    // The replicas must first have the data that it has read on the primary.
     until("replicas to serve the session again", async || (!at_primary(&front, &mut client).await).then_some(())).await;
     let id = client.query_one("INSERT INTO t (v) VALUES (3)").await.unwrap().last_insert_id;
     assert_eq!(value(&mut client, "SELECT LAST_INSERT_ID()").await, id.to_string());

@@ -1,4 +1,4 @@
-//! What the tests share: servers, the program in front of them, clients of all kinds, and waiting without sleeping.
+//! Helpers of all tests: servers, the program in front of them, clients of all kinds, and waiting without sleeping.
 
 mod authority;
 pub mod cache;

@@ -13,7 +13,7 @@ fn seconds() -> u32 {
     std::env::var("SQLUICE_SYSBENCH_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(4)
 }
 
-/// What `sysbench` is told to do, through the proxy.
+/// Runs `sysbench` with these options, through the proxy.
 async fn sysbench(front: &Front, database: &str, script: &str, options: &[&str], action: &str) -> Ran {
     let found = Command::new("sysbench").arg("--version").output();
     assert!(found.is_ok(), "sysbench is missing: `./dev test` installs it, or `apt-get install sysbench`");

@@ -1,6 +1,6 @@
-//! What the result cache did for the statements of one form.
+//! The effect of the result cache on the statements of one digest.
 
-/// What the result cache said to one statement.
+/// The result cache's reply to one statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheSaid {
     /// It answered, or would have where it only advises: what a server's time was, in microseconds, and the bytes given out.
@@ -16,7 +16,7 @@ pub enum CacheSaid {
     Refused(u8),
 }
 
-/// What is counted of that.
+/// The counters of those replies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CachedFigures {
     /// Statements that it answered, or would have.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{DigestReport, DigestRow};
 
-/// What digests are sorted by, most first.
+/// The order of digests, largest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// The time of all statements.

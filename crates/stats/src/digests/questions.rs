@@ -102,7 +102,7 @@ mod tests {
         all
     }
 
-    /// What a cache with these TTLs answers of that.
+    /// The hits of a cache with these TTLs.
     fn real(statements: u64, questions: u64) -> [u64; 3] {
         TTLS.map(|ttl| {
             let mut known = std::collections::HashMap::new();

@@ -83,10 +83,10 @@ impl Hasher for AsItIs {
     }
 }
 
-/// What a statement weighs: one that takes no time weighs something, too.
+/// The weight of a statement. One that takes no time has a weight, too.
 fn weight(ran: &Ran) -> u64 {
     match ran.by {
-        // What it would have taken.
+        // The time that a server would have taken.
         RanBy::Cache { saved_us, .. } => saved_us.saturating_add(1),
         _ => ran.time_us + 1,
     }

@@ -97,7 +97,7 @@ fn time(reply: &Reply) -> Option<u64> {
     Some(number(seconds)?.checked_mul(1000)? + number(micros)? / 1000)
 }
 
-/// What INFO says.
+/// The fields of INFO.
 #[derive(Debug, PartialEq, Eq)]
 struct Info {
     run: String,

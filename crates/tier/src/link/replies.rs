@@ -1,4 +1,4 @@
-//! What comes back over the connection, in the order of what went out.
+//! The replies, in the order of the requests.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -72,7 +72,7 @@ impl Link<'_> {
             Request::Ask(ask) => {
                 self.shared.latency_us.record(micros(since.elapsed()));
                 let told = self.told_by(&reply, now.ok_or_else(strange)?, ask.fields.len()).ok_or_else(strange)?;
-                // Who asked may have gone on without.
+                // The session may have gone on without the reply.
                 let _ = ask.reply.send(told);
             }
         }

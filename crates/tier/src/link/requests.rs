@@ -1,4 +1,4 @@
-//! What goes out over the connection: words of membership, what was written, questions and answers.
+//! The requests: membership, writes, questions and results.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;

@@ -29,7 +29,7 @@ pub fn stage2(stage1: &[u8; HASH_BYTES]) -> [u8; HASH_BYTES] {
     sha256(&[stage1])
 }
 
-/// What a client sends to prove that it knows stage 1.
+/// The client's proof that it knows stage 1.
 pub fn answer(scramble: &Scramble, stage1: &[u8; HASH_BYTES]) -> [u8; HASH_BYTES] {
     xor(stage1, &sha256(&[&stage2(stage1), scramble]))
 }

@@ -22,7 +22,7 @@ pub const SIGNATURE_BYTES: usize = 64;
 
 /// A server's challenge.
 pub type Nonce = [u8; NONCE_BYTES];
-/// What servers store of a password.
+/// The public key that servers store for a password.
 pub type PublicKey = [u8; KEY_BYTES];
 
 /// A fresh challenge.
@@ -40,7 +40,7 @@ pub fn public_key(password: &[u8]) -> PublicKey {
     Secret::of(password).public
 }
 
-/// What a client answers to the challenge.
+/// The client's answer to the challenge.
 pub fn sign(password: &[u8], nonce: &Nonce) -> [u8; SIGNATURE_BYTES] {
     let secret = Secret::of(password);
     let r = Zeroizing::new(Scalar::from_bytes_mod_order_wide(&sha512(&[&*secret.prefix, nonce])));

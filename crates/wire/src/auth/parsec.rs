@@ -81,7 +81,7 @@ impl ExtSalt {
         pair.public_key().as_ref().try_into().map_err(|_| CryptoError("a public key of another length"))
     }
 
-    /// What a client answers to the server's challenge. Takes a millisecond or more of computing.
+    /// The client's answer to the server's challenge. Takes a millisecond or more of computing.
     ///
     /// # Errors
     /// The cryptographic library refused.
@@ -102,7 +102,7 @@ pub fn verify(key: &PublicKey, server_nonce: &Nonce, answer: &[u8]) -> bool {
     signature.len() == SIGNATURE_BYTES && UnparsedPublicKey::new(&ED25519, key).verify(&message, signature).is_ok()
 }
 
-/// What MariaDB's proof of the certificate takes as the password's hash: extended salt and public key.
+/// The password's hash for MariaDB's proof of the certificate: extended salt and public key.
 pub fn stored_hash(salt: &ExtSalt, key: &PublicKey) -> Vec<u8> {
     [&salt.to_bytes()[..], key].concat()
 }

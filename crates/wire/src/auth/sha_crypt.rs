@@ -1,4 +1,5 @@
-//! What MySQL stores for `sha256_password` and `caching_sha2_password`: SHA-256 crypt with a salt of twenty bytes.
+//! The form in which MySQL stores `sha256_password` and `caching_sha2_password`: SHA-256 crypt with a salt of twenty
+//! bytes.
 //!
 //! `$5$` + salt + `$` + digest for the former, with 5,000 rounds; `$A$` + thousands of rounds in three hexadecimal digits +
 //! `$` + salt + digest for the latter. Source: MySQL's manual on both plugins, and Ulrich Drepper's "Unix crypt using

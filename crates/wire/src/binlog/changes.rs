@@ -1,4 +1,4 @@
-//! What the transactions of a binary log change, one after the other in the order of their commits.
+//! The changes of the transactions of a binary log, in the order of their commits.
 //!
 //! It errs on the side of more: an event that is not understood makes its transaction change [`What::Everything`].
 
@@ -36,11 +36,11 @@ pub struct Transaction {
     pub gtid: Gtid,
     /// When it was logged, in seconds since 1970 by the clock of the server that it began on; 0: not told.
     pub at: u32,
-    /// What it changed.
+    /// The changes.
     pub what: What,
 }
 
-/// What a transaction changes.
+/// The changes of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// These.
@@ -76,7 +76,7 @@ pub struct Statement {
     pub text: Box<[u8]>,
 }
 
-/// What an event says to who follows.
+/// The meaning of an event for a follower.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     /// Nothing yet.
@@ -253,7 +253,7 @@ impl Changes {
             self.opened(at).group = true;
             return Ok(Said::Nothing);
         }
-        // What was rolled back and is logged all the same touched tables that know no transactions.
+        // A transaction that was rolled back and is logged nevertheless has touched tables without transactions.
         if text.eq_ignore_ascii_case(b"COMMIT") || text.eq_ignore_ascii_case(b"ROLLBACK") {
             return Ok(self.commit());
         }

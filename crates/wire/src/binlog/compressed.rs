@@ -42,8 +42,8 @@ pub(super) fn payload(body: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// What MariaDB compressed: a byte with the algorithm (0 is zlib) and the length of the length, the length with its highest
-/// byte first, and a zlib stream.
+/// The content of MariaDB's compressed events: a byte with the algorithm (0 is zlib) and the length of the length, the
+/// length with its highest byte first, and a zlib stream.
 pub(super) fn inflate(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Reader::new(bytes);
     let head = bytes.u8("head of a compressed event").ok()?;

@@ -18,7 +18,7 @@ pub enum KeyPart {
 /// The primary key of a row, its parts in the order of the key.
 pub type Key = Vec<KeyPart>;
 
-/// What became of the rows.
+/// The change of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// They are new.
@@ -34,7 +34,7 @@ pub enum Change {
 pub struct Rows<'a> {
     /// The table, by the number in its map.
     pub table: u64,
-    /// What became of them.
+    /// The kind of the change.
     pub change: Change,
     columns: usize,
     /// Which columns the images have: those of the only one, or of the one before; those of the one behind.
@@ -108,7 +108,7 @@ impl<'a> Rows<'a> {
         let read = self.each_row(table, |before, after| {
             let whole: Key = columns.iter().map(|at| part(before, *at)).collect::<Option<_>>().ok_or(UNKNOWN)?;
             if let Some(after) = after {
-                // What is not there has not changed.
+                // A column that is not there has not changed.
                 let new = columns.iter().zip(&whole).map(|(at, old)| part(after, *at).unwrap_or_else(|| old.clone()));
                 keys.push(new.collect());
             }

@@ -7,7 +7,7 @@ use crate::codec::{Malformed, Reader};
 
 /// Columns of a table; servers take 4,096.
 const COLUMNS_MAX: u64 = 4096;
-/// What the optional fields are called.
+/// The numbers of the optional fields.
 const SIGNEDNESS: u8 = 1;
 const SIMPLE_PRIMARY_KEY: u8 = 8;
 

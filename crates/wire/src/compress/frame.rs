@@ -15,7 +15,7 @@ const SPARE_MAX: usize = 2;
 #[error("compressed frame: {0}")]
 pub struct FrameError(pub(super) &'static str);
 
-/// What compressing and decompressing takes: a few hundred kilobytes, which a thread has once for all its connections.
+/// The buffers of compression: a few hundred kilobytes, which a thread has once for all its connections.
 #[derive(Default)]
 pub struct Contexts {
     deflate: Option<(u8, Compress)>,
@@ -110,13 +110,13 @@ impl Contexts {
     }
 }
 
-/// What decompresses the frame in work.
+/// The decompressor of the frame in work.
 enum Engine {
     Zlib(Decompress),
     Zstd(zstd::stream::raw::Decoder<'static>),
 }
 
-/// What one step of an engine did.
+/// The effect of one step of an engine.
 struct Worked {
     taken: usize,
     made: usize,
@@ -152,9 +152,9 @@ pub(super) struct Decoder {
     algorithm: Algorithm,
     header: [u8; FRAME_HEADER_BYTES],
     header_bytes: usize,
-    /// What of the frame's bytes is still to come.
+    /// The number of the frame's bytes that are still to come.
     left: usize,
-    /// What of its content is still to be made.
+    /// The number of bytes of its content that are still to be made.
     content_left: usize,
     engine: Option<Engine>,
     /// The engine has seen the end of its stream: what is left of the frame means nothing.
@@ -232,7 +232,7 @@ impl Decoder {
             self.content_left -= worked.made;
             self.over = worked.over;
         }
-        // What an engine has taken may still bring content without any more input.
+        // An engine may still give content without any more input.
         while !self.over && step.taken == self.left && step.made < output.len() && self.content_left > 0 {
             let room = output.len().min(step.made + self.content_left);
             let worked = engine.run(&[], &mut output[step.made..room])?;

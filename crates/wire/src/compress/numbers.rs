@@ -8,7 +8,7 @@ use crate::packet::{HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
 pub(super) struct Incoming {
     length: [u8; 3],
     header_bytes: usize,
-    /// What is left of the packet's payload.
+    /// The rest of the packet's payload.
     left: usize,
     /// The packet is continued by the next.
     continued: bool,
@@ -96,7 +96,7 @@ impl Incoming {
 /// Follows the packets that are sent to a server, and finds where commands begin.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
-    /// What is left of the packet in work.
+    /// The rest of the packet in work.
     left: usize,
     continued: bool,
     last: u8,

@@ -297,7 +297,7 @@ fn zlib_is_taken_when_both_are_agreed_on() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// What is written is read, however it is cut, by either side and algorithm.
+    /// All written bytes are read, with any cut, by either side and algorithm.
     #[test]
     fn round_trip(
         payloads in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..2000), 1..6),

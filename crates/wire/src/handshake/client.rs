@@ -28,16 +28,16 @@ pub const AUTH_PACKETS_MAX: u8 = 8;
 /// servers know. The caller sets the wanted one afterwards.
 pub const COLLATION_FALLBACK: u16 = 45;
 
-/// What every login here needs, whatever the caller wants.
+/// The capabilities that every login here needs.
 const CAPABILITIES_NEEDED: Capabilities =
     Capabilities::PROTOCOL_41.union(Capabilities::SECURE_CONNECTION).union(Capabilities::PLUGIN_AUTH);
 
-/// Who logs in, and how.
+/// The user that logs in, and the way.
 #[derive(Clone, Debug)]
 pub struct LoginRequest {
     /// The user's name.
     pub user: Vec<u8>,
-    /// What is known of its password.
+    /// The known part of its password.
     pub credential: Credential,
     /// The schema to start in.
     pub schema: Option<Vec<u8>>,
@@ -55,7 +55,7 @@ pub struct LoginRequest {
     pub rsa: RsaPolicy,
 }
 
-/// Whose RSA key is good enough to encrypt a password with, on a channel that others can read.
+/// The RSA keys that may encrypt a password on a channel that others can read.
 #[derive(Clone, Debug)]
 pub enum RsaPolicy {
     /// None: such a login fails.
@@ -206,7 +206,7 @@ pub enum Step {
 pub struct Done {
     /// The server's greeting.
     pub greeting: Greeting,
-    /// What both sides agreed on.
+    /// The capabilities of both sides.
     pub capabilities: Capabilities,
     /// The last challenge that the server sent: a COM_CHANGE_USER answers this one.
     pub scramble: Scramble,

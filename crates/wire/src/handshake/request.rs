@@ -154,7 +154,7 @@ pub struct HandshakeResponse {
     pub schema: Option<Vec<u8>>,
     /// The plugin that made `auth_response`; `None` if the client does not name plugins.
     pub plugin: Option<Vec<u8>>,
-    /// Who the client says it is.
+    /// The client's description of itself.
     pub attributes: Attributes,
     /// The zstd level that the client asks for.
     pub zstd_level: Option<u8>,
@@ -265,7 +265,7 @@ pub struct ChangeUser {
     pub collation: Option<u16>,
     /// The plugin that made `auth_response`; `None` if the client does not name plugins.
     pub plugin: Option<Vec<u8>>,
-    /// Who the client says it is.
+    /// The client's description of itself.
     pub attributes: Attributes,
 }
 

@@ -40,7 +40,7 @@ pub struct AwaitResponse {
     tls_asked: bool,
 }
 
-/// What the client answered to the greeting.
+/// The client's answer to the greeting.
 #[derive(Debug)]
 pub enum Response {
     /// The client wants TLS: run the TLS handshake on the socket, then go on. Nothing is to be sent before.
@@ -144,7 +144,7 @@ impl Conversation {
         Conversation { scramble, sequence, channel, has_plugins, default_plugin: None, switched: false }
     }
 
-    /// Who can read what the client sends.
+    /// Whether others can read the client's bytes.
     pub fn channel(&self) -> Channel {
         self.channel
     }

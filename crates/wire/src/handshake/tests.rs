@@ -300,7 +300,7 @@ fn hashes_do_not_answer_other_plugins() {
     }
 }
 
-/// What MariaDB's client sends: no LONG_PASSWORD, extended capabilities, one byte for the length of the answer.
+/// The answer of MariaDB's client: no LONG_PASSWORD, extended capabilities, one byte for the length of the answer.
 fn response() -> HandshakeResponse {
     HandshakeResponse {
         capabilities: (Capabilities::from_halves(0x009f_f7ae, 0x0000_001d) - Capabilities::PLUGIN_AUTH_LENENC_DATA)

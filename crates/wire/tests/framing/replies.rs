@@ -83,7 +83,7 @@ impl Reply {
     }
 }
 
-/// What was seen.
+/// The events.
 #[derive(Debug, PartialEq, Eq)]
 enum Seen {
     Passed(Vec<u8>),

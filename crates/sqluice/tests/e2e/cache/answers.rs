@@ -1,4 +1,4 @@
-//! What the cache answers, and what it leaves to servers.
+//! The statements that the cache answers, and those that it leaves to servers.
 
 use lab::Family;
 
@@ -36,7 +36,7 @@ async fn check_answers(family: Family, table: &str) {
     assert_eq!(value(&mut one, &format!("SELECT more FROM {table} WHERE id = 1")).await, "5");
     until_hit(&front, &mut one, &read).await;
 
-    // What is left for the next statement is as behind a server's answer.
+    // The state for the next statement is the same as after a server's reply.
     let rows = format!("SELECT id FROM {table} ORDER BY id LIMIT 2");
     for _ in 0..2 {
         all(&mut one, "SELECT CAST('x' AS SIGNED)").await;

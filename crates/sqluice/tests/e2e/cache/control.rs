@@ -1,4 +1,4 @@
-//! What operators do and see: advice, wiping, counts.
+//! The operator's commands and figures: advice, wiping, counts.
 
 use super::*;
 
@@ -47,7 +47,8 @@ async fn what_is_wiped_is_asked_anew() {
             );
             assert!(!is_hit(&front, &mut client, &read).await);
         }
-        // What is not there cannot be wiped. While tables are being read, as for a neighbour who defines some, nothing is known of them.
+        // A result that is not there cannot be wiped. While tables are being read, as when a neighbour defines some,
+        // nothing is known of them.
         for query in ["?rule=other", "?table=app.other", "?cluster=other"] {
             until("a refusal", async || (wipe(&front, query).await.0 == 404).then_some(())).await;
         }

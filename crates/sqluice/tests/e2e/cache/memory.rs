@@ -36,7 +36,7 @@ async fn hostile_questions_stay_within_the_bound() {
         let padding = "p".repeat(text);
         format!("SELECT REPEAT('x', {reply}), {number} FROM {table} WHERE id = 1 /* {padding} */")
     };
-    // What the process takes for texts, replies and digests as such, before the cache is full.
+    // The memory of texts, replies and digests as such, before the cache is full.
     for number in 0..8 {
         all(&mut clients[0], &question(number, 100_000, 700_000)).await;
     }

@@ -1,4 +1,4 @@
-//! What belongs to a question: text, parameters, session, and the comments that do not.
+//! The parts of a question: text, parameters, session; comments are none.
 
 use net::query::Parameter;
 
@@ -43,7 +43,7 @@ async fn what_changes_the_answer_is_part_of_the_question() {
         assert!(!is_hit(&front, &mut client, &text).await);
         all(&mut client, "SET sql_mode = DEFAULT").await;
         assert!(!is_hit(&front, &mut client, &format!("{text} ")).await);
-        // What changes nothing does not count.
+        // A value that changes no result does not count.
         all(&mut client, "SET wait_timeout = 1234").await;
         assert!(is_hit(&front, &mut client, &format!("{text} ")).await);
         // Without `cache_shared` users with other rights have answers of their own.
@@ -89,7 +89,7 @@ async fn prepared_statements_are_answered_by_their_parameters() {
         assert_eq!(hits(&front, "all").await - before, 6);
         all(&mut two, &format!("UPDATE {table} SET n = 21 WHERE id = 2")).await;
         assert_eq!(one.execute(&first, &[number(2)]).await.unwrap()[0].scalar().unwrap(), "21");
-        // What was prepared in another state is another question.
+        // A statement that was prepared in another state is another question.
         all(&mut one, "SET sql_mode = 'ANSI'").await;
         let before = hits(&front, "all").await;
         assert_eq!(one.execute(&first, &[number(1)]).await.unwrap()[0].scalar().unwrap(), "10");

@@ -62,12 +62,13 @@ async fn check(family: Family) {
             }
         }
         assert_eq!(value(&mut reader, "SELECT v FROM busy").await, v.to_string(), "what was kept has ended");
-        // What cannot be kept is no older.
+        // A result that cannot be kept is not older.
         let volatile = anew("SELECT v + 0 * RAND() DIV 1 FROM busy", &mut number);
         assert_eq!(value(&mut reader, &volatile).await, v.to_string(), "{volatile}");
     }
     all(&mut writer, BUMP).await;
-    // What a function writes no text tells; and where that is in the log, no reply tells in the old framing.
+    // No text shows the writes of a function; and if they are in the log, no reply with the old framing shows the
+    // position.
     let mut old = app();
     old.capabilities -= Capabilities::DEPRECATE_EOF;
     let mut old = front.connect(old, ClientTls::disabled()).await.unwrap();

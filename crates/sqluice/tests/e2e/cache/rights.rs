@@ -58,7 +58,7 @@ async fn users_with_the_same_rights_share_answers_and_others_do_not() {
         assert_eq!(value(&mut b, read).await, "10");
         // Others than these ask for themselves.
         assert!(!is_hit(&front, &mut more, read).await && is_hit(&front, &mut more, read).await);
-        // Whoever may not read it is told so by a server, whatever is kept.
+        // A user without the privilege gets a server's refusal, even if a result is kept.
         assert_eq!(error(&mut one, read).await.0, 1143);
         assert_eq!(value(&mut one, "SELECT COUNT(id) FROM cache_rights").await, "3");
         // By columns, and through views, an answer is its user's alone.

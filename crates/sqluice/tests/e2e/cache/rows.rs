@@ -14,7 +14,7 @@ struct Case {
 }
 
 impl Case {
-    /// What this write leaves alone is answered by the cache; what it ends is answered anew, and right.
+    /// The cache answers reads that this write leaves alone; servers answer the others anew, and correctly.
     async fn write(&mut self, write: &str, ended: &[&str]) {
         for read in &self.reads {
             all(&mut self.client, read).await;
@@ -41,7 +41,7 @@ impl Case {
     }
 }
 
-/// What they hold.
+/// Their values.
 fn rows(results: Vec<ResultSet>) -> Vec<Vec<Vec<Option<Vec<u8>>>>> {
     results.into_iter().map(|result| result.rows).collect()
 }

@@ -41,7 +41,7 @@ async fn transactions_that_see_what_is_committed_are_answered_until_they_write()
         let second = &*format!("SELECT n FROM {table} WHERE id = 2");
         assert_eq!(keep(&front, &mut two, first).await, "10");
 
-        // What the transaction itself asks a server is kept for all, and has their flags.
+        // A result of the transaction's own read on a server is kept for all, and has their flags.
         all(&mut one, "BEGIN").await;
         assert_eq!(read(&front, &mut one, first).await, said("10", true));
         assert_eq!(one.status() & FLAGS, FLAGS);
@@ -51,12 +51,12 @@ async fn transactions_that_see_what_is_committed_are_answered_until_they_write()
         let answer = all(&mut one, second).await.remove(0);
         assert_eq!(answer.status & FLAGS, FLAGS);
 
-        // What somebody else commits is seen at once.
+        // A commit of another session is seen at once.
         all(&mut two, &format!("UPDATE {table} SET n = 11 WHERE id = 1")).await;
         assert_eq!(read(&front, &mut one, first).await, said("11", false));
         assert_eq!(read(&front, &mut one, first).await, said("11", true));
 
-        // What is left for the next statement is as behind a server's answer.
+        // The state for the next statement is the same as after a server's reply.
         let rows = &*format!("SELECT id FROM {table} ORDER BY id LIMIT 2");
         keep(&front, &mut two, rows).await;
         all(&mut one, "SELECT CAST('x' AS SIGNED)").await;
@@ -159,7 +159,8 @@ async fn a_snapshot_is_left_to_servers() {
             let (seen, was_hit) = read(&front, &mut one, sql).await;
             assert_eq!(was_hit, is_hit, "{set}; {begin}: {}", of_rule(&front, "all").await);
             assert_eq!(refused(&front, "all", "snapshot").await, before + u64::from(!is_hit));
-            // What it has read it reads again, unless it wants to see what is committed. SERIALIZABLE keeps others from writing it.
+            // The transaction reads the same again, unless it wants to see committed changes. SERIALIZABLE keeps others
+            // from writing it.
             if !set.contains("SERIALIZABLE") {
                 all(&mut two, &format!("UPDATE {table} SET n = n + 1 WHERE id = 1")).await;
                 let again = value(&mut one, sql).await;
@@ -225,7 +226,7 @@ async fn on_a_replica_a_transaction_goes_by_that_replica() {
         all(&mut one, NEWEST).await;
         all(&mut two, NEWEST).await;
         let sql = &*format!("SELECT n FROM {table} WHERE id = 1");
-        // What the primary has answered may be newer than what the transaction reads next.
+        // A reply of the primary may be newer than the transaction's next read.
         let from_primary = async |client: &mut Client, n: &str| {
             all(client, "BEGIN").await;
             assert_eq!(keep(&front, client, sql).await, n);
@@ -236,7 +237,7 @@ async fn on_a_replica_a_transaction_goes_by_that_replica() {
         let before = refused(&front, "all", "behind").await;
         assert_eq!(read(&front, &mut one, sql).await, said("10", false));
         assert_eq!(refused(&front, "all", "behind").await, before + 1);
-        // What it has answered itself is good, as long as nobody writes.
+        // A reply of its own is good, as long as nobody writes.
         all(&mut two, &format!("UPDATE {table} SET n = 11 WHERE id = 1")).await;
         until("the replica's own answer", async || {
             let (n, is_hit) = read(&front, &mut one, sql).await;

@@ -86,7 +86,7 @@ async fn whatever_way_it_is_written_in_nobody_reads_older() {
         accounts(calm(family).await, TABLES).await;
         let front = Front::start(calm(family).await, |setup| {
             setup.admin = format!("key = \"{KEY}\"");
-            // What the cache does not answer comes from servers that have what others have written, too.
+            // Reads that the cache does not answer run on servers with the writes of others.
             setup.listener = "consistency = \"cluster\"".into();
             setup.more = rule("all", "cluster = \"main\"\ncache = \"on\"\ncache_ttl_ms = 600000");
         })

@@ -1,4 +1,4 @@
-//! What writes end, and that nobody reads older than is promised.
+//! The results that writes invalidate; no read is older than promised.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,7 +48,7 @@ async fn a_write_ends_what_was_read_from_its_tables_and_no_more() {
         assert!(is_hit(&front, &mut client, other).await);
         assert!(!is_hit(&front, &mut client, log).await);
         assert_eq!(value(&mut client, child).await, "0");
-        // What a view tells of the clock is no answer to keep.
+        // A view's value of the clock must not be kept.
         let before = refused(&front, "all", "unknown_tables").await;
         all(&mut client, "SELECT t FROM cache_clock").await;
         assert_eq!(refused(&front, "all", "unknown_tables").await, before + 1);
@@ -135,7 +135,7 @@ pub(super) async fn play(front: &Front, table: &str, consistency: &str) {
                     if !is_written(&mut client, statements).await {
                         continue;
                     }
-                    // Whoever asks from now on must see it.
+                    // Reads from now on must see it.
                     written[id as usize].fetch_max(n, Ordering::SeqCst);
                 } else {
                     let must = written[id as usize].load(Ordering::SeqCst);

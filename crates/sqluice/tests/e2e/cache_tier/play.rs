@@ -30,7 +30,7 @@ fn seeds() -> RangeInclusive<u64> {
     range.expect("SQLUICE_SEEDS is two numbers and a dash between them")
 }
 
-/// What clients of both processes know.
+/// The knowledge of the clients of both processes.
 struct Books {
     table: &'static str,
     /// Of each row: the greatest number that any client was told of.

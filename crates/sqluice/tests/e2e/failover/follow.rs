@@ -18,7 +18,7 @@ async fn check(family: Family, tier: Option<&Valkey>) {
     let cluster = Cluster::start(family).await;
     let servers = cluster.servers();
     cluster.on(0, move |server| server.sql(&table_sql(table)).unwrap()).await;
-    // What the cache does not answer the primary does: a replica may be behind for longer than the cache may.
+    // Reads that the cache does not answer go to the primary: a replica may be further behind than the cache may.
     let follows = |setup: &mut Setup| {
         shares(setup, tier);
         setup.listener = "split = \"primary\"".into();

@@ -56,7 +56,7 @@ async fn check(family: Family) {
     let after = counts().await;
     assert_eq!((after.0 - before.0, after.1 - before.1), (5, 0), "all are answered by the cache");
 
-    // What is written on the new primary is seen.
+    // A write on the new primary is seen.
     all(&mut client, "INSERT INTO t VALUES (1, 7)").await;
     assert_eq!(value(&mut client, &reads[0]).await, "7");
 }

@@ -1,4 +1,4 @@
-//! What others do to rights is seen in the log, too; and a log is followed only as long as a rule wants it.
+//! Changes of rights by others are in the log, too; and a log is followed only as long as a rule wants it.
 
 use super::*;
 use crate::support::{SOON, blocking, error, said};

@@ -34,7 +34,7 @@ impl Random {
     }
 }
 
-/// What is played with.
+/// The parts of a game.
 pub struct Game {
     pub table: &'static str,
     /// Those under test.
@@ -43,7 +43,7 @@ pub struct Game {
     pub other: Front,
     /// The servers, of which one may be written.
     pub addresses: Vec<String>,
-    /// What is written through one under test is seen through all of them at once.
+    /// A write through one under test is seen through all of them at once.
     pub shared: bool,
     /// For so long it is played at least.
     pub played: Duration,
@@ -56,7 +56,7 @@ const PLAYED_MAX: Duration = Duration::from_secs(90);
 /// So many answers of the cache are to be looked at, for each Sqluice.
 const HITS: u64 = 30;
 
-/// What clients of one Sqluice must see.
+/// The values that clients of one Sqluice must see.
 #[derive(Default)]
 struct Book {
     /// Of each row: the greatest number that they were told of.
@@ -65,7 +65,7 @@ struct Book {
     as_of: Mutex<Option<Instant>>,
 }
 
-/// What was written, and what is known of how fresh answers are.
+/// The writes, and the known freshness of results.
 #[derive(Default)]
 struct Books {
     /// The last number; each write sets a row to a greater one than all before it.
@@ -89,7 +89,7 @@ impl Books {
         lock(&self.written[row]).push((Instant::now(), number));
     }
 
-    /// What who asks for a row from now on must see: what was told here, and what was written long enough ago.
+    /// The values that a read of a row must see from now on: those confirmed here, and those written long enough ago.
     fn must_see(&self, front: usize, row: usize) -> (u64, u64) {
         let told = self.of[front].told[row].load(Ordering::SeqCst);
         let before = Instant::now().checked_sub(DELAY_MAX).max(*lock(&self.of[front].as_of));
@@ -179,7 +179,7 @@ async fn session(game: Arc<Game>, front: usize, books: Arc<Books>, mut random: R
     reads
 }
 
-/// What each server has, for the story of a failure.
+/// The values on each server, for the story of a failure.
 async fn on_servers(game: &Game) -> String {
     let mut story = String::new();
     for address in &game.addresses {
@@ -307,7 +307,7 @@ async fn check(family: Family, table: &'static str, fronts: u64, tier: Option<&V
     for _ in 0..fronts {
         let front = Front::start(cluster, |setup| {
             shares(setup, tier);
-            // What one writes the replicas may lack that another one reads from, where the cache does not answer.
+            // Replicas that one reads from may lack the writes of another one, where the cache does not answer.
             setup.listener = if fronts > 1 { "split = \"primary\"" } else { "consistency = \"cluster\"" }.into();
         });
         under_test.push(front.await);

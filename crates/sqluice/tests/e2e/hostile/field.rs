@@ -171,7 +171,7 @@ impl Field {
         client(&self.front.address).await
     }
 
-    /// What the program holds more than at the start, in KiB.
+    /// The growth of the program's memory since the start, in KiB.
     pub fn grown_kb(&self) -> u64 {
         memory_kb(self.front.pid(), "VmRSS").saturating_sub(self.before_kb)
     }

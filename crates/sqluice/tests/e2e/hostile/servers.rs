@@ -84,7 +84,7 @@ async fn servers_that_stop_in_mid_row() {
         let mut bytes = Vec::new();
         packet::append(&mut bytes, 0, b"\x03SELECT halt");
         stream.write_all(&bytes).await.unwrap();
-        // What the server has said is here.
+        // The server's bytes are here.
         let mut some = [0; 16];
         stream.read_exact(&mut some).await.unwrap();
         all.push(stream);

@@ -56,7 +56,7 @@ async fn bulk_executions(family: Family) {
         wire.command(Expect::Results, &bulk(update, 128, &types, &rows[..2])).await;
         let delete = wire.prepare("DELETE FROM b WHERE v = ? AND t = ?").await;
         wire.command(Expect::Results, &bulk(delete, 128, &types, &rows[..2])).await;
-        // What cannot be had in bulk, what is wrong, what is cut.
+        // Statements that cannot be bulk, wrong ones, cut ones.
         let select = wire.prepare("SELECT ?, ?").await;
         wire.command(Expect::Results, &bulk(select, 128, &types, &rows)).await;
         let none = wire.prepare("INSERT INTO b (v) VALUES (1)").await;

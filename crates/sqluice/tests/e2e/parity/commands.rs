@@ -64,7 +64,7 @@ async fn rare_with_eof(family: Family) {
     .await;
 }
 
-/// What a server knows of its own connection, in values and in types.
+/// The server's knowledge of its own connection, in values and in types.
 async fn identity(family: Family) {
     let case = Case { family, database: "par_identity", setup: SETUP, capabilities: MODERN };
     case.run(async |wire| {
@@ -92,7 +92,7 @@ async fn pipelined(family: Family) {
     let case = Case { family, database: "par_pipe", setup: SETUP, capabilities: MODERN };
     case.run(async |wire| {
         wire.hide_gtids = true;
-        // What .NET's driver sends for each connection that it takes from its pool.
+        // The commands of .NET's driver for each connection that it takes from its pool.
         wire.send(&[b"\x1f", b"\x03SET NAMES utf8mb4", b"\x02par_pipe"]).await;
         for _ in 0..3 {
             wire.reply(Expect::Results).await;
@@ -311,7 +311,8 @@ async fn procedures_with_cursors(family: Family) {
     .await;
 }
 
-/// What Rails, R2DBC and MySqlConnector send at every connect or checkout; none of it may tie a session to its connection.
+/// The statements of Rails, R2DBC and MySqlConnector at every connect or checkout; none of them may tie a session to
+/// its connection.
 async fn connect_lines(family: Family) {
     // Servers tell changes in an order of their own.
     let capabilities = MODERN.difference(super::Capabilities::SESSION_TRACK);

@@ -94,7 +94,7 @@ fn ids(reply: &[Vec<u8>]) -> Vec<u32> {
     rows.iter().map(id).collect()
 }
 
-/// What SHOW PROCESSLIST shows, KILL takes.
+/// KILL takes the ids of SHOW PROCESSLIST.
 async fn lists_show_ids_that_can_be_killed(family: Family) {
     let servers = lone(family).await;
     let front = Front::start(servers, |_| {}).await;

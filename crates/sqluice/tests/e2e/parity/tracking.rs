@@ -1,4 +1,4 @@
-//! What servers tell of the session, to those who asked for it.
+//! Servers' reports of the session, for clients that requested them.
 
 use lab::Family;
 
@@ -103,7 +103,7 @@ async fn gtids(family: Family) {
     .await;
 }
 
-/// What columns are announced with and what literals compare by, after each way to choose it.
+/// The collations of columns and of comparisons with literals, after each way to choose them.
 async fn collations(family: Family) {
     let case = Case { family, database: "par_collations", setup: SETUP, capabilities: OLD };
     case.run(async |wire| {

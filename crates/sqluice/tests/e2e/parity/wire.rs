@@ -25,7 +25,7 @@ pub struct Wire {
     stream: Stream,
     buffer: Vec<u8>,
     pub capabilities: Capabilities,
-    /// What the greeting offered.
+    /// The capabilities in the greeting.
     pub offered: Capabilities,
     pub family: Family,
     /// The id that the greeting told.

@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::{Front, all, calm, http_with, until};
 use crate::login::accounts;
 
-/// What opens the API.
+/// The key of the API.
 pub const KEY: &str = "open sesame";
 
-/// What the API tells of the cache.
+/// The API's page of the cache.
 pub async fn page(front: &Front) -> Value {
     let (status, body) = http_with(&front.admin, "GET", "/api/v1/cache", Some(KEY)).await;
     assert_eq!(status, 200, "{body}");
@@ -22,7 +22,7 @@ pub async fn until_rights(front: &Front) {
     until("users' rights to be known", async || (page(front).await["rights"]["main"] == true).then_some(())).await;
 }
 
-/// What it tells of a rule; null if nothing.
+/// Its entry of a rule; null if there is none.
 pub async fn of_rule(front: &Front, rule: &str) -> Value {
     let page = page(front).await;
     page["rules"].as_array().unwrap().iter().find(|one| one["rule"] == rule).cloned().unwrap_or_default()

@@ -16,13 +16,13 @@ pub const WRITERS: i32 = 6;
 const READERS: i32 = 4;
 /// Between statements of clients that have [calmed down](Clients::calm_down).
 const CALM_PAUSE: Duration = Duration::from_millis(50);
-/// What clients work on.
+/// The tables of the clients.
 pub const TABLES: &str = "CREATE TABLE app.t (client INT, n INT, PRIMARY KEY (client, n)); \
                           CREATE TABLE app.hot (id INT PRIMARY KEY, n INT); INSERT INTO app.hot VALUES (1, 0)";
-/// What they have written.
+/// The rows that they have written.
 pub const ROWS: &str = "SELECT client, n FROM app.t";
 
-/// What clients saw.
+/// The experience of the clients.
 #[derive(Default)]
 pub struct Load {
     pub acknowledged: Vec<(i32, i32)>,

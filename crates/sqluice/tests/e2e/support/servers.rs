@@ -12,7 +12,7 @@ use super::{Authority, blocking};
 /// Longest that a cluster may take to become well again between two tests.
 const HEAL_LIMIT: Duration = Duration::from_secs(30);
 
-/// Who signed the certificates of all servers.
+/// The authority that signed the certificates of all servers.
 pub fn authority() -> &'static Authority {
     static AUTHORITY: OnceLock<Authority> = OnceLock::new();
     AUTHORITY.get_or_init(Authority::new)

@@ -14,7 +14,7 @@ pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
     }
 }
 
-/// What a program did.
+/// The outcome of a program.
 pub struct Ran {
     pub good: bool,
     pub out: String,
@@ -22,7 +22,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// What it printed; it must have succeeded.
+    /// Its output; it must have succeeded.
     pub fn output(self) -> String {
         assert!(self.good, "{}\n{}", self.out, self.err);
         self.out

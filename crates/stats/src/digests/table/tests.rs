@@ -200,7 +200,7 @@ fn what_the_cache_did_is_counted_with_the_form_or_with_the_others() {
     assert_eq!(report.rows[0].questions.as_ref().unwrap().asked(), 1, "what the cache answers no server was asked");
     assert_eq!(report.others_cached.refused, [(3, 1)]);
 
-    // What it saved keeps the form in the table, and is not lost when it goes.
+    // The saved time keeps the digest in the table, and is not lost with it.
     run(&mut table, 2, &ran(400, began.0));
     assert_eq!(numbers(&table.report()).keys().copied().collect::<Vec<_>>(), [1]);
     run(&mut table, 2, &ran(4_000, began.0));

@@ -42,7 +42,7 @@ fn query(text: &[u8]) -> Vec<u8> {
     event(2, &[&head[..], &status, b"app\0", text].concat())
 }
 
-/// What the only transaction of these events changed.
+/// The changes of the only transaction in these events.
 fn of(mariadb: bool, events: &[Vec<u8>]) -> Transaction {
     let mut changes = Changes::new(mariadb);
     let mut all = Vec::new();
@@ -108,7 +108,7 @@ fn what_is_not_understood_changes_everything() {
     for code in [26, 99, 164] {
         assert!(everything(of(false, &[gtid(), query(b"BEGIN"), event(code, &[]), event(16, &[])])), "{code}");
     }
-    // What may be passed over.
+    // An event that may be skipped.
     let mut passed = event(99, &[]);
     passed[17] = 0x80;
     assert!(!everything(of(false, &[gtid(), query(b"BEGIN"), passed, event(16, &[])])));

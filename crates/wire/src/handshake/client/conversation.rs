@@ -1,4 +1,4 @@
-//! What a server asks after the login was sent, and what it is answered.
+//! The server's questions after the login was sent, and the answers.
 
 use zeroize::Zeroizing;
 

@@ -108,7 +108,7 @@ impl fmt::Debug for Method {
     }
 }
 
-/// What the client has proved, and what Sqluice can do with it towards servers. Debug output shows only the kind.
+/// The client's proof, and its use for logins to servers. Debug output shows only the kind.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Proof {
     /// The password is empty, by the client's word. [`Method::Empty`] asked for that; with the other methods the caller

@@ -18,10 +18,10 @@ const ANSWER_BYTES_MAX: u64 = 16 << 20;
 /// Where the running process is, and what it must be shown.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Place {
-    /// The configuration file of the running process: where its admin listener is, and its key.
+    /// The configuration file of the running process. It has the admin listener's address and key.
     #[arg(long, short, value_name = "FILE", default_value = "sqluice.toml")]
     config: PathBuf,
-    /// Ask here instead of at the file's admin.address.
+    /// The address of the API, instead of the file's admin.address.
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<String>,
 }

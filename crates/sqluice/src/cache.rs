@@ -31,22 +31,22 @@ pub(crate) struct Args {
 pub(crate) struct Common {
     #[command(flatten)]
     place: Place,
-    /// The API's answer as it is.
+    /// Print the API's JSON.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Show the kept results, and the effect of each rule. The same as without a word.
+    /// Show the cached results, and the effect of each rule. The default.
     Show(Show),
-    /// Forget answers: those that all of the options name.
+    /// Wipe cached results: those that fit all options.
     Wipe(Wipe),
     /// Show the effect on statements by their digest: hits, time saved, and the reasons of misses.
     Digests(digests::Digests),
-    /// Reads for which a rule would have saved time, with the rules ready to paste.
+    /// Show reads for which a rule would have saved time, with the rules to paste.
     Advise(digests::Advise),
-    /// Run the files of statements of [warm.NAME], so that the cache has their answers.
+    /// Run the files of [warm.NAME], so that the cache has their results.
     Warm(warm::Warm),
 }
 
@@ -60,19 +60,19 @@ struct Show {
 struct Wipe {
     #[command(flatten)]
     common: Common,
-    /// Answers that this rule let be kept.
+    /// Results that this rule lets the cache keep.
     #[arg(long, value_name = "NAME")]
     rule: Option<String>,
-    /// Answers to statements of this digest, by its hash.
+    /// Results of statements with this digest, by its hash.
     #[arg(long, value_name = "HASH")]
     digest: Option<String>,
-    /// Answers of this cluster.
+    /// Results of this cluster.
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
-    /// Answers that were read from this table or view.
+    /// Results that were read from this table or view.
     #[arg(long, value_name = "SCHEMA.TABLE")]
     table: Option<String>,
-    /// All answers.
+    /// All results.
     #[arg(long, conflicts_with_all = ["rule", "digest", "cluster", "table"])]
     all: bool,
 }

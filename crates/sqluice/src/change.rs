@@ -14,10 +14,10 @@ use crate::status::journal_line;
 struct Common {
     #[command(flatten)]
     place: Place,
-    /// The cluster; need not be said when there is only one.
+    /// The cluster. Not needed if there is only one.
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
-    /// The API's answer as it is.
+    /// Print the API's JSON.
     #[arg(long)]
     json: bool,
 }
@@ -27,10 +27,10 @@ struct Common {
 pub(crate) struct Switchover {
     #[command(flatten)]
     common: Common,
-    /// The server to become the primary; without it the best one is chosen.
+    /// The new primary. Without it Sqluice chooses the best server.
     #[arg(long, value_name = "SERVER")]
     to: Option<String>,
-    /// Only say what would be done.
+    /// Print the steps and change nothing.
     #[arg(long)]
     dry_run: bool,
 }
@@ -40,13 +40,13 @@ pub(crate) struct Switchover {
 pub(crate) struct Failover {
     #[command(flatten)]
     common: Common,
-    /// The server to become the primary; without it the best one is chosen.
+    /// The new primary. Without it Sqluice chooses the best server.
     #[arg(long, value_name = "SERVER")]
     to: Option<String>,
-    /// Only say what would be done.
+    /// Print the steps and change nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Also when the primary may live or data is left behind: what only the others have is lost.
+    /// Act even if the primary may be alive or data is lost: transactions that only other servers have.
     #[arg(long)]
     force: bool,
 }
@@ -56,9 +56,9 @@ pub(crate) struct Failover {
 pub(crate) struct Rejoin {
     #[command(flatten)]
     common: Common,
-    /// The server to attach as a replica of the primary.
+    /// The server that becomes a replica of the primary.
     server: String,
-    /// Only say what would be done.
+    /// Print the steps and change nothing.
     #[arg(long)]
     dry_run: bool,
 }
@@ -80,7 +80,7 @@ pub(crate) struct Server {
     what: What,
     /// The server.
     server: String,
-    /// With drain and maintenance: wait until sessions have left it, no longer than so many seconds (60 at most). Without a number 60.
+    /// With drain and maintenance: wait until no session uses the server, up to this many seconds (at most 60; without a number 60).
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "60", value_parser = clap::value_parser!(u64).range(..=60))]
     wait: Option<u64>,
 }
@@ -88,11 +88,11 @@ pub(crate) struct Server {
 /// The actions on a server.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum What {
-    /// Let it finish what it has and give it nothing new.
+    /// Let the server finish its work, and send it no new work.
     Drain,
-    /// Use it again.
+    /// Use the server again.
     Resume,
-    /// Leave it alone: no traffic, no promotion, no repair.
+    /// Leave the server alone: no traffic, no promotion, no repair.
     Maintenance,
 }
 

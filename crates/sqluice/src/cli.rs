@@ -9,7 +9,7 @@ use crate::{cache, change, check, demo, init, out, run, status};
 /// A database traffic manager for MySQL and MariaDB.
 ///
 /// Applications connect to Sqluice as if it were the database. It shares few backend connections among many clients,
-/// sends reads to replicas and all else to the primary, follows the primary when it moves, and moves it when it must.
+/// sends reads to replicas and all other statements to the primary, follows the primary when it moves, and moves it when it must.
 #[derive(Debug, Parser)]
 #[command(name = "sqluice", version, after_help = EXAMPLES, arg_required_else_help = true)]
 struct Cli {
@@ -31,37 +31,37 @@ Put it in front of your own servers:
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve clients as a configuration says, until a signal stops it.
+    /// Serve clients, until a signal stops it.
     #[command(after_help = RUN_HELP)]
     Run(run::Args),
-    /// Check a configuration: says what it means, or every mistake in it.
+    /// Check a configuration: print its meaning, or every mistake in it.
     #[command(after_help = CHECK_HELP)]
     Check(check::Args),
     /// Write a first configuration, and print the SQL grants that the monitor user needs.
     #[command(after_help = INIT_HELP)]
     Init(init::Args),
-    /// Start real servers, Sqluice and a load, and show what happens, live.
+    /// Start real servers, Sqluice and a load, and show a live table.
     #[command(after_help = DEMO_HELP)]
     Demo(demo::Args),
     /// Show the clusters of the running process: roles, lag, positions, problems, the last decisions.
     #[command(after_help = STATUS_HELP)]
     Status(status::Args),
-    /// Move the primary to another server while both live.
+    /// Move the primary to another server while both are alive.
     #[command(after_help = SWITCHOVER_HELP)]
     Switchover(change::Switchover),
-    /// Replace a primary that is lost.
+    /// Replace a lost primary.
     #[command(after_help = FAILOVER_HELP)]
     Failover(change::Failover),
     /// Attach a server as a replica of the primary.
     #[command(after_help = REJOIN_HELP)]
     Rejoin(change::Rejoin),
-    /// Say that you have seen what happened: automatic failover may act again at once.
+    /// Confirm that you have seen a failover: automatic failover may act again at once.
     #[command(after_help = ACKNOWLEDGE_HELP)]
     Acknowledge(change::Acknowledge),
-    /// Drain a server, leave it alone for maintenance, or use it again.
+    /// Drain a server, take it out for maintenance, or use it again.
     #[command(after_help = SERVER_HELP)]
     Server(change::Server),
-    /// Show the result cache of the running process, wipe it, or find what is worth a rule.
+    /// Show the result cache of the running process, wipe it, or find reads worth a rule.
     #[command(after_help = CACHE_HELP)]
     Cache(cache::Args),
 }
@@ -69,14 +69,14 @@ enum Command {
 const RUN_HELP: &str = "\
 Examples:
   sqluice run --config /etc/sqluice/sqluice.toml
-  SQLUICE_LOG=debug sqluice run            more log lines than the file's log.level says
+  SQLUICE_LOG=debug sqluice run            more log lines than with the file's log.level
 
 Signals:
   HUP         read the configuration again; a file with a mistake changes nothing
   TERM, INT   take no new clients, let sessions finish (proxy.drain_ms), then end
   INT again   end at once
 
-Exit codes: 0 ended as asked, 1 could not start, 2 wrong arguments, 130 ended at once.";
+Exit codes: 0 ended by a signal, 1 could not start, 2 wrong arguments, 130 ended at once.";
 
 const CHECK_HELP: &str = "\
 Examples:
@@ -87,7 +87,7 @@ Exit codes: 0 the file is good, 1 it has mistakes.";
 
 const INIT_HELP: &str = "\
 Examples:
-  sqluice init                             asks what it needs to know
+  sqluice init                             asks for the servers' addresses
   sqluice init --non-interactive --server db1=10.0.0.1 --server db2=10.0.0.2 > grants.sql
   sqluice init --server 10.0.0.1 --output - --non-interactive
   sqluice init --grants-only --family mysql  the SQL grants for sqluice.toml, and nothing else
@@ -98,7 +98,7 @@ const DEMO_HELP: &str = "\
 Examples:
   sqluice demo
   sqluice demo --replicas 3 --clients 64
-  sqluice demo --no-load --port 3306       connect with what you like and watch
+  sqluice demo --no-load --port 3306       connect your own clients and watch
   sqluice demo --seconds 5 --plain         lines instead of a table, for scripts
 
 Needs MariaDB's server program; on Debian and Ubuntu: apt-get install mariadb-server-core mariadb-client-core";
@@ -108,35 +108,35 @@ Examples:
   sqluice status --config /etc/sqluice/sqluice.toml
   sqluice status --cluster main --json
 
-Asks the API of the running process; the file tells where it is, and its admin.key.
+The command uses the API of the running process. The file has its address and its admin.key.
 
-Exit codes: 0 each cluster has a primary, 1 one has none, or nobody answers.";
+Exit codes: 0 each cluster has a primary, 1 a cluster has none, or the API does not reply.";
 
 const SWITCHOVER_HELP: &str = "\
 Examples:
   sqluice switchover --cluster main --dry-run
   sqluice switchover --cluster main --to db2
 
-New writes are held meanwhile; clients notice a pause.
+Sqluice holds new writes meanwhile; clients notice a pause.
 
-Exit codes: 0 done, 1 refused or given up: the primary is as before.";
+Exit codes: 0 done, 1 refused or aborted: the primary is as before.";
 
 const FAILOVER_HELP: &str = "\
 Examples:
   sqluice failover --cluster main --dry-run
   sqluice failover --cluster main --to db2
-  sqluice failover --cluster main --force    also when data may be lost
+  sqluice failover --cluster main --force    even if data may be lost
 
-Exit codes: 0 done, 1 refused or given up.";
+Exit codes: 0 done, 1 refused or aborted.";
 
 const REJOIN_HELP: &str = "\
 Examples:
   sqluice rejoin db1 --cluster main --dry-run
   sqluice rejoin db1
 
-A server that has what the primary lacks is refused, and the transactions are named.
+Sqluice refuses a server that has transactions that the primary lacks, and names them.
 
-Exit codes: 0 done, 1 refused or given up.";
+Exit codes: 0 done, 1 refused or aborted.";
 
 const ACKNOWLEDGE_HELP: &str = "\
 Examples:
@@ -151,23 +151,23 @@ Examples:
   sqluice server resume db2
   sqluice server maintenance db3
 
-With promotion.journal these survive a restart; without it a warning says that they do not.
+With promotion.journal both states survive a restart. Without it they do not, and a warning says so.
 
 Exit codes: 0 done, 1 refused, or sessions still use it after the wait.";
 
 const CACHE_HELP: &str = "\
 Examples:
-  sqluice cache                              what is kept, and what came of each rule
-  sqluice cache digests                      the same for each form of statement
-  sqluice cache advise --ttl-ms 10000        reads that are worth a rule, as [[rule]] blocks
+  sqluice cache                              cached results, and the effect of each rule
+  sqluice cache digests                      the same for each digest
+  sqluice cache advise --ttl-ms 10000        reads worth a rule, as [[rule]] blocks
   sqluice cache warm                         runs the files of [warm.NAME]
   sqluice cache wipe --table shop.products
   sqluice cache wipe --rule product-pages --cluster main
   sqluice cache wipe --all
 
-Asks the API of the running process; the file tells where it is, and its admin.key.
+The command uses the API of the running process. The file has its address and its admin.key.
 
-Exit codes: 0 done, 1 refused, or nobody answers.";
+Exit codes: 0 done, 1 refused, or the API does not reply.";
 
 /// Does what the command line says.
 pub fn main() -> ExitCode {

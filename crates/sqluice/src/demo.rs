@@ -38,22 +38,22 @@ const LOG_LINES: usize = 6;
 /// Arguments of `sqluice demo`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How many replicas to start beside the primary.
+    /// Number of replicas beside the primary.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=8))]
     replicas: u8,
-    /// How many clients make the load.
+    /// Number of clients that make the load.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=5000))]
     clients: u16,
-    /// End after this time; without it, when you say so.
+    /// End after this many seconds. Without it the demo ends when you end it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     seconds: Option<u32>,
     /// The port of 127.0.0.1 that Sqluice listens on [default: a free one].
     #[arg(long, short = 'P', value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     port: u16,
-    /// Make no load: you bring your own clients.
+    /// Make no load, for your own clients.
     #[arg(long)]
     no_load: bool,
-    /// Print lines instead of a table; so it does when standard output is no terminal.
+    /// Print lines instead of a table. The default if standard output is no terminal.
     #[arg(long)]
     plain: bool,
 }

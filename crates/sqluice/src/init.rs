@@ -23,46 +23,46 @@ const HEARTBEAT_SCHEMA: &str = "sqluice";
 /// Arguments of `sqluice init`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A server, as NAME=HOST:PORT or HOST:PORT; give it once for each. The port is 3306 when it is left out.
+    /// A server, as NAME=HOST:PORT or HOST:PORT; repeat the option for each server. The default port is 3306.
     #[arg(long = "server", value_name = "NAME=ADDRESS")]
     servers: Vec<String>,
-    /// Where clients will connect [default: 0.0.0.0:3306].
+    /// The address for clients [default: 0.0.0.0:3306].
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
     /// The name of the cluster.
     #[arg(long, value_name = "NAME", default_value = "main")]
     cluster: String,
-    /// The user that watches the servers [default: sqluice].
+    /// The monitor's user on the servers [default: sqluice].
     #[arg(long, value_name = "NAME")]
     monitor_user: Option<String>,
-    /// From where that user logs in, for the printed SQL.
+    /// The host of the monitor's account, for the printed SQL.
     #[arg(long, value_name = "HOST", default_value = ANY_HOST)]
     monitor_host: String,
-    /// A file with that user's password. Without it one is made up and written beside the configuration.
+    /// A file with the monitor's password. Without it Sqluice makes a password and writes it beside the configuration.
     #[arg(long, value_name = "FILE")]
     monitor_password_file: Option<PathBuf>,
-    /// Where metrics and health are served [default: 127.0.0.1:9104]; "none" for nowhere.
+    /// The address of metrics, health and the API [default: 127.0.0.1:9104]; "none" for none.
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<String>,
-    /// How the servers keep the same data [default: replication, of one server standalone].
+    /// The way in which the servers keep the same data [default: replication; with one server standalone].
     #[arg(long, value_enum)]
     kind: Option<Kind>,
     /// The family of the servers, for the printed SQL [default: mariadb; with group_replication and ndb mysql].
     #[arg(long, value_enum)]
     family: Option<Family>,
-    /// The file to write; "-" prints it, and takes the password from SQLUICE_MONITOR_PASSWORD.
+    /// The file to write. "-" prints it; the password then comes from SQLUICE_MONITOR_PASSWORD.
     #[arg(long, short, value_name = "FILE", default_value = "sqluice.toml")]
     output: PathBuf,
-    /// Let Sqluice replace a primary that is lost: failover = "auto", with the rights and the API's key that this needs.
+    /// Let Sqluice replace a lost primary: failover = "auto", with the privileges and the API's key for it.
     #[arg(long)]
     failover: bool,
-    /// Write the file although there is one. The one that is there is kept beside it, as FILE.bak-1 and so on.
+    /// Replace an existing file. The old one stays beside it, as FILE.bak-1 and so on.
     #[arg(long)]
     force: bool,
-    /// Print the SQL grants alone and write nothing: for the file that --output names, or, if it is not there, for these arguments.
+    /// Print only the SQL grants and write nothing: for the file of --output, or, without such a file, for these arguments.
     #[arg(long, conflicts_with = "force")]
     grants_only: bool,
-    /// Ask nothing: what is not given takes its default.
+    /// Ask no question: missing options take their defaults.
     #[arg(long)]
     non_interactive: bool,
 }

@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// The configuration file.
     #[arg(long, short, value_name = "FILE", default_value = "sqluice.toml")]
     config: PathBuf,
-    /// Write this file once clients are accepted: a line "NAME ADDRESS" for each listener, and "admin ADDRESS".
+    /// Write this file when Sqluice accepts clients: a line "NAME ADDRESS" for each listener, and "admin ADDRESS".
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
 }

@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// Only this cluster.
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
-    /// The API's answer as it is.
+    /// Print the API's JSON.
     #[arg(long)]
     json: bool,
 }

@@ -17,7 +17,7 @@ const TEXT_CHARS_MAX: usize = 100;
 pub(super) struct Digests {
     #[command(flatten)]
     common: Common,
-    /// No more than so many.
+    /// Print at most this many.
     #[arg(long, value_name = "NUMBER", default_value_t = 20)]
     limit: usize,
 }
@@ -26,10 +26,10 @@ pub(super) struct Digests {
 pub(super) struct Advise {
     #[command(flatten)]
     common: Common,
-    /// How old answers may be.
+    /// The longest age of cached results.
     #[arg(long, value_name = "MILLISECONDS", value_parser = ["1000", "10000", "60000"], default_value = "1000")]
     ttl_ms: String,
-    /// No more than so many.
+    /// Print at most this many.
     #[arg(long, value_name = "NUMBER", default_value_t = 10)]
     limit: usize,
 }

@@ -23,10 +23,10 @@ pub(super) struct Warm {
     /// Only the files of this cluster.
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
-    /// Only say what came of the last run.
+    /// Print the result of the last run.
     #[arg(long)]
     show: bool,
-    /// Wait no longer than so many seconds; the run goes on.
+    /// Wait at most this many seconds; the run goes on.
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     wait_s: u64,
 }

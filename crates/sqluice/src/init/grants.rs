@@ -62,43 +62,42 @@ pub(crate) fn sql(family: Family, grantee: &Grantee) -> String {
     match family {
         Family::Mariadb => sql.push_str(&format!(
             "\n\
-             -- SHOW ALL REPLICAS STATUS: which server replicates from which, whether it runs, how far behind it is.\n\
+             -- SHOW ALL REPLICAS STATUS: the source of each replica, the state of its threads, its lag.\n\
              -- MariaDB 10.5.0 to 10.5.8 instead: GRANT REPLICATION REPLICA ADMIN ON *.* TO {account};\n\
              -- MariaDB 10.4 instead:             GRANT REPLICATION CLIENT ON *.* TO {account};\n\
              GRANT REPLICA MONITOR ON *.* TO {account};\n\
              \n\
-             -- Logging in when a server has no connection left, and ending statements of clients that went away.\n\
-             -- MariaDB 10.4 has no such right apart from SUPER: leave it out there.\n\
+             -- To log in when a server has no free connection, and to end statements of clients that are gone.\n\
+             -- MariaDB 10.4 has only SUPER for this: leave it out there.\n\
              GRANT CONNECTION ADMIN ON *.* TO {account};\n\
              \n\
-             -- Checking logins: accounts, the plugin they use and their password hash. Without it each login is\n\
-             -- passed through to a server.\n\
+             -- To check logins: accounts, plugins and password hashes. Without it Sqluice passes each login to\n\
+             -- a server.\n\
              GRANT SELECT (Host, User, Priv) ON mysql.global_priv TO {account};\n\
              \n\
-             -- Stored functions: which of them only read, so that a SELECT with them may go to a replica. Without it\n\
-             -- such a SELECT goes to the primary.\n\
+             -- Stored functions that only read: a SELECT with them may go to a replica. Without it such a SELECT\n\
+             -- goes to the primary.\n\
              GRANT SELECT ON mysql.proc TO {account};\n"
         )),
         Family::Mysql => sql.push_str(&format!(
             "\n\
-             -- SHOW REPLICA STATUS: which server replicates from which, whether it runs, how far behind it is.\n\
+             -- SHOW REPLICA STATUS: the source of each replica, the state of its threads, its lag.\n\
              GRANT REPLICATION CLIENT ON *.* TO {account};\n\
-             -- The same where that statement hangs, and whether the replicas still hear a primary that Sqluice does not reach.\n\
+             -- The same if that statement hangs; and whether replicas still receive from a primary that Sqluice cannot reach.\n\
              GRANT SELECT ON performance_schema.replication_connection_status TO {account};\n\
              GRANT SELECT ON performance_schema.replication_connection_configuration TO {account};\n\
              GRANT SELECT ON performance_schema.replication_applier_status TO {account};\n\
              \n\
-             -- Logging in when a server has no connection left, and ending statements of clients that went away.\n\
+             -- To log in when a server has no free connection, and to end statements of clients that are gone.\n\
              GRANT CONNECTION_ADMIN ON *.* TO {account};\n\
              \n\
-             -- Checking logins: accounts, the plugin they use and their password hash. Without it each login is\n\
-             -- passed through to a server.\n\
+             -- To check logins: accounts, plugins and password hashes. Without it Sqluice passes each login to\n\
+             -- a server.\n\
              GRANT SELECT (Host, User, plugin, authentication_string, ssl_type, ssl_cipher, x509_issuer, x509_subject,\n\
              \x20 account_locked, password_expired, password_last_changed, password_lifetime) ON mysql.user TO {account};\n\
              \n\
-             -- information_schema.routines in full: which stored functions only read, so that a SELECT with them may go\n\
-             -- to a replica. Without it such a SELECT goes to the primary. MySQL before 8.0.20 has no such right apart\n\
-             -- from SELECT on everything: leave it out there.\n\
+             -- Stored functions that only read: a SELECT with them may go to a replica. Without it such a SELECT goes\n\
+             -- to the primary. MySQL before 8.0.20 has only SELECT on all schemas for this: leave it out there.\n\
              GRANT SHOW_ROUTINE ON *.* TO {account};\n"
         )),
     }
@@ -107,7 +106,7 @@ pub(crate) fn sql(family: Family, grantee: &Grantee) -> String {
         let schema = schema_pattern(grantee.heartbeat_schema);
         sql.push_str(&format!(
             "\n\
-             -- A heartbeat row, by which lag is measured more exactly than servers tell it. Without it their word is taken.\n\
+             -- A heartbeat row, to measure lag. Without it Sqluice uses the servers' own values, in whole seconds.\n\
              GRANT CREATE, SELECT, INSERT, UPDATE ON {schema}.* TO {account};\n"
         ));
     }
@@ -115,21 +114,21 @@ pub(crate) fn sql(family: Family, grantee: &Grantee) -> String {
         Kind::GroupReplication => sql.push_str(&group_replication(&account)),
         Kind::Ndb => sql.push_str(&format!(
             "\n\
-             -- Which data nodes are started, and which of them have the same data. Its views read other tables of the schema.\n\
+             -- The state of the data nodes, and the nodes with the same data. The views read other tables of the schema.\n\
              GRANT SELECT ON ndbinfo.* TO {account};\n"
         )),
         Kind::Standalone | Kind::Replication | Kind::Galera => {}
     }
     sql.push_str(&format!(
         "\n\
-         -- Only for consistency = \"table\" and the result cache: seeing triggers and views. The user could make triggers with it, too.\n\
+         -- Only for consistency = \"table\" and the result cache: to see triggers and views. With it the user can create triggers, too.\n\
          -- GRANT TRIGGER, SHOW VIEW ON *.* TO {account};\n\
-         -- Views are shown only to who may read them, too: GRANT SELECT ON the schemas that have views.\n\
-         -- So are columns: the result cache ends answers by row where it sees those of keys{}.\n\
-         -- Without SELECT this will do; it shows no data:\n\
+         -- Servers show views only to users that may read them: GRANT SELECT ON the schemas that have views.\n\
+         -- The same for columns: with the columns of keys the result cache invalidates by row{}.\n\
+         -- This is enough instead of SELECT, and shows no data:\n\
          -- GRANT REFERENCES ON *.* TO {account};\n",
         match family {
-            Family::Mariadb => ", and keeps none from a table of which it sees no column",
+            Family::Mariadb => ". Without any column of a table it caches nothing from it",
             Family::Mysql => "",
         }
     ));
@@ -143,7 +142,7 @@ pub(crate) fn sql(family: Family, grantee: &Grantee) -> String {
 /// The privileges to read the state of a replication group.
 fn group_replication(account: &str) -> String {
     let mut sql =
-        String::from("\n-- Who belongs to the group and serves, who is the primary, and how far each has applied.\n");
+        String::from("\n-- The members of the group, their states, the primary, and the applied transactions.\n");
     for table in [
         "replication_group_members",
         "replication_group_member_stats",
@@ -153,9 +152,9 @@ fn group_replication(account: &str) -> String {
         sql.push_str(&format!("GRANT SELECT ON performance_schema.{table} TO {account};\n"));
     }
     sql.push_str(&format!(
-        "-- `sqluice switchover` has the group move its primary.\n\
+        "-- For `sqluice switchover`: the group moves its primary.\n\
          GRANT GROUP_REPLICATION_ADMIN ON *.* TO {account};\n\
-         -- What became of a write that a lost primary did not answer is read in the new one's binary log.\n\
+         -- To find a write whose reply was lost with the primary, in the new primary's binary log.\n\
          GRANT REPLICATION SLAVE ON *.* TO {account};\n"
     ));
     sql
@@ -165,7 +164,7 @@ fn group_replication(account: &str) -> String {
 fn sharing(family: Family, account: &str) -> String {
     let mut sql = String::from(
         "\n\
-         -- Only for the result cache: users with the same rights share answers. Without it each has answers of its own.\n",
+         -- Only for the result cache: users with the same privileges share results. Without it each user has its own.\n",
     );
     let tables: &[&str] = match family {
         Family::Mariadb => &["db", "tables_priv", "roles_mapping", "proxies_priv"],
@@ -187,47 +186,47 @@ fn failover(family: Family, account: &str) -> String {
     match family {
         Family::Mariadb => format!(
             "\n\
-             -- Failover and switchover. MariaDB 10.4 has SUPER in place of the first three, and 10.5.1 BINLOG ADMIN.\n\
-             -- Refusing writes on a server that is no primary, and taking them on one that is.\n\
+             -- Failover and switchover. MariaDB 10.4 has SUPER instead of the first three, and 10.5.1 BINLOG ADMIN.\n\
+             -- To switch read_only on and off.\n\
              GRANT READ_ONLY ADMIN ON *.* TO {account};\n\
-             -- Changing from which server one replicates, and the position it begins at.\n\
+             -- To change the source of a replica, and its position.\n\
              GRANT REPLICATION SLAVE ADMIN ON *.* TO {account};\n\
-             -- Semi-synchronous replication follows the role: who takes writes waits for acknowledgements.\n\
+             -- Semi-synchronous replication follows the role: the primary waits for acknowledgements.\n\
              GRANT REPLICATION MASTER ADMIN ON *.* TO {account};\n\
-             -- What the binary log leaves out: such a server is not promoted.\n\
+             -- The filters of the binary log: Sqluice promotes no server that has any.\n\
              GRANT BINLOG MONITOR ON *.* TO {account};\n\
-             -- The list of sessions, to end those of clients on a server that is no primary any more.\n\
+             -- The list of sessions, to end those of clients on an old primary.\n\
              GRANT PROCESS ON *.* TO {account};\n\
-             -- RESET SLAVE ALL: a new primary forgets whom it followed.\n\
+             -- RESET SLAVE ALL: a new primary forgets its source.\n\
              GRANT RELOAD ON *.* TO {account};\n\
              -- An old primary that becomes a replica reads the binary log with this account.\n\
              GRANT REPLICATION SLAVE ON *.* TO {account};\n\
              \n\
-             -- Only where the servers have events (CREATE EVENT): they are disabled on an old primary and enabled on the new one.\n\
-             -- These rights are as good as every right: who has them can run anything as anybody. Otherwise: events = false.\n\
+             -- Only if the servers have events (CREATE EVENT): Sqluice disables them on an old primary and enables them on the new one.\n\
+             -- These privileges are as strong as all privileges: their user can run any statement as any user. Otherwise: events = false.\n\
              -- GRANT EVENT, BINLOG ADMIN, SET USER ON *.* TO {account};\n\
-             -- Only where event_scheduler is not ON in all configuration files: it is switched on on a new primary. Otherwise: event_scheduler = false.\n\
+             -- Only if event_scheduler is not ON in all configuration files: Sqluice switches it on on a new primary. Otherwise: event_scheduler = false.\n\
              -- GRANT SUPER ON *.* TO {account};\n"
         ),
         Family::Mysql => format!(
             "\n\
              -- Failover and switchover: super_read_only, and semi-synchronous replication, which follows the role.\n\
              GRANT SYSTEM_VARIABLES_ADMIN ON *.* TO {account};\n\
-             -- Changing from which server one replicates.\n\
+             -- To change the source of a replica.\n\
              GRANT REPLICATION_SLAVE_ADMIN ON *.* TO {account};\n\
-             -- The list of sessions, to end those of clients on a server that is no primary any more.\n\
+             -- The list of sessions, to end those of clients on an old primary.\n\
              GRANT PROCESS ON *.* TO {account};\n\
-             -- Ending the applier of a replica whose source died in the middle of sending a transaction, and sessions of users who have\n\
-             -- this right, too. Without it such a replica stops replication after a minute only. MySQL before 8.0.16 has no such right.\n\
+             -- To end the applier of a replica whose source died in the middle of a transaction, and sessions of users with this privilege.\n\
+             -- Without it such a replica stops replication only after a minute. MySQL before 8.0.16 has no such privilege.\n\
              GRANT SYSTEM_USER ON *.* TO {account};\n\
-             -- RESET REPLICA ALL: a new primary forgets whom it followed.\n\
+             -- RESET REPLICA ALL: a new primary forgets its source.\n\
              GRANT RELOAD ON *.* TO {account};\n\
              -- An old primary that becomes a replica reads the binary log with this account.\n\
              GRANT REPLICATION SLAVE ON *.* TO {account};\n\
              \n\
-             -- Only where the servers have events (CREATE EVENT): they are disabled on an old primary and enabled on the new one.\n\
-             -- These rights are nearly every right: who has them can run anything as others. Otherwise: events = false.\n\
-             -- MySQL before 8.2 has SET_USER_ID in place of SET_ANY_DEFINER. Events of users with SYSTEM_USER need that, too.\n\
+             -- Only if the servers have events (CREATE EVENT): Sqluice disables them on an old primary and enables them on the new one.\n\
+             -- These privileges are nearly all privileges: their user can run any statement as others. Otherwise: events = false.\n\
+             -- MySQL before 8.2 has SET_USER_ID instead of SET_ANY_DEFINER. Events of users with SYSTEM_USER need that, too.\n\
              -- GRANT EVENT, SET_ANY_DEFINER ON *.* TO {account};\n"
         ),
     }

@@ -9,6 +9,8 @@ mod bounded;
 mod health;
 pub(crate) mod metrics;
 mod rest;
+mod status;
+mod steering;
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,6 +26,11 @@ use axum::routing::get;
 
 use self::bounded::Bounded;
 pub use self::bounded::CONNECTIONS_MAX;
+pub use self::status::{
+    ChangeFigures, ChannelReport, ClusterStatus, Clusters, Diagnosis, Figures, JournalLine, LineKind, Lines,
+    ServerFigures, ServerReport, Status,
+};
+pub use self::steering::{Accepted, Answer, Busy, Command, Refused, Steering};
 use crate::error::StartError;
 use crate::status::Shared;
 

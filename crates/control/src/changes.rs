@@ -4,7 +4,6 @@
 //! everything changed. How far it is, is asked over a second connection: what the primary had logged when it was asked, and what
 //! has come since, is compared.
 
-pub(crate) mod figures;
 mod named;
 mod position;
 mod stream;
@@ -16,8 +15,8 @@ use std::time::{Duration, Instant};
 use facts::changes::{Change, ChangeListener, Gtid, Told, What};
 use tokio::sync::watch;
 
-use self::figures::ChangeFigures;
 use self::position::Position;
+use crate::admin::ChangeFigures;
 use crate::monitor::heartbeat::Primary;
 use crate::status::ClusterStatus;
 

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use cluster::journal::{Entry, EntryKind};
-use serde_json::{Value, json};
 use tokio::sync::watch;
+
+use crate::admin::{JournalLine, LineKind};
 
 /// Lines that are kept in memory.
 const KEPT_MAX: usize = 1_000;
@@ -29,23 +30,26 @@ pub(crate) struct Record {
 
 impl Record {
     /// The line as the API and the file have it.
-    pub(crate) fn json(&self, cluster: &str) -> Value {
-        let since = self.at.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let step = match self.entry.kind {
-            EntryKind::Step(id) | EntryKind::Done(id) | EntryKind::Failed(id) => Some(id.0),
-            _ => None,
+    pub(crate) fn line(&self) -> JournalLine {
+        let (kind, step) = match self.entry.kind {
+            EntryKind::Decision => (LineKind::Decision, None),
+            EntryKind::Step(id) => (LineKind::Step, Some(id.0)),
+            EntryKind::Done(id) => (LineKind::Done, Some(id.0)),
+            EntryKind::Failed(id) => (LineKind::Failed, Some(id.0)),
+            EntryKind::Finished(_) => (LineKind::Finished, None),
+            EntryKind::Aborted(_) => (LineKind::Aborted, None),
+            EntryKind::Advice => (LineKind::Advice, None),
         };
-        json!({
-            "number": self.number,
-            "at_ms": since.as_millis() as u64,
-            "cluster": cluster,
-            "run": self.entry.run,
-            "epoch": self.entry.epoch,
-            "kind": self.entry.kind.word(),
-            "step": step,
-            "server": self.entry.server.as_deref(),
-            "text": self.entry.text,
-        })
+        JournalLine {
+            number: self.number,
+            at: self.at,
+            run: self.entry.run,
+            epoch: self.entry.epoch,
+            kind,
+            step,
+            server: self.entry.server.clone(),
+            text: self.entry.text.clone(),
+        }
     }
 }
 
@@ -101,7 +105,7 @@ impl Journal {
             record
         };
         if let Some(file) = &*self.file.lock().unwrap_or_else(PoisonError::into_inner) {
-            file.send(&self.cluster, Line::Text(record.json(&self.cluster).to_string()));
+            file.send(&self.cluster, Line::Text(record.line().json(&self.cluster).to_string()));
         }
         self.newest.send_replace(record.number);
     }
@@ -171,11 +175,29 @@ fn append(file: &mut File, line: &str) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use cluster::step::StepId;
+    use serde_json::{Value, json};
 
     use super::*;
 
     fn entry(run: u64, kind: EntryKind) -> Entry {
         Entry { run, epoch: 3, kind, server: Some("db1".into()), text: "because".into() }
+    }
+
+    #[test]
+    fn kinds_have_the_same_words_in_the_log_and_in_the_file() {
+        let id = StepId(4);
+        for (kind, step) in [
+            (EntryKind::Decision, None),
+            (EntryKind::Step(id), Some(4)),
+            (EntryKind::Done(id), Some(4)),
+            (EntryKind::Failed(id), Some(4)),
+            (EntryKind::Finished("failover"), None),
+            (EntryKind::Aborted("failover"), None),
+            (EntryKind::Advice, None),
+        ] {
+            let line = Record { number: 1, at: SystemTime::now(), entry: entry(7, kind) }.line();
+            assert_eq!((line.kind.word(), line.step), (kind.word(), step));
+        }
     }
 
     #[test]

@@ -227,7 +227,8 @@ impl Watched {
             match &probed.seen {
                 Seen::Facts(facts) => {
                     figures.probe_time = Some(probed.took);
-                    figures.told = Some(act::told(facts));
+                    figures.report = Some(act::report(facts));
+                    figures.reached = Some(act::reached(facts));
                 }
                 Seen::Failure(failure) | Seen::FailedTwice(failure) => figures.count_failure(failure.class),
                 Seen::Evidence(_) | Seen::CaughtUp(_) | Seen::Written | Seen::NotWritten(_) => {}

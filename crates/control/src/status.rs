@@ -1,4 +1,6 @@
-//! The figures that the admin listener tells: those of the monitors, beside the workers' own.
+//! The figures that the admin listener shows: those of the monitors, beside the workers' own.
+
+mod shown;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -6,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use cache::{CountedWrites, Store, Warmer};
-use cluster::command::{Accepted, Command, Refused};
+use cluster::command::Command;
 use cluster::diagnosis::Diagnosis;
 use cluster::observation::FailureClass;
 use config::{Rule, Secret};
@@ -14,7 +16,7 @@ use facts::published::Published;
 use stats::digests::DigestSource;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::changes::figures::ChangeFigures;
+use crate::admin::{Answer, ChangeFigures, ServerReport};
 use crate::cluster_link::ClusterLink;
 use crate::journal::Journal;
 use crate::lease::Confirmations;
@@ -47,7 +49,7 @@ pub(crate) struct ClusterStatus {
 /// A command for a cluster's task, and where the answer goes.
 pub(crate) struct Wish {
     pub(crate) command: Command,
-    pub(crate) answer: oneshot::Sender<Result<Accepted, Refused>>,
+    pub(crate) answer: oneshot::Sender<Answer>,
 }
 
 /// Wishes that wait for the cluster's task.
@@ -114,32 +116,9 @@ pub(crate) struct ServerFigures {
     /// How long the last good probe took.
     pub(crate) probe_time: Option<Duration>,
     /// The server's last answer, for people.
-    pub(crate) told: Option<Told>,
-}
-
-/// The server's answer at its last good probe.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Told {
-    pub(crate) version: Arc<str>,
-    pub(crate) read_only: bool,
-    pub(crate) gtid_executed: Arc<str>,
-    /// The transactions that it received by its channels, and their sources.
-    pub(crate) channels: Vec<ChannelTold>,
-    /// Its part in semi-synchronous replication now.
-    pub(crate) semi_sync: &'static str,
+    pub(crate) report: Option<ServerReport>,
     /// Host and port by its own idea.
-    pub(crate) reached: (Arc<str>, u16),
-}
-
-/// A channel, for people.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ChannelTold {
-    pub(crate) name: Arc<str>,
-    pub(crate) source: String,
-    pub(crate) receiver: &'static str,
-    pub(crate) applier: &'static str,
-    pub(crate) gtid_received: Arc<str>,
-    pub(crate) error: Arc<str>,
+    pub(crate) reached: Option<(Arc<str>, u16)>,
 }
 
 impl ServerFigures {
@@ -251,18 +230,12 @@ impl Shared {
         self.clusters.write().unwrap_or_else(PoisonError::into_inner).retain(|name, _| keep(name));
     }
 
-    pub(crate) fn clusters(&self) -> BTreeMap<Arc<str>, Arc<ClusterStatus>> {
+    fn watched(&self) -> BTreeMap<Arc<str>, Arc<ClusterStatus>> {
         self.clusters.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 impl ClusterStatus {
-    /// Whether it is known what users may read, so that those who may read the same can share kept answers; `None` if nobody asks for that.
-    pub(crate) fn knows_rights(&self) -> Option<bool> {
-        let grants = &self.published.grants;
-        grants.is_watched().then(|| grants.current().is_some_and(|grants| grants.is_known()))
-    }
-
     pub(crate) fn figures(&self) -> MutexGuard<'_, Figures> {
         self.figures.lock().unwrap_or_else(PoisonError::into_inner)
     }

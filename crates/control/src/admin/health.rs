@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use facts::view::{Health, View};
 
+use super::status::Status;
 use crate::status::Shared;
 
 /// The answer of `/readyz`.
@@ -21,7 +22,7 @@ pub(crate) fn readiness(shared: &Shared) -> Readiness {
     }
     let mut answer = Readiness { ready: true, words: String::new() };
     for (name, status) in shared.clusters() {
-        let view = status.published.view.load();
+        let view = status.published().view.load_full();
         let (serves, words) = verdict(&view);
         answer.ready &= serves;
         // Writing to a String cannot fail.

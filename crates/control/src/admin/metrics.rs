@@ -14,14 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::UNIX_EPOCH;
 
-use cluster::diagnosis::Diagnosis;
-use cluster::observation::FailureClass;
-use facts::view::{Health, Role, ServerView};
+use facts::view::{Health, Role, ServerView, View};
 use stats::{Counter, Gauge, Labelled, ServerStats, Snapshot, WorkerStats};
 
-use crate::status::{ClusterStatus, Shared};
-
 use self::text::Page;
+use super::status::{ClusterStatus, Figures, Status};
+use crate::status::Shared;
 use names::*;
 pub use names::{Kind, METRICS, Metric};
 
@@ -51,14 +49,29 @@ pub(crate) fn render(shared: &Shared) -> String {
     process(&mut page, shared);
     sessions(&mut page, &shared.workers);
     rules(&mut page, shared);
-    cache::render(&mut page, shared);
+    let clusters = shared.clusters();
+    cache::render(&mut page, shared, &clusters);
     tier::render(&mut page, shared);
     servers(&mut page, &shared.workers);
-    let clusters = shared.clusters();
-    views(&mut page, &clusters);
-    monitors(&mut page, &clusters);
-    failover::render(&mut page, &clusters);
+    let all: Vec<Cluster> = clusters.iter().map(|(name, status)| Cluster::new(name, &**status)).collect();
+    views(&mut page, &all);
+    monitors(&mut page, &all);
+    failover::render(&mut page, &all);
     page.finish()
+}
+
+/// A cluster as all samples of one page show it.
+struct Cluster<'a> {
+    name: &'a str,
+    status: &'a dyn ClusterStatus,
+    view: Arc<View>,
+    figures: Figures,
+}
+
+impl<'a> Cluster<'a> {
+    fn new(name: &'a str, status: &'a dyn ClusterStatus) -> Cluster<'a> {
+        Cluster { name, status, view: status.published().view.load_full(), figures: status.figures() }
+    }
 }
 
 fn family(page: &mut Page, metric: Metric) -> Family<'_> {
@@ -224,25 +237,21 @@ fn histogram(page: &mut Page, cluster: &str, server: &str, latency: &Snapshot) {
     page.sample(&name("count"), &labels, latency.count());
 }
 
-type Clusters = BTreeMap<Arc<str>, Arc<ClusterStatus>>;
-
-fn views(page: &mut Page, clusters: &Clusters) {
-    let views: Vec<_> = clusters.iter().map(|(name, status)| (name, status.published.view.load_full())).collect();
+fn views(page: &mut Page, clusters: &[Cluster<'_>]) {
     let mut number = family(page, VIEW);
-    views.iter().for_each(|(name, view)| number.sample(&[name], view.number));
+    clusters.iter().for_each(|of| number.sample(&[of.name], of.view.number));
     let mut has_primary = family(page, HAS_PRIMARY);
-    views.iter().for_each(|(name, view)| has_primary.sample(&[name], u8::from(view.primary.is_some())));
+    clusters.iter().for_each(|of| has_primary.sample(&[of.name], u8::from(of.view.primary.is_some())));
     let mut diagnosis = family(page, DIAGNOSIS);
-    for (name, status) in clusters {
-        let figures = status.figures();
-        for word in Diagnosis::NAMES {
-            let stands = figures.diagnoses.iter().any(|diagnosis| diagnosis.name() == word);
+    for Cluster { name, figures, .. } in clusters {
+        for word in figures.diagnosis_names {
+            let stands = figures.diagnoses.iter().any(|diagnosis| diagnosis.name == *word);
             diagnosis.sample(&[name, word], u8::from(stands));
         }
     }
     let mut each = |metric: Metric, write: &dyn Fn(&mut Family<'_>, &str, &ServerView)| {
         let mut family = family(page, metric);
-        for (name, view) in &views {
+        for Cluster { name, view, .. } in clusters {
             view.servers.iter().for_each(|server| write(&mut family, name, server));
         }
     };
@@ -263,17 +272,16 @@ fn views(page: &mut Page, clusters: &Clusters) {
         family.sample(&[cluster, &server.name], u8::from(server.serves_reads));
     });
     let mut lag = family(page, LAG);
-    for (name, status) in clusters {
-        for (server, figures) in &status.figures().servers {
+    for Cluster { name, figures, .. } in clusters {
+        for (server, figures) in &figures.servers {
             if let Some(value) = figures.lag {
                 lag.sample(&[name, server], value.as_secs_f64());
             }
         }
     }
     let mut age = family(page, POSITION_AGE);
-    for (name, view) in &views {
-        let Some(status) = clusters.get(*name) else { continue };
-        let positions = status.published.positions.load();
+    for Cluster { name, view, status, .. } in clusters {
+        let positions = status.published().positions.load();
         for server in view.servers.iter() {
             if let Some(position) = positions.of(server.id) {
                 age.sample(&[name, &server.name], position.asked.elapsed().as_secs_f64());
@@ -281,43 +289,40 @@ fn views(page: &mut Page, clusters: &Clusters) {
         }
     }
     let mut accounts = family(page, ACCOUNTS);
-    for (name, status) in clusters {
-        accounts.sample(&[name], status.published.accounts.load().accounts.len());
+    for Cluster { name, status, .. } in clusters {
+        accounts.sample(&[name], status.published().accounts.load().accounts.len());
     }
     let mut readable = family(page, ACCOUNTS_READABLE);
-    for (name, status) in clusters {
-        readable.sample(&[name], u8::from(status.published.accounts.load().readable));
+    for Cluster { name, status, .. } in clusters {
+        readable.sample(&[name], u8::from(status.published().accounts.load().readable));
     }
 }
 
-fn monitors(page: &mut Page, clusters: &Clusters) {
-    let all: Vec<_> = clusters.iter().map(|(name, status)| (name, status.figures().clone())).collect();
+fn monitors(page: &mut Page, clusters: &[Cluster<'_>]) {
     let mut probes = family(page, PROBES);
-    for (name, figures) in &all {
+    for Cluster { name, figures, .. } in clusters {
         figures.servers.iter().for_each(|(server, own)| probes.sample(&[name, server], own.probes));
     }
     let mut failures = family(page, PROBE_FAILURES);
-    for (name, figures) in &all {
+    for Cluster { name, figures, .. } in clusters {
         for (server, own) in &figures.servers {
-            for (class, count) in FailureClass::ALL.iter().zip(own.failures) {
-                failures.sample(&[name, server, class.word()], count);
-            }
+            own.failures.iter().for_each(|(class, count)| failures.sample(&[name, server, class], count));
         }
     }
     let mut time = family(page, PROBE_TIME);
-    for (name, figures) in &all {
+    for Cluster { name, figures, .. } in clusters {
         for (server, own) in &figures.servers {
             if let Some(duration) = own.probe_time {
                 time.sample(&[name, server], duration.as_secs_f64());
             }
         }
     }
-    let mut accounts = family(page, ACCOUNTS_FAILURES);
-    all.iter().for_each(|(name, figures)| accounts.sample(&[name], figures.accounts_failures));
-    let mut catalog = family(page, CATALOG_FAILURES);
-    all.iter().for_each(|(name, figures)| catalog.sample(&[name], figures.catalog_failures));
-    let mut written = family(page, HEARTBEATS);
-    all.iter().for_each(|(name, figures)| written.sample(&[name], figures.heartbeat_writes));
-    let mut failed = family(page, HEARTBEAT_FAILURES);
-    all.iter().for_each(|(name, figures)| failed.sample(&[name], figures.heartbeat_failures));
+    let mut each = |metric: Metric, count: fn(&Figures) -> u64| {
+        let mut family = family(page, metric);
+        clusters.iter().for_each(|of| family.sample(&[of.name], count(&of.figures)));
+    };
+    each(ACCOUNTS_FAILURES, |figures| figures.accounts_failures);
+    each(CATALOG_FAILURES, |figures| figures.catalog_failures);
+    each(HEARTBEATS, |figures| figures.heartbeat_writes);
+    each(HEARTBEAT_FAILURES, |figures| figures.heartbeat_failures);
 }

@@ -16,7 +16,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::routing::{get, put};
 
-pub(super) use self::cache::counts as cache_counts;
+pub(super) use self::cache::{counts as cache_counts, known_rights};
 pub(super) use self::rules::hits as rule_hits;
 use crate::status::Shared;
 

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use cluster::command;
 use cluster::journal::{Entry, EntryKind};
 use cluster::observation::{Facts, Receiver, Replication};
 use cluster::step::{Order, Step, StepId};
@@ -13,9 +14,10 @@ use tokio::sync::watch;
 use wire::Capabilities;
 
 use super::Watched;
+use crate::admin::{Accepted, ChannelReport, Refused, ServerReport};
 use crate::executor::{Called, Executor, Kept, Outcome, Shared, Target};
 use crate::lease::{Lease, Means};
-use crate::status::{ChannelTold, Told, Wish};
+use crate::status::Wish;
 use crate::steps::{Account, Ours, Source};
 use crate::task::{Owned, own};
 
@@ -192,7 +194,10 @@ impl Watched {
     }
 
     pub(super) fn wished(&mut self, wish: Wish) {
-        let answer = self.driver.command(Instant::now(), wish.command);
+        let answer = match self.driver.command(Instant::now(), wish.command) {
+            Ok(command::Accepted { run, steps, others, warnings }) => Ok(Accepted { run, steps, others, warnings }),
+            Err(command::Refused { reason, others }) => Err(Refused { reason, others }),
+        };
         // The receiver may have gone meanwhile; the wish is carried out all the same.
         let _ = wish.answer.send(answer);
     }
@@ -264,8 +269,7 @@ impl Watched {
             config::Address::Tcp { host, port } => Some(Source { host: host.to_string(), port: *port }),
             config::Address::Unix(_) => {
                 let figures = self.status.figures();
-                let told = figures.servers.get(name)?.told.as_ref()?;
-                let (host, port) = told.reached.clone();
+                let (host, port) = figures.servers.get(name)?.reached.clone()?;
                 tracing::debug!(
                     cluster = &*self.name,
                     server = name,
@@ -295,24 +299,28 @@ impl Watched {
     }
 }
 
+/// Host and port of a server by its own idea.
+pub(super) fn reached(facts: &Facts) -> (Arc<str>, u16) {
+    match &*facts.report_host {
+        "" => (facts.hostname.clone(), facts.port),
+        host => (host.into(), if facts.report_port == 0 { facts.port } else { facts.report_port }),
+    }
+}
+
 /// The API's view of a server's answer.
-pub(super) fn told(facts: &Facts) -> Told {
+pub(super) fn report(facts: &Facts) -> ServerReport {
     let channels = match &facts.replication {
         Replication::Channels(channels) => channels.as_slice(),
         Replication::Unreadable(_) => &[],
     };
     let semi_sync = &facts.details.semi_sync;
-    let reached = match &*facts.report_host {
-        "" => (facts.hostname.clone(), facts.port),
-        host => (host.into(), if facts.report_port == 0 { facts.port } else { facts.report_port }),
-    };
-    Told {
+    ServerReport {
         version: facts.greeting.version.clone(),
         read_only: facts.read_only,
         gtid_executed: facts.gtid_executed.clone(),
         channels: channels
             .iter()
-            .map(|channel| ChannelTold {
+            .map(|channel| ChannelReport {
                 name: channel.name.clone(),
                 source: format!("{}:{}", channel.source_host, channel.source_port),
                 receiver: match channel.receiver {
@@ -331,6 +339,5 @@ pub(super) fn told(facts: &Facts) -> Told {
             (_, Some(true)) => "replica",
             _ => "off",
         },
-        reached,
     }
 }

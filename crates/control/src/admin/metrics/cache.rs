@@ -5,8 +5,10 @@ use stats::cache::CacheCounts;
 
 use super::names::*;
 use super::{Metric, Page, Shared, family};
+use crate::admin::rest::{cache_counts, known_rights};
+use crate::admin::status::Clusters;
 
-pub(super) fn render(page: &mut Page, shared: &Shared) {
+pub(super) fn render(page: &mut Page, shared: &Shared, clusters: &Clusters) {
     let store = shared.cache();
     let size = store.map(|store| store.size()).unwrap_or_default();
     family(page, CACHE_ANSWERS).sample(&[], size.entries);
@@ -19,12 +21,10 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
         }
     }
     let mut rights = family(page, CACHE_RIGHTS);
-    for (cluster, status) in &shared.clusters() {
-        if let Some(known) = status.knows_rights() {
-            rights.sample(&[cluster], u64::from(known));
-        }
+    for (cluster, known) in known_rights(clusters) {
+        rights.sample(&[cluster], u64::from(known));
     }
-    let counts = crate::admin::rest::cache_counts(&shared.workers);
+    let counts = cache_counts(&shared.workers);
     let mut each = |metric: Metric, count: fn(&CacheCounts) -> u64| {
         let mut family = family(page, metric);
         for (rule, counts) in &counts {

@@ -7,8 +7,11 @@ use facts::published::Published;
 use facts::view::{ServerId, View};
 use net::tls::ClientTls;
 
+use cluster::diagnosis::Diagnosis;
+use cluster::observation::FailureClass;
+
 use super::*;
-use crate::changes::figures::ChangeFigures;
+use crate::admin::status::ChangeFigures;
 use crate::cluster_link::ClusterLink;
 
 /// The content that a strict reader of the text format finds in a page: families in order, and series with their values.
@@ -292,7 +295,7 @@ fn readiness_says_why_not() {
     let answer = readiness(&shared);
     assert!(answer.ready && answer.words.contains("primary db1"), "{answer:?}");
     let clusters = shared.clusters();
-    let published = &clusters[&Arc::<str>::from("main")].published;
+    let published = clusters[&Arc::<str>::from("main")].published();
     let without =
         |health| View { number: 8, servers: [server(1, "db2", Role::Replica, health)].into(), ..View::empty("main") };
     published.publish_view(without(Health::Up));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use cache::{Answer, Refusal, TableId};
+use facts::published::Published;
 use facts::tables::Scope;
 use serde_json::{Map, Value, json};
 use sql::{TableName, Tables};
@@ -15,7 +16,8 @@ use stats::cache::CacheCounts;
 use super::clusters::Mistake;
 use super::digests::json_page;
 use super::query::pairs;
-use crate::status::{ClusterStatus, Shared};
+use crate::admin::status::{ClusterStatus, Clusters, Status};
+use crate::status::Shared;
 
 /// GET: its size, and the counts of each rule.
 pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Response {
@@ -28,9 +30,11 @@ pub(super) async fn wipe(State(shared): State<Arc<Shared>>, RawQuery(query): Raw
     let wanted = Wanted::parse(query.as_deref().unwrap_or_default()).map_err(Mistake::request)?;
     wanted.must_exist(&shared)?;
     let tables: BTreeMap<Arc<str>, Option<Vec<TableId>>> = match &wanted.table {
-        Some((schema, name)) => {
-            shared.clusters().iter().map(|(cluster, status)| (cluster.clone(), ids(status, schema, name))).collect()
-        }
+        Some((schema, name)) => shared
+            .clusters()
+            .iter()
+            .map(|(cluster, status)| (cluster.clone(), ids(status.published(), schema, name)))
+            .collect(),
         None => BTreeMap::new(),
     };
     let has_read = |answer: &Answer| match tables.get(answer.cluster()) {
@@ -47,8 +51,8 @@ pub(super) async fn wipe(State(shared): State<Arc<Shared>>, RawQuery(query): Raw
 
 /// Ids of a table or view, as cached results carry them; `None` while no tables are known. No read used a table that is
 /// missing.
-fn ids(status: &ClusterStatus, schema: &str, name: &str) -> Option<Vec<TableId>> {
-    let catalog = status.published.tables.current()?;
+fn ids(published: &Published, schema: &str, name: &str) -> Option<Vec<TableId>> {
+    let catalog = published.tables.current()?;
     let name = TableName { schema: Some(schema.into()), name: name.into() };
     let named = Ok(Tables { read: vec![name], ..Tables::default() });
     match catalog.read_by(&named, None) {
@@ -114,11 +118,11 @@ impl Wanted {
             let mut meant =
                 clusters.iter().filter(|(name, _)| self.cluster.as_ref().is_none_or(|one| **one == ***name));
             // While a cluster's tables are being read it may be there. Where nobody wants them read no answer is kept.
-            let may_be_there = |status: &ClusterStatus| {
-                let tables = &status.published.tables;
+            let may_be_there = |status: &dyn ClusterStatus| {
+                let tables = &status.published().tables;
                 tables.is_watched() && tables.current().is_none_or(|catalog| catalog.contains(schema, table))
             };
-            if !meant.any(|(_, status)| may_be_there(status)) {
+            if !meant.any(|(_, status)| may_be_there(&**status)) {
                 let words = format!("no cluster whose answers are kept has a table or view {schema}.{table}");
                 return Err(Mistake::unknown(words, std::iter::empty()));
             }
@@ -163,8 +167,8 @@ fn ends(shared: &Shared) -> Value {
 
 /// How old what is answered may be of each cluster whose log is followed.
 fn followed(shared: &Shared) -> Value {
-    let one = |(name, status): (&Arc<str>, &Arc<ClusterStatus>)| {
-        let changes = status.figures().changes.clone()?;
+    let one = |(name, status): (&Arc<str>, &Arc<dyn ClusterStatus>)| {
+        let changes = status.figures().changes?;
         // Rounded up: it is a bound.
         let delay_ms = changes.as_of.map(|as_of| as_of.elapsed().as_micros().div_ceil(1_000) as u64);
         let delay_max_ms = changes.delay_max.map(|max| u64::try_from(max.as_millis()).unwrap_or(u64::MAX));
@@ -177,11 +181,17 @@ fn followed(shared: &Shared) -> Value {
     Value::Object(shared.clusters().iter().filter_map(one).collect())
 }
 
-/// Whether the rights of users are known, of each cluster where that counts.
+/// Whether the privileges of users are known, of each cluster where that counts.
 fn rights(shared: &Shared) -> Value {
-    let known =
-        |(name, status): (&Arc<str>, &Arc<ClusterStatus>)| Some((name.to_string(), status.knows_rights()?.into()));
-    Value::Object(shared.clusters().iter().filter_map(known).collect())
+    Value::Object(known_rights(&shared.clusters()).map(|(name, known)| (name.to_string(), known.into())).collect())
+}
+
+/// The clusters where users may share cached results if their privileges are known, and whether they are.
+pub(in crate::admin) fn known_rights(clusters: &Clusters) -> impl Iterator<Item = (&Arc<str>, bool)> {
+    clusters.iter().filter_map(|(name, status)| {
+        let grants = &status.published().grants;
+        grants.is_watched().then(|| (name, grants.current().is_some_and(|grants| grants.is_known())))
+    })
 }
 
 fn of_rule(rule: &str, counts: &CacheCounts) -> Value {

@@ -10,18 +10,17 @@ use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use cluster::command::{Accepted, Command, Refused};
-use cluster::journal::EntryKind;
 use facts::view::ServerView;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use self::wish::{Action, Asked, WAIT_MAX};
 use super::digests::json_page;
-use crate::changes::figures::ChangeFigures;
-use crate::journal::Record;
-use crate::status::{ClusterStatus, ServerFigures, Shared, Wish};
+use crate::admin::status::{
+    ChangeFigures, ChannelReport, ClusterStatus, JournalLine, LineKind, Lines, ServerFigures, Status,
+};
+use crate::admin::steering::{Accepted, Answer, Command, Refused, Steering};
+use crate::status::Shared;
 
 /// Lines of the journal that go with a cluster.
 const TAIL: usize = 20;
@@ -29,12 +28,12 @@ const TAIL: usize = 20;
 const JOURNAL_DEFAULT: usize = 100;
 /// How often the connections to a server that is drained are counted, while somebody waits.
 const USED_LOOK: Duration = Duration::from_millis(50);
-/// Longest wait for the cluster's task to take a wish; it never waits for a server.
+/// Longest wait for the cluster's answer to a command; it never waits for a server.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
 
 /// GET: all clusters.
 pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Response {
-    let clusters: Vec<Value> = shared.clusters().values().map(|status| describe(status)).collect();
+    let clusters: Vec<Value> = shared.clusters().values().map(|status| describe(&**status)).collect();
     json_page(&json!({ "clusters": clusters }))
 }
 
@@ -60,8 +59,8 @@ pub(super) async fn journal(
             _ => return Err(Mistake::request("there are limit and run only".to_owned())),
         }
     }
-    let records = status.journal.tail(limit, |record| run.is_none_or(|run| record.entry.run == run));
-    Ok(json_page(&json!({ "journal": lines(&status, &records) })))
+    let which = run.map_or(Lines::All, Lines::OfRun);
+    Ok(json_page(&json!({ "journal": lines(&*status, &status.journal(which, limit)) })))
 }
 
 /// PUT: something that concerns the whole cluster.
@@ -71,7 +70,7 @@ pub(super) async fn act(
     body: Bytes,
 ) -> Result<Response, Mistake> {
     let status = find(&shared, &cluster)?;
-    carry_out(&shared, &status, Action::named(&action, Action::OF_CLUSTERS)?, None, &body).await
+    carry_out(&shared, &*status, Action::named(&action, Action::OF_CLUSTERS)?, None, &body).await
 }
 
 /// PUT: something that concerns one server.
@@ -81,27 +80,27 @@ pub(super) async fn act_on_server(
     body: Bytes,
 ) -> Result<Response, Mistake> {
     let status = find(&shared, &cluster)?;
-    carry_out(&shared, &status, Action::named(&action, Action::OF_SERVERS)?, Some(&server), &body).await
+    carry_out(&shared, &*status, Action::named(&action, Action::OF_SERVERS)?, Some(&server), &body).await
 }
 
 async fn carry_out(
     shared: &Shared,
-    status: &ClusterStatus,
+    status: &dyn ClusterStatus,
     action: Action,
     server: Option<&str>,
     body: &[u8],
 ) -> Result<Response, Mistake> {
     let asked = Asked::read(action, body).map_err(Mistake::request)?;
-    let view = status.published.view.load_full();
+    let view = status.published().view.load_full();
     let named = |name: &str| {
         view.server_named(name).map(|server| server.id).ok_or_else(|| {
             let known = view.servers.iter().map(|server| server.name.to_string());
-            Mistake::unknown(format!("cluster {} has no server {name:?}", status.name), known)
+            Mistake::unknown(format!("cluster {} has no server {name:?}", status.name()), known)
         })
     };
     let command = asked.command(action, server, named)?;
     let began = Instant::now();
-    Ok(match ask(status, command).await? {
+    Ok(match ask(shared, status.name(), command).await? {
         Err(refused) => refusal(&refused),
         Ok(accepted) => {
             let end = match accepted.run {
@@ -110,7 +109,7 @@ async fn carry_out(
             };
             let (code, mut page) = answer(status, &accepted, asked.dry_run, end, began.elapsed());
             if let (Some(wait), Action::Drain | Action::Maintenance, Some(server)) = (asked.wait, action, server) {
-                let left = wait_unused(shared, &status.name, server, began + wait).await;
+                let left = wait_unused(shared, status.name(), server, began + wait).await;
                 page["connections"] = left.into();
                 page["result"] = if left == 0 { "finished" } else { "running" }.into();
                 page["took_ms"] = (began.elapsed().as_millis() as u64).into();
@@ -122,13 +121,10 @@ async fn carry_out(
     })
 }
 
-/// Gives the wish to the cluster's task.
-async fn ask(status: &ClusterStatus, command: Command) -> Result<Result<Accepted, Refused>, Mistake> {
-    let (answer, waiting) = oneshot::channel();
-    status
-        .wishes
-        .try_send(Wish { command, answer })
-        .map_err(|_| Mistake::busy("too many wishes wait already; try again"))?;
+/// Gives the command to the cluster.
+async fn ask(shared: &Shared, cluster: &str, command: Command) -> Result<Answer, Mistake> {
+    let busy = |_| Mistake::busy("too many wishes wait already; try again");
+    let waiting = shared.command(cluster, command).map_err(busy)?;
     match tokio::time::timeout(ANSWER_WAIT, waiting).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(_)) => Err(Mistake::busy("the cluster is no longer watched")),
@@ -137,17 +133,14 @@ async fn ask(status: &ClusterStatus, command: Command) -> Result<Result<Accepted
 }
 
 /// The line that ended a run; `None` when it goes on.
-async fn wait(status: &ClusterStatus, run: u64, until: Instant) -> Option<Record> {
-    let mut lines = status.journal.watch();
+async fn wait(status: &dyn ClusterStatus, run: u64, until: Instant) -> Option<JournalLine> {
+    let mut changes = status.journal_changes();
     loop {
-        lines.borrow_and_update();
-        let ends = |record: &Record| {
-            record.entry.run == run && matches!(record.entry.kind, EntryKind::Finished(_) | EntryKind::Aborted(_))
-        };
-        if let Some(end) = status.journal.tail(1, ends).pop() {
+        changes.borrow_and_update();
+        if let Some(end) = status.journal(Lines::EndOf(run), 1).pop() {
             return Some(end);
         }
-        match tokio::time::timeout_at(until, lines.changed()).await {
+        match tokio::time::timeout_at(until, changes.changed()).await {
             Ok(Ok(())) => {}
             Ok(Err(_)) | Err(_) => return None,
         }
@@ -174,23 +167,23 @@ async fn wait_unused(shared: &Shared, cluster: &str, server: &str, until: Instan
 }
 
 fn answer(
-    status: &ClusterStatus,
+    status: &dyn ClusterStatus,
     accepted: &Accepted,
     dry_run: bool,
-    end: Option<Record>,
+    end: Option<JournalLine>,
     took: Duration,
 ) -> (StatusCode, Value) {
-    let of_run = |record: &Record| accepted.run.is_some_and(|run| record.entry.run == run);
-    let records = if dry_run { Vec::new() } else { status.journal.tail(usize::MAX, of_run) };
+    let of_run = accepted.run.filter(|_| !dry_run).map(Lines::OfRun);
+    let journal = of_run.map_or_else(Vec::new, |of_run| status.journal(of_run, usize::MAX));
     let (code, result) = match (&end, accepted.run) {
         _ if dry_run => (StatusCode::OK, "dry_run"),
         (_, None) => (StatusCode::OK, "done"),
         (None, Some(_)) => (StatusCode::ACCEPTED, "running"),
-        (Some(end), _) if matches!(end.entry.kind, EntryKind::Finished(_)) => (StatusCode::OK, "finished"),
+        (Some(end), _) if end.kind == LineKind::Finished => (StatusCode::OK, "finished"),
         (Some(_), _) => (StatusCode::CONFLICT, "aborted"),
     };
     let mut page = json!({
-        "cluster": &*status.name,
+        "cluster": &**status.name(),
         "result": result,
         "run": accepted.run,
         "steps": accepted.steps,
@@ -198,40 +191,40 @@ fn answer(
         "warnings": accepted.warnings,
         "took_ms": took.as_millis() as u64,
         "primary": primary(status),
-        "timings": timings(&records),
-        "journal": lines(status, &records),
+        "timings": timings(&journal),
+        "journal": lines(status, &journal),
     });
     if let (StatusCode::CONFLICT, Some(end)) = (code, end) {
-        page["error"] = end.entry.text.into();
+        page["error"] = end.text.into();
     }
     (code, page)
 }
 
 /// How long each step took.
-fn timings(records: &[Record]) -> Vec<Value> {
+fn timings(lines: &[JournalLine]) -> Vec<Value> {
     let mut begun = BTreeMap::new();
     let mut out = Vec::new();
-    for record in records {
-        match record.entry.kind {
-            EntryKind::Step(id) => drop(begun.insert(id, record)),
-            EntryKind::Done(id) | EntryKind::Failed(id) => {
-                let Some(start) = begun.remove(&id) else { continue };
-                let took = record.at.duration_since(start.at).unwrap_or_default();
+    for line in lines {
+        match line.kind {
+            LineKind::Step => drop(begun.insert(line.step, line)),
+            LineKind::Done | LineKind::Failed => {
+                let Some(start) = begun.remove(&line.step) else { continue };
+                let took = line.at.duration_since(start.at).unwrap_or_default();
                 out.push(json!({
-                    "step": start.entry.text,
-                    "server": start.entry.server.as_deref(),
+                    "step": start.text,
+                    "server": start.server.as_deref(),
                     "ms": took.as_millis() as u64,
-                    "ok": matches!(record.entry.kind, EntryKind::Done(_)),
-                    "text": record.entry.text,
+                    "ok": line.kind == LineKind::Done,
+                    "text": line.text,
                 }));
             }
-            _ => {}
+            LineKind::Decision | LineKind::Finished | LineKind::Aborted | LineKind::Advice => {}
         }
     }
     out
 }
 
-fn find(shared: &Shared, name: &str) -> Result<Arc<ClusterStatus>, Mistake> {
+fn find(shared: &Shared, name: &str) -> Result<Arc<dyn ClusterStatus>, Mistake> {
     let clusters = shared.clusters();
     clusters.get(name).cloned().ok_or_else(|| {
         Mistake::unknown(format!("there is no cluster {name:?}"), clusters.keys().map(|name| name.to_string()))
@@ -276,31 +269,28 @@ impl IntoResponse for Mistake {
     }
 }
 
-fn lines(status: &ClusterStatus, records: &[Record]) -> Vec<Value> {
-    records.iter().map(|record| record.json(&status.name)).collect()
+fn lines(status: &dyn ClusterStatus, journal: &[JournalLine]) -> Vec<Value> {
+    journal.iter().map(|line| line.json(status.name())).collect()
 }
 
-fn primary(status: &ClusterStatus) -> Option<String> {
-    let view = status.published.view.load();
+fn primary(status: &dyn ClusterStatus) -> Option<String> {
+    let view = status.published().view.load();
     Some(view.server(view.primary?)?.name.to_string())
 }
 
-fn describe(status: &ClusterStatus) -> Value {
-    let view = status.published.view.load_full();
-    let figures = status.figures().clone();
+fn describe(status: &dyn ClusterStatus) -> Value {
+    let view = status.published().view.load_full();
+    let figures = status.figures();
     let servers: Vec<Value> =
         view.servers.iter().map(|server| describe_server(server, figures.servers.get(&server.name))).collect();
     let diagnoses: Vec<Value> = figures
         .diagnoses
         .iter()
-        .map(|diagnosis| {
-            json!({ "name": diagnosis.name(), "severe": diagnosis.is_severe(), "text": diagnosis.to_string() })
-        })
+        .map(|diagnosis| json!({ "name": diagnosis.name, "severe": diagnosis.severe, "text": diagnosis.text }))
         .collect();
-    let decides = |record: &Record| matches!(record.entry.kind, EntryKind::Decision | EntryKind::Advice);
-    let decision = status.journal.tail(1, decides).pop().map(|record| record.json(&status.name));
+    let decision = status.journal(Lines::Decisions, 1).pop().map(|line| line.json(status.name()));
     json!({
-        "name": &*status.name,
+        "name": &**status.name(),
         "view": view.number,
         "epoch": view.epoch,
         "primary": primary(status),
@@ -311,7 +301,7 @@ fn describe(status: &ClusterStatus) -> Value {
         "servers": servers,
         "diagnoses": diagnoses,
         "last_decision": decision,
-        "journal": lines(status, &status.journal.tail(TAIL, |_| true)),
+        "journal": lines(status, &status.journal(Lines::All, TAIL)),
     })
 }
 
@@ -338,12 +328,12 @@ fn describe_server(server: &ServerView, figures: Option<&ServerFigures>) -> Valu
         "weight": server.weight,
         "zone": &*server.zone,
     });
-    if let Some(told) = figures.and_then(|figures| figures.told.as_ref()) {
-        page["version"] = (&*told.version).into();
-        page["read_only"] = told.read_only.into();
-        page["gtid_executed"] = (&*told.gtid_executed).into();
-        page["semi_sync"] = told.semi_sync.into();
-        let channel = |channel: &crate::status::ChannelTold| {
+    if let Some(report) = figures.and_then(|figures| figures.report.as_ref()) {
+        page["version"] = (&*report.version).into();
+        page["read_only"] = report.read_only.into();
+        page["gtid_executed"] = (&*report.gtid_executed).into();
+        page["semi_sync"] = report.semi_sync.into();
+        let channel = |channel: &ChannelReport| {
             json!({
                 "name": &*channel.name,
                 "source": channel.source,
@@ -353,7 +343,7 @@ fn describe_server(server: &ServerView, figures: Option<&ServerFigures>) -> Valu
                 "error": &*channel.error,
             })
         };
-        page["channels"] = told.channels.iter().map(channel).collect();
+        page["channels"] = report.channels.iter().map(channel).collect();
     }
     page
 }

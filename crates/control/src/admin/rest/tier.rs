@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::admin::status::Status;
 use crate::status::Shared;
 
 /// How it is; null without one.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::digests::json_page;
 use super::query::pairs;
+use crate::admin::status::Status;
 use crate::status::Shared;
 
 /// GET: the files, and what came of them.

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use cluster::command::Command;
 use facts::view::ServerId;
 use serde_json::{Map, Value};
 
 use super::Mistake;
+use crate::admin::steering::Command;
 
 /// Longest wait for the end of a run. Silent connections are closed a little later.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -111,7 +111,7 @@ impl Asked {
         })
     }
 
-    /// The wish, with servers found by `named`.
+    /// The command, with servers found by `named`.
     pub(super) fn command(
         &self,
         action: Action,

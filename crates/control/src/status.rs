@@ -1,19 +1,15 @@
-//! The figures that the admin listener shows: those of the monitors, beside the workers' own.
+//! The clusters that are watched, and the figures of their monitors.
 
 mod shown;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
 
-use cache::{CountedWrites, Store, Warmer};
 use cluster::command::Command;
 use cluster::diagnosis::Diagnosis;
 use cluster::observation::FailureClass;
-use config::{Rule, Secret};
 use facts::published::Published;
-use stats::digests::DigestSource;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::admin::{Answer, ChangeFigures, ServerReport};
@@ -21,19 +17,10 @@ use crate::cluster_link::ClusterLink;
 use crate::journal::Journal;
 use crate::lease::Confirmations;
 
-/// The state that the control thread and the admin listener share.
-pub(crate) struct Shared {
-    pub(crate) workers: stats::Workers,
-    pub(crate) digests: Arc<dyn DigestSource>,
-    pub(crate) draining: AtomicBool,
-    pub(crate) started: SystemTime,
+/// The clusters that are watched, for the control thread and for those who ask it.
+#[derive(Default)]
+pub(crate) struct Registry {
     clusters: RwLock<BTreeMap<Arc<str>, Arc<ClusterStatus>>>,
-    api_key: RwLock<Option<Secret>>,
-    rules: RwLock<Arc<[Rule]>>,
-    cache: OnceLock<Arc<Store>>,
-    tier: OnceLock<Arc<tier::Tier>>,
-    warmer: OnceLock<Arc<dyn Warmer>>,
-    writes: OnceLock<Arc<dyn CountedWrites>>,
 }
 
 /// One cluster's snapshots and its monitor's figures.
@@ -129,101 +116,10 @@ impl ServerFigures {
     }
 }
 
-impl Shared {
-    pub(crate) fn new(workers: stats::Workers, digests: Arc<dyn DigestSource>) -> Shared {
-        let (draining, started) = (AtomicBool::new(false), SystemTime::now());
-        let (clusters, api_key, rules) = (RwLock::default(), RwLock::default(), RwLock::default());
-        Shared {
-            workers,
-            digests,
-            draining,
-            started,
-            clusters,
-            api_key,
-            rules,
-            cache: OnceLock::new(),
-            tier: OnceLock::new(),
-            warmer: OnceLock::new(),
-            writes: OnceLock::new(),
-        }
-    }
-
-    /// The answers that the data plane keeps; `None` when it was not told of.
-    pub(crate) fn cache(&self) -> Option<&Arc<Store>> {
-        self.cache.get()
-    }
-
-    /// The warmer that fills the cache from files.
-    pub(crate) fn warmer(&self) -> Option<&Arc<dyn Warmer>> {
-        self.warmer.get()
-    }
-
-    pub(crate) fn set_warmer(&self, warmer: Arc<dyn Warmer>) {
-        // As below.
-        let _ = self.warmer.set(warmer);
-    }
-
-    /// The writes that ended answers, of each cluster.
-    pub(crate) fn cache_writes(&self) -> Vec<(Arc<str>, cache::Writes)> {
-        let mut writes = self.writes.get().map(|counted| counted.writes()).unwrap_or_default();
-        writes.sort_by(|(one, _), (other, _)| one.cmp(other));
-        writes
-    }
-
-    pub(crate) fn set_cache_writes(&self, writes: Arc<dyn CountedWrites>) {
-        // As below.
-        let _ = self.writes.set(writes);
-    }
-
-    pub(crate) fn set_cache(&self, store: Arc<Store>) {
-        // It is told once, at the start.
-        let _ = self.cache.set(store);
-    }
-
-    /// Where answers are shared with other processes.
-    pub(crate) fn tier(&self) -> Option<&Arc<tier::Tier>> {
-        self.tier.get()
-    }
-
-    pub(crate) fn set_tier(&self, tier: Arc<tier::Tier>) {
-        // It is told once, at the start.
-        let _ = self.tier.set(tier);
-    }
-
-    /// The routing rules that are in effect.
-    pub(crate) fn rules(&self) -> Arc<[Rule]> {
-        self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(crate) fn set_rules(&self, rules: &Arc<[Rule]>) {
-        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules.clone();
-    }
-
-    /// The key that requests to the API must show; without it the API is closed.
-    pub(crate) fn api_key(&self) -> Option<Secret> {
-        self.api_key.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(crate) fn set_api_key(&self, key: Option<Secret>) {
-        *self.api_key.write().unwrap_or_else(PoisonError::into_inner) = key;
-    }
-
-    /// Gives the cluster's place, and where its task hears wishes.
-    pub(crate) fn add_cluster(
-        &self,
-        name: &Arc<str>,
-        link: &ClusterLink,
-    ) -> (Arc<ClusterStatus>, mpsc::Receiver<Wish>) {
-        let (wishes, heard) = mpsc::channel(WISHES_MAX);
-        let status = Arc::new(ClusterStatus {
-            name: name.clone(),
-            published: link.published.clone(),
-            journal: Journal::new(name),
-            wishes,
-            figures: Mutex::default(),
-        });
-        self.clusters.write().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), status.clone());
-        (status, heard)
+impl Registry {
+    /// Shows a cluster from now on.
+    pub(crate) fn show(&self, status: Arc<ClusterStatus>) {
+        self.clusters.write().unwrap_or_else(PoisonError::into_inner).insert(status.name.clone(), status);
     }
 
     pub(crate) fn keep_clusters(&self, keep: impl Fn(&Arc<str>) -> bool) {
@@ -236,6 +132,19 @@ impl Shared {
 }
 
 impl ClusterStatus {
+    /// A cluster of which nothing is known yet, and where its task hears wishes.
+    pub(crate) fn new(name: &Arc<str>, link: &ClusterLink) -> (Arc<ClusterStatus>, mpsc::Receiver<Wish>) {
+        let (wishes, heard) = mpsc::channel(WISHES_MAX);
+        let status = ClusterStatus {
+            name: name.clone(),
+            published: link.published.clone(),
+            journal: Journal::new(name),
+            wishes,
+            figures: Mutex::default(),
+        };
+        (Arc::new(status), heard)
+    }
+
     pub(crate) fn figures(&self) -> MutexGuard<'_, Figures> {
         self.figures.lock().unwrap_or_else(PoisonError::into_inner)
     }

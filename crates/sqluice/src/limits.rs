@@ -8,13 +8,13 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// Files that are open besides sockets of clients and servers: standard streams, the log, libraries, the journal.
 const OTHER_FILES: u64 = 32;
-/// Files of a worker's event loop.
-const WORKER_FILES: u64 = 4;
+/// Files of an event loop, of a worker or the admin listener.
+const LOOP_FILES: u64 = 4;
 /// Connections to one server besides those of its pool: the monitor's, those that take a step or kill a statement, and those that
 /// follow its log.
 const MONITOR_FILES: u64 = 6;
-/// Connections of the admin listener, and the listener itself.
-const ADMIN_FILES: u64 = control::ADMIN_CONNECTIONS_MAX as u64 + 2;
+/// Connections of the admin listener, the listener itself, and its event loop.
+const ADMIN_FILES: u64 = control::admin::CONNECTIONS_MAX as u64 + 2 + LOOP_FILES;
 
 /// Raises the limit of open files as far as the system lets an ordinary process do it, and warns when the configuration
 /// may need more.
@@ -85,7 +85,7 @@ fn own_files(config: &Config) -> u64 {
     };
     let servers: usize = config.clusters.values().map(|cluster| cluster.servers.len()).sum();
     OTHER_FILES
-        + WORKER_FILES * workers as u64
+        + LOOP_FILES * workers as u64
         + MONITOR_FILES * servers as u64
         + config.listeners.len() as u64
         + if config.admin.is_some() { ADMIN_FILES } else { 0 }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     fn own() -> u64 {
-        OTHER_FILES + 2 * WORKER_FILES + 2 * MONITOR_FILES + 1 + ADMIN_FILES
+        OTHER_FILES + 2 * LOOP_FILES + 2 * MONITOR_FILES + 1 + ADMIN_FILES
     }
 
     #[test]

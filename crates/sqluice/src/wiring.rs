@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use config::Config;
+use control::admin::{self, AdminHandle, ResultCache, Sources};
 use control::{ClusterLink, ControlHandle};
 use facts::published::Published;
 use net::tls::{ClientTls, ClientTlsOptions};
@@ -33,6 +34,7 @@ pub struct Running {
     published: PublishedClusters,
     proxy: Arc<Proxy>,
     control: ControlHandle,
+    admin: Option<AdminHandle>,
     tier: Option<Arc<tier::Tier>>,
 }
 
@@ -51,15 +53,11 @@ impl Running {
         let shares = limits::shares(&config);
         limits::announce(&shares);
         proxy.share_files(shares);
-        match control::start(&config, &links, proxy.stats(), proxy.digests()) {
-            Ok(control) => {
-                control.show_cache(proxy.cache(), proxy.warmer(), proxy.cache_writes());
-                tier.iter().for_each(|tier| control.show_tier(tier.clone()));
-                Ok(Running { config, published, proxy, control, tier })
-            }
+        match operate(&config, &links, &proxy, tier.as_ref()) {
+            Ok((control, admin)) => Ok(Running { config, published, proxy, control, admin, tier }),
             Err(error) => {
                 end(&proxy).await;
-                Err(error.into())
+                Err(error)
             }
         }
     }
@@ -72,7 +70,7 @@ impl Running {
 
     /// Where metrics and health are served.
     pub fn admin_address(&self) -> Option<SocketAddr> {
-        self.control.admin_address()
+        self.admin.as_ref().and_then(AdminHandle::address)
     }
 
     /// The counters of the workers.
@@ -106,6 +104,7 @@ impl Running {
         net::known::forget_servers();
         self.proxy.reload(effective.clone())?;
         self.proxy.share_files(limits::shares(&effective));
+        self.admin.iter().for_each(|admin| admin.reload(&effective));
         self.control.reload(&effective, &links);
         self.config = effective;
         Ok(reloaded)
@@ -113,7 +112,7 @@ impl Running {
 
     /// Takes no new clients, lets sessions end, and after `deadline` closes the others. Gives how many those were.
     pub async fn drain(&self, deadline: Duration) -> usize {
-        self.control.drain();
+        self.admin.iter().for_each(AdminHandle::drain);
         self.proxy.drain(deadline).await
     }
 
@@ -124,8 +123,34 @@ impl Running {
         if let Some(tier) = &self.tier {
             tier.stop();
         }
+        if let Some(admin) = self.admin {
+            admin.shutdown();
+        }
         self.control.shutdown();
     }
+}
+
+/// Starts the control plane, and the admin listener if it is wanted.
+fn operate(
+    config: &Config,
+    links: &control::Clusters,
+    proxy: &Proxy,
+    tier: Option<&Arc<tier::Tier>>,
+) -> anyhow::Result<(ControlHandle, Option<AdminHandle>)> {
+    // A wrong address is reported before a server is watched.
+    let bound = config.admin.as_ref().map(|admin| admin::bind(&admin.address)).transpose()?;
+    let control = control::start(config, links, proxy.stats())?;
+    let Some(bound) = bound else { return Ok((control, None)) };
+    let sources = Sources {
+        workers: proxy.stats(),
+        digests: proxy.digests(),
+        cache: Some(ResultCache { store: proxy.cache(), warmer: proxy.warmer(), writes: proxy.cache_writes() }),
+        tier: tier.cloned(),
+        status: control.status(),
+        steering: control.steering(),
+    };
+    let admin = admin::start(bound, config, sources)?;
+    Ok((control, Some(admin)))
 }
 
 /// Ends the data plane. A session that cannot be closed must not keep the process, so the wait has a limit.

@@ -9,11 +9,11 @@ use axum::response::{IntoResponse, Response};
 use config::Secret;
 use subtle::ConstantTimeEq;
 
-use crate::status::Shared;
+use crate::admin::shared::Shared;
 
 /// Lets a request through that shows the key.
 pub(super) async fn must_be_shown(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    match check(shared.api_key().as_ref(), request.headers()) {
+    match check(shared.key().as_ref(), request.headers()) {
         Ok(()) => next.run(request).await,
         Err((status, words)) => {
             let mut refusal = (status, words).into_response();

@@ -5,8 +5,7 @@ use std::sync::atomic::Ordering;
 
 use facts::view::{Health, View};
 
-use super::status::Status;
-use crate::status::Shared;
+use crate::admin::shared::Shared;
 
 /// The answer of `/readyz`.
 #[derive(Debug, PartialEq, Eq)]

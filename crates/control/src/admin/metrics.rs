@@ -18,8 +18,8 @@ use facts::view::{Health, Role, ServerView, View};
 use stats::{Counter, Gauge, Labelled, ServerStats, Snapshot, WorkerStats};
 
 use self::text::Page;
-use super::status::{ClusterStatus, Figures, Status};
-use crate::status::Shared;
+use super::status::{ClusterStatus, Figures};
+use crate::admin::shared::Shared;
 use names::*;
 pub use names::{Kind, METRICS, Metric};
 

@@ -403,8 +403,7 @@ async fn connect(source: &Way) -> Result<(Client, Dialect), String> {
 mod tests {
     use super::*;
     use crate::cluster_link::ClusterLink;
-    use crate::status::Shared;
-
+    
     #[test]
     fn a_waiting_login_is_answered_even_when_no_server_can_be_read() {
         let text = "[cluster.main]\nkind = \"standalone\"\nservers.s1 = { address = \"127.0.0.1:1\" }\n\
@@ -415,7 +414,7 @@ mod tests {
         let tls = net::tls::ClientTls::disabled();
         let link = ClusterLink { published: published.clone(), tls: tls.clone(), etcd_tls: tls };
         let name: Arc<str> = "main".into();
-        let (status, _) = Shared::new(Arc::new([]), Arc::new(stats::digests::NoDigests)).add_cluster(&name, &link);
+        let (status, _) = ClusterStatus::new(&name, &link);
         let mut loads = Loads::new(name.clone(), published.clone(), status);
         let mut look = || {
             loads.start_what_is_due(&config.clusters[&name], &[], None);

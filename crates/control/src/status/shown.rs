@@ -10,17 +10,17 @@ use cluster::observation::FailureClass;
 use facts::published::Published;
 use tokio::sync::{oneshot, watch};
 
-use super::{ClusterStatus, Figures, STEP_WORDS, ServerFigures, Shared, Wish};
+use super::{ClusterStatus, Figures, Registry, STEP_WORDS, ServerFigures, Wish};
 use crate::admin::{self, Answer, Busy, Clusters, JournalLine, Lines, Status, Steering};
 use crate::journal::Record;
 
-impl Status for Shared {
+impl Status for Registry {
     fn clusters(&self) -> Clusters {
         self.watched().into_iter().map(|(name, status)| (name, status as Arc<dyn admin::ClusterStatus>)).collect()
     }
 }
 
-impl Steering for Shared {
+impl Steering for Registry {
     fn command(&self, cluster: &str, command: admin::Command) -> Result<oneshot::Receiver<Answer>, Busy> {
         let clusters = self.watched();
         let status = clusters.get(cluster).ok_or(Busy)?;

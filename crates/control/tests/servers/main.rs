@@ -7,8 +7,6 @@ mod hidden;
 mod late;
 mod watch;
 
-use stats::digests::NoDigests;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use facts::accounts::Verifier;
@@ -16,7 +14,6 @@ use facts::catalog::RoutineAccess;
 use facts::evidence::{Evidence, EvidenceKind};
 use facts::view::{Health, Role, View};
 use lab::{Binaries, Family, Replication, ReplicationOptions};
-use sqluice_control as control;
 use watch::Watch;
 
 /// Longest wait for anything that should take a few probes.
@@ -102,7 +99,7 @@ fn roles_accounts_functions_and_metrics() {
         assert!(words.contains("primary s1"), "{words}");
         assert_eq!(watch.get("/healthz"), (200, "ok\n".into()));
         assert_eq!(watch.get("/nowhere").0, 404);
-        watch.control.drain();
+        watch.drain();
         let (status, words) = watch.get("/readyz");
         assert!(status == 503 && words.contains("draining"), "{status} {words}");
     }
@@ -232,16 +229,4 @@ fn a_reload_changes_servers_and_the_monitor_user() {
     watch.until_page("/metrics", |page| {
         page.contains("sqluice_cluster_diagnosis{cluster=\"main\",diagnosis=\"monitor_refused\"} 0")
     });
-}
-
-#[test]
-fn an_admin_address_that_is_taken_is_told_with_its_key() {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap();
-    let text = format!("[admin]\naddress = \"{address}\"\n{}", watch::MINIMAL);
-    let error = control::start(&watch::parse(&text), &control::Clusters::new(), Arc::new([]), Arc::new(NoDigests))
-        .err()
-        .unwrap();
-    let words = error.to_string();
-    assert!(words.contains("admin.address") && words.contains(&address.to_string()), "{words}");
 }

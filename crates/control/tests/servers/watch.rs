@@ -13,6 +13,7 @@ use facts::published::Published;
 use facts::view::{ServerId, View};
 use lab::Replication;
 use net::tls::{ClientTls, ClientTlsOptions};
+use sqluice_control::admin::{self, AdminHandle, Sources};
 use sqluice_control::{self as control, ClusterLink, Clusters, ControlHandle};
 
 /// The key of the API.
@@ -20,25 +21,27 @@ const KEY: &str = "hush hush";
 /// Longest wait for accounts, dictionaries and pages.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A listener and a cluster, for configurations of which only another part matters.
-pub(crate) const MINIMAL: &str = "
-[cluster.main]
-kind = \"standalone\"
-servers.s1 = { address = \"127.0.0.1:1\" }
-monitor = { user = \"m\", password = \"\" }
-
-[listener.app]
-address = \"127.0.0.1:0\"
-cluster = \"main\"
-";
-
 pub(crate) fn parse(text: &str) -> config::Config {
     config::parse("test.toml", text, &config::SystemSource).unwrap_or_else(|errors| panic!("{errors}")).config
+}
+
+/// The admin listener of this control plane.
+fn admin(config: &config::Config, control: &ControlHandle) -> AdminHandle {
+    let sources = Sources {
+        workers: Arc::new([]),
+        digests: Arc::new(NoDigests),
+        cache: None,
+        tier: None,
+        status: control.status(),
+        steering: control.steering(),
+    };
+    admin::start(admin::bind(&config.admin.as_ref().unwrap().address).unwrap(), config, sources).unwrap()
 }
 
 pub(crate) struct Watch<'a> {
     lab: &'a Replication,
     pub(crate) control: ControlHandle,
+    admin: AdminHandle,
     pub(crate) link: ClusterLink,
     clusters: Clusters,
     published: Receiver<()>,
@@ -65,8 +68,9 @@ impl<'a> Watch<'a> {
             let _ = sender.send(());
         }));
         let clusters: Clusters = [("main".into(), link.clone())].into();
-        let control = control::start(config, &clusters, Arc::new([]), Arc::new(NoDigests)).unwrap();
-        Watch { lab, control, link, clusters, published }
+        let control = control::start(config, &clusters, Arc::new([])).unwrap();
+        let admin = admin(config, &control);
+        Watch { lab, control, admin, link, clusters, published }
     }
 
     pub(crate) fn config(&self, servers: &[usize], password: &str, more: &str) -> config::Config {
@@ -74,7 +78,12 @@ impl<'a> Watch<'a> {
     }
 
     pub(crate) fn reload(&mut self, config: config::Config) {
+        self.admin.reload(&config);
         self.control.reload(&config, &self.clusters);
+    }
+
+    pub(crate) fn drain(&self) {
+        self.admin.drain();
     }
 
     pub(crate) fn view(&self) -> Arc<View> {
@@ -125,7 +134,7 @@ impl<'a> Watch<'a> {
     }
 
     fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(self.control.admin_address().unwrap()).unwrap();
+        let mut stream = TcpStream::connect(self.admin.address().unwrap()).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         write!(
             stream,

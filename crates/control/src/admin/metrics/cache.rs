@@ -9,7 +9,7 @@ use crate::admin::rest::{cache_counts, known_rights};
 use crate::admin::status::Clusters;
 
 pub(super) fn render(page: &mut Page, shared: &Shared, clusters: &Clusters) {
-    let store = shared.cache();
+    let store = shared.cache.as_ref().map(|cache| &cache.store);
     let size = store.map(|store| store.size()).unwrap_or_default();
     family(page, CACHE_ANSWERS).sample(&[], size.entries);
     family(page, CACHE_BYTES).sample(&[], size.bytes);
@@ -52,7 +52,7 @@ pub(super) fn render(page: &mut Page, shared: &Shared, clusters: &Clusters) {
 
 /// Filling it from files.
 fn warming(page: &mut Page, shared: &Shared) {
-    let files = shared.warmer().map(|warmer| warmer.report()).unwrap_or_default();
+    let files = shared.cache.as_ref().map(|cache| cache.warmer.report()).unwrap_or_default();
     let mut each = |metric: Metric, figure: fn(&WarmReport) -> u64| {
         let mut family = family(page, metric);
         for file in &files {

@@ -3,16 +3,13 @@ use std::time::{Duration, Instant};
 
 use facts::gtid::Applied;
 use facts::gtid::mysql::GtidSet;
-use facts::published::Published;
 use facts::view::{ServerId, View};
-use net::tls::ClientTls;
-
-use cluster::diagnosis::Diagnosis;
-use cluster::observation::FailureClass;
 
 use super::*;
-use crate::admin::status::ChangeFigures;
-use crate::cluster_link::ClusterLink;
+use crate::admin::health::readiness;
+use crate::admin::shared::Sources;
+use crate::admin::status::{ChangeFigures, Diagnosis, ServerFigures};
+use crate::admin::testing::{Known, OneCluster, config, result_cache, sources};
 
 /// The content that a strict reader of the text format finds in a page: families in order, and series with their values.
 struct Parsed {
@@ -102,8 +99,39 @@ fn server(id: u16, name: &str, role: Role, health: Health) -> ServerView {
     }
 }
 
-/// Two workers, a cluster of two servers, one of them with a name that needs escaping.
-fn shared() -> Shared {
+/// A cluster of two servers, one of which is down.
+fn cluster() -> OneCluster {
+    let mut cluster = OneCluster::new("main");
+    let servers = [server(0, "db1", Role::Primary, Health::Up), server(1, "db2", Role::Replica, Health::Down)];
+    cluster.published.publish_view(View {
+        number: 7,
+        primary: Some(ServerId(0)),
+        servers: servers.into(),
+        ..View::empty("main")
+    });
+    let applied = Applied::MySql(GtidSet::default());
+    cluster.published.watch_grants();
+    cluster.published.publish_position(ServerId(1), Some((applied, true)), Instant::now());
+    let figures = &mut cluster.figures;
+    figures.changes = Some(ChangeFigures { as_of: Some(Instant::now()), ..ChangeFigures::default() });
+    figures.diagnoses = vec![Diagnosis { name: "replication_broken", severe: false, text: "of db2".into() }];
+    figures.diagnosis_names = &["all_down", "replication_broken"];
+    figures.runs = vec![("failover", [2, 1])];
+    figures.steps = vec![("promote", [3, 0])];
+    figures.lease_confirmations = vec![("held", 8)];
+    let db2 = ServerFigures {
+        lag: Some(Duration::from_millis(1500)),
+        probes: 4,
+        failures: vec![("refused", 0), ("timeout", 1)],
+        probe_time: Some(Duration::from_millis(2)),
+        report: None,
+    };
+    figures.servers.insert("db2".into(), db2);
+    cluster
+}
+
+/// Two workers, one of their servers with a name that needs escaping.
+fn workers() -> stats::Workers {
     let workers: stats::Workers = [worker(), worker()].into();
     for (index, worker) in workers.iter().enumerate() {
         worker.sessions.add(3);
@@ -112,88 +140,29 @@ fn shared() -> Shared {
         stats.reads.add(10 + index as u64);
         stats.idle.add(2);
         [90, 900, 9_000, 90_000_000].into_iter().for_each(|us| stats.latency_us.record(us));
-    }
-    let shared = Shared::new(workers, Arc::new(stats::digests::NoDigests));
-    let rule = |name: &str, enabled: bool| config::Rule {
-        name: name.into(),
-        enabled,
-        matchers: config::Matchers::default(),
-        route: None,
-        consistency: None,
-        max_lag: None,
-        cache: None,
-        refuse: None,
-    };
-    shared.set_rules(&[rule("first", true), rule("off", false)].into());
-    for worker in shared.workers.iter() {
         worker.rules.renew(&["first".into(), "off".into()])[0].add(5);
         let counts = worker.caches.of(&"first".into(), ::cache::Refusal::ALL.len());
         counts.saved_us.add(750_000);
         counts.refused[::cache::Refusal::TooLarge as usize].add(2);
     }
-    shared.set_cache_writes(Arc::new(OfMain));
-    shared.set_warmer(Arc::new(OneFile));
-    let link = ClusterLink {
-        published: Arc::new(Published::new("main")),
-        tls: ClientTls::disabled(),
-        etcd_tls: ClientTls::disabled(),
-    };
-    let status = shared.add_cluster(&"main".into(), &link);
-    let servers = [server(0, "db1", Role::Primary, Health::Up), server(1, "db2", Role::Replica, Health::Down)];
-    link.published.publish_view(View {
-        number: 7,
-        primary: Some(ServerId(0)),
-        servers: servers.into(),
-        ..View::empty("main")
-    });
-    let applied = Applied::MySql(GtidSet::default());
-    link.published.watch_grants();
-    link.published.publish_position(ServerId(1), Some((applied, true)), Instant::now());
-    let mut figures = status.0.figures();
-    figures.changes = Some(ChangeFigures { as_of: Some(Instant::now()), ..ChangeFigures::default() });
-    figures.diagnoses = vec![Diagnosis::ReplicationBroken("db2".into())];
-    let own = figures.servers.entry("db2".into()).or_default();
-    (own.lag, own.probes, own.probe_time) = (Some(Duration::from_millis(1500)), 4, Some(Duration::from_millis(2)));
-    own.count_failure(FailureClass::Timeout);
-    drop(figures);
-    shared
+    workers
 }
 
-struct OfMain;
-
-impl ::cache::CountedWrites for OfMain {
-    fn writes(&self) -> Vec<(Arc<str>, ::cache::Writes)> {
-        vec![("main".into(), ::cache::Writes { by_row: 3, by_table: 2, to_any: 1 })]
-    }
+fn shared(cluster: Arc<OneCluster>) -> Shared {
+    let rules = "[[rule]]\nname = \"first\"\nuser = \"bob\"\nroute = \"primary\"\n\
+                 [[rule]]\nname = \"off\"\nenabled = false\nuser = \"bob\"\nroute = \"primary\"\n";
+    let (status, cache) = (Known::one(cluster), Some(result_cache()));
+    Shared::new(&config(rules), Sources { status, cache, ..sources(workers()) })
 }
 
-struct OneFile;
-
-impl ::cache::Warmer for OneFile {
-    fn start(&self, _: Option<&str>) -> usize {
-        0
-    }
-
-    fn report(&self) -> Vec<::cache::WarmReport> {
-        vec![::cache::WarmReport {
-            name: "pages".into(),
-            cluster: "main".into(),
-            user: "app".into(),
-            schema: None,
-            file: "/pages.sql".into(),
-            statements: 30,
-            kinds: 3,
-            running: 1,
-            runs: 2,
-            last: None,
-            total: ::cache::WarmCounts { kept: 50, there: 20, without_rule: 4, refused: 5, failed: 6 },
-        }]
-    }
+/// The page of this process.
+fn page() -> String {
+    render(&shared(Arc::new(cluster())))
 }
 
 #[test]
 fn the_page_is_well_formed_and_has_every_metric_in_order() {
-    let parsed = parse(&render(&shared()));
+    let parsed = parse(&page());
     let names: Vec<&str> = parsed.families.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, METRICS.iter().map(|metric| metric.name).collect::<Vec<_>>());
     for ((_, kind), metric) in parsed.families.iter().zip(METRICS) {
@@ -204,7 +173,7 @@ fn the_page_is_well_formed_and_has_every_metric_in_order() {
 
 #[test]
 fn labels_are_those_that_are_declared() {
-    for line in render(&shared()).lines().filter(|line| !line.starts_with('#')) {
+    for line in page().lines().filter(|line| !line.starts_with('#')) {
         let (name, labels, _) = sample(line);
         if let Some(metric) = METRICS.iter().find(|metric| metric.name == name) {
             assert_eq!(labels, metric.labels, "{name}");
@@ -214,7 +183,7 @@ fn labels_are_those_that_are_declared() {
 
 #[test]
 fn values() {
-    let parsed = parse(&render(&shared()));
+    let parsed = parse(&page());
     let odd = r#"cluster="main",server="odd\"\\\nname""#;
     for (series, value) in [
         ("sqluice_sessions".to_owned(), 6.0),
@@ -246,6 +215,8 @@ fn values() {
         (r#"sqluice_server_up{cluster="main",server="db2"}"#.into(), 0.0),
         (r#"sqluice_server_role{cluster="main",server="db2",role="replica"}"#.into(), 1.0),
         (r#"sqluice_server_lag_seconds{cluster="main",server="db2"}"#.into(), 1.5),
+        (r#"sqluice_failover_runs_total{cluster="main",kind="failover",result="aborted"}"#.into(), 1.0),
+        (r#"sqluice_failover_steps_total{cluster="main",step="promote",result="done"}"#.into(), 3.0),
         (r#"sqluice_monitor_probe_failures_total{cluster="main",server="db2",reason="timeout"}"#.into(), 1.0),
     ] {
         assert_eq!(parsed.series.get(&series).copied(), Some(value), "{series}");
@@ -289,26 +260,20 @@ fn the_documentation_lists_every_metric() {
 
 #[test]
 fn readiness_says_why_not() {
-    use crate::admin::health::readiness;
-
-    let shared = shared();
+    let cluster = Arc::new(cluster());
+    let shared = shared(cluster.clone());
     let answer = readiness(&shared);
     assert!(answer.ready && answer.words.contains("primary db1"), "{answer:?}");
-    let clusters = shared.clusters();
-    let published = clusters[&Arc::<str>::from("main")].published();
     let without =
         |health| View { number: 8, servers: [server(1, "db2", Role::Replica, health)].into(), ..View::empty("main") };
-    published.publish_view(without(Health::Up));
+    cluster.published.publish_view(without(Health::Up));
     assert!(readiness(&shared).ready, "reads are served");
-    published.publish_view(without(Health::Down));
+    cluster.published.publish_view(without(Health::Down));
     let answer = readiness(&shared);
     assert!(!answer.ready && answer.words.contains("db2: down"), "{answer:?}");
-    published.publish_view(without(Health::Up));
+    cluster.published.publish_view(without(Health::Up));
     shared.draining.store(true, Ordering::Relaxed);
     let answer = readiness(&shared);
     assert!(!answer.ready && answer.words.contains("draining"), "{answer:?}");
-    assert!(
-        !readiness(&Shared::new([worker()].into(), Arc::new(stats::digests::NoDigests))).ready,
-        "nothing is watched"
-    );
+    assert!(!readiness(&Shared::new(&config(""), sources(workers()))).ready, "nothing is watched");
 }

@@ -7,7 +7,7 @@ use super::names::*;
 use super::{LATENCY_BOUNDS, Page, Shared, family};
 
 pub(super) fn render(page: &mut Page, shared: &Shared) {
-    let tier = shared.tier();
+    let tier = shared.tier.as_ref();
     let status = tier.map(|tier| tier.status());
     let counts = status.as_ref().map(|status| status.counts).unwrap_or_default();
     let mut states = family(page, TIER_STATE);

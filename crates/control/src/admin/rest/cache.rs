@@ -16,8 +16,8 @@ use stats::cache::CacheCounts;
 use super::clusters::Mistake;
 use super::digests::json_page;
 use super::query::pairs;
-use crate::admin::status::{ClusterStatus, Clusters, Status};
-use crate::status::Shared;
+use crate::admin::shared::Shared;
+use crate::admin::status::{ClusterStatus, Clusters};
 
 /// GET: its size, and the counts of each rule.
 pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Response {
@@ -44,8 +44,11 @@ pub(super) async fn wipe(State(shared): State<Arc<Shared>>, RawQuery(query): Raw
     };
     // Rules and digests do not distinguish the cached results of the shared cache.
     super::tier::wipe(&shared, wanted.cluster.as_deref());
-    let removed =
-        shared.cache().map(|store| store.wipe(|answer| wanted.names(answer) && has_read(answer))).unwrap_or_default();
+    let removed = shared
+        .cache
+        .as_ref()
+        .map(|cache| cache.store.wipe(|answer| wanted.names(answer) && has_read(answer)))
+        .unwrap_or_default();
     Ok(json_page(&json!({ "answers": removed.entries, "bytes": removed.bytes })))
 }
 
@@ -138,7 +141,7 @@ impl Wanted {
 }
 
 fn page(shared: &Shared) -> Value {
-    let store = shared.cache();
+    let store = shared.cache.as_ref().map(|cache| &cache.store);
     let size = store.map(|store| store.size()).unwrap_or_default();
     let bounds = store.map(|store| store.bounds());
     let rules: Vec<Value> = counts(&shared.workers).iter().map(|(rule, counts)| of_rule(rule, counts)).collect();
@@ -226,6 +229,8 @@ pub(in crate::admin) fn counts(workers: &[Arc<WorkerStats>]) -> BTreeMap<Arc<str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::shared::Sources;
+    use crate::admin::testing::{Known, OneCluster, config, result_cache, sources};
 
     #[test]
     fn rules_are_told_with_the_counts_of_all_workers() {
@@ -235,9 +240,7 @@ mod tests {
             counts.hits.add(3);
             counts.refused[Refusal::Pinned as usize].add_one();
         }
-        let shared = Shared::new(workers, Arc::new(stats::digests::NoDigests));
-        let bounds = cache::Bounds { memory_max: 1 << 20, entry_max: 1 << 10 };
-        shared.set_cache(Arc::new(cache::Store::new(bounds)));
+        let shared = Shared::new(&config(""), Sources { cache: Some(result_cache()), ..sources(workers) });
         let page = page(&shared);
         assert_eq!((page["answers"].as_u64(), page["memory_max"].as_u64()), (Some(0), Some(1 << 20)));
         assert_eq!(page["rules"][0]["hits"], 6);
@@ -248,14 +251,8 @@ mod tests {
     fn what_is_not_there_cannot_be_wiped() {
         let workers: stats::Workers = vec![Arc::new(WorkerStats::new(&[], &[]))].into();
         workers[0].caches.of(&"before".into(), Refusal::ALL.len());
-        let shared = Shared::new(workers, Arc::new(stats::digests::NoDigests));
-        let published = Arc::new(facts::published::Published::new("main"));
-        let link = crate::cluster_link::ClusterLink {
-            published,
-            tls: net::tls::ClientTls::disabled(),
-            etcd_tls: net::tls::ClientTls::disabled(),
-        };
-        let _heard = shared.add_cluster(&"main".into(), &link);
+        let status = Known::one(Arc::new(OneCluster::new("main")));
+        let shared = Shared::new(&config(""), Sources { status, ..sources(workers) });
         let said = |query: &str| Wanted::parse(query).unwrap().must_exist(&shared).err();
         assert!(said("").is_none() && said("cluster=main").is_none());
         assert!(said("rule=before").is_none(), "a rule that was taken away may have left answers");

@@ -16,11 +16,9 @@ use tokio::time::Instant;
 
 use self::wish::{Action, Asked, WAIT_MAX};
 use super::digests::json_page;
-use crate::admin::status::{
-    ChangeFigures, ChannelReport, ClusterStatus, JournalLine, LineKind, Lines, ServerFigures, Status,
-};
-use crate::admin::steering::{Accepted, Answer, Command, Refused, Steering};
-use crate::status::Shared;
+use crate::admin::shared::Shared;
+use crate::admin::status::{ChangeFigures, ChannelReport, ClusterStatus, JournalLine, LineKind, Lines, ServerFigures};
+use crate::admin::steering::{Accepted, Answer, Command, Refused};
 
 /// Lines of the journal that go with a cluster.
 const TAIL: usize = 20;
@@ -124,7 +122,7 @@ async fn carry_out(
 /// Gives the command to the cluster.
 async fn ask(shared: &Shared, cluster: &str, command: Command) -> Result<Answer, Mistake> {
     let busy = |_| Mistake::busy("too many wishes wait already; try again");
-    let waiting = shared.command(cluster, command).map_err(busy)?;
+    let waiting = shared.steering.command(cluster, command).map_err(busy)?;
     match tokio::time::timeout(ANSWER_WAIT, waiting).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(_)) => Err(Mistake::busy("the cluster is no longer watched")),
@@ -346,4 +344,62 @@ fn describe_server(server: &ServerView, figures: Option<&ServerFigures>) -> Valu
         page["channels"] = report.channels.iter().map(channel).collect();
     }
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+    use crate::admin::shared::Sources;
+    use crate::admin::testing::{Known, OneCluster, Orders, config, sources};
+
+    fn line(kind: LineKind, step: Option<u64>, at_ms: u64) -> JournalLine {
+        let at = SystemTime::UNIX_EPOCH + Duration::from_millis(at_ms);
+        JournalLine { number: at_ms, at, run: 3, epoch: 1, kind, step, server: None, text: kind.word().into() }
+    }
+
+    /// The status of the answer to this request, and its page.
+    fn put(orders: &Arc<Orders>, journal: &[JournalLine], action: &str, body: &str) -> (u16, Value) {
+        let mut cluster = OneCluster::new("main");
+        cluster.journal = journal.to_vec();
+        let sources =
+            Sources { status: Known::one(Arc::new(cluster)), steering: orders.clone(), ..sources(Arc::new([])) };
+        let shared = Arc::new(Shared::new(&config(""), sources));
+        let path = Path(("main".to_owned(), action.to_owned()));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let answer = act(State(shared), path, Bytes::from(body.to_owned())).await.into_response();
+            let status = answer.status().as_u16();
+            let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+            (status, serde_json::from_slice(&body).unwrap())
+        })
+    }
+
+    #[test]
+    fn a_command_is_answered_by_what_came_of_it() {
+        let orders = Arc::new(Orders::default());
+        let (status, page) = put(&orders, &[], "acknowledge", "");
+        assert_eq!((status, &page["error"]), (503, &json!("too many wishes wait already; try again")));
+
+        orders.answers.lock().unwrap().push(Err(Refused { reason: "because".into(), others: vec!["b: no".into()] }));
+        let (status, page) = put(&orders, &[], "switchover", "");
+        assert_eq!((status, page), (409, json!({ "error": "because", "others": ["b: no"] })));
+
+        let accepted = Accepted { run: Some(3), steps: vec!["a step".into()], ..Accepted::default() };
+        orders.answers.lock().unwrap().push(Ok(accepted.clone()));
+        let (status, page) = put(&orders, &[], "failover", "{\"dry_run\": true}");
+        assert_eq!((status, &page["result"], &page["steps"]), (200, &json!("dry_run"), &json!(["a step"])));
+
+        for (kind, status, result) in [(LineKind::Finished, 200, "finished"), (LineKind::Aborted, 409, "aborted")] {
+            orders.answers.lock().unwrap().push(Ok(accepted.clone()));
+            let journal = [line(LineKind::Step, Some(9), 10), line(LineKind::Done, Some(9), 25), line(kind, None, 30)];
+            let (answered, page) = put(&orders, &journal, "switchover", "");
+            assert_eq!((answered, &page["result"]), (status, &json!(result)));
+            assert_eq!((&page["timings"][0]["ms"], &page["journal"][2]["kind"]), (&json!(15), &json!(kind.word())));
+        }
+        let commands = orders.commands.lock().unwrap();
+        assert_eq!(commands[0], ("main".to_owned(), Command::Switchover { to: None, dry_run: false }));
+        assert_eq!(commands[1].1, Command::Failover { to: None, dry_run: true, force: false });
+    }
 }

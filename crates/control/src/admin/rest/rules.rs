@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use stats::WorkerStats;
 
-use crate::status::Shared;
+use crate::admin::shared::Shared;
 
 /// GET: the rules in their order.
 pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Response {
@@ -50,21 +50,20 @@ pub(in crate::admin) fn hits(workers: &[Arc<WorkerStats>]) -> HashMap<String, u6
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::testing::{config, sources};
 
     #[test]
     fn rules_are_told_in_order_with_the_hits_of_all_workers() {
-        let text = "[cluster.main]\nkind = \"standalone\"\nmonitor = { user = \"m\", password = \"p\" }\n\
-                    servers.a = { address = \"h:1\" }\n[listener.app]\naddress = \"127.0.0.1:0\"\ncluster = \"main\"\n\
-                    [[rule]]\nname = \"z\"\nuser = \"bob\"\nrefuse = \"no \\\"way\\\"\"\n\
-                    [[rule]]\nname = \"a\"\nenabled = false\nschema = \"shop\"\nroute = \"server:a\"\n";
-        let config = config::parse("x.toml", text, &config::MemorySource::default()).unwrap().config;
+        let config = config(
+            "[[rule]]\nname = \"z\"\nuser = \"bob\"\nrefuse = \"no \\\"way\\\"\"\n\
+             [[rule]]\nname = \"a\"\nenabled = false\nschema = \"shop\"\nroute = \"server:a\"\n",
+        );
         let workers: stats::Workers = (0..2).map(|_| Arc::new(WorkerStats::new(&[], &[]))).collect();
         for worker in workers.iter() {
             let names: Vec<Arc<str>> = config.rules.iter().map(|rule| rule.name.clone()).collect();
             worker.rules.renew(&names)[0].add(3);
         }
-        let shared = Shared::new(workers, Arc::new(stats::digests::NoDigests));
-        shared.set_rules(&config.rules);
+        let shared = Shared::new(&config, sources(workers));
         let expected = json!({
             "rules": [
                 {"name": "z", "enabled": true, "matchers": ["the user is bob"], "action": "refuse: no \"way\"", "hits": 6},

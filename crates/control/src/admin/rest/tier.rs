@@ -2,12 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::admin::status::Status;
-use crate::status::Shared;
+use crate::admin::shared::Shared;
 
 /// How it is; null without one.
 pub(super) fn page(shared: &Shared) -> Value {
-    let Some(tier) = shared.tier() else { return Value::Null };
+    let Some(tier) = &shared.tier else { return Value::Null };
     let status = tier.status();
     let counts = status.counts;
     let latency = tier.latency_us().snapshot();
@@ -35,7 +34,7 @@ pub(super) fn page(shared: &Shared) -> Value {
 
 /// Ends all answers of this cluster, or of all, for all processes.
 pub(super) fn wipe(shared: &Shared, cluster: Option<&str>) {
-    let Some(tier) = shared.tier() else { return };
+    let Some(tier) = &shared.tier else { return };
     for name in shared.clusters().keys().filter(|name| cluster.is_none_or(|wanted| wanted == &***name)) {
         tier.note(name, tier::Written::Anything);
     }

@@ -10,8 +10,7 @@ use serde_json::{Value, json};
 
 use super::digests::json_page;
 use super::query::pairs;
-use crate::admin::status::Status;
-use crate::status::Shared;
+use crate::admin::shared::Shared;
 
 /// GET: the files, and what came of them.
 pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Response {
@@ -32,12 +31,12 @@ pub(super) async fn start(State(shared): State<Arc<Shared>>, RawQuery(query): Ra
         let error = json!({ "error": format!("there is no cluster '{name}'"), "known": known });
         return (StatusCode::NOT_FOUND, json_page(&error)).into_response();
     }
-    let started = shared.warmer().map_or(0, |warmer| warmer.start(cluster.as_deref()));
+    let started = shared.cache.as_ref().map_or(0, |cache| cache.warmer.start(cluster.as_deref()));
     json_page(&page(&shared, Some(started)))
 }
 
 fn page(shared: &Shared, started: Option<usize>) -> Value {
-    let reports = shared.warmer().map(|warmer| warmer.report()).unwrap_or_default();
+    let reports = shared.cache.as_ref().map(|cache| cache.warmer.report()).unwrap_or_default();
     json!({ "started": started, "files": reports.iter().map(file).collect::<Vec<_>>() })
 }
 

@@ -1,0 +1,118 @@
+//! Starting, reloading and stopping the admin listener.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use config::Config;
+use tokio::sync::oneshot;
+
+use super::error::StartError;
+use super::listener::{self, Bound};
+use super::router;
+use super::shared::{Shared, Sources};
+
+/// The running admin listener. Dropping it without [`AdminHandle::shutdown`] stops it as well.
+pub struct AdminHandle {
+    shared: Arc<Shared>,
+    address: Option<SocketAddr>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Starts serving on a new thread, so that no request delays a probe.
+///
+/// # Errors
+/// No thread can be made.
+pub fn start(bound: Bound, config: &Config, sources: Sources) -> Result<AdminHandle, StartError> {
+    let address = bound.tcp_address();
+    let shared = Arc::new(Shared::new(config, sources));
+    let app = router(shared.clone());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)?;
+    let serve = async move {
+        tokio::select! {
+            () = listener::serve(bound, app) => {}
+            // Told, or the handle is gone.
+            _ = stopped => {}
+        }
+    };
+    let thread = std::thread::Builder::new()
+        .name("sqluice-admin".into())
+        .spawn(move || runtime.block_on(serve))
+        .map_err(StartError::Thread)?;
+    Ok(AdminHandle { shared, address, stop: Some(stop), thread: Some(thread) })
+}
+
+impl AdminHandle {
+    /// Where it listens, if over TCP; has the port that the system chose when the configured one is 0.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// Takes the key and the rules of a new configuration. The address stays as it was.
+    pub fn reload(&self, config: &Config) {
+        self.shared.reload(config);
+    }
+
+    /// Says that the process takes no new clients: `/readyz` fails from now on, all else goes on.
+    pub fn drain(&self) {
+        self.shared.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Stops serving, and waits for the thread to end. It waits for no request.
+    pub fn shutdown(mut self) {
+        self.stop();
+    }
+
+    fn stop(&mut self) {
+        // The thread may have ended by itself.
+        let _ = self.stop.take().map(|stop| stop.send(()));
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the admin thread panicked");
+        }
+    }
+}
+
+impl Drop for AdminHandle {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    use super::*;
+    use crate::admin::testing::{config, sources};
+
+    fn get(address: SocketAddr, path: &str) -> String {
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    #[test]
+    fn pages_are_served_and_a_reload_takes_the_key() {
+        let bound = listener::bind(&config::Address::Tcp { host: "127.0.0.1".into(), port: 0 }).unwrap();
+        let admin = start(bound, &config(""), sources(Arc::new([]))).unwrap();
+        let address = admin.address().unwrap();
+        assert!(get(address, "/healthz").starts_with("HTTP/1.1 200 "));
+        let ready = get(address, "/readyz");
+        assert!(ready.starts_with("HTTP/1.1 503 ") && ready.contains("no cluster is watched yet"), "{ready}");
+        assert!(get(address, "/api/v1/clusters").starts_with("HTTP/1.1 403 "), "there is no key");
+        admin.reload(&config("[admin]\naddress = \"127.0.0.1:0\"\nkey = \"hush hush\"\n"));
+        assert!(get(address, "/api/v1/clusters").starts_with("HTTP/1.1 401 "), "the key must be shown");
+        admin.drain();
+        assert!(get(address, "/readyz").contains("draining"));
+        admin.shutdown();
+        assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+    }
+}

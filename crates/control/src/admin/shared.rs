@@ -1,0 +1,93 @@
+//! What requests read: the parts of the process, and what a reload changes.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::SystemTime;
+
+use ::cache::{CountedWrites, Store, Warmer};
+use config::{Config, Rule, Secret};
+use stats::digests::DigestSource;
+use tier::Tier;
+
+use super::status::{Clusters, Status};
+use super::steering::Steering;
+
+/// The parts of the process that the admin listener shows, and those that take commands.
+pub struct Sources {
+    /// The counters of each worker.
+    pub workers: stats::Workers,
+    /// The costs of statements.
+    pub digests: Arc<dyn DigestSource>,
+    /// The result cache; `None` without a data plane.
+    pub cache: Option<ResultCache>,
+    /// The shared tier of the result cache.
+    pub tier: Option<Arc<Tier>>,
+    /// All that is known of the clusters.
+    pub status: Arc<dyn Status>,
+    /// Where commands go.
+    pub steering: Arc<dyn Steering>,
+}
+
+/// The result cache of the process.
+pub struct ResultCache {
+    /// The cached results.
+    pub store: Arc<Store>,
+    /// Fills it from files.
+    pub warmer: Arc<dyn Warmer>,
+    /// The writes that invalidated cached results, of each cluster.
+    pub writes: Arc<dyn CountedWrites>,
+}
+
+/// The state that all requests share.
+pub(super) struct Shared {
+    pub(super) workers: stats::Workers,
+    pub(super) digests: Arc<dyn DigestSource>,
+    pub(super) cache: Option<ResultCache>,
+    pub(super) tier: Option<Arc<Tier>>,
+    pub(super) steering: Arc<dyn Steering>,
+    pub(super) draining: AtomicBool,
+    pub(super) started: SystemTime,
+    status: Arc<dyn Status>,
+    key: RwLock<Option<Secret>>,
+    rules: RwLock<Arc<[Rule]>>,
+}
+
+impl Shared {
+    pub(super) fn new(config: &Config, sources: Sources) -> Shared {
+        let Sources { workers, digests, cache, tier, status, steering } = sources;
+        let (draining, started) = (AtomicBool::new(false), SystemTime::now());
+        let (key, rules) = (RwLock::default(), RwLock::default());
+        let shared = Shared { workers, digests, cache, tier, steering, draining, started, status, key, rules };
+        shared.reload(config);
+        shared
+    }
+
+    /// Takes the key and the rules of a new configuration.
+    pub(super) fn reload(&self, config: &Config) {
+        let key = config.admin.as_ref().and_then(|admin| admin.key.clone());
+        *self.key.write().unwrap_or_else(PoisonError::into_inner) = key;
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = config.rules.clone();
+    }
+
+    /// The clusters that are watched now.
+    pub(super) fn clusters(&self) -> Clusters {
+        self.status.clusters()
+    }
+
+    /// The key that requests to the API must show; without it the API is closed.
+    pub(super) fn key(&self) -> Option<Secret> {
+        self.key.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The rules that are in effect.
+    pub(super) fn rules(&self) -> Arc<[Rule]> {
+        self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The writes that invalidated cached results, of each cluster, in the order of their names.
+    pub(super) fn cache_writes(&self) -> Vec<(Arc<str>, ::cache::Writes)> {
+        let mut writes = self.cache.as_ref().map(|cache| cache.writes.writes()).unwrap_or_default();
+        writes.sort_by(|(one, _), (other, _)| one.cmp(other));
+        writes
+    }
+}

@@ -12,11 +12,11 @@ mod visible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use admin::ChangeFigures;
 use facts::changes::{Change, ChangeListener, Gtid, Told, What};
 use tokio::sync::watch;
 
 use self::position::Position;
-use crate::admin::ChangeFigures;
 use crate::monitor::heartbeat::Primary;
 use crate::status::ClusterStatus;
 

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
+use admin::{Status, Steering};
 use facts::view::ServerIds;
 use tokio::sync::Notify;
 use tokio::task::{JoinSet, LocalSet};
 
-use crate::admin::{Status, Steering};
 use crate::cluster_link::Clusters;
 use crate::error::StartError;
 use crate::monitor::{self, ClusterTask, OfProcess};

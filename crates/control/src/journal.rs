@@ -9,10 +9,9 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
+use admin::{JournalLine, LineKind};
 use cluster::journal::{Entry, EntryKind};
 use tokio::sync::watch;
-
-use crate::admin::{JournalLine, LineKind};
 
 /// Lines that are kept in memory.
 const KEPT_MAX: usize = 1_000;

@@ -4,7 +4,6 @@
 //! decide, publishes what it decided in [`facts::published::Published`], and implements what `admin` reads and asks for
 //! (`status`). It never imports the data plane; the binary's wiring connects the two.
 
-pub mod admin;
 mod changes;
 mod cluster_link;
 mod error;

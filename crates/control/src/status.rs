@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
+use admin::{Answer, ChangeFigures, ServerReport};
 use cluster::command::Command;
 use cluster::diagnosis::Diagnosis;
 use cluster::observation::FailureClass;
 use facts::published::Published;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::admin::{Answer, ChangeFigures, ServerReport};
 use crate::cluster_link::ClusterLink;
 use crate::journal::Journal;
 use crate::lease::Confirmations;

@@ -14,7 +14,7 @@ const LOOP_FILES: u64 = 4;
 /// follow its log.
 const MONITOR_FILES: u64 = 6;
 /// Connections of the admin listener, the listener itself, and its event loop.
-const ADMIN_FILES: u64 = control::admin::CONNECTIONS_MAX as u64 + 2 + LOOP_FILES;
+const ADMIN_FILES: u64 = admin::CONNECTIONS_MAX as u64 + 2 + LOOP_FILES;
 
 /// Raises the limit of open files as far as the system lets an ordinary process do it, and warns when the configuration
 /// may need more.

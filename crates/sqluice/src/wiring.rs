@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use admin::{AdminHandle, ResultCache, Sources};
 use anyhow::Context as _;
 use config::Config;
-use control::admin::{self, AdminHandle, ResultCache, Sources};
 use control::{ClusterLink, ControlHandle};
 use facts::published::Published;
 use net::tls::{ClientTls, ClientTlsOptions};

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use admin::{Accepted, ChannelReport, Refused, ServerReport};
 use cluster::command;
 use cluster::journal::{Entry, EntryKind};
 use cluster::observation::{Facts, Receiver, Replication};
@@ -14,7 +15,6 @@ use tokio::sync::watch;
 use wire::Capabilities;
 
 use super::Watched;
-use crate::admin::{Accepted, ChannelReport, Refused, ServerReport};
 use crate::executor::{Called, Executor, Kept, Outcome, Shared, Target};
 use crate::lease::{Lease, Means};
 use crate::status::Wish;

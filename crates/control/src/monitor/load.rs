@@ -403,7 +403,7 @@ async fn connect(source: &Way) -> Result<(Client, Dialect), String> {
 mod tests {
     use super::*;
     use crate::cluster_link::ClusterLink;
-    
+
     #[test]
     fn a_waiting_login_is_answered_even_when_no_server_can_be_read() {
         let text = "[cluster.main]\nkind = \"standalone\"\nservers.s1 = { address = \"127.0.0.1:1\" }\n\

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use admin::{self, Answer, Busy, Clusters, JournalLine, Lines, Status, Steering};
 use cluster::command::Command;
 use cluster::diagnosis::Diagnosis;
 use cluster::journal::{EntryKind, RUN_WORDS};
@@ -11,7 +12,6 @@ use facts::published::Published;
 use tokio::sync::{oneshot, watch};
 
 use super::{ClusterStatus, Figures, Registry, STEP_WORDS, ServerFigures, Wish};
-use crate::admin::{self, Answer, Busy, Clusters, JournalLine, Lines, Status, Steering};
 use crate::journal::Record;
 
 impl Status for Registry {

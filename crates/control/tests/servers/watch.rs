@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use admin::{AdminHandle, Sources};
 use facts::accounts::Accounts;
 use facts::catalog::Catalog;
 use facts::published::Published;
 use facts::view::{ServerId, View};
 use lab::Replication;
 use net::tls::{ClientTls, ClientTlsOptions};
-use sqluice_control::admin::{self, AdminHandle, Sources};
 use sqluice_control::{self as control, ClusterLink, Clusters, ControlHandle};
 
 /// The key of the API.

@@ -7,7 +7,7 @@ use crate::Finding;
 use crate::tree::Crate;
 
 /// Crates of ours that each crate may import.
-const ALLOWED: [(&str, &[&str]); 22] = [
+const ALLOWED: [(&str, &[&str]); 23] = [
     ("wire", &[]),
     ("sql", &[]),
     ("stats", &[]),
@@ -24,12 +24,16 @@ const ALLOWED: [(&str, &[&str]); 22] = [
     ("net", &["wire", "config"]),
     ("tier", &["stats", "net"]),
     ("proxy", &["wire", "sql", "config", "stats", "facts", "route", "policy", "proof", "cache", "net", "tier"]),
-    ("control", &["wire", "sql", "config", "stats", "facts", "cluster", "cache", "net", "tier"]),
+    ("admin", &["sql", "config", "stats", "facts", "cache", "tier"]),
+    ("control", &["wire", "sql", "config", "stats", "facts", "cluster", "net", "admin"]),
     ("bench", &["wire", "net", "lab"]),
     ("conform", &["wire", "sql", "config", "stats", "facts", "net", "proxy", "control", "lab", "sqluice"]),
     ("failover", &["wire", "net", "lab"]),
     ("instructions", &["wire", "net", "lab"]),
-    ("sqluice", &["wire", "sql", "config", "stats", "facts", "cache", "net", "tier", "proxy", "control", "lab"]),
+    (
+        "sqluice",
+        &["wire", "sql", "config", "stats", "facts", "cache", "net", "tier", "proxy", "admin", "control", "lab"],
+    ),
 ];
 
 /// Finds imports that are not allowed, and crates of which nothing is said.
@@ -62,6 +66,8 @@ mod tests {
         assert_eq!(of("wire", "proxy"), 1);
         assert_eq!(of("proxy", "control"), 1);
         assert_eq!(of("proxy", "cluster"), 1);
+        assert_eq!(of("admin", "control"), 1);
+        assert_eq!(of("admin", "cluster"), 1);
         assert_eq!(of("unheard_of", "wire"), 1);
     }
 }

@@ -18,7 +18,7 @@ use axum::routing::{get, put};
 
 pub(super) use self::cache::{counts as cache_counts, known_rights};
 pub(super) use self::rules::hits as rule_hits;
-use crate::admin::shared::Shared;
+use crate::shared::Shared;
 
 /// Largest body of a request; the API's are a handful of words.
 const BODY_BYTES_MAX: usize = 64 << 10;

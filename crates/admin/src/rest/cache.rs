@@ -16,8 +16,8 @@ use stats::cache::CacheCounts;
 use super::clusters::Mistake;
 use super::digests::json_page;
 use super::query::pairs;
-use crate::admin::shared::Shared;
-use crate::admin::status::{ClusterStatus, Clusters};
+use crate::shared::Shared;
+use crate::status::{ClusterStatus, Clusters};
 
 /// GET: its size, and the counts of each rule.
 pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Response {
@@ -190,7 +190,7 @@ fn rights(shared: &Shared) -> Value {
 }
 
 /// The clusters where users may share cached results if their privileges are known, and whether they are.
-pub(in crate::admin) fn known_rights(clusters: &Clusters) -> impl Iterator<Item = (&Arc<str>, bool)> {
+pub(crate) fn known_rights(clusters: &Clusters) -> impl Iterator<Item = (&Arc<str>, bool)> {
     clusters.iter().filter_map(|(name, status)| {
         let grants = &status.published().grants;
         grants.is_watched().then(|| (name, grants.current().is_some_and(|grants| grants.is_known())))
@@ -218,7 +218,7 @@ fn of_rule(rule: &str, counts: &CacheCounts) -> Value {
 }
 
 /// The counts of each rule that uses the cache, of all workers together.
-pub(in crate::admin) fn counts(workers: &[Arc<WorkerStats>]) -> BTreeMap<Arc<str>, CacheCounts> {
+pub(crate) fn counts(workers: &[Arc<WorkerStats>]) -> BTreeMap<Arc<str>, CacheCounts> {
     let mut sums: BTreeMap<Arc<str>, CacheCounts> = BTreeMap::new();
     for (rule, counts) in workers.iter().flat_map(|worker| worker.caches.get()) {
         sums.entry(rule).or_insert_with(|| counts.empty()).add(&counts);
@@ -229,8 +229,8 @@ pub(in crate::admin) fn counts(workers: &[Arc<WorkerStats>]) -> BTreeMap<Arc<str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::shared::Sources;
-    use crate::admin::testing::{Known, OneCluster, config, result_cache, sources};
+    use crate::shared::Sources;
+    use crate::testing::{Known, OneCluster, config, result_cache, sources};
 
     #[test]
     fn rules_are_told_with_the_counts_of_all_workers() {

@@ -19,7 +19,7 @@ use stats::{Counter, Gauge, Labelled, ServerStats, Snapshot, WorkerStats};
 
 use self::text::Page;
 use super::status::{ClusterStatus, Figures};
-use crate::admin::shared::Shared;
+use crate::shared::Shared;
 use names::*;
 pub use names::{Kind, METRICS, Metric};
 

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use config::Secret;
 use subtle::ConstantTimeEq;
 
-use crate::admin::shared::Shared;
+use crate::shared::Shared;
 
 /// Lets a request through that shows the key.
 pub(super) async fn must_be_shown(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use stats::WorkerStats;
 
-use crate::admin::shared::Shared;
+use crate::shared::Shared;
 
 /// GET: the rules in their order.
 pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Response {
@@ -34,7 +34,7 @@ fn page(shared: &Shared) -> Value {
 }
 
 /// How often each rule has decided, by all workers.
-pub(in crate::admin) fn hits(workers: &[Arc<WorkerStats>]) -> HashMap<String, u64> {
+pub(crate) fn hits(workers: &[Arc<WorkerStats>]) -> HashMap<String, u64> {
     let mut sums: HashMap<String, u64> = HashMap::new();
     for counts in workers.iter().map(|worker| worker.rules.get()) {
         for (name, hits) in counts.iter() {
@@ -50,7 +50,7 @@ pub(in crate::admin) fn hits(workers: &[Arc<WorkerStats>]) -> HashMap<String, u6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::testing::{config, sources};
+    use crate::testing::{config, sources};
 
     #[test]
     fn rules_are_told_in_order_with_the_hits_of_all_workers() {

@@ -6,10 +6,10 @@ use facts::gtid::mysql::GtidSet;
 use facts::view::{ServerId, View};
 
 use super::*;
-use crate::admin::health::readiness;
-use crate::admin::shared::Sources;
-use crate::admin::status::{ChangeFigures, Diagnosis, ServerFigures};
-use crate::admin::testing::{Known, OneCluster, config, result_cache, sources};
+use crate::health::readiness;
+use crate::shared::Sources;
+use crate::status::{ChangeFigures, Diagnosis, ServerFigures};
+use crate::testing::{Known, OneCluster, config, result_cache, sources};
 
 /// The content that a strict reader of the text format finds in a page: families in order, and series with their values.
 struct Parsed {
@@ -244,7 +244,7 @@ fn buckets_grow_and_their_words_are_their_bounds() {
 /// `docs/reference/metrics.md` has a table row for each metric, and none for others.
 #[test]
 fn the_documentation_lists_every_metric() {
-    let page = include_str!("../../../../../docs/reference/metrics.md");
+    let page = include_str!("../../../../docs/reference/metrics.md");
     let documented: BTreeSet<String> =
         page.lines().filter(|line| line.starts_with("| `sqluice_")).map(str::to_owned).collect();
     let expected: BTreeSet<String> = METRICS

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::admin::shared::Shared;
+use crate::shared::Shared;
 
 /// How it is; null without one.
 pub(super) fn page(shared: &Shared) -> Value {

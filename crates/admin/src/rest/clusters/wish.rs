@@ -6,7 +6,7 @@ use facts::view::ServerId;
 use serde_json::{Map, Value};
 
 use super::Mistake;
-use crate::admin::steering::Command;
+use crate::steering::Command;
 
 /// Longest wait for the end of a run. Silent connections are closed a little later.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(60);

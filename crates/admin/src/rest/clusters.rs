@@ -16,9 +16,9 @@ use tokio::time::Instant;
 
 use self::wish::{Action, Asked, WAIT_MAX};
 use super::digests::json_page;
-use crate::admin::shared::Shared;
-use crate::admin::status::{ChangeFigures, ChannelReport, ClusterStatus, JournalLine, LineKind, Lines, ServerFigures};
-use crate::admin::steering::{Accepted, Answer, Command, Refused};
+use crate::shared::Shared;
+use crate::status::{ChangeFigures, ChannelReport, ClusterStatus, JournalLine, LineKind, Lines, ServerFigures};
+use crate::steering::{Accepted, Answer, Command, Refused};
 
 /// Lines of the journal that go with a cluster.
 const TAIL: usize = 20;
@@ -351,8 +351,8 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::*;
-    use crate::admin::shared::Sources;
-    use crate::admin::testing::{Known, OneCluster, Orders, config, sources};
+    use crate::shared::Sources;
+    use crate::testing::{Known, OneCluster, Orders, config, sources};
 
     fn line(kind: LineKind, step: Option<u64>, at_ms: u64) -> JournalLine {
         let at = SystemTime::UNIX_EPOCH + Duration::from_millis(at_ms);

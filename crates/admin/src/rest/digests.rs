@@ -11,7 +11,7 @@ use stats::digests::{DigestFigures, DigestReport, DigestRow, Order, merge};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
-use crate::admin::shared::Shared;
+use crate::shared::Shared;
 
 /// Longest wait for the workers, which answer between two statements.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);

@@ -89,7 +89,7 @@ mod tests {
     use std::net::TcpStream;
 
     use super::*;
-    use crate::admin::testing::{config, sources};
+    use crate::testing::{config, sources};
 
     fn get(address: SocketAddr, path: &str) -> String {
         let mut stream = TcpStream::connect(address).unwrap();

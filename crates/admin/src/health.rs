@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use facts::view::{Health, View};
 
-use crate::admin::shared::Shared;
+use crate::shared::Shared;
 
 /// The answer of `/readyz`.
 #[derive(Debug, PartialEq, Eq)]

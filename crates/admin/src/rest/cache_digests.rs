@@ -15,7 +15,7 @@ use stats::digests::{CachedFigures, DigestName, DigestReport, DigestRow, Order, 
 
 use super::digests::{ask, json_page};
 use super::query::pairs;
-use crate::admin::shared::Shared;
+use crate::shared::Shared;
 
 /// Entries that are told without `limit`.
 const LIMIT_DEFAULT: usize = 20;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::digests::json_page;
 use super::query::pairs;
-use crate::admin::shared::Shared;
+use crate::shared::Shared;
 
 /// GET: the files, and what came of them.
 pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Response {

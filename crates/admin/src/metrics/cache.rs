@@ -5,8 +5,8 @@ use stats::cache::CacheCounts;
 
 use super::names::*;
 use super::{Metric, Page, Shared, family};
-use crate::admin::rest::{cache_counts, known_rights};
-use crate::admin::status::Clusters;
+use crate::rest::{cache_counts, known_rights};
+use crate::status::Clusters;
 
 pub(super) fn render(page: &mut Page, shared: &Shared, clusters: &Clusters) {
     let store = shared.cache.as_ref().map(|cache| &cache.store);

@@ -12,9 +12,9 @@ use route::state::{StateFacts, StateMap};
 use sql::Family;
 use wire::Status;
 
+use super::diagnostics::past::Past;
 use super::idle::IdleLimits;
 use super::packet_limit::PacketLimit;
-use super::past::Past;
 use super::statements::ClientStatements;
 use super::tracking::ClientTracking;
 use crate::worker::CountedHere;

@@ -22,10 +22,10 @@ use wire::packet::{self, First};
 use wire::reply::Prepared;
 
 use super::Session;
+use super::diagnostics::read_back::rows;
 use super::outgoing::{Outgoing, write};
 use super::processes::Shown;
 use super::query::Query;
-use super::read_back::rows;
 use super::relay::RelayError;
 use super::reset::{ask, read_reply};
 use crate::pool::Connection;

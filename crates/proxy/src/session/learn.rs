@@ -1,7 +1,6 @@
 //! The effects of a reply on the session: its state, its transaction, its pins.
 
 mod effects;
-mod past;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,13 +12,12 @@ use wire::command::Command;
 use wire::{Capabilities, Status, errno};
 
 use super::cache::Told;
+use super::diagnostics::variables::{self, REPORTS};
 use super::query::{Body, Query};
 use super::relay::{Outcome, StateChange};
 use super::statements::{ClientStatement, PreparedText};
-use super::variables::{self, REPORTS};
 use super::{Doubt, Held, Session};
 use crate::pool::Key;
-pub(super) use past::{holds_number, may_name_tables};
 use route::state::OF_SCHEMA;
 use route::{Pin, Route, Target};
 
@@ -75,8 +73,6 @@ impl Session {
             if may_hide_variables(query, outcome) {
                 self.belief.pins.hidden_user_variables(true);
             }
-            self.learn_past(query, outcome, route.target == Target::Pinned);
-            self.learn_insert_id(held, query, outcome);
         }
         if query.prepares() && outcome.error.is_none() {
             // Preparing an assignment gives the variable the type of the value to come, as far as it is known.
@@ -84,12 +80,7 @@ impl Session {
                 self.belief.pins.note(effect, None, true);
             }
         }
-        if !query.runs_text() {
-            self.learn_row_count(query, outcome);
-        }
-        if query.runs_text() || query.prepares() || outcome.error.is_some() {
-            self.learn_messages(held, query, outcome);
-        }
+        self.learn_diagnostics(held, query, outcome, route.target == Target::Pinned);
         if !outcome.changes.is_empty() {
             self.belief.pins.put(Pin::Tracing, self.belief.state.is_traced());
         }

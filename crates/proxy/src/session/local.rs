@@ -137,7 +137,7 @@ impl Session {
         if let Some(before) = before {
             let code = refusal.code.to_string();
             let row = [&b"Error"[..], code.as_bytes(), refusal.message.as_bytes()];
-            self.belief.past.warnings = super::read_back::with_row(before, &row);
+            self.belief.past.warnings = super::diagnostics::read_back::with_row(before, &row);
         }
         answered
     }

@@ -11,7 +11,7 @@ use wire::errno;
 use super::checkout::Attempts;
 use super::checksum::Checksum;
 use super::client::Request;
-use super::learn::holds_number;
+use super::diagnostics::learned::holds_number;
 use super::lost::Lost;
 use super::query::{Body, Kept, Query};
 use super::relay::{NOT_IN_GROUP, Outcome, Purpose, Relay, RelayError, Withhold, is_not_in_group};

@@ -3,9 +3,10 @@
 use std::sync::atomic::Ordering;
 use wire::errno;
 
+use super::diagnostics::untold;
 use super::query::Query;
 use super::relay::Outcome;
-use super::{Held, Session, kill, untold};
+use super::{Held, Session, kill};
 use crate::error::SessionEnd;
 
 impl Session {

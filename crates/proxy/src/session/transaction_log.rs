@@ -13,7 +13,7 @@ use wire::command::Command;
 use wire::packet;
 
 use super::client::Request;
-use super::learn::holds_number;
+use super::diagnostics::learned::holds_number;
 use super::query::{Body, Kept, Query};
 use super::relay::Outcome;
 use super::statements::ClientStatement;

@@ -10,7 +10,7 @@ use wire::command::{Command, Execute, query_text_at};
 
 use super::super::Session;
 use super::super::client::Request;
-use super::super::found_rows::counts_found_rows;
+use super::super::diagnostics::found_rows::counts_found_rows;
 use super::super::query::{Body, Query};
 use policy::CacheRule;
 

@@ -6,9 +6,9 @@ use sql::{Effect, Kind, Statement, Value};
 use wire::errno::ER_SP_DOES_NOT_EXIST;
 
 use crate::error::Refusal;
+use crate::session::diagnostics::variables::moves_to;
 use crate::session::query::Query;
 use crate::session::relay::{Outcome, StateChange};
-use crate::session::variables::moves_to;
 use crate::session::{Doubt, Held, Session, tracking};
 use route::Pin;
 use route::state::{OF_SCHEMA, has_default};

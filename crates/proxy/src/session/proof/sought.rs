@@ -11,8 +11,8 @@ use wire::Capabilities;
 use wire::command::Command;
 
 use super::READ_WAIT;
+use crate::session::diagnostics::read_back::rows;
 use crate::session::query::{Body, Query};
-use crate::session::read_back::rows;
 use crate::session::reset::ask;
 use crate::session::{Held, Session};
 

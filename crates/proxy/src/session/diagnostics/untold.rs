@@ -7,16 +7,16 @@ use sql::{Asks, Effect};
 use wire::packet::HEADER_BYTES;
 use wire::{Status, reply};
 
-use super::query::Query;
-use super::relay::{Outcome, RelayError, StateChange, changes_of};
-use super::reset::ask;
-use super::{Held, Session};
+use crate::session::query::Query;
+use crate::session::relay::{Outcome, RelayError, StateChange, changes_of};
+use crate::session::reset::ask;
+use crate::session::{Held, Session};
 
 /// Set to the value that it has: servers tell what is left to tell with the next OK that has a change of its own.
 const TOUCHED: &str = "default_week_format";
 
 /// Whether a statement may have changed the session in a way that its reply could not tell.
-pub(super) fn may_be(query: &Query<'_>, outcome: &Outcome) -> bool {
+pub(in crate::session) fn may_be(query: &Query<'_>, outcome: &Outcome) -> bool {
     let statement = &query.statement;
     // The status flags say that there is something to tell; an error has none. SET STATEMENT takes its values back when its
     // reply is on its way.
@@ -27,12 +27,12 @@ pub(super) fn may_be(query: &Query<'_>, outcome: &Outcome) -> bool {
         || outcome.error.is_some()
             && query.runs_text()
             && (statement.asks.contains(Asks::STORED_FUNCTIONS)
-                || statement.effects.iter().any(super::learn::is_hidden))
+                || statement.effects.iter().any(crate::session::learn::is_hidden))
 }
 
 impl Session {
     /// Lets the server tell what it has not told yet. Gives whether the connection is still good.
-    pub(super) async fn hear_untold(&mut self, held: &mut Held, query: &Query<'_>) -> bool {
+    pub(in crate::session) async fn hear_untold(&mut self, held: &mut Held, query: &Query<'_>) -> bool {
         let Ok(outcome) = self.ask_untold(held).await else { return false };
         self.learn_changes(query, &outcome);
         held.lease.origin.state = self.belief.state.clone();

@@ -10,13 +10,13 @@ use wire::codec::{Malformed, Reader, Write};
 use wire::packet::{self, First, HEADER_BYTES, Header};
 
 use super::literals::{Found, is_wide, literal};
-use super::relay::RelayError;
-use super::reset::ask;
-use super::{Doubt, Held, Past, Session};
+use crate::session::relay::RelayError;
+use crate::session::reset::ask;
+use crate::session::{Doubt, Held, Past, Session};
 use route::{Pin, UnsureLocks};
 
 /// A row's values; `None` is NULL.
-pub(super) type Row = Vec<Option<Vec<u8>>>;
+pub(in crate::session) type Row = Vec<Option<Vec<u8>>>;
 
 /// More variables than this stay on their connection.
 const VARIABLES_MAX: usize = 16;
@@ -33,7 +33,7 @@ const LIST_OF_MYSQL: &str = "SELECT VARIABLE_NAME FROM performance_schema.user_v
 
 impl Past {
     /// Whether SHOW WARNINGS would say something.
-    pub(super) fn has_messages(&self) -> bool {
+    pub(in crate::session) fn has_messages(&self) -> bool {
         self.error.is_some() || self.warning_count > 0
     }
 }
@@ -41,7 +41,7 @@ impl Past {
 impl Session {
     /// Reads back the user variables that alone pin the session. Gives whether the connection is still good; when a value
     /// cannot be read, the pin stays.
-    pub(super) async fn read_back(&mut self, held: &mut Held) -> bool {
+    pub(in crate::session) async fn read_back(&mut self, held: &mut Held) -> bool {
         let mut names = self.belief.pins.user_variables();
         let hidden = self.belief.pins.has_hidden_user_variables();
         if hidden {
@@ -126,7 +126,7 @@ impl Session {
     }
 
     /// Asks what LAST_INSERT_ID() is. Gives whether the connection is still good.
-    pub(super) async fn read_insert_id(&mut self, held: &mut Held) -> bool {
+    pub(in crate::session) async fn read_insert_id(&mut self, held: &mut Held) -> bool {
         let capabilities = held.lease.origin.capabilities;
         match ask(&mut held.lease, "SELECT LAST_INSERT_ID()", &self.env.worker).await {
             Ok(reply) => {
@@ -152,7 +152,7 @@ impl Session {
     }
 
     /// Asks whether the messages of a statement before are still there. Gives whether the connection is still good.
-    pub(super) async fn count_messages(&mut self, held: &mut Held) -> bool {
+    pub(in crate::session) async fn count_messages(&mut self, held: &mut Held) -> bool {
         let capabilities = held.lease.origin.capabilities;
         let Ok(reply) = ask(&mut held.lease, "SHOW COUNT(*) WARNINGS", &self.env.worker).await else { return false };
         let rows = reply.and_then(|reply| rows(&reply, 1, capabilities).ok()).unwrap_or_default();
@@ -167,7 +167,7 @@ impl Session {
     }
 
     /// Asks what FOUND_ROWS() is. Gives whether the connection is still good.
-    pub(super) async fn read_found_rows(&mut self, held: &mut Held) -> bool {
+    pub(in crate::session) async fn read_found_rows(&mut self, held: &mut Held) -> bool {
         let capabilities = held.lease.origin.capabilities;
         let Ok(reply) = ask(&mut held.lease, "SELECT FOUND_ROWS()", &self.env.worker).await else { return false };
         let rows = reply.and_then(|reply| rows(&reply, 1, capabilities).ok()).unwrap_or_default();
@@ -183,7 +183,7 @@ impl Session {
 
     /// Asks which user locks the session still holds: servers count how often each was taken, and only the result of
     /// GET_LOCK() and RELEASE_LOCK() tells whether they were. Gives whether the connection is still good.
-    pub(super) async fn ask_user_locks(&mut self, held: &mut Held) -> bool {
+    pub(in crate::session) async fn ask_user_locks(&mut self, held: &mut Held) -> bool {
         let Some(unsure) = self.belief.pins.unsure_user_locks() else { return true };
         let connection = &mut *held.lease;
         let capabilities = connection.origin.capabilities;
@@ -220,7 +220,7 @@ impl Session {
     }
 
     /// Nothing but user variables with unknown values pins the session.
-    pub(super) fn only_user_variables_pin(&self) -> bool {
+    pub(in crate::session) fn only_user_variables_pin(&self) -> bool {
         self.belief.pins.bits() == 1 << Pin::UserVariable as u8
     }
 }
@@ -271,7 +271,11 @@ fn literals(reply: &[u8], count: usize, capabilities: Capabilities) -> Result<Ve
 }
 
 /// The rows of a text reply with this many columns.
-pub(super) fn rows(reply: &[u8], columns: usize, capabilities: Capabilities) -> Result<Vec<Row>, Malformed> {
+pub(in crate::session) fn rows(
+    reply: &[u8],
+    columns: usize,
+    capabilities: Capabilities,
+) -> Result<Vec<Row>, Malformed> {
     let mut rest = reply;
     let mut next = || match packet::first(rest, REPLY_BYTES_MAX) {
         First::Whole { payload, taken, .. } => {
@@ -298,7 +302,7 @@ pub(super) fn rows(reply: &[u8], columns: usize, capabilities: Capabilities) -> 
 }
 
 /// A text reply with one more row at its end; `None` when it is no whole reply.
-pub(super) fn with_row(mut reply: Vec<u8>, values: &[&[u8]]) -> Option<Vec<u8>> {
+pub(in crate::session) fn with_row(mut reply: Vec<u8>, values: &[&[u8]]) -> Option<Vec<u8>> {
     let mut last = 0;
     let end = loop {
         let header = Header::read(reply.get(last..)?)?;

@@ -36,13 +36,13 @@ use wire::exchange::Expect;
 use wire::packet::HEADER_BYTES;
 use wire::reply;
 
-use super::outgoing::Outgoing;
-use super::query::Query;
-use super::relay::{Outcome, Purpose, RelayError, StateChange, changes_of};
-use super::reset::ask;
-use super::tracking::TRANSACTION_INFO;
-use super::{Held, Session};
 use crate::pool::Connection;
+use crate::session::outgoing::Outgoing;
+use crate::session::query::Query;
+use crate::session::relay::{Outcome, Purpose, RelayError, StateChange, changes_of};
+use crate::session::reset::ask;
+use crate::session::tracking::TRANSACTION_INFO;
+use crate::session::{Held, Session};
 use route::{OneUse, Pin};
 
 /// Makes a connection tell what SET TRANSACTION has announced, now and whenever it changes.
@@ -50,7 +50,7 @@ const TELL_CHARACTERISTICS: &str = "SET session_track_transaction_info='CHARACTE
 
 /// The state of one use that only the server knows.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Unsure {
+pub(in crate::session) struct Unsure {
     /// Whether SET TRANSACTION waits.
     characteristics: bool,
     /// Whether the number of SET insert_id waits.
@@ -61,16 +61,22 @@ pub(super) struct Unsure {
 }
 
 /// Whether a statement may leave SET TRANSACTION waiting: by its text, or behind it.
-pub(super) fn may_announce(statement: &Statement) -> bool {
+pub(in crate::session) fn may_announce(statement: &Statement) -> bool {
     let announces = |effect: &Effect| {
-        matches!(effect, Effect::TransactionCharacteristics { session: false, .. }) || super::learn::is_hidden(effect)
+        matches!(effect, Effect::TransactionCharacteristics { session: false, .. })
+            || crate::session::learn::is_hidden(effect)
     };
     statement.effects.iter().any(announces)
 }
 
 impl Session {
     /// Makes the connection tell of SET TRANSACTION, ahead of a statement that may announce something.
-    pub(super) fn hear_of_characteristics(&self, connection: &mut Connection, query: &Query<'_>, out: &mut Outgoing) {
+    pub(in crate::session) fn hear_of_characteristics(
+        &self,
+        connection: &mut Connection,
+        query: &Query<'_>,
+        out: &mut Outgoing,
+    ) {
         // In an open transaction SET TRANSACTION is refused, and MySQL would forget that it has told of a transaction.
         let needs_not = self.belief.pins.has(Pin::Transaction) || self.belief.pins.has(Pin::ExpiredPassword);
         if needs_not || self.tells(connection) || !query.runs_text() || !may_announce(&query.statement) {
@@ -92,14 +98,14 @@ impl Session {
     }
 
     /// The server says what SET TRANSACTION has announced, in SQL; nothing when that was used up.
-    pub(super) fn learn_characteristics(&mut self, text: &str) {
+    pub(in crate::session) fn learn_characteristics(&mut self, text: &str) {
         self.belief.past.unsure.characteristics = false;
         // START TRANSACTION alone is what the open transaction began with.
         self.belief.pins.one_use(OneUse::Characteristics, text.contains("SET TRANSACTION"));
     }
 
     /// Learns the state of one use that a statement leaves waiting, as far as its text and its reply tell.
-    pub(super) fn learn_one_use(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
+    pub(in crate::session) fn learn_one_use(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
         let statement = &*query.statement;
         if statement.transaction.is_some_and(|step| step != TransactionStep::Savepoint) && statement.parts <= 1 {
             self.belief.past.unsure.unheard &= outcome.error.is_some();
@@ -157,7 +163,7 @@ impl Session {
 
     /// The questions for the server when nothing keeps the connection but pins that may be over by now (and user variables):
     /// state of one use, and user locks.
-    pub(super) fn asks_of_pins(&self) -> (bool, bool) {
+    pub(in crate::session) fn asks_of_pins(&self) -> (bool, bool) {
         let unsure = self.belief.past.unsure;
         let one_use = unsure.characteristics || unsure.insert_id || unsure.unheard;
         let locks = self.belief.pins.has(Pin::UserLock) && self.belief.pins.unsure_user_locks().is_some();
@@ -168,7 +174,7 @@ impl Session {
     }
 
     /// Asks the server whether state of one use still waits. Gives whether the connection is still good.
-    pub(super) async fn ask_one_use(&mut self, held: &mut Held) -> bool {
+    pub(in crate::session) async fn ask_one_use(&mut self, held: &mut Held) -> bool {
         if std::mem::take(&mut self.belief.past.unsure.unheard)
             && ask(&mut held.lease, "COMMIT", &self.env.worker).await.is_err()
         {

@@ -4,12 +4,33 @@ use sql::{Asks, Kind};
 use wire::command::Command;
 use wire::errno;
 
+use super::{messages, read_back};
 use crate::session::query::{Body, Query};
 use crate::session::relay::Outcome;
-use crate::session::{Doubt, Held, Session, messages, read_back};
+use crate::session::{Doubt, Held, Session};
 use route::{OneUse, Pin};
 
 impl Session {
+    /// Notes all that a later statement may ask for. `kept` says that the session had this connection before.
+    #[inline]
+    pub(in crate::session) fn learn_diagnostics(
+        &mut self,
+        held: &mut Held,
+        query: &Query<'_>,
+        outcome: &Outcome,
+        kept: bool,
+    ) {
+        if query.runs_text() {
+            self.learn_past(query, outcome, kept);
+            self.learn_insert_id(held, query, outcome);
+        } else {
+            self.learn_row_count(query, outcome);
+        }
+        if query.runs_text() || query.prepares() || outcome.error.is_some() {
+            self.learn_messages(held, query, outcome);
+        }
+    }
+
     /// The same of a write outside a transaction that a lost server has done, and Sqluice has answered.
     pub(in crate::session) fn learn_answered(&mut self, query: &Query<'_>, outcome: &Outcome) {
         self.belief.pins.one_use(OneUse::Characteristics, false);
@@ -28,7 +49,7 @@ impl Session {
 
     /// Notes the values of ROW_COUNT() and FOUND_ROWS() behind this statement.
     /// Questions there go by the connection that the session kept for the statement, if it did.
-    pub(in crate::session) fn learn_past(&mut self, query: &Query<'_>, outcome: &Outcome, kept: bool) {
+    fn learn_past(&mut self, query: &Query<'_>, outcome: &Outcome, kept: bool) {
         let keeps_count = query.statement.asks.contains(Asks::KEEPS_ROW_COUNT) && outcome.error.is_none();
         let past = &mut self.belief.past;
         if !keeps_count {
@@ -43,7 +64,7 @@ impl Session {
 
     /// Notes the value of ROW_COUNT() behind a command that runs no text: OK packets count, and all that ends otherwise
     /// counts as -1.
-    pub(super) fn learn_row_count(&mut self, query: &Query<'_>, outcome: &Outcome) {
+    fn learn_row_count(&mut self, query: &Query<'_>, outcome: &Outcome) {
         let counted = match query.command {
             _ if outcome.error.is_some() => -1,
             Command::StmtPrepare | Command::StmtSendLongData | Command::Statistics => return,
@@ -55,7 +76,7 @@ impl Session {
 
     /// The answer of SHOW WARNINGS now. A statement that asks for messages leaves them. MariaDB keeps them until a statement
     /// names tables or has messages of its own, be it run or prepared; MySQL until the next one.
-    pub(super) fn learn_messages(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
+    fn learn_messages(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
         let statement = &query.statement;
         if query.command == Command::InitDb && !self.is_mariadb() && outcome.error.is_none() {
             return;

@@ -6,14 +6,14 @@ use sql::Value;
 
 use super::literals::is_word;
 use super::read_back::{Row, rows};
-use super::relay::{Outcome, RelayError};
-use super::reset::ask;
-use super::{Doubt, Held, Past, Session};
+use crate::session::relay::{Outcome, RelayError};
+use crate::session::reset::ask;
+use crate::session::{Doubt, Held, Past, Session};
 use route::Pin;
 use route::state::has_default;
 
 /// Tracked names that are no state to carry to another connection: they report, or are meant for one statement.
-pub(super) const REPORTS: [&str; 8] = [
+pub(in crate::session) const REPORTS: [&str; 8] = [
     "error_count",
     "identity",
     "insert_id",
@@ -37,14 +37,14 @@ const MOVES: [&str; 7] = [
 ];
 
 /// Whether a session that gives a variable this value keeps its connection, because nobody can say what it is later.
-pub(super) fn moves(name: &str, value: Option<&str>) -> bool {
+pub(in crate::session) fn moves(name: &str, value: Option<&str>) -> bool {
     // It is what each connection begins with.
     let is_own = name == "gtid_next" && value.is_some_and(|value| value.eq_ignore_ascii_case("AUTOMATIC"));
     MOVES.contains(&name) && !is_own
 }
 
 /// The same of a value in a text.
-pub(super) fn moves_to(name: &str, value: &Value) -> bool {
+pub(in crate::session) fn moves_to(name: &str, value: &Value) -> bool {
     match value {
         Value::Literal(literal) => moves(name, Some(literal.trim_matches('\''))),
         _ => moves(name, None),
@@ -59,7 +59,7 @@ const VARIABLES_MAX: usize = 16;
 
 impl Past {
     /// The value of a system variable is asked for before its connection goes.
-    pub(super) fn doubt_variable(&mut self, name: &str) {
+    pub(in crate::session) fn doubt_variable(&mut self, name: &str) {
         if !self.variables.iter().any(|known| **known == *name) {
             self.variables.push(name.into());
         }
@@ -69,7 +69,7 @@ impl Past {
 impl Session {
     /// A statement has set a system variable of the session. The tracker knows best; MariaDB's tells nothing of
     /// `SET @@x = …` without a scope (seen with 10.11).
-    pub(super) fn learn_variable(
+    pub(in crate::session) fn learn_variable(
         &mut self,
         held: &mut Held,
         name: &str,
@@ -124,7 +124,7 @@ impl Session {
     }
 
     /// Asks for the variables that are in doubt. Gives whether the connection is still good; what cannot be told pins.
-    pub(super) async fn read_variables(&mut self, held: &mut Held) -> bool {
+    pub(in crate::session) async fn read_variables(&mut self, held: &mut Held) -> bool {
         let names = std::mem::take(&mut self.belief.past.variables);
         if names.len() > VARIABLES_MAX {
             self.keep_opaque();

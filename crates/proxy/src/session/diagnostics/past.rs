@@ -6,16 +6,17 @@ use wire::Capabilities;
 use wire::command::Command;
 use wire::exchange::Expect;
 
-use super::client::Request;
+use super::learned::{holds_number, may_name_tables};
 use super::one_use::Unsure;
-use super::outgoing::{Outgoing, write};
-use super::query::{Body, Query};
 use super::read_back::Row;
-use super::relay::{Expected, Purpose};
-use super::send::without_state;
-use super::{Held, Session};
 use crate::error::Refusal;
 use crate::pool::Connection;
+use crate::session::client::Request;
+use crate::session::outgoing::{Outgoing, write};
+use crate::session::query::{Body, Query};
+use crate::session::relay::{Expected, Purpose};
+use crate::session::send::without_state;
+use crate::session::{Held, Session};
 
 /// Adds an error to the messages that are there; the variable is left as it was (seen with MariaDB 10.11 and MySQL 9.7).
 const ONE_MORE_ERROR: &[u8] = b"GET DIAGNOSTICS CONDITION 65535 @sqluice_no_condition=MESSAGE_TEXT";
@@ -24,7 +25,7 @@ const ERRORS_MAX: usize = 64;
 
 /// The results of the last statement that a later one may ask for.
 #[derive(Debug, Default)]
-pub(super) struct Past {
+pub(in crate::session) struct Past {
     pub insert_id: u64,
     /// LAST_INSERT_ID() may be something else: the server is asked before the connection goes.
     pub doubt: Option<Doubt>,
@@ -70,7 +71,7 @@ pub(super) struct Past {
 
 /// Why LAST_INSERT_ID() is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Doubt {
+pub(in crate::session) enum Doubt {
     /// It is whatever the server says.
     Any,
     /// This id was told, and may have been given by the client: then nothing has changed.
@@ -81,19 +82,19 @@ pub(super) enum Doubt {
 
 impl Past {
     /// Sqluice has asked the connection something, or has answered in its place.
-    pub(super) fn is_here(&mut self) {
+    pub(in crate::session) fn is_here(&mut self) {
         (self.row_count_is_here, self.found_rows_are_here) = (true, true);
     }
 
     /// Sqluice has answered a command in the way of a server, which counts so many rows for it.
-    pub(super) fn answered(&mut self, row_count: i64) {
+    pub(in crate::session) fn answered(&mut self, row_count: i64) {
         (self.row_count, self.row_count_is_here) = (row_count, true);
     }
 }
 
 impl Session {
     /// Gives a connection the results of the session's earlier statements that it does not know.
-    pub(super) fn give_past(&mut self, connection: &mut Connection, query: &Query<'_>, out: &mut Outgoing) {
+    pub(in crate::session) fn give_past(&mut self, connection: &mut Connection, query: &Query<'_>, out: &mut Outgoing) {
         let (statement, body) = (&*query.statement, &query.body);
         self.belief.past.found_rows_given = false;
         // A statement that may leave LAST_INSERT_ID() as it is must find the session's own; so must a pinned session.
@@ -163,13 +164,13 @@ impl Session {
 
     /// Whether an INSERT may have several rows: the first ones may be given numbers before a later one fails, and servers
     /// remember such a number (seen with MariaDB 10.11 and MySQL 9.7).
-    pub(super) fn inserts_rows(&self, request: &Request) -> bool {
+    pub(in crate::session) fn inserts_rows(&self, request: &Request) -> bool {
         let payload = request.payload();
         let (command, arguments) = payload.split_first().unwrap_or((&0, &[]));
         let text = if *command == Command::Query.byte() {
             arguments
         } else if *command == Command::StmtExecute.byte() {
-            let known = super::request::statement_id(arguments).and_then(|id| self.belief.statements.find(id));
+            let known = crate::session::request::statement_id(arguments).and_then(|id| self.belief.statements.find(id));
             known.map_or(&[][..], |known| &known.prepared.key.text)
         } else {
             return true;
@@ -178,12 +179,12 @@ impl Session {
     }
 
     /// The value of [`crate::pool::Origin::messages`] on a connection that has this session's.
-    pub(super) fn messages_mark(&self) -> Option<(u32, u32)> {
+    pub(in crate::session) fn messages_mark(&self) -> Option<(u32, u32)> {
         Some((self.env.handle.id, self.belief.past.messages))
     }
 
     /// How many messages are told behind a command that has none of its own: on MySQL those of the statement before.
-    pub(super) fn own_messages(&self) -> Option<u16> {
+    pub(in crate::session) fn own_messages(&self) -> Option<u16> {
         (!self.is_mariadb()).then_some(self.belief.past.own_messages)
     }
 
@@ -213,7 +214,7 @@ impl Session {
 
     /// Keeps the reply to SHOW WARNINGS before the connection goes to another session. Gives whether the connection is
     /// still good.
-    pub(super) async fn keep_warnings(&mut self, held: &mut Held) -> bool {
+    pub(in crate::session) async fn keep_warnings(&mut self, held: &mut Held) -> bool {
         /// Replies beyond this are not kept: servers keep 64 messages by default.
         const WARNINGS_BYTES_MAX: usize = 64 * 1024;
         let connection = &mut *held.lease;
@@ -223,7 +224,7 @@ impl Session {
             return false;
         }
         let Some(Expected { mut exchange, .. }) = out.pending.pop_front() else { return false };
-        match super::reset::read_reply(connection, &mut exchange, &self.env.worker, WARNINGS_BYTES_MAX).await {
+        match crate::session::reset::read_reply(connection, &mut exchange, &self.env.worker, WARNINGS_BYTES_MAX).await {
             Ok(reply) => {
                 let capabilities = connection.origin.capabilities;
                 self.belief.past.warnings = reply.map(|reply| without_state(reply, capabilities));
@@ -246,7 +247,7 @@ impl Session {
 
 /// Whether a statement, or an EXECUTE of what it prepares, may find the messages or take them away.
 fn may_ask(statement: &sql::Statement) -> bool {
-    statement.kind == Kind::PreparedText || super::learn::may_name_tables(statement)
+    statement.kind == Kind::PreparedText || may_name_tables(statement)
 }
 
 /// Whether a statement that did this counts the messages of the one before as its own (seen with MariaDB 10.11).
@@ -256,7 +257,7 @@ fn tells_older_messages(effect: &sql::Effect) -> bool {
 
 /// Whether a request may give the very id that LAST_INSERT_ID() is on the connection: nobody could tell the two apart.
 fn may_be_given(known: Option<u64>, request: &Request) -> bool {
-    known.is_none_or(|known| known != 0 && super::learn::holds_number(request.payload(), known))
+    known.is_none_or(|known| known != 0 && holds_number(request.payload(), known))
 }
 
 /// Expressions that warn, each once.

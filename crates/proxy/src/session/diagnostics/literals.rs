@@ -6,8 +6,8 @@ use sql::{Effect, Value};
 use wire::codec::Malformed;
 use wire::command::Command;
 
-use super::Session;
-use super::query::Query;
+use crate::session::Session;
+use crate::session::query::Query;
 
 /// Character sets in which an ASCII character is more than its own byte.
 const WIDE: [&str; 4] = ["ucs2", "utf16", "utf16le", "utf32"];
@@ -19,7 +19,7 @@ const NEWDECIMAL: u8 = 0xf6;
 
 impl Session {
     /// The effects of a statement, its strings with the collation that the connection had when they were read.
-    pub(super) fn effects_of<'a>(&self, query: &'a Query<'a>) -> Cow<'a, [Effect]> {
+    pub(in crate::session) fn effects_of<'a>(&self, query: &'a Query<'a>) -> Cow<'a, [Effect]> {
         let effects = &query.statement.effects;
         let sets_text = |effect: &Effect| match effect {
             Effect::UserVariable { value: Value::Literal(literal), .. } => is_text(literal),
@@ -52,7 +52,7 @@ impl Session {
 }
 
 /// Whether the literals of a session with this collation are made of other bytes than their text.
-pub(super) fn is_wide(collation: &str) -> bool {
+pub(in crate::session) fn is_wide(collation: &str) -> bool {
     collation.split('_').next().is_some_and(|charset| WIDE.contains(&charset))
 }
 
@@ -74,13 +74,13 @@ fn collated(literal: &str, collation: &str) -> Option<String> {
 }
 
 /// Nothing but letters, digits and `_`.
-pub(super) fn is_word(word: &str) -> bool {
+pub(in crate::session) fn is_word(word: &str) -> bool {
     word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// The value of a user variable, as the server reported it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(in crate::session) enum Found {
     /// This literal makes its value.
     Value(String),
     /// It is NULL, and has the type of this literal.
@@ -93,7 +93,7 @@ pub(super) enum Found {
 ///
 /// # Errors
 /// There is none: the bytes are no text of that collation, which MariaDB allows a variable to have.
-pub(super) fn literal(
+pub(in crate::session) fn literal(
     (kind, unsigned): (u8, bool),
     value: Option<&[u8]>,
     hex: Option<&[u8]>,

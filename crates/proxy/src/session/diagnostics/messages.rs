@@ -8,15 +8,16 @@ use wire::command::Command;
 use wire::packet::{self, First};
 use wire::{reply, sqlstate};
 
-use super::client::Request;
 use super::found_rows::NEVER_BEGUN;
-use super::query::Query;
-use super::relay::Outcome;
-use super::{Session, read_back};
+use super::read_back;
 use crate::pool::Origin;
+use crate::session::Session;
+use crate::session::client::Request;
+use crate::session::query::Query;
+use crate::session::relay::Outcome;
 
 /// The columns of SHOW WARNINGS: level, code, message.
-pub(super) const COLUMNS: usize = 3;
+pub(in crate::session) const COLUMNS: usize = 3;
 /// Longest message that GET DIAGNOSTICS is answered with here.
 const MESSAGE_BYTES_MAX: usize = 512;
 
@@ -33,19 +34,19 @@ struct Condition {
 
 impl Session {
     /// Whether a connection has this session's messages themselves, and no stand-ins for them.
-    pub(super) fn knows_messages(&self, origin: &Origin) -> bool {
+    pub(in crate::session) fn knows_messages(&self, origin: &Origin) -> bool {
         origin.messages == self.messages_mark() && !origin.stands_in
     }
 
     /// Answers SHOW WARNINGS and SHOW ERRORS from what was kept, in rows of the binary protocol if asked.
-    pub(super) fn answer_messages(&mut self, text: &[u8], binary: bool) -> bool {
+    pub(in crate::session) fn answer_messages(&mut self, text: &[u8], binary: bool) -> bool {
         if self.here.held.as_ref().is_some_and(|held| self.knows_messages(&held.lease.origin)) {
             return false;
         }
         let Some(kept) = &self.belief.past.warnings else { return false };
         let Some(shown) = sql::shown_messages(text, &self.facts().dialect) else { return false };
         let Some(answer) = chosen(kept, shown, binary, self.client.capabilities) else { return false };
-        self.client.put(&super::send::with_status(answer, self.belief.status));
+        self.client.put(&crate::session::send::with_status(answer, self.belief.status));
         self.belief.past.answered(-1);
         self.belief.past.own_messages = 0;
         true
@@ -53,12 +54,14 @@ impl Session {
 
     /// GET DIAGNOSTICS as a SET of the values that it asks for; `None` where they are not all known, or the connection that the session
     /// keeps knows them itself.
-    pub(super) fn diagnostics_as_set(&self, statement: &Statement, text: &[u8]) -> Option<Vec<u8>> {
+    pub(in crate::session) fn diagnostics_as_set(&self, statement: &Statement, text: &[u8]) -> Option<Vec<u8>> {
         let is_one = statement.kind == Kind::Diagnostics && statement.parts == 1;
         if !is_one || !statement.asks.contains(Asks::KEEPS_ROW_COUNT) {
             return None;
         }
-        let knows = |held: &super::Held| self.knows_messages(&held.lease.origin) && !self.belief.past.row_count_is_here;
+        let knows = |held: &crate::session::Held| {
+            self.knows_messages(&held.lease.origin) && !self.belief.past.row_count_is_here
+        };
         if self.here.held.as_ref().is_some_and(knows) {
             return None;
         }
@@ -162,7 +165,7 @@ impl Session {
 }
 
 /// The text of a SIGNAL that gives the same condition wherever it runs.
-pub(super) fn signal_to_repeat(query: &Query<'_>) -> Option<Box<str>> {
+pub(in crate::session) fn signal_to_repeat(query: &Query<'_>) -> Option<Box<str>> {
     let Query { statement, command, .. } = query;
     let is_one = statement.kind == Kind::Diagnostics && statement.parts == 1 && *command == Command::Query;
     let is_constant = statement.asks.is_empty() && statement.effects.is_empty();
@@ -171,7 +174,7 @@ pub(super) fn signal_to_repeat(query: &Query<'_>) -> Option<Box<str>> {
 }
 
 /// Whether SIGNAL may have made messages of the statement.
-pub(super) fn may_signal(statement: &Statement, request: &Request, outcome: &Outcome) -> bool {
+pub(in crate::session) fn may_signal(statement: &Statement, request: &Request, outcome: &Outcome) -> bool {
     use Kind::{Call, Compound, Diagnostics, PreparedText, Unknown};
     let never_begun = outcome.error.as_ref().is_some_and(|error| NEVER_BEGUN.contains(&error.code));
     if never_begun && outcome.status.is_none() {
@@ -180,7 +183,7 @@ pub(super) fn may_signal(statement: &Statement, request: &Request, outcome: &Out
     let says_so = || memchr::memmem::find(&request.payload().to_ascii_lowercase(), b"signal").is_some();
     statement.asks.contains(Asks::STORED_FUNCTIONS)
         || matches!(statement.kind, Call | Compound | Diagnostics | PreparedText | Unknown)
-        || statement.parts > 1 && (statement.effects.iter().any(super::learn::is_hidden) || says_so())
+        || statement.parts > 1 && (statement.effects.iter().any(crate::session::learn::is_hidden) || says_so())
 }
 
 /// The kept reply to SHOW WARNINGS with those of its rows that are to be shown.

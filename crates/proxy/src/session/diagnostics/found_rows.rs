@@ -7,17 +7,17 @@ use wire::errno;
 use wire::exchange::Expect;
 use wire::packet::{self, First};
 
-use super::outgoing::Outgoing;
-use super::query::Query;
-use super::relay::{Copied, Outcome, Purpose};
-use super::{Held, Session};
 use crate::error::SessionEnd;
 use crate::pool::Connection;
+use crate::session::outgoing::Outgoing;
+use crate::session::query::Query;
+use crate::session::relay::{Copied, Outcome, Purpose};
+use crate::session::{Held, Session};
 use route::Pin;
 
 /// Errors of a CALL or a compound statement of which nothing has run: no schema, no such routine, its
 /// text, its arguments, no right to it.
-pub(super) const NEVER_BEGUN: [u16; 7] = [
+pub(in crate::session) const NEVER_BEGUN: [u16; 7] = [
     errno::ER_NO_DB_ERROR,
     errno::ER_BAD_DB_ERROR,
     errno::ER_PARSE_ERROR,
@@ -63,7 +63,12 @@ impl Session {
     /// a CALL of a procedure without a query, must not leave another session's. PREPARE has it go ahead too: then it is there for
     /// EXECUTE, which must find ROW_COUNT() as well.
     #[inline]
-    pub(super) fn give_found_rows(&mut self, connection: &Connection, query: &Query<'_>, out: &mut Outgoing) {
+    pub(in crate::session) fn give_found_rows(
+        &mut self,
+        connection: &Connection,
+        query: &Query<'_>,
+        out: &mut Outgoing,
+    ) {
         let may_leave = match query.statement.found_rows {
             // A session that has never asked for the count is spared that, but for its first statement.
             FoundRows::Aggregate => {
@@ -103,7 +108,7 @@ impl Session {
 
     /// Notes the value of FOUND_ROWS() behind this statement, which ran on the connection that the session kept, or on
     /// another one.
-    pub(super) fn learn_found_rows(&mut self, query: &Query<'_>, outcome: &Outcome, kept: bool) {
+    pub(in crate::session) fn learn_found_rows(&mut self, query: &Query<'_>, outcome: &Outcome, kept: bool) {
         self.belief.past.asks_found_rows |= query.statement.asks.contains(Asks::FOUND_ROWS);
         self.belief.past.found_rows_own = None;
         let counted = match query.statement.found_rows {
@@ -155,7 +160,11 @@ impl Session {
 
     /// Behind an answer that the cache is to keep: asks what FOUND_ROWS() is, where SQL_CALC_FOUND_ROWS keeps the connection for the case
     /// that the client asks for it. It is kept with the answer, and the session needs that connection no more.
-    pub(super) async fn know_found_rows(&mut self, held: &mut Held, query: &Query<'_>) -> Result<(), SessionEnd> {
+    pub(in crate::session) async fn know_found_rows(
+        &mut self,
+        held: &mut Held,
+        query: &Query<'_>,
+    ) -> Result<(), SessionEnd> {
         // Messages would have to be read first.
         let asks = counts_found_rows(&query.statement)
             && self.belief.past.found_rows_unsure
@@ -252,7 +261,7 @@ fn packets(reply: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Whether SQL_CALC_FOUND_ROWS is all that a statement does to its session.
-pub(super) fn counts_found_rows(statement: &sql::Statement) -> bool {
+pub(in crate::session) fn counts_found_rows(statement: &sql::Statement) -> bool {
     statement.kind == Kind::Select && statement.effects[..] == [sql::Effect::CalcFoundRows]
 }
 

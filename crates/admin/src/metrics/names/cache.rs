@@ -2,17 +2,16 @@
 
 use super::{Kind, Metric, metric};
 
-pub(in super::super) const CACHE_ANSWERS: Metric =
-    metric("sqluice_cache_answers", Kind::Gauge, &[], "Answers that the result cache keeps.");
+pub(in super::super) const CACHE_ANSWERS: Metric = metric("sqluice_cache_answers", Kind::Gauge, &[], "Cached results.");
 pub(in super::super) const CACHE_BYTES: Metric =
-    metric("sqluice_cache_bytes", Kind::Gauge, &[], "Memory of these answers, with their keys.");
+    metric("sqluice_cache_bytes", Kind::Gauge, &[], "Memory of the cached results, with their keys.");
 pub(in super::super) const CACHE_EVICTED: Metric =
-    metric("sqluice_cache_evicted_total", Kind::Counter, &[], "Answers that were given up for want of room.");
+    metric("sqluice_cache_evicted_total", Kind::Counter, &[], "Cached results that were removed to make room.");
 pub(in super::super) const CACHE_ENDS: Metric = metric(
     "sqluice_cache_ends_total",
     Kind::Counter,
     &["cluster", "by"],
-    "Writes that end answers, those that the servers' log tells among them: of known rows (row), of known tables (table), or of nobody knows what (all).",
+    "Writes that invalidate results, also those from the binary log: of known rows (row), of known tables (table), or of unknown tables (all).",
 );
 pub(in super::super) const CACHE_RIGHTS: Metric = metric(
     "sqluice_cache_rights_known",
@@ -24,55 +23,51 @@ pub(in super::super) const CACHE_HITS: Metric = metric(
     "sqluice_cache_hits_total",
     Kind::Counter,
     &["rule"],
-    "Statements that the result cache answered; where a rule only advises, those that it would have answered.",
+    "Statements that the result cache answered; with `cache = \"advise\"`, those that it would have answered.",
 );
 pub(in super::super) const CACHE_STALE: Metric = metric(
     "sqluice_cache_stale_total",
     Kind::Counter,
     &["rule"],
-    "Those of them whose answer was older than the rule's TTL, while another session asked a server anew.",
+    "Those whose result was older than the rule's TTL, while another session read it anew.",
 );
 pub(in super::super) const CACHE_MISSES: Metric = metric(
     "sqluice_cache_misses_total",
     Kind::Counter,
     &["rule"],
-    "Statements whose answer was not known and was asked of a server to be kept.",
+    "Misses: statements whose result was read from a server to be cached.",
 );
 pub(in super::super) const CACHE_WAITS: Metric = metric(
     "sqluice_cache_waits_total",
     Kind::Counter,
     &["rule"],
-    "Statements that waited for the answer that another session was asking for.",
+    "Statements that waited for another session to read the result.",
 );
 pub(in super::super) const CACHE_KEPT: Metric =
-    metric("sqluice_cache_kept_total", Kind::Counter, &["rule"], "Answers that were kept.");
+    metric("sqluice_cache_kept_total", Kind::Counter, &["rule"], "Results that were cached.");
 pub(in super::super) const CACHE_SENT: Metric =
-    metric("sqluice_cache_sent_bytes_total", Kind::Counter, &["rule"], "Bytes that the result cache gave to clients.");
-pub(in super::super) const CACHE_SAVED: Metric = metric(
-    "sqluice_cache_saved_seconds_total",
-    Kind::Counter,
-    &["rule"],
-    "Time that servers took for the answers that the result cache gave instead of them.",
-);
+    metric("sqluice_cache_sent_bytes_total", Kind::Counter, &["rule"], "Bytes that the result cache sent to clients.");
+pub(in super::super) const CACHE_SAVED: Metric =
+    metric("sqluice_cache_saved_seconds_total", Kind::Counter, &["rule"], "Server time that the result cache saved.");
 pub(in super::super) const CACHE_REFUSED: Metric = metric(
     "sqluice_cache_refused_total",
     Kind::Counter,
     &["rule", "reason"],
-    "Statements that the result cache did not answer or whose answer it did not keep, by reason.",
+    "Statements that the result cache did not answer or did not cache, by reason.",
 );
 pub(in super::super) const WARM_KINDS: Metric = metric(
     "sqluice_cache_warm_kinds",
     Kind::Gauge,
     &["warm"],
-    "Kinds of clients that are there; the file is run for each of them.",
+    "Kinds of connected clients; the file runs for each kind.",
 );
 pub(in super::super) const WARM_RUNNING: Metric =
-    metric("sqluice_cache_warm_running", Kind::Gauge, &["warm"], "Runs of the file that are under way.");
+    metric("sqluice_cache_warm_running", Kind::Gauge, &["warm"], "Runs of the file now.");
 pub(in super::super) const WARM_RUNS: Metric =
-    metric("sqluice_cache_warm_runs_total", Kind::Counter, &["warm"], "Runs of the file that are over.");
+    metric("sqluice_cache_warm_runs_total", Kind::Counter, &["warm"], "Finished runs of the file.");
 pub(in super::super) const WARM_STATEMENTS: Metric = metric(
     "sqluice_cache_warm_statements_total",
     Kind::Counter,
     &["warm", "outcome"],
-    "Statements of the file that are done: their answers were kept, were there already, had no rule (without_rule), were not for the cache (refused), or the statements failed.",
+    "Statements of the file by result: cached now (kept), cached before (there), without a rule (without_rule), not cacheable (refused), failed.",
 );

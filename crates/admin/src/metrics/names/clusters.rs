@@ -40,13 +40,13 @@ pub(in super::super) const LAG: Metric = metric(
     "sqluice_server_lag_seconds",
     Kind::Gauge,
     &["cluster", "server"],
-    "How far the replica is behind the primary; missing while that is not known.",
+    "Lag of the replica behind the primary; missing while it is unknown.",
 );
 pub(in super::super) const POSITION_AGE: Metric = metric(
     "sqluice_server_position_age_seconds",
     Kind::Gauge,
     &["cluster", "server"],
-    "How long ago the server told what it has applied; missing while it tells nothing that can be compared.",
+    "Age of the server's last known position; missing while it has none that can be compared.",
 );
 pub(in super::super) const ACCOUNTS: Metric =
     metric("sqluice_cluster_accounts", Kind::Gauge, &["cluster"], "Accounts read from the servers.");
@@ -57,7 +57,7 @@ pub(in super::super) const ACCOUNTS_READABLE: Metric = metric(
     "1 if the monitor user may read the accounts.",
 );
 pub(in super::super) const PROBES: Metric =
-    metric("sqluice_monitor_probes_total", Kind::Counter, &["cluster", "server"], "Probes that ended, well or badly.");
+    metric("sqluice_monitor_probes_total", Kind::Counter, &["cluster", "server"], "Finished probes, good and failed.");
 pub(in super::super) const PROBE_FAILURES: Metric = metric(
     "sqluice_monitor_probe_failures_total",
     Kind::Counter,
@@ -70,26 +70,18 @@ pub(in super::super) const PROBE_TIME: Metric = metric(
     &["cluster", "server"],
     "Duration of the last good probe; missing before the first.",
 );
-pub(in super::super) const ACCOUNTS_FAILURES: Metric = metric(
-    "sqluice_monitor_accounts_failures_total",
-    Kind::Counter,
-    &["cluster"],
-    "Times that the accounts could not be read.",
-);
+pub(in super::super) const ACCOUNTS_FAILURES: Metric =
+    metric("sqluice_monitor_accounts_failures_total", Kind::Counter, &["cluster"], "Failed readings of the accounts.");
 pub(in super::super) const CATALOG_FAILURES: Metric = metric(
     "sqluice_monitor_catalog_failures_total",
     Kind::Counter,
     &["cluster"],
-    "Times that routines, collations and variables could not be read.",
+    "Failed readings of routines, collations and variables.",
 );
 pub(in super::super) const HEARTBEATS: Metric =
     metric("sqluice_monitor_heartbeat_writes_total", Kind::Counter, &["cluster"], "Heartbeats written to the primary.");
-pub(in super::super) const HEARTBEAT_FAILURES: Metric = metric(
-    "sqluice_monitor_heartbeat_failures_total",
-    Kind::Counter,
-    &["cluster"],
-    "Heartbeats that could not be written.",
-);
+pub(in super::super) const HEARTBEAT_FAILURES: Metric =
+    metric("sqluice_monitor_heartbeat_failures_total", Kind::Counter, &["cluster"], "Failed heartbeats.");
 pub(in super::super) const EPOCH: Metric = metric(
     "sqluice_cluster_epoch",
     Kind::Gauge,
@@ -102,31 +94,31 @@ pub(in super::super) const FENCED: Metric = metric(
     "sqluice_server_fenced",
     Kind::Gauge,
     &["cluster", "server"],
-    "1 while no session may use the server, since it takes itself for a primary and is none.",
+    "1 while no session may use the server, because it takes writes and is not the primary.",
 );
 pub(in super::super) const PRIMARY_CHANGES: Metric = metric(
     "sqluice_primary_changes_total",
     Kind::Counter,
     &["cluster"],
-    "Changes of the primary after the first one known, whoever made them.",
+    "Changes of the primary after the first known one, also by other tools.",
 );
 pub(in super::super) const RUNS: Metric = metric(
     "sqluice_failover_runs_total",
     Kind::Counter,
     &["cluster", "kind", "result"],
-    "Runs that ended, finished or aborted: failover, switchover, restore (the same primary takes writes again), rejoin.",
+    "Finished and aborted runs: failover, switchover, restore (the same primary takes writes again), rejoin.",
 );
 pub(in super::super) const STEPS: Metric = metric(
     "sqluice_failover_steps_total",
     Kind::Counter,
     &["cluster", "step", "result"],
-    "Steps of them that ended, done or failed.",
+    "Steps of runs, done or failed.",
 );
 pub(in super::super) const UNSETTLED: Metric = metric(
     "sqluice_failover_unsettled_total",
     Kind::Counter,
     &["cluster"],
-    "Times that runs were not settled within their bounds of turns. Anything but 0 is a mistake of Sqluice; please report it.",
+    "Runs that did not settle within their limit of turns. A value above 0 is a bug; please report it.",
 );
 pub(in super::super) const LEASE_HELD: Metric = metric(
     "sqluice_lease_held",
@@ -138,21 +130,19 @@ pub(in super::super) const LEASE_ASKED: Metric = metric(
     "sqluice_lease_asked_total",
     Kind::Counter,
     &["cluster", "result"],
-    "Times the lease was asked for or renewed, by what came of it: held, elsewhere, failed. With locks on servers each lock \
-     counts.",
+    "Attempts to get or renew the lease, by result: held, elsewhere, failed. With locks on servers each lock counts.",
 );
 pub(in super::super) const CHANGES_AGE: Metric = metric(
     "sqluice_changes_age_seconds",
     Kind::Gauge,
     &["cluster"],
-    "How long ago the moment is up to which all changes of the primary have been told to whoever listens; missing while the \
-     stream is lost, and when nobody listens.",
+    "Age of the moment up to which Sqluice has read all changes of the primary; missing while it follows no log.",
 );
 pub(in super::super) const CHANGES: Metric = metric(
     "sqluice_changes_total",
     Kind::Counter,
     &["cluster", "scope"],
-    "Transactions of the primary that were told: of tables that are known, or of everything.",
+    "Transactions read from the primary's log: of known tables (tables), or of unknown ones (everything).",
 );
 pub(in super::super) const CHANGES_LOSSES: Metric =
     metric("sqluice_changes_losses_total", Kind::Counter, &["cluster"], "Times that the stream of changes was lost.");

@@ -12,7 +12,7 @@ pub(in super::super) const WRITES: Metric = metric(
     "sqluice_server_writes_total",
     Kind::Counter,
     &["cluster", "server"],
-    "Statements sent to the server that only a primary may run.",
+    "Statements sent to the server that need a primary.",
 );
 pub(in super::super) const ERRORS: Metric = metric(
     "sqluice_server_errors_total",
@@ -24,7 +24,7 @@ pub(in super::super) const RETRIES: Metric = metric(
     "sqluice_server_retries_total",
     Kind::Counter,
     &["cluster", "server"],
-    "Statements tried again elsewhere because this server was lost.",
+    "Statements tried again on another server because this one was lost.",
 );
 pub(in super::super) const OPENED: Metric = metric(
     "sqluice_server_connections_opened_total",
@@ -42,7 +42,7 @@ pub(in super::super) const RELOGINS: Metric = metric(
     "sqluice_server_connection_relogins_total",
     Kind::Counter,
     &["cluster", "server"],
-    "Backend connections that logged in again, for clients that came after their last login.",
+    "Backend connections that logged in again, for clients with a later login.",
 );
 pub(in super::super) const CLOSED: Metric = metric(
     "sqluice_server_connections_closed_total",
@@ -60,5 +60,5 @@ pub(in super::super) const LATENCY: Metric = metric(
     "sqluice_server_latency_seconds",
     Kind::Histogram,
     &["cluster", "server"],
-    "From a statement sent to its reply's end.",
+    "Time from sending a statement to the end of its reply.",
 );

@@ -3,30 +3,29 @@
 use super::{Kind, Metric, metric};
 
 pub(in super::super) const INFO: Metric =
-    metric("sqluice_info", Kind::Gauge, &["version"], "Always 1; the label tells the version.");
+    metric("sqluice_info", Kind::Gauge, &["version"], "Always 1; the label has the version.");
 pub(in super::super) const START_TIME: Metric =
-    metric("sqluice_start_time_seconds", Kind::Gauge, &[], "When the process started, in seconds since 1970.");
+    metric("sqluice_start_time_seconds", Kind::Gauge, &[], "Start of the process, in seconds since 1970.");
 pub(in super::super) const DRAINING: Metric =
     metric("sqluice_draining", Kind::Gauge, &[], "1 while the process takes no new clients.");
 pub(in super::super) const WORKERS: Metric = metric("sqluice_workers", Kind::Gauge, &[], "Worker threads.");
 pub(in super::super) const SESSIONS: Metric = metric("sqluice_sessions", Kind::Gauge, &[], "Client sessions now.");
 pub(in super::super) const ACCEPTED: Metric =
     metric("sqluice_clients_accepted_total", Kind::Counter, &[], "Clients accepted.");
-pub(in super::super) const LOGINS: Metric =
-    metric("sqluice_logins_total", Kind::Counter, &[], "Logins that succeeded.");
+pub(in super::super) const LOGINS: Metric = metric("sqluice_logins_total", Kind::Counter, &[], "Successful logins.");
 pub(in super::super) const LOGIN_FAILURES: Metric =
-    metric("sqluice_login_failures_total", Kind::Counter, &[], "Logins that were refused.");
+    metric("sqluice_login_failures_total", Kind::Counter, &[], "Refused logins.");
 pub(in super::super) const REFUSED_CLIENTS: Metric = metric(
     "sqluice_clients_refused_total",
     Kind::Counter,
     &["reason"],
-    "Connections of clients that were refused before they logged in, by the limit that was reached.",
+    "Connections that were refused before the login, by the limit that was reached.",
 );
 pub(in super::super) const DELAYED_LOGINS: Metric = metric(
     "sqluice_logins_delayed_total",
     Kind::Counter,
     &[],
-    "Logins that waited because logins of their address had failed.",
+    "Logins that waited because of failed logins from their address.",
 );
 pub(in super::super) const LOGIN_MEMORY: Metric =
     metric("sqluice_login_memory_bytes", Kind::Gauge, &[], "Memory counted for clients that have not logged in.");
@@ -36,7 +35,7 @@ pub(in super::super) const CLIENT_ADDRESSES: Metric = metric(
     "sqluice_client_addresses",
     Kind::Gauge,
     &[],
-    "Client addresses that are connected, or whose logins failed within a minute.",
+    "Client addresses with a connection, or with a failed login within a minute.",
 );
 pub(in super::super) const PREPARED_BYTES: Metric =
     metric("sqluice_prepared_bytes", Kind::Gauge, &[], "Bytes of the texts of all sessions' prepared statements.");
@@ -46,7 +45,7 @@ pub(in super::super) const UNKNOWN: Metric = metric(
     "sqluice_unknown_statements_total",
     Kind::Counter,
     &[],
-    "Statements whose form was not known; they go to the primary.",
+    "Statements that Sqluice did not understand; they go to the primary.",
 );
 pub(in super::super) const LOCAL: Metric =
     metric("sqluice_local_answers_total", Kind::Counter, &[], "Requests answered without a server.");
@@ -56,39 +55,35 @@ pub(in super::super) const PINNED: Metric =
     metric("sqluice_pinned_total", Kind::Counter, &["reason"], "Times that a session became pinned, by reason.");
 pub(in super::super) const ROUTES: Metric =
     metric("sqluice_routes_total", Kind::Counter, &["reason"], "Routes taken, by reason.");
-pub(in super::super) const HOLDING: Metric = metric(
-    "sqluice_holding",
-    Kind::Gauge,
-    &[],
-    "Statements that wait for a view with what they need, such as a primary.",
-);
+pub(in super::super) const HOLDING: Metric =
+    metric("sqluice_holding", Kind::Gauge, &[], "Statements that are held now: they wait for a primary or a replica.");
 pub(in super::super) const HELD: Metric =
-    metric("sqluice_held_total", Kind::Counter, &[], "Statements that had to wait for a view.");
+    metric("sqluice_held_total", Kind::Counter, &[], "Statements that were held.");
 pub(in super::super) const HOLD_TIMEOUTS: Metric =
-    metric("sqluice_hold_timeouts_total", Kind::Counter, &[], "Statements that waited for a view in vain.");
+    metric("sqluice_hold_timeouts_total", Kind::Counter, &[], "Held statements whose time ran out.");
 pub(in super::super) const REPLICA_WAITS: Metric = metric(
     "sqluice_replica_waits_total",
     Kind::Counter,
     &[],
-    "Reads that waited for a replica with what their session has written.",
+    "Reads that waited for a replica with their session's writes.",
 );
 pub(in super::super) const REPLICA_WAIT_TIMEOUTS: Metric = metric(
     "sqluice_replica_wait_timeouts_total",
     Kind::Counter,
     &[],
-    "Reads that waited for such a replica in vain and went to the primary.",
+    "Such reads whose time ran out; they went to the primary.",
 );
 pub(in super::super) const REPLAYS: Metric = metric(
     "sqluice_replays_total",
     Kind::Counter,
     &["result"],
-    "Transactions interrupted by the loss of their server, by what became of them: `replayed`, `refused` (could not be tried), `differs` (a reply was another one), `failed` (tried in vain).",
+    "Transactions interrupted by the loss of their server, by result: `replayed`, `refused` (no replay possible), `differs` (a reply was different), `failed` (all attempts failed).",
 );
 pub(in super::super) const IN_DOUBT: Metric = metric(
     "sqluice_in_doubt_total",
     Kind::Counter,
     &[],
-    "Statements whose server was lost before it answered, and that may or may not have been done.",
+    "Writes in doubt: the server was lost before its reply, and there was no proof of the outcome.",
 );
 pub(in super::super) const WAITING: Metric =
     metric("sqluice_waiting", Kind::Gauge, &[], "Statements that wait for a backend connection.");
@@ -98,7 +93,7 @@ pub(in super::super) const WAIT_TIMEOUTS: Metric = metric(
     "sqluice_wait_timeouts_total",
     Kind::Counter,
     &[],
-    "Statements that waited for a backend connection in vain.",
+    "Statements that waited for a backend connection until their time ran out.",
 );
 pub(in super::super) const FIX_UPS: Metric = metric(
     "sqluice_fix_ups_total",
@@ -126,17 +121,17 @@ pub(in super::super) const DIGESTS_LOST: Metric = metric(
     "sqluice_digests_lost_total",
     Kind::Counter,
     &[],
-    "Statements whose digest has no entry, or whose entry was given to another one.",
+    "Statements whose digest has no entry, or lost it to another digest.",
 );
 pub(in super::super) const RULE_HITS: Metric = metric(
     "sqluice_rule_hits_total",
     Kind::Counter,
     &["rule"],
-    "Statements that the rule was the first to fit; rules that are switched off are left out.",
+    "Statements for which this rule decided; disabled rules have no value.",
 );
 pub(in super::super) const RULE_SEARCHES: Metric = metric(
     "sqluice_rule_searches_total",
     Kind::Counter,
     &[],
-    "Statements for which all rules were gone through, because the outcome was not remembered.",
+    "Statements for which Sqluice had to check all rules, because it did not remember the result.",
 );

@@ -1,5 +1,6 @@
 //! The rules.
 
+mod circles;
 mod imports;
 mod purity;
 mod sizes;
@@ -19,6 +20,7 @@ use crate::tree::Crate;
 pub fn all(root: &Path, crates: &[Crate]) -> anyhow::Result<Vec<Finding>> {
     let mut findings = purity::check(crates);
     findings.append(&mut imports::check(crates));
+    findings.append(&mut circles::check(root, crates)?);
     findings.append(&mut unsafe_code::check(crates));
     findings.append(&mut sizes::functions(root, crates)?);
     findings.append(&mut sizes::files(root)?);

@@ -21,6 +21,8 @@ pub struct Source {
     pub functions: Vec<Function>,
     /// Lines with `unsafe`.
     pub unsafe_lines: Vec<usize>,
+    /// Names that `use` lines give to paths of the same crate, as `Name` for `super::shared::Name`.
+    pub own: HashMap<String, String>,
     modules: Vec<String>,
     aliases: HashMap<String, String>,
 }
@@ -50,9 +52,17 @@ impl Source {
         let file = syn::parse_file(text)?;
         let mut source = Source { path: path.to_owned(), ..Source::default() };
         // Names first: a `use` counts for the whole file, wherever it stands.
-        Uses { aliases: &mut source.aliases }.visit_file(&file);
+        let mut names = Uses::default();
+        names.visit_file(&file);
+        (source.aliases, source.own) = (names.outside, names.own);
         let mut reader = Reader { source, owner: None };
         reader.visit_file(&file);
+        let Source { modules, aliases, own, .. } = &mut reader.source;
+        let of_a_module =
+            |path: &str| path.split_once("::").is_some_and(|(first, _)| modules.iter().any(|name| name == first));
+        own.extend(
+            aliases.iter().filter(|(_, path)| of_a_module(path)).map(|(name, path)| (name.clone(), path.clone())),
+        );
         Ok(reader.source)
     }
 
@@ -147,12 +157,14 @@ fn uses(tree: &syn::UseTree, before: &str, found: &mut Vec<(String, String)>) {
     }
 }
 
-/// Reads what `use` lines call what.
-struct Uses<'a> {
-    aliases: &'a mut HashMap<String, String>,
+/// Reads what `use` lines call what: paths of other crates, and of this one.
+#[derive(Default)]
+struct Uses {
+    outside: HashMap<String, String>,
+    own: HashMap<String, String>,
 }
 
-impl Visit<'_> for Uses<'_> {
+impl Visit<'_> for Uses {
     fn visit_item(&mut self, item: &syn::Item) {
         if !is_for_tests(attributes_of(item)) {
             visit::visit_item(self, item);
@@ -162,9 +174,11 @@ impl Visit<'_> for Uses<'_> {
     fn visit_item_use(&mut self, item: &syn::ItemUse) {
         let mut found = Vec::new();
         uses(&item.tree, "", &mut found);
-        // Only paths of other crates: names of this one may be those of an inner module.
-        let outside = |path: &str| !["crate", "self", "super"].contains(&path.split("::").next().unwrap_or_default());
-        self.aliases.extend(found.into_iter().filter(|(path, _)| outside(path)).map(|(path, name)| (name, path)));
+        for (path, name) in found {
+            let is_own = ["crate", "self", "super"].contains(&path.split("::").next().unwrap_or_default());
+            let names = if is_own { &mut self.own } else { &mut self.outside };
+            names.insert(name, path);
+        }
     }
 }
 

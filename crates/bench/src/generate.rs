@@ -15,7 +15,7 @@ use tokio::task::LocalSet;
 use crate::figures::Latency;
 use crate::histogram::Histogram;
 use crate::stop;
-use caller::{Caller, Door};
+use caller::{Caller, Endpoint};
 
 /// Clients of a thread that log in at a time.
 const LOGINS_AT_A_TIME: usize = 64;
@@ -203,14 +203,14 @@ impl Work {
         news: &mpsc::Sender<News>,
     ) -> anyhow::Result<Outcome> {
         let logins = std::rc::Rc::new(Semaphore::new(LOGINS_AT_A_TIME));
-        let door = std::rc::Rc::new(Door::new(address, self.tls));
+        let endpoint = std::rc::Rc::new(Endpoint::new(address, self.tls));
         let mut connecting = tokio::task::JoinSet::new();
         for client in 0..clients {
-            let (logins, door, query) = (logins.clone(), door.clone(), self.query);
+            let (logins, endpoint, query) = (logins.clone(), endpoint.clone(), self.query);
             let seed = u64::from(number) << 32 | u64::from(client);
             connecting.spawn_local(async move {
                 let _place = logins.acquire().await?;
-                let mut caller = Caller::connect(&door, query, seed).await?;
+                let mut caller = Caller::connect(&endpoint, query, seed).await?;
                 // Each has been served once: what a proxy makes at the first query is there.
                 caller.ask().await?;
                 anyhow::Ok(caller)
@@ -224,8 +224,8 @@ impl Work {
         news.send(News::Ready).context("the measurement is over")?;
         let mut asking = tokio::task::JoinSet::new();
         for caller in callers {
-            let (windows, door, reconnect) = (windows.clone(), door.clone(), self.reconnect);
-            asking.spawn_local(async move { one_client(caller, &door, reconnect, windows).await });
+            let (windows, endpoint, reconnect) = (windows.clone(), endpoint.clone(), self.reconnect);
+            asking.spawn_local(async move { one_client(caller, &endpoint, reconnect, windows).await });
         }
         let mut sum = Outcome::default();
         let end = async {
@@ -251,7 +251,7 @@ impl Work {
 /// A client asks again as soon as it has its answer, until the time is over.
 async fn one_client(
     mut caller: Caller,
-    door: &Door,
+    endpoint: &Endpoint,
     reconnect: bool,
     mut windows: watch::Receiver<Option<Window>>,
 ) -> Outcome {
@@ -262,7 +262,7 @@ async fn one_client(
         if begin >= window.end || stop::is_asked() {
             return outcome;
         }
-        match ask(&mut caller, door, reconnect).await {
+        match ask(&mut caller, endpoint, reconnect).await {
             Ok(bytes) => {
                 let end = Instant::now();
                 if begin >= window.begin {
@@ -283,9 +283,9 @@ async fn one_client(
     }
 }
 
-async fn ask(caller: &mut Caller, door: &Door, reconnect: bool) -> anyhow::Result<usize> {
+async fn ask(caller: &mut Caller, endpoint: &Endpoint, reconnect: bool) -> anyhow::Result<usize> {
     if reconnect {
-        caller.connect_again(door).await?;
+        caller.connect_again(endpoint).await?;
     }
     caller.ask().await
 }

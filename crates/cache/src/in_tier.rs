@@ -10,7 +10,7 @@ const FORM: u8 = 1;
 #[derive(Debug)]
 pub struct InTier {
     /// Where the data was when it was read: the primary's address.
-    pub home: Box<str>,
+    pub primary: Box<str>,
     /// The keys of the tables that it was read from.
     pub tables: Box<[u64]>,
     /// The tier's marks of these, from before it was read.
@@ -23,8 +23,8 @@ pub struct InTier {
 
 impl InTier {
     /// With marks that were asked for at this moment.
-    pub fn new(home: Box<str>, tables: Box<[u64]>, marks: Box<[u8]>, marked: Instant) -> InTier {
-        InTier { home, tables, marks, marked, good_us: AtomicU64::new(0) }
+    pub fn new(primary: Box<str>, tables: Box<[u64]>, marks: Box<[u8]>, marked: Instant) -> InTier {
+        InTier { primary, tables, marks, marked, good_us: AtomicU64::new(0) }
     }
 
     /// It was good at this moment, or later.
@@ -40,7 +40,7 @@ impl InTier {
 
     /// Bytes that it takes besides itself.
     pub(crate) fn bytes(&self) -> usize {
-        self.home.len() + size_of_val(&*self.tables) + self.marks.len()
+        self.primary.len() + size_of_val(&*self.tables) + self.marks.len()
     }
 }
 

@@ -15,9 +15,9 @@ use crate::error::StartError;
 use crate::monitor::{self, ClusterTask, OfProcess};
 use crate::status::{ClusterStatus, Registry};
 
-/// The wishes for the control thread; only the newest counts.
+/// The signals for the control thread; only the newest counts.
 #[derive(Default)]
-struct Wishes {
+struct ControlSignals {
     reload: Mutex<Option<Reload>>,
     stop: AtomicBool,
     changed: Notify,
@@ -30,7 +30,7 @@ struct Reload {
 
 /// The running control plane. Dropping it without [`ControlHandle::shutdown`] stops it as well.
 pub struct ControlHandle {
-    wishes: Arc<Wishes>,
+    signals: Arc<ControlSignals>,
     registry: Arc<Registry>,
     thread: Option<JoinHandle<()>>,
 }
@@ -46,12 +46,12 @@ pub fn start(
     workers: stats::Workers,
 ) -> Result<ControlHandle, StartError> {
     let registry = Arc::new(Registry::default());
-    let wishes = Arc::new(Wishes::default());
-    *wishes.reload.lock().unwrap_or_else(PoisonError::into_inner) =
+    let signals = Arc::new(ControlSignals::default());
+    *signals.reload.lock().unwrap_or_else(PoisonError::into_inner) =
         Some(Reload { config: config.clone(), clusters: clusters.clone() });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)?;
     let (ready, clusters_shown) = mpsc::sync_channel(1);
-    let (in_thread, in_thread_registry) = (wishes.clone(), registry.clone());
+    let (in_thread, in_thread_registry) = (signals.clone(), registry.clone());
     let thread = std::thread::Builder::new()
         .name("sqluice-control".into())
         .spawn(move || {
@@ -62,7 +62,7 @@ pub fn start(
         .map_err(StartError::Thread)?;
     // A thread that ended instead is reported when it is joined.
     let _ = clusters_shown.recv();
-    Ok(ControlHandle { wishes, registry, thread: Some(thread) })
+    Ok(ControlHandle { signals, registry, thread: Some(thread) })
 }
 
 impl ControlHandle {
@@ -79,8 +79,8 @@ impl ControlHandle {
     /// Takes a new configuration: servers, intervals, bounds, the monitor's user, clusters added and removed.
     pub fn reload(&self, config: &config::Config, clusters: &Clusters) {
         let reload = Reload { config: config.clone(), clusters: clusters.clone() };
-        *self.wishes.reload.lock().unwrap_or_else(PoisonError::into_inner) = Some(reload);
-        self.wishes.changed.notify_one();
+        *self.signals.reload.lock().unwrap_or_else(PoisonError::into_inner) = Some(reload);
+        self.signals.changed.notify_one();
     }
 
     /// Stops watching, and waits for the thread to end. It waits for no server, and for etcd a second at most, to which it
@@ -90,8 +90,8 @@ impl ControlHandle {
     }
 
     fn stop(&mut self) {
-        self.wishes.stop.store(true, Ordering::Release);
-        self.wishes.changed.notify_one();
+        self.signals.stop.store(true, Ordering::Release);
+        self.signals.changed.notify_one();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -107,15 +107,15 @@ impl Drop for ControlHandle {
 }
 
 /// Watches until it shall stop. Sends to `ready` as soon as all clusters can be shown.
-async fn run(wishes: &Wishes, registry: &Registry, workers: &stats::Workers, ready: mpsc::SyncSender<()>) {
+async fn run(signals: &ControlSignals, registry: &Registry, workers: &stats::Workers, ready: mpsc::SyncSender<()>) {
     let mut ready = Some(ready);
     let mut tasks: BTreeMap<Arc<str>, ClusterTask> = BTreeMap::new();
     let server_ids = ServerIds::default();
     loop {
-        if wishes.stop.load(Ordering::Acquire) {
+        if signals.stop.load(Ordering::Acquire) {
             break;
         }
-        let reload = wishes.reload.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let reload = signals.reload.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Reload { config, clusters }) = reload {
             tasks.retain(|name, _| config.clusters.contains_key(name) && clusters.contains_key(name));
             registry.keep_clusters(|name| tasks.contains_key(name));
@@ -139,7 +139,7 @@ async fn run(wishes: &Wishes, registry: &Registry, workers: &stats::Workers, rea
             added.into_iter().for_each(|status| registry.show(status));
             let _ = ready.take().map(|ready| ready.send(()));
         }
-        wishes.changed.notified().await;
+        signals.changed.notified().await;
     }
     let mut ending: JoinSet<()> = JoinSet::new();
     for task in tasks.into_values() {

@@ -44,7 +44,7 @@ use self::tasks::Probing;
 use crate::cluster_link::ClusterLink;
 use crate::lease::Lease;
 use crate::memory::Keeper;
-use crate::status::{ClusterStatus, Wish};
+use crate::status::{ClusterStatus, PendingCommand};
 use crate::task::{Owned, own};
 
 /// Outcomes that wait for the cluster's task; probers wait when there are more.
@@ -57,7 +57,7 @@ const TICK: Duration = Duration::from_millis(200);
 /// The running watch of a cluster; dropping it ends it.
 pub(crate) struct ClusterTask {
     published: Arc<Published>,
-    wish: Rc<RefCell<Option<(config::Cluster, ClusterLink)>>>,
+    new_config: Rc<RefCell<Option<(config::Cluster, ClusterLink)>>>,
     wake: Arc<Notify>,
     end: Rc<Notify>,
     task: Owned,
@@ -71,7 +71,7 @@ impl ClusterTask {
 
     /// Has the task take another configuration.
     pub(crate) fn reconfigure(&self, cluster: &config::Cluster, link: &ClusterLink) {
-        *self.wish.borrow_mut() = Some((cluster.clone(), link.clone()));
+        *self.new_config.borrow_mut() = Some((cluster.clone(), link.clone()));
         self.wake.notify_one();
     }
 
@@ -91,26 +91,26 @@ pub(crate) fn spawn(
     of_process: OfProcess,
 ) -> ClusterTask {
     let wake = Arc::new(Notify::new());
-    let wish = Rc::new(RefCell::new(None));
+    let new_config = Rc::new(RefCell::new(None));
     let waker = wake.clone();
     link.published.attach_control(Box::new(move || waker.notify_one()));
     let watched = Watched::new(name, cluster.clone(), link.clone(), of_process);
     let end = Rc::new(Notify::new());
-    let (ended, waker, wished) = (end.clone(), wake.clone(), wish.clone());
+    let (ended, waker, new_config_of_task) = (end.clone(), wake.clone(), new_config.clone());
     let task = own(async move {
-        let lease = watched.run(waker, wished, &ended).await;
+        let lease = watched.run(waker, new_config_of_task, &ended).await;
         if let Some(lease) = lease {
             lease.end(LEASE_WAIT).await;
         }
     });
-    ClusterTask { published: link.published.clone(), wish, wake, end, task }
+    ClusterTask { published: link.published.clone(), new_config, wake, end, task }
 }
 
 /// The parts of the process that a cluster's task uses.
 pub(crate) struct OfProcess {
     pub(crate) status: Arc<ClusterStatus>,
-    /// Where wishes are heard.
-    pub(crate) heard: mpsc::Receiver<Wish>,
+    /// Where commands arrive.
+    pub(crate) heard: mpsc::Receiver<PendingCommand>,
     pub(crate) workers: stats::Workers,
     /// All clusters take their servers' identities from here.
     pub(crate) server_ids: ServerIds,
@@ -131,7 +131,7 @@ struct Watched {
     /// Follows the log, while somebody listens.
     changes: Option<(Arc<dyn ChangeListener>, Owned)>,
     loads: Loads,
-    heard: mpsc::Receiver<Wish>,
+    heard: mpsc::Receiver<PendingCommand>,
     acting: Acting,
     memory: Keeper,
     /// A primary was published.
@@ -172,7 +172,7 @@ impl Watched {
     async fn run(
         mut self,
         wake: Arc<Notify>,
-        wish: Rc<RefCell<Option<(config::Cluster, ClusterLink)>>>,
+        new_config: Rc<RefCell<Option<(config::Cluster, ClusterLink)>>>,
         end: &Notify,
     ) -> Option<Lease> {
         self.start_tasks();
@@ -187,7 +187,7 @@ impl Watched {
                 }
                 probed = self.results.1.recv() => if let Some(probed) = probed { self.take(probed) },
                 () = wake.notified() => {
-                    let new = wish.borrow_mut().take();
+                    let new = new_config.borrow_mut().take();
                     if let Some((config, link)) = new {
                         self.reconfigure(config, link);
                     }
@@ -202,7 +202,7 @@ impl Watched {
                 _ = tick.tick() => self.driver.tick(Instant::now()),
                 loaded = self.loads.finished() => self.loads.take(loaded),
                 happened = self.acting.happened() => self.hear(happened),
-                Some(wish) = self.heard.recv() => self.wished(wish),
+                Some(command) = self.heard.recv() => self.take_command(command),
             }
             self.act();
         }

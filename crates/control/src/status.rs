@@ -28,19 +28,19 @@ pub(crate) struct ClusterStatus {
     pub(crate) name: Arc<str>,
     pub(crate) published: Arc<Published>,
     pub(crate) journal: Journal,
-    /// Where wishes go to; the cluster's task answers them.
-    pub(crate) wishes: mpsc::Sender<Wish>,
+    /// Where commands go to; the cluster's task answers them.
+    pub(crate) commands: mpsc::Sender<PendingCommand>,
     figures: Mutex<Figures>,
 }
 
 /// A command for a cluster's task, and where the answer goes.
-pub(crate) struct Wish {
+pub(crate) struct PendingCommand {
     pub(crate) command: Command,
     pub(crate) answer: oneshot::Sender<Answer>,
 }
 
-/// Wishes that wait for the cluster's task.
-const WISHES_MAX: usize = 16;
+/// Commands that wait for the cluster's task.
+const COMMANDS_MAX: usize = 16;
 
 /// The figures that a cluster's monitor counts.
 #[derive(Clone, Debug, Default)]
@@ -132,14 +132,14 @@ impl Registry {
 }
 
 impl ClusterStatus {
-    /// A cluster of which nothing is known yet, and where its task hears wishes.
-    pub(crate) fn new(name: &Arc<str>, link: &ClusterLink) -> (Arc<ClusterStatus>, mpsc::Receiver<Wish>) {
-        let (wishes, heard) = mpsc::channel(WISHES_MAX);
+    /// A cluster of which nothing is known yet, and where its task takes commands.
+    pub(crate) fn new(name: &Arc<str>, link: &ClusterLink) -> (Arc<ClusterStatus>, mpsc::Receiver<PendingCommand>) {
+        let (commands, heard) = mpsc::channel(COMMANDS_MAX);
         let status = ClusterStatus {
             name: name.clone(),
             published: link.published.clone(),
             journal: Journal::new(name),
-            wishes,
+            commands,
             figures: Mutex::default(),
         };
         (Arc::new(status), heard)

@@ -230,7 +230,7 @@ impl Session {
             }
             if let Some(fill) = fill.take() {
                 let took = over.saturating_duration_since(started);
-                self.know_found_rows(&mut held, query).await?;
+                self.ask_found_rows(&mut held, query).await?;
                 self.keep_answer(*fill, query, &held, &mut outcome, took);
             }
             self.log(query, &outcome);

@@ -105,7 +105,7 @@ pub fn definitions_mark(marks: &[u8]) -> Option<Mark> {
 /// This process's knowledge of a cluster.
 #[derive(Debug, Default)]
 struct Seen {
-    home: String,
+    primary: String,
     definitions: Option<Mark>,
 }
 
@@ -223,18 +223,18 @@ impl Tier {
 
     /// The data is now at this place, which is the primary's address. If it was elsewhere before, all that was read there ends.
     /// Gives the mark for definitions that was believed when tables were looked up last.
-    pub fn at_home(&self, cluster: &str, home: &str) -> Option<Mark> {
+    pub fn at_primary(&self, cluster: &str, primary: &str) -> Option<Mark> {
         let mut clusters = self.shared.clusters.lock().unwrap_or_else(PoisonError::into_inner);
         match clusters.get_mut(cluster) {
-            Some(seen) if seen.home == home => seen.definitions,
+            Some(seen) if seen.primary == primary => seen.definitions,
             Some(seen) => {
                 // Told before anybody asks for what is at the new place.
                 self.note(cluster, Written::Anything);
-                home.clone_into(&mut seen.home);
+                primary.clone_into(&mut seen.primary);
                 seen.definitions
             }
             None => {
-                clusters.insert(cluster.into(), Seen { home: home.into(), definitions: None });
+                clusters.insert(cluster.into(), Seen { primary: primary.into(), definitions: None });
                 None
             }
         }

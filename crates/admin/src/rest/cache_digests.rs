@@ -24,45 +24,45 @@ const REGEX_TEXT_MAX: usize = 1_000;
 
 /// GET: what came of the forms for which some rule asks the cache, most time saved first.
 pub(super) async fn digests(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery) -> Response {
-    let wishes = match Wishes::parse(query.as_deref().unwrap_or_default()) {
-        Ok(wishes) => wishes,
+    let list_query = match ListQuery::parse(query.as_deref().unwrap_or_default()) {
+        Ok(list_query) => list_query,
         Err(words) => return (StatusCode::BAD_REQUEST, words).into_response(),
     };
-    json_page(&page(merge(ask(&shared, false).await, Order::Time), wishes.limit))
+    json_page(&page(merge(ask(&shared, false).await, Order::Time), list_query.limit))
 }
 
 /// GET: reads that a rule could have had answered, most time saved first.
 pub(super) async fn candidates(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery) -> Response {
-    let wishes = match Wishes::parse(query.as_deref().unwrap_or_default()) {
-        Ok(wishes) => wishes,
+    let list_query = match ListQuery::parse(query.as_deref().unwrap_or_default()) {
+        Ok(list_query) => list_query,
         Err(words) => return (StatusCode::BAD_REQUEST, words).into_response(),
     };
-    json_page(&list(&merge(ask(&shared, false).await, Order::Time), &wishes))
+    json_page(&list(&merge(ask(&shared, false).await, Order::Time), &list_query))
 }
 
 /// The parameters of a request.
 #[derive(Debug, PartialEq, Eq)]
-struct Wishes {
+struct ListQuery {
     limit: usize,
     /// The TTL that rules shall have, by its place in [`TTLS`].
     ttl: usize,
 }
 
-impl Wishes {
-    fn parse(query: &str) -> Result<Wishes, String> {
-        let mut wishes = Wishes { limit: LIMIT_DEFAULT, ttl: 0 };
+impl ListQuery {
+    fn parse(query: &str) -> Result<ListQuery, String> {
+        let mut list_query = ListQuery { limit: LIMIT_DEFAULT, ttl: 0 };
         for (key, value) in pairs(query) {
             match &*key {
-                "limit" => wishes.limit = value.parse().map_err(|_| "limit is a whole number\n")?,
+                "limit" => list_query.limit = value.parse().map_err(|_| "limit is a whole number\n")?,
                 "ttl_ms" => {
                     let place = TTLS.iter().position(|ttl| ttl.as_millis().to_string() == value);
                     let words = TTLS.map(|ttl| ttl.as_millis().to_string()).join(", ");
-                    wishes.ttl = place.ok_or_else(|| format!("ttl_ms is one of {words}\n"))?;
+                    list_query.ttl = place.ok_or_else(|| format!("ttl_ms is one of {words}\n"))?;
                 }
                 _ => return Err("there are limit and ttl_ms only\n".to_owned()),
             }
         }
-        Ok(wishes)
+        Ok(list_query)
     }
 }
 
@@ -124,7 +124,7 @@ impl Candidate<'_> {
     }
 }
 
-fn list(report: &DigestReport, wishes: &Wishes) -> Value {
+fn list(report: &DigestReport, list_query: &ListQuery) -> Value {
     let dialect = Dialect { family: Family::MariaDb, version: 0, modes: Modes::empty(), encoding: Encoding::Utf8 };
     let mut written: HashMap<(String, String), u64> = HashMap::new();
     let mut candidates = Vec::new();
@@ -162,15 +162,16 @@ fn list(report: &DigestReport, wishes: &Wishes) -> Value {
             let writes = reads.iter().filter_map(|table| written.get(table)).sum();
             Candidate { writes, ..candidate }
         })
-        .filter(|candidate| candidate.saved_us(wishes.ttl) > 0 || candidate.row.cached.hits > 0)
+        .filter(|candidate| candidate.saved_us(list_query.ttl) > 0 || candidate.row.cached.hits > 0)
         .collect();
-    let saved = |candidate: &Candidate<'_>| candidate.saved_us(wishes.ttl).max(candidate.row.cached.saved_us);
+    let saved = |candidate: &Candidate<'_>| candidate.saved_us(list_query.ttl).max(candidate.row.cached.saved_us);
     candidates.sort_by_key(|candidate| (Reverse(saved(candidate)), candidate.row.name.hash));
     let entries = candidates.len();
-    let told: Vec<Value> = candidates.iter().take(wishes.limit).map(|one| candidate(one, wishes.ttl)).collect();
-    let refused: Vec<Value> = refused.iter().take(wishes.limit).map(|(row, reason)| not_kept(row, reason)).collect();
+    let told: Vec<Value> = candidates.iter().take(list_query.limit).map(|one| candidate(one, list_query.ttl)).collect();
+    let refused: Vec<Value> =
+        refused.iter().take(list_query.limit).map(|(row, reason)| not_kept(row, reason)).collect();
     json!({
-        "ttl_ms": TTLS.get(wishes.ttl).map(|ttl| ttl.as_millis() as u64),
+        "ttl_ms": TTLS.get(list_query.ttl).map(|ttl| ttl.as_millis() as u64),
         "candidates": told,
         "entries": entries,
         "not_cacheable": refused,

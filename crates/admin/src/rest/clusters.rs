@@ -1,8 +1,8 @@
 //! `/api/v1/clusters`: what is known of each cluster, and what an operator can ask for.
 
+mod asked;
 #[cfg(test)]
 mod tests;
-mod wish;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use facts::view::ServerView;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use self::wish::{Action, Asked, WAIT_MAX};
+use self::asked::{Action, Asked, WAIT_MAX};
 use super::digests::json_page;
 use crate::shared::Shared;
 use crate::status::{ChangeFigures, ChannelReport, ClusterStatus, JournalLine, LineKind, Lines, ServerFigures};
@@ -123,7 +123,7 @@ async fn carry_out(
 
 /// Gives the command to the cluster.
 async fn ask(shared: &Shared, cluster: &str, command: Command) -> Result<Answer, Mistake> {
-    let busy = |_| Mistake::busy("too many wishes wait already; try again");
+    let busy = |_| Mistake::busy("too many commands wait already; try again");
     let waiting = shared.steering.command(cluster, command).map_err(busy)?;
     match tokio::time::timeout(ANSWER_WAIT, waiting).await {
         Ok(Ok(answer)) => Ok(answer),

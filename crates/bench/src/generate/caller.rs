@@ -29,14 +29,14 @@ const COSTLY_STEPS: u64 = 20;
 const COSTLY_STEP: u64 = 400;
 
 /// Where clients go in.
-pub(super) struct Door {
+pub(super) struct Endpoint {
     address: SocketAddr,
     tls: bool,
 }
 
-impl Door {
-    pub(super) fn new(address: SocketAddr, tls: bool) -> Door {
-        Door { address, tls }
+impl Endpoint {
+    pub(super) fn new(address: SocketAddr, tls: bool) -> Endpoint {
+        Endpoint { address, tls }
     }
 
     async fn open(&self) -> anyhow::Result<Connected> {
@@ -62,8 +62,8 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    pub(super) async fn connect(door: &Door, query: Query, seed: u64) -> anyhow::Result<Caller> {
-        let Connected { stream, capabilities, .. } = door.open().await?;
+    pub(super) async fn connect(endpoint: &Endpoint, query: Query, seed: u64) -> anyhow::Result<Caller> {
+        let Connected { stream, capabilities, .. } = endpoint.open().await?;
         let bytes = if query == Query::Large { READ_BYTES_LARGE } else { READ_BYTES };
         // Marsaglia's xorshift must not begin with 0.
         let random = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -71,12 +71,12 @@ impl Caller {
     }
 
     /// Says good-bye, and comes again.
-    pub(super) async fn connect_again(&mut self, door: &Door) -> anyhow::Result<()> {
+    pub(super) async fn connect_again(&mut self, endpoint: &Endpoint) -> anyhow::Result<()> {
         self.request.clear();
         packet::append(&mut self.request, 0, &[command::Command::Quit.byte()]);
         self.stream.write_all(&self.request).await?;
         self.stream.flush().await?;
-        let Connected { stream, capabilities, .. } = door.open().await?;
+        let Connected { stream, capabilities, .. } = endpoint.open().await?;
         (self.stream, self.capabilities) = (stream, capabilities);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The cluster task's hands: it starts the steps that the driver orders, hears wishes, keeps the lease and the journal.
+//! The cluster task's hands: it starts the steps that the driver orders, takes commands, keeps the lease and the journal.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use wire::Capabilities;
 use super::Watched;
 use crate::executor::{Called, Executor, Kept, Outcome, Shared, Target};
 use crate::lease::{Lease, Means};
-use crate::status::Wish;
+use crate::status::PendingCommand;
 use crate::steps::{Account, Ours, Source};
 use crate::task::{Owned, own};
 
@@ -193,13 +193,13 @@ impl Watched {
         self.driver.outcome(Instant::now(), id, outcome);
     }
 
-    pub(super) fn wished(&mut self, wish: Wish) {
-        let answer = match self.driver.command(Instant::now(), wish.command) {
+    pub(super) fn take_command(&mut self, pending: PendingCommand) {
+        let answer = match self.driver.command(Instant::now(), pending.command) {
             Ok(command::Accepted { run, steps, others, warnings }) => Ok(Accepted { run, steps, others, warnings }),
             Err(command::Refused { reason, others }) => Err(Refused { reason, others }),
         };
-        // The receiver may have gone meanwhile; the wish is carried out all the same.
-        let _ = wish.answer.send(answer);
+        // The receiver may have gone meanwhile; the command is carried out all the same.
+        let _ = pending.answer.send(answer);
     }
 
     /// Writes a line of the journal.

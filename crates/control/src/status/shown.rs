@@ -11,7 +11,7 @@ use cluster::observation::FailureClass;
 use facts::published::Published;
 use tokio::sync::{oneshot, watch};
 
-use super::{ClusterStatus, Figures, Registry, STEP_WORDS, ServerFigures, Wish};
+use super::{ClusterStatus, Figures, PendingCommand, Registry, STEP_WORDS, ServerFigures};
 use crate::journal::Record;
 
 impl Status for Registry {
@@ -25,7 +25,7 @@ impl Steering for Registry {
         let clusters = self.watched();
         let status = clusters.get(cluster).ok_or(Busy)?;
         let (answer, waiting) = oneshot::channel();
-        status.wishes.try_send(Wish { command: of_cluster(command), answer }).map_err(|_| Busy)?;
+        status.commands.try_send(PendingCommand { command: of_cluster(command), answer }).map_err(|_| Busy)?;
         Ok(waiting)
     }
 }

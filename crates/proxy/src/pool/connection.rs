@@ -148,7 +148,7 @@ pub struct Origin {
 
 /// The end of a connection that no session used for a while, if it has ended.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Farewell {
+pub enum ClosedBy {
     /// Nothing: it stands.
     None,
     /// It ended without a word.
@@ -175,7 +175,7 @@ impl End {
     /// By the error of a socket.
     pub fn of(error: &io::Error) -> End {
         match error.kind() {
-            // With TLS this is an end without a farewell.
+            // With TLS this is an end without a last message.
             io::ErrorKind::UnexpectedEof => End::Closed,
             io::ErrorKind::ConnectionReset => End::Reset,
             _ => End::Unknown,
@@ -260,11 +260,11 @@ impl Connection {
     }
 
     /// Whether its server has ended it, and with which words.
-    pub fn farewell(&mut self) -> Farewell {
+    pub fn closed_by(&mut self) -> ClosedBy {
         /// Longer words are cut.
         const WORDS_BYTES_MAX: usize = 1024;
         if self.is_alive() {
-            return Farewell::None;
+            return ClosedBy::None;
         }
         let mut bytes = [0; WORDS_BYTES_MAX];
         let mut context = Context::from_waker(Waker::noop());
@@ -272,9 +272,9 @@ impl Connection {
         // An error of the socket is its end without words.
         let _ = Pin::new(&mut self.stream).poll_read(&mut context, &mut buffer);
         let error = buffer.filled().get(HEADER_BYTES..).and_then(|payload| ServerError::parse(payload).ok());
-        error.map_or(Farewell::Closed, |error| {
+        error.map_or(ClosedBy::Closed, |error| {
             let message = String::from_utf8_lossy(error.message).into_owned();
-            Farewell::Said(Refusal { code: error.code, sqlstate: error.sqlstate, message })
+            ClosedBy::Said(Refusal { code: error.code, sqlstate: error.sqlstate, message })
         })
     }
 

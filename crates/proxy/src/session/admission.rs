@@ -166,7 +166,9 @@ impl Session {
                 | RelayError::NotThere(refusal),
             ) => Err(refusal),
             Err(RelayError::Server(error)) => Err(Refusal::lost(held.lease.server_name(), &error)),
-            Err(RelayError::Theft { name, .. }) => Err(Refusal::file_refused(held.lease.server_name(), &name)),
+            Err(RelayError::UnexpectedInfile { name, .. }) => {
+                Err(Refusal::file_refused(held.lease.server_name(), &name))
+            }
             Err(RelayError::Client(error)) => Err(Refusal::own(errno::ER_UNKNOWN_COM_ERROR, b"08S01", error)),
         }
     }

@@ -38,7 +38,7 @@ impl Session {
                 let refusal = Refusal::lost(held.lease.server_name(), &error);
                 return self.end_stream(request, refusal).await;
             }
-            Err(RelayError::Theft { name, .. }) => {
+            Err(RelayError::UnexpectedInfile { name, .. }) => {
                 let refusal = Refusal::file_refused(held.lease.server_name(), &name);
                 return self.end_stream(request, refusal).await;
             }

@@ -69,7 +69,7 @@ const CATALOG_WAIT: Duration = Duration::from_secs(3);
 pub(super) const FRESH_CATALOG_WAIT: Duration = Duration::from_secs(1);
 
 /// A client on its way in.
-struct Door {
+struct OngoingLogin {
     worker: Rc<Worker>,
     cluster: Rc<ClusterHere>,
     listener: Arc<ListenerShared>,
@@ -96,17 +96,17 @@ pub async fn log_in(
     let keepalive = Keepalive::after(settings.keepalive, settings.user_timeout);
     stream.set_keepalive(&keepalive).map_err(SessionEnd::ClientLost)?;
     let cluster = worker.cluster(&listener.cluster);
-    let mut door = Door { worker, cluster, listener, handle, stream, fingerprint: None, memory, from: None };
-    if !door.may_announce() {
-        door.count_address(0).await?;
+    let mut ongoing = OngoingLogin { worker, cluster, listener, handle, stream, fingerprint: None, memory, from: None };
+    if !ongoing.may_announce() {
+        ongoing.count_address(0).await?;
     }
-    door.take_required_header().await?;
-    let flavour = door.flavour().await?;
-    let greeting = door.greeting(&flavour)?;
-    let (login, conversation) = door.greet(&greeting).await?;
-    let (shared, handle) = (door.worker.shared.clone(), door.handle.clone());
-    let name = door.cluster.shared.name.clone();
-    let came = let_in(door, &greeting, &flavour, &login, conversation).await;
+    ongoing.take_required_header().await?;
+    let flavour = ongoing.flavour().await?;
+    let greeting = ongoing.greeting(&flavour)?;
+    let (login, conversation) = ongoing.greet(&greeting).await?;
+    let (shared, handle) = (ongoing.worker.shared.clone(), ongoing.handle.clone());
+    let name = ongoing.cluster.shared.name.clone();
+    let came = let_in(ongoing, &greeting, &flavour, &login, conversation).await;
     if let Err(SessionEnd::LoginRefused(why)) = &came {
         shared.login_log.refused(&name, &handle.client(), &login.user, why);
     }
@@ -115,21 +115,21 @@ pub async fn log_in(
 
 /// The client has said who it is.
 async fn let_in(
-    mut door: Door,
+    mut ongoing: OngoingLogin,
     greeting: &Greeting,
     flavour: &Flavour,
     login: &HandshakeResponse,
     conversation: Conversation,
 ) -> Result<(Session, Option<FromAddress>), SessionEnd> {
-    let proven = match door.prove(conversation, &login.user, login.plugin.as_deref(), &login.auth_response).await {
+    let proven = match ongoing.prove(conversation, &login.user, login.plugin.as_deref(), &login.auth_response).await {
         Ok(proven) => proven,
         Err(end) => return Err(end),
     };
-    let mut from = door.from.take();
-    if let Some(refusal) = from.as_mut().and_then(|from| door.counts_as_session(from)) {
-        return Err(refuse(&mut door.stream, proven.finish, &refusal).await);
+    let mut from = ongoing.from.take();
+    if let Some(refusal) = from.as_mut().and_then(|from| ongoing.counts_as_session(from)) {
+        return Err(refuse(&mut ongoing.stream, proven.finish, &refusal).await);
     }
-    let mut session = match door.make_session(greeting, flavour, login, &proven) {
+    let mut session = match ongoing.make_session(greeting, flavour, login, &proven) {
         Ok(session) => session,
         Err((mut stream, refusal)) => return Err(refuse(&mut stream, proven.finish, &refusal).await),
     };
@@ -154,7 +154,7 @@ fn unread(error: ReadError) -> SessionEnd {
     }
 }
 
-impl Door {
+impl OngoingLogin {
     /// The flavour of the cluster's servers; waited for, since a greeting must fit them. Their dictionaries are read a moment
     /// later, and give the character sets that the session begins with: they are waited for too, but not for long.
     async fn flavour(&mut self) -> Result<Arc<Flavour>, SessionEnd> {
@@ -317,7 +317,7 @@ impl Door {
         login: &HandshakeResponse,
         proven: &Proven,
     ) -> Result<Session, (Stream, Refusal)> {
-        let Door { worker, cluster, listener, handle, stream, fingerprint, .. } = self;
+        let OngoingLogin { worker, cluster, listener, handle, stream, fingerprint, .. } = self;
         let mut identity =
             match identify(&worker, &cluster, &listener, &handle, proven, (login.capabilities, login.collation)) {
                 Ok(identity) => identity,

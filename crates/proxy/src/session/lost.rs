@@ -20,7 +20,7 @@ use super::relay::{Outcome, RelayError};
 use super::transaction_log::is_whole_with;
 use super::{Held, Session};
 use crate::error::{Refusal, SessionEnd};
-use crate::pool::{End, Farewell};
+use crate::pool::{ClosedBy, End};
 use crate::shared::Write;
 use route::{Pin, Route, Target};
 
@@ -57,10 +57,10 @@ impl Session {
         if view.server(held.lease.server()).is_none_or(|server| server.fenced) {
             return Err(RelayError::Server("the server takes no sessions any more".into()));
         }
-        match held.lease.farewell() {
-            Farewell::None => Ok(()),
-            Farewell::Closed => Err(RelayError::Server("the server closed the connection".into())),
-            Farewell::Said(said)
+        match held.lease.closed_by() {
+            ClosedBy::None => Ok(()),
+            ClosedBy::Closed => Err(RelayError::Server("the server closed the connection".into())),
+            ClosedBy::Said(said)
                 if matches!(said.code, errno::ER_SERVER_SHUTDOWN | errno::ER_CONNECTION_KILLED)
                     && self.transaction.log.is_some() =>
             {
@@ -69,7 +69,7 @@ impl Session {
                     false => Err(RelayError::Withheld(said)),
                 }
             }
-            Farewell::Said(said) => Err(RelayError::Ended(said)),
+            ClosedBy::Said(said) => Err(RelayError::Ended(said)),
         }
     }
 

@@ -121,7 +121,7 @@ impl Session {
         let at = attempts.at;
         match error {
             RelayError::Client(error) => Err(SessionEnd::ClientLost(error)),
-            RelayError::Theft { sequence, name } => {
+            RelayError::UnexpectedInfile { sequence, name } => {
                 let server = held.lease.server_name().clone();
                 self.close(held).await;
                 tracing::warn!(server = %server, file = name, "a server asked for a client's file behind another statement");

@@ -323,7 +323,7 @@ impl Relay<'_> {
             Event::Infile(name) if !self.file_allowed => {
                 self.put_run(run, bytes);
                 let name = String::from_utf8_lossy(&name[..name.len().min(FILE_NAME_TOLD_MAX)]).into_owned();
-                return Err(RelayError::Theft { sequence: packet.sequence, name });
+                return Err(RelayError::UnexpectedInfile { sequence: packet.sequence, name });
             }
             Event::Infile(_) | Event::Progress | Event::Text(_) => false,
         };

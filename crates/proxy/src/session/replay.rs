@@ -375,7 +375,7 @@ fn wrong(error: RelayError) -> Wrong {
         | RelayError::Ended(refusal)
         | RelayError::NotThere(refusal) => Wrong::Final(NotReplayed::Failed(refusal.message)),
         RelayError::Client(error) => Wrong::Final(NotReplayed::Failed(error.to_string())),
-        RelayError::Theft { name, .. } => {
+        RelayError::UnexpectedInfile { name, .. } => {
             Wrong::Final(NotReplayed::Failed(format!("the server asked for the file '{name}'")))
         }
     }

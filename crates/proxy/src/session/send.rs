@@ -55,7 +55,7 @@ impl Session {
         if let Some(awaits) = held.awaits.take() {
             awaits.put(connection, &mut out);
         }
-        self.give_past(connection, query, &mut out);
+        self.restore_past(connection, query, &mut out);
         if !out.pending.is_empty() && !self.belief.past.found_rows_unsure && !self.belief.past.found_rows_given {
             // Some of what goes ahead is counted on a connection that the session keeps.
             self.belief.past.found_rows_are_here = true;

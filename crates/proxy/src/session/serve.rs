@@ -47,7 +47,7 @@ async fn serve(worker: Rc<Worker>, stream: net::Stream, listener: Arc<ListenerSh
     };
     worker.stats.logins.add_one();
     worker.stats.sessions.add(1);
-    let end = heed(&worker, &handle, pin!(session.run())).await.unwrap_or_else(|end| end);
+    let end = run_until_called(&worker, &handle, pin!(session.run())).await.unwrap_or_else(|end| end);
     tracing::debug!(client = handle.client(), user = %session.who.identity.user, reason = %end, "session ended");
     if matches!(end, SessionEnd::Idle) {
         Box::pin(session.tell_overdue()).await;
@@ -58,7 +58,7 @@ async fn serve(worker: Rc<Worker>, stream: net::Stream, listener: Arc<ListenerSh
 
 /// Runs what a session does, and listens to who calls the session from outside meanwhile. What it does is kept by the caller: by value
 /// this future had it twice, as what it was given and as what it runs.
-pub(super) async fn heed<T>(
+pub(super) async fn run_until_called<T>(
     worker: &Worker,
     handle: &SessionHandle,
     mut run: Pin<&mut impl Future<Output = T>>,

@@ -40,7 +40,7 @@ impl Session {
         if kept && !Box::pin(self.keep_warnings(&mut held)).await
             || counts && !Box::pin(self.read_found_rows(&mut held)).await
             || settles && self.belief.past.messages_unsure && !Box::pin(self.count_messages(&mut held)).await
-            || hears_more && !Box::pin(self.hear_untold(&mut held, query)).await
+            || hears_more && !Box::pin(self.ask_untold(&mut held, query)).await
             || asks_one_use && !Box::pin(self.ask_one_use(&mut held)).await
             || asks_locks && !Box::pin(self.ask_user_locks(&mut held)).await
         {

@@ -19,7 +19,7 @@ use super::begin::Beginning;
 use super::client::{Client, Request};
 use super::environment::Environment;
 use super::login::UserSession;
-use super::serve::{Registered, heed};
+use super::serve::{Registered, run_until_called};
 use super::who::{LoginFacts, Who};
 use super::{Identity, Session};
 use crate::error::SessionEnd;
@@ -111,19 +111,19 @@ async fn feed(worker: &Rc<Worker>, kind: &Kind, run: &Run<'_>) {
         let next = run.waiting.borrow_mut().pop_front();
         let Some(index) = next.filter(|_| !worker.draining.get()) else { break };
         let Some(statement) = run.warm.statements.get(index) else { break };
-        let twin = match session.take() {
-            Some(twin) => twin,
-            None => match Twin::new(worker, kind) {
-                Some(twin) => twin,
+        let warm = match session.take() {
+            Some(warm) => warm,
+            None => match WarmSession::new(worker, kind) {
+                Some(warm) => warm,
                 None => break,
             },
         };
-        let (twin, came) = twin.ask(worker, &statement.text).await;
-        session = twin;
+        let (warm, came) = warm.ask(worker, &statement.text).await;
+        session = warm;
         run.count(index, statement.line, came);
     }
-    if let Some(twin) = session {
-        twin.session.end().await;
+    if let Some(warm) = session {
+        warm.session.end().await;
     }
 }
 
@@ -200,13 +200,13 @@ impl Run<'_> {
 }
 
 /// A session like a client's, whose replies nobody reads.
-struct Twin {
+struct WarmSession {
     session: Session,
     _registered: Registered,
 }
 
-impl Twin {
-    fn new(worker: &Rc<Worker>, kind: &Kind) -> Option<Twin> {
+impl WarmSession {
+    fn new(worker: &Rc<Worker>, kind: &Kind) -> Option<WarmSession> {
         let key = kind.key.upgrade()?;
         let (one, other) = std::os::unix::net::UnixStream::pair().ok()?;
         let (stream, mut sink) = (Stream::attach(one.into()).ok()?, Stream::attach(other.into()).ok()?);
@@ -250,11 +250,11 @@ impl Twin {
         let mut session = Session::begin(beginning, flavour);
         session.belief.status = session.status_at_rest();
         worker.stats.sessions.add(1);
-        Some(Twin { session, _registered: registered })
+        Some(WarmSession { session, _registered: registered })
     }
 
     /// Runs a statement. The session may be over afterwards.
-    async fn ask(mut self, worker: &Worker, text: &[u8]) -> (Option<Twin>, Came) {
+    async fn ask(mut self, worker: &Worker, text: &[u8]) -> (Option<WarmSession>, Came) {
         let mut payload = vec![wire::command::Command::Query as u8];
         if self.session.client.capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
             // No attributes, in one set.
@@ -270,7 +270,7 @@ impl Twin {
         let handle = self.session.env.handle.clone();
         let asked = {
             let run = pin!(self.session.handle(&request));
-            tokio::time::timeout(STATEMENT_LIMIT, heed(worker, &handle, run)).await
+            tokio::time::timeout(STATEMENT_LIMIT, run_until_called(worker, &handle, run)).await
         };
         let (ended, cache_came) = match asked {
             Ok(Ok(Ok(came))) => (None, came),

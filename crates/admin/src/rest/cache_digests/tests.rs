@@ -19,8 +19,8 @@ fn read(hash: u64, text: &str, runs: u64, each_us: u64, questions: u64) -> Diges
     DigestRow { questions: Some(Box::new(seen)), ..row(hash, text, runs, each_us) }
 }
 
-fn wishes(ttl: usize) -> Wishes {
-    Wishes { limit: 10, ttl }
+fn list_query(ttl: usize) -> ListQuery {
+    ListQuery { limit: 10, ttl }
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn what_saves_most_comes_first_with_a_rule_that_can_be_pasted() {
         ],
         ..DigestReport::default()
     };
-    let page = list(&report, &wishes(1));
+    let page = list(&report, &list_query(1));
     let hashes: Vec<_> =
         page["candidates"].as_array().unwrap().iter().map(|one| one["hash"].as_str().unwrap()).collect();
     assert_eq!(hashes, ["0000000000000002", "0000000000000001"], "what never comes again saves nothing");
@@ -93,8 +93,8 @@ fn digests_tell_what_the_cache_did() {
 
 #[test]
 fn wishes_are_read_or_refused() {
-    assert_eq!(Wishes::parse("ttl_ms=60000&limit=3"), Ok(Wishes { limit: 3, ttl: 2 }));
+    assert_eq!(ListQuery::parse("ttl_ms=60000&limit=3"), Ok(ListQuery { limit: 3, ttl: 2 }));
     for wrong in ["ttl_ms=5", "limit=x", "order=time"] {
-        assert!(Wishes::parse(wrong).is_err(), "{wrong}");
+        assert!(ListQuery::parse(wrong).is_err(), "{wrong}");
     }
 }

@@ -31,7 +31,7 @@ fn put(orders: &Arc<Orders>, journal: &[JournalLine], action: &str, body: &str) 
 fn a_command_is_answered_by_what_came_of_it() {
     let orders = Arc::new(Orders::default());
     let (status, page) = put(&orders, &[], "acknowledge", "");
-    assert_eq!((status, &page["error"]), (503, &json!("too many wishes wait already; try again")));
+    assert_eq!((status, &page["error"]), (503, &json!("too many commands wait already; try again")));
 
     orders.answers.lock().unwrap().push(Err(Refused { reason: "because".into(), others: vec!["b: no".into()] }));
     let (status, page) = put(&orders, &[], "switchover", "");

@@ -65,7 +65,7 @@ impl Session {
 
     /// Where all processes write to: what is read there has what any of them has written. There is no such place in groups, whose members
     /// may each lack something.
-    fn home(&self) -> Option<Box<str>> {
+    fn shared_primary(&self) -> Option<Box<str>> {
         let view = self.here.cluster.view();
         match view.primary.and_then(|id| view.server(id)) {
             _ if view.same_data => Some("".into()),
@@ -75,9 +75,10 @@ impl Session {
     }
 
     /// Whether what this server answers may be put into the tier.
-    pub(super) fn is_home(&self, marked: &Marked, server: ServerId) -> bool {
+    pub(super) fn is_shared_primary(&self, marked: &Marked, server: ServerId) -> bool {
         let view = self.here.cluster.view();
-        (view.same_data || view.primary == Some(server)) && self.home().is_some_and(|home| home == marked.in_tier.home)
+        (view.same_data || view.primary == Some(server))
+            && self.shared_primary().is_some_and(|shared_primary| shared_primary == marked.in_tier.primary)
     }
 
     /// Whether an answer in this process's memory may be given without asking the tier again.
@@ -92,7 +93,7 @@ impl Session {
         if self.is_trusted(answer, came) {
             return Ok(true);
         }
-        if self.home().ok_or(Refusal::NoTier)? != in_tier.home {
+        if self.shared_primary().ok_or(Refusal::NoTier)? != in_tier.primary {
             return Ok(false);
         }
         let asked = Instant::now();
@@ -117,13 +118,13 @@ impl Session {
         wanted: Wanted<'_>,
     ) -> Result<(Stamp, Scope, Looked), Refusal> {
         let cluster = &*self.here.cluster.shared.name;
-        let home = self.home().ok_or(Refusal::NoTier)?;
+        let shared_primary = self.shared_primary().ok_or(Refusal::NoTier)?;
         // Before tables are looked up.
-        let definitions = tier.at_home(cluster, &home);
+        let definitions = tier.at_primary(cluster, &shared_primary);
         let (stamp, scope) = stamp()?;
         let Scope::Tables(keys) = &scope else { return Err(Refusal::UnknownTables) };
         let tables: Box<[u64]> = keys.iter().map(|key| key.0).collect();
-        let question = wanted.question.to_bytes(home.as_bytes());
+        let question = wanted.question.to_bytes(shared_primary.as_bytes());
         let place = place_of(&question);
         let asked = Instant::now();
         let ask = tier::Question { cluster, tables: &tables, have: &[], place: (!wanted.anew).then_some(place) };
@@ -135,7 +136,7 @@ impl Session {
             defined.into_iter().for_each(|mark| tier.definitions_are(cluster, mark));
             return Err(Refusal::UnknownTables);
         }
-        let in_tier = InTier::new(home, tables, marks, asked);
+        let in_tier = InTier::new(shared_primary, tables, marks, asked);
         let packed = answer.as_deref().and_then(|bytes| Packed::parse(bytes, &question));
         let aged = packed.map(|packed| (packed, Duration::from_millis(now_ms.saturating_sub(packed.read_ms))));
         if let Some((packed, age)) = aged.filter(|(_, age)| *age <= wanted.ttl)

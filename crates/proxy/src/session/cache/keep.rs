@@ -95,7 +95,7 @@ impl Session {
             CacheMode::Advise => 0,
             _ => self.env.worker.shared.cache.bounds().entry_max,
         };
-        let is_good = fill.tier.as_ref().is_none_or(|marked| self.is_home(marked, server));
+        let is_good = fill.tier.as_ref().is_none_or(|marked| self.is_shared_primary(marked, server));
         (is_good && self.has_writes_to(&fill.reads, server)).then(|| Box::new(Copied::new(bytes_max)))
     }
 

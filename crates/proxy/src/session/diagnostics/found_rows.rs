@@ -160,7 +160,7 @@ impl Session {
 
     /// Behind an answer that the cache is to keep: asks what FOUND_ROWS() is, where SQL_CALC_FOUND_ROWS keeps the connection for the case
     /// that the client asks for it. It is kept with the answer, and the session needs that connection no more.
-    pub(in crate::session) async fn know_found_rows(
+    pub(in crate::session) async fn ask_found_rows(
         &mut self,
         held: &mut Held,
         query: &Query<'_>,

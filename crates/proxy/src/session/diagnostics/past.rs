@@ -94,7 +94,12 @@ impl Past {
 
 impl Session {
     /// Gives a connection the results of the session's earlier statements that it does not know.
-    pub(in crate::session) fn give_past(&mut self, connection: &mut Connection, query: &Query<'_>, out: &mut Outgoing) {
+    pub(in crate::session) fn restore_past(
+        &mut self,
+        connection: &mut Connection,
+        query: &Query<'_>,
+        out: &mut Outgoing,
+    ) {
         let (statement, body) = (&*query.statement, &query.body);
         self.belief.past.found_rows_given = false;
         // A statement that may leave LAST_INSERT_ID() as it is must find the session's own; so must a pinned session.

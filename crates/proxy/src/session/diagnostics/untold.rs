@@ -32,15 +32,15 @@ pub(in crate::session) fn may_be(query: &Query<'_>, outcome: &Outcome) -> bool {
 
 impl Session {
     /// Lets the server tell what it has not told yet. Gives whether the connection is still good.
-    pub(in crate::session) async fn hear_untold(&mut self, held: &mut Held, query: &Query<'_>) -> bool {
-        let Ok(outcome) = self.ask_untold(held).await else { return false };
+    pub(in crate::session) async fn ask_untold(&mut self, held: &mut Held, query: &Query<'_>) -> bool {
+        let Ok(outcome) = self.send_question(held).await else { return false };
         self.learn_changes(query, &outcome);
         held.lease.origin.state = self.belief.state.clone();
         self.show_pins(self.belief.pins.bits());
         true
     }
 
-    async fn ask_untold(&mut self, held: &mut Held) -> Result<Outcome, RelayError> {
+    async fn send_question(&mut self, held: &mut Held) -> Result<Outcome, RelayError> {
         let reply =
             ask(&mut held.lease, &format!("SET SESSION {TOUCHED}=@@session.{TOUCHED}"), &self.env.worker).await?;
         let mut outcome = Outcome::default();

@@ -5,7 +5,7 @@ use std::time::Instant;
 use wire::errno;
 
 use super::super::prove::Prover;
-use super::Door;
+use super::OngoingLogin;
 use crate::addresses::FromAddress;
 use crate::error::{Refusal, SessionEnd};
 use crate::listener::ADDRESS;
@@ -16,7 +16,7 @@ fn counts(listener: &ListenerShared, address: IpAddr) -> bool {
     !listener.settings.load().addresses_exempt.iter().any(|network| network.contains(address))
 }
 
-impl Door {
+impl OngoingLogin {
     /// The address of a client whom limits of addresses are for.
     fn limited_address(&self) -> Option<IpAddr> {
         self.handle.client_ip().filter(|address| counts(&self.listener, *address))

@@ -10,10 +10,10 @@ use wire::errno;
 use wire::packet::Header;
 use wire::proxy_header::Told;
 
-use super::Door;
+use super::OngoingLogin;
 use crate::error::{Refusal, SessionEnd};
 
-impl Door {
+impl OngoingLogin {
     /// Whether the other end of the connection may say for whom it is.
     fn is_trusted(&self) -> bool {
         let settings = self.listener.settings.load();

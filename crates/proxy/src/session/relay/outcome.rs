@@ -98,7 +98,7 @@ pub enum RelayError {
     /// The server's connection failed, or broke the protocol.
     Server(String),
     /// The server asked for a file that the client's statement does not send.
-    Theft {
+    UnexpectedInfile {
         /// The sequence number of the request: the client's error takes its place.
         sequence: u8,
         /// The file.

@@ -104,17 +104,16 @@ impl Session {
         self.belief.past.found_rows_given = false;
         // A statement that may leave LAST_INSERT_ID() as it is must find the session's own; so must a pinned session.
         let keeps = !self.belief.pins.is_empty() || !self.facts().autocommit;
+        let (own, on_connection) = (self.belief.past.insert_id, connection.origin.insert_id);
         let needs_id = statement.asks.contains(Asks::LAST_INSERT_ID)
             || statement.insert_id_unsure
             || statement.kind == Kind::Insert
                 && (keeps
-                    || may_be_given(connection.origin.insert_id, query.request)
-                    || connection.origin.insert_id != Some(self.belief.past.insert_id)
-                        && self.inserts_rows(query.request));
-        let origin = &mut connection.origin;
-        if needs_id && self.belief.past.doubt.is_none() && origin.insert_id != Some(self.belief.past.insert_id) {
-            origin.insert_id = Some(self.belief.past.insert_id);
-            let set = format!("SET last_insert_id={}", self.belief.past.insert_id);
+                    || may_be_given(on_connection, query.request)
+                    || on_connection != Some(own) && self.inserts_rows(query.request));
+        if needs_id && self.belief.past.doubt.is_none() && on_connection != Some(own) {
+            connection.origin.insert_id = Some(own);
+            let set = format!("SET last_insert_id={own}");
             out.command(connection, Command::Query, set.as_bytes(), Purpose::Variables, Expect::Results);
         }
         if !connection.origin.mariadb && !statement.asks.contains(Asks::DIAGNOSTICS) {
@@ -146,8 +145,6 @@ impl Session {
                     let kept = self.kept_messages(connection.origin.capabilities).unwrap_or_default();
                     match counts && kept.len() > 1 {
                         true => {
-                            let is_error =
-                                |row: &&Row| row.first().is_some_and(|level| level.as_deref() == Some(b"Error"));
                             more_errors = kept.iter().filter(is_error).count().saturating_sub(1).min(ERRORS_MAX);
                             (many_messages(kept.len() - more_errors), Purpose::Signal)
                         }
@@ -248,6 +245,11 @@ impl Session {
             Err(_) => false,
         }
     }
+}
+
+/// Whether a row of SHOW WARNINGS is an error.
+fn is_error(row: &&Row) -> bool {
+    row.first().is_some_and(|level| level.as_deref() == Some(b"Error"))
 }
 
 /// Whether a statement, or an EXECUTE of what it prepares, may find the messages or take them away.

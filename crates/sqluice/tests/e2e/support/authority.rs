@@ -1,6 +1,7 @@
 //! A certificate authority for tests.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tempfile::TempDir;
@@ -9,6 +10,8 @@ use tempfile::TempDir;
 pub struct Authority {
     folder: TempDir,
     issuer: CertifiedIssuer<'static, KeyPair>,
+    /// Certificates with files of their own.
+    signed: AtomicU32,
 }
 
 impl Authority {
@@ -19,7 +22,7 @@ impl Authority {
         parameters.distinguished_name.push(rcgen::DnType::CommonName, "e2e authority");
         let issuer = CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap()).unwrap();
         std::fs::write(folder.path().join("ca.pem"), issuer.pem()).unwrap();
-        Authority { folder, issuer }
+        Authority { folder, issuer, signed: AtomicU32::new(0) }
     }
 
     /// The authority's own certificate.
@@ -37,9 +40,12 @@ impl Authority {
         std::fs::write(key_file, key.serialize_pem()).unwrap();
     }
 
-    /// Signs a certificate for 127.0.0.1; gives the files of certificate and key.
+    /// Signs a certificate for 127.0.0.1; gives the files of certificate and key, which are of this call alone: servers that
+    /// start at the same time read their own.
     pub fn sign(&self) -> (PathBuf, PathBuf) {
-        let (certificate, key) = (self.folder.path().join("server.pem"), self.folder.path().join("server.key"));
+        let number = self.signed.fetch_add(1, Ordering::Relaxed);
+        let file = |end: &str| self.folder.path().join(format!("server{number}.{end}"));
+        let (certificate, key) = (file("pem"), file("key"));
         self.sign_into(&certificate, &key);
         (certificate, key)
     }

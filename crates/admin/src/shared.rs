@@ -1,4 +1,4 @@
-//! What requests read: the parts of the process, and what a reload changes.
+//! The state that requests read: the parts of the process, and the settings that a reload changes.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock};

@@ -25,7 +25,7 @@ pub trait ClusterStatus: Send + Sync {
     /// Its snapshots: the view, positions, accounts, tables and privileges.
     fn published(&self) -> &Published;
 
-    /// What its monitor counts.
+    /// The counts of its monitor.
     fn figures(&self) -> Figures;
 
     /// Lines of its journal, oldest first; of more than `limit` the newest.
@@ -124,7 +124,7 @@ impl LineKind {
 /// The figures of one cluster's monitor. A list of counts by word has every word, in the order in which it is shown.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
-    /// What is wrong now.
+    /// The faults of now.
     pub diagnoses: Vec<Diagnosis>,
     /// The names of all diagnoses that there are.
     pub diagnosis_names: &'static [&'static str],

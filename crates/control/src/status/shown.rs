@@ -1,4 +1,4 @@
-//! What the admin listener reads of clusters, and the commands that it gives, by the traits of `admin`.
+//! The traits of `admin` for the clusters of this process: their figures and journals are read, and they take commands.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What a session's last statement left for a later one to ask for: SHOW WARNINGS, FOUND_ROWS(), ROW_COUNT(), LAST_INSERT_ID(), user
-//! variables, state of one use. A server keeps it on the connection; here it goes with the session.
+//! The results of a session's last statement that a later one may ask for: SHOW WARNINGS, FOUND_ROWS(), ROW_COUNT(),
+//! LAST_INSERT_ID(), user variables, state of one use. A server keeps them on the connection; here they go with the session.
 //!
 //! Ahead of a statement [`past`] gives a connection what the statement may ask for. Behind a reply [`learned`] notes what the
 //! reply says, and before the connection goes to another session the server is asked for the rest ([`read_back`]).

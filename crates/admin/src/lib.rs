@@ -38,7 +38,7 @@ pub use self::status::{
     ChangeFigures, ChannelReport, ClusterStatus, Clusters, Diagnosis, Figures, JournalLine, LineKind, Lines,
     ServerFigures, ServerReport, Status,
 };
-pub use self::steering::{Accepted, Answer, Busy, Command, Refused, Steering};
+pub use self::steering::{Answer, Busy, Steering};
 
 /// The media type of Prometheus' text format.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";

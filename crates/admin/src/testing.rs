@@ -11,7 +11,9 @@ use tokio::sync::{oneshot, watch};
 
 use super::shared::{ResultCache, Sources};
 use super::status::{ClusterStatus, Clusters, Figures, JournalLine, Lines, Status};
-use super::steering::{Answer, Busy, Command, Steering};
+use facts::command::Command;
+
+use super::steering::{Answer, Busy, Steering};
 
 /// A configuration with one cluster and one listener; `more` is appended.
 pub(super) fn config(more: &str) -> Config {

@@ -46,7 +46,6 @@ use self::held_lease::HeldLease;
 use self::reign::Reign;
 use self::run::{Out, Run};
 use self::server::Server;
-use crate::command::{Accepted, Command, Refused};
 use crate::diagnosis::Diagnosis;
 use crate::guard::Guard;
 use crate::health::Limits;
@@ -56,6 +55,7 @@ use crate::memory::{Memory, ServerUse};
 use crate::observation::{Observation, Seen};
 pub use crate::settings::{Failover, GroupKind, Mode, PromotionRule, ServerSpec, Settings};
 use crate::step::{Order, StepError, StepId, StepResult};
+use facts::command::{Accepted, Command, Refused};
 
 /// A request of the driver.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,7 +5,6 @@
 
 mod analysis;
 mod candidate;
-pub mod command;
 mod detect;
 pub mod diagnosis;
 pub mod driver;

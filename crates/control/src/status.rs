@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use admin::{Answer, ChangeFigures, ServerReport};
-use cluster::command::Command;
 use cluster::diagnosis::Diagnosis;
 use cluster::observation::FailureClass;
+use facts::command::Command;
 use facts::published::Published;
 use tokio::sync::{mpsc, oneshot};
 

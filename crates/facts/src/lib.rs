@@ -7,6 +7,7 @@ pub mod accounts;
 pub mod believed;
 pub mod catalog;
 pub mod changes;
+pub mod command;
 pub mod evidence;
 pub mod grants;
 pub mod group_logs;

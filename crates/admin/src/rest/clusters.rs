@@ -12,6 +12,7 @@ use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use facts::command::{Accepted, Command, Refused};
 use facts::view::ServerView;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -20,7 +21,7 @@ use self::asked::{Action, Asked, WAIT_MAX};
 use super::digests::json_page;
 use crate::shared::Shared;
 use crate::status::{ChangeFigures, ChannelReport, ClusterStatus, JournalLine, LineKind, Lines, ServerFigures};
-use crate::steering::{Accepted, Answer, Command, Refused};
+use crate::steering::Answer;
 
 /// Lines of the journal that go with a cluster.
 const TAIL: usize = 20;

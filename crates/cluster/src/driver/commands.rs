@@ -7,11 +7,11 @@ use facts::view::ServerId;
 use super::run::{Kind, Run};
 use super::server::Use;
 use super::{Driver, Level};
-use crate::command::{Accepted, Command, Refused};
 use crate::detect::Verdict;
 use crate::journal::EntryKind;
 use crate::settings::GroupKind;
 use crate::step::{Hook, Step};
+use facts::command::{Accepted, Command, Refused};
 
 /// How long an outside manager's word about a new primary counts: it has to come true, and the others have to follow.
 const EXTERNAL_MAX: Duration = Duration::from_secs(60);

@@ -7,13 +7,13 @@ use facts::view::{Health, ServerId};
 use super::run::{OUTCOME_GRACE, Out};
 use super::server::{Server, Use};
 use super::{Driver, Output};
-use crate::command::{Accepted, Refused};
 use crate::galera::{self, GaleraRules, Group, Member};
 use crate::group_replication;
 use crate::journal::EntryKind;
 use crate::ndb;
 use crate::settings::PromotionRule;
 use crate::step::{Order, Step, StepId};
+use facts::command::{Accepted, Refused};
 
 /// While a replication group has no primary its members are asked at a faster pace for so long.
 const URGENT_FOR: Duration = Duration::from_secs(60);

@@ -97,7 +97,7 @@ fn a_delayed_server_has_nothing_to_give() {
     let mut delayed = lost(3, 12);
     channel_of(&mut delayed).delay_s = 600;
     script.good(3, delayed);
-    let ordered = crate::command::Command::Failover { to: None, dry_run: true, force: false };
+    let ordered = facts::command::Command::Failover { to: None, dry_run: true, force: false };
     let refused = script.driver.command(script.now, ordered).expect_err("nobody has all");
     assert!(refused.others.iter().any(|why| why.contains("not s2: it lacks what s3 has received")), "{refused:?}");
 }

@@ -5,11 +5,11 @@ use facts::group_logs::MemberLog;
 use facts::view::ServerId;
 
 use super::*;
-use crate::command::Command;
 use crate::driver::Settings;
 use crate::driver::script::{Script, facts, settings};
 use crate::observation::{FailureClass, Seen};
 use crate::settings::GroupKind;
+use facts::command::Command;
 
 fn galera() -> Galera {
     Galera {

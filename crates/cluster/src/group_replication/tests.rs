@@ -3,11 +3,11 @@ use std::time::Duration;
 use facts::view::ServerId;
 
 use super::*;
-use crate::command::Command;
 use crate::driver::script::{Script, facts, settings};
 use crate::observation::{Facts, FailureClass, GroupMember};
 use crate::settings::{GroupKind, Settings};
 use crate::step::Step;
+use facts::command::Command;
 
 const GROUP: &str = "aaaaaaaa-0000-4000-8000-000000000001";
 

@@ -1,10 +1,10 @@
 use facts::view::{ServerId, Writers};
 
 use super::*;
-use crate::command::Command;
 use crate::driver::script::{Script, facts, settings};
 use crate::observation::{DataNode, Facts, FailureClass};
 use crate::settings::{GroupKind, Settings};
+use facts::command::Command;
 
 use DataNodeStatus::{Other, SingleUser, Started};
 

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use facts::view::ServerId;
 
-use cluster::command::Command;
 use cluster::diagnosis::Diagnosis;
 use cluster::driver::{Failover, Mode, PromotionRule, ServerSpec, Settings};
+use facts::command::Command;
 
 use crate::dice::Dice;
 use crate::manager::Manager;

@@ -5,8 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use admin::{Accepted, ChannelReport, Refused, ServerReport};
-use cluster::command;
+use admin::{ChannelReport, ServerReport};
 use cluster::journal::{Entry, EntryKind};
 use cluster::observation::{Facts, Receiver, Replication};
 use cluster::step::{Order, Step, StepId};
@@ -194,10 +193,7 @@ impl Watched {
     }
 
     pub(super) fn take_command(&mut self, pending: PendingCommand) {
-        let answer = match self.driver.command(Instant::now(), pending.command) {
-            Ok(command::Accepted { run, steps, others, warnings }) => Ok(Accepted { run, steps, others, warnings }),
-            Err(command::Refused { reason, others }) => Err(Refused { reason, others }),
-        };
+        let answer = self.driver.command(Instant::now(), pending.command);
         // The receiver may have gone meanwhile; the command is carried out all the same.
         let _ = pending.answer.send(answer);
     }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use admin::{self, Answer, Busy, Clusters, JournalLine, Lines, Status, Steering};
-use cluster::command::Command;
 use cluster::diagnosis::Diagnosis;
 use cluster::journal::{EntryKind, RUN_WORDS};
 use cluster::observation::FailureClass;
+use facts::command::Command;
 use facts::published::Published;
 use tokio::sync::{oneshot, watch};
 
@@ -21,11 +21,11 @@ impl Status for Registry {
 }
 
 impl Steering for Registry {
-    fn command(&self, cluster: &str, command: admin::Command) -> Result<oneshot::Receiver<Answer>, Busy> {
+    fn command(&self, cluster: &str, command: Command) -> Result<oneshot::Receiver<Answer>, Busy> {
         let clusters = self.watched();
         let status = clusters.get(cluster).ok_or(Busy)?;
         let (answer, waiting) = oneshot::channel();
-        status.commands.try_send(PendingCommand { command: of_cluster(command), answer }).map_err(|_| Busy)?;
+        status.commands.try_send(PendingCommand { command, answer }).map_err(|_| Busy)?;
         Ok(waiting)
     }
 }
@@ -106,17 +106,4 @@ fn shown_server(figures: ServerFigures) -> admin::ServerFigures {
 /// The counts of every word, also of those that were not counted yet.
 fn by_word(words: &[&'static str], counts: &BTreeMap<&'static str, [u64; 2]>) -> Vec<(&'static str, [u64; 2])> {
     words.iter().map(|word| (*word, counts.get(word).copied().unwrap_or_default())).collect()
-}
-
-fn of_cluster(command: admin::Command) -> Command {
-    match command {
-        admin::Command::Switchover { to, dry_run } => Command::Switchover { to, dry_run },
-        admin::Command::Failover { to, dry_run, force } => Command::Failover { to, dry_run, force },
-        admin::Command::Rejoin { server, dry_run } => Command::Rejoin { server, dry_run },
-        admin::Command::SetPrimary { server } => Command::SetPrimary { server },
-        admin::Command::Drain { server } => Command::Drain { server },
-        admin::Command::Resume { server } => Command::Resume { server },
-        admin::Command::Maintenance { server } => Command::Maintenance { server },
-        admin::Command::Acknowledge => Command::Acknowledge,
-    }
 }

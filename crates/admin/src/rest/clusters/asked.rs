@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use facts::command::Command;
 use facts::view::ServerId;
 use serde_json::{Map, Value};
 
 use super::Mistake;
-use crate::steering::Command;
 
 /// Longest wait for the end of a run. Silent connections are closed a little later.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(60);

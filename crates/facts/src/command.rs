@@ -1,22 +1,23 @@
-//! Commands of an operator, or of a tool in his name, and the answers.
+//! Commands of an operator or of a tool to a cluster, and the answers: the words in which the API and the deciding part speak
+//! to each other.
 
 use std::fmt;
 
-use facts::view::ServerId;
+use crate::view::ServerId;
 
-/// A wish.
+/// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Move the primary to another server while both live.
     Switchover {
-        /// To which; `None` lets the driver choose.
+        /// The new primary; `None` leaves the choice to Sqluice.
         to: Option<ServerId>,
         /// Only say what would be done.
         dry_run: bool,
     },
     /// Replace a primary that is lost. Not bound by mode, cool-down, attempts or the demand for semi-sync.
     Failover {
-        /// By which; `None` lets the driver choose.
+        /// The new primary; `None` leaves the choice to Sqluice.
         to: Option<ServerId>,
         /// Only say what would be done.
         dry_run: bool,
@@ -26,7 +27,7 @@ pub enum Command {
     },
     /// Attach a server as a replica of the primary, if it has nothing that the primary lacks.
     Rejoin {
-        /// Which.
+        /// The server.
         server: ServerId,
         /// Only say what would be done.
         dry_run: bool,
@@ -34,29 +35,29 @@ pub enum Command {
     /// An outside manager tells that it moved the primary here: this server is meant from now on, as soon as it takes
     /// writes, and the one before is fenced. Nothing is changed on any server.
     SetPrimary {
-        /// Which.
+        /// The server.
         server: ServerId,
     },
     /// Let a server finish what it has and give it nothing new.
     Drain {
-        /// Which.
+        /// The server.
         server: ServerId,
     },
     /// Use a server again, after drain or maintenance.
     Resume {
-        /// Which.
+        /// The server.
         server: ServerId,
     },
     /// Leave a server alone: no traffic, no promotion, no repair, no vote.
     Maintenance {
-        /// Which.
+        /// The server.
         server: ServerId,
     },
     /// The operator has seen what happened: cool-down and failed attempts are forgotten.
     Acknowledge,
 }
 
-/// The answer to a wish that is carried out, or would be.
+/// A command is carried out, or would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accepted {
     /// The run that does it, as in the journal; `None` for a dry run or when it is done already.
@@ -69,10 +70,10 @@ pub struct Accepted {
     pub warnings: Vec<String>,
 }
 
-/// Why a wish is not carried out.
+/// A command is not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// In one sentence.
+    /// The reason, in one sentence.
     pub reason: String,
     /// For each server that cannot be promoted: why.
     pub others: Vec<String>,
@@ -80,7 +81,7 @@ pub struct Refused {
 
 impl Refused {
     /// A refusal that concerns no candidates.
-    pub(crate) fn because(reason: impl Into<String>) -> Refused {
+    pub fn because(reason: impl Into<String>) -> Refused {
         Refused { reason: reason.into(), others: Vec::new() }
     }
 }

@@ -26,7 +26,19 @@ command_test() {
     local started=$SECONDS
     cargo test "${scope[@]}" --no-run "$@"
     say "Built in $((SECONDS - started)) s; running the tests, $RUST_TEST_THREADS at a time"
-    cargo test "${scope[@]}" --no-fail-fast "$@"
+    local log=$TARGET/test.log failed=0
+    cargo test "${scope[@]}" --no-fail-fast "$@" 2>&1 | tee "$log" || failed=$?
+    if [ "$failed" != 0 ]; then
+        say "The tests that failed, once more (all output: $log)"
+        tell_failures "$log"
+        return "$failed"
+    fi
+}
+
+# The words of the tests that failed, without the thousands of lines around them.
+tell_failures() {
+    awk '/^failures:$/ { inside = 1 } inside { print } /^test result:/ { inside = 0 }' "$1"
+    grep -A 100 '^error: [0-9]* targets\? failed' "$1" || true
 }
 
 # Plugins that Debian's core package of MariaDB 10.11 lacks, and clients from 11.4 on.

@@ -130,7 +130,7 @@ pub struct Origin {
     /// User variables, in lower case, that sessions before this one had. They are NULL, with a type; those that were never set
     /// have one from where they stand with MySQL, and another length with MariaDB.
     pub once_set: Vec<String>,
-    /// `max_allowed_packet` of the servers when it was opened, or reset for a session with another; 0 where that was not known.
+    /// `max_allowed_packet` of the servers when it was opened, which is what it takes for ever; 0 where that was not known.
     pub packet_max: u64,
     /// [`crate::shared::ClusterSettings::tls_number`] when it was opened.
     pub tls_number: u64,

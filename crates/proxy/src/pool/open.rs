@@ -37,8 +37,9 @@ pub(super) async fn open(
     let login = login(wanted);
     let collation = login.collation;
     let logged_in = shared.connection_login(wanted.login);
-    let packet_max = packet_max(&shared.published.catalog.load());
+    let packet_max_before = packet_max_of_today(shared);
     let connected = net::client::connect(&target, login).await?;
+    let packet_max = packet_max_of_today(shared).filter(|bytes| packet_max_before == Some(*bytes)).unwrap_or(0);
     let seen = Box::new(LoginSeen::of(&connected));
     let Connected { stream, greeting, capabilities, .. } = connected;
     let now = Instant::now();
@@ -73,6 +74,12 @@ pub(super) async fn open(
         stats: stats.clone(),
     };
     Ok(Connection { stream, inbox: Vec::new(), origin })
+}
+
+/// The servers' `max_allowed_packet`; `None` while somebody may just have changed it.
+fn packet_max_of_today(shared: &ClusterShared) -> Option<u64> {
+    let catalog = shared.published.catalog.load();
+    shared.published.catalog_is_fresh().then(|| packet_max(&catalog))
 }
 
 /// Logs in anew on a connection that was opened for the same user: it has the rights and the roles of now then.

@@ -162,7 +162,8 @@ impl Session {
                 Some(idle) if idle.origin.logged_in >= login => Some(idle),
                 idle => Box::pin(self.lease(idle, server, (&route.target, &view), attempts)).await?,
             };
-            if let Some(lease) = lease {
+            // One that takes less than the session may send is closed, and makes room for a new one.
+            if let Some(lease) = lease.filter(|lease| !self.outgrows(&lease.origin)) {
                 return Ok(Held { lease, awaits, _user: user });
             }
         }

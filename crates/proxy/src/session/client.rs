@@ -4,9 +4,10 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use net::Stream;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use wire::packet::{self, First};
 use wire::reply::{self, Eof, Ok};
 use wire::{Capabilities, Status, errno};
@@ -20,6 +21,8 @@ const BUFFER_KEPT_BYTES: usize = 1024;
 const SHORT_BYTES: usize = 64 * 1024;
 /// Bytes of commands that a client has sent ahead; beyond them nothing is read while a statement runs.
 const AHEAD_BYTES_MAX: usize = 64 * 1024;
+/// Longest that the bytes of a command that was refused for its length are thrown away.
+const HEARS_ERROR_WAIT: Duration = Duration::from_secs(2);
 /// Answers that wait for those to further commands; what is more is sent at once.
 const GATHERED_BYTES_MAX: usize = 16 * 1024;
 
@@ -139,11 +142,13 @@ impl Client {
                 First::TooLong => {
                     let max = max_bytes();
                     let why = format_args!("got a packet bigger than {max} bytes (listener max_packet)");
-                    return Err(self.too_long(Refusal::own(errno::ER_NET_PACKET_TOO_LARGE, b"08S01", why)).await);
+                    return Err(self
+                        .too_long(Refusal::own(errno::ER_NET_PACKET_TOO_LARGE, b"08S01", why), worker)
+                        .await);
                 }
                 // Servers refuse it by its header; all of it would be held here in vain.
                 First::Needs(bytes) if holds_payload(bytes, refused_bytes) => {
-                    return Err(self.too_long(Refusal::packet_too_large()).await);
+                    return Err(self.too_long(Refusal::packet_too_large(), worker).await);
                 }
                 // A client that waits for answers may not ask on before they come.
                 First::Needs(_) if self.has_unsent() => self.flush().await.map_err(SessionEnd::ClientLost)?,
@@ -159,11 +164,20 @@ impl Client {
         }
     }
 
-    /// Says why a command is not taken. The connection is of no use afterwards, so whether the client hears it does not
-    /// matter.
-    pub(super) async fn too_long(&mut self, refusal: Refusal) -> SessionEnd {
+    /// Says why a command is not taken, which ends the session. A socket that is closed while bytes are unread resets the
+    /// connection, and a client that still sends may not hear the error: its bytes are thrown away until it closes.
+    pub(super) async fn too_long(&mut self, refusal: Refusal, worker: &Worker) -> SessionEnd {
         self.put_error(1, &refusal);
-        let _ = self.flush().await;
+        let told = async {
+            self.flush().await?;
+            self.stream.shutdown().await?;
+            while poll_fn(|cx| self.poll_fill(cx, worker)).await? > 0 {
+                self.take_inbox();
+            }
+            io::Result::Ok(())
+        };
+        // The session ends in any case.
+        let _ = tokio::time::timeout(HEARS_ERROR_WAIT, told).await;
         SessionEnd::ClientMisbehaved(refusal.message)
     }
 

@@ -50,7 +50,7 @@ impl Session {
         self.belief.catalog_at_login = catalog.clone();
         self.belief.catalog = catalog;
         self.begin_idle_limits();
-        self.belief.packet_limit.begin(&self.belief.catalog_at_login);
+        self.belief.packet_limit.reset(&self.belief.catalog_at_login);
         self.renew_facts();
     }
 }

@@ -1,5 +1,6 @@
-//! `max_allowed_packet` of a session. No client can set it: a server gives each session the global value of its login, or of
-//! its last COM_RESET_CONNECTION. A pooled connection has the value of its own login, which a reset renews.
+//! `max_allowed_packet` of a session. No client can set it: a server gives each session the global value of its login, and shows
+//! the global value of its last COM_RESET_CONNECTION or COM_CHANGE_USER. The longest command that a connection takes is that
+//! of its login for ever (seen with MariaDB 10.11 and MySQL 9.7), for a client's session as for a pooled connection.
 
 use std::cell::Cell;
 
@@ -17,17 +18,26 @@ const ALWAYS_TAKEN_BYTES: u64 = 16 * 1024;
 /// `max_allowed_packet` of a session; 0 where it is not known.
 #[derive(Debug, Default)]
 pub(super) struct PacketLimit {
-    bytes: Cell<u64>,
+    /// The value that the session shows.
+    shown_bytes: Cell<u64>,
+    /// The value of its login, which commands are measured by.
+    login_bytes: Cell<u64>,
     /// A server refuses a command of so many bytes.
     refused_bytes: Cell<u64>,
 }
 
 impl PacketLimit {
-    /// The session has begun, or was reset, with these global values.
-    pub(super) fn begin(&self, began: &Catalog) {
-        let bytes = packet_max(began);
-        self.bytes.set(bytes);
+    /// The session has begun with these global values.
+    pub(super) fn begin(&self, globals: &Catalog) {
+        let bytes = packet_max(globals);
+        self.shown_bytes.set(bytes);
+        self.login_bytes.set(bytes);
         self.refused_bytes.set(if bytes == 0 { u64::MAX } else { bytes.max(ALWAYS_TAKEN_BYTES) });
+    }
+
+    /// The session was reset when these were the global values.
+    pub(super) fn reset(&self, globals: &Catalog) {
+        self.shown_bytes.set(packet_max(globals));
     }
 
     /// A server refuses a command of so many bytes.
@@ -38,29 +48,30 @@ impl PacketLimit {
 }
 
 impl Session {
-    /// Whether a connection takes less than the session may send, and a reset changes that. One that takes more does: Sqluice
-    /// refuses what is too long, and shows the session's own value.
+    /// Whether a connection takes less than the session may send, where a new connection takes enough. A connection that
+    /// takes more does: Sqluice refuses what is too long, and shows the session's own value.
     #[inline]
     pub(super) fn outgrows(&self, origin: &Origin) -> bool {
-        origin.packet_max < self.belief.packet_limit.bytes.get() && self.is_renewed_by_reset()
+        origin.packet_max < self.belief.packet_limit.login_bytes.get() && self.would_get_more()
     }
 
     #[cold]
-    fn is_renewed_by_reset(&self) -> bool {
-        self.belief.pins.is_empty() && packet_max(&self.here.cluster.catalog()) >= self.belief.packet_limit.bytes.get()
+    fn would_get_more(&self) -> bool {
+        let (catalog, published) = (self.here.cluster.catalog(), &self.here.cluster.shared.published);
+        packet_max(&catalog) >= self.belief.packet_limit.login_bytes.get() && published.catalog_is_fresh()
     }
 
     /// The session's value, for a text that may read it.
     pub(super) fn packet_limit_to_show(&self, text: &[u8]) -> Option<u64> {
         let is_named = || text.windows(NAME.len()).any(|window| window.eq_ignore_ascii_case(NAME.as_bytes()));
-        let bytes = self.belief.packet_limit.bytes.get();
+        let bytes = self.belief.packet_limit.shown_bytes.get();
         (bytes != 0 && is_named()).then_some(bytes)
     }
 
     /// The session's value, for SHOW VARIABLES.
     pub(super) fn packet_limit_to_list(&self, request: &Request) -> Option<u64> {
         let is_global = memchr::memmem::find(&request.payload().to_ascii_lowercase(), b"global").is_some();
-        let bytes = self.belief.packet_limit.bytes.get();
+        let bytes = self.belief.packet_limit.shown_bytes.get();
         (bytes != 0 && !is_global).then_some(bytes)
     }
 
@@ -68,7 +79,7 @@ impl Session {
     #[cold]
     pub(super) async fn refuse_length(&mut self, request: &Request) -> Option<SessionEnd> {
         if request.payload().len() as u64 >= self.belief.packet_limit.refused_bytes() {
-            return Some(self.client.too_long(Refusal::packet_too_large()).await);
+            return Some(self.client.too_long(Refusal::packet_too_large(), &self.env.worker).await);
         }
         None
     }
@@ -89,6 +100,12 @@ mod tests {
         assert_eq!(limit.refused_bytes(), ALWAYS_TAKEN_BYTES);
         limit.begin(&catalog("20480"));
         assert_eq!(limit.refused_bytes(), 20_480);
+        limit.reset(&catalog("1048576"));
+        assert_eq!(
+            (limit.shown_bytes.get(), limit.refused_bytes()),
+            (1_048_576, 20_480),
+            "a reset changes what is shown"
+        );
         limit.begin(&Catalog::default());
         assert_eq!(limit.refused_bytes(), u64::MAX, "servers say it themselves");
     }

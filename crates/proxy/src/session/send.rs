@@ -20,7 +20,7 @@ use super::typed::Typed;
 use super::{Held, Session};
 use crate::pool::{Connection, Origin, StatementKey, TypesWanted};
 use route::Pin;
-use route::state::{StateMap, packet_max};
+use route::state::StateMap;
 
 const WRITES: Access = Access::Primary(Why::Writes);
 /// Makes a connection tell all changes of its state.
@@ -32,10 +32,7 @@ impl Session {
         let mut out = Outgoing::of(&self.env.worker);
         let connection = &mut *held.lease;
         let reads = query.statement.access.only_reads();
-        if self.outgrows(&connection.origin) {
-            connection.origin.packet_max = packet_max(&self.here.cluster.catalog());
-            reset_ahead(connection, &mut out);
-        } else if self.finds_variables_of_others(&connection.origin, query) {
+        if self.finds_variables_of_others(&connection.origin, query) {
             reset_ahead(connection, &mut out);
         }
         let mut instead = None;

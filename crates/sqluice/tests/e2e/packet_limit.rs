@@ -21,16 +21,20 @@ pub async fn check_packet_limit(family: Family) {
     servers.wait_in_sync(SOON).unwrap();
     let front = Front::start(&servers, |setup| {
         setup.proxy = "workers = 1".into();
-        setup.pool = "max_connections_per_server = 1".into();
+        // One for each of the two users: none is closed to make room for the other one's.
+        setup.pool = "max_connections_per_server = 2".into();
     })
     .await;
     let mut root = front.login("e2e_limit", "e2e-Limit-1").await.unwrap();
     let mut first = front.client().await;
+    let mut earlier = direct(&servers).await;
     let before = value(&mut first, "SELECT @@max_allowed_packet").await;
     all(&mut root, "SET GLOBAL max_allowed_packet = 65536").await;
     let mut small = client_with(&front, "65536").await;
     all(&mut root, "SET GLOBAL max_allowed_packet = 1048576").await;
     let mut large = client_with(&front, "1048576").await;
+    // The connection at hand was opened when the value was 65536.
+    assert_eq!(length(&mut large, 300_000).await, Ok(()));
     for _ in 0..3 {
         for (client, limit) in [(&mut first, &*before), (&mut small, "65536"), (&mut large, "1048576")] {
             for read in ["SELECT @@max_allowed_packet", "SELECT @@session.max_allowed_packet + 0"] {
@@ -57,7 +61,7 @@ pub async fn check_packet_limit(family: Family) {
     }
     assert_eq!(length(&mut large, 1_048_576).await, Err(1153));
     assert_eq!(length(&mut small, 65_536).await, Err(1153));
-    // A reset takes the value of today, as a login does.
+    // A reset shows the value of today, as a login does, and takes what it took.
     let deadline = Instant::now() + SOON;
     loop {
         first.reset_connection().await.unwrap();
@@ -67,6 +71,10 @@ pub async fn check_packet_limit(family: Family) {
             break;
         }
     }
+    assert_eq!(length(&mut first, 100_000).await, Ok(()));
+    earlier.reset_connection().await.unwrap();
+    assert_eq!(value(&mut earlier, "SELECT @@max_allowed_packet").await, "4096");
+    assert_eq!(length(&mut earlier, 100_000).await, Ok(()), "as directly");
     all(&mut root, &format!("SET GLOBAL max_allowed_packet = {before}")).await;
     servers.primary().sql("DROP USER e2e_limit@'%'").unwrap();
 }

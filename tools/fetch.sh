@@ -38,7 +38,7 @@ command_mariadb11() {
     wrapper "$MARIADB_FOLDER" mariadb usr/bin/mariadb "$charsets \
 --plugin-dir=\$(echo \"\$root\"/usr/lib/*/libmariadb3/plugin)"
     wrapper "$MARIADB_FOLDER" mariadb-binlog usr/bin/mariadb-binlog "$charsets"
-    # What the script that makes a datadir calls, where it looks for it.
+    # The programs that the script which makes a datadir calls, where it looks for them.
     wrapper "$MARIADB_FOLDER" my_print_defaults usr/bin/my_print_defaults ""
     wrapper "$MARIADB_FOLDER" resolveip usr/bin/resolveip ""
     ln -sfn . "$MARIADB_FOLDER/bin"

@@ -2,7 +2,7 @@
 # Bytes that break a rule.
 
 readonly FUZZ_LENGTH_MAX=4096
-# What cargo-fuzz would set on a stable toolchain: LLVM counts edges and comparisons for libFuzzer. No sanitizer: there is
+# The flags that cargo-fuzz would set on a stable toolchain: LLVM counts edges and comparisons for libFuzzer. No sanitizer: there is
 # no unsafe code of ours to watch. Bounds, overflows and the targets' own assertions are what can fail.
 readonly FUZZ_FLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What is refused without running anything: formatting, clippy, rules of the house, docs, dependencies.
+# Checks that run nothing of Sqluice: formatting, clippy, rules of the house, docs, dependencies.
 
 failures=0
 refuse() {
@@ -11,7 +11,7 @@ lint_lockfile() {
     cargo tree --locked --workspace >/dev/null || refuse "Cargo.lock does not fit the Cargo.toml files: build once and commit it"
 }
 
-# What no other tool knows: crates/house.
+# Rules that no other tool knows: crates/house.
 lint_house() {
     cargo run --quiet --package sqluice-house || refuse "rules of the house: see above"
     lint_lockfile

@@ -36,7 +36,7 @@ impl<'a> Input<'a> {
         taken
     }
 
-    /// What is left.
+    /// The bytes that are left.
     pub fn remaining(self) -> &'a [u8] {
         self.rest
     }

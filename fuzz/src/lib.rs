@@ -1,4 +1,4 @@
-//! What must hold for any bytes that come from a network or a file.
+//! Rules that hold for any bytes that come from a network or a file.
 //!
 //! Each target is a function that takes bytes and panics when something does not hold. `./dev fuzz` looks for such bytes with
 //! libFuzzer; `tests/replay.rs` runs all targets over the inputs that are kept in `corpus/` and `found/`.

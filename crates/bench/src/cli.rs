@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     /// How sysbench sends statements [default: text; all loads: both].
     #[arg(long, value_enum, value_name = "P,…", value_delimiter = ',')]
     protocol: Vec<Protocol>,
-    /// Who takes part: direct, haproxy, sqluice, proxysql, maxscale, mysqlrouter [default: all that are there].
+    /// The contenders: direct, haproxy, sqluice, proxysql, maxscale, mysqlrouter [default: all that are there].
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     contenders: Vec<String>,
     /// A build of Sqluice; several make as many contenders. Keys are those of its configuration, such as

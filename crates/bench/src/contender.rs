@@ -1,4 +1,4 @@
-//! Who is measured.
+//! Contenders: the server alone, and each proxy in front of it.
 
 mod fixed;
 mod haproxy;
@@ -29,7 +29,7 @@ const READY_LIMIT: Duration = Duration::from_secs(30);
 /// How often a port that somebody else took in between is replaced.
 pub(crate) const PORT_TRIES: usize = 5;
 
-/// What stands between the load and the server.
+/// The program between the load and the server, if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Nothing.

@@ -1,4 +1,4 @@
-//! What was measured, and what it means: raw samples, kept as JSON, and the figures that are made of them.
+//! Raw samples, kept as JSON, and the figures that are made of them.
 
 use serde::{Deserialize, Serialize};
 
@@ -62,15 +62,15 @@ pub(crate) struct Growth {
 /// All rounds of one contender at one point of a load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Cell {
-    /// What has a table of its own, such as a protocol.
+    /// The subject of a table of its own, such as a protocol.
     pub(crate) group: String,
     /// Where in the table, such as a number of connections.
     pub(crate) label: String,
-    /// Who.
+    /// The contender.
     pub(crate) contender: String,
     /// One for each round.
     pub(crate) samples: Vec<Sample>,
-    /// What was before the rounds, if anything was.
+    /// Figures from before the rounds, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) warm_up: Option<WarmUp>,
 }
@@ -101,7 +101,7 @@ pub(crate) struct Record {
     pub(crate) workers: usize,
     /// On what it ran.
     pub(crate) machine: Machine,
-    /// What ran, each with its version.
+    /// The programs that ran, each with its version.
     pub(crate) versions: Vec<(String, String)>,
     /// How it was done: commands, and who was left out for what reason.
     pub(crate) notes: Vec<String>,

@@ -26,7 +26,7 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// Read at a time, as in Sqluice's workers.
 const SCRATCH_BYTES: usize = 32 * 1024;
 
-/// What the server is told.
+/// The settings of the server.
 #[derive(Debug)]
 pub(crate) struct Arguments {
     port: u16,
@@ -39,7 +39,7 @@ pub(crate) fn arguments(port: u16, server: SocketAddr, workers: usize) -> [Strin
     [WORD.to_owned(), port.to_string(), server.to_string(), workers.to_string()]
 }
 
-/// What this process was told, if it is to be such a server.
+/// The settings that this process was given, if it is to be such a server.
 pub(crate) fn asked() -> Option<Arguments> {
     let mut arguments = std::env::args().skip(1).skip_while(|word| word != WORD);
     arguments.next()?;

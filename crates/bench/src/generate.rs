@@ -26,7 +26,7 @@ const LAST_LIMIT: Duration = Duration::from_secs(30);
 /// How often threads look for signals.
 const POLL: Duration = Duration::from_millis(50);
 
-/// What clients ask for.
+/// The statements of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Query {
     /// A row of sysbench's tables, by its key.
@@ -39,7 +39,7 @@ pub(crate) enum Query {
     Costly,
 }
 
-/// What clients do.
+/// The work of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Work {
     /// How many there are.
@@ -50,7 +50,7 @@ pub(crate) struct Work {
     pub(crate) warm_up: Duration,
     /// Measured; zero if clients only ask once and then wait.
     pub(crate) measured: Duration,
-    /// What they ask for.
+    /// Their statements.
     pub(crate) query: Query,
     /// They connect for each query.
     pub(crate) reconnect: bool,
@@ -58,7 +58,7 @@ pub(crate) struct Work {
     pub(crate) tls: bool,
 }
 
-/// What was seen.
+/// The counts of all clients.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
     /// Queries that ended in the measured time.
@@ -96,7 +96,7 @@ struct Window {
     end: Instant,
 }
 
-/// What a thread tells.
+/// The counts of one thread.
 enum News {
     /// All of its clients are there.
     Ready,

@@ -53,7 +53,7 @@ impl Load {
         }
     }
 
-    /// What it is about, in a sentence.
+    /// Its subject, in a sentence.
     pub(crate) fn about(self) -> &'static str {
         match self {
             Load::Point => "sysbench `oltp_point_select`: one row by its primary key.",
@@ -100,7 +100,7 @@ impl Load {
         }
     }
 
-    /// What its picture shows.
+    /// The subject of its picture.
     pub(crate) fn pictured(self) -> &'static [Figure] {
         match self {
             Load::Latency => &[Figure::P50, Figure::AddedP50],
@@ -111,7 +111,7 @@ impl Load {
         }
     }
 
-    /// What its rows are told apart by.
+    /// The heading of the column that tells its rows apart.
     pub(crate) fn axis(self) -> &'static str {
         match self {
             Load::Threads => "threads",

@@ -74,7 +74,7 @@ fn date_of(seconds: u64) -> String {
     format!("{year}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60, minutes % 60)
 }
 
-/// What stands behind a name and a separator on one line.
+/// The text behind a name and a separator on one line.
 fn field(text: &str, name: &str, separator: char) -> String {
     let line = text.lines().find(|line| line.starts_with(name));
     line.and_then(|line| line.split_once(separator)).map_or_else(String::new, |(_, value)| value.trim().to_owned())

@@ -1,4 +1,4 @@
-//! What each load consists of.
+//! The points of each load.
 
 mod cache;
 mod crowd;
@@ -14,7 +14,7 @@ use crate::slap;
 use crate::sysbench::{self, Protocol};
 use crate::world::Needs;
 
-/// What the command line says.
+/// The options of the command line.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) rounds: Option<u32>,
@@ -60,7 +60,7 @@ pub(crate) struct Cold {
     pub(crate) rise: f64,
 }
 
-/// What is done at a point.
+/// The work at a point.
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
     Sysbench(sysbench::Work),
@@ -108,7 +108,7 @@ const QUICK_THREADS: [u32; 3] = [1, 16, 128];
 const SLAP_QUERIES: u32 = 15_000;
 /// How many rules contenders have in the load `rules`, beside none.
 const RULES: [u32; 2] = [10, 1_000];
-/// What servers have for the data of sysbench, which takes less.
+/// The memory that servers have for the data of sysbench, which takes less.
 const BUFFER_MB: u32 = 256;
 /// Files that a process needs beside its clients.
 pub(crate) const OTHER_FILES: u64 = 300;

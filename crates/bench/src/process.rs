@@ -98,7 +98,7 @@ pub(crate) fn run(
     let err = thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = stderr {
-            // What was read before an error is still worth showing.
+            // The text that was read before an error is still worth showing.
             let _ = pipe.read_to_end(&mut bytes);
         }
         bytes

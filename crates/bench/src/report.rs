@@ -11,7 +11,7 @@ use crate::figures::Record;
 use crate::load::Load;
 use crate::table;
 
-/// What stands between these lines is written by this program; the rest of the page by people.
+/// This program writes the part of the page between these lines; people write the rest.
 const BEGIN: &str = "<!-- figures: begin -->";
 const END: &str = "<!-- figures: end -->";
 

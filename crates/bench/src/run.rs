@@ -104,7 +104,7 @@ impl Measurement<'_> {
         self.contenders().into_iter().map(start).collect()
     }
 
-    /// Who takes part, with TLS or without.
+    /// The contenders, with TLS or without.
     fn contenders(&self) -> Vec<&Kind> {
         self.plan.contenders.iter().filter(|kind| !self.setup.tls || kind.speaks_tls()).collect()
     }

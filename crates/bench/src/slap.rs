@@ -12,7 +12,7 @@ use crate::process;
 
 /// Longest that a run may take.
 const LIMIT: Duration = Duration::from_secs(300);
-/// What it says of the time that it took.
+/// The line in which it tells the time that it took.
 const AVERAGE: &str = "Average number of seconds to run all queries:";
 
 /// Queries of clients that run side by side.

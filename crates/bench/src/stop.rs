@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context as _, bail};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What a shell says of a program that SIGINT ended.
+/// The exit code that a shell gives to a program that SIGINT ended.
 pub(crate) const INTERRUPTED: u8 = 130;
 
 static ASKED: AtomicBool = AtomicBool::new(false);

@@ -14,7 +14,7 @@ use crate::world::DATABASE;
 pub(crate) const TABLES: u32 = 4;
 /// Rows of a table.
 pub(crate) const TABLE_ROWS: u32 = 10_000;
-/// What sysbench may need beside its measured time: connecting, and stopping.
+/// Time that sysbench may need beside the measured time: connecting, and stopping.
 const MORE_TIME: Duration = Duration::from_secs(90);
 /// sysbench prints it when all of its threads are connected, and begins.
 const STARTED: &str = "Threads started!";
@@ -54,7 +54,7 @@ pub(crate) struct Work {
     pub(crate) favours_rows: bool,
 }
 
-/// What sysbench has counted.
+/// The counts of sysbench.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Report {
     /// Queries of all kinds.

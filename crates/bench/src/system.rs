@@ -1,4 +1,4 @@
-//! What the system tells of a process: time on a CPU and memory.
+//! Time on a CPU and memory of a process, as the system tells them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -43,7 +43,7 @@ pub(crate) fn clocks(pid: u32) -> anyhow::Result<Clocks> {
     Ok(Clocks { threads_ns, user_ticks })
 }
 
-/// What was spent between two readings. Threads that ended in between are left out.
+/// Time that was spent between two readings. Threads that ended in between are left out.
 pub(crate) fn spent(begin: &Clocks, end: &Clocks) -> Spent {
     let thread = |(id, ns): (&u32, &u64)| ns.saturating_sub(begin.threads_ns.get(id).copied().unwrap_or(0));
     let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
@@ -82,7 +82,7 @@ fn system_ticks(text: &str) -> Option<u64> {
 /// A process's memory, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Memory {
-    /// What is resident now.
+    /// Memory that is resident now.
     pub(crate) resident: u64,
     /// The most that ever was.
     pub(crate) peak: u64,

@@ -42,7 +42,7 @@ const QUICK_POSTS: u32 = 10_000;
 const VISITORS: u32 = 16;
 const PHP: usize = 8;
 
-/// What the command line says.
+/// The options of the command line.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) rounds: u32,

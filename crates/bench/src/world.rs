@@ -16,7 +16,7 @@ const LARGE_ROWS: u32 = 4;
 /// Longest wait until replicas have the data.
 const SYNC_LIMIT: Duration = Duration::from_secs(60);
 
-/// What the servers must be able to do.
+/// Abilities that the servers must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Needs {
     /// Connections at a time.
@@ -39,7 +39,7 @@ pub(crate) struct World {
     _certificates: Option<TempDir>,
     /// The server's certificate files, when it offers TLS.
     pub(crate) tls: Option<TlsFiles>,
-    /// What the server says it is.
+    /// The version that the server tells of itself.
     pub(crate) version: String,
 }
 

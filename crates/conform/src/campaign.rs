@@ -20,7 +20,7 @@ const KEEPERS: usize = 2;
 /// Connections to each server: what keepers may hold, and two for all others.
 const CONNECTIONS: usize = KEEPERS + 2;
 
-/// What to run.
+/// The scripts of a run, and its limits.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The servers' family.
@@ -54,13 +54,13 @@ pub struct Failure {
     pub name: String,
     /// The small script.
     pub script: Script,
-    /// What it shows.
+    /// The difference that it shows.
     pub mismatch: Mismatch,
     /// Where it was written.
     pub file: PathBuf,
 }
 
-/// What came of it.
+/// The outcome of a run.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Scripts that were run.

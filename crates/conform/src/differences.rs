@@ -1,9 +1,9 @@
-//! What may differ, each with its reason: the data file `differences`.
+//! Differences that are allowed, each with its reason: the data file `differences`.
 
 use anyhow::{Context as _, bail};
 use wire::Status;
 
-/// What is done to a value that may differ.
+/// The treatment of a value that may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It is not compared.
@@ -56,17 +56,17 @@ impl Differences {
         &self.entries
     }
 
-    /// What is done to values of a result column.
+    /// The treatment of values of a result column.
     pub fn column(&self, name: &str) -> Option<Fate> {
         self.find(|what| matches!(what, What::Column(pattern) if matches(pattern, name)))
     }
 
-    /// What is done to a tracked variable's value.
+    /// The treatment of a tracked variable's value.
     pub fn tracked(&self, name: &str) -> Option<Fate> {
         self.find(|what| matches!(what, What::Tracked(pattern) if matches(pattern, name)))
     }
 
-    /// What is done to the message of an error.
+    /// The treatment of an error's message.
     pub fn error(&self, code: u16) -> Option<Fate> {
         self.find(|what| matches!(what, What::Error(known) if *known == code))
     }

@@ -58,7 +58,7 @@ CREATE PROCEDURE p_variable(x INT) BEGIN SET @from_procedure = x; END //
 DELIMITER ;
 ";
 
-/// What shapes a script, besides its seed.
+/// The properties of a script besides its seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     /// The servers' family.

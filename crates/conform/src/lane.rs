@@ -38,9 +38,9 @@ pub struct Mismatch {
     pub step: usize,
     /// The step, with the schemas' names put in.
     pub action: String,
-    /// What the server said.
+    /// The server's answer.
     pub direct: Vec<String>,
-    /// What came through Sqluice.
+    /// The answer that came through Sqluice.
     pub through: Vec<String>,
 }
 
@@ -106,7 +106,7 @@ pub struct Lane<'a> {
     has_accounts: bool,
     cached: bool,
     replicas: Vec<Client>,
-    /// What the replicas are known to have.
+    /// The position that the replicas are known to have.
     position: String,
     /// How many steps were compared.
     pub compared: u64,
@@ -124,7 +124,7 @@ impl<'a> Lane<'a> {
             server.sql(&fill_text(LIBRARY, index)).context("the lane's own schema")?;
             server.sql(&fill_text(&administrator(world.family()), index)).context("the lane's administrator")?;
             if world.family() == Family::MySql {
-                // What `clean` asks for, and what Sqluice reads user variables by.
+                // `clean` needs the first, and Sqluice reads user variables by the second.
                 let to = lab::APP_USER;
                 let grants = format!(
                     "GRANT XA_RECOVER_ADMIN ON *.* TO {to};\n\
@@ -134,7 +134,7 @@ impl<'a> Lane<'a> {
             }
         }
         if cached || world.family() == Family::MariaDb {
-            // What tables and views are is what the cache goes by. MariaDB shows views and defaults to who may read them.
+            // The cache goes by the definitions of tables and views. MariaDB shows views and defaults to who may read them.
             let grant = format!("GRANT SELECT ON *.* TO {}", lab::MONITOR_USER);
             world.cluster().primary().sql(&grant).context("the monitor's privileges")?;
         }
@@ -364,7 +364,7 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// What is done before each script.
+/// Statements ahead of each script.
 const CLEAN: &str = "
 DROP DATABASE IF EXISTS {a};
 DROP DATABASE IF EXISTS {b};

@@ -10,7 +10,7 @@ use wire::{Capabilities, Status};
 use crate::differences::{Differences, Fate};
 use crate::script::escape;
 
-/// What is needed to write packets down.
+/// The facts that are needed to write packets down.
 pub(crate) struct Observer<'a> {
     pub(crate) differences: &'a Differences,
     pub(crate) capabilities: Capabilities,

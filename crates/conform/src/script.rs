@@ -102,9 +102,9 @@ impl Account {
 /// One line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// Whose.
+    /// The session's number.
     pub session: usize,
-    /// What.
+    /// The action.
     pub action: Action,
 }
 
@@ -131,7 +131,7 @@ pub const OTHER_PASSWORD: &str = "another-secret";
 /// A whole script.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Script {
-    /// What it is for, in lines.
+    /// Its purpose, in lines.
     pub title: Vec<String>,
     /// Everything goes to the primary.
     pub primary_only: bool,

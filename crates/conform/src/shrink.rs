@@ -38,7 +38,7 @@ pub async fn shrink(
         let steps = best.steps.iter().filter(|step| step.session != session).cloned().collect();
         attempt(lane, &mut best, &mut shown, steps, deadline).await?;
     }
-    // What sets the tables up goes last: it is not what somebody reads.
+    // The statements that set tables up go last: nobody reads them first.
     let begins = best.steps.iter().position(|step| step.session != 0).unwrap_or(0);
     let mut size = (best.steps.len() - begins).div_ceil(2);
     while size > 0 {

@@ -1,4 +1,4 @@
-//! What the classifier says of a statement, and what a real server does with it: the texts of MariaDB's own tests.
+//! The classifier's judgement of a statement, and the act of a real server: the texts of MariaDB's own tests.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside #[test] functions")]
 
@@ -16,7 +16,7 @@ use wire::auth::Credential;
 const CORPUS: &str = "/usr/share/mysql/mysql-test/main";
 /// How long texts are tried.
 const LIMIT: Duration = Duration::from_secs(20);
-/// What a server says that must not write: read_only, a READ ONLY transaction.
+/// Errors of a server that must not write: read_only, a READ ONLY transaction.
 const REFUSALS: [u16; 2] = [1290, 1792];
 
 /// One-line statements that nothing stands in front of; what else the files hold is for another program.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde_json::Value;
 
-/// What opens the API.
+/// The key that opens the API.
 pub(crate) const KEY: &str = "a key for measurements";
 /// Longest wait for a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);

@@ -17,7 +17,7 @@ const POLL: Duration = Duration::from_millis(100);
 /// Tokens that a violation names.
 const NAMED_MAX: usize = 5;
 
-/// What was found.
+/// The findings of a check.
 #[derive(Debug, Default)]
 pub(crate) struct Checked {
     pub(crate) lost: u64,

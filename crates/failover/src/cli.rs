@@ -21,7 +21,7 @@ use crate::scenario::{Options, Scenario};
 #[derive(Debug, Parser)]
 #[command(name = "failover", bin_name = "./dev failover", version, max_term_width = 120)]
 pub(crate) struct Arguments {
-    /// What happens [default: everything].
+    /// The scenarios [default: all of them].
     #[arg(value_name = "SCENARIO", value_enum)]
     scenarios: Vec<Scenario>,
     /// Rounds of each; servers and Sqluice are new in each [default: 5, with --quick 1].

@@ -11,7 +11,7 @@ use crate::load::ledger::Ledger;
 /// Acknowledgements that come this long before the harm still begin an outage, milliseconds.
 const BEFORE_MS: f64 = 1_000.0;
 
-/// What was measured in one round. Times are milliseconds since the harm.
+/// The figures of one round. Times are milliseconds since the harm.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Round {
     pub(crate) scenario: String,
@@ -29,7 +29,7 @@ pub(crate) struct Round {
     pub(crate) stall_ms: f64,
     /// When that ended.
     pub(crate) stall_at_ms: f64,
-    /// What that statement belonged to.
+    /// The kind of transaction of that statement.
     pub(crate) stall_of: String,
     /// How long a Galera group itself stood still: the longest write directly on a member.
     pub(crate) standstill_ms: Option<f64>,
@@ -56,13 +56,13 @@ pub(crate) struct Round {
     pub(crate) idle_harmed: u64,
     /// The oldest answer of a reader that wrote nothing.
     pub(crate) oldest_read_ms: Option<f64>,
-    /// Who was primary at the end.
+    /// The primary at the end.
     pub(crate) primary: String,
     /// Diagnoses that stood at some time.
     pub(crate) diagnoses: BTreeSet<String>,
-    /// What else is worth knowing.
+    /// Further notes.
     pub(crate) notes: Vec<String>,
-    /// What must not be.
+    /// Faults: nothing of this kind may be.
     pub(crate) violations: Vec<String>,
 }
 
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(gap_around(&times, 1_200.0), Some((690.0, 1_700.0)));
         assert_eq!(gap_around(&times, 1_706.0), None);
         assert_eq!(longest_gap(&times, 1_005.0), Some(690.0));
-        // What was over before the harm is no outage of it.
+        // A pause that was over before the harm is no outage of it.
         assert_eq!(longest_gap(&times, 1_701.0), Some(5.0));
         assert_eq!(longest_gap(&times, 2_000.0), None);
     }

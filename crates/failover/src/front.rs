@@ -25,7 +25,7 @@ pub(crate) const INTERVAL_MS: u32 = 500;
 /// How far behind a replica may be that takes reads, milliseconds.
 pub(crate) const LAG_MAX_MS: u32 = 1_000;
 
-/// What a configuration has beyond the usual.
+/// Keys of a configuration beyond the usual.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Setup {
     /// Several processes agree by a lease.
@@ -83,7 +83,7 @@ impl Front {
         self.process.kill();
     }
 
-    /// What it decided and did.
+    /// Its decisions and acts.
     pub(crate) fn journal(&self, clock: Clock) -> Vec<Line> {
         journal::read(&self.file("journal"), clock)
     }

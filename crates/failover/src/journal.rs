@@ -1,4 +1,4 @@
-//! What Sqluice wrote down, with times.
+//! The log and the journal of Sqluice, with times.
 
 use std::path::Path;
 

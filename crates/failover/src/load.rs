@@ -30,7 +30,7 @@ const READERS: u32 = 8;
 const END_LIMIT: Duration = Duration::from_secs(100);
 const POLL: Duration = Duration::from_millis(10);
 
-/// What all clients share.
+/// Facts that all clients share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     clock: Clock,
@@ -42,7 +42,7 @@ pub(crate) struct Shared {
     pause: Duration,
 }
 
-/// What is to be done.
+/// The work of the load.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) clients: u32,

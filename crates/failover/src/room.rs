@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 
 /// Set in the process that has them.
 const INSIDE: &str = "SQLUICE_FAILOVER_ROOM";
-/// What `unshare` is asked for: as root first, then with a user namespace, which many systems allow to anybody.
+/// The options of `unshare`: as root first, then with a user namespace, which many systems allow to anybody.
 const WAYS: [&[&str]; 2] = [&["--net", "--mount"], &["--net", "--mount", "--map-root-user"]];
 
 /// Starts this program again in namespaces of its own; returns when that is not possible, or done already.

@@ -28,14 +28,14 @@ const WARM_LIMIT: Duration = Duration::from_secs(60);
 /// Calm time before the harm.
 const CALM: Duration = Duration::from_millis(1_500);
 
-/// What groups are told beside: docs and output name it, since standstills follow from it.
+/// Options of groups: docs and output name them, since standstills follow from them.
 macro_rules! group {
     () => {
         "three Galera members with binary logs, evs.suspect_timeout=PT1S"
     };
 }
 
-/// What happens.
+/// The events of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Scenario {
     /// kill -9 of the primary.

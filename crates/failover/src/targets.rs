@@ -1,4 +1,4 @@
-//! What is to be reached.
+//! Limits that the figures have to keep.
 
 use crate::figures::Round;
 use crate::front::{INTERVAL_MS, LAG_MAX_MS};
@@ -23,7 +23,7 @@ const NO_ERRORS: Target =
     Target { name: "errors", unit: "", limit: 0.0, value: |round| Some(round.errors_sum() as f64) };
 const NO_RECONNECTS: Target =
     Target { name: "reconnects", unit: "", limit: 0.0, value: |round| Some(round.reconnects as f64) };
-/// What clients of a Sqluice that lives are told; each client of one that was killed hears of its end once.
+/// Errors to clients of a Sqluice that lives; each client of one that was killed hears of its end once.
 const NO_ERRORS_ELSEWHERE: Target = Target {
     name: "errors but lost connections",
     unit: "",

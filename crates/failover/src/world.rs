@@ -118,7 +118,7 @@ impl World {
         }
     }
 
-    /// What a server logged, from its first start on.
+    /// A server's log, from its first start on.
     pub(crate) fn log(&self, index: usize) -> anyhow::Result<String> {
         let log = std::fs::read(self.log_file(index)).context("cannot read a server's log")?;
         Ok(String::from_utf8_lossy(&log).into_owned())

@@ -53,7 +53,7 @@ impl Figures {
     }
 }
 
-/// What the counts depend on besides Sqluice.
+/// The versions on which the counts depend besides Sqluice.
 ///
 /// # Errors
 /// One of the programs does not say its version.

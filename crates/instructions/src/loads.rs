@@ -50,7 +50,7 @@ pub struct Load {
     pub kind: Kind,
     /// Its name.
     pub name: &'static str,
-    /// What one piece of it is, in a few words.
+    /// One piece of it, in a few words.
     pub what: &'static str,
     /// How many pieces are counted, in all [`PARTS`].
     pub times: u32,

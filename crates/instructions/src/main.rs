@@ -34,7 +34,7 @@ are kept. It fails when a kind takes more than they allow.
   instructions --program FILE --last FILE   other files than the defaults
 ";
 
-/// What the arguments ask for.
+/// The task that the arguments name.
 #[derive(Debug)]
 struct Plan {
     loads: Vec<&'static Load>,

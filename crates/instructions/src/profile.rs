@@ -1,4 +1,4 @@
-//! What callgrind has written of one thread.
+//! Callgrind's profile of one thread.
 //!
 //! Source: Valgrind's manual, "Callgrind Format Specification".
 

@@ -24,11 +24,11 @@ const ASK_LIMIT: Duration = Duration::from_secs(60);
 /// Sqluice looks at what is asked again in the first minute of so many seconds, from its start.
 const LOOKS_EVERY_S: u64 = 8 * 60;
 const LOOKS_S: u64 = 61;
-/// What counting a load takes at most, and what passes between the start and its being noticed.
+/// The longest time for counting a load, and between the start and its being noticed.
 const COUNTS_S: u64 = 50;
 /// Between two looks at something that is waited for.
 const PACE: Duration = Duration::from_millis(20);
-/// What the worker runs and no other thread.
+/// A function that the worker runs and no other thread.
 const OF_WORKER: &str = "sqluice_proxy::session::";
 
 /// The program, running under callgrind until this is dropped.
@@ -114,7 +114,7 @@ impl Program {
         self.ask(&["zero"])
     }
 
-    /// What the worker has done since the counts were zero. Callgrind's own file of it is kept as `file`.
+    /// The worker's instructions since the counts were zero. Callgrind's own file of it is kept as `file`.
     ///
     /// # Errors
     /// Callgrind does not answer, or has written what cannot be read.

@@ -19,7 +19,7 @@ pub const REPL_USER: &str = "repl";
 /// The password of [`REPL_USER`].
 pub const REPL_PASSWORD: &str = "repl-secret";
 
-/// What the application may do: everything but administer. Above all nothing that sees past `read_only`.
+/// The application's rights: all but those of an administrator. Above all nothing that sees past `read_only`.
 pub const APP_PRIVILEGES: &str = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, RELOAD, PROCESS, REFERENCES, INDEX, ALTER, \
                               CREATE TEMPORARY TABLES, LOCK TABLES, EXECUTE, CREATE VIEW, SHOW VIEW, CREATE ROUTINE, \
                               ALTER ROUTINE, EVENT, TRIGGER, SHOW DATABASES";
@@ -37,7 +37,7 @@ pub fn accounts_sql(family: Family) -> String {
         };
         sql.push_str(&format!("CREATE USER {user}@'%' IDENTIFIED {identified};\n"));
     }
-    // What the monitor reads: replication status, accounts, how stored functions use data, what triggers and views do (these
+    // The monitor reads replication status, accounts, how stored functions use data, what triggers and views do (these
     // are shown to who may read them). It also ends statements.
     // Behind that, what failover needs: to see and end sessions, to refuse writes, and to change replication.
     let monitor = match family {

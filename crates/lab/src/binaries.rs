@@ -35,7 +35,7 @@ impl fmt::Display for Family {
 /// A server program, and the client program that talks to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerBinary {
-    /// What it is.
+    /// Its family.
     pub family: Family,
     /// Path of `mariadbd` or `mysqld`.
     pub server: PathBuf,

@@ -60,7 +60,7 @@ pub(crate) fn wait(child: &mut Child, limit: Duration) -> std::io::Result<Option
 fn drain(pipe: Option<impl Read>) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(mut pipe) = pipe {
-        // What was read before an error is still worth showing.
+        // The text that was read before an error is still worth showing.
         let _ = pipe.read_to_end(&mut bytes);
     }
     bytes

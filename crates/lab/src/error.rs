@@ -1,4 +1,4 @@
-//! What can go wrong in the lab.
+//! Errors of the lab.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub enum LabError {
     /// The operating system refused something.
     #[error("cannot {doing}: {source}")]
     Io {
-        /// What was tried.
+        /// The attempt.
         doing: String,
         /// The system's answer.
         source: std::io::Error,
@@ -36,7 +36,7 @@ pub enum LabError {
     Start {
         /// The port it was to listen on.
         port: u16,
-        /// What happened instead.
+        /// The outcome instead.
         what: String,
         /// The end of its log.
         log: String,
@@ -52,7 +52,7 @@ pub enum LabError {
     /// Something took longer than it may.
     #[error("{what} took longer than {limit:?}")]
     Timeout {
-        /// What was waited for.
+        /// The event that did not come.
         what: String,
         /// The limit.
         limit: Duration,

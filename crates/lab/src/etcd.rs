@@ -17,9 +17,9 @@ use crate::{Daemon, LabError, TlsFiles};
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// How often ports are chosen anew because somebody else took one.
 const TRIES: u32 = 5;
-/// What a member writes when it serves clients, which it does when there is a leader.
+/// A member's line when it serves clients, which it does when there is a leader.
 const READY: &str = "ready to serve client requests";
-/// What it writes when another process has a port.
+/// Its line when another process has a port.
 const PORT_TAKEN: &str = "address already in use";
 
 /// How to start it.
@@ -129,7 +129,7 @@ impl Etcd {
         let (client, peer) =
             (format!("{scheme}://127.0.0.1:{}", own.client_port), format!("http://127.0.0.1:{}", own.peer_port));
         let mut command = Command::new(&self.program);
-        // What it is told by arguments must not be mixed with what a system's service has in its environment.
+        // Arguments must not be mixed with the environment of a system's service.
         let variables = std::env::vars_os().map(|(name, _)| name);
         variables.filter(|name| name.to_string_lossy().starts_with("ETCD_")).for_each(|name| {
             command.env_remove(name);

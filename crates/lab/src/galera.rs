@@ -57,7 +57,7 @@ donor)
 esac
 "#;
 
-/// What kind of group to start.
+/// The kind of group to start.
 #[derive(Debug, Clone)]
 pub struct GaleraOptions {
     /// How many servers.
@@ -230,7 +230,7 @@ fn start(options: &GaleraOptions, provider: &Path) -> Result<Galera, LabError> {
     Ok(Galera { servers, _programs: programs })
 }
 
-/// What one server's configuration has beside what all servers of the lab have.
+/// One server's configuration beside that of all servers of the lab.
 fn lines(options: &GaleraOptions, provider: &Path, group: &[u16], index: usize, transfers: u16) -> Vec<String> {
     let members: Vec<String> = group.iter().map(|port| format!("127.0.0.1:{port}")).collect();
     let (own, more) = (group[index], &options.provider_options);

@@ -1,4 +1,4 @@
-//! What groups of servers have in common, whatever holds them together.
+//! The common part of all groups of servers, whatever holds them together.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -10,7 +10,7 @@ use crate::{Family, LabError, Server, ServerOptions, group};
 /// The name of the lab's groups; it is also the source of the GTIDs that they write.
 pub const GROUP_NAME: &str = "5c1d1ce0-0000-4000-8000-00000000cafe";
 
-/// What kind of group to start.
+/// The kind of group to start.
 #[derive(Debug, Clone)]
 pub struct GroupReplicationOptions {
     /// How many members.
@@ -104,7 +104,7 @@ fn start(options: &GroupReplicationOptions) -> Result<GroupReplication, LabError
     Ok(GroupReplication { servers })
 }
 
-/// What one member's configuration has beside what all servers of the lab have.
+/// One member's configuration beside that of all servers of the lab.
 fn lines(options: &GroupReplicationOptions, ports: &[u16], index: usize) -> Vec<String> {
     let members: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
     let single = if options.multi_primary { "OFF" } else { "ON" };

@@ -12,10 +12,10 @@ use crate::{Family, LabError, Server, ServerOptions, TlsFiles};
 const FIRST_SYNC_LIMIT: Duration = Duration::from_secs(30);
 /// Longest that a promotion waits for the new primary to catch up with the old one.
 const PROMOTE_SYNC_LIMIT: Duration = Duration::from_secs(30);
-/// What every replica's connection asks for besides its address: quick to notice, and never giving up.
+/// Options of every replica's connection besides its address: quick to notice, and never giving up.
 const RETRY_SECONDS: u32 = 1;
 
-/// What kind of cluster to start.
+/// The kind of cluster to start.
 #[derive(Debug, Clone)]
 pub struct ReplicationOptions {
     /// MariaDB or MySQL.
@@ -143,7 +143,7 @@ impl Replication {
         let new = self.server(index);
         let others = self.replicas().filter(|other| other.is_running() && other.port() != new.port());
         for other in others {
-            // What it has received and not applied is nowhere.
+            // Events that it has received and not applied are nowhere.
             other.sql(stop_replica(other.family()))?;
             let position = written(other)?;
             if !has_applied(new, &position, Duration::ZERO)? {
@@ -181,7 +181,7 @@ impl Replication {
         let state = self.primary().sql("SELECT @@GLOBAL.gtid_binlog_state")?;
         let (mut common, mut alone) = (Vec::new(), false);
         for gtid in gtids(&own) {
-            // What a server wrote last is in the primary's log, or never came there.
+            // A server's last write is in the primary's log, or never came there.
             let there =
                 gtids(&state).find(|there| (there.0, there.1) == (gtid.0, gtid.1)).filter(|there| there.2 < gtid.2);
             alone |= there.is_some();

@@ -44,7 +44,7 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// What kind of server to start.
+/// The kind of server to start.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
     /// MariaDB or MySQL.
@@ -99,7 +99,7 @@ pub struct Server {
     binary: ServerBinary,
     port: u16,
     read_only: AtomicBool,
-    /// What the next start is given beside the configuration file.
+    /// Options of the next start beside the configuration file.
     arguments: Mutex<Vec<String>>,
 }
 
@@ -139,7 +139,7 @@ impl Server {
         Ok(())
     }
 
-    /// What later starts are given beside the configuration file.
+    /// Options of later starts beside the configuration file.
     pub(crate) fn set_arguments(&self, arguments: &[String]) {
         *self.arguments.lock().unwrap_or_else(PoisonError::into_inner) = arguments.to_vec();
     }

@@ -23,9 +23,9 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 const COMMAND_LIMIT: Duration = Duration::from_secs(10);
 /// How often a port is chosen anew because somebody else took it.
 const TRIES: u32 = 5;
-/// What it writes when it serves.
+/// Its line when it serves.
 const READY: &str = "Ready to accept connections";
-/// What it writes when another process has its port.
+/// Its line when another process has its port.
 const PORT_TAKEN: &str = "Address already in use";
 
 /// How to start it.

@@ -200,7 +200,7 @@ fn a_replica_that_logged_more_than_it_noted_can_rejoin() {
     let cluster = Replication::start(ReplicationOptions::new(Family::MariaDb, 1)).unwrap();
     cluster.primary().sql("CREATE TABLE app.t (id INT PRIMARY KEY)").unwrap();
     cluster.wait_in_sync(Duration::from_secs(10)).unwrap();
-    // What a kill between logging a statement and noting its position leaves.
+    // The state that a kill between logging a statement and noting its position leaves.
     let replica = cluster.server(1);
     let back = "STOP SLAVE; SET GLOBAL gtid_strict_mode = OFF; \
                 SET GLOBAL gtid_slave_pos = CONCAT('0-1-', SUBSTRING_INDEX(@@GLOBAL.gtid_slave_pos, '-', -1) - 1); \

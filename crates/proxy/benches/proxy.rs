@@ -1,4 +1,4 @@
-//! What is decided for each statement: `cargo bench -p sqluice-proxy`.
+//! Decisions for each statement: `cargo bench -p sqluice-proxy`.
 //!
 //! Taking a connection from the pool needs a connection; what it costs is in the figures of `./dev instructions`.
 

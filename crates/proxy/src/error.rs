@@ -65,7 +65,7 @@ impl Refusal {
             errno::ER_TOO_MANY_USER_CONNECTIONS,
             b"42000",
             format_args!(
-                "waited {} ms for a connection to server '{server}' in vain ({limit}); raise the limit, shorten \
+                "waited {} ms for a connection to server '{server}', and none came free ({limit}); raise the limit, shorten \
                  transactions or look at the pins",
                 waited.as_millis()
             ),

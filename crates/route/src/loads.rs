@@ -13,7 +13,7 @@ const FIRST_GUESS_US: f64 = 500.0;
 const NEARLY_EQUAL: f64 = 1.5;
 /// The share of its weight that a server gets when it has just come up.
 const SLOW_START_SHARE: f64 = 0.1;
-/// How long a replica that was waited for in vain is not asked to wait again.
+/// A replica that did not apply in time what a read needs is not asked to wait again for so long.
 const WAIT_PAUSE: Duration = Duration::from_secs(1);
 
 /// The weight that a measurement of this age still has.
@@ -33,7 +33,7 @@ struct Load {
     /// When it was first seen up after having been away.
     up_since: Option<Instant>,
     healthy: bool,
-    /// When a read has waited in vain for it to apply something.
+    /// When a read last gave up to wait for it.
     late_at: Option<Instant>,
 }
 
@@ -112,7 +112,7 @@ impl Loads {
         }
     }
 
-    /// A read has waited in vain for this replica to apply something.
+    /// This replica did not apply in time what a read needs.
     pub fn was_late(&self, server: ServerId, now: Instant) {
         self.with(server, |load| load.late_at = Some(now));
     }

@@ -87,11 +87,11 @@ pub struct WorkerStats {
     pub holding: Gauge,
     /// Statements that waited for a view.
     pub held: Counter,
-    /// Statements that waited for a view in vain.
+    /// Statements that waited for a view, and none came.
     pub hold_timeouts: Counter,
     /// Reads that waited for a replica with what their session has written.
     pub replica_waits: Counter,
-    /// Reads that waited for such a replica in vain and went to the primary.
+    /// Reads that waited for such a replica, which was too late, and went to the primary.
     pub replica_wait_timeouts: Counter,
     /// Interrupted transactions, by what became of them ([`REPLAY_RESULTS`]).
     pub replays: Labelled<Counter>,
@@ -101,7 +101,7 @@ pub struct WorkerStats {
     pub waiting: Gauge,
     /// Statements that waited for a backend connection.
     pub waited: Counter,
-    /// Statements that waited for a backend connection in vain.
+    /// Statements that waited for a backend connection, and none came free.
     pub wait_timeouts: Counter,
     /// Session state applied to a backend connection before a statement.
     pub fix_ups: Counter,

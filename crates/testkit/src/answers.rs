@@ -1,4 +1,4 @@
-//! What a standalone MariaDB answers to the monitor and to sessions, as far as they ask.
+//! Answers of a standalone MariaDB to the monitor and to sessions, as far as they ask.
 
 use wire::command::Command;
 

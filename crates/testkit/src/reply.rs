@@ -8,7 +8,7 @@ use wire::{Capabilities, Status};
 /// A reply that is being made for a client with these capabilities.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// What there is of it.
+    /// Its bytes so far.
     pub bytes: Vec<u8>,
     capabilities: Capabilities,
     sequence: u8,
@@ -97,7 +97,7 @@ impl Reply {
         self.packet(&payload)
     }
 
-    /// What ends rows.
+    /// The packet that ends rows.
     #[must_use]
     pub fn end(self) -> Reply {
         if !self.capabilities.contains(Capabilities::DEPRECATE_EOF) {

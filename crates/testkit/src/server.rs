@@ -13,7 +13,7 @@ use wire::packet::{HEADER_BYTES, Header};
 
 use crate::{Reply, answers};
 
-/// What MariaDB 10.11 says first; the connection's id stands behind its version.
+/// The first packet of MariaDB 10.11; the connection's id stands behind its version.
 const GREETING: &[u8] =
     b"\x0a5.5.5-10.11.6-MariaDB-scripted\0\x00\x00\x00\x00\x2bL@cR'kD\x00\xfe\xf7\x2d\x02\x00\xff\x81\x15\
     \0\0\0\0\0\0\x1d\0\0\0q+uQ1!x;y]/V\0mysql_native_password\0";
@@ -32,7 +32,7 @@ pub enum Moment<'a> {
     Command(&'a [u8]),
 }
 
-/// What a script does instead of what is usual.
+/// Acts of a script that replace the usual ones.
 #[derive(Clone, Debug)]
 pub enum Act {
     /// Sends these bytes.

@@ -61,7 +61,7 @@ pub const ER_ERROR_DURING_COMMIT: u16 = 1180;
 pub const ER_UNKNOWN_SYSTEM_VARIABLE: u16 = 1193;
 /// The user has as many connections as `max_user_connections` allows.
 pub const ER_TOO_MANY_USER_CONNECTIONS: u16 = 1203;
-/// A lock was waited for in vain. The statement is rolled back, the transaction is not.
+/// The wait for a lock took too long. The statement is rolled back, the transaction is not.
 pub const ER_LOCK_WAIT_TIMEOUT: u16 = 1205;
 /// A deadlock, or with Galera a lost certification. The transaction is rolled back.
 pub const ER_LOCK_DEADLOCK: u16 = 1213;

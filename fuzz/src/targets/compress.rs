@@ -22,7 +22,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// What came out, and whether it ended with an error.
+/// The output, and whether it ended with an error.
 fn decoded(
     codec: &mut Codec,
     contexts: &mut Contexts,

@@ -9,7 +9,7 @@ use crate::input::Cuts;
 const EXPECTS: [Expect; 7] =
     [Expect::Results, Expect::Prepared, Expect::Rows, Expect::Columns, Expect::Text, Expect::Nothing, Expect::Cursor];
 
-/// What was seen: bytes that passed, and packets with a meaning.
+/// The relay's record: bytes that passed, and packets with a meaning.
 #[derive(Debug, PartialEq, Eq)]
 enum Seen {
     Passed(usize),

@@ -11,7 +11,7 @@ use crate::Input;
 
 const PASSWORD: &[u8] = b"correct horse battery";
 
-/// What MariaDB 10.11 and MySQL 8.0 say first.
+/// The first packets of MariaDB 10.11 and MySQL 8.0.
 const GREETINGS: [&[u8]; 2] = [
     b"\x0a5.5.5-10.11.6-MariaDB-0+deb12u1\0\x1f\x00\x00\x00\x2bL@cR'kD\x00\xfe\xf7\x2d\x02\x00\xff\x81\x15\0\0\0\0\0\0\
       \x1d\0\0\0q+uQ1!x;y]/V\0mysql_native_password\0",
@@ -82,7 +82,8 @@ fn packet<'a>(rest: &mut &'a [u8]) -> Option<Received<'a>> {
     Some(Received { sequence, payload })
 }
 
-/// What was appended is whole packets, and holds no password unless nobody else can read it. Gives the first payload.
+/// The bytes that were appended are whole packets, and hold no password unless nobody else can read it.
+/// Gives the first payload.
 fn sent(out: &mut Vec<u8>, channel: Channel) -> Vec<u8> {
     let shown = out.windows(PASSWORD.len()).any(|window| window == PASSWORD);
     assert!(channel == Channel::Secure || !shown, "the password is on the wire");

@@ -34,7 +34,7 @@ pub fn run(data: &[u8]) {
         assert!(matches!(statement.access, Access::Primary(_)), "what is unknown stays on the primary");
     }
     MEMO.with_borrow_mut(|memo| {
-        // What texts before had in common with it must not show.
+        // Nothing of earlier texts may show in it.
         assert_eq!(*memo.classify(text, &dialect, &NoFunctions), statement);
     });
     digests(text, &dialect, is_good);
@@ -56,7 +56,7 @@ fn spans(text: &[u8], dialect: &Dialect) -> bool {
         if token.kind == TokenKind::End {
             return is_good;
         }
-        // What is missing at the end has no bytes.
+        // A part that is missing at the end has no bytes.
         let missing = token.kind == TokenKind::Bad && token.end == text.len();
         assert!(token.end > token.start || missing, "a token of no bytes");
         let _ = text::identifier(token, text);

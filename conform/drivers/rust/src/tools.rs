@@ -1,4 +1,4 @@
-//! What the cases have in common: connections, values in one form for all drivers, tables and refusals.
+//! Tools that all cases use: connections, values in one form for all drivers, tables and refusals.
 
 use std::time::Duration;
 
@@ -156,7 +156,7 @@ pub fn first(rows: Json) -> Seen<String> {
     }
 }
 
-/// What the driver tells of a statement without rows.
+/// The driver's account of a statement without rows.
 pub fn outcome<P: Protocol>(found: &QueryResult<'_, '_, P>) -> Json {
     json!([found.affected_rows(), found.last_insert_id(), found.warnings(), found.info()])
 }
@@ -356,7 +356,7 @@ pub async fn large(size: usize) -> Seen {
     Ok(json!(size))
 }
 
-/// What `query` ends with when another connection kills it.
+/// The end of `query` when another connection kills it.
 pub async fn killed(connection: &mut Conn, killer: &mut Conn, query: &str) -> Seen {
     let kill = format!("KILL QUERY {}", connection.id());
     let both = async {

@@ -28,7 +28,7 @@ const COLD_SECONDS_MAX: u32 = 240;
 const RISE_POINTS: f64 = 0.3;
 const QUICK_COLD_SECONDS_MAX: u32 = 10;
 
-/// Who takes part: the server alone, HAProxy, those with a cache without it and with it, and the ceiling.
+/// The contenders: the server alone, HAProxy, those with a cache without it and with it, and the ceiling.
 pub(super) fn contenders(all: &[Kind]) -> Vec<Kind> {
     let plain = all.iter().filter(|kind| matches!(kind, Kind::Direct | Kind::HaProxy) || kind.has_cache());
     let with_cache = |kind: &Kind| {

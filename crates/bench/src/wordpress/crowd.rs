@@ -54,7 +54,7 @@ pub(super) struct Window {
     pub(super) end: Instant,
 }
 
-/// What visitors saw in the measured time.
+/// The pages that visitors saw in the measured time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     /// Answers to all that was asked for, forms among them.

@@ -1,4 +1,4 @@
-//! What was measured, and the tables of it.
+//! Samples of the rounds, and their tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -40,7 +40,7 @@ pub(crate) struct Turn {
     /// Why others were not, for each page.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) not: BTreeMap<String, f64>,
-    /// What was written and seen at once.
+    /// Comments that were written and seen at once.
     pub(crate) seen_at_once: u64,
     /// Pages that were the same as without Sqluice.
     pub(crate) compared: u64,
@@ -123,7 +123,7 @@ impl Record {
         table::markdown(&rows)
     }
 
-    /// What the tables have no room for.
+    /// Notes for which the tables have no room.
     fn notes(&self, mix: Mix) -> String {
         let mut text = String::new();
         for mode in self.modes() {

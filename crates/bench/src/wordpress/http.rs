@@ -17,7 +17,7 @@ const HOST: &str = "blog.test";
 /// Cookies by their names.
 pub(super) type Cookies = BTreeMap<String, String>;
 
-/// What is asked for.
+/// The page that is asked for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ask<'a> {
     /// Path and query.

@@ -6,7 +6,7 @@ use super::crowd::Workers;
 use super::http::{Ask, Cookies};
 use super::site::{CATEGORIES_BEHIND, POSTS_BEHIND};
 
-/// What a page took of the database, as its last line tells: statements, and microseconds of waiting for them.
+/// The part of a page that the database took, as its last line tells: statements, and microseconds of waiting for them.
 pub(super) fn of_database(page: &str) -> Option<(u64, u64)> {
     let (_, told) = page.rsplit_once("<!-- database: ")?;
     let (statements, rest) = told.split_once(" statements, ")?;

@@ -19,7 +19,7 @@ use crate::world::{DATABASE, World};
 pub(super) const FOLDER_VARIABLE: &str = "WORDPRESS_FOLDER";
 /// The password of all of the blog's users.
 pub(super) const BLOG_PASSWORD: &str = "blog-secret";
-/// What Percona's blog had.
+/// The figures of Percona's blog.
 pub(super) const USERS: u32 = 100;
 pub(super) const CATEGORIES: u32 = 25;
 const COMMENTS: u32 = 3;

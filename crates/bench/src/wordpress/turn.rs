@@ -43,7 +43,7 @@ struct Reading {
     cache: Counts,
 }
 
-/// What became of statements that the cache was asked for.
+/// Outcomes of the statements that the cache was asked for.
 #[derive(Default)]
 struct Counts {
     hits: u64,
@@ -202,7 +202,7 @@ fn admin(running: &Running) -> anyhow::Result<SocketAddr> {
     told.lines().find_map(|line| line.strip_prefix("admin ")?.parse().ok()).context("the API has no address")
 }
 
-/// What the API tells of the cache.
+/// The API's figures of the cache.
 fn api(admin: SocketAddr) -> anyhow::Result<Value> {
     let authorization = format!("Bearer {KEY}");
     let headers = [("Authorization", &*authorization)];

@@ -96,7 +96,10 @@ fn what_is_found_without_asking_is_no_older_than_a_write_and_asks_nobody() {
         "nobody waits while it is copied"
     );
     case.epochs.written(None);
-    assert!(find("a").is_none() && matches!(case.ask("a", 1), Found::Fill(_)), "nobody was asked in vain");
+    assert!(
+        find("a").is_none() && matches!(case.ask("a", 1), Found::Fill(_)),
+        "no fill was handed out that nobody ends"
+    );
     // A reply that cannot be kept is no result.
     let Found::Fill(ticket) = case.ask("b", 0) else { panic!() };
     let known = case.known(Err(Refusal::Warnings), 0);

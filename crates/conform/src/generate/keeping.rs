@@ -1,4 +1,4 @@
-//! What keeps a backend connection: for keepers only.
+//! Statements that keep a backend connection: for keepers only.
 
 use super::{Generator, Idea, queries, query};
 use crate::script::Action;

@@ -52,7 +52,7 @@ impl Generator {
             21 => self.one_of(&["SHOW WARNINGS", "SHOW COUNT(*) ERRORS", "SHOW ERRORS", "SELECT @@warning_count"]),
             22 => self.one_of(&["EXECUTE p1", "DEALLOCATE PREPARE p1", "HANDLER h1 READ FIRST", "UNLOCK TABLES"]),
             23 => self.one_of(&["ROLLBACK TO a", "RELEASE SAVEPOINT a", "COMMIT", "ROLLBACK"]),
-            // Who asks for it keeps the connection.
+            // A session that asks for it keeps the connection.
             24 if maria && self.keeper => "SELECT LASTVAL({a}.sq), PREVIOUS VALUE FOR {a}.sq".into(),
             25 => "SELECT RAND() < 0.00001".into(),
             26 => {

@@ -85,7 +85,7 @@ impl Sharing {
             0..=3 => {
                 let looker = LOOKERS[self.generator.random.below(LOOKERS.len())];
                 let actions = self.generator.looking(actor);
-                // Who asks for it keeps the connection: nobody else would do anything any more.
+                // A session that asks for it keeps the connection: no other one would do anything any more.
                 let keeps = actions.iter().any(|action| action.to_string().contains("LASTVAL"));
                 for action in actions {
                     self.step(looker, action);

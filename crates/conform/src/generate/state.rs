@@ -143,7 +143,7 @@ impl Generator {
                 "SET timestamp = DEFAULT".into(),
                 "SELECT @@timestamp > 1700000000".into(),
             ]),
-            // What a clock says differs by itself.
+            // The time differs by itself.
             10 if name != "timestamp" => {
                 queries([format!("SET @saved = @@{name}, {assignment}"), format!("SET SESSION {name} = @saved"), ask])
             }

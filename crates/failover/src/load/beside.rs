@@ -13,7 +13,7 @@ use super::Shared;
 use super::caller::connect;
 use super::ledger::Ledger;
 
-/// What it writes into.
+/// The table that it writes into.
 pub(crate) const TABLE: &str = "CREATE TABLE app.beside (n BIGINT PRIMARY KEY);\n";
 /// Between two writes: what is measured may be this much too short.
 const PAUSE: Duration = Duration::from_millis(2);

@@ -170,7 +170,7 @@ impl Caller {
     async fn failed(&mut self, work: Work, error: &QueryError) -> bool {
         self.ledger.error(work.word(), error);
         tokio::time::sleep(RETRY_PAUSE).await;
-        // What Sqluice ends with its server is told by wire::errno::CR_SERVER_LOST; the rest of the servers' errors leave the session.
+        // A session that Sqluice ends with its server hears CR_SERVER_LOST; other errors leave the session.
         let goes_on = error.code().is_some_and(|code| code != wire::errno::CR_SERVER_LOST);
         if goes_on && self.client.query("ROLLBACK").await.is_ok() {
             return true;

@@ -1,4 +1,4 @@
-//! What clients know of what they wrote.
+//! The clients' record of their writes.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use net::query::QueryError;
 /// Statements that take longer are noted, milliseconds.
 const SLOW_MS: f64 = 5.0;
 
-/// What a client was about.
+/// The kind of statement, or pause, that a client was in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Work {
     Read,
@@ -58,7 +58,7 @@ pub(crate) struct Slow {
     pub(crate) ended_ms: f64,
 }
 
-/// What a client, or all of them, did and heard.
+/// The acts of a client, or of all, and their answers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
     pub(crate) writes: Vec<Write>,

@@ -39,7 +39,7 @@ pub(crate) enum Sql {
     Move,
     /// The transaction's update of the client's own row.
     Update,
-    /// What the transaction sees.
+    /// The rows that the transaction sees.
     Look,
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::ServerOptions;
 use crate::Family;
 
-/// What changes from start to start, beside the options.
+/// Values that change from start to start, beside the options.
 pub(super) struct Place<'a> {
     pub(super) folder: &'a Path,
     pub(super) port: u16,

@@ -19,7 +19,7 @@ const GREETING_LIMIT: Duration = Duration::from_secs(2);
 const FREEZE_LIMIT: Duration = Duration::from_secs(10);
 /// Both families write it when they accept connections, after crash recovery.
 const READY: &str = "ready for connections";
-/// What the families write when another process has the port.
+/// The families' lines when another process has the port.
 const PORT_TAKEN: [&str; 2] = ["Address already in use", "already have another"];
 
 /// Why a start did not work.

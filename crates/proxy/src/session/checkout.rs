@@ -47,8 +47,8 @@ pub struct Attempts {
     pub(super) short_of: Vec<ShortOf>,
     /// A replica may be asked ahead of the statement to wait.
     pub(super) may_ask_replicas: bool,
-    /// A replica has waited in vain.
-    pub(super) waited_in_vain: bool,
+    /// A replica has waited, and not got what was awaited.
+    pub(super) waited_too_long: bool,
     /// The statement does the same whatever schema its connection is in.
     pub(super) in_any_schema: bool,
 }
@@ -70,7 +70,7 @@ impl Attempts {
             lacking_since: None,
             short_of: Vec::new(),
             may_ask_replicas: false,
-            waited_in_vain: false,
+            waited_too_long: false,
             in_any_schema: false,
         }
     }
@@ -302,7 +302,7 @@ impl Session {
         Ok(())
     }
 
-    /// A hint, or a rule, that names a server which the cluster does not have would be waited for in vain.
+    /// A server that a hint or a rule names, and the cluster does not have, would be waited for without an end.
     fn named_exists(&self, view: &View, name: &str) -> Result<(), Refusal> {
         if view.servers.is_empty() || view.server_named(name).is_some() {
             return Ok(());

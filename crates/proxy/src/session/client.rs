@@ -146,7 +146,7 @@ impl Client {
                         .too_long(Refusal::own(errno::ER_NET_PACKET_TOO_LARGE, b"08S01", why), worker)
                         .await);
                 }
-                // Servers refuse it by its header; all of it would be held here in vain.
+                // Servers refuse it by its header; memory for all of it would be of no use.
                 First::Needs(bytes) if holds_payload(bytes, refused_bytes) => {
                     return Err(self.too_long(Refusal::packet_too_large(), worker).await);
                 }

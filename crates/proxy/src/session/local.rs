@@ -30,7 +30,7 @@ pub(super) fn unknown_command() -> Refusal {
     Refusal::like_server(errno::ER_UNKNOWN_COM_ERROR, b"08S01", "Unknown command")
 }
 
-/// Either family names the function that looked in vain.
+/// Each family names the function that found nothing.
 fn unknown_statement(id: u32, command: Command, mariadb: bool) -> Refusal {
     let place = match command {
         _ if !mariadb => "mysql_stmt_precheck",

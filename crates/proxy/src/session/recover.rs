@@ -194,7 +194,7 @@ impl Session {
                 Ok(Next::TryAgain)
             }
             RelayError::NotThere(_) => {
-                self.waited_in_vain(held, attempts).await;
+                self.waited_too_long(held, attempts).await;
                 Ok(Next::TryAgain)
             }
             RelayError::FixUp(refusal) if route.target != Target::Pinned => {

@@ -31,7 +31,7 @@ pub enum NotReplayed {
     Obstacle(Obstacle),
     /// A statement's reply was another one; the first one has number 1.
     Differs(usize, &'static str),
-    /// It was tried in vain.
+    /// The attempt failed.
     Failed(String),
     /// Somebody has killed the connection, and the server lives.
     Killed,
@@ -249,7 +249,7 @@ impl Session {
             }
         }
         Err(NotReplayed::Failed(format!(
-            "{attempts_max} attempts (replay_attempts_max) were in vain, the last one: {last}"
+            "none of {attempts_max} attempts (replay_attempts_max) went through, the last one: {last}"
         )))
     }
 

@@ -42,7 +42,7 @@ impl Session {
     /// How much longer a read that no replica can serve yet may wait for one.
     pub(super) fn replica_wait_left(&self, attempts: &mut Attempts, now: Instant) -> Option<Duration> {
         let limit = self.env.listener.settings.load().consistency_wait;
-        if limit.is_zero() || attempts.waited_in_vain {
+        if limit.is_zero() || attempts.waited_too_long {
             return None;
         }
         let stats = &self.env.worker.stats;
@@ -78,11 +78,11 @@ impl Session {
 
     /// The replica did not get so far in time. The statement is on its way to it all the same: its reply is of no use, and neither is
     /// the connection.
-    pub(super) async fn waited_in_vain(&mut self, held: Held, attempts: &mut Attempts) {
+    pub(super) async fn waited_too_long(&mut self, held: Held, attempts: &mut Attempts) {
         let server = held.lease.server();
         self.env.worker.stats.replica_wait_timeouts.add_one();
         self.close(held).await;
-        attempts.waited_in_vain = true;
+        attempts.waited_too_long = true;
         attempts.at = Instant::now();
         self.here.cluster.loads.was_late(server, attempts.at);
     }

@@ -88,7 +88,7 @@ impl Front {
     }
 }
 
-/// What one value of a one-row result is.
+/// One value of a one-row result.
 pub async fn value(client: &mut Client, sql: &str) -> String {
     let result = client.query_one(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
     result.scalar().map_or("NULL".into(), |text| text.into_owned())

@@ -28,7 +28,7 @@ pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T
         if let Some(found) = look().await {
             return found;
         }
-        assert!(Instant::now() < deadline, "in vain waited {SOON:?} for: {what}");
+        assert!(Instant::now() < deadline, "this did not come within {SOON:?}: {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

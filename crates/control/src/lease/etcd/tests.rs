@@ -52,7 +52,7 @@ fn holds(lease: &Lease) -> bool {
 async fn until(what: &str, mut look: impl FnMut() -> bool) {
     let deadline = Instant::now() + SOON;
     while !look() {
-        assert!(Instant::now() < deadline, "in vain waited for: {what}");
+        assert!(Instant::now() < deadline, "this did not come: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

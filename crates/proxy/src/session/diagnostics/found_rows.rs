@@ -197,7 +197,7 @@ impl Session {
         let Some(error) = &outcome.error else { return false };
         // MySQL takes the count over when all is well.
         let alone = !self.is_mariadb() || !WHILE_RUNNING.contains(&error.code);
-        // Who was killed may be killed once more: nothing is asked behind that.
+        // A session that was killed may be killed once more: nothing is asked behind that.
         error.code == errno::ER_QUERY_INTERRUPTED
             || match statement.kind {
                 Kind::Call | Kind::Compound => outcome.status.is_none() && NEVER_BEGUN.contains(&error.code),

@@ -113,7 +113,7 @@ impl Conversation {
             }
             Plugin::Ed25519 => Zeroizing::new(ed25519::sign(self.password()?, nonce(request.data)?).to_vec()),
             Plugin::Parsec => {
-                // Before the salt is asked for: without the password it would be asked for in vain.
+                // Before the salt is asked for: without the password the salt is of no use.
                 self.password()?;
                 let nonce = *nonce(request.data)?;
                 self.sequence = send(out, self.sequence, |_| {});

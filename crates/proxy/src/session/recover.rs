@@ -118,40 +118,15 @@ impl Session {
         attempts: &mut Attempts,
     ) -> Result<Next, SessionEnd> {
         let Failed { held, error, outcome } = failed;
-        let at = attempts.at;
         match error {
             RelayError::Client(error) => Err(SessionEnd::ClientLost(error)),
             RelayError::UnexpectedInfile { sequence, name } => {
-                let server = held.lease.server_name().clone();
-                self.close(held).await;
-                tracing::warn!(server = %server, file = name, "a server asked for a client's file behind another statement");
-                let refusal = Refusal::file_refused(&server, &name);
-                self.env.worker.stats.own_errors.add_one();
-                self.client.put_error(sequence, &refusal);
-                if route.target == Target::Pinned {
-                    self.lose_pinned_state();
-                    return Err(SessionEnd::ServerLost(refusal.message));
-                }
-                self.client.flush().await.map_err(SessionEnd::ClientLost)?;
-                Ok(Next::Answered)
+                self.refuse_infile(held, route.target == Target::Pinned, sequence, &name).await
             }
             RelayError::Withheld(refusal)
                 if refusal.code == GROUP_LOST || self.withheld(query, route, held.lease.server()) == Withhold::Lost =>
             {
-                let (server, name) = (held.lease.server(), held.lease.server_name().clone());
-                let mark = held.lease.origin.mark.clone();
-                self.close(held).await;
-                let kind = match refusal.code {
-                    errno::ER_OPTION_PREVENTS_STATEMENT | errno::ER_READ_ONLY_MODE => EvidenceKind::ReadOnly,
-                    NOT_IN_GROUP | GROUP_LOST => EvidenceKind::NotInGroup,
-                    _ => EvidenceKind::ConnectionLost,
-                };
-                self.here.cluster.shared.published.evidence(Evidence { server, kind });
-                // The refused statement was not done, but other members may have the transaction that this one could not
-                // commit.
-                let (sent, was_killed) = (refusal.code == GROUP_LOST, refusal.code == errno::ER_CONNECTION_KILLED);
-                let lost = Lost { server, name, why: refusal.message, sent, ended: true, was_killed, at, mark };
-                self.go_on_without(query, route, &lost, attempts).await
+                self.leave_server(query, route, held, refusal, attempts).await
             }
             RelayError::Withheld(refusal) if refusal.code == errno::ER_LOCK_DEADLOCK => {
                 self.after_conflict(query.request, held, refusal, attempts).await
@@ -170,24 +145,7 @@ impl Session {
                 Ok(Next::TryAgain)
             }
             RelayError::Withheld(_) if route.target == Target::Pinned || route.reason == Reason::ReadOnlySession => {
-                let mut held = held;
-                // MariaDB ends the transaction before it refuses.
-                let ends = query.statement.transaction == Some(sql::TransactionStep::ImplicitCommit);
-                if ends
-                    && self.is_mariadb()
-                    && matches!(ask(&mut held.lease, "COMMIT", &self.env.worker).await, Ok(Some(_)))
-                {
-                    self.belief.pins.put(Pin::Transaction, false);
-                    self.belief.status -= Status::IN_TRANSACTION | Status::IN_READ_ONLY_TRANSACTION;
-                    self.show_pins(self.belief.pins.bits());
-                }
-                match self.belief.pins.is_empty() {
-                    true => self.release(held).await,
-                    false => self.here.held = Some(held),
-                }
-                self.answer_error(query.request, &read_only_transaction(self.is_mariadb()));
-                self.client.flush().await.map_err(SessionEnd::ClientLost)?;
-                Ok(Next::Answered)
+                self.refuse_write(query, held).await
             }
             RelayError::Withheld(refusal) => {
                 self.go_elsewhere(query, route, held, refusal, attempts).await;
@@ -210,32 +168,107 @@ impl Session {
                 self.close(held).await;
                 self.end_with(query.request, refusal)
             }
-            RelayError::Server(error) => {
-                let mut held = held;
-                let (server, name) = (held.lease.server(), held.lease.server_name().clone());
-                let (stats, mark) = (held.lease.stats().clone(), held.lease.origin.mark.clone());
-                self.here.cluster.shared.published.evidence(Evidence { server, kind: EvidenceKind::ConnectionLost });
-                let ended = outcome.sent && self.is_ended_by_server(&mut held, &outcome, at).await;
-                drop(held);
-                let killed_here = self.env.handle.end_statement(kill::KILL_WAIT).await;
-                if killed_here || outcome.sent && Box::pin(self.was_killed(server, &outcome, at)).await {
-                    tracing::info!(server = %name, session = self.env.handle.id, "a statement's connection was killed");
-                    self.lose_pinned_state();
-                    return Err(SessionEnd::ServerLost(error));
-                }
-                tracing::info!(server = %name, error, "a backend connection was lost");
-                if outcome.delivered {
-                    // Half a reply cannot be taken back: the client's connection breaks as the server's did.
-                    return Err(SessionEnd::ServerLost(error));
-                }
-                let lost = Lost { server, name, why: error, sent: outcome.sent, ended, was_killed: false, at, mark };
-                let next = self.go_on_without(query, route, &lost, attempts).await;
-                if matches!(next, Ok(Next::TryAgain)) {
-                    stats.retries.add_one();
-                }
-                next
-            }
+            RelayError::Server(error) => self.lose_connection(query, route, (held, outcome, error), attempts).await,
         }
+    }
+
+    /// A server asked for a client's file behind a statement that loads none.
+    async fn refuse_infile(
+        &mut self,
+        held: Held,
+        is_pinned: bool,
+        sequence: u8,
+        name: &str,
+    ) -> Result<Next, SessionEnd> {
+        let server = held.lease.server_name().clone();
+        self.close(held).await;
+        tracing::warn!(server = %server, file = name, "a server asked for a client's file behind another statement");
+        let refusal = Refusal::file_refused(&server, name);
+        self.env.worker.stats.own_errors.add_one();
+        self.client.put_error(sequence, &refusal);
+        if is_pinned {
+            self.lose_pinned_state();
+            return Err(SessionEnd::ServerLost(refusal.message));
+        }
+        self.client.flush().await.map_err(SessionEnd::ClientLost)?;
+        Ok(Next::Answered)
+    }
+
+    /// A server refuses what it served before: it is read only now, has left its group, or closes the connection.
+    async fn leave_server(
+        &mut self,
+        query: &Query<'_>,
+        route: &mut Route,
+        held: Held,
+        refusal: Refusal,
+        attempts: &mut Attempts,
+    ) -> Result<Next, SessionEnd> {
+        let (server, name) = (held.lease.server(), held.lease.server_name().clone());
+        let mark = held.lease.origin.mark.clone();
+        let at = attempts.at;
+        self.close(held).await;
+        let kind = match refusal.code {
+            errno::ER_OPTION_PREVENTS_STATEMENT | errno::ER_READ_ONLY_MODE => EvidenceKind::ReadOnly,
+            NOT_IN_GROUP | GROUP_LOST => EvidenceKind::NotInGroup,
+            _ => EvidenceKind::ConnectionLost,
+        };
+        self.here.cluster.shared.published.evidence(Evidence { server, kind });
+        // The refused statement was not done, but other members may have the transaction that this one could not commit.
+        let (sent, was_killed) = (refusal.code == GROUP_LOST, refusal.code == errno::ER_CONNECTION_KILLED);
+        let lost = Lost { server, name, why: refusal.message, sent, ended: true, was_killed, at, mark };
+        self.go_on_without(query, route, &lost, attempts).await
+    }
+
+    /// A write in a transaction, or a session, that only reads: the client hears what a server would say.
+    async fn refuse_write(&mut self, query: &Query<'_>, mut held: Held) -> Result<Next, SessionEnd> {
+        // MariaDB ends the transaction before it refuses.
+        let ends = query.statement.transaction == Some(sql::TransactionStep::ImplicitCommit) && self.is_mariadb();
+        if ends && matches!(ask(&mut held.lease, "COMMIT", &self.env.worker).await, Ok(Some(_))) {
+            self.belief.pins.put(Pin::Transaction, false);
+            self.belief.status -= Status::IN_TRANSACTION | Status::IN_READ_ONLY_TRANSACTION;
+            self.show_pins(self.belief.pins.bits());
+        }
+        match self.belief.pins.is_empty() {
+            true => self.release(held).await,
+            false => self.here.held = Some(held),
+        }
+        self.answer_error(query.request, &read_only_transaction(self.is_mariadb()));
+        self.client.flush().await.map_err(SessionEnd::ClientLost)?;
+        Ok(Next::Answered)
+    }
+
+    /// A connection broke. Somebody may have killed it; else its server is suspected, and the statement goes on elsewhere if
+    /// nothing of its reply has reached the client.
+    async fn lose_connection(
+        &mut self,
+        query: &Query<'_>,
+        route: &mut Route,
+        (mut held, outcome, error): (Held, Outcome, String),
+        attempts: &mut Attempts,
+    ) -> Result<Next, SessionEnd> {
+        let at = attempts.at;
+        let (server, name) = (held.lease.server(), held.lease.server_name().clone());
+        let (stats, mark) = (held.lease.stats().clone(), held.lease.origin.mark.clone());
+        self.here.cluster.shared.published.evidence(Evidence { server, kind: EvidenceKind::ConnectionLost });
+        let ended = outcome.sent && self.is_ended_by_server(&mut held, &outcome, at).await;
+        drop(held);
+        let killed_here = self.env.handle.end_statement(kill::KILL_WAIT).await;
+        if killed_here || outcome.sent && Box::pin(self.was_killed(server, &outcome, at)).await {
+            tracing::info!(server = %name, session = self.env.handle.id, "a statement's connection was killed");
+            self.lose_pinned_state();
+            return Err(SessionEnd::ServerLost(error));
+        }
+        tracing::info!(server = %name, error, "a backend connection was lost");
+        if outcome.delivered {
+            // Half a reply cannot be taken back: the client's connection breaks as the server's did.
+            return Err(SessionEnd::ServerLost(error));
+        }
+        let lost = Lost { server, name, why: error, sent: outcome.sent, ended, was_killed: false, at, mark };
+        let next = self.go_on_without(query, route, &lost, attempts).await;
+        if matches!(next, Ok(Next::TryAgain)) {
+            stats.retries.add_one();
+        }
+        next
     }
 
     /// A member of a Galera group serves nobody: another one does.

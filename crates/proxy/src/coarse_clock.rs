@@ -11,7 +11,8 @@ const START_TRIES: u32 = 16;
 /// are done; this one does not.
 #[derive(Clone, Copy, Debug)]
 pub struct CoarseClock {
-    /// A moment of both clocks. To the kernel they are one: `CLOCK_MONOTONIC` and `CLOCK_MONOTONIC_COARSE` of clock_gettime(2).
+    /// A moment of [`Instant`] and of the kernel's clock, which `CLOCK_MONOTONIC` and `CLOCK_MONOTONIC_COARSE` of clock_gettime(2)
+    /// both tell.
     start: (Instant, Duration),
     tick: Duration,
 }
@@ -31,21 +32,22 @@ impl CoarseClock {
         CoarseClock { start: start.1, tick }
     }
 
-    /// Both clocks, and how long it took to read them. The coarse one was noted up to a tick before: read first, it tells no moment
-    /// too early, and at most two ticks too late.
+    /// Both clocks, and how long it took to read them. The kernel's clock is not read by its ticks: one that came late at the start
+    /// would put all later moments ahead by as much.
     fn both() -> (Duration, (Instant, Duration)) {
         let before = Instant::now();
-        let coarse = length(clock_gettime(ClockId::MonotonicCoarse));
+        let kernel = length(clock_gettime(ClockId::Monotonic));
         let after = Instant::now();
-        (after.duration_since(before), (after, coarse))
+        (after.duration_since(before), (before, kernel))
     }
 
-    /// A moment that is now or up to two ticks later, for bounds: what is not over then is not over now. It is before now only
-    /// where the kernel's ticks themselves come late, as in a virtual machine that has to wait for a processor.
+    /// A moment that is now or up to two ticks later, for bounds: what is not over then is not over now. The kernel noted its time
+    /// up to a tick ago, or two where ticks come late. It is before now only where they come later still, as in a virtual
+    /// machine that has to wait for a processor.
     #[inline]
     pub fn no_earlier(&self) -> Instant {
-        let (start, coarse) = self.start;
-        start + length(clock_gettime(ClockId::MonotonicCoarse)).saturating_sub(coarse) + self.tick
+        let (start, kernel) = self.start;
+        start + length(clock_gettime(ClockId::MonotonicCoarse)).saturating_sub(kernel) + 2 * self.tick
     }
 }
 

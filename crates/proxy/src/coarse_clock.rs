@@ -7,7 +7,7 @@ use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 /// How often both clocks are read at the start, to have them at the same moment.
 const START_TRIES: u32 = 16;
 
-/// A clock that is right to within a tick of the kernel (1 to 10 ms). [`Instant::now`] waits until all earlier reads of memory
+/// A clock that is right to within two ticks of the kernel (1 to 10 ms each). [`Instant::now`] waits until all earlier reads of memory
 /// are done; this one does not.
 #[derive(Clone, Copy, Debug)]
 pub struct CoarseClock {

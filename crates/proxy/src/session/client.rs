@@ -142,9 +142,8 @@ impl Client {
                 First::TooLong => {
                     let max = max_bytes();
                     let why = format_args!("got a packet bigger than {max} bytes (listener max_packet)");
-                    return Err(self
-                        .too_long(Refusal::own(errno::ER_NET_PACKET_TOO_LARGE, b"08S01", why), worker)
-                        .await);
+                    let refusal = Refusal::own(errno::ER_NET_PACKET_TOO_LARGE, b"08S01", why);
+                    return Err(self.too_long(refusal, worker).await);
                 }
                 // Servers refuse it by its header; memory for all of it would be of no use.
                 First::Needs(bytes) if holds_payload(bytes, refused_bytes) => {

@@ -35,10 +35,22 @@ command_test() {
     fi
 }
 
-# The words of the tests that failed, without the thousands of lines around them.
+# The words of the tests that failed, without the thousands of lines around them; at the end their beginnings alone, so short
+# that a tool which keeps the end of an output keeps all of them.
 tell_failures() {
     awk '/^failures:$/ { inside = 1 } inside { print } /^test result:/ { inside = 0 }' "$1"
-    grep -A 100 '^error: [0-9]* targets\? failed' "$1" || true
+    awk -v most=450 '
+        function told() {
+            if (name != "") print "FAILED " name ": " substr(words, 1, most)
+            name = words = ""; says = 0
+        }
+        /^---- .* stdout ----$/ { told(); name = $2; next }
+        /^stack backtrace:$|^note: run with|^failures:$/ { says = 0 }
+        says { words = words " " $0 }
+        / panicked at / && words == "" { says = 1; sub(/.* panicked at /, ""); words = $0 }
+        /^test result:/ { told() }
+    ' "$1"
+    grep -A 20 '^error: [0-9]* targets\? failed' "$1" || true
 }
 
 # Plugins that Debian's core package of MariaDB 10.11 lacks, and clients from 11.4 on.

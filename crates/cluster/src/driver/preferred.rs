@@ -13,12 +13,21 @@ use crate::observation::Receiver;
 
 /// A server is moved to only when it is no further behind: writes are held until it has caught up.
 const BEHIND_MAX: Duration = Duration::from_secs(1);
+/// A switchover that did not come about is tried again: its server may have been behind for a moment. Each may hold writes for a
+/// moment, so it is not tried for ever.
+const TRIES_MAX: u32 = 3;
+/// Time from one try to the next.
+const TRY_PACE: Duration = Duration::from_secs(5);
 
 /// The move that a failover left to be done.
+#[derive(Clone)]
 pub(super) struct MoveOn {
     /// Those that took part and have a better rule, the best first.
     to: Vec<ServerId>,
     ends: Instant,
+    tries_left: u32,
+    /// Not tried before.
+    not_before: Instant,
 }
 
 impl Driver {
@@ -32,34 +41,38 @@ impl Driver {
             run.with.iter().copied().filter(|id| Some(*id) != run.old && rank(id) < rank(&new)).collect();
         to.sort_by_key(|id| (rank(id), *id));
         if !to.is_empty() {
-            self.reign.plan_move(Some(MoveOn { to, ends: now + within }));
+            let plan = MoveOn { to, ends: now + within, tries_left: TRIES_MAX, not_before: now };
+            self.reign.plan_move(Some(plan));
         }
     }
 
-    /// Begins the switchover when a better server is ready. It is tried once.
+    /// Begins the switchover when a better server is ready.
     pub(super) fn move_on_to_preferred(&mut self, now: Instant) {
         let (Some(from), Some(plan)) = (self.reign.appointed(), self.reign.move_on()) else { return };
-        if plan.ends <= now || !self.acts() {
+        if plan.ends <= now || plan.tries_left == 0 || !self.acts() {
             self.reign.plan_move(None);
             return;
         }
         // Servers are being put right, or it is not seen yet as the primary.
-        if self.view.primary != Some(from) || !self.runs.is_empty() {
+        if self.view.primary != Some(from) || !self.runs.is_empty() || now < plan.not_before {
             return;
         }
+        let plan = plan.clone();
         let Some(primary) = self.index(from).filter(|primary| self.reached(*primary, now)) else { return };
         if !self.could_follow(primary) {
             self.reign.plan_move(None);
             return;
         }
-        for to in plan.to.clone() {
+        for to in plan.to.iter().copied() {
             let Some(index) = self.index(to).filter(|index| self.is_close_behind(*index, primary)) else { continue };
             let mut run = Driver::new_run(Kind::Switchover, Some(from));
             run.wanted = Some(to);
             if self.choose(now, &run, true).chosen != Some(index) {
                 continue;
             }
-            self.reign.plan_move(None);
+            // When it comes about, the other server is appointed, without a plan.
+            let (tries_left, not_before) = (plan.tries_left - 1, now + TRY_PACE);
+            self.reign.plan_move(Some(MoveOn { tries_left, not_before, ..plan.clone() }));
             let rule = |index: usize| self.servers[index].spec.promotion.word();
             let (better, worse) = (self.name_of(to), self.name_of(from));
             let why = format!(

@@ -150,17 +150,19 @@ fn the_role_moves_on_to_a_preferred_server_once_that_has_the_data() {
 }
 
 #[test]
-fn it_is_tried_once() {
+fn it_is_tried_again_when_it_did_not_come_about_and_not_for_ever() {
     let mut script = promoted_for_its_data(AUTO);
-    see_after(&mut script, 20);
-    script.answer(|_| Err(StepError { kind: ErrorKind::Failed, text: "no".into() }));
-    assert!(
-        script.journal.iter().any(|entry| entry.text.contains("the primary does not answer")),
-        "{:?}",
-        script.journal
-    );
-    see_after(&mut script, 20);
-    assert_eq!(script.words(), Vec::<String>::new());
+    for attempt in 1..=4 {
+        see_after(&mut script, 20);
+        let tries = if attempt <= 3 { vec!["ask s2 again", "ask s3 again"] } else { vec![] };
+        assert_eq!(script.words(), tries, "attempt {attempt}");
+        script.answer(|_| Err(StepError { kind: ErrorKind::Failed, text: "no".into() }));
+        see_after(&mut script, 20);
+        assert_eq!(script.words(), Vec::<String>::new(), "too early for attempt {}", attempt + 1);
+        script.now += Duration::from_secs(5);
+    }
+    let refused = script.journal.iter().filter(|entry| entry.text.contains("the primary does not answer"));
+    assert!(refused.count() >= 3, "{:?}", script.journal);
 }
 
 #[test]

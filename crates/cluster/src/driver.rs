@@ -202,7 +202,10 @@ impl Driver {
     /// Takes what was seen of a server; of an unknown server it is ignored, for it may have been removed just now.
     pub fn observe(&mut self, now: Instant, observation: Observation) {
         let Some(index) = self.index(observation.server) else { return };
+        let outdated = self.servers[index].changed.is_some_and(|changed| observation.asked < changed);
         match observation.seen {
+            // It was asked before a step changed it: a new primary would look read-only once more.
+            Seen::Facts(_) if outdated => self.outputs.push_back(Output::Probe(observation.server)),
             Seen::Facts(facts) => self.learn(now, index, *facts),
             Seen::Failure(failure) => self.learn_failure(now, index, failure, true),
             Seen::FailedTwice(failure) => {

@@ -16,6 +16,8 @@ pub use group::{DataNode, DataNodeStatus, Galera, GroupMember, GroupReplication,
 pub struct Observation {
     /// Which server.
     pub server: ServerId,
+    /// When the server was asked, or when a session met it: an answer does not show what a step has changed since.
+    pub asked: Instant,
     /// The observation.
     pub seen: Seen,
 }
@@ -61,9 +63,10 @@ pub enum WriteTrouble {
     Unacknowledged,
 }
 
-impl From<Evidence> for Observation {
-    fn from(evidence: Evidence) -> Observation {
-        Observation { server: evidence.server, seen: Seen::Evidence(evidence.kind) }
+impl Observation {
+    /// A session's evidence, which is read at this moment.
+    pub fn of_session(evidence: Evidence, now: Instant) -> Observation {
+        Observation { server: evidence.server, asked: now, seen: Seen::Evidence(evidence.kind) }
     }
 }
 

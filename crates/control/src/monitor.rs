@@ -196,7 +196,7 @@ impl Watched {
                         self.probers.values().for_each(|probing| probing.wanted.notify_one());
                     }
                     for evidence in self.link.published.take_evidence() {
-                        self.driver.observe(Instant::now(), evidence.into());
+                        self.driver.observe(Instant::now(), Observation::of_session(evidence, Instant::now()));
                     }
                 }
                 _ = tick.tick() => self.driver.tick(Instant::now()),
@@ -234,7 +234,8 @@ impl Watched {
                 Seen::Evidence(_) | Seen::CaughtUp(_) | Seen::Written | Seen::NotWritten(_) => {}
             }
         }
-        self.driver.observe(Instant::now(), Observation { server: probed.id, seen: probed.seen });
+        let Probed { id: server, asked, seen, .. } = probed;
+        self.driver.observe(Instant::now(), Observation { server, asked, seen });
     }
 
     /// Does what the driver wants, and reads what is due.

@@ -312,6 +312,11 @@ impl Driver {
         {
             self.learn(now, index, (**facts).clone());
         }
+        if let Some(index) = out.step.server().and_then(|id| self.index(id))
+            && out.step.changes()
+        {
+            self.servers[index].changed = Some(now);
+        }
         let server = out.step.server().map(|id| self.name_of(id));
         let words = self.step_words(&out.step);
         match &outcome {

@@ -169,7 +169,12 @@ impl Script {
     }
 
     pub(crate) fn see(&mut self, number: u32, seen: Seen) {
-        self.driver.observe(self.now, Observation { server: Script::id(number), seen });
+        self.see_late(number, self.now, seen);
+    }
+
+    /// Sees now what was asked at another moment.
+    pub(crate) fn see_late(&mut self, number: u32, asked: Instant, seen: Seen) {
+        self.driver.observe(self.now, Observation { server: Script::id(number), asked, seen });
         self.drain();
     }
 

@@ -67,6 +67,8 @@ pub(super) struct Server {
     pub(super) idle_answers: u32,
     /// When an urgent probe was asked for last.
     pub(super) asked: Option<Instant>,
+    /// When a step has changed it last.
+    pub(super) changed: Option<Instant>,
 }
 
 impl Server {
@@ -97,6 +99,7 @@ impl Server {
             unwritable: None,
             idle_answers: 0,
             asked: None,
+            changed: None,
         }
     }
 

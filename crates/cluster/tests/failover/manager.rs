@@ -132,7 +132,8 @@ impl Manager {
         let refused = self.reaches(world, primary) && !world.servers[primary].up;
         if refused && let Some(driver) = &mut self.driver {
             let evidence = Evidence { server: ServerId(primary as u16), kind: EvidenceKind::ConnectFailed };
-            driver.observe(self.origin + Duration::from_millis(world.now_ms), evidence.into());
+            let now = self.origin + Duration::from_millis(world.now_ms);
+            driver.observe(now, Observation::of_session(evidence, now));
             self.act(world);
         }
     }
@@ -149,7 +150,7 @@ impl Manager {
         };
         let now = self.at(world.now_ms);
         if let Some(driver) = &mut self.driver {
-            driver.observe(now, Observation { server: ServerId(primary as u16), seen });
+            driver.observe(now, Observation { server: ServerId(primary as u16), asked: now, seen });
         }
         self.act(world);
     }
@@ -184,7 +185,7 @@ impl Manager {
             probe.had_connection = matches!(seen, Seen::Facts(_));
             let (now, id) = (self.at(now_ms), ServerId(server as u16));
             if let Some(driver) = &mut self.driver {
-                driver.observe(now, Observation { server: id, seen });
+                driver.observe(now, Observation { server: id, asked: now, seen });
             }
             self.act(world);
         }

@@ -93,7 +93,7 @@ impl Follower {
             // The server opens a transaction when it has applied all that the group had ordered by then.
             client.query("START TRANSACTION READ ONLY; COMMIT").await.ok()?;
             self.published.publish_position(self.id, Some((Applied::Group, false)), asked);
-            let probed = Probed { id: self.id, seen: Seen::CaughtUp(asked), took: asked.elapsed(), told: None };
+            let probed = Probed { id: self.id, seen: Seen::CaughtUp(asked), asked, took: asked.elapsed(), told: None };
             // Nobody hears it any more: the watch ends.
             let _ = group.send(probed).await;
             return Some(());

@@ -64,6 +64,8 @@ pub(crate) struct Filters {
 pub(crate) struct Probed {
     pub(crate) id: ServerId,
     pub(crate) seen: Seen,
+    /// When the probe began.
+    pub(crate) asked: Instant,
     pub(crate) took: Duration,
     /// The position that it has applied, if it was asked; see [`dialect::read_position`].
     pub(crate) told: Option<Told>,
@@ -128,7 +130,8 @@ impl Prober {
                 Err(failure) if twice => (Seen::FailedTwice(failure), None),
                 Err(failure) => (Seen::Failure(failure), None),
             };
-            if results.send(Probed { id: self.id, seen, took: started.elapsed(), told }).await.is_err() {
+            if results.send(Probed { id: self.id, seen, asked: started, took: started.elapsed(), told }).await.is_err()
+            {
                 return;
             }
             let wait = if refused { self.interval.max(LOGIN_RETRY) } else { self.interval };

@@ -37,6 +37,26 @@ fn a_switchover_holds_drains_moves_and_turns_the_old_primary_round() {
 }
 
 #[test]
+fn an_answer_from_before_the_promotion_does_not_take_the_role_away() {
+    let mut script = cluster(Failover { mode: Mode::Off, ..AUTO }, 3);
+    let _ = script.driver.command(script.now, Command::Switchover { to: Some(Script::id(3)), dry_run: false });
+    script.drain();
+    for step in 0..7 {
+        script.answer(|order| willing(order, step > 1));
+    }
+    assert_eq!(script.words(), ["promote s3", "have s2 follow s3"]);
+    let asked = script.now;
+    script.now += Duration::from_millis(20);
+    script.answer(|order| willing(order, true));
+    assert_eq!(script.primary(), Some(3));
+    let probes = script.probes.len();
+    script.see_late(3, asked, Seen::Facts(Box::new(replica(3, 10))));
+    assert_eq!((script.primary(), script.probes.len()), (Some(3), probes + 1), "it is asked anew");
+    script.good(3, replica(3, 10));
+    assert_eq!(script.primary(), None, "one that was asked afterwards is believed");
+}
+
+#[test]
 fn a_switchover_that_fails_is_taken_back() {
     let mut script = cluster(AUTO, 3);
     let _ = script.driver.command(script.now, Command::Switchover { to: None, dry_run: false });

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cluster::observation::{NotWritten, Seen};
 use config::Heartbeat as Mode;
@@ -192,6 +192,6 @@ impl Writer {
         self.told_not_written = failed.is_some();
         let seen = failed.map_or(Seen::Written, Seen::NotWritten);
         // Nobody listens when the cluster is watched no more.
-        let _ = self.results.send(Probed { id, seen, took: Duration::ZERO, told: None }).await;
+        let _ = self.results.send(Probed { id, seen, asked: Instant::now(), took: Duration::ZERO, told: None }).await;
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use cluster::observation::{Facts, Failure};
 use cluster::step::{ErrorKind, Hook, HookCall, Order, Step, StepError, StepId, StepResult};
+use facts::published::Published;
 use facts::view::ServerId;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -48,6 +49,7 @@ pub(crate) struct Shared {
     pub(crate) account: Option<Account>,
     pub(crate) lease: Option<Lease>,
     pub(crate) workers: stats::Workers,
+    pub(crate) published: Arc<Published>,
     /// A new primary's event scheduler is switched on if the old one's was on.
     pub(crate) carries_scheduler: bool,
     pub(crate) hook_before: Vec<Arc<str>>,
@@ -254,16 +256,20 @@ impl Shared {
         facts.map(|facts| StepResult::Facts(Box::new(facts))).map_err(unreachable)
     }
 
-    /// Waits until no session uses a connection to the server.
+    /// Waits until no session uses a connection to the server. Writes are held already; a worker that does not know that yet may
+    /// send some, so it is waited for, too.
     async fn wait_idle(&self, server: ServerId, until: Instant) -> Result<(), StepError> {
         let name = &self.target(server)?.name;
         loop {
+            // In this order: the statements of a worker that writes no more are counted.
+            let writing = self.published.writing.count();
             let used = self.used(name);
-            if used == 0 {
+            if writing == 0 && used == 0 {
                 return Ok(());
             }
             if Instant::now() + IDLE_LOOK > until {
-                return Err(error(ErrorKind::Timeout, format!("{used} sessions still use it")));
+                let text = format!("{used} sessions still use it, and {writing} workers do not hold writes yet");
+                return Err(error(ErrorKind::Timeout, text));
             }
             tokio::time::sleep(IDLE_LOOK).await;
         }

@@ -17,3 +17,4 @@ pub mod positions;
 pub mod published;
 pub mod tables;
 pub mod view;
+pub mod writing;

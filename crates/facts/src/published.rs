@@ -19,6 +19,7 @@ use crate::lags::Lags;
 use crate::positions::Positions;
 use crate::tables::PublishedTables;
 use crate::view::{ServerId, View};
+use crate::writing::WritingWorkers;
 
 /// Evidence beyond this many entries is dropped: by then the servers it speaks of have been probed anyway.
 const EVIDENCE_MAX: usize = 64;
@@ -29,6 +30,8 @@ type Callback = Box<dyn Fn() + Send + Sync>;
 pub struct Published {
     /// Roles and health.
     pub view: ArcSwap<View>,
+    /// The workers that may send writes to the primary by the view that they have.
+    pub writing: WritingWorkers,
     /// The servers' accounts.
     pub accounts: ArcSwap<Accounts>,
     /// The servers' dictionaries.
@@ -90,6 +93,7 @@ impl Published {
     pub fn new(cluster: &str) -> Published {
         Published {
             view: ArcSwap::from_pointee(View::empty(cluster)),
+            writing: WritingWorkers::default(),
             accounts: ArcSwap::default(),
             catalog: ArcSwap::default(),
             tables: PublishedTables::default(),

@@ -253,6 +253,7 @@ impl Watched {
             account: self.account(),
             lease: self.acting.lease.clone(),
             workers: self.acting.workers.clone(),
+            published: self.link.published.clone(),
             carries_scheduler: self.config.promotion.event_scheduler,
             hook_before: self.config.promotion.hook_before.clone(),
             hook_after: self.config.promotion.hook_after.clone(),

@@ -93,11 +93,11 @@ impl Session {
         let wanted = self.connection_wanted(attempts.in_any_schema);
         let done = tokio::select! {
             biased;
-            done = self.here.cluster.pools.log_in_again(&mut lease, server, &wanted) => done,
             () = self.unfit(server.id, target, view) => {
                 attempts.avoid.push(server.id);
                 return Ok(None);
             }
+            done = self.here.cluster.pools.log_in_again(&mut lease, server, &wanted) => done,
         };
         attempts.at = Instant::now();
         match done {

@@ -227,11 +227,11 @@ impl Session {
         let wait = self.here.cluster.pools.settings().pool.wait;
         let leased = tokio::select! {
             biased;
-            leased = self.here.cluster.pools.lease(server, &wanted, wait) => leased,
             () = self.unfit(server.id, target, view) => {
                 attempts.avoid.push(server.id);
                 return Ok(None);
             }
+            leased = self.here.cluster.pools.lease(server, &wanted, wait) => leased,
         };
         match leased {
             Ok(lease) if lease.origin.logged_in < self.who.identity.login => {
@@ -255,7 +255,10 @@ impl Session {
         let is_fit = |view: &View| {
             let known = view.server(server).filter(|known| !known.is_lost());
             let for_writes = matches!(target, Target::Primary | Target::Pinned) && view.group != Some(Writers::All);
-            known.is_some_and(|known| view.primary == Some(server) || !for_writes && known.health == Health::Up)
+            let held = for_writes && view.hold_writes;
+            let of_role =
+                |known: &ServerView| view.primary == Some(server) || !for_writes && known.health == Health::Up;
+            known.is_some_and(|known| !held && of_role(known))
         };
         if !is_fit(view) {
             // It was the last resort already.

@@ -82,6 +82,8 @@ pub struct ClusterHere {
     /// Keys in use by sessions that came lately: sessions with equal keys share one, which makes comparing cheap.
     keys: RefCell<VecDeque<Weak<Key>>>,
     view: RefCell<CountedHere<View>>,
+    /// Whether the worker counts as one whose sessions may send writes.
+    writing: Cell<bool>,
     catalog: RefCell<CountedHere<Catalog>>,
     /// Statements that were understood with this catalog.
     memo: RefCell<Memo>,
@@ -89,8 +91,17 @@ pub struct ClusterHere {
     pub refused: cache::RefusedForms,
 }
 
+impl Drop for ClusterHere {
+    fn drop(&mut self) {
+        if self.writing.get() {
+            self.shared.published.writing.end();
+        }
+    }
+}
+
 impl ClusterHere {
-    /// A worker's side of a cluster, without any connections yet.
+    /// A worker's side of a cluster, without any connections yet. It takes part when it has taken what was published:
+    /// [`ClusterHere::refresh`].
     pub fn new(worker: usize, shared: &Arc<ClusterShared>, stats: &Arc<WorkerStats>) -> ClusterHere {
         ClusterHere {
             id_columns: session::KnownColumns::default(),
@@ -107,6 +118,7 @@ impl ClusterHere {
             entered: RefCell::default(),
             keys: RefCell::default(),
             view: RefCell::new(Rc::new(shared.published.view.load_full())),
+            writing: Cell::new(false),
             catalog: RefCell::new(Rc::new(shared.published.catalog.load_full())),
             memo: RefCell::default(),
             refused: cache::RefusedForms::default(),
@@ -192,13 +204,30 @@ impl ClusterHere {
         });
     }
 
+    /// Takes the view that was published last, and gives the one before. Counts the worker among those that write as long as its view
+    /// does not hold writes.
+    fn take_view(&self) -> CountedHere<View> {
+        let published = &self.shared.published;
+        let mut view = published.view.load_full();
+        if !view.hold_writes && !self.writing.replace(true) {
+            published.writing.begin();
+            view = published.view.load_full();
+        }
+        let holds = view.hold_writes;
+        let before = self.view.replace(Rc::new(view));
+        if holds && self.writing.replace(false) {
+            published.writing.end();
+        }
+        before
+    }
+
     /// Takes what was published last.
     pub fn refresh(self: &Rc<Self>, shared: &Arc<Shared>) {
         self.note_positions();
         self.pools.renew_settings();
-        let view = self.shared.published.view.load_full();
+        let before = self.take_view();
+        let view = self.view();
         self.loads.viewed(&view, Instant::now());
-        let before = self.view.replace(Rc::new(view.clone()));
         let fenced = |view: &View| -> Vec<ServerId> {
             view.servers.iter().filter(|server| server.fenced).map(|server| server.id).collect()
         };

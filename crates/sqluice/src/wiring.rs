@@ -93,6 +93,11 @@ impl Running {
         self.proxy.sessions().all().len()
     }
 
+    /// The sessions, in words for those who look for a fault.
+    pub fn session_words(&self) -> Vec<String> {
+        self.proxy.sessions().all().iter().map(|session| format!("{session:?}")).collect()
+    }
+
     /// Takes a new configuration without dropping a session, but for what has to wait for the next start.
     ///
     /// # Errors

@@ -83,6 +83,11 @@ impl House {
         Ok(())
     }
 
+    /// The sessions, in words.
+    pub(super) fn session_words(&self) -> String {
+        self.running.session_words().join("\n")
+    }
+
     pub(super) async fn stop(self) {
         self.running.stop().await;
     }

@@ -138,7 +138,7 @@ impl Sessions {
         direct.leave(quits).await;
         through.leave(quits).await;
         gone(control, &[id]).await?;
-        left(house, before.saturating_sub(1)).await?;
+        left(house, before.saturating_sub(1), control).await.with_context(|| format!("session {session} left"))?;
         self.note(None, house);
         Ok(())
     }
@@ -153,7 +153,7 @@ impl Sessions {
             through.leave(true).await;
         }
         gone(control, &ids).await?;
-        left(house, before.saturating_sub(ids.len())).await
+        left(house, before.saturating_sub(ids.len()), control).await.context("all sessions left")
     }
 }
 
@@ -192,11 +192,18 @@ async fn gone(control: &mut Client, ids: &[u32]) -> anyhow::Result<()> {
 }
 
 /// Waits until Sqluice has only so many sessions.
-async fn left(house: &House, sessions: usize) -> anyhow::Result<()> {
+///
+/// # Errors
+/// It has more; the text says what they and their servers' connections do.
+async fn left(house: &House, sessions: usize, control: &mut Client) -> anyhow::Result<()> {
     let deadline = Instant::now() + SOON;
     while house.sessions() > sessions || (sessions == 0 && house.pins() > 0) {
         if Instant::now() > deadline {
-            bail!("{} sessions and {} pins are left after {SOON:?}", house.sessions(), house.pins());
+            let connections = control.query_one("SHOW FULL PROCESSLIST").await?.rows;
+            let values = connections.iter().map(|row| row.iter().flatten().map(|value| String::from_utf8_lossy(value)));
+            let connections: Vec<String> = values.map(|row| row.collect::<Vec<_>>().join(" ")).collect();
+            let (count, pins, words) = (house.sessions(), house.pins(), house.session_words());
+            bail!("{count} sessions and {pins} pins are left after {SOON:?}:\n{words}\n{}", connections.join("\n"));
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }

@@ -55,7 +55,7 @@ impl Session {
                 let answered = self.answer_command(request, command, arguments).await?;
                 Ok(Understood::answered(request, command, answered))
             }
-            _ => match administrative(command, arguments) {
+            _ => match administrative(command, arguments, self.is_mariadb()) {
                 Some((statement, expect)) => {
                     Ok(Understood::Query(Query::new(request, command, statement, Body::AsCame, expect)))
                 }
@@ -304,7 +304,7 @@ pub(super) fn statement_id(arguments: &[u8]) -> Option<u32> {
 
 /// A command of administration that servers answer: its meaning, and the form of its reply. `None` for one that no server
 /// knows any more.
-fn administrative(command: Command, arguments: &[u8]) -> Option<(Rc<Statement>, Expect)> {
+fn administrative(command: Command, arguments: &[u8], mariadb: bool) -> Option<(Rc<Statement>, Expect)> {
     let primary = |why| plain(Kind::Administration, Access::Primary(why));
     Some(match command {
         Command::InitDb => {
@@ -312,7 +312,14 @@ fn administrative(command: Command, arguments: &[u8]) -> Option<(Rc<Statement>, 
             statement.effects.push(Effect::Schema(String::from_utf8_lossy(arguments).into_owned()));
             (Rc::new(statement), Expect::Results)
         }
-        Command::FieldList => (plain(Kind::Show, Access::Read), Expect::Columns),
+        Command::FieldList => {
+            let mut statement = Statement::clone(&plain(Kind::Show, Access::Read));
+            if !mariadb {
+                // It adds to the messages of the statements before, at least that it is deprecated.
+                statement.asks = Asks::DIAGNOSTICS;
+            }
+            (Rc::new(statement), Expect::Columns)
+        }
         Command::Statistics => (primary(Why::ServerState), Expect::Text),
         Command::ProcessInfo => {
             let mut statement = Statement::clone(&primary(Why::Administration));

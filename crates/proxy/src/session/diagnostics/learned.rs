@@ -26,7 +26,9 @@ impl Session {
         } else {
             self.learn_row_count(query, outcome);
         }
-        if query.runs_text() || query.prepares() || outcome.error.is_some() {
+        if query.command == Command::FieldList && !self.is_mariadb() {
+            self.learn_added_messages(held, outcome);
+        } else if query.runs_text() || query.prepares() || outcome.error.is_some() {
             self.learn_messages(held, query, outcome);
         }
     }
@@ -121,6 +123,14 @@ impl Session {
         self.belief.past.messages_unread = new || earlier;
     }
 
+    /// MySQL's COM_FIELD_LIST adds a warning, and perhaps an error, to the messages before; only the error counts as its own.
+    fn learn_added_messages(&mut self, held: &mut Held, outcome: &Outcome) {
+        self.belief.past.own_messages = u16::from(outcome.error.is_some());
+        let before = self.belief.past.warnings.take().or_else(|| self.belief.past.warnings_before.take());
+        self.forget_messages(held);
+        (self.belief.past.warnings_before, self.belief.past.messages_unread) = (before, true);
+    }
+
     /// GET DIAGNOSTICS of a condition that is not there adds a message to those that are. Gives whether it stands with those that are kept.
     fn adds_message(&mut self, outcome: &Outcome) -> bool {
         const NO_CONDITION: [&[u8]; 3] = [b"Error", b"1758", b"Invalid condition number"];
@@ -139,6 +149,7 @@ impl Session {
     fn forget_messages(&mut self, held: &mut Held) {
         self.belief.past.messages_unsure = false;
         (self.belief.past.error, self.belief.past.warnings, self.belief.past.warning_count) = (None, None, 0);
+        self.belief.past.warnings_before = None;
         (self.belief.past.signals, self.belief.past.signal) = (false, None);
         self.belief.past.messages = self.belief.past.messages.wrapping_add(1);
         (held.lease.origin.messages, held.lease.origin.stands_in) = (self.messages_mark(), false);

@@ -54,6 +54,8 @@ pub(in crate::session) struct Past {
     pub error: Option<Refusal>,
     /// The reply to SHOW WARNINGS behind the last statement, as bytes for this client.
     pub warnings: Option<Vec<u8>>,
+    /// The same of before a command that has added to them, while what it added is unread.
+    pub warnings_before: Option<Vec<u8>>,
     pub warning_count: u16,
     /// How many messages the last statement had, whether or not it left those before it.
     pub own_messages: u16,
@@ -141,7 +143,8 @@ impl Session {
                         || memchr::memmem::find(&query.request.payload().to_ascii_lowercase(), b"condition").is_some();
                     let counts = statement.kind == sql::Kind::Select
                         || statement.kind == sql::Kind::Diagnostics && !condition()
-                        || statement.asks.contains(Asks::MESSAGE_COUNT);
+                        || statement.asks.contains(Asks::MESSAGE_COUNT)
+                        || query.command == Command::FieldList;
                     let kept = self.kept_messages(connection.origin.capabilities).unwrap_or_default();
                     match counts && kept.len() > 1 {
                         true => {
@@ -229,7 +232,9 @@ impl Session {
         match crate::session::reset::read_reply(connection, &mut exchange, &self.env.worker, WARNINGS_BYTES_MAX).await {
             Ok(reply) => {
                 let capabilities = connection.origin.capabilities;
-                self.belief.past.warnings = reply.map(|reply| without_state(reply, capabilities));
+                let before = self.belief.past.warnings_before.take();
+                let shown = reply.map(|reply| without_state(reply, capabilities));
+                self.belief.past.warnings = shown.and_then(|shown| with_added(before, shown, capabilities));
                 let kept = self.belief.past.warnings.as_deref();
                 let rows = kept.and_then(|reply| super::read_back::rows(reply, 3, capabilities).ok());
                 let count = rows.map(|rows| u16::try_from(rows.len()).unwrap_or(u16::MAX));
@@ -245,6 +250,16 @@ impl Session {
             Err(_) => false,
         }
     }
+}
+
+/// Two replies to SHOW WARNINGS as one: that of `before`, and the rows that `shown` has more. The first ones may stand in for
+/// those of another connection.
+fn with_added(before: Option<Vec<u8>>, shown: Vec<u8>, capabilities: Capabilities) -> Option<Vec<u8>> {
+    let Some(before) = before else { return Some(shown) };
+    let known = super::read_back::rows(&before, 3, capabilities).ok()?.len();
+    let rows = super::read_back::rows(&shown, 3, capabilities).ok()?;
+    let added = rows.iter().skip(known).map(|row| row.iter().map(|value| value.as_deref().unwrap_or_default()));
+    added.map(Iterator::collect::<Vec<&[u8]>>).try_fold(before, |reply, row| super::read_back::with_row(reply, &row))
 }
 
 /// Whether a row of SHOW WARNINGS is an error.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use lab::Family;
 
-use crate::campaign::{Plan, cases, run, seeded};
+use crate::campaign::{Plan, Report, cases, run, seeded};
 use crate::script::Script;
 use crate::world;
 
@@ -94,6 +94,12 @@ pub fn main(arguments: Vec<String>) -> anyhow::Result<bool> {
     let started = Instant::now();
     let report = run(&plan)?;
     let seconds = started.elapsed().as_secs_f64();
+    tell(&report, plan.cached, seconds);
+    Ok(report.kinds.is_empty())
+}
+
+/// Prints the sum of what was found.
+fn tell(report: &Report, cached: bool, seconds: f64) {
     if report.kinds.len() > 1 {
         println!("kinds of differences, and in how many scripts:");
         report.kinds.iter().for_each(|(kind, count)| println!("{count:5} {kind}"));
@@ -102,10 +108,9 @@ pub fn main(arguments: Vec<String>) -> anyhow::Result<bool> {
     if report.skipped > 0 {
         println!("{} more steps were left out: another session held the only connection", report.skipped);
     }
-    if plan.cached {
+    if cached {
         println!("{} steps were answered by the result cache", report.hits);
     }
-    Ok(report.kinds.is_empty())
 }
 
 /// The usual plan: all cases, no seeds yet.

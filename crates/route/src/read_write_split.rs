@@ -178,14 +178,7 @@ pub struct Facts {
 
 /// Decides where a statement goes. A pin beats everything; a hint beats a rule, a rule beats what listener and user say.
 pub fn decide(facts: Facts, statement: &Statement, rule: Option<&Directive>) -> Route {
-    let by_hint = match statement.hint {
-        Some(Hint::Consistency(HintConsistency::None)) => Some(Consistency::None),
-        Some(Hint::Consistency(HintConsistency::Session)) => Some(Consistency::Session),
-        Some(Hint::Consistency(HintConsistency::Cluster)) => Some(Consistency::Cluster),
-        Some(Hint::Consistency(HintConsistency::Table)) => Some(Consistency::Table),
-        _ => None,
-    };
-    let consistency = by_hint.or_else(|| rule?.consistency).unwrap_or(facts.consistency);
+    let consistency = consistency(facts, statement, rule);
     let max_lag = rule.and_then(|rule| rule.max_lag);
     let route = |target, reason| Route { target, reason, consistency, max_lag, reads: Scope::Any };
     if facts.pinned {
@@ -246,6 +239,17 @@ pub fn decide(facts: Facts, statement: &Statement, rule: Option<&Directive>) -> 
             route(Target::Reader, Reason::SessionChange)
         }
         Access::Primary(why) => route(Target::Primary, reason_of(why)),
+    }
+}
+
+/// The consistency that a statement is read with: its hint's, its rule's, its session's.
+fn consistency(facts: Facts, statement: &Statement, rule: Option<&Directive>) -> Consistency {
+    match statement.hint {
+        Some(Hint::Consistency(HintConsistency::None)) => Consistency::None,
+        Some(Hint::Consistency(HintConsistency::Session)) => Consistency::Session,
+        Some(Hint::Consistency(HintConsistency::Cluster)) => Consistency::Cluster,
+        Some(Hint::Consistency(HintConsistency::Table)) => Consistency::Table,
+        _ => rule.and_then(|rule| rule.consistency).unwrap_or(facts.consistency),
     }
 }
 

@@ -44,20 +44,13 @@ pub(super) fn read_all(reader: &mut Reader, root: &Table, places: &mut Places) -
     clusters
 }
 
-fn read(reader: &mut Reader, name: &Arc<str>, table: &Table, places: &mut Places) -> Cluster {
-    let kind = reader.choice(table, &keys::KIND, ClusterKind::ALL, ClusterKind::word);
+fn read_servers(
+    reader: &mut Reader,
+    name: &Arc<str>,
+    table: &Table,
+    places: &mut Places,
+) -> BTreeMap<Arc<str>, Server> {
     let mut servers = BTreeMap::new();
-    let failover = reader.choice(table, &keys::FAILOVER, Failover::ALL, Failover::word).unwrap_or(Failover::Off);
-    let max_lag = reader.duration(table, &keys::MAX_LAG);
-    let down_after = reader.number(table, &keys::DOWN_AFTER);
-    let up_after = reader.number(table, &keys::UP_AFTER);
-    let slow_start = reader.duration(table, &keys::SLOW_START);
-    let accounts_refresh = reader.duration(table, &keys::ACCOUNTS_REFRESH);
-    let catalog_refresh = reader.duration(table, &keys::CATALOG_REFRESH);
-    let send_passwords = reader.choice(table, &keys::SEND_PASSWORDS, SendPasswords::ALL, SendPasswords::word);
-    let compression = reader.choice(table, &keys::COMPRESSION, ServerCompression::ALL, ServerCompression::word);
-    let proxy_protocol = reader.choice(table, &keys::PROXY_PROTOCOL, ProxyOut::ALL, ProxyOut::word);
-    let mark_writes = reader.flag(table, &keys::MARK_WRITES);
     let named_servers = reader.named(table, &keys::SERVERS, name_good);
     if named_servers.is_empty() && reader.whole_document() {
         let message = "a cluster needs a server, as in servers.db1 = { address = \"10.0.0.1:3306\" }";
@@ -83,6 +76,23 @@ fn read(reader: &mut Reader, name: &Arc<str>, table: &Table, places: &mut Places
             read_rule(reader, &table);
         }
     }
+    servers
+}
+
+fn read(reader: &mut Reader, name: &Arc<str>, table: &Table, places: &mut Places) -> Cluster {
+    let kind = reader.choice(table, &keys::KIND, ClusterKind::ALL, ClusterKind::word);
+    let failover = reader.choice(table, &keys::FAILOVER, Failover::ALL, Failover::word).unwrap_or(Failover::Off);
+    let max_lag = reader.duration(table, &keys::MAX_LAG);
+    let down_after = reader.number(table, &keys::DOWN_AFTER);
+    let up_after = reader.number(table, &keys::UP_AFTER);
+    let slow_start = reader.duration(table, &keys::SLOW_START);
+    let accounts_refresh = reader.duration(table, &keys::ACCOUNTS_REFRESH);
+    let catalog_refresh = reader.duration(table, &keys::CATALOG_REFRESH);
+    let send_passwords = reader.choice(table, &keys::SEND_PASSWORDS, SendPasswords::ALL, SendPasswords::word);
+    let compression = reader.choice(table, &keys::COMPRESSION, ServerCompression::ALL, ServerCompression::word);
+    let proxy_protocol = reader.choice(table, &keys::PROXY_PROTOCOL, ProxyOut::ALL, ProxyOut::word);
+    let mark_writes = reader.flag(table, &keys::MARK_WRITES);
+    let servers = read_servers(reader, name, table, places);
     let monitor = read_monitor(reader, table);
     let promotion = failover::read_promotion(reader, table, servers.len());
     let etcd = etcd::read(reader, table, &promotion);

@@ -37,6 +37,31 @@ pub(super) fn read_all(reader: &mut Reader, root: &Table, has_tier: bool, places
     rules.into()
 }
 
+fn read_cache(reader: &mut Reader, table: &Table, has_tier: bool) -> Option<RuleCache> {
+    let mode = reader.choice(table, &keys::CACHE, CacheMode::ALL, CacheMode::word);
+    let freshness = reader.choice(table, &keys::CACHE_FRESHNESS, CacheFreshness::ALL, CacheFreshness::word);
+    let freshness = freshness.unwrap_or(CacheFreshness::Ttl);
+    let (ttl, stale) = (reader.duration(table, &keys::CACHE_TTL), reader.duration(table, &keys::CACHE_STALE));
+    let ttl = match freshness {
+        CacheFreshness::Follow if !table.has(&keys::CACHE_TTL) => keys::FOLLOWED_TTL,
+        _ => ttl,
+    };
+    let shared = reader.flag(table, &keys::CACHE_SHARED);
+    let tier = reader.flag(table, &keys::CACHE_TIER);
+    let of_cache =
+        [&keys::CACHE_FRESHNESS, &keys::CACHE_TTL, &keys::CACHE_STALE, &keys::CACHE_SHARED, &keys::CACHE_TIER];
+    if let Some(setting) = of_cache.into_iter().find(|setting| table.has(setting)).filter(|_| !table.has(&keys::CACHE))
+    {
+        let message = "it has no effect without `cache`, as in cache = \"on\"";
+        reader.problem(table.place(setting), table.key(setting), message);
+    }
+    if tier && !has_tier && reader.whole_document() {
+        let message = "it needs `address` in [cache.tier]: without it there is nothing to share";
+        reader.problem(table.place(&keys::CACHE_TIER), table.key(&keys::CACHE_TIER), message);
+    }
+    mode.map(|mode| RuleCache { mode, freshness, ttl, stale, shared, tier })
+}
+
 fn read(reader: &mut Reader, table: &Table, has_tier: bool, bytes: &mut usize) -> Rule {
     let name = or_empty(reader.text(table, &keys::NAME));
     if let Err(reason) = name_good(&name)
@@ -61,28 +86,7 @@ fn read(reader: &mut Reader, table: &Table, has_tier: bool, bytes: &mut usize) -
     let route = read_route(reader, table);
     let consistency = reader.choice(table, &keys::CONSISTENCY, Consistency::ALL, Consistency::word);
     let max_lag = Some(reader.duration(table, &keys::MAX_LAG)).filter(|max| !max.is_zero());
-    let mode = reader.choice(table, &keys::CACHE, CacheMode::ALL, CacheMode::word);
-    let freshness = reader.choice(table, &keys::CACHE_FRESHNESS, CacheFreshness::ALL, CacheFreshness::word);
-    let freshness = freshness.unwrap_or(CacheFreshness::Ttl);
-    let (ttl, stale) = (reader.duration(table, &keys::CACHE_TTL), reader.duration(table, &keys::CACHE_STALE));
-    let ttl = match freshness {
-        CacheFreshness::Follow if !table.has(&keys::CACHE_TTL) => keys::FOLLOWED_TTL,
-        _ => ttl,
-    };
-    let shared = reader.flag(table, &keys::CACHE_SHARED);
-    let tier = reader.flag(table, &keys::CACHE_TIER);
-    let of_cache =
-        [&keys::CACHE_FRESHNESS, &keys::CACHE_TTL, &keys::CACHE_STALE, &keys::CACHE_SHARED, &keys::CACHE_TIER];
-    if let Some(setting) = of_cache.into_iter().find(|setting| table.has(setting)).filter(|_| !table.has(&keys::CACHE))
-    {
-        let message = "it has no effect without `cache`, as in cache = \"on\"";
-        reader.problem(table.place(setting), table.key(setting), message);
-    }
-    if tier && !has_tier && reader.whole_document() {
-        let message = "it needs `address` in [cache.tier]: without it there is nothing to share";
-        reader.problem(table.place(&keys::CACHE_TIER), table.key(&keys::CACHE_TIER), message);
-    }
-    let cache = mode.map(|mode| RuleCache { mode, freshness, ttl, stale, shared, tier });
+    let cache = read_cache(reader, table, has_tier);
     let refuse = reader.text(table, &keys::REFUSE);
     let has_any = |keys: &[&Setting]| keys.iter().any(|key| table.has(key));
     let matching = [

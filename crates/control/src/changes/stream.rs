@@ -98,10 +98,8 @@ impl ChangeFollower {
         let period = self.interval.clamp(PERIOD_MIN, PERIOD_MAX);
         let mut asker = self.open(primary, POSITION_BYTES_MAX, self.timeout).await?;
         let greeting = dialect::greeting(asker.greeting());
-        let (mariadb, number) = (greeting.mariadb, greeting.number);
-        let family = if mariadb { Family::MariaDb } else { Family::MySql };
+        let mariadb = greeting.mariadb;
         let begun = ask(&mut asker, mariadb).await?;
-        // Up to where changes are visible: another stream begins there.
         let settled = match place {
             Some(position) => position,
             None => {
@@ -110,92 +108,36 @@ impl ChangeFollower {
                 place.insert(begun.position.clone())
             }
         };
-        let mut position = settled.clone();
         let mut log = self.open(primary, EVENT_BYTES_MAX, (period * SILENT_PERIODS).max(self.timeout)).await?;
-        dump(&mut log, &position, period).await?;
+        dump(&mut log, settled, period).await?;
         let (packets, mut read) = mpsc::channel(EVENTS_WAITING_MAX);
-        // Reading is not given up in the middle of a packet, so it has a task of its own.
-        let _reader = own(async move {
-            loop {
-                let packet = log.read_raw().await;
-                let failed = packet.is_err();
-                if packets.send(packet).await.is_err() || failed {
-                    return;
-                }
-            }
-        });
+        let _reader = own(read_all(log, packets));
         let (answers, mut answered) = mpsc::channel(1);
         let hurry = Rc::new(Notify::new());
-        let hurried = hurry.clone();
-        let _asker = own(async move {
-            loop {
-                tokio::select! {
-                    () = tokio::time::sleep(period) => {}
-                    () = hurried.notified() => {}
-                }
-                let asked = Instant::now();
-                let answer = ask(&mut asker, mariadb).await;
-                let pause = (asked.elapsed() * ASK_PAUSE_TIMES).clamp(ASK_PAUSE_MIN, ASK_PAUSE_MAX);
-                let failed = answer.is_err();
-                if answers.send(answer).await.is_err() || failed {
-                    return;
-                }
-                tokio::time::sleep(pause).await;
-            }
-        });
-        let (mut changes, mut here, mut at_end) = (Changes::new(mariadb), Place::default(), false);
-        let mut hidden = Hidden::new(begun.seen.clone());
-        let (mut goals, mut idle) = (VecDeque::from([begun]), 0);
+        let _asker = own(ask_again(asker, mariadb, period, hurry.clone(), answers));
+        let mut stream = Stream {
+            follower: self,
+            family: if mariadb { Family::MariaDb } else { Family::MySql },
+            number: greeting.number,
+            position: settled.clone(),
+            settled,
+            changes: Changes::new(mariadb),
+            here: Place::default(),
+            at_end: false,
+            hidden: Hidden::new(begun.seen.clone()),
+            goals: VecDeque::from([begun]),
+            idle: 0,
+            hurry,
+        };
+        let gone = || End::Lost("the connection is gone".into());
         loop {
-            let reached = goals.iter().take_while(|goal| goal.is_reached(&position, idle)).count();
-            // Before, something may be hidden that is not known at all.
-            if hidden.has_begun()
-                && let Some(goal) = goals.drain(..reached).rfind(|goal| !goal.read_only)
-            {
-                self.caught_up(goal.asked, &position);
-            }
+            stream.catch_up();
             tokio::select! {
                 packet = read.recv() => {
-                    let gone = || End::Lost("the connection is gone".into());
                     let (_, packet) = packet.ok_or_else(gone)?.map_err(|error| failed(&error))?;
-                    let said = said(&mut changes, &packet)?;
-                    here.pass(packet.get(1..).unwrap_or_default());
-                    at_end = said == Said::Idle;
-                    match said {
-                        Said::Nothing => {}
-                        Said::Idle => {
-                            idle += 1;
-                            if !hidden.has_begun() {
-                                hurry.notify_one();
-                            }
-                        }
-                        Said::Committed(transaction) => {
-                            let gtid = transaction.gtid;
-                            self.tell(gtid, named::what(family, number, transaction.what));
-                            position.add(gtid);
-                            hidden.told(gtid, &here);
-                            if hidden.len() > HIDDEN_MAX {
-                                return Err(End::Gap("too many changes are logged and not committed".into()));
-                            }
-                            hurry.notify_one();
-                        }
-                    }
+                    stream.hear(&packet)?;
                 }
-                answer = answered.recv() => {
-                    let gone = || End::Lost("the connection is gone".into());
-                    let goal = answer.ok_or_else(gone)??;
-                    let visible = hidden.settle(&goal.seen, &here, at_end, settled);
-                    if visible > 0 {
-                        self.listener.told(Told::Visible(visible));
-                    }
-                    if hidden.len() > 0 {
-                        hurry.notify_one();
-                    }
-                    // When the stream is that far behind, it comes to the older goals first.
-                    if goals.len() < GOALS_MAX {
-                        goals.push_back(Goal { idle, ..goal });
-                    }
-                }
+                answer = answered.recv() => stream.answered(answer.ok_or_else(gone)??),
             }
         }
     }
@@ -207,6 +149,120 @@ impl ChangeFollower {
         }
         let limits = Limits { reply_bytes_max, timeout };
         way.open(self.timeout, limits).await.map_err(|failure| End::Lost(failure.text.to_string()))
+    }
+}
+
+/// A stream that runs.
+struct Stream<'a> {
+    follower: &'a ChangeFollower,
+    family: Family,
+    /// The server's version.
+    number: u32,
+    /// Up to where changes are visible: another stream begins there.
+    settled: &'a mut Position,
+    /// Up to where changes have been told.
+    position: Position,
+    changes: Changes,
+    /// The place in the log behind the last event.
+    here: Place,
+    /// The server has nothing to send behind that place.
+    at_end: bool,
+    /// Changes that were told and may not be visible yet.
+    hidden: Hidden,
+    goals: VecDeque<Goal>,
+    /// How often the server has said that it has nothing to send.
+    idle: u64,
+    /// Has the server asked at once how far it is.
+    hurry: Rc<Notify>,
+}
+
+impl Stream<'_> {
+    /// Tells how far all changes are known, if the stream has come to a goal.
+    fn catch_up(&mut self) {
+        let reached = self.goals.iter().take_while(|goal| goal.is_reached(&self.position, self.idle)).count();
+        // Before, something may be hidden that is not known at all.
+        if self.hidden.has_begun()
+            && let Some(goal) = self.goals.drain(..reached).rfind(|goal| !goal.read_only)
+        {
+            self.follower.caught_up(goal.asked, &self.position);
+        }
+    }
+
+    /// Takes a packet of the stream in.
+    fn hear(&mut self, packet: &[u8]) -> Result<(), End> {
+        let said = said(&mut self.changes, packet)?;
+        self.here.pass(packet.get(1..).unwrap_or_default());
+        self.at_end = said == Said::Idle;
+        match said {
+            Said::Nothing => {}
+            Said::Idle => {
+                self.idle += 1;
+                if !self.hidden.has_begun() {
+                    self.hurry.notify_one();
+                }
+            }
+            Said::Committed(transaction) => {
+                let gtid = transaction.gtid;
+                self.follower.tell(gtid, named::what(self.family, self.number, transaction.what));
+                self.position.add(gtid);
+                self.hidden.told(gtid, &self.here);
+                if self.hidden.len() > HIDDEN_MAX {
+                    return Err(End::Gap("too many changes are logged and not committed".into()));
+                }
+                self.hurry.notify_one();
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the server's answer in how far it is.
+    fn answered(&mut self, goal: Goal) {
+        let visible = self.hidden.settle(&goal.seen, &self.here, self.at_end, self.settled);
+        if visible > 0 {
+            self.follower.listener.told(Told::Visible(visible));
+        }
+        if self.hidden.len() > 0 {
+            self.hurry.notify_one();
+        }
+        // When the stream is that far behind, it comes to the older goals first.
+        if self.goals.len() < GOALS_MAX {
+            self.goals.push_back(Goal { idle: self.idle, ..goal });
+        }
+    }
+}
+
+/// Reads the log to its end. Reading is not given up in the middle of a packet, so it has a task of its own.
+async fn read_all(mut log: Client, packets: mpsc::Sender<Result<(u8, Vec<u8>), QueryError>>) {
+    loop {
+        let packet = log.read_raw().await;
+        let failed = packet.is_err();
+        if packets.send(packet).await.is_err() || failed {
+            return;
+        }
+    }
+}
+
+/// Asks how far the server is, once in a period and when there is a hurry.
+async fn ask_again(
+    mut asker: Client,
+    mariadb: bool,
+    period: Duration,
+    hurry: Rc<Notify>,
+    answers: mpsc::Sender<Result<Goal, End>>,
+) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(period) => {}
+            () = hurry.notified() => {}
+        }
+        let asked = Instant::now();
+        let answer = ask(&mut asker, mariadb).await;
+        let pause = (asked.elapsed() * ASK_PAUSE_TIMES).clamp(ASK_PAUSE_MIN, ASK_PAUSE_MAX);
+        let failed = answer.is_err();
+        if answers.send(answer).await.is_err() || failed {
+            return;
+        }
+        tokio::time::sleep(pause).await;
     }
 }
 

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use facts::gtid::Written;
 use facts::tables::Scope;
 use sql::{Access, Effect, Kind, Why};
 use wire::command::Command;
@@ -58,28 +59,7 @@ impl Session {
         if query.command == Command::SetOption && succeeded {
             self.learn_set_option(held);
         }
-        if let Some(hidden) = &query.hides {
-            self.belief.pins.note(&Effect::Leaves(hidden.leaves), None, succeeded);
-            if hidden.writes {
-                (self.belief.past.doubt, held.lease.origin.insert_id) = (Some(Doubt::Any), None);
-            }
-        }
-        if query.runs_text() {
-            self.learn_effects(held, query, &effects, outcome, succeeded);
-            let ends = query.statement.transaction.is_some();
-            if outcome.error.is_some() || !effects.is_empty() || ends || self.belief.pins.has(Pin::NextStatement) {
-                self.learn_one_use(held, query, outcome);
-            }
-            if may_hide_variables(query, outcome) {
-                self.belief.pins.hidden_user_variables(true);
-            }
-        }
-        if query.prepares() && outcome.error.is_none() {
-            // Preparing an assignment gives the variable the type of the value to come, as far as it is known.
-            for effect in effects.iter().filter(|effect| matches!(effect, Effect::UserVariable { .. })) {
-                self.belief.pins.note(effect, None, true);
-            }
-        }
+        self.learn_what_stays(held, query, &effects, outcome);
         self.learn_diagnostics(held, query, outcome, route.target == Target::Pinned);
         if !outcome.changes.is_empty() {
             self.belief.pins.put(Pin::Tracing, self.belief.state.is_traced());
@@ -89,36 +69,12 @@ impl Session {
             self.belief.state = before;
         }
         self.learn_statement(held, query, outcome);
-        if let Some(status) = outcome.status {
-            // The last status of a failed multi-statement says that more results follow; the next answer must not say so.
-            self.belief.status = status & Status::OF_SESSION;
-            self.belief.pins.put(Pin::Transaction, status.contains(Status::IN_TRANSACTION));
-        }
-        if !succeeded {
-            // An ERR packet has no status flags, those are of the part before it: a deadlock has rolled the transaction back,
-            // most errors have not. An open transaction counts as open until a status says otherwise.
-            if outcome.error.as_ref().is_some_and(|error| ROLLED_BACK.contains(&error.code)) {
-                self.belief.status -= Status::IN_TRANSACTION;
-                self.belief.pins.put(Pin::Transaction, false);
-            } else if !self.facts().autocommit {
-                // A statement that failed may have opened the transaction all the same, with locks and a snapshot.
-                self.belief.pins.put(Pin::Transaction, true);
-            }
-        }
+        self.learn_status(outcome);
         if self.belief.pins.has(Pin::Savepoint) || query.statement.transaction.is_some() || !effects.is_empty() {
             self.learn_savepoint(was_told, query, succeeded);
         }
         self.note_transaction_reads(was_open, query, succeeded);
-        if self.watches_writes() {
-            self.add_written(query, outcome);
-            self.learn_writes(held, query, route, outcome, written, over);
-            if !self.belief.pins.has(Pin::Transaction) {
-                self.transaction.written = None;
-            }
-        } else {
-            // Somebody may begin to ask before a transaction ends.
-            self.transaction.written = Some(Scope::Any);
-        }
+        self.learn_what_was_written(held, query, route, outcome, (written, over));
         // Behind the note of what was written: a fill that finds the new epochs finds that, too.
         let mut for_tier = None;
         if !query.statement.access.only_reads() {
@@ -129,6 +85,77 @@ impl Session {
             held.lease.origin.state = self.belief.state.clone();
         }
         for_tier
+    }
+
+    /// Notes what the statement leaves on the session and on its connection.
+    #[inline]
+    fn learn_what_stays(&mut self, held: &mut Held, query: &Query<'_>, effects: &[Effect], outcome: &Outcome) {
+        let succeeded = outcome.error.is_none();
+        if let Some(hidden) = &query.hides {
+            self.belief.pins.note(&Effect::Leaves(hidden.leaves), None, succeeded);
+            if hidden.writes {
+                (self.belief.past.doubt, held.lease.origin.insert_id) = (Some(Doubt::Any), None);
+            }
+        }
+        if query.runs_text() {
+            self.learn_effects(held, query, effects, outcome, succeeded);
+            let ends = query.statement.transaction.is_some();
+            if !succeeded || !effects.is_empty() || ends || self.belief.pins.has(Pin::NextStatement) {
+                self.learn_one_use(held, query, outcome);
+            }
+            if may_hide_variables(query, outcome) {
+                self.belief.pins.hidden_user_variables(true);
+            }
+        }
+        if query.prepares() && succeeded {
+            // Preparing an assignment gives the variable the type of the value to come, as far as it is known.
+            for effect in effects.iter().filter(|effect| matches!(effect, Effect::UserVariable { .. })) {
+                self.belief.pins.note(effect, None, true);
+            }
+        }
+    }
+
+    /// Notes the status of the answer's end.
+    #[inline]
+    fn learn_status(&mut self, outcome: &Outcome) {
+        if let Some(status) = outcome.status {
+            // The last status of a failed multi-statement says that more results follow; the next answer must not say so.
+            self.belief.status = status & Status::OF_SESSION;
+            self.belief.pins.put(Pin::Transaction, status.contains(Status::IN_TRANSACTION));
+        }
+        if let Some(error) = &outcome.error {
+            // An ERR packet has no status flags, those are of the part before it: a deadlock has rolled the transaction back,
+            // most errors have not. An open transaction counts as open until a status says otherwise.
+            if ROLLED_BACK.contains(&error.code) {
+                self.belief.status -= Status::IN_TRANSACTION;
+                self.belief.pins.put(Pin::Transaction, false);
+            } else if !self.facts().autocommit {
+                // A statement that failed may have opened the transaction all the same, with locks and a snapshot.
+                self.belief.pins.put(Pin::Transaction, true);
+            }
+        }
+    }
+
+    /// Notes what later reads must find.
+    #[inline]
+    fn learn_what_was_written(
+        &mut self,
+        held: &Held,
+        query: &Query<'_>,
+        route: &Route,
+        outcome: &Outcome,
+        (written, over): (Vec<Written>, Instant),
+    ) {
+        if self.watches_writes() {
+            self.add_written(query, outcome);
+            self.learn_writes(held, query, route, outcome, written, over);
+            if !self.belief.pins.has(Pin::Transaction) {
+                self.transaction.written = None;
+            }
+        } else {
+            // Somebody may begin to ask before a transaction ends.
+            self.transaction.written = Some(Scope::Any);
+        }
     }
 
     /// COM_SET_OPTION was taken: from now on the connection is good for sessions that have set the same.

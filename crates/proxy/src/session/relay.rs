@@ -244,6 +244,16 @@ impl Relay<'_> {
                 Advance::Needs(_) => break,
             }
         }
+        self.send_run(cx, run, bytes)?;
+        if self.pending.is_empty() && taken < bytes.len() {
+            return Err(RelayError::Server("the server sent more than its reply".into()));
+        }
+        Ok(taken)
+    }
+
+    /// Sends the client the run that the bytes end with, or keeps it while the reply's end is kept.
+    #[inline]
+    fn send_run(&mut self, cx: &mut Context<'_>, mut run: Run, bytes: &[u8]) -> Result<(), RelayError> {
         if self.keeps_end && self.pending.is_empty() {
             self.put_run(&mut run, bytes);
         } else if run.end > run.start || self.client.has_unsent() {
@@ -253,10 +263,7 @@ impl Relay<'_> {
                 return Err(RelayError::Client(error));
             }
         }
-        if self.pending.is_empty() && taken < bytes.len() {
-            return Err(RelayError::Server("the server sent more than its reply".into()));
-        }
-        Ok(taken)
+        Ok(())
     }
 
     fn pass(&mut self, run: &mut Run, bytes: &[u8], start: usize, end: usize) {

@@ -59,48 +59,10 @@ pub(crate) fn sql(family: Family, grantee: &Grantee) -> String {
     };
     let mut sql = format!("{place}\n-- The user itself. If it is there already, its password stays what it is.\n");
     sql.push_str(&format!("CREATE USER IF NOT EXISTS {account} IDENTIFIED BY {};\n", text(grantee.password)));
-    match family {
-        Family::Mariadb => sql.push_str(&format!(
-            "\n\
-             -- SHOW ALL REPLICAS STATUS: the source of each replica, the state of its threads, its lag.\n\
-             -- MariaDB 10.5.0 to 10.5.8 instead: GRANT REPLICATION REPLICA ADMIN ON *.* TO {account};\n\
-             -- MariaDB 10.4 instead:             GRANT REPLICATION CLIENT ON *.* TO {account};\n\
-             GRANT REPLICA MONITOR ON *.* TO {account};\n\
-             \n\
-             -- To log in when a server has no free connection, and to end statements of clients that are gone.\n\
-             -- MariaDB 10.4 has only SUPER for this: leave it out there.\n\
-             GRANT CONNECTION ADMIN ON *.* TO {account};\n\
-             \n\
-             -- To check logins: accounts, plugins and password hashes. Without it Sqluice passes each login to\n\
-             -- a server.\n\
-             GRANT SELECT (Host, User, Priv) ON mysql.global_priv TO {account};\n\
-             \n\
-             -- Stored functions that only read: a SELECT with them may go to a replica. Without it such a SELECT\n\
-             -- goes to the primary.\n\
-             GRANT SELECT ON mysql.proc TO {account};\n"
-        )),
-        Family::Mysql => sql.push_str(&format!(
-            "\n\
-             -- SHOW REPLICA STATUS: the source of each replica, the state of its threads, its lag.\n\
-             GRANT REPLICATION CLIENT ON *.* TO {account};\n\
-             -- The same if that statement hangs; and whether replicas still receive from a primary that Sqluice cannot reach.\n\
-             GRANT SELECT ON performance_schema.replication_connection_status TO {account};\n\
-             GRANT SELECT ON performance_schema.replication_connection_configuration TO {account};\n\
-             GRANT SELECT ON performance_schema.replication_applier_status TO {account};\n\
-             \n\
-             -- To log in when a server has no free connection, and to end statements of clients that are gone.\n\
-             GRANT CONNECTION_ADMIN ON *.* TO {account};\n\
-             \n\
-             -- To check logins: accounts, plugins and password hashes. Without it Sqluice passes each login to\n\
-             -- a server.\n\
-             GRANT SELECT (Host, User, plugin, authentication_string, ssl_type, ssl_cipher, x509_issuer, x509_subject,\n\
-             \x20 account_locked, password_expired, password_last_changed, password_lifetime) ON mysql.user TO {account};\n\
-             \n\
-             -- Stored functions that only read: a SELECT with them may go to a replica. Without it such a SELECT goes\n\
-             -- to the primary. MySQL before 8.0.20 has only SELECT on all schemas for this: leave it out there.\n\
-             GRANT SHOW_ROUTINE ON *.* TO {account};\n"
-        )),
-    }
+    sql.push_str(&match family {
+        Family::Mariadb => mariadb(&account),
+        Family::Mysql => mysql(&account),
+    });
     // Members of the others do not follow one another with a lag that it could measure.
     if matches!(grantee.kind, Kind::Standalone | Kind::Replication | Kind::GroupReplication) {
         let schema = schema_pattern(grantee.heartbeat_schema);
@@ -119,7 +81,65 @@ pub(crate) fn sql(family: Family, grantee: &Grantee) -> String {
         )),
         Kind::Standalone | Kind::Replication | Kind::Galera => {}
     }
-    sql.push_str(&format!(
+    sql.push_str(&tables(family, &account));
+    sql.push_str(&sharing(family, &account));
+    if grantee.failover {
+        sql.push_str(&failover(family, &account));
+    }
+    sql
+}
+
+/// The privileges that every cluster of MariaDB needs.
+fn mariadb(account: &str) -> String {
+    format!(
+        "\n\
+         -- SHOW ALL REPLICAS STATUS: the source of each replica, the state of its threads, its lag.\n\
+         -- MariaDB 10.5.0 to 10.5.8 instead: GRANT REPLICATION REPLICA ADMIN ON *.* TO {account};\n\
+         -- MariaDB 10.4 instead:             GRANT REPLICATION CLIENT ON *.* TO {account};\n\
+         GRANT REPLICA MONITOR ON *.* TO {account};\n\
+         \n\
+         -- To log in when a server has no free connection, and to end statements of clients that are gone.\n\
+         -- MariaDB 10.4 has only SUPER for this: leave it out there.\n\
+         GRANT CONNECTION ADMIN ON *.* TO {account};\n\
+         \n\
+         -- To check logins: accounts, plugins and password hashes. Without it Sqluice passes each login to\n\
+         -- a server.\n\
+         GRANT SELECT (Host, User, Priv) ON mysql.global_priv TO {account};\n\
+         \n\
+         -- Stored functions that only read: a SELECT with them may go to a replica. Without it such a SELECT\n\
+         -- goes to the primary.\n\
+         GRANT SELECT ON mysql.proc TO {account};\n"
+    )
+}
+
+/// The privileges that every cluster of MySQL needs.
+fn mysql(account: &str) -> String {
+    format!(
+        "\n\
+         -- SHOW REPLICA STATUS: the source of each replica, the state of its threads, its lag.\n\
+         GRANT REPLICATION CLIENT ON *.* TO {account};\n\
+         -- The same if that statement hangs; and whether replicas still receive from a primary that Sqluice cannot reach.\n\
+         GRANT SELECT ON performance_schema.replication_connection_status TO {account};\n\
+         GRANT SELECT ON performance_schema.replication_connection_configuration TO {account};\n\
+         GRANT SELECT ON performance_schema.replication_applier_status TO {account};\n\
+         \n\
+         -- To log in when a server has no free connection, and to end statements of clients that are gone.\n\
+         GRANT CONNECTION_ADMIN ON *.* TO {account};\n\
+         \n\
+         -- To check logins: accounts, plugins and password hashes. Without it Sqluice passes each login to\n\
+         -- a server.\n\
+         GRANT SELECT (Host, User, plugin, authentication_string, ssl_type, ssl_cipher, x509_issuer, x509_subject,\n\
+         \x20 account_locked, password_expired, password_last_changed, password_lifetime) ON mysql.user TO {account};\n\
+         \n\
+         -- Stored functions that only read: a SELECT with them may go to a replica. Without it such a SELECT goes\n\
+         -- to the primary. MySQL before 8.0.20 has only SELECT on all schemas for this: leave it out there.\n\
+         GRANT SHOW_ROUTINE ON *.* TO {account};\n"
+    )
+}
+
+/// The privileges to see triggers, views and columns, for those who want them.
+fn tables(family: Family, account: &str) -> String {
+    format!(
         "\n\
          -- Only for consistency = \"table\" and the result cache: to see triggers and views. With it the user can create triggers, too.\n\
          -- GRANT TRIGGER, SHOW VIEW ON *.* TO {account};\n\
@@ -131,12 +151,7 @@ pub(crate) fn sql(family: Family, grantee: &Grantee) -> String {
             Family::Mariadb => ". Without any column of a table it caches nothing from it",
             Family::Mysql => "",
         }
-    ));
-    sql.push_str(&sharing(family, &account));
-    if grantee.failover {
-        sql.push_str(&failover(family, &account));
-    }
-    sql
+    )
 }
 
 /// The privileges to read the state of a replication group.

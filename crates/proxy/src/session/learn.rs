@@ -136,6 +136,12 @@ impl Session {
         }
     }
 
+    /// Whether a transaction may be open that no status has told of: a statement that failed without autocommit may have opened it.
+    pub(super) fn may_be_in_transaction(&self) -> bool {
+        let told = self.belief.status.contains(Status::IN_TRANSACTION);
+        self.here.held.is_some() && self.belief.pins.has(Pin::Transaction) && !told
+    }
+
     /// Notes what later reads must find.
     #[inline]
     fn learn_what_was_written(

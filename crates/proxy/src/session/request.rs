@@ -46,6 +46,11 @@ impl Session {
             Command::StmtReset => Ok(self.understand_reset_statement(request, arguments)),
             Command::SetOption => Ok(self.set_option(request, arguments)),
             Command::Quit => Err(SessionEnd::ClientLeft),
+            // Only the server knows whether the statement that failed has opened a transaction, which the OK says.
+            Command::Ping if self.may_be_in_transaction() => {
+                let statement = plain(Kind::Administration, Access::Primary(Why::ServerState));
+                Ok(Understood::Query(Query::new(request, command, statement, Body::AsCame, Expect::Results)))
+            }
             Command::Ping
             | Command::StmtClose
             | Command::ProcessKill

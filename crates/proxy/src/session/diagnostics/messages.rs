@@ -44,6 +44,10 @@ impl Session {
             return false;
         }
         let Some(kept) = &self.belief.past.warnings else { return false };
+        // MariaDB keeps messages through SET NAMES. An error is raised again on a server, which shows it as it should be now.
+        if self.belief.past.error.is_some() && self.belief.past.warnings_charset.as_deref() != self.results_charset() {
+            return false;
+        }
         let Some(shown) = sql::shown_messages(text, &self.facts().dialect) else { return false };
         let Some(answer) = chosen(kept, shown, binary, self.client.capabilities) else { return false };
         self.client.put(&crate::session::send::with_status(answer, self.belief.status));

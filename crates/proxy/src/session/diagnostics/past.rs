@@ -54,6 +54,8 @@ pub(in crate::session) struct Past {
     pub error: Option<Refusal>,
     /// The reply to SHOW WARNINGS behind the last statement, as bytes for this client.
     pub warnings: Option<Vec<u8>>,
+    /// `character_set_results` as that reply was made.
+    pub warnings_charset: Option<Box<str>>,
     /// The same of before a command that has added to them, while what it added is unread.
     pub warnings_before: Option<Vec<u8>>,
     pub warning_count: u16,
@@ -109,6 +111,7 @@ impl Session {
         let (own, on_connection) = (self.belief.past.insert_id, connection.origin.insert_id);
         let needs_id = statement.asks.contains(Asks::LAST_INSERT_ID)
             || statement.insert_id_unsure
+            || query.hides.as_ref().is_some_and(|hidden| hidden.writes)
             || statement.kind == Kind::Insert
                 && (keeps
                     || may_be_given(on_connection, query.request)
@@ -193,6 +196,11 @@ impl Session {
         (!self.is_mariadb()).then_some(self.belief.past.own_messages)
     }
 
+    /// The character set that replies come in, as far as the session has chosen one.
+    pub(in crate::session) fn results_charset(&self) -> Option<&str> {
+        self.belief.state.variable("character_set_results")
+    }
+
     /// The rows of SHOW WARNINGS, if they were kept.
     fn kept_messages(&self, capabilities: Capabilities) -> Option<Vec<super::read_back::Row>> {
         super::read_back::rows(self.belief.past.warnings.as_deref()?, 3, capabilities).ok()
@@ -235,6 +243,7 @@ impl Session {
                 let before = self.belief.past.warnings_before.take();
                 let shown = reply.map(|reply| without_state(reply, capabilities));
                 self.belief.past.warnings = shown.and_then(|shown| with_added(before, shown, capabilities));
+                self.belief.past.warnings_charset = self.results_charset().map(Into::into);
                 let kept = self.belief.past.warnings.as_deref();
                 let rows = kept.and_then(|reply| super::read_back::rows(reply, 3, capabilities).ok());
                 let count = rows.map(|rows| u16::try_from(rows.len()).unwrap_or(u16::MAX));

@@ -191,7 +191,13 @@ impl Session {
             match change {
                 // A routine of another session left this change to be told; choosing a schema anew does more than it seems.
                 StateChange::Schema { name, .. }
-                    if self.belief.state.schema() == Some(name) && !may_choose(&query.statement) => {}
+                    if self.belief.state.schema() == Some(name) && !may_choose(&query.statement) =>
+                {
+                    // Or MariaDB has read a view of another schema and chosen this one again, with its own character set.
+                    if OF_SCHEMA.iter().any(|name| self.belief.state.variable(name).is_some()) {
+                        self.belief.past.doubt_variable(OF_SCHEMA[1]);
+                    }
+                }
                 StateChange::Schema { name, more } => {
                     let chosen = |effect: &Effect| matches!(effect, Effect::Schema(chosen) if chosen == name);
                     if !more || name.is_empty() || query.statement.effects.iter().any(chosen) {

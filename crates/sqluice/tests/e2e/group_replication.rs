@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lab::{GroupReplication, GroupReplicationOptions, Server};
+use lab::{GroupReplication, GroupReplicationOptions, LabError, Server};
 use net::client::Target;
 use net::query::{Client, Limits};
 use tokio::task::JoinHandle;
@@ -185,6 +185,16 @@ async fn a_killed_primary_costs_no_more_than_the_standstill_of_the_group() {
     group.have_all(&load).await;
 }
 
+/// Stops a member. MySQL 9.7 hangs now and then in the shutdown of a member: it has closed its port and left the group, and its
+/// process stays. It is killed after a minute then, as a service manager does; that is no matter of Sqluice.
+fn stop(server: &Server) {
+    match server.stop() {
+        Ok(()) => {}
+        Err(hangs @ LabError::Timeout { .. }) => eprintln!("{hangs}: it was killed"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
 #[tokio::test]
 async fn a_primary_that_stops_and_returns_costs_no_errors() {
     if !has_mysql() {
@@ -196,7 +206,7 @@ async fn a_primary_that_stops_and_returns_costs_no_errors() {
         let clients = Clients::start_at(&group.front, round * 1_000_000).await;
         clients.more(100).await;
         let watch = standstill(&group, primary - 1);
-        group.on(primary - 1, |server| server.stop().unwrap()).await;
+        group.on(primary - 1, stop).await;
         let stood_still = watch.await.unwrap();
         group.primary_other_than(primary).await;
         clients.more(100).await;
@@ -269,7 +279,7 @@ async fn of_several_primaries_one_takes_the_writes_and_another_one_follows_it() 
     let clients = Clients::start(&group.front).await;
     clients.more(200).await;
     let writer = group.primary().await.unwrap();
-    group.on(writer - 1, |server| server.stop().unwrap()).await;
+    group.on(writer - 1, stop).await;
     group.primary_other_than(writer).await;
     clients.more(200).await;
     let load = clients.end().await;

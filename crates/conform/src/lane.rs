@@ -184,7 +184,9 @@ impl<'a> Lane<'a> {
             None if script.shared => House::start(self.world, 1, false, self.index).await?,
             None => House::start(self.world, self.connections, false, self.index).await?,
         };
-        let mut sessions = Sessions::new(script);
+        // The workshop is one of a cache's sessions.
+        let others = usize::from(self.cached && !script.shared);
+        let mut sessions = Sessions::new(script, others);
         let found = self.run_with(script, &house, &mut sessions).await;
         self.end_prepared(script, &mut sessions).await;
         if script.shared && found.is_ok() {

@@ -32,6 +32,8 @@ pub(super) enum Met {
 
 pub(super) struct Sessions {
     pairs: HashMap<usize, Pair>,
+    /// Sessions that Sqluice has beside those of the script.
+    others: usize,
     /// They share one connection.
     shared: bool,
     /// Sessions that are known to keep it.
@@ -40,8 +42,9 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    pub(super) fn new(script: &Script) -> Sessions {
-        Sessions { pairs: HashMap::new(), shared: script.shared, holders: HashSet::new(), pins: 0 }
+    /// No sessions yet; Sqluice has so many `others`.
+    pub(super) fn new(script: &Script, others: usize) -> Sessions {
+        Sessions { pairs: HashMap::new(), others, shared: script.shared, holders: HashSet::new(), pins: 0 }
     }
 
     pub(super) fn find(&mut self, session: usize) -> Option<&mut Pair> {
@@ -134,18 +137,20 @@ impl Sessions {
     /// Ends a session, and waits until it is over on both sides: before that, others may still see what it holds.
     async fn leave(&mut self, session: usize, quits: bool, house: &House, control: &mut Client) -> anyhow::Result<()> {
         let Some(Pair { direct, through }) = self.pairs.remove(&session) else { return Ok(()) };
-        let (before, id) = (house.sessions(), direct.id());
+        let id = direct.id();
         direct.leave(quits).await;
         through.leave(quits).await;
         gone(control, &[id]).await?;
-        left(house, before.saturating_sub(1), control).await.with_context(|| format!("session {session} left"))?;
+        // One that broke may have left Sqluice already: the others are counted.
+        left(house, self.pairs.len() + self.others, control)
+            .await
+            .with_context(|| format!("session {session} left"))?;
         self.note(None, house);
         Ok(())
     }
 
     /// Ends all sessions.
     pub(super) async fn leave_all(mut self, house: &House, control: &mut Client) -> anyhow::Result<()> {
-        let before = house.sessions();
         let mut ids = Vec::new();
         for (_, Pair { direct, through }) in self.pairs.drain() {
             ids.push(direct.id());
@@ -153,7 +158,7 @@ impl Sessions {
             through.leave(true).await;
         }
         gone(control, &ids).await?;
-        left(house, before.saturating_sub(ids.len()), control).await.context("all sessions left")
+        left(house, self.others, control).await.context("all sessions left")
     }
 }
 

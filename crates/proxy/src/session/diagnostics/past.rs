@@ -106,17 +106,9 @@ impl Session {
     ) {
         let (statement, body) = (&*query.statement, &query.body);
         self.belief.past.found_rows_given = false;
-        // A statement that may leave LAST_INSERT_ID() as it is must find the session's own; so must a pinned session.
-        let keeps = !self.belief.pins.is_empty() || !self.facts().autocommit;
         let (own, on_connection) = (self.belief.past.insert_id, connection.origin.insert_id);
-        let needs_id = statement.asks.contains(Asks::LAST_INSERT_ID)
-            || statement.insert_id_unsure
-            || query.hides.as_ref().is_some_and(|hidden| hidden.writes)
-            || statement.kind == Kind::Insert
-                && (keeps
-                    || may_be_given(on_connection, query.request)
-                    || on_connection != Some(own) && self.inserts_rows(query.request));
-        if needs_id && self.belief.past.doubt.is_none() && on_connection != Some(own) {
+        let given = self.belief.past.doubt.is_some() || on_connection == Some(own);
+        if !given && self.needs_insert_id(on_connection, query) {
             connection.origin.insert_id = Some(own);
             let set = format!("SET last_insert_id={own}");
             out.command(connection, Command::Query, set.as_bytes(), Purpose::Variables, Expect::Results);
@@ -168,6 +160,18 @@ impl Session {
             // Statements that make messages again may count; a question without a table leaves the count.
             self.give_found_rows(connection, query, out);
         }
+    }
+
+    /// Whether a statement may leave LAST_INSERT_ID() as it is, or ask for it, and must find the session's own on a connection that has
+    /// another one; so must those of a pinned session.
+    fn needs_insert_id(&self, on_connection: Option<u64>, query: &Query<'_>) -> bool {
+        let statement = &query.statement;
+        let keeps = !self.belief.pins.is_empty() || !self.facts().autocommit;
+        statement.asks.contains(Asks::LAST_INSERT_ID)
+            || statement.insert_id_unsure
+            || query.hides.as_ref().is_some_and(|hidden| hidden.writes)
+            || statement.kind == Kind::Insert
+                && (keeps || may_be_given(on_connection, query.request) || self.inserts_rows(query.request))
     }
 
     /// Whether an INSERT may have several rows: the first ones may be given numbers before a later one fails, and servers

@@ -185,8 +185,8 @@ async fn a_killed_primary_costs_no_more_than_the_standstill_of_the_group() {
     group.have_all(&load).await;
 }
 
-/// Stops a member. MySQL 9.7 hangs now and then in the shutdown of a member: it has closed its port and left the group, and its
-/// process stays. It is killed after a minute then, as a service manager does; that is no matter of Sqluice.
+/// Stops a member. MySQL 9.7 was seen to close its port, leave its group, and never end its process; why is not known. It is killed
+/// after a minute then, as a service manager does: the tests ask what clients see of it.
 fn stop(server: &Server) {
     match server.stop() {
         Ok(()) => {}

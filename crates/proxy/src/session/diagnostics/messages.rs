@@ -44,8 +44,12 @@ impl Session {
             return false;
         }
         let Some(kept) = &self.belief.past.warnings else { return false };
-        // MariaDB keeps messages through SET NAMES. An error is raised again on a server, which shows it as it should be now.
-        if self.belief.past.error.is_some() && self.belief.past.warnings_charset.as_deref() != self.results_charset() {
+        // MariaDB keeps messages through SET NAMES. An error that is the only one is raised again on a server, which shows it as it
+        // should be now; with others beside it, none is to be lost.
+        if self.belief.past.error.is_some()
+            && self.belief.past.warnings_charset.as_deref() != self.results_charset()
+            && self.kept_messages(self.client.capabilities).is_some_and(|messages| messages.len() == 1)
+        {
             return false;
         }
         let Some(shown) = sql::shown_messages(text, &self.facts().dialect) else { return false };

@@ -206,7 +206,7 @@ impl Session {
     }
 
     /// The rows of SHOW WARNINGS, if they were kept.
-    fn kept_messages(&self, capabilities: Capabilities) -> Option<Vec<super::read_back::Row>> {
+    pub(super) fn kept_messages(&self, capabilities: Capabilities) -> Option<Vec<super::read_back::Row>> {
         super::read_back::rows(self.belief.past.warnings.as_deref()?, 3, capabilities).ok()
     }
 

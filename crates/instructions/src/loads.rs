@@ -7,6 +7,7 @@ use lab::{APP_DATABASE, APP_PASSWORD, APP_USER};
 use net::Address;
 use net::client::Target;
 use net::query::{self, Client, Limits, Parameter, Statement};
+use wire::Capabilities;
 use wire::auth::Credential;
 use wire::handshake::client::LoginRequest;
 
@@ -25,7 +26,9 @@ pub const PARTS: u32 = 8;
 pub enum Kind {
     /// SELECT by the primary key, as text.
     PointSelect,
-    /// The same, prepared.
+    /// The same, by a client without `DEPRECATE_EOF`: older connectors, and those that sysbench is built with.
+    ClassicPoint,
+    /// The point select, prepared.
     Execute,
     /// A result of [`MANY`] rows.
     Rows,
@@ -76,9 +79,10 @@ pub enum Rules {
 }
 
 /// All kinds.
-pub const LOADS: [Load; 14] = [
+pub const LOADS: [Load; 15] = [
     load(Kind::PointSelect, "point_select", "SELECT of a row by its key, as text, on a replica", 4000),
-    load(Kind::Execute, "execute", "the same, prepared", 4000),
+    load(Kind::ClassicPoint, "classic_point_select", "the same for a client with EOF packets, as sysbench", 4000),
+    load(Kind::Execute, "execute", "point_select, prepared", 4000),
     load(Kind::Rows, "rows", "SELECT of 100 rows (13 kB)", 2000),
     load(Kind::Set, "set", "SET of a session variable", 2000),
     // Two replies come together or not.
@@ -143,6 +147,8 @@ pub fn tables() -> String {
 pub struct Clients {
     target: Target,
     open: Vec<(Client, Option<Statement>)>,
+    /// They get EOF packets behind columns and rows.
+    classic: bool,
     /// Which row is next.
     row: u32,
     /// How many new questions there were.
@@ -152,7 +158,7 @@ pub struct Clients {
 impl Clients {
     /// None yet.
     pub fn new(address: Address) -> Clients {
-        Clients { target: Target::plain(address, LIMIT), open: Vec::new(), row: 0, new: 0 }
+        Clients { target: Target::plain(address, LIMIT), open: Vec::new(), classic: false, row: 0, new: 0 }
     }
 
     /// Does a piece of work this many times, one after the other.
@@ -160,11 +166,12 @@ impl Clients {
     /// # Errors
     /// A connection is lost, or a statement fails.
     pub async fn run(&mut self, kind: Kind, times: u32) -> anyhow::Result<()> {
+        self.classic = kind == Kind::ClassicPoint;
         for turn in 0..times {
             self.row = self.row % ROWS + 1;
             let id = self.row;
             match kind {
-                Kind::PointSelect => self.point_select(0, id).await?,
+                Kind::PointSelect | Kind::ClassicPoint => self.point_select(0, id).await?,
                 Kind::Execute => self.execute(id).await?,
                 Kind::Rows => self.rows(0, &many(id), MANY as usize).await?,
                 Kind::NewPoint => {
@@ -212,7 +219,9 @@ impl Clients {
     async fn client(&mut self, index: usize) -> anyhow::Result<&mut (Client, Option<Statement>)> {
         while self.open.len() <= index {
             let limits = Limits { timeout: LIMIT, ..Limits::default() };
-            self.open.push((Client::connect(&self.target, login(), limits).await?, None));
+            let mut login = login();
+            login.capabilities.set(Capabilities::DEPRECATE_EOF, !self.classic);
+            self.open.push((Client::connect(&self.target, login, limits).await?, None));
         }
         self.open.get_mut(index).context("no such client")
     }

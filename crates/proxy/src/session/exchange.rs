@@ -1,7 +1,6 @@
 //! A statement and its reply: what goes to the server, and what comes back of it.
 
 use sql::{Asks, FoundRows, Kind};
-use wire::Capabilities;
 use wire::command::Command;
 
 use super::cache::Fill;
@@ -9,7 +8,7 @@ use super::checksum::Checksum;
 use super::processes::{Renumber, Shown, Tap};
 use super::query::Query;
 use super::relay::{Copied, Outcome, Relay, RelayError};
-use super::tracking::TRANSACTION_INFO;
+use super::tracking::{Hearing, TRANSACTION_INFO};
 use super::{Held, Session};
 use route::{Route, Target};
 
@@ -45,8 +44,7 @@ impl Session {
         let withhold = self.withheld(query, route, held.lease.server());
         let keeps_end = self.notes_first(query);
         let tap = sent.columns.take().map(Tap::Columns).or(listed);
-        let hears_of_any = !self.client.capabilities.contains(Capabilities::DEPRECATE_EOF)
-            && (self.belief.tracking.hears_of_any(effects) || self.belief.state.tells_transactions());
+        let hearing = Hearing { tracking: &self.belief.tracking, state: &self.belief.state, effects };
         outcome.sent = sent.sent;
         outcome.checksum = self.transaction.log.is_some().then(Checksum::default);
         outcome.copied = match query.statement.found_rows {
@@ -62,7 +60,7 @@ impl Session {
             wish: wish_after.as_ref().unwrap_or(&self.belief.tracking),
             withhold,
             tap,
-            hears_of_any,
+            hearing: Some(hearing),
             file_allowed: query.statement.asks.contains(sql::Asks::LOCAL_FILE),
             prepare_as,
             keeps_end,

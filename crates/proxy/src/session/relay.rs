@@ -26,7 +26,7 @@ use wire::{Status, errno};
 use super::client::Client;
 use super::outgoing::write_while_alive;
 use super::processes::Tap;
-use super::tracking::ClientTracking;
+use super::tracking::{ClientTracking, Hearing};
 use crate::error::Refusal;
 use crate::pool::{Connection, End, StatementKey};
 use crate::sessions::SessionHandle;
@@ -93,8 +93,8 @@ pub struct Relay<'a> {
     pub tap: Option<Tap>,
     /// The count of warnings to tell instead of the connection's own.
     pub warnings: Option<u16>,
-    /// A result in the old framing says by a status flag that something has changed which the client wants to hear of.
-    pub hears_of_any: bool,
+    /// The changes that the client wants to hear of, for results in the old framing; without it, none.
+    pub hearing: Option<Hearing<'a>>,
     /// The id that a client prepares under.
     pub prepare_as: u32,
     /// The end of the reply stays in the client's outbox: what it says must be noted before the client hears it.
@@ -382,7 +382,8 @@ impl Relay<'_> {
     fn eof_packet(&mut self, sequence: u8, eof: Eof, rows: u64, run: &mut Run, bytes: &[u8]) -> bool {
         self.outcome.learn_end(eof, rows);
         let mut told = Eof { warnings: self.warnings.unwrap_or(eof.warnings), ..eof };
-        if !self.hears_of_any {
+        if eof.status.contains(Status::SESSION_STATE_CHANGED) && !self.hearing.as_ref().is_some_and(Hearing::is_of_any)
+        {
             // It is about all that Sqluice tracks; this framing has no room to tell what it is.
             told.status -= Status::SESSION_STATE_CHANGED;
         }

@@ -353,7 +353,7 @@ impl Session {
             wish: &self.belief.tracking,
             withhold: Withhold::Nothing,
             tap: None,
-            hears_of_any: false,
+            hearing: None,
             file_allowed: false,
             prepare_as: 0,
             keeps_end: false,

@@ -266,7 +266,7 @@ impl Session {
             withhold: Withhold::Nothing,
             file_allowed: false,
             tap: None,
-            hears_of_any: false,
+            hearing: None,
             prepare_as: 0,
             keeps_end: false,
             warnings: None,

@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use facts::catalog::Catalog;
+use route::state::StateMap;
 use sql::{Effect, Value};
 use wire::codec::Write;
 use wire::reply::{Change, Ok};
@@ -97,6 +98,27 @@ pub fn is_wish(name: &str) -> bool {
 pub fn is_named_in(text: &[u8]) -> bool {
     const LIST: &[u8] = b"session_track_system_variables";
     text.windows(LIST.len()).any(|window| window.eq_ignore_ascii_case(LIST))
+}
+
+/// The changes that a client wants to hear of behind one statement.
+#[derive(Clone, Copy, Debug)]
+pub struct Hearing<'a> {
+    /// The reports that it asked for before the statement.
+    pub tracking: &'a ClientTracking,
+    /// The session's state before the statement.
+    pub state: &'a StateMap,
+    /// The statement's effects.
+    pub effects: &'a [Effect],
+}
+
+impl Hearing<'_> {
+    /// Whether a status flag of a result may be about a change that the client wants to hear of, where the result has no room to
+    /// say which: about all changes, transactions, or a variable that the statement sets while it runs.
+    pub fn is_of_any(&self) -> bool {
+        let wants = |name: &str| self.tracking.wants(name.as_bytes());
+        let passes = |effect: &Effect| matches!(effect, Effect::WhileRunning { name } if wants(name));
+        self.tracking.state || wants("*") || self.effects.iter().any(passes) || self.state.tells_transactions()
+    }
 }
 
 impl ClientTracking {
@@ -191,14 +213,6 @@ impl ClientTracking {
             _ => return false,
         }
         true
-    }
-
-    /// Whether status flags of a result tell of changes that the client wants to hear, where the result has no room to say which:
-    /// of all changes, or of what the statement sets while it runs.
-    pub fn hears_of_any(&self, effects: &[Effect]) -> bool {
-        let wants = |name: &str| self.wants(name.as_bytes());
-        let passes = |effect: &Effect| matches!(effect, Effect::WhileRunning { name } if wants(name));
-        self.state || wants("*") || effects.iter().any(passes)
     }
 
     /// The reports in the OK packet of a login into this schema, encoded.
@@ -353,7 +367,8 @@ mod tests {
         };
         let mut wish = ClientTracking::of_servers(&Catalog::default());
         assert_eq!(wish.beginning(Some("db")), b"\x01\x03\x02db");
-        assert!(wish.beginning(None).is_empty() && !wish.hears_of_any(&[]));
+        let hearing = Hearing { tracking: &wish, state: &StateMap::default(), effects: &[] };
+        assert!(wish.beginning(None).is_empty() && !hearing.is_of_any());
         assert_eq!(heard(&wish), 2, "the connection has the client's own setting");
         for (own, expected) in [(None, 0), (Some("OFF"), 0), (Some("STATE"), 1), (Some("characteristics"), 2)] {
             wish.hide(true, own, true);

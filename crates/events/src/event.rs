@@ -1,0 +1,138 @@
+//! One event, as a worker hands it over: values that are shared or copied, nothing that has to be formatted.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use stats::digests::DigestName;
+
+/// One event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// When it was over.
+    pub at: SystemTime,
+    /// The id of the session, as its client knows it.
+    pub session: u64,
+    /// The client.
+    pub client: Arc<Client>,
+    /// The kind of event, and its facts.
+    pub body: Body,
+}
+
+/// The facts of a client that stay the same from a login to the next COM_CHANGE_USER.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Client {
+    /// Its address: IP and port, or `unix`.
+    pub address: String,
+    /// The user.
+    pub user: Arc<str>,
+    /// The listener that it came in by.
+    pub listener: Arc<str>,
+    /// The cluster behind that.
+    pub cluster: Arc<str>,
+    /// Its connection is encrypted.
+    pub tls: bool,
+}
+
+/// The kind of event.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// A query is over.
+    Query(Query),
+    /// A client has logged in, or was refused.
+    Login(Login),
+    /// COM_CHANGE_USER: the client is another user now, or was refused.
+    ChangeUser(Login),
+    /// A client that had logged in is gone.
+    Logout(Ended),
+}
+
+/// A login.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Login {
+    /// The schema that the client asked for.
+    pub schema: Arc<str>,
+    /// The reason of a refusal.
+    pub failure: Option<LoginFailure>,
+    /// Microseconds from the connection to the end of the login.
+    pub total_us: u64,
+}
+
+/// The reason why a client was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoginFailure {
+    /// The error's code, if the client got an error.
+    pub code: Option<u16>,
+    /// The reason, in words for the operator.
+    pub reason: String,
+}
+
+/// The end of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The reason, in words.
+    pub reason: String,
+    /// Microseconds since its login.
+    pub total_us: u64,
+}
+
+/// The end of a query.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Query {
+    /// The form of its text, without literals, and its schema.
+    pub digest: Arc<DigestName>,
+    /// Its text with all literals, if a sink wants that.
+    pub text: Option<Box<str>>,
+    /// The name of the command, such as `COM_QUERY`.
+    pub command: &'static str,
+    /// The answer's origin.
+    pub answered_by: AnsweredBy,
+    /// The reason of its route, if it had one.
+    pub route_reason: Option<&'static str>,
+    /// The rule that decided, if one did.
+    pub rule: Option<Arc<str>>,
+    /// The error that ended it.
+    pub error: Option<ServerError>,
+    /// Rows sent to the client.
+    pub rows_sent: u64,
+    /// Rows changed.
+    pub rows_affected: u64,
+    /// Warnings.
+    pub warnings: u16,
+    /// Microseconds from its arrival until a server had it: waits for a connection, for held writes, for a replica.
+    pub wait_us: u64,
+    /// Microseconds until the first byte of a server's reply.
+    pub first_us: u64,
+    /// Microseconds from its arrival to its end.
+    pub total_us: u64,
+}
+
+/// The origin of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AnsweredBy {
+    /// A server.
+    Server {
+        /// Its name.
+        name: Arc<str>,
+        /// It was the primary then.
+        primary: bool,
+    },
+    /// The result cache.
+    Cache,
+    /// Sqluice itself: it needed no server.
+    Sqluice,
+    /// Nobody: Sqluice has refused it.
+    Refused,
+    /// Nobody: its server was lost.
+    Lost,
+}
+
+/// An error that a client got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerError {
+    /// Its code.
+    pub code: u16,
+    /// Its SQLSTATE.
+    pub sqlstate: [u8; 5],
+    /// Its message; it may hold literals of the statement.
+    pub text: Box<str>,
+}

@@ -1,0 +1,87 @@
+//! The queries that become events.
+
+/// The queries that become events, whatever time they took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Queries {
+    /// None.
+    #[default]
+    Off,
+    /// Those that ended in an error.
+    Errors,
+    /// The same, and those that may have changed data.
+    Writes,
+    /// All.
+    All,
+}
+
+/// The choice of a worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// By their kind.
+    pub queries: Queries,
+    /// Those that took this many microseconds, too; 0 is off.
+    pub slow_us: u64,
+    /// Of the queries by their kind, one session in so many; errors and slow ones are never left out. 0 and 1 are all.
+    pub sample: u32,
+    /// Their text is kept with its literals.
+    pub texts: bool,
+}
+
+impl Filter {
+    /// No query becomes an event.
+    #[inline]
+    pub fn is_off(&self) -> bool {
+        self.queries == Queries::Off && self.slow_us == 0
+    }
+
+    /// Whether a query of this session becomes an event.
+    #[inline]
+    pub fn takes(&self, session: u64, writes: bool, failed: bool, total_us: u64) -> bool {
+        if self.slow_us > 0 && total_us >= self.slow_us {
+            return true;
+        }
+        match self.queries {
+            Queries::Off => false,
+            _ if failed => true,
+            Queries::Errors => false,
+            Queries::Writes => writes && self.is_of_sample(session),
+            Queries::All => self.is_of_sample(session),
+        }
+    }
+
+    /// Sampling is by session, so that a session's queries are all there or none is.
+    fn is_of_sample(&self, session: u64) -> bool {
+        self.sample <= 1 || session.is_multiple_of(u64::from(self.sample))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_queries_and_errors_are_taken_beside_the_sample() {
+        let filter = Filter { queries: Queries::All, slow_us: 1000, sample: 10, texts: false };
+        assert!(filter.takes(20, false, false, 0));
+        assert!(!filter.takes(21, false, false, 999));
+        assert!(filter.takes(21, false, false, 1000));
+        assert!(filter.takes(21, false, true, 0));
+    }
+
+    #[test]
+    fn each_choice_holds_the_one_before() {
+        let takes = |queries, writes, failed| Filter { queries, ..Filter::default() }.takes(1, writes, failed, 5);
+        for (queries, read, write, error) in [
+            (Queries::Off, false, false, false),
+            (Queries::Errors, false, false, true),
+            (Queries::Writes, false, true, true),
+            (Queries::All, true, true, true),
+        ] {
+            assert_eq!(takes(queries, false, false), read, "{queries:?}");
+            assert_eq!(takes(queries, true, false), write, "{queries:?}");
+            assert_eq!(takes(queries, false, true), error, "{queries:?}");
+        }
+        assert!(Filter::default().is_off());
+        assert!(!Filter { slow_us: 1, ..Filter::default() }.is_off());
+    }
+}

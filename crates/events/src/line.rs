@@ -1,0 +1,277 @@
+//! The form of an event for readers: one JSON object a line.
+//!
+//! Fields are only ever added; [`VERSION`] grows when one changes its meaning. A field without a value is left out.
+
+use std::sync::LazyLock;
+use std::time::SystemTime;
+
+use serde::Serialize;
+use time::OffsetDateTime;
+use time::format_description::{BorrowedFormatItem, parse_borrowed};
+
+use crate::event::{AnsweredBy, Body, Ended, Event, Login, Query};
+
+/// The version of the lines' form, in their field `v`.
+pub const VERSION: u32 = 1;
+
+/// Longest text of a statement in a line, in bytes.
+const TEXT_BYTES_MAX: usize = 64 << 10;
+
+/// What stands in a line of the text that a client sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Shows {
+    /// The form without literals, and no message of a server.
+    #[default]
+    Form,
+    /// The text with all literals, too.
+    Text,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    v: u32,
+    seq: u64,
+    ts: String,
+    node: &'a str,
+    kind: &'static str,
+    session: u64,
+    client: &'a str,
+    user: &'a str,
+    listener: &'a str,
+    cluster: &'a str,
+    tls: bool,
+    #[serde(flatten)]
+    body: Fields<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Fields<'a> {
+    Query(QueryFields<'a>),
+    Login(LoginFields<'a>),
+    Ended(EndedFields<'a>),
+}
+
+#[derive(Serialize)]
+struct QueryFields<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    schema: &'a str,
+    command: &'static str,
+    digest: Hex,
+    form: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    text_cut: bool,
+    answered_by: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    route_reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ErrorFields<'a>>,
+    rows_sent: u64,
+    rows_affected: u64,
+    warnings: u16,
+    times: Times,
+}
+
+#[derive(Serialize)]
+struct ErrorFields<'a> {
+    code: u16,
+    sqlstate: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+}
+
+/// Microseconds.
+#[derive(Serialize)]
+struct Times {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wait: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first: Option<u64>,
+    total: u64,
+}
+
+#[derive(Serialize)]
+struct LoginFields<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    schema: &'a str,
+    ok: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    times: Times,
+}
+
+#[derive(Serialize)]
+struct EndedFields<'a> {
+    reason: &'a str,
+    times: Times,
+}
+
+/// A digest's hash, as the API and rules write it.
+struct Hex(u64);
+
+impl Serialize for Hex {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{:016x}", self.0))
+    }
+}
+
+impl Event {
+    /// Appends the event's line.
+    pub(crate) fn line(&self, seq: u64, node: &str, shows: Shows, out: &mut Vec<u8>) {
+        let (kind, body) = match &self.body {
+            Body::Query(query) if query.answered_by == AnsweredBy::Refused => ("refused", query_fields(query, shows)),
+            Body::Query(query) => ("query", query_fields(query, shows)),
+            Body::Login(login) => ("login", login_fields(login)),
+            Body::ChangeUser(login) => ("change_user", login_fields(login)),
+            Body::Logout(ended) => ("logout", ended_fields(ended)),
+        };
+        let client = &*self.client;
+        let line = Line {
+            v: VERSION,
+            seq,
+            ts: timestamp(self.at),
+            node,
+            kind,
+            session: self.session,
+            client: &client.address,
+            user: &client.user,
+            listener: &client.listener,
+            cluster: &client.cluster,
+            tls: client.tls,
+            body,
+        };
+        put(&line, out);
+    }
+}
+
+fn query_fields(query: &Query, shows: Shows) -> Fields<'_> {
+    let (answered_by, server, role) = match &query.answered_by {
+        AnsweredBy::Server { name, primary } => {
+            ("server", Some(&**name), Some(if *primary { "primary" } else { "replica" }))
+        }
+        AnsweredBy::Cache => ("cache", None, None),
+        AnsweredBy::Sqluice => ("sqluice", None, None),
+        AnsweredBy::Refused => ("nobody", None, None),
+        AnsweredBy::Lost => ("lost", None, None),
+    };
+    let text = query.text.as_deref().filter(|_| shows == Shows::Text);
+    let cut = text.map(|text| cut(text, TEXT_BYTES_MAX));
+    Fields::Query(QueryFields {
+        schema: &query.digest.schema,
+        command: query.command,
+        digest: Hex(query.digest.hash),
+        form: &query.digest.text,
+        text_cut: cut.map_or(0, str::len) < text.map_or(0, str::len),
+        text: cut,
+        answered_by,
+        server,
+        role,
+        route_reason: query.route_reason,
+        rule: query.rule.as_deref(),
+        error: query.error.as_ref().map(|error| ErrorFields {
+            code: error.code,
+            sqlstate: std::str::from_utf8(&error.sqlstate).unwrap_or("HY000"),
+            // It may quote literals.
+            text: (shows == Shows::Text).then_some(&*error.text),
+        }),
+        rows_sent: query.rows_sent,
+        rows_affected: query.rows_affected,
+        warnings: query.warnings,
+        times: Times {
+            wait: server.map(|_| query.wait_us),
+            first: server.map(|_| query.first_us),
+            total: query.total_us,
+        },
+    })
+}
+
+fn login_fields(login: &Login) -> Fields<'_> {
+    Fields::Login(LoginFields {
+        schema: &login.schema,
+        ok: login.failure.is_none(),
+        code: login.failure.as_ref().and_then(|failure| failure.code),
+        reason: login.failure.as_ref().map(|failure| &*failure.reason),
+        times: Times { wait: None, first: None, total: login.total_us },
+    })
+}
+
+fn ended_fields(ended: &Ended) -> Fields<'_> {
+    Fields::Ended(EndedFields {
+        reason: &ended.reason,
+        times: Times { wait: None, first: None, total: ended.total_us },
+    })
+}
+
+/// The line of a gap: the numbers `from` to `to` were those of events that were lost.
+pub(crate) fn gap(from: u64, lost: u64, node: &str, at: SystemTime, out: &mut Vec<u8>) {
+    #[derive(Serialize)]
+    struct Gap<'a> {
+        v: u32,
+        seq: u64,
+        ts: String,
+        node: &'a str,
+        kind: &'static str,
+        from: u64,
+        to: u64,
+        lost: u64,
+    }
+    let to = from.saturating_add(lost.saturating_sub(1));
+    put(&Gap { v: VERSION, seq: from, ts: timestamp(at), node, kind: "gap", from, to, lost }, out);
+}
+
+/// The line of a start. Events of the moment before may be missing if the process was killed.
+pub(crate) fn start(seq: u64, node: &str, at: SystemTime, out: &mut Vec<u8>) {
+    #[derive(Serialize)]
+    struct Start<'a> {
+        v: u32,
+        seq: u64,
+        ts: String,
+        node: &'a str,
+        kind: &'static str,
+        version: &'static str,
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    put(&Start { v: VERSION, seq, ts: timestamp(at), node, kind: "start", version }, out);
+}
+
+fn put(line: &impl Serialize, out: &mut Vec<u8>) {
+    let begin = out.len();
+    // Memory takes all bytes, and every field is text or a number.
+    if serde_json::to_writer(&mut *out, line).is_err() {
+        out.truncate(begin);
+        return;
+    }
+    out.push(b'\n');
+}
+
+/// RFC 3339 in UTC, to the microsecond.
+static TIMESTAMP: LazyLock<Vec<BorrowedFormatItem<'static>>> = LazyLock::new(|| {
+    let format = "[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]Z";
+    parse_borrowed::<2>(format).unwrap_or_default()
+});
+
+fn timestamp(at: SystemTime) -> String {
+    OffsetDateTime::from(at).format(&*TIMESTAMP).unwrap_or_default()
+}
+
+/// At most so many bytes of a text, whole characters.
+fn cut(text: &str, bytes_max: usize) -> &str {
+    if text.len() <= bytes_max {
+        return text;
+    }
+    let end = (0..=bytes_max).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests;

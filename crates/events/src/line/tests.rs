@@ -1,0 +1,99 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use stats::digests::DigestName;
+
+use super::*;
+use crate::event::{Client, LoginFailure, ServerError};
+
+fn client() -> Arc<Client> {
+    Arc::new(Client {
+        address: "10.0.0.5:4711".into(),
+        user: "app".into(),
+        listener: "main".into(),
+        cluster: "shop".into(),
+        tls: true,
+    })
+}
+
+fn written(body: Body, shows: Shows) -> String {
+    let at = SystemTime::UNIX_EPOCH + Duration::from_micros(1_700_000_000_000_500);
+    let mut out = Vec::new();
+    Event { at, session: 12, client: client(), body }.line(3, "n1", shows, &mut out);
+    String::from_utf8(out).unwrap()
+}
+
+fn query() -> Query {
+    let digest =
+        DigestName { hash: 0xab, text: "INSERT INTO t VALUES (...)".into(), user: "app".into(), schema: "shop".into() };
+    Query {
+        digest: Arc::new(digest),
+        text: Some("INSERT INTO t VALUES ('x')".into()),
+        command: "COM_QUERY",
+        answered_by: AnsweredBy::Server { name: "db1".into(), primary: true },
+        route_reason: Some("write"),
+        rule: None,
+        error: Some(ServerError { code: 1062, sqlstate: *b"23000", text: "Duplicate entry 'x'".into() }),
+        rows_sent: 0,
+        rows_affected: 0,
+        warnings: 0,
+        wait_us: 10,
+        first_us: 200,
+        total_us: 300,
+    }
+}
+
+#[test]
+fn a_query_without_its_literals() {
+    assert_eq!(
+        written(Body::Query(query()), Shows::Form),
+        "{\"v\":1,\"seq\":3,\"ts\":\"2023-11-14T22:13:20.000500Z\",\"node\":\"n1\",\"kind\":\"query\",\"session\":12,\
+         \"client\":\"10.0.0.5:4711\",\"user\":\"app\",\"listener\":\"main\",\"cluster\":\"shop\",\"tls\":true,\
+         \"schema\":\"shop\",\"command\":\"COM_QUERY\",\"digest\":\"00000000000000ab\",\
+         \"form\":\"INSERT INTO t VALUES (...)\",\"answered_by\":\"server\",\"server\":\"db1\",\"role\":\"primary\",\
+         \"route_reason\":\"write\",\"error\":{\"code\":1062,\"sqlstate\":\"23000\"},\"rows_sent\":0,\
+         \"rows_affected\":0,\"warnings\":0,\"times\":{\"wait\":10,\"first\":200,\"total\":300}}\n"
+    );
+}
+
+#[test]
+fn a_query_with_its_text() {
+    let line = written(Body::Query(query()), Shows::Text);
+    assert!(line.contains("\"text\":\"INSERT INTO t VALUES ('x')\""), "{line}");
+    assert!(line.contains("\"text\":\"Duplicate entry 'x'\""), "{line}");
+}
+
+#[test]
+fn a_long_text_is_cut_between_characters() {
+    let text = "ä".repeat(TEXT_BYTES_MAX);
+    let line = written(Body::Query(Query { text: Some(text.into()), ..query() }), Shows::Text);
+    assert!(line.contains("\"text_cut\":true"));
+    assert!(line.len() < TEXT_BYTES_MAX + 1000);
+}
+
+#[test]
+fn a_refused_query_and_a_refused_login() {
+    let refused = written(Body::Query(Query { answered_by: AnsweredBy::Refused, ..query() }), Shows::Form);
+    assert!(refused.contains("\"kind\":\"refused\"") && refused.contains("\"answered_by\":\"nobody\""), "{refused}");
+    let failure = Some(LoginFailure { code: Some(1045), reason: "wrong password\n".into() });
+    let login = written(Body::Login(Login { schema: "".into(), failure, total_us: 9 }), Shows::Form);
+    assert!(
+        login.ends_with(
+            "\"kind\":\"login\",\"session\":12,\"client\":\"10.0.0.5:4711\",\"user\":\"app\",\"listener\":\"main\",\
+             \"cluster\":\"shop\",\"tls\":true,\"ok\":false,\"code\":1045,\"reason\":\"wrong password\\n\",\
+             \"times\":{\"total\":9}}\n"
+        ),
+        "{login}"
+    );
+}
+
+#[test]
+fn a_gap_says_which_numbers_are_gone() {
+    let mut out = Vec::new();
+    gap(5, 3, "n1", SystemTime::UNIX_EPOCH, &mut out);
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        "{\"v\":1,\"seq\":5,\"ts\":\"1970-01-01T00:00:00.000000Z\",\"node\":\"n1\",\"kind\":\"gap\",\"from\":5,\"to\":7,\
+         \"lost\":3}\n"
+    );
+}

@@ -25,6 +25,14 @@ use route::{Pin, Route, Target};
 /// Errors with which a server rolls the transaction back.
 const ROLLED_BACK: [u16; 2] = [errno::ER_LOCK_DEADLOCK, errno::ER_XA_RBDEADLOCK];
 
+/// Whether a statement that failed may have begun a transaction in one of its own statements: those of a routine, of a block, of a
+/// prepared text. No error says that it has not: each may come from within.
+fn may_have_begun(query: &Query<'_>) -> bool {
+    let statement = &query.statement;
+    let runs_others = matches!(statement.kind, Kind::Call | Kind::Compound | Kind::PreparedText | Kind::Unknown);
+    query.runs_text() && (runs_others || statement.parts > 1)
+}
+
 impl Session {
     /// Notes what the statement did. The truth comes from the server's trackers first, then from its status flags, then
     /// from the statement's text; where none can say, the session is pinned as opaque. Gives what the shared tier must hear of.
@@ -69,7 +77,7 @@ impl Session {
             self.belief.state = before;
         }
         self.learn_statement(held, query, outcome);
-        self.learn_status(outcome);
+        self.learn_status(query, outcome);
         if self.belief.pins.has(Pin::Savepoint) || query.statement.transaction.is_some() || !effects.is_empty() {
             self.learn_savepoint(was_told, query, succeeded);
         }
@@ -117,7 +125,7 @@ impl Session {
 
     /// Notes the status of the answer's end.
     #[inline]
-    fn learn_status(&mut self, outcome: &Outcome) {
+    fn learn_status(&mut self, query: &Query<'_>, outcome: &Outcome) {
         if let Some(status) = outcome.status {
             // The last status of a failed multi-statement says that more results follow; the next answer must not say so.
             self.belief.status = status & Status::OF_SESSION;
@@ -129,7 +137,7 @@ impl Session {
             if ROLLED_BACK.contains(&error.code) {
                 self.belief.status -= Status::IN_TRANSACTION;
                 self.belief.pins.put(Pin::Transaction, false);
-            } else if !self.facts().autocommit {
+            } else if !self.facts().autocommit || may_have_begun(query) {
                 // A statement that failed may have opened the transaction all the same, with locks and a snapshot.
                 self.belief.pins.put(Pin::Transaction, true);
             }

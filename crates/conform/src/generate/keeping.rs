@@ -271,7 +271,7 @@ impl Generator {
     /// Routines that change the session behind the text's back.
     fn hidden_changes(&mut self) -> Idea {
         let (me, number) = (self.me, self.fresh());
-        match self.random.below(7) {
+        match self.random.below(9) {
             0 => queries(["CALL {lib}.p_mode()".into(), "SELECT @@sql_mode, @from_procedure".into()]),
             1 => queries(["CALL {lib}.p_zone()".into(), "SELECT @@time_zone".into()]),
             2 => queries([format!("CALL {{lib}}.p_variable({number})"), "SELECT @from_procedure".into()]),
@@ -280,6 +280,12 @@ impl Generator {
                 "SELECT n >= 0 FROM {lib}.counter WHERE id = 0".into(),
                 "ROLLBACK".into(),
             ]),
+            7 => queries([
+                "CALL {lib}.p_begins_and_fails()".into(),
+                "SELECT n >= 0 FROM {lib}.counter WHERE id = 0".into(),
+                "ROLLBACK".into(),
+            ]),
+            8 => queries(["CALL {lib}.p_sets_and_fails()".into(), "SELECT @@sql_mode, @from_procedure".into()]),
             4 => queries([format!("SELECT {{lib}}.f_remembers({number})"), "SELECT @remembered".into()]),
             5 if self.mariadb() => queries([
                 format!("BEGIN NOT ATOMIC SET @compound = {number}; SET time_zone = '+02:00'; END"),

@@ -49,7 +49,8 @@ fn router(shared: Arc<Shared>) -> Router {
         .route(
             "/",
             get(|| async {
-                "Sqluice: /metrics /healthz /readyz /api/v1/clusters /api/v1/digests /api/v1/rules /api/v1/cache\n"
+                "Sqluice: /metrics /healthz /readyz /api/v1/clusters /api/v1/digests /api/v1/rules /api/v1/events/tail \
+                 /api/v1/cache\n"
             }),
         )
         .nest("/api/v1", api)

@@ -1,6 +1,7 @@
 //! The page `/metrics`.
 
 mod cache;
+mod events;
 mod failover;
 mod names;
 #[cfg(test)]
@@ -52,6 +53,7 @@ pub(crate) fn render(shared: &Shared) -> String {
     let clusters = shared.clusters();
     cache::render(&mut page, shared, &clusters);
     tier::render(&mut page, shared);
+    events::render(&mut page, shared);
     servers(&mut page, &shared.workers);
     let all: Vec<Cluster> = clusters.iter().map(|(name, status)| Cluster::new(name, &**status)).collect();
     views(&mut page, &all);

@@ -4,6 +4,7 @@ mod cache;
 mod cache_digests;
 mod clusters;
 mod digests;
+mod events;
 mod query;
 mod rules;
 mod tier;
@@ -34,6 +35,7 @@ pub(super) fn router() -> Router<Arc<Shared>> {
         .route("/clusters/{cluster}/servers/{server}/{action}", put(clusters::act_on_server))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .route("/rules", get(rules::list))
+        .route("/events/tail", get(events::tail))
         .route("/cache", get(cache::show).delete(cache::wipe))
         .route("/cache/digests", get(cache_digests::digests))
         .route("/cache/warm", get(warm::show).put(warm::start))

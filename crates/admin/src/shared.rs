@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use ::cache::{CountedWrites, Store, Warmer};
 use config::{Config, Rule, Secret};
+use events::Events;
 use stats::digests::DigestSource;
 use tier::Tier;
 
@@ -22,6 +23,8 @@ pub struct Sources {
     pub cache: Option<ResultCache>,
     /// The shared tier of the result cache.
     pub tier: Option<Arc<Tier>>,
+    /// Events of queries and logins; `None` without a data plane.
+    pub events: Option<Arc<Events>>,
     /// All that is known of the clusters.
     pub status: Arc<dyn Status>,
     /// Where commands go.
@@ -44,6 +47,7 @@ pub(super) struct Shared {
     pub(super) digests: Arc<dyn DigestSource>,
     pub(super) cache: Option<ResultCache>,
     pub(super) tier: Option<Arc<Tier>>,
+    pub(super) events: Option<Arc<Events>>,
     pub(super) steering: Arc<dyn Steering>,
     pub(super) draining: AtomicBool,
     pub(super) started: SystemTime,
@@ -54,10 +58,10 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(config: &Config, sources: Sources) -> Shared {
-        let Sources { workers, digests, cache, tier, status, steering } = sources;
+        let Sources { workers, digests, cache, tier, events, status, steering } = sources;
         let (draining, started) = (AtomicBool::new(false), SystemTime::now());
         let (key, rules) = (RwLock::default(), RwLock::default());
-        let shared = Shared { workers, digests, cache, tier, steering, draining, started, status, key, rules };
+        let shared = Shared { workers, digests, cache, tier, events, steering, draining, started, status, key, rules };
         shared.reload(config);
         shared
     }

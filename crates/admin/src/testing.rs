@@ -31,6 +31,7 @@ pub(super) fn sources(workers: stats::Workers) -> Sources {
         digests: Arc::new(NoDigests),
         cache: None,
         tier: None,
+        events: None,
         status: Arc::new(Known(Clusters::new())),
         steering: Arc::new(Orders::default()),
     }

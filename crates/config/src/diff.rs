@@ -28,6 +28,8 @@ pub struct Changes {
     pub warms: Names,
     /// Whether `[proxy]` has other values that need no restart.
     pub proxy: bool,
+    /// Whether `[events]` differs.
+    pub events: bool,
     /// Whether the key of the API differs.
     pub admin_key: bool,
     /// Values that are different and take effect only with the next start.
@@ -112,6 +114,7 @@ pub fn diff(old: &Config, new: &Config) -> Changes {
         rule_order,
         warms,
         proxy,
+        events: old.events != new.events,
         admin_key,
         restart,
     }
@@ -246,6 +249,9 @@ impl fmt::Display for Changes {
         self.warms.describe("warm", &mut out);
         if self.proxy {
             out.push("proxy changed".into());
+        }
+        if self.events {
+            out.push("events changed".into());
         }
         if self.admin_key {
             out.push("admin.key changed".into());

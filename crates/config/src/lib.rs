@@ -27,10 +27,10 @@ pub use diff::{Changes, diff};
 pub use error::{Errors, Problem, Warning};
 pub use model::{
     Admin, Cache, CacheFreshness, CacheMode, ClientCert, ClientCompression, Cluster, ClusterKind, Config, Consistency,
-    Credential, Donors, Etcd, Failover, Galera, Given, Heartbeat, Lease, Listener, ListenerTls, Log, LogFormat,
-    Monitor, Pem, Pool, Promotion, PromotionRule, Proxy, ProxyIn, ProxyOut, Replay, ReplayMode, ReplicationAccount,
-    ReplicationTls, RuleAccess, SendPasswords, Server, ServerCompression, ServerTls, ServerTlsMode, Split, Tier,
-    TlsMode, TlsVersion, Unwritable, User, Warm, WarmStatement, Writers,
+    Credential, Donors, Etcd, EventFile, EventQueries, EventText, Events, Failover, Galera, Given, Heartbeat, Lease,
+    Listener, ListenerTls, Log, LogFormat, Monitor, Pem, Pool, Promotion, PromotionRule, Proxy, ProxyIn, ProxyOut,
+    Replay, ReplayMode, ReplicationAccount, ReplicationTls, RuleAccess, SendPasswords, Server, ServerCompression,
+    ServerTls, ServerTlsMode, Split, Tier, TlsMode, TlsVersion, Unwritable, User, Warm, WarmStatement, Writers,
 };
 pub use network::Network;
 pub use parse::{Loaded, load, parse};

@@ -39,6 +39,7 @@ macro_rules! words {
 
 mod cluster;
 mod etcd;
+mod events;
 mod failover;
 mod galera;
 mod listener;
@@ -50,6 +51,7 @@ pub use cluster::{
     ServerTlsMode,
 };
 pub use etcd::Etcd;
+pub use events::{EventFile, EventQueries, EventText, Events};
 pub use failover::{Failover, Lease, Promotion, PromotionRule, ReplicationAccount, ReplicationTls, Unwritable};
 pub use galera::{Donors, Galera, Writers};
 pub use listener::{ClientCert, ClientCompression, Consistency, Listener, ListenerTls, ProxyIn, Split, TlsMode};
@@ -117,6 +119,8 @@ pub struct Config {
     pub log: Log,
     /// The admin listener, when wanted.
     pub admin: Option<Admin>,
+    /// Events of queries and logins.
+    pub events: Events,
     /// The result cache.
     pub cache: Cache,
     /// Clusters by name, at least one.

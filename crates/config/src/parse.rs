@@ -2,6 +2,7 @@
 
 mod cluster;
 mod etcd;
+mod events;
 mod failover;
 mod listener;
 mod rule;
@@ -107,6 +108,7 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
         }
     }
     let key = read_admin_key(reader, &admin);
+    let events = events::read(reader, root);
     let cache = reader.table(root, &cache_keys::CACHE);
     let cache = Cache {
         memory_max: reader.size(&cache, &cache_keys::MEMORY_MAX),
@@ -121,7 +123,8 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
     let rules = rule::read_all(reader, root, cache.tier.is_some(), &mut places);
     let warms = warm::read_all(reader, root, &mut places);
     let admin = admin_address.map(|address| Admin { address, key });
-    let config = Config { proxy, log, admin, cache, clusters, listeners, users, rules, warms, given: Vec::new() };
+    let config =
+        Config { proxy, log, admin, events, cache, clusters, listeners, users, rules, warms, given: Vec::new() };
     checks::check(reader, &config, &places);
     config
 }

@@ -6,6 +6,7 @@
 pub mod cache;
 pub mod cluster;
 pub mod etcd;
+pub mod events;
 pub mod failover;
 pub mod galera;
 pub mod listener;
@@ -167,6 +168,7 @@ pub static ROOT: Section = Section {
         &process::PROXY,
         &process::LOG,
         &process::ADMIN,
+        &events::EVENTS,
         &cache::CACHE,
         &cluster::CLUSTER,
         &listener::LISTENER,

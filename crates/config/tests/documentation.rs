@@ -70,6 +70,7 @@ fn base() -> Values {
     values.push(value(&["warm", "NAME", "user"], "\"app\""));
     values.push(value(&["warm", "NAME", "file"], "\"/warm.sql\""));
     values.push(value(&["admin", "address"], "\"127.0.0.1:9104\""));
+    values.push(value(&["events", "file", "path"], "\"/events\""));
     values
 }
 

@@ -11,7 +11,7 @@ pub struct Event {
     /// When it was over.
     pub at: SystemTime,
     /// The id of the session, as its client knows it.
-    pub session: u64,
+    pub session: u32,
     /// The client.
     pub client: Arc<Client>,
     /// The kind of event, and its facts.
@@ -51,19 +51,10 @@ pub enum Body {
 pub struct Login {
     /// The schema that the client asked for.
     pub schema: Arc<str>,
-    /// The reason of a refusal.
-    pub failure: Option<LoginFailure>,
+    /// The reason of a refusal, in words for the operator.
+    pub failure: Option<String>,
     /// Microseconds from the connection to the end of the login.
     pub total_us: u64,
-}
-
-/// The reason why a client was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoginFailure {
-    /// The error's code, if the client got an error.
-    pub code: Option<u16>,
-    /// The reason, in words for the operator.
-    pub reason: String,
 }
 
 /// The end of a session.

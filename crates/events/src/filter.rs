@@ -36,7 +36,7 @@ impl Filter {
 
     /// Whether a query of this session becomes an event.
     #[inline]
-    pub fn takes(&self, session: u64, writes: bool, failed: bool, total_us: u64) -> bool {
+    pub fn takes(&self, session: u32, writes: bool, failed: bool, total_us: u64) -> bool {
         if self.slow_us > 0 && total_us >= self.slow_us {
             return true;
         }
@@ -50,8 +50,8 @@ impl Filter {
     }
 
     /// Sampling is by session, so that a session's queries are all there or none is.
-    fn is_of_sample(&self, session: u64) -> bool {
-        self.sample <= 1 || session.is_multiple_of(u64::from(self.sample))
+    fn is_of_sample(&self, session: u32) -> bool {
+        self.sample <= 1 || session.is_multiple_of(self.sample)
     }
 }
 

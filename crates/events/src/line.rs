@@ -34,7 +34,7 @@ struct Line<'a> {
     ts: String,
     node: &'a str,
     kind: &'static str,
-    session: u64,
+    session: u32,
     client: &'a str,
     user: &'a str,
     listener: &'a str,
@@ -103,8 +103,6 @@ struct LoginFields<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     schema: &'a str,
     ok: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    code: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
     times: Times,
@@ -199,8 +197,7 @@ fn login_fields(login: &Login) -> Fields<'_> {
     Fields::Login(LoginFields {
         schema: &login.schema,
         ok: login.failure.is_none(),
-        code: login.failure.as_ref().and_then(|failure| failure.code),
-        reason: login.failure.as_ref().map(|failure| &*failure.reason),
+        reason: login.failure.as_deref(),
         times: Times { wait: None, first: None, total: login.total_us },
     })
 }

@@ -23,4 +23,4 @@ pub mod wake;
 pub mod warm;
 pub mod worker;
 
-pub use start::{Proxy, StartError};
+pub use start::{Proxy, StartError, workers};

@@ -16,6 +16,7 @@ mod consistency;
 mod count;
 mod diagnostics;
 mod environment;
+mod event;
 mod exchange;
 mod facts;
 mod hold;
@@ -114,10 +115,11 @@ impl Session {
     /// Gives what the result cache did for it, for sessions that warm the cache.
     async fn handle(&mut self, request: &Request) -> Result<Option<CacheSaid>, SessionEnd> {
         self.look_at_catalog();
+        let arrived = self.env.worker.events.arrival();
         let mut query = match self.understand(request).await? {
-            Understood::Query(query) => query,
+            Understood::Query(query) => query.came_at(arrived),
             Understood::Answered(query, answered) => {
-                self.finish(&*query, End::Local(answered));
+                self.finish(&query.came_at(arrived), End::Local(answered));
                 return self.flush_answers().await.map(|()| None);
             }
             Understood::NoCommand => return self.flush_answers().await.map(|()| None),
@@ -135,7 +137,7 @@ impl Session {
             self.client.flush().await.map_err(SessionEnd::ClientLost)?;
         }
         if let Some(refusal) = self.make_ready(&query).await {
-            self.finish(&query, End::Refused(Instant::now()));
+            self.finish(&query, End::Refused(Instant::now(), &refusal));
             return self.refuse(request, &refusal).await.map(|()| None);
         }
         let defining = self.defining(&query);
@@ -207,7 +209,7 @@ impl Session {
             let mut held = match self.checkout(&route, &mut attempts).await {
                 Ok(held) => held,
                 Err(refusal) => {
-                    self.finish(query, End::Refused(attempts.at));
+                    self.finish(query, End::Refused(attempts.at, &refusal));
                     return self.refuse(query.request, &refusal).await;
                 }
             };
@@ -224,7 +226,7 @@ impl Session {
             }
             // The time that the server waited is no time of the statement.
             let started = outcome.there_at.unwrap_or(attempts.at);
-            let over = self.finish_relayed(&held, query, &outcome, started);
+            let over = self.finish_relayed(&held, query, &route, &outcome, started);
             if let Some(written) = self.learn(&mut held, query, &route, &outcome, over) {
                 Box::pin(self.tell_tier(written, defines)).await;
             }

@@ -171,24 +171,34 @@ fn clusters(
     Ok(clusters)
 }
 
+/// How many workers there will be.
+pub fn workers(config: &Config) -> usize {
+    match config.proxy.workers {
+        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        count => count,
+    }
+}
+
 /// A thread for each worker.
 fn spawn_workers(
     shared: &Arc<Shared>,
     inboxes: Vec<UnboundedReceiver<Mail>>,
+    rings: Vec<events::Ring>,
 ) -> std::io::Result<Vec<std::thread::JoinHandle<()>>> {
-    let spawn = |(index, inbox)| {
+    let rings = rings.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+    let spawn = |((index, inbox), ring)| {
         let shared = shared.clone();
         std::thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
-            if let Err(error) = Worker::run(index, shared, inbox) {
+            if let Err(error) = Worker::run(index, shared, inbox, ring) {
                 tracing::error!(worker = index, %error, "a worker could not run");
             }
         })
     };
-    inboxes.into_iter().enumerate().map(spawn).collect()
+    inboxes.into_iter().enumerate().zip(rings).map(spawn).collect()
 }
 
 impl Proxy {
-    /// Starts workers and listeners. Must be called on the control plane's runtime, which also accepts clients.
+    /// Starts workers and listeners. Each worker gets one of the rings for its events; without a ring it makes none. Must be called on the control plane's runtime, which also accepts clients.
     ///
     /// # Errors
     /// See [`StartError`]; nothing is left running then but workers without clients, which end with this value.
@@ -196,11 +206,9 @@ impl Proxy {
         config: Config,
         published: &HashMap<Arc<str>, Arc<Published>>,
         tier: Option<Arc<tier::Tier>>,
+        rings: Vec<events::Ring>,
     ) -> Result<Proxy, StartError> {
-        let count = match config.proxy.workers {
-            0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-            count => count,
-        };
+        let count = workers(&config);
         let stats = (0..count).map(|_| Arc::new(WorkerStats::new(Pin::WORDS, Reason::WORDS))).collect();
         let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::unbounded_channel()).unzip();
         let mailboxes: Mailboxes = mailboxes.into();
@@ -242,7 +250,7 @@ impl Proxy {
             warming: crate::warm::Warming::default(),
             config: ArcSwap::from_pointee(config),
         });
-        let workers = spawn_workers(&shared, inboxes)?;
+        let workers = spawn_workers(&shared, inboxes, rings)?;
         tokio::spawn(worker::tell_seconds(Arc::downgrade(&shared)));
         let proxy = Proxy { shared, mailboxes, listeners: Mutex::default(), workers: Mutex::new(workers) };
         let config = proxy.shared.config.load_full();

@@ -1,6 +1,7 @@
 //! One thread with its own event loop, sessions and pools. Workers share nothing but snapshots, counts and mail.
 
 mod cluster;
+mod events;
 
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
@@ -16,6 +17,7 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 pub use self::cluster::{ClusterHere, CountedHere, KnownFunctions, UserSchema};
+pub use self::events::{WorkerEvents, micros};
 use crate::busy_poll::BusyPoll;
 use crate::coarse_clock::CoarseClock;
 use crate::session::{self, Outgoing};
@@ -58,6 +60,8 @@ pub struct Worker {
     pub digests: RefCell<DigestTable>,
     /// The operator's rules.
     pub chain: WorkerChain,
+    /// The way of its events.
+    pub events: WorkerEvents,
     /// The turn of the session whose long text a thread reads.
     pub long_texts: Semaphore,
     /// How much work the session that runs now may still do before others get their turn.
@@ -92,7 +96,12 @@ impl Worker {
     ///
     /// # Errors
     /// The event loop could not be made.
-    pub fn run(index: usize, shared: Arc<Shared>, mail: UnboundedReceiver<Mail>) -> std::io::Result<()> {
+    pub fn run(
+        index: usize,
+        shared: Arc<Shared>,
+        mail: UnboundedReceiver<Mail>,
+        ring: Option<::events::Ring>,
+    ) -> std::io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -112,6 +121,7 @@ impl Worker {
             outgoing: RefCell::default(),
             digests: RefCell::new(digests),
             chain: WorkerChain::default(),
+            events: WorkerEvents::new(ring),
             long_texts: Semaphore::new(1),
             turn: Cell::new(TURN_WORK),
             draining: Cell::new(false),
@@ -150,6 +160,7 @@ impl Worker {
         self.uptime_s.set(second);
         let config = self.shared.config.load();
         self.busy_poll.set(config.proxy.busy_poll);
+        self.events.take_settings(&config.events);
         self.change_digests(|digests| {
             digests.set_max(config.proxy.digests_max);
             digests.set_second(u64::from(second));

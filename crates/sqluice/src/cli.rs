@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{cache, change, check, demo, init, out, run, status};
+use crate::{cache, change, check, demo, init, log_tail, out, run, status};
 
 /// A database traffic manager for MySQL and MariaDB.
 ///
@@ -64,6 +64,9 @@ enum Command {
     /// Show the result cache of the running process, wipe it, or find reads worth a rule.
     #[command(after_help = CACHE_HELP)]
     Cache(cache::Args),
+    /// Show the last queries and logins of the running process.
+    #[command(after_help = LOG_HELP)]
+    Log(log_tail::Args),
 }
 
 const RUN_HELP: &str = "\
@@ -169,6 +172,18 @@ The command uses the API of the running process. The file has its address and it
 
 Exit codes: 0 done, 1 refused, or the API does not reply.";
 
+const LOG_HELP: &str = "\
+Examples:
+  sqluice log tail
+  sqluice log tail --follow --where 'kind=login and ok=false'
+  sqluice log tail --follow --where 'user=app and ms>100'
+  sqluice log tail --limit 1000 --json
+
+Logins are always there. Which queries are there, [events] in the configuration says.
+The command uses the API of the running process. The file has its address and its admin.key.
+
+Exit codes: 0 done, 1 the API does not reply.";
+
 /// Does what the command line says.
 pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
@@ -183,6 +198,7 @@ pub fn main() -> ExitCode {
         Command::Acknowledge(args) => change::acknowledge(&args),
         Command::Server(args) => change::server(&args),
         Command::Cache(args) => cache::run(&args),
+        Command::Log(args) => log_tail::run(&args),
     };
     match done {
         Ok(code) => code,

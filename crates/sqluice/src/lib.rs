@@ -14,6 +14,7 @@ pub mod cli;
 mod demo;
 mod init;
 mod limits;
+mod log_tail;
 mod logs;
 mod out;
 mod run;

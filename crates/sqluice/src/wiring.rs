@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use admin::{AdminHandle, ResultCache, Sources};
 use anyhow::Context as _;
-use config::Config;
+use config::{Config, EventText};
 use control::{ClusterLink, ControlHandle};
+use events::{Events, FileSettings, Rotation};
 use facts::published::Published;
 use net::tls::{ClientTls, ClientTlsOptions};
 use proxy::Proxy;
@@ -36,6 +37,7 @@ pub struct Running {
     control: ControlHandle,
     admin: Option<AdminHandle>,
     tier: Option<Arc<tier::Tier>>,
+    events: Arc<Events>,
 }
 
 impl Running {
@@ -49,12 +51,13 @@ impl Running {
             config.clusters.keys().map(|name| (name.clone(), Arc::new(Published::new(name)))).collect();
         let links = links(&config, &published)?;
         let tier = shared_tier(&config)?;
-        let proxy = Arc::new(Proxy::start(config.clone(), &published, tier.clone()).await?);
+        let (events, rings) = Events::start(event_settings(&config), proxy::workers(&config))?;
+        let proxy = Arc::new(Proxy::start(config.clone(), &published, tier.clone(), rings).await?);
         let shares = limits::shares(&config);
         limits::announce(&shares);
         proxy.share_files(shares);
-        match operate(&config, &links, &proxy, tier.as_ref()) {
-            Ok((control, admin)) => Ok(Running { config, published, proxy, control, admin, tier }),
+        match operate(&config, &links, &proxy, tier.as_ref(), &events) {
+            Ok((control, admin)) => Ok(Running { config, published, proxy, control, admin, tier, events }),
             Err(error) => {
                 end(&proxy).await;
                 Err(error)
@@ -111,6 +114,7 @@ impl Running {
         self.proxy.share_files(limits::shares(&effective));
         self.admin.iter().for_each(|admin| admin.reload(&effective));
         self.control.reload(&effective, &links);
+        self.events.reload(event_settings(&effective));
         self.config = effective;
         Ok(reloaded)
     }
@@ -124,6 +128,7 @@ impl Running {
     /// Closes what is left and ends all threads.
     pub async fn stop(self) {
         end(&self.proxy).await;
+        self.events.stop();
         // Nothing is written any more.
         if let Some(tier) = &self.tier {
             tier.stop();
@@ -141,6 +146,7 @@ fn operate(
     links: &control::Clusters,
     proxy: &Proxy,
     tier: Option<&Arc<tier::Tier>>,
+    events: &Arc<Events>,
 ) -> anyhow::Result<(ControlHandle, Option<AdminHandle>)> {
     // A wrong address is reported before a server is watched.
     let bound = config.admin.as_ref().map(|admin| admin::bind(&admin.address)).transpose()?;
@@ -151,11 +157,28 @@ fn operate(
         digests: proxy.digests(),
         cache: Some(ResultCache { store: proxy.cache(), warmer: proxy.warmer(), writes: proxy.cache_writes() }),
         tier: tier.cloned(),
+        events: Some(events.clone()),
         status: control.status(),
         steering: control.steering(),
     };
     let admin = admin::start(bound, config, sources)?;
     Ok((control, Some(admin)))
+}
+
+/// The settings of the thread that writes events.
+fn event_settings(config: &Config) -> events::Settings {
+    let config::Events { node, file, .. } = &config.events;
+    let file = file.as_ref().map(|file| FileSettings {
+        path: file.path.clone(),
+        texts: file.text == EventText::Text,
+        rotation: Rotation {
+            size_max: file.rotate_size,
+            age_max: file.rotate,
+            keep: file.keep,
+            compress: file.compress,
+        },
+    });
+    events::Settings { node: node.as_deref().unwrap_or_default().to_owned(), file }
 }
 
 /// Ends the data plane. A session that cannot be closed must not keep the process, so the wait has a limit.

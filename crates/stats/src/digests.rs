@@ -117,7 +117,7 @@ pub struct DigestName {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DigestRow {
     /// The digest's name.
-    pub name: DigestName,
+    pub name: Arc<DigestName>,
     /// The digest's figures.
     pub figures: DigestFigures,
     /// The effect of the result cache.

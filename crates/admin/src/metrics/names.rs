@@ -2,12 +2,14 @@
 
 mod cache;
 mod clusters;
+mod events;
 mod servers;
 mod sessions;
 mod tier;
 
 pub(super) use cache::*;
 pub(super) use clusters::*;
+pub(super) use events::*;
 pub(super) use servers::*;
 pub(super) use sessions::*;
 pub(super) use tier::*;
@@ -116,6 +118,11 @@ pub const METRICS: &[Metric] = &[
     TIER_UNTOLD,
     TIER_CONNECTS,
     TIER_LATENCY,
+    EVENTS,
+    EVENTS_LOST,
+    EVENT_FILE_BYTES,
+    EVENT_FILE_LOST,
+    EVENT_FILE_FAILURES,
     READS,
     WRITES,
     ERRORS,

@@ -32,6 +32,7 @@ fn admin(config: &config::Config, control: &ControlHandle) -> AdminHandle {
         digests: Arc::new(NoDigests),
         cache: None,
         tier: None,
+        events: None,
         status: control.status(),
         steering: control.steering(),
     };

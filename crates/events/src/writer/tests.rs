@@ -6,7 +6,7 @@ use super::*;
 use crate::condition::Condition;
 use crate::event::{AnsweredBy, Client, Query};
 
-fn event(session: u64) -> Event {
+fn event(session: u32) -> Event {
     let digest = DigestName { hash: 7, text: "SELECT ?".into(), user: "app".into(), schema: "shop".into() };
     Event {
         at: SystemTime::now(),

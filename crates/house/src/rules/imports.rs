@@ -7,7 +7,7 @@ use crate::Finding;
 use crate::tree::Crate;
 
 /// Crates of ours that each crate may import.
-const ALLOWED: [(&str, &[&str]); 23] = [
+const ALLOWED: [(&str, &[&str]); 24] = [
     ("wire", &[]),
     ("sql", &[]),
     ("stats", &[]),
@@ -23,8 +23,12 @@ const ALLOWED: [(&str, &[&str]); 23] = [
     ("testkit", &["wire"]),
     ("net", &["wire", "config"]),
     ("tier", &["stats", "net"]),
-    ("proxy", &["wire", "sql", "config", "stats", "facts", "route", "policy", "proof", "cache", "net", "tier"]),
-    ("admin", &["sql", "config", "stats", "facts", "cache", "tier"]),
+    ("events", &["stats"]),
+    (
+        "proxy",
+        &["wire", "sql", "config", "stats", "facts", "route", "policy", "proof", "cache", "net", "tier", "events"],
+    ),
+    ("admin", &["sql", "config", "stats", "facts", "cache", "tier", "events"]),
     ("control", &["wire", "sql", "config", "stats", "facts", "cluster", "net", "admin"]),
     ("bench", &["wire", "net", "lab"]),
     ("conform", &["wire", "sql", "config", "stats", "facts", "net", "proxy", "control", "lab", "sqluice"]),
@@ -32,7 +36,10 @@ const ALLOWED: [(&str, &[&str]); 23] = [
     ("instructions", &["wire", "net", "lab"]),
     (
         "sqluice",
-        &["wire", "sql", "config", "stats", "facts", "cache", "net", "tier", "proxy", "admin", "control", "lab"],
+        &[
+            "wire", "sql", "config", "stats", "facts", "cache", "net", "tier", "events", "proxy", "admin", "control",
+            "lab",
+        ],
     ),
 ];
 

@@ -1,15 +1,19 @@
-//! The end of a query: the figures of its server and of its digest.
+//! The end of a query: the figures of its server and of its digest, and its event.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use stats::digests::{CacheSaid, DigestName, Ran, RanBy};
+use wire::command::Command;
 use wire::exchange::Expect;
 
+use super::event::Relayed;
 use super::local::Answered;
 use super::query::Query;
 use super::relay::Outcome;
 use super::{Held, Session};
+use crate::error::Refusal;
+use route::Route;
 use route::state::StateMap;
 
 /// The end of a query.
@@ -22,7 +26,7 @@ pub(super) enum End<'a> {
     /// Sqluice has answered without a server and without a look into the result cache.
     Local(Answered),
     /// An error of Sqluice's own went to the client, after a wait since this moment.
-    Refused(Instant),
+    Refused(Instant, &'a Refusal),
     /// Its server was lost, or refused it: the client got an error, the answer that was proven, or the end of the connection.
     Lost(Instant),
 }
@@ -37,6 +41,21 @@ pub(super) trait Finished {
 
     /// The result cache's part in it, if that did not answer.
     fn cache_said(&self) -> Option<CacheSaid>;
+
+    /// Its text.
+    fn text(&self) -> Option<&[u8]>;
+
+    /// The name of its command.
+    fn command(&self) -> &'static str;
+
+    /// The rule that decided.
+    fn rule(&self) -> Option<&Arc<str>>;
+
+    /// It may change data.
+    fn writes(&self) -> bool;
+
+    /// When it came; `None` while no query becomes an event.
+    fn arrived(&self) -> Option<Instant>;
 }
 
 impl Finished for Query<'_> {
@@ -53,6 +72,26 @@ impl Finished for Query<'_> {
     fn cache_said(&self) -> Option<CacheSaid> {
         self.cache.said.get()
     }
+
+    fn text(&self) -> Option<&[u8]> {
+        Query::text(self).map(|text| text.bytes)
+    }
+
+    fn command(&self) -> &'static str {
+        self.command.word()
+    }
+
+    fn rule(&self) -> Option<&Arc<str>> {
+        self.plan.rule().map(|action| &action.name)
+    }
+
+    fn writes(&self) -> bool {
+        !self.statement.access.only_reads() && self.statement.access != sql::Access::Primary(sql::Why::SessionChange)
+    }
+
+    fn arrived(&self) -> Option<Instant> {
+        self.arrived
+    }
 }
 
 /// A query that the result cache found by its bytes: it was never understood.
@@ -62,6 +101,10 @@ pub(super) struct FoundByBytes<'q> {
     pub digest: u64,
     /// Its text.
     pub text: &'q [u8],
+    /// Its command.
+    pub command: Command,
+    /// The rule that has the cache answer it.
+    pub rule: Option<&'q Arc<str>>,
     /// The state of the session when the text was prepared, or now.
     pub state: &'q StateMap,
 }
@@ -80,6 +123,26 @@ impl Finished for FoundByBytes<'_> {
     fn cache_said(&self) -> Option<CacheSaid> {
         None
     }
+
+    fn text(&self) -> Option<&[u8]> {
+        Some(self.text)
+    }
+
+    fn command(&self) -> &'static str {
+        self.command.word()
+    }
+
+    fn rule(&self) -> Option<&Arc<str>> {
+        self.rule
+    }
+
+    fn writes(&self) -> bool {
+        false
+    }
+
+    fn arrived(&self) -> Option<Instant> {
+        None
+    }
 }
 
 impl Session {
@@ -89,6 +152,7 @@ impl Session {
         &self,
         held: &Held,
         query: &Query<'_>,
+        route: &Route,
         outcome: &Outcome,
         started: Instant,
     ) -> Instant {
@@ -119,12 +183,20 @@ impl Session {
             at: now,
             question: self.question(query),
         };
-        self.finish(query, End::Relayed(&ran));
+        let end = End::Relayed(&ran);
+        self.count(query, end);
+        self.note_query(query, end, Some(Relayed { held, route, outcome, started }));
         now
     }
 
-    /// The one exit of queries: here and nowhere else they are counted.
+    /// The exit of queries that no server has answered.
     pub(super) fn finish(&self, query: &impl Finished, end: End<'_>) {
+        self.count(query, end);
+        self.note_query(query, end, None);
+    }
+
+    /// Here and nowhere else queries are counted.
+    fn count(&self, query: &impl Finished, end: End<'_>) {
         let unserved = |failed, at| {
             let by = RanBy::Nobody;
             Ran { failed, rows_sent: 0, rows_affected: 0, by, time_us: 0, at, question: 0 }
@@ -145,7 +217,7 @@ impl Session {
                     self.count_digest(query, &unserved(failed, Instant::now()));
                 }
             }
-            End::Refused(at) | End::Lost(at) => self.count_digest(query, &unserved(true, at)),
+            End::Refused(at, _) | End::Lost(at) => self.count_digest(query, &unserved(true, at)),
         }
     }
 
@@ -177,14 +249,14 @@ impl Session {
     }
 
     /// Stands for digest, schema and user.
-    fn digest_key(&self, digest: u64) -> u64 {
+    pub(super) fn digest_key(&self, digest: u64) -> u64 {
         // All three are spread over all bits.
         digest ^ self.facts().schema_hash.rotate_left(21) ^ self.who.identity.user_hash.rotate_left(42)
     }
 
     /// The text of a statement without its literals, and whose it is.
     #[cold]
-    fn digest_name(&self, hash: u64, text: Option<String>) -> DigestName {
+    pub(super) fn digest_name(&self, hash: u64, text: Option<String>) -> DigestName {
         DigestName {
             hash,
             text: text.map_or_else(Arc::default, Arc::from),

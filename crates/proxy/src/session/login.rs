@@ -29,6 +29,7 @@ use super::Session;
 use super::begin::Beginning;
 use super::client::Client;
 use super::environment::Environment;
+use super::event::LoginTried;
 use super::prove::{Proven, Prover, refuse};
 use super::who::{LoginFacts, Who};
 use crate::addresses::FromAddress;
@@ -83,13 +84,14 @@ struct OngoingLogin {
     from: Option<FromAddress>,
 }
 
-/// Lets a client in.
-pub async fn log_in(
+/// Lets a client in. What it says of itself on the way stands in `tried`.
+pub(super) async fn log_in(
     worker: Rc<Worker>,
     stream: Stream,
     listener: Arc<ListenerShared>,
     handle: Arc<SessionHandle>,
     memory: LoginShare,
+    tried: &mut LoginTried,
 ) -> Result<(Session, Option<FromAddress>), SessionEnd> {
     stream.set_nodelay().map_err(SessionEnd::ClientLost)?;
     let settings = listener.settings.load_full();
@@ -104,6 +106,8 @@ pub async fn log_in(
     let flavour = ongoing.flavour().await?;
     let greeting = ongoing.greeting(&flavour)?;
     let (login, conversation) = ongoing.greet(&greeting).await?;
+    (tried.user, tried.schema) = (login.user.clone(), login.schema.clone());
+    tried.tls = ongoing.fingerprint.is_some();
     let (shared, handle) = (ongoing.worker.shared.clone(), ongoing.handle.clone());
     let name = ongoing.cluster.shared.name.clone();
     let came = let_in(ongoing, &greeting, &flavour, &login, conversation).await;

@@ -141,7 +141,7 @@ impl Session {
 
     /// Answers a command that policy refuses; the session goes on.
     pub(super) async fn refuse_by_policy(&mut self, query: &Query<'_>, refusal: Refusal) -> Result<(), SessionEnd> {
-        self.finish(query, End::Refused(Instant::now()));
+        self.finish(query, End::Refused(Instant::now(), &refusal));
         if query.prepares() {
             self.belief.statements.prepare_failed();
         }

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Instant;
 
 use facts::catalog::Hidden;
 use policy::Plan;
@@ -64,6 +65,8 @@ pub struct Query<'r> {
     pub plan: Plan,
     /// The result cache's part in it.
     pub cache: CacheOutcome,
+    /// When it came; `None` while no query becomes an event.
+    pub arrived: Option<Instant>,
     source: Source,
 }
 
@@ -170,6 +173,7 @@ impl<'r> Query<'r> {
             hides: None,
             plan: Plan::default(),
             cache: CacheOutcome::default(),
+            arrived: None,
             source: Source::None,
         }
     }
@@ -182,6 +186,11 @@ impl<'r> Query<'r> {
     /// The same with a long text, which a thread has read.
     pub(super) fn with_long_text(self, long: Rc<LongText>) -> Query<'r> {
         Query { source: Source::Long(long), ..self }
+    }
+
+    /// The same, which came at this moment.
+    pub(super) fn came_at(self, arrived: Option<Instant>) -> Query<'r> {
+        Query { arrived, ..self }
     }
 
     /// The same about a statement that was prepared before.

@@ -6,9 +6,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 use super::client::Request;
-use super::{Session, login};
+use super::event::LoginTried;
+use super::{Session, event, login};
+use crate::addresses::FromAddress;
 use crate::error::SessionEnd;
 use crate::login_memory::LoginShare;
 use crate::sessions::SessionHandle;
@@ -31,24 +34,40 @@ async fn serve(worker: Rc<Worker>, stream: net::Stream, listener: Arc<ListenerSh
     let handle = worker.shared.sessions.register(stream.peer_addr());
     let _registered = Registered::new(&worker, &handle);
     let limit = listener.settings.load().login_timeout;
-    let login = login::log_in(worker.clone(), stream, listener, handle.clone(), memory);
-    let (mut session, _from) = match tokio::time::timeout(limit, Box::pin(login)).await {
-        Ok(Ok(let_in)) => let_in,
+    let mut tried = LoginTried::begin();
+    let login = login::log_in(worker.clone(), stream, listener.clone(), handle.clone(), memory, &mut tried);
+    let failed = match tokio::time::timeout(limit, Box::pin(login)).await {
+        Ok(Ok((session, from))) => return serve_session(worker, handle, session, from, tried.begun).await,
         Ok(Err(end)) => {
-            worker.stats.login_failures.add_one();
             tracing::debug!(client = handle.client(), reason = %end, "login failed");
-            return;
+            event::failure(&end)
         }
         Err(_) => {
-            worker.stats.login_failures.add_one();
             tracing::debug!(client = handle.client(), "login took longer than login_timeout_ms");
-            return;
+            Some("the login took longer than login_timeout_ms".to_owned())
         }
     };
+    worker.stats.login_failures.add_one();
+    if let Some(why) = failed {
+        event::login_refused(&worker, &handle, &listener, &tried, why);
+    }
+}
+
+/// Serves a client that has logged in.
+async fn serve_session(
+    worker: Rc<Worker>,
+    handle: Arc<SessionHandle>,
+    mut session: Session,
+    _from: Option<FromAddress>,
+    came: Instant,
+) {
     worker.stats.logins.add_one();
     worker.stats.sessions.add(1);
+    session.note_login(came, false);
+    let logged_in = Instant::now();
     let end = run_until_called(&worker, &handle, pin!(session.run())).await.unwrap_or_else(|end| end);
     tracing::debug!(client = handle.client(), user = %session.who.identity.user, reason = %end, "session ended");
+    session.note_end(logged_in, &end);
     if matches!(end, SessionEnd::Idle) {
         Box::pin(session.tell_overdue()).await;
     }

@@ -226,6 +226,7 @@ impl WarmSession {
         let flavour = view.flavour.as_ref()?;
         let identity = Identity {
             user: key.user.clone(),
+            client: None,
             user_hash: route::state::user_hash(&key.user),
             _session: UserSession::unlimited(&worker.shared, &cluster.pools, &key.user)?,
             key,

@@ -36,6 +36,8 @@ pub(super) struct LoginFacts {
 pub(super) struct Identity {
     /// The user's name.
     pub user: Arc<str>,
+    /// The client as events show it; `None` for those that fill the cache.
+    pub client: Option<Arc<events::Client>>,
     /// Of the name.
     pub user_hash: u64,
     /// The backend connections that it can use.

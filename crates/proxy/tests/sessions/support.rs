@@ -49,7 +49,7 @@ impl Front {
             runtime.block_on(async move {
                 publish(&published).await;
                 let clusters = HashMap::from([(Arc::from("main"), published)]);
-                let proxy = sqluice_proxy::Proxy::start(loaded.config, &clusters, None).await.unwrap();
+                let proxy = sqluice_proxy::Proxy::start(loaded.config, &clusters, None, Vec::new()).await.unwrap();
                 tell.send((proxy.address("app").unwrap(), proxy.stats())).unwrap();
                 std::future::pending::<()>().await;
             });

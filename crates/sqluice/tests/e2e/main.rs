@@ -17,6 +17,7 @@ mod digests;
 mod drain;
 mod dribble;
 mod drivers;
+mod events;
 mod failover;
 mod failures;
 mod follow;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use super::{CacheSaid, CachedFigures, DigestFigures, DigestName, DigestReport, DigestRow, Questions, Ran, RanBy};
@@ -38,7 +39,7 @@ struct Entry {
     figures: DigestFigures,
     first: Instant,
     last: Instant,
-    name: DigestName,
+    name: Arc<DigestName>,
     /// Most forms have neither.
     cached: Option<Box<CachedFigures>>,
     questions: Option<Box<Questions>>,
@@ -198,6 +199,12 @@ impl DigestTable {
         self.entries_max == 0 || self.index.contains_key(&key)
     }
 
+    /// The name of the entry with this key, if there is one.
+    pub fn name(&self, key: u64) -> Option<Arc<DigestName>> {
+        let slot = self.index.get(&key)?;
+        self.entries.get(*slot as usize).map(|entry| entry.name.clone())
+    }
+
     /// Counts what the result cache said to a statement that a server ran; what it answered itself [`DigestTable::count`] counts.
     pub fn cache_said(&mut self, key: u64, said: CacheSaid) {
         if self.entries_max == 0 {
@@ -220,7 +227,8 @@ impl DigestTable {
         let entry = |weight: u64| {
             let figures = DigestFigures::default();
             let (first, last) = (ran.at, ran.at);
-            let mut entry = Entry { key, weight, figures, first, last, name: name(), cached: None, questions: None };
+            let mut entry =
+                Entry { key, weight, figures, first, last, name: Arc::new(name()), cached: None, questions: None };
             entry.count(ran, second);
             entry
         };

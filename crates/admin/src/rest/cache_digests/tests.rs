@@ -9,7 +9,7 @@ fn row(hash: u64, text: &str, runs: u64, each_us: u64) -> DigestRow {
     let figures =
         DigestFigures { statements: runs, on_replicas: runs, time_us: runs * each_us, ..DigestFigures::default() };
     let (first_seen, last_seen) = (SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH);
-    DigestRow { name, figures, cached: CachedFigures::default(), questions: None, first_seen, last_seen }
+    DigestRow { name: name.into(), figures, cached: CachedFigures::default(), questions: None, first_seen, last_seen }
 }
 
 /// The same, of so many questions in turn, ten a second.

@@ -142,7 +142,9 @@ impl Session {
             Hit::Kept(answer) => answer.reply().map_or(0, <[u8]>::len),
         };
         remembered.count();
-        let query = FoundByBytes { digest: summary.digest, text, state: prepared_in };
+        let command = if execution.is_some() { Command::StmtExecute } else { Command::Query };
+        let (digest, rule) = (summary.digest, Some(&action.name));
+        let query = FoundByBytes { digest, text, command, rule, state: prepared_in };
         self.note_answer(&query, cache, summary, bytes, now);
         Some(hit)
     }

@@ -1,7 +1,7 @@
 //! COM_CHANGE_USER: a login on a connection that lives.
 
 use std::cell::Cell;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wire::auth::Scramble;
 use wire::handshake::ChangeUser;
@@ -33,6 +33,7 @@ impl Session {
                 return Err(SessionEnd::ClientMisbehaved(error.to_string()));
             }
         };
+        let begun = Instant::now();
         self.forget().await;
         self.client.flush().await.map_err(SessionEnd::ClientLost)?;
         let schema = self.belief.state.schema().map(str::to_owned);
@@ -44,13 +45,18 @@ impl Session {
                 Err(SessionEnd::LoginRefused(why)) => {
                     let (log, name) = (&self.env.worker.shared.login_log, &self.here.cluster.shared.name);
                     log.refused(name, &self.env.handle.client(), &change.user, &why);
+                    self.note_change_refused(&change.user, begun, &why);
                     if !goes_on {
                         return Err(SessionEnd::LoginRefused(why));
                     }
                     self.who.login.refused_changes += 1;
                     Answered::Error(errno::ER_ACCESS_DENIED_ERROR)
                 }
-                outcome => return outcome.map(|()| Answered::Ok),
+                Err(end) => return Err(end),
+                Ok(()) => {
+                    self.note_login(begun, true);
+                    return Ok(Answered::Ok);
+                }
             }
         };
         // The character sets are the server's own then, not those of the login.

@@ -61,7 +61,7 @@ fn statements_are_counted_with_all_that_is_known_of_them() {
         time_us_min: Some(10),
         time_us_max: 70,
     };
-    assert_eq!((row.figures, &row.name), (expected, &name(1, "u")));
+    assert_eq!((row.figures, &*row.name), (expected, &name(1, "u")));
     assert_eq!(row.first_seen, began.1 + Duration::from_micros(1));
     assert_eq!(row.last_seen, began.1 + Duration::from_micros(4));
     assert_eq!((table.len(), table.lost(), report.others), (1, 0, DigestFigures::default()));

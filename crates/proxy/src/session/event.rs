@@ -1,0 +1,207 @@
+//! Events of a session: its logins, its queries, and its end.
+
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use events::{AnsweredBy, Body, Client, Ended, Event, Login, ServerError};
+use route::Route;
+use stats::digests::{DigestName, RanBy};
+
+use super::count::{End, Finished};
+use super::local::Answered;
+use super::relay::Outcome;
+use super::{Held, Session};
+use crate::error::{Refusal, SessionEnd};
+use crate::sessions::SessionHandle;
+use crate::shared::ListenerShared;
+use crate::worker::{Worker, micros};
+
+/// The facts of a reply that only its relay has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Relayed<'a> {
+    /// The connection.
+    pub held: &'a Held,
+    /// The query's route.
+    pub route: &'a Route,
+    /// The outcome of the reply.
+    pub outcome: &'a Outcome,
+    /// When the server had the query.
+    pub started: Instant,
+}
+
+/// The client of a listener, as events show it.
+pub(super) fn client(handle: &SessionHandle, listener: &ListenerShared, user: Arc<str>, tls: bool) -> Arc<Client> {
+    Arc::new(Client {
+        address: handle.client(),
+        user,
+        listener: listener.name.clone(),
+        cluster: listener.cluster.name.clone(),
+        tls,
+    })
+}
+
+/// The event of a client that was not let in. A client that goes away before it has tried to log in causes none: health checks of
+/// load balancers do that all the time.
+pub(super) fn login_refused(
+    worker: &Worker,
+    handle: &SessionHandle,
+    listener: &ListenerShared,
+    tried: &LoginTried,
+    why: String,
+) {
+    worker.events.put(|| {
+        let user = String::from_utf8_lossy(&tried.user);
+        let login = Login {
+            schema: tried.schema.as_deref().map(String::from_utf8_lossy).unwrap_or_default().into(),
+            failure: Some(why),
+            total_us: micros(tried.begun.elapsed()),
+        };
+        let client = client(handle, listener, user.into(), tried.tls);
+        Event { at: SystemTime::now(), session: handle.id, client, body: Body::Login(login) }
+    });
+}
+
+/// The facts of a login, as far as the client has told them.
+#[derive(Debug)]
+pub(super) struct LoginTried {
+    /// When the client came.
+    pub begun: Instant,
+    /// The user's name; empty if the client has not said it.
+    pub user: Vec<u8>,
+    /// The schema that it asked for.
+    pub schema: Option<Vec<u8>>,
+    /// Its connection is encrypted.
+    pub tls: bool,
+}
+
+impl LoginTried {
+    /// A client has come now.
+    pub(super) fn begin() -> LoginTried {
+        LoginTried { begun: Instant::now(), user: Vec::new(), schema: None, tls: false }
+    }
+}
+
+/// The reason of a client's failed login, if it has tried one.
+pub(super) fn failure(end: &SessionEnd) -> Option<String> {
+    match end {
+        SessionEnd::ClientLeft | SessionEnd::ClientLost(_) => None,
+        SessionEnd::LoginRefused(why) => Some(why.clone()),
+        end => Some(end.to_string()),
+    }
+}
+
+impl Session {
+    /// The client has logged in: from now on events show its user.
+    pub(super) fn note_login(&mut self, begun: Instant, changes_user: bool) {
+        let user = self.who.identity.user.clone();
+        let tls = self.who.login.fingerprint.is_some();
+        let client = client(&self.env.handle, &self.env.listener, user, tls);
+        self.who.identity.client = Some(client.clone());
+        let schema = self.belief.state.schema().unwrap_or_default().into();
+        let login = Login { schema, failure: None, total_us: micros(begun.elapsed()) };
+        let body = if changes_user { Body::ChangeUser(login) } else { Body::Login(login) };
+        self.put_event(client, body);
+    }
+
+    /// The client wanted to be another user, and was refused.
+    pub(super) fn note_change_refused(&self, user: &[u8], begun: Instant, why: &str) {
+        let user = String::from_utf8_lossy(user).into();
+        let client = client(&self.env.handle, &self.env.listener, user, self.who.login.fingerprint.is_some());
+        let login = Login { schema: "".into(), failure: Some(why.to_owned()), total_us: micros(begun.elapsed()) };
+        self.put_event(client, Body::ChangeUser(login));
+    }
+
+    /// The session is over.
+    pub(super) fn note_end(&self, logged_in: Instant, end: &SessionEnd) {
+        if let Some(client) = &self.who.identity.client {
+            let ended = Ended { reason: end.to_string(), total_us: micros(logged_in.elapsed()) };
+            self.put_event(client.clone(), Body::Logout(ended));
+        }
+    }
+
+    /// A query is over: it becomes an event if the operator has chosen such queries.
+    #[inline]
+    pub(super) fn note_query(&self, query: &impl Finished, end: End<'_>, relayed: Option<Relayed<'_>>) {
+        if let Some(filter) = self.env.worker.events.filter() {
+            self.put_query(filter, query, end, relayed);
+        }
+    }
+
+    #[inline(never)]
+    fn put_query(&self, filter: events::Filter, query: &impl Finished, end: End<'_>, relayed: Option<Relayed<'_>>) {
+        let Some(client) = &self.who.identity.client else { return };
+        let digest = query.digest_that_ran();
+        if digest == 0 {
+            return;
+        }
+        let total_us = query.arrived().map_or(0, |arrived| micros(arrived.elapsed()));
+        let error = error(&end, relayed);
+        let failed = error.is_some() || matches!(end, End::Lost(_));
+        if !filter.takes(self.env.handle.id, query.writes(), failed, total_us) {
+            return;
+        }
+        let ran = match end {
+            End::Relayed(ran) | End::Cached(ran) => Some(ran),
+            End::Local(_) | End::Refused(..) | End::Lost(_) => None,
+        };
+        let text = || query.text().map(|text| String::from_utf8_lossy(text).into());
+        let body = Body::Query(events::Query {
+            digest: self.named_digest(digest, query),
+            text: filter.texts.then(text).flatten(),
+            command: query.command(),
+            answered_by: answered_by(&end, relayed),
+            route_reason: relayed.map(|relayed| relayed.route.reason.word()),
+            rule: query.rule().cloned(),
+            error,
+            rows_sent: ran.map_or(0, |ran| ran.rows_sent),
+            rows_affected: ran.map_or(0, |ran| ran.rows_affected),
+            warnings: relayed.map_or(0, |relayed| relayed.outcome.warnings),
+            wait_us: relayed.map_or(0, |relayed| {
+                query.arrived().map_or(0, |arrived| micros(relayed.started.saturating_duration_since(arrived)))
+            }),
+            first_us: relayed.map_or(0, |relayed| match relayed.outcome.first_byte {
+                Some(first_byte) => micros(first_byte.saturating_duration_since(relayed.started)),
+                None => ran.map_or(0, |ran| ran.time_us),
+            }),
+            total_us,
+        });
+        self.put_event(client.clone(), body);
+    }
+
+    /// The form of a query, shared with the table of digests if that has it.
+    fn named_digest(&self, digest: u64, query: &impl Finished) -> Arc<DigestName> {
+        let known = self.env.worker.digests.borrow().name(self.digest_key(digest));
+        known.unwrap_or_else(|| Arc::new(self.digest_name(digest, query.form(self))))
+    }
+
+    fn put_event(&self, client: Arc<Client>, body: Body) {
+        let session = self.env.handle.id;
+        self.env.worker.events.put(|| Event { at: SystemTime::now(), session, client, body });
+    }
+}
+
+fn answered_by(end: &End<'_>, relayed: Option<Relayed<'_>>) -> AnsweredBy {
+    match (end, relayed) {
+        (End::Relayed(ran), Some(relayed)) => {
+            AnsweredBy::Server { name: relayed.held.lease.server_name().clone(), primary: ran.by == RanBy::Primary }
+        }
+        (End::Cached(_), _) => AnsweredBy::Cache,
+        (End::Refused(..), _) => AnsweredBy::Refused,
+        (End::Lost(_), _) => AnsweredBy::Lost,
+        (End::Relayed(_) | End::Local(_), _) => AnsweredBy::Sqluice,
+    }
+}
+
+fn error(end: &End<'_>, relayed: Option<Relayed<'_>>) -> Option<ServerError> {
+    let of = |refusal: &Refusal| ServerError {
+        code: refusal.code,
+        sqlstate: refusal.sqlstate,
+        text: refusal.message.as_str().into(),
+    };
+    match end {
+        End::Relayed(_) => relayed.and_then(|relayed| relayed.outcome.error.as_ref()).map(of),
+        End::Refused(_, refusal) => Some(of(refusal)),
+        End::Local(Answered::Error(code)) => Some(ServerError { code: *code, sqlstate: *b"HY000", text: "".into() }),
+        End::Cached(_) | End::Local(_) | End::Lost(_) => None,
+    }
+}

@@ -1,0 +1,60 @@
+//! A worker's events: the choice of the operator, and the ring that takes them to the thread that writes.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use config::{EventQueries, EventText};
+use events::{Event, Filter, Queries, Ring};
+
+/// The way of a worker's events. Without a ring there are none.
+#[derive(Debug, Default)]
+pub struct WorkerEvents {
+    ring: Option<Ring>,
+    filter: Cell<Filter>,
+}
+
+impl WorkerEvents {
+    /// Events into this ring; of queries there are none until settings are taken.
+    pub fn new(ring: Option<Ring>) -> WorkerEvents {
+        WorkerEvents { ring, filter: Cell::default() }
+    }
+
+    /// Takes the operator's choice.
+    pub fn take_settings(&self, settings: &config::Events) {
+        let queries = match settings.queries {
+            EventQueries::Off => Queries::Off,
+            EventQueries::Errors => Queries::Errors,
+            EventQueries::Writes => Queries::Writes,
+            EventQueries::All => Queries::All,
+        };
+        let slow_us = u64::try_from(settings.slow.as_micros()).unwrap_or(u64::MAX);
+        let texts = settings.file.as_ref().is_some_and(|file| file.text == EventText::Text);
+        let filter = Filter { queries, slow_us, sample: settings.sample, texts };
+        self.filter.set(if self.ring.is_some() { filter } else { Filter::default() });
+    }
+
+    /// Which queries become events; `None` if no query does.
+    #[inline]
+    pub fn filter(&self) -> Option<Filter> {
+        let filter = self.filter.get();
+        (!filter.is_off()).then_some(filter)
+    }
+
+    /// The moment, if a query that comes now may become an event.
+    #[inline]
+    pub fn arrival(&self) -> Option<Instant> {
+        self.filter().map(|_| Instant::now())
+    }
+
+    /// Hands an event over, without a wait.
+    pub fn put(&self, event: impl FnOnce() -> Event) {
+        if let Some(ring) = &self.ring {
+            ring.put(event());
+        }
+    }
+}
+
+/// Whole microseconds.
+pub fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}

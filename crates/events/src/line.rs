@@ -2,6 +2,7 @@
 //!
 //! Fields are only ever added; [`VERSION`] grows when one changes its meaning. A field without a value is left out.
 
+use std::fmt::Write as _;
 use std::sync::LazyLock;
 use std::time::SystemTime;
 
@@ -31,7 +32,7 @@ pub(crate) enum Shows {
 struct Line<'a> {
     v: u32,
     seq: u64,
-    ts: String,
+    ts: &'a str,
     node: &'a str,
     kind: &'static str,
     session: u32,
@@ -125,7 +126,7 @@ impl Serialize for Hex {
 
 impl Event {
     /// Appends the event's line.
-    pub(crate) fn line(&self, seq: u64, node: &str, shows: Shows, out: &mut Vec<u8>) {
+    pub(crate) fn line(&self, seq: u64, node: &str, shows: Shows, times: &mut Timestamps, out: &mut Vec<u8>) {
         let (kind, body) = match &self.body {
             Body::Query(query) if query.answered_by == AnsweredBy::Refused => ("refused", query_fields(query, shows)),
             Body::Query(query) => ("query", query_fields(query, shows)),
@@ -137,7 +138,7 @@ impl Event {
         let line = Line {
             v: VERSION,
             seq,
-            ts: timestamp(self.at),
+            ts: times.of(self.at),
             node,
             kind,
             session: self.session,
@@ -259,6 +260,30 @@ static TIMESTAMP: LazyLock<Vec<BorrowedFormatItem<'static>>> = LazyLock::new(|| 
 
 fn timestamp(at: SystemTime) -> String {
     OffsetDateTime::from(at).format(&*TIMESTAMP).unwrap_or_default()
+}
+
+/// Timestamps of lines that follow each other: most are of the same second, of which only the digits behind it differ.
+#[derive(Debug, Default)]
+pub(crate) struct Timestamps {
+    /// Seconds since 1970 of the last one.
+    second: u64,
+    text: String,
+}
+
+impl Timestamps {
+    /// The timestamp of this moment.
+    fn of(&mut self, at: SystemTime) -> &str {
+        let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let whole = "1970-01-01T00:00:00.".len();
+        if self.second != since.as_secs() || self.text.len() < whole {
+            self.second = since.as_secs();
+            self.text = timestamp(at);
+        }
+        self.text.truncate(whole);
+        // Writing to a string cannot fail.
+        let _ = write!(self.text, "{:06}Z", since.subsec_micros());
+        &self.text
+    }
 }
 
 /// At most so many bytes of a text, whole characters.

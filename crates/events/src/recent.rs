@@ -10,12 +10,42 @@ const BYTES_MAX: usize = 4 << 20;
 
 /// The last lines, bounded by their bytes.
 #[derive(Debug, Default)]
-pub struct Recent(Mutex<Lines>);
+pub struct Recent(Mutex<Kept>);
 
 #[derive(Debug, Default)]
-struct Lines {
-    lines: VecDeque<(u64, Box<str>)>,
+struct Kept {
+    blocks: VecDeque<Block>,
     bytes: usize,
+}
+
+/// Lines that were written together.
+#[derive(Debug)]
+struct Block {
+    /// The numbers that they use, all of them.
+    first: u64,
+    last: u64,
+    lines: Box<[u8]>,
+}
+
+impl Block {
+    /// Each line with the last number that it uses: a gap uses all that are lost.
+    fn lines(&self) -> Vec<(u64, &str)> {
+        let text = std::str::from_utf8(&self.lines).unwrap_or_default();
+        let mut lines: Vec<(u64, &str)> = text.lines().map(|line| (number_of(line), line)).collect();
+        let mut next = self.last.saturating_add(1);
+        for (number, _) in lines.iter_mut().rev() {
+            let first = std::mem::replace(number, next - 1);
+            next = first;
+        }
+        lines
+    }
+}
+
+/// The number of a line, which stands in its beginning.
+fn number_of(line: &str) -> u64 {
+    let digits = line.split_once("\"seq\":").map_or("", |(_, rest)| rest);
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    digits[..end].parse().unwrap_or(0)
 }
 
 /// Some of the last lines.
@@ -30,43 +60,57 @@ pub struct Tail {
 }
 
 impl Recent {
-    /// Keeps the lines of this text; each uses the numbers up to the one beside it.
-    pub(crate) fn keep(&self, lines: impl Iterator<Item = (u64, Box<str>)>) {
+    /// Keeps these lines, which use the numbers from `first` to `last`.
+    pub(crate) fn keep(&self, first: u64, last: u64, lines: &[u8]) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for (number, line) in lines {
-            kept.bytes += line.len();
-            kept.lines.push_back((number, line));
-        }
-        while kept.bytes > BYTES_MAX && kept.lines.len() > 1 {
-            let Some((_, gone)) = kept.lines.pop_front() else { break };
-            kept.bytes -= gone.len();
+        kept.bytes += lines.len();
+        kept.blocks.push_back(Block { first, last, lines: lines.into() });
+        while kept.bytes > BYTES_MAX && kept.blocks.len() > 1 {
+            let Some(gone) = kept.blocks.pop_front() else { break };
+            kept.bytes -= gone.lines.len();
         }
     }
 
     /// The newest lines for which a condition holds, at most `limit` of them; with `after`, the oldest ones behind that number.
     pub fn tail(&self, after: Option<u64>, limit: usize, condition: &Condition) -> Tail {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let newest = kept.lines.back().map_or(0, |(number, _)| *number);
-        let Some(after) = after else {
-            let fitting = kept.lines.iter().rev().filter(|(_, line)| condition.holds(line));
-            let mut lines: Vec<Box<str>> = fitting.take(limit).map(|(_, line)| line.clone()).collect();
-            lines.reverse();
-            return Tail { lines, newest, missed: 0 };
-        };
-        let first = kept.lines.front().map_or(newest, |(number, _)| *number);
-        let missed = first.saturating_sub(after.saturating_add(1));
-        let begin = kept.lines.partition_point(|(number, _)| *number <= after);
-        let (mut lines, mut told) = (Vec::new(), newest.max(after));
-        for (number, line) in kept.lines.range(begin..) {
+        match after {
+            None => kept.newest(limit, condition),
+            Some(after) => kept.behind(after, limit, condition),
+        }
+    }
+}
+
+impl Kept {
+    fn newest(&self, limit: usize, condition: &Condition) -> Tail {
+        let mut lines: Vec<Box<str>> = Vec::new();
+        for block in self.blocks.iter().rev() {
+            let fitting = block.lines().into_iter().rev().filter(|(_, line)| condition.holds(line));
+            lines.extend(fitting.take(limit - lines.len()).map(|(_, line)| Box::from(line)));
             if lines.len() == limit {
-                told = *number - 1;
                 break;
             }
-            if condition.holds(line) {
-                lines.push(line.clone());
+        }
+        lines.reverse();
+        Tail { lines, newest: self.blocks.back().map_or(0, |block| block.last), missed: 0 }
+    }
+
+    fn behind(&self, after: u64, limit: usize, condition: &Condition) -> Tail {
+        let newest = self.blocks.back().map_or(after, |block| block.last.max(after));
+        let first = self.blocks.front().map_or(newest, |block| block.first);
+        let mut tail = Tail { newest, missed: first.saturating_sub(after.saturating_add(1)), ..Tail::default() };
+        for block in self.blocks.iter().filter(|block| block.last > after) {
+            for (number, line) in block.lines().into_iter().filter(|(number, _)| *number > after) {
+                if condition.holds(line) {
+                    tail.lines.push(line.into());
+                }
+                if tail.lines.len() == limit {
+                    tail.newest = number;
+                    return tail;
+                }
             }
         }
-        Tail { lines, newest: told, missed }
+        tail
     }
 }
 
@@ -76,7 +120,12 @@ mod tests {
 
     fn recent(numbers: std::ops::Range<u64>) -> Recent {
         let recent = Recent::default();
-        recent.keep(numbers.map(|number| (number, format!("{{\"seq\":{number}}}").into())));
+        // Three lines are written together.
+        for first in numbers.clone().step_by(3) {
+            let last = (first + 2).min(numbers.end - 1);
+            let lines: String = (first..=last).map(|number| format!("{{\"seq\":{number}}}\n")).collect();
+            recent.keep(first, last, lines.as_bytes());
+        }
         recent
     }
 
@@ -110,9 +159,18 @@ mod tests {
     }
 
     #[test]
+    fn a_gap_uses_all_its_numbers() {
+        let recent = Recent::default();
+        recent.keep(1, 9, b"{\"seq\":1}\n{\"seq\":2,\"to\":8}\n{\"seq\":9}\n");
+        let tail = recent.tail(Some(1), 1, &Condition::default());
+        assert_eq!((numbers(&tail), tail.newest), (vec!["2,\"to\":8"], 8));
+        assert_eq!(numbers(&recent.tail(Some(8), 9, &Condition::default())), ["9"]);
+    }
+
+    #[test]
     fn bytes_are_bounded() {
         let recent = Recent::default();
-        recent.keep((0..10).map(|number| (number, "x".repeat(1 << 20).into())));
+        (0..10).for_each(|number| recent.keep(number, number, "x".repeat(1 << 20).as_bytes()));
         assert_eq!(recent.tail(None, 99, &Condition::default()).lines.len(), 4);
     }
 }

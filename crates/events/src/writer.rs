@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::event::{Body, Event};
 use crate::file::Rotation;
-use crate::line::{self, Shows};
+use crate::line::{self, Shows, Timestamps};
 use crate::number;
 use crate::recent::Recent;
 use crate::ring::{Ring, RingOut, WAITING_MAX, ring};
@@ -98,8 +98,15 @@ impl Events {
             stopping: AtomicBool::new(false),
             thread: Mutex::default(),
         });
-        let writer =
-            Writer { events: events.clone(), rings: outs, node: node(&settings), next, file, batch: Batch::default() };
+        let writer = Writer {
+            events: events.clone(),
+            rings: outs,
+            node: node(&settings),
+            next,
+            file,
+            batch: Batch::default(),
+            times: Timestamps::default(),
+        };
         let thread = std::thread::Builder::new()
             .name("sqluice-events".into())
             .spawn(move || writer.run())
@@ -177,10 +184,10 @@ fn node(settings: &Settings) -> String {
 /// Lines of one round.
 #[derive(Debug, Default)]
 struct Batch {
-    /// For the file.
-    file: Vec<u8>,
-    /// For those who look on: never with texts.
-    shown: Vec<(u64, Box<str>)>,
+    /// Never with texts.
+    forms: Vec<u8>,
+    /// With texts, if the file wants them.
+    texts: Vec<u8>,
     /// The number of its first event.
     from: u64,
 }
@@ -194,6 +201,7 @@ struct Writer {
     next: u64,
     file: Option<FileSink>,
     batch: Batch,
+    times: Timestamps,
 }
 
 impl Writer {
@@ -242,8 +250,8 @@ impl Writer {
     }
 
     fn begin_batch(&mut self) {
-        self.batch.file.clear();
-        self.batch.shown.clear();
+        self.batch.forms.clear();
+        self.batch.texts.clear();
         self.batch.from = self.next;
     }
 
@@ -255,14 +263,14 @@ impl Writer {
         };
         let seq = self.next;
         self.next += 1;
-        let mut shown = Vec::with_capacity(512);
-        event.line(seq, &self.node, Shows::Form, &mut shown);
-        match self.file.as_ref().map(FileSink::shows) {
-            Some(Shows::Form) => self.batch.file.extend_from_slice(&shown),
-            Some(Shows::Text) => event.line(seq, &self.node, Shows::Text, &mut self.batch.file),
-            None => {}
+        event.line(seq, &self.node, Shows::Form, &mut self.times, &mut self.batch.forms);
+        if self.shows_texts() {
+            event.line(seq, &self.node, Shows::Text, &mut self.times, &mut self.batch.texts);
         }
-        self.show(seq, &shown);
+    }
+
+    fn shows_texts(&self) -> bool {
+        self.file.as_ref().is_some_and(|file| file.shows() == Shows::Text)
     }
 
     fn put_gap(&mut self, lost: u64) {
@@ -270,41 +278,36 @@ impl Writer {
         let mut line = Vec::new();
         line::gap(self.next, lost, &self.node, SystemTime::now(), &mut line);
         self.next += lost;
-        self.put_plain(self.next - 1, &line);
+        self.put_plain(&line);
     }
 
     fn put_start(&mut self) {
         let mut line = Vec::new();
         line::start(self.next, &self.node, SystemTime::now(), &mut line);
         self.next += 1;
-        self.put_plain(self.next - 1, &line);
+        self.put_plain(&line);
         self.hand_over();
     }
 
-    fn put_plain(&mut self, last: u64, line: &[u8]) {
-        if self.file.is_some() {
-            self.batch.file.extend_from_slice(line);
+    fn put_plain(&mut self, line: &[u8]) {
+        self.batch.forms.extend_from_slice(line);
+        if self.shows_texts() {
+            self.batch.texts.extend_from_slice(line);
         }
-        self.show(last, line);
-    }
-
-    fn show(&mut self, last: u64, line: &[u8]) {
-        let line = String::from_utf8_lossy(line.trim_ascii_end());
-        self.batch.shown.push((last, line.into()));
     }
 
     /// Gives the lines of the batch to the file and to those who look on.
     fn hand_over(&mut self) {
-        if !self.batch.shown.is_empty() {
-            self.events.recent.keep(self.batch.shown.drain(..));
+        let (from, events) = (self.batch.from, self.next - self.batch.from);
+        if events > 0 {
+            self.events.recent.keep(from, self.next - 1, &self.batch.forms);
         }
-        let events = self.next - self.batch.from;
+        let shows_texts = self.shows_texts();
         if let Some(file) = &mut self.file {
-            file.take(&self.batch.file, self.batch.from, events);
+            file.take(if shows_texts { &self.batch.texts } else { &self.batch.forms }, from, events);
             file.flush(&self.node, &self.events.counts);
         }
-        self.batch.file.clear();
-        self.batch.from = self.next;
+        self.begin_batch();
     }
 
     /// The work of each second.

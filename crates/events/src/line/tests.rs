@@ -19,7 +19,7 @@ fn client() -> Arc<Client> {
 fn written(body: Body, shows: Shows) -> String {
     let at = SystemTime::UNIX_EPOCH + Duration::from_micros(1_700_000_000_000_500);
     let mut out = Vec::new();
-    Event { at, session: 12, client: client(), body }.line(3, "n1", shows, &mut out);
+    Event { at, session: 12, client: client(), body }.line(3, "n1", shows, &mut Timestamps::default(), &mut out);
     String::from_utf8(out).unwrap()
 }
 
@@ -96,4 +96,18 @@ fn a_gap_says_which_numbers_are_gone() {
         "{\"v\":1,\"seq\":5,\"ts\":\"1970-01-01T00:00:00.000000Z\",\"node\":\"n1\",\"kind\":\"gap\",\"from\":5,\"to\":7,\
          \"lost\":3}\n"
     );
+}
+
+#[test]
+fn timestamps_of_one_second_and_of_others() {
+    let mut times = Timestamps::default();
+    for (micros, text) in [
+        (0, "1970-01-01T00:00:00.000000Z"),
+        (5, "1970-01-01T00:00:00.000005Z"),
+        (1_700_000_000_999_999, "2023-11-14T22:13:20.999999Z"),
+        (1_700_000_000_000_001, "2023-11-14T22:13:20.000001Z"),
+        (1_700_000_001_000_000, "2023-11-14T22:13:21.000000Z"),
+    ] {
+        assert_eq!(times.of(SystemTime::UNIX_EPOCH + Duration::from_micros(micros)), text);
+    }
 }

@@ -81,6 +81,7 @@ fn a_full_ring_becomes_a_gap() {
         next: 1,
         file: Some(sink),
         batch: Batch::default(),
+        times: Timestamps::default(),
     };
     assert_eq!(writer.round(), 3);
     writer.hand_over();
@@ -122,7 +123,7 @@ fn a_file_that_cannot_be_opened_is_told() {
 fn lines_wait_for_a_full_disk_and_those_beyond_the_bound_become_a_gap() {
     let settings = file(Path::new("/dev/full"), false);
     let (counts, mut lines) = (Counts::default(), Vec::new());
-    event(1).line(1, "n1", Shows::Form, &mut lines);
+    event(1).line(1, "n1", Shows::Form, &mut Timestamps::default(), &mut lines);
     let Ok(mut sink) = FileSink::open(settings.file.as_ref().unwrap()) else { panic!("no /dev/full") };
     sink.take(&lines, 1, 1);
     sink.flush("n1", &counts);

@@ -134,7 +134,11 @@ impl Session {
         if digest == 0 {
             return;
         }
-        let total_us = query.arrived().map_or(0, |arrived| micros(arrived.elapsed()));
+        let over = match end {
+            End::Relayed(ran) | End::Cached(ran) => ran.at,
+            End::Local(_) | End::Refused(..) | End::Lost(_) => Instant::now(),
+        };
+        let total_us = query.arrived().map_or(0, |arrived| micros(over.saturating_duration_since(arrived)));
         let error = error(&end, relayed);
         let failed = error.is_some() || matches!(end, End::Lost(_));
         if !filter.takes(self.env.handle.id, query.writes(), failed, total_us) {

@@ -124,6 +124,7 @@ impl Session {
             }
             Understood::NoCommand => return self.flush_answers().await.map(|()| None),
         };
+        self.find_hidden(&mut query);
         let verdict = self.ask_policy(&mut query);
         let mut fill = None;
         if !verdict.is_pass() || query.plan.cache().is_some() {
@@ -152,7 +153,7 @@ impl Session {
             return Err(Box::pin(self.stream_binlog(request, &route)).await);
         }
         self.begin_log(&query, &route);
-        self.run_on_server(&query, route, fill, defining.is_some()).await.map(|()| query.cache.came())
+        self.run_on_server(&mut query, route, fill, defining.is_some()).await.map(|()| query.cache.came())
     }
 
     /// Policy may answer in place of a server: it refuses the query, or has the result cache answer it.
@@ -198,7 +199,7 @@ impl Session {
     /// Runs a query on a server, and on another one when the first is lost.
     async fn run_on_server(
         &mut self,
-        query: &Query<'_>,
+        query: &mut Query<'_>,
         mut route: Route,
         mut fill: Option<Box<cache::Fill>>,
         defines: bool,
@@ -220,9 +221,11 @@ impl Session {
             if let Err(error) = self.exchange(&mut held, query, &route, fill.as_deref(), &mut outcome).await {
                 let failed = Failed { held, error, outcome };
                 match Box::pin(self.go_on(query, &mut route, failed, &mut attempts)).await? {
-                    Next::TryAgain => continue,
+                    Next::TryAgain if route.reason == Reason::WritingFunction => query.hide_write(),
+                    Next::TryAgain => {}
                     Next::Answered => return Ok(()),
                 }
+                continue;
             }
             // The time that the server waited is no time of the statement.
             let started = outcome.there_at.unwrap_or(attempts.at);
@@ -282,8 +285,10 @@ impl Session {
         if route.target == Target::Reader && query.statement.asks.contains(sql::Asks::STORED_FUNCTIONS) {
             self.judge_functions(&mut route);
         }
-        if !self.belief.catalog.hidden.is_empty() {
-            self.judge_hidden(&mut route, query);
+        let reads_unread_view = query.hides.is_some_and(|hidden| hidden.unread) && query.statement.parts > 1;
+        if reads_unread_view && route.target == Target::Reader {
+            // Of several statements the first has been answered when a replica refuses a later one.
+            (route.target, route.reason) = (Target::Primary, Reason::WritingFunction);
         }
         self.take_newest_primary(&route);
         self.judge_schema(&mut route);
@@ -303,14 +308,29 @@ impl Session {
         route
     }
 
-    /// The effects of tables and views that the text does not show: a read of a view that writes is the primary's.
-    fn judge_hidden(&self, route: &mut Route, query: &mut Query<'_>) {
+    /// Finds the effects of tables and views that the text does not show: a read of a view that writes is a write.
+    #[inline]
+    fn find_hidden(&self, query: &mut Query<'_>) {
+        if !self.belief.catalog.hidden.is_empty() && !query.prepares() {
+            query.hides = self.hidden_in(query);
+            if query.hides.is_some_and(|hidden| hidden.writes) {
+                query.hide_write();
+            }
+            if let Some(hidden) = &mut query.hides
+                && !query.statement.access.only_reads()
+            {
+                hidden.leaves = hidden.all_leaves();
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn hidden_in(&self, query: &Query<'_>) -> Option<Hidden> {
         use sql::Kind::{Account, Administration, Definition, Handler, Lock, PreparedText, Show};
         if !query.statement.uses_tables && query.statement.kind != PreparedText {
-            return;
+            return None;
         }
-        let (Some(text), Some(named)) = (query.text(), query.tables()) else { return };
-        let hidden = match named {
+        match query.tables()? {
             Ok(named) => {
                 let names = named.read.iter().chain(&named.written);
                 let found = names.filter_map(|name| {
@@ -325,19 +345,7 @@ impl Session {
                 None
             }
             // PREPARE, EXECUTE IMMEDIATE, compound statements: any word may be a name.
-            Err(_) => self.belief.catalog.hidden_in(text.bytes, self.schema_of(query)),
-        };
-        // Of several statements the first has been answered when a replica refuses a later one.
-        let several = query.statement.parts > 1;
-        let may_write = |hidden: Hidden| hidden.writes || hidden.unread && several;
-        if hidden.is_some_and(may_write) && route.target == Target::Reader {
-            (route.target, route.reason) = (Target::Primary, Reason::WritingFunction);
-        }
-        query.hides = hidden.filter(|_| !query.prepares());
-        if let Some(hidden) = &mut query.hides
-            && !query.statement.access.only_reads()
-        {
-            hidden.leaves = hidden.all_leaves();
+            Err(_) => self.belief.catalog.hidden_in(query.text()?.bytes, self.schema_of(query)),
         }
     }
 

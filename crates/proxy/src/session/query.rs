@@ -258,6 +258,17 @@ impl<'r> Query<'r> {
         }
     }
 
+    /// A view, a column's default or a function in it writes, which its text does not show: from now on it is a write.
+    #[cold]
+    pub(super) fn hide_write(&mut self) {
+        if self.statement.access.only_reads() {
+            let access = Access::Primary(Why::WritingFunction);
+            // Of the read it may be known that its result can be kept.
+            let verdict = Verdict::default();
+            self.statement = Rc::new(Statement { access, verdict, ..Statement::clone(&self.statement) });
+        }
+    }
+
     /// It prepares a statement.
     pub fn prepares(&self) -> bool {
         matches!(self.body, Body::Prepare(_))

@@ -344,6 +344,10 @@ impl Session {
             attempts.refused(server, refusal);
         } else {
             route.target = Target::Primary;
+            // A read that a replica refuses as a write hides one.
+            if matches!(refusal.code, errno::ER_READ_ONLY_MODE | errno::ER_OPTION_PREVENTS_STATEMENT) {
+                route.reason = Reason::WritingFunction;
+            }
         }
         if query.statement.kind == sql::Kind::Set || is_ending {
             // A part of it may have been done.

@@ -24,6 +24,7 @@ mod follow;
 mod galera;
 mod galera_doubt;
 mod group_replication;
+mod hidden_writes;
 mod hostile;
 mod in_doubt;
 mod infile;

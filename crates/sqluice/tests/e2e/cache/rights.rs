@@ -105,12 +105,12 @@ async fn what_shows_each_user_something_else_comes_from_servers() {
                 assert!(value(&mut b, read).await.starts_with("e2e_shown_b@"), "{read}");
             }
         }
-        let before = refused(&front, "all", "unknown_tables").await;
+        let before = refused(&front, "all", "unknown_function").await;
         for _ in 0..2 {
             all(&mut a, "SELECT last FROM cache_shown_last WHERE id = 1").await;
         }
         assert_eq!(
-            refused(&front, "all", "unknown_tables").await,
+            refused(&front, "all", "unknown_function").await,
             before + 2,
             "what a session has left is nobody else's"
         );

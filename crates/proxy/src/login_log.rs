@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 const LINES_MAX: u32 = 20;
 /// After it lines are written again.
 const PERIOD: Duration = Duration::from_secs(10);
-/// Characters of a user's name, and of a reason.
+/// Characters of a user's name.
 const USER_CHARS_MAX: usize = 80;
-const REASON_CHARS_MAX: usize = 400;
+/// Characters of a reason.
+pub const REASON_CHARS_MAX: usize = 400;
 
 /// Which failed logins are logged.
 #[derive(Debug, Default)]
@@ -49,7 +50,7 @@ impl LoginLog {
 }
 
 /// Text cut at so many characters. Values of fields are written with quotes, and with escapes for what would end or turn a line.
-fn cut(bytes: &[u8], chars_max: usize) -> String {
+pub fn cut(bytes: &[u8], chars_max: usize) -> String {
     let text = String::from_utf8_lossy(bytes.get(..chars_max * 4).unwrap_or(bytes));
     match text.char_indices().nth(chars_max) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -12,9 +12,13 @@ use super::local::Answered;
 use super::relay::Outcome;
 use super::{Held, Session};
 use crate::error::{Refusal, SessionEnd};
+use crate::login_log::{REASON_CHARS_MAX, cut};
 use crate::sessions::SessionHandle;
 use crate::shared::ListenerShared;
 use crate::worker::{Worker, micros};
+
+/// Most characters of a name in an event that nobody has proven: no account and no schema has a longer one.
+const NAME_CHARS_MAX: usize = 128;
 
 /// The facts of a reply that only its relay has.
 #[derive(Clone, Copy, Debug)]
@@ -50,13 +54,10 @@ pub(super) fn login_refused(
     why: String,
 ) {
     worker.events.put(|| {
-        let user = String::from_utf8_lossy(&tried.user);
-        let login = Login {
-            schema: tried.schema.as_deref().map(String::from_utf8_lossy).unwrap_or_default().into(),
-            failure: Some(why),
-            total_us: micros(tried.begun.elapsed()),
-        };
-        let client = client(handle, listener, user.into(), tried.tls);
+        let schema = cut(&tried.schema, NAME_CHARS_MAX).into();
+        let failure = Some(cut(why.as_bytes(), REASON_CHARS_MAX));
+        let login = Login { schema, failure, total_us: micros(tried.begun.elapsed()) };
+        let client = client(handle, listener, cut(&tried.user, NAME_CHARS_MAX).into(), tried.tls);
         Event { at: SystemTime::now(), session: handle.id, client, body: Body::Login(login) }
     });
 }
@@ -68,8 +69,8 @@ pub(super) struct LoginTried {
     pub begun: Instant,
     /// The user's name; empty if the client has not said it.
     pub user: Vec<u8>,
-    /// The schema that it asked for.
-    pub schema: Option<Vec<u8>>,
+    /// The schema that it asked for; empty if none.
+    pub schema: Vec<u8>,
     /// Its connection is encrypted.
     pub tls: bool,
 }
@@ -77,7 +78,13 @@ pub(super) struct LoginTried {
 impl LoginTried {
     /// A client has come now.
     pub(super) fn begin() -> LoginTried {
-        LoginTried { begun: Instant::now(), user: Vec::new(), schema: None, tls: false }
+        LoginTried { begun: Instant::now(), user: Vec::new(), schema: Vec::new(), tls: false }
+    }
+
+    /// The client has said who it is. Nobody has proven that: no more is kept than events show.
+    pub(super) fn names(&mut self, user: &[u8], schema: Option<&[u8]>, tls: bool) {
+        let kept = |name: &[u8]| name.get(..NAME_CHARS_MAX * 4).unwrap_or(name).to_vec();
+        (self.user, self.schema, self.tls) = (kept(user), kept(schema.unwrap_or_default()), tls);
     }
 }
 
@@ -105,9 +112,9 @@ impl Session {
 
     /// The client wanted to be another user, and was refused.
     pub(super) fn note_change_refused(&self, user: &[u8], begun: Instant, why: &str) {
-        let user = String::from_utf8_lossy(user).into();
+        let (user, why) = (cut(user, NAME_CHARS_MAX).into(), cut(why.as_bytes(), REASON_CHARS_MAX));
         let client = client(&self.env.handle, &self.env.listener, user, self.who.login.fingerprint.is_some());
-        let login = Login { schema: "".into(), failure: Some(why.to_owned()), total_us: micros(begun.elapsed()) };
+        let login = Login { schema: "".into(), failure: Some(why), total_us: micros(begun.elapsed()) };
         self.put_event(client, Body::ChangeUser(login));
     }
 

@@ -106,8 +106,7 @@ pub(super) async fn log_in(
     let flavour = ongoing.flavour().await?;
     let greeting = ongoing.greeting(&flavour)?;
     let (login, conversation) = ongoing.greet(&greeting).await?;
-    (tried.user, tried.schema) = (login.user.clone(), login.schema.clone());
-    tried.tls = ongoing.fingerprint.is_some();
+    tried.names(&login.user, login.schema.as_deref(), ongoing.fingerprint.is_some());
     let (shared, handle) = (ongoing.worker.shared.clone(), ongoing.handle.clone());
     let name = ongoing.cluster.shared.name.clone();
     let came = let_in(ongoing, &greeting, &flavour, &login, conversation).await;

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             for warning in &loaded.warnings {
                 out::say(format_args!("warning: {warning}"));
             }
-            let problems = journal_problems(&loaded.config);
+            let problems = file_problems(&loaded.config);
             if !problems.is_empty() {
                 let name = args.config.display();
                 problems.iter().for_each(|problem| out::say(format_args!("{name}: {problem}")));
@@ -54,15 +54,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Journals that cannot be written by the user who checks: what is decided, and the state beside the journal, would be lost.
-fn journal_problems(config: &Config) -> Vec<String> {
-    let journals =
-        config.clusters.iter().filter_map(|(name, cluster)| Some((name, cluster.promotion.journal.as_ref()?)));
-    let problem = |(name, path): (&Arc<str>, &PathBuf)| {
-        let error = can_append(path).err()?;
-        Some(format!("cluster.{name}.promotion.journal: {} cannot be written: {error}", path.display()))
+/// Files that cannot be written by the user who checks: journals with the state beside them, and the file of events.
+fn file_problems(config: &Config) -> Vec<String> {
+    let journal = |(name, cluster): (&Arc<str>, &config::Cluster)| {
+        Some((format!("cluster.{name}.promotion.journal"), cluster.promotion.journal.clone()?))
     };
-    journals.filter_map(problem).collect()
+    let events = config.events.file.iter().map(|file| ("events.file.path".to_owned(), file.path.clone()));
+    let problem = |(key, path): (String, PathBuf)| {
+        let error = can_append(&path).err()?;
+        Some(format!("{key}: {} cannot be written: {error}", path.display()))
+    };
+    config.clusters.iter().filter_map(journal).chain(events).filter_map(problem).collect()
 }
 
 /// Tries to open a file for appending, and whether its folder takes new files. Nothing is left behind.
@@ -72,7 +74,7 @@ fn can_append(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    // The journal itself may be new, and the state beside it is replaced by a new file each time.
+    // The file itself may be new; a journal's state is replaced by a new file each time, and events go on in a new one.
     let mut trial = path.as_os_str().to_owned();
     trial.push(format!(".check-{}", std::process::id()));
     let trial = PathBuf::from(trial);
@@ -250,7 +252,7 @@ cluster = "main"
         let problems = |journal: &str| {
             let text =
                 GOOD.replace("[listener.app]", &format!("promotion = {{ journal = \"{journal}\" }}\n[listener.app]"));
-            journal_problems(&config::parse("x.toml", &text, &config::MemorySource::default()).unwrap().config)
+            file_problems(&config::parse("x.toml", &text, &config::MemorySource::default()).unwrap().config)
         };
         let within = |name: &str| folder.path().join(name).display().to_string();
         assert_eq!(problems(&within("journal")), Vec::<String>::new());
@@ -260,6 +262,14 @@ cluster = "main"
             let said = problems(&wrong);
             assert!(said.len() == 1 && said[0].starts_with("cluster.main.promotion.journal: "), "{wrong}: {said:?}");
         }
+    }
+
+    #[test]
+    fn a_file_of_events_that_cannot_be_written_is_a_mistake() {
+        let text = format!("{GOOD}[events.file]\npath = \"/nowhere/events\"\n");
+        let said = file_problems(&config::parse("x.toml", &text, &config::MemorySource::default()).unwrap().config);
+        let error = "No such file or directory (os error 2)";
+        assert_eq!(said, [format!("events.file.path: /nowhere/events cannot be written: {error}")]);
     }
 
     #[test]

@@ -9,7 +9,9 @@ use wire::packet::{self, First};
 use wire::{reply, sqlstate};
 
 use super::found_rows::NEVER_BEGUN;
+use super::past::MESSAGE_TEXT_CHARS_MAX;
 use super::read_back;
+use crate::error::Refusal;
 use crate::pool::Origin;
 use crate::session::Session;
 use crate::session::client::Request;
@@ -46,7 +48,8 @@ impl Session {
         let Some(kept) = &self.belief.past.warnings else { return false };
         // MariaDB keeps messages through SET NAMES. An error that is the only one is raised again on a server, which shows it as it
         // should be now; with others beside it, none is to be lost.
-        if self.belief.past.error.is_some()
+        let fits = |error: &Refusal| error.message.chars().count() <= MESSAGE_TEXT_CHARS_MAX;
+        if self.belief.past.error.as_ref().is_some_and(fits)
             && self.belief.past.warnings_charset.as_deref() != self.results_charset()
             && self.kept_messages(self.client.capabilities).is_some_and(|messages| messages.len() == 1)
         {

@@ -307,10 +307,12 @@ fn many_messages(count: usize) -> String {
     format!("DO {},(SELECT 1 UNION SELECT 2)", warnings(count.saturating_sub(1)))
 }
 
+/// Most characters of MESSAGE_TEXT: the rest of a longer message is lost when its error is raised again.
+pub(super) const MESSAGE_TEXT_CHARS_MAX: usize = 128;
+
 /// A statement that raises an error again.
 fn signal(error: &Refusal) -> String {
-    // MESSAGE_TEXT holds 128 characters.
-    let message: String = error.message.chars().take(128).collect();
+    let message: String = error.message.chars().take(MESSAGE_TEXT_CHARS_MAX).collect();
     let message = sql::text::literal(message.as_bytes(), sql::Encoding::Utf8).unwrap_or_else(|| "''".into());
     let state = String::from_utf8_lossy(&error.sqlstate);
     format!("SIGNAL SQLSTATE '{state}' SET MYSQL_ERRNO={}, MESSAGE_TEXT={message}", error.code)

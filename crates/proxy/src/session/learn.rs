@@ -26,11 +26,18 @@ use route::{Pin, Route, Target};
 const ROLLED_BACK: [u16; 2] = [errno::ER_LOCK_DEADLOCK, errno::ER_XA_RBDEADLOCK];
 
 /// Whether a statement that failed may have begun a transaction in one of its own statements: those of a routine, of a block, of a
-/// prepared text. No error says that it has not: each may come from within.
-fn may_have_begun(query: &Query<'_>) -> bool {
+/// prepared text. No error says that it has not: each may come from within, but that of a text that no server understands.
+fn may_have_begun(query: &Query<'_>, error: u16) -> bool {
     let statement = &query.statement;
-    let runs_others = matches!(statement.kind, Kind::Call | Kind::Compound | Kind::PreparedText | Kind::Unknown);
-    query.runs_text() && (runs_others || statement.parts > 1)
+    let hides = || statement.effects.iter().any(is_hidden);
+    let runs_others = match statement.kind {
+        Kind::Call | Kind::Compound => true,
+        Kind::PreparedText | Kind::Unknown => hides(),
+        // Of one statement a function may be hidden, and none begins a transaction.
+        _ => statement.parts > 1 && hides(),
+    };
+    let not_understood = statement.kind == Kind::Unknown && statement.parts <= 1 && error == errno::ER_PARSE_ERROR;
+    query.runs_text() && runs_others && !not_understood
 }
 
 impl Session {
@@ -137,7 +144,7 @@ impl Session {
             if ROLLED_BACK.contains(&error.code) {
                 self.belief.status -= Status::IN_TRANSACTION;
                 self.belief.pins.put(Pin::Transaction, false);
-            } else if !self.facts().autocommit || may_have_begun(query) {
+            } else if !self.facts().autocommit || may_have_begun(query, error.code) {
                 // A statement that failed may have opened the transaction all the same, with locks and a snapshot.
                 self.belief.pins.put(Pin::Transaction, true);
             }

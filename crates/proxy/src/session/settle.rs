@@ -1,57 +1,15 @@
 //! Behind a reply: what has to be asked before the connection may serve somebody else, and giving it back.
 
 use std::sync::atomic::Ordering;
-
-use wire::command::Command;
-use wire::exchange::{Exchange, Expect};
-use wire::reply::Ok;
-use wire::{Status, errno, packet};
+use wire::errno;
 
 use super::diagnostics::untold;
-use super::outgoing::write;
 use super::query::Query;
 use super::relay::Outcome;
-use super::reset::read_reply;
 use super::{Held, Session, kill};
 use crate::error::SessionEnd;
-use route::Pin;
-
-/// Longest reply to COM_PING: an OK packet, with what it has to report late.
-const PING_BYTES_MAX: usize = 64 * 1024;
 
 impl Session {
-    /// Whether a statement that failed may have begun a transaction, with autocommit on. Without autocommit the next statement would
-    /// begin one anyhow.
-    #[inline]
-    fn transaction_is_unsure(&self) -> bool {
-        self.belief.pins.has(Pin::Transaction)
-            && !self.belief.status.contains(Status::IN_TRANSACTION)
-            && self.facts().autocommit
-    }
-
-    /// Asks for the status by COM_PING, which leaves messages as they are. Gives whether the connection is of further use.
-    #[cold]
-    async fn ask_transaction(&mut self, held: &mut Held) -> bool {
-        let connection = &mut *held.lease;
-        let capabilities = connection.origin.capabilities;
-        let mut bytes = Vec::new();
-        packet::append(&mut bytes, 0, &[Command::Ping.byte()]);
-        if write(connection, &bytes).await.is_err() {
-            return false;
-        }
-        let mut exchange = Exchange::new(Expect::Results, capabilities);
-        let reply = read_reply(connection, &mut exchange, &self.env.worker, PING_BYTES_MAX).await;
-        let Ok(Some(reply)) = reply else { return false };
-        let payload = reply.get(packet::HEADER_BYTES..).unwrap_or_default();
-        let Ok(ok) = Ok::parse(payload, capabilities) else { return false };
-        self.belief.status = ok.status & Status::OF_SESSION;
-        self.belief.pins.put(Pin::Transaction, ok.status.contains(Status::IN_TRANSACTION));
-        self.show_pins(self.belief.pins.bits());
-        // The connection has counted no rows since.
-        self.belief.past.is_here();
-        true
-    }
-
     /// The session keeps its connection while it is pinned, else the connection returns to the pool.
     pub(super) async fn settle(
         &mut self,
@@ -65,10 +23,6 @@ impl Session {
         }
         // A session that was killed may be killed once more: nothing is asked after that.
         let failed = outcome.error.as_ref().is_some_and(|error| error.code != errno::ER_QUERY_INTERRUPTED);
-        if failed && self.transaction_is_unsure() && !Box::pin(self.ask_transaction(&mut held)).await {
-            self.lose_pinned_state();
-            return Err(SessionEnd::ServerLost("whether a transaction is open is not known any more".into()));
-        }
         let unread = std::mem::take(&mut self.belief.past.messages_unread) && (failed || outcome.error.is_none());
         let (asks_one_use, asks_locks) = self.asks_of_pins();
         let settles = self.belief.pins.is_empty() || self.only_user_variables_pin() || asks_one_use || asks_locks;

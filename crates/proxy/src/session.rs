@@ -117,13 +117,15 @@ impl Session {
         self.look_at_catalog();
         let arrived = self.env.worker.events.arrival();
         let mut query = match self.understand(request).await? {
-            Understood::Query(query) => query.came_at(arrived),
-            Understood::Answered(query, answered) => {
-                self.finish(&query.came_at(arrived), End::Local(answered));
+            Understood::Query(query) => query,
+            Understood::Answered(mut query, answered) => {
+                query.arrived = arrived;
+                self.finish(&*query, End::Local(answered));
                 return self.flush_answers().await.map(|()| None);
             }
             Understood::NoCommand => return self.flush_answers().await.map(|()| None),
         };
+        query.arrived = arrived;
         self.find_hidden(&mut query);
         let verdict = self.ask_policy(&mut query);
         let mut fill = None;

@@ -188,11 +188,6 @@ impl<'r> Query<'r> {
         Query { source: Source::Long(long), ..self }
     }
 
-    /// The same, which came at this moment.
-    pub(super) fn came_at(self, arrived: Option<Instant>) -> Query<'r> {
-        Query { arrived, ..self }
-    }
-
     /// The same about a statement that was prepared before.
     pub(super) fn of_prepared(self, prepared: Rc<PreparedText>) -> Query<'r> {
         Query { source: Source::Prepared(prepared), ..self }

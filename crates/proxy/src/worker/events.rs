@@ -11,12 +11,14 @@ use events::{Event, Filter, Queries, Ring};
 pub struct WorkerEvents {
     ring: Option<Ring>,
     filter: Cell<Filter>,
+    /// The filter may take a query.
+    takes_queries: Cell<bool>,
 }
 
 impl WorkerEvents {
     /// Events into this ring; of queries there are none until settings are taken.
     pub fn new(ring: Option<Ring>) -> WorkerEvents {
-        WorkerEvents { ring, filter: Cell::default() }
+        WorkerEvents { ring, ..WorkerEvents::default() }
     }
 
     /// Takes the operator's choice.
@@ -30,20 +32,20 @@ impl WorkerEvents {
         let slow_us = u64::try_from(settings.slow.as_micros()).unwrap_or(u64::MAX);
         let texts = settings.file.as_ref().is_some_and(|file| file.text == EventText::Text);
         let filter = Filter { queries, slow_us, sample: settings.sample, texts };
-        self.filter.set(if self.ring.is_some() { filter } else { Filter::default() });
+        self.filter.set(filter);
+        self.takes_queries.set(self.ring.is_some() && !filter.is_off());
     }
 
     /// Which queries become events; `None` if no query does.
     #[inline]
     pub fn filter(&self) -> Option<Filter> {
-        let filter = self.filter.get();
-        (!filter.is_off()).then_some(filter)
+        self.takes_queries.get().then(|| self.filter.get())
     }
 
     /// The moment, if a query that comes now may become an event.
     #[inline]
     pub fn arrival(&self) -> Option<Instant> {
-        self.filter().map(|_| Instant::now())
+        self.takes_queries.get().then(Instant::now)
     }
 
     /// Hands an event over, without a wait.

@@ -18,6 +18,18 @@ pub struct Event {
     pub body: Body,
 }
 
+/// Most bytes of a statement's text, and of an error's, in an event.
+pub const TEXT_BYTES_MAX: usize = 64 << 10;
+
+impl Event {
+    /// Bytes of the texts that only this event has.
+    pub(crate) fn text_bytes(&self) -> usize {
+        let Body::Query(query) = &self.body else { return 0 };
+        let error = query.error.as_ref().map_or(0, |error| error.text.len());
+        query.text.as_deref().map_or(0, str::len) + error
+    }
+}
+
 /// The facts of a client that stay the same from a login to the next COM_CHANGE_USER.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Client {
@@ -71,8 +83,10 @@ pub struct Ended {
 pub struct Query {
     /// The form of its text, without literals, and its schema.
     pub digest: Arc<DigestName>,
-    /// Its text with all literals, if a sink wants that.
+    /// Its text with all literals, up to [`TEXT_BYTES_MAX`], if a sink wants that.
     pub text: Option<Box<str>>,
+    /// The text goes on behind that.
+    pub text_cut: bool,
     /// The name of the command, such as `COM_QUERY`.
     pub command: &'static str,
     /// The answer's origin.
@@ -124,6 +138,6 @@ pub struct ServerError {
     pub code: u16,
     /// Its SQLSTATE.
     pub sqlstate: [u8; 5],
-    /// Its message; it may hold literals of the statement.
+    /// Its message, if a sink wants texts: it may hold literals of the statement.
     pub text: Box<str>,
 }

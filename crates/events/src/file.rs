@@ -76,7 +76,7 @@ impl EventFile {
         Ok(())
     }
 
-    /// What was written survives a crash of the machine from now on.
+    /// Has the disk keep the written lines: they survive a crash of the machine from now on.
     ///
     /// # Errors
     /// The system's.

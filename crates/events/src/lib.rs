@@ -17,7 +17,7 @@ mod ring;
 mod writer;
 
 pub use condition::{Condition, ConditionError};
-pub use event::{AnsweredBy, Body, Client, Ended, Event, Login, Query, ServerError};
+pub use event::{AnsweredBy, Body, Client, Ended, Event, Login, Query, ServerError, TEXT_BYTES_MAX};
 pub use file::Rotation;
 pub use filter::{Filter, Queries};
 pub use line::VERSION;

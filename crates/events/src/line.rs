@@ -15,10 +15,7 @@ use crate::event::{AnsweredBy, Body, Ended, Event, Login, Query};
 /// The version of the lines' form, in their field `v`.
 pub const VERSION: u32 = 1;
 
-/// Longest text of a statement in a line, in bytes.
-const TEXT_BYTES_MAX: usize = 64 << 10;
-
-/// What stands in a line of the text that a client sent.
+/// The part of a client's text that stands in a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Shows {
     /// The form without literals, and no message of a server.
@@ -164,14 +161,13 @@ fn query_fields(query: &Query, shows: Shows) -> Fields<'_> {
         AnsweredBy::Lost => ("lost", None, None),
     };
     let text = query.text.as_deref().filter(|_| shows == Shows::Text);
-    let cut = text.map(|text| cut(text, TEXT_BYTES_MAX));
     Fields::Query(QueryFields {
         schema: &query.digest.schema,
         command: query.command,
         digest: Hex(query.digest.hash),
         form: &query.digest.text,
-        text_cut: cut.map_or(0, str::len) < text.map_or(0, str::len),
-        text: cut,
+        text,
+        text_cut: query.text_cut && text.is_some(),
         answered_by,
         server,
         role,
@@ -284,15 +280,6 @@ impl Timestamps {
         let _ = write!(self.text, "{:06}Z", since.subsec_micros());
         &self.text
     }
-}
-
-/// At most so many bytes of a text, whole characters.
-fn cut(text: &str, bytes_max: usize) -> &str {
-    if text.len() <= bytes_max {
-        return text;
-    }
-    let end = (0..=bytes_max).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    &text[..end]
 }
 
 #[cfg(test)]

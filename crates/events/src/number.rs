@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-/// The last line is looked for in so many bytes; no line is longer.
-const TAIL_BYTES: u64 = 256 << 10;
+/// The last line is looked for in so many bytes. No line is longer: JSON takes up to six bytes for one of a text and of an error.
+const TAIL_BYTES: u64 = 1 << 20;
 
 /// The number behind the last one in a file of events; 1 if there is none.
 pub(crate) fn next_in(path: &Path) -> u64 {

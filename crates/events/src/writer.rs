@@ -210,7 +210,7 @@ impl Writer {
         self.put_start();
         let (mut last_event, mut last_upkeep) = (Instant::now(), Instant::now());
         loop {
-            // In this order: whatever was put before the stop is in the last round.
+            // In this order: an event that was put before the stop is in the last round.
             let stopping = self.events.stopping.load(Ordering::SeqCst);
             let taken = self.round();
             self.hand_over();
@@ -222,7 +222,7 @@ impl Writer {
             if taken > 0 {
                 last_event = now;
             } else if stopping {
-                return;
+                return self.file.iter().for_each(|file| file.leave(self.next));
             } else {
                 let idle = now.saturating_duration_since(last_event) > Duration::from_secs(1);
                 std::thread::park_timeout(if idle { SLEEP } else { NAP });
@@ -235,7 +235,7 @@ impl Writer {
         self.begin_batch();
         let mut taken = 0;
         for index in 0..self.rings.len() {
-            // What was lost came behind what is in the ring now, or in between.
+            // Lost events came behind those that are in the ring now, or in between.
             let lost = self.rings[index].take_lost();
             for _ in 0..ROUND_MAX {
                 let Some(event) = self.rings[index].next() else { break };
@@ -327,7 +327,13 @@ impl Writer {
             return;
         }
         match settings.file.as_ref().map(FileSink::open).transpose() {
-            Ok(file) => self.file = file,
+            Ok(file) => {
+                let before = std::mem::replace(&mut self.file, file);
+                let unwritten = before.and_then(|before| before.unwritten(self.next));
+                if let (Some(file), Some((from, lost))) = (&mut self.file, unwritten) {
+                    file.begin_with_gap(from, lost, &self.node, &self.events.counts);
+                }
+            }
             Err(error) => tracing::error!(%error, "events go on in the file of before"),
         }
     }

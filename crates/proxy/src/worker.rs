@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 pub use self::cluster::{ClusterHere, CountedHere, KnownFunctions, UserSchema};
-pub use self::events::{WorkerEvents, micros};
+pub use self::events::WorkerEvents;
 use crate::busy_poll::BusyPoll;
 use crate::coarse_clock::CoarseClock;
 use crate::session::{self, Outgoing};

@@ -83,7 +83,8 @@ fn describe(event: &Value) -> String {
     let text = |key: &str| event[key].as_str().unwrap_or_default();
     let time = text("ts").get(11..23).unwrap_or_default();
     let kind = text("kind");
-    let who = format!("{}@{} #{}", text("user"), text("client"), event["session"]);
+    // Nobody has proven a refused client's name.
+    let who = format!("{}@{} #{}", cut(text("user")), cut(text("client")), event["session"]);
     let ms = event["times"]["total"].as_f64().unwrap_or(0.0) / 1000.0;
     match kind {
         "gap" => format!("{time} gap: {} events are lost", event["lost"]),
@@ -110,14 +111,8 @@ fn describe(event: &Value) -> String {
     }
 }
 
-/// Text for a terminal: one line, no control characters.
 fn cut(text: &str) -> String {
-    let plain = |c: char| if c.is_control() { ' ' } else { c };
-    let mut line: String = text.chars().take(TEXT_CHARS_MAX).map(plain).collect();
-    if text.chars().nth(TEXT_CHARS_MAX).is_some() {
-        line.push('…');
-    }
-    line
+    out::one_line(text, TEXT_CHARS_MAX)
 }
 
 #[cfg(test)]
@@ -150,6 +145,8 @@ mod tests {
         assert_eq!(common(failed), "12:00:01.234 query app@10.0.0.5:4711 #7 sqluice 0.010 ms error 1064: SELECT ?");
         let login = json!({ "kind": "login", "ok": false, "reason": "wrong\u{1b}[31m password" });
         assert_eq!(common(login), "12:00:01.234 login app@10.0.0.5:4711 #7 refused: wrong [31m password");
+        let named = json!({ "kind": "login", "ok": false, "user": "a\u{1b}[2J\nb", "reason": "no" });
+        assert_eq!(common(named), "12:00:01.234 login a [2J b@10.0.0.5:4711 #7 refused: no");
         let logout = json!({ "kind": "logout", "reason": "the client left", "times": { "total": 5_000_000 } });
         assert_eq!(common(logout), "12:00:01.234 logout app@10.0.0.5:4711 #7 after 5000 ms: the client left");
         assert_eq!(common(json!({ "kind": "gap", "lost": 5 })), "12:00:01.234 gap: 5 events are lost");

@@ -43,3 +43,13 @@ fn write(text: &str) -> io::Result<()> {
     out.write_all(text.as_bytes())?;
     out.flush()
 }
+
+/// A text in one line of a terminal, cut at so many characters: control characters may come from anybody.
+pub(crate) fn one_line(text: &str, chars_max: usize) -> String {
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let mut line: String = text.chars().take(chars_max).map(plain).collect();
+    if text.chars().nth(chars_max).is_some() {
+        line.push('…');
+    }
+    line
+}

@@ -18,6 +18,8 @@ pub(super) struct FileSink {
     settings: FileSettings,
     file: EventFile,
     backlog: Vec<u8>,
+    /// The number of the first event that is not written.
+    unwritten_from: u64,
     /// Events behind the backlog for which there was no room: the number of the first one, and how many.
     gap: Option<(u64, u64)>,
     retry_at: Option<Instant>,
@@ -30,7 +32,7 @@ impl FileSink {
         let file = EventFile::open(path, rotation, SystemTime::now())
             .map_err(|error| StartError::File { path: path.clone(), error })?;
         let (settings, backlog) = (settings.clone(), Vec::new());
-        Ok(FileSink { settings, file, backlog, gap: None, retry_at: None, written: false })
+        Ok(FileSink { settings, file, backlog, unwritten_from: 0, gap: None, retry_at: None, written: false })
     }
 
     pub(super) fn settings(&self) -> &FileSettings {
@@ -43,6 +45,9 @@ impl FileSink {
 
     /// Takes lines of so many events, the first with this number.
     pub(super) fn take(&mut self, lines: &[u8], from: u64, events: u64) {
+        if self.backlog.is_empty() && self.gap.is_none() {
+            self.unwritten_from = from;
+        }
         match &mut self.gap {
             Some((_, lost)) => *lost += events,
             None if self.backlog.len() + lines.len() <= BACKLOG_MAX => self.backlog.extend_from_slice(lines),
@@ -50,7 +55,27 @@ impl FileSink {
         }
     }
 
-    /// Writes what waits, if the file can be written.
+    /// The events that are not written, before the one with the number `next`: the first one's number, and how many.
+    pub(super) fn unwritten(&self, next: u64) -> Option<(u64, u64)> {
+        let waits = !self.backlog.is_empty() || self.gap.is_some();
+        waits.then(|| (self.unwritten_from, next.saturating_sub(self.unwritten_from)))
+    }
+
+    /// The file takes the place of one that could not be written. Lines with texts may not be for it, so a gap stands for them.
+    pub(super) fn begin_with_gap(&mut self, from: u64, lost: u64, node: &str, counts: &Counts) {
+        counts.file_lost.fetch_add(lost, Ordering::Relaxed);
+        self.unwritten_from = from;
+        line::gap(from, lost, node, SystemTime::now(), &mut self.backlog);
+    }
+
+    /// The process ends: says in the log which events the file lacks.
+    pub(super) fn leave(&self, next: u64) {
+        if let Some((from, events)) = self.unwritten(next) {
+            tracing::error!(file = %self.settings.path.display(), from, events, "these events are not in the file");
+        }
+    }
+
+    /// Writes the waiting lines, if the file can be written.
     pub(super) fn flush(&mut self, node: &str, counts: &Counts) {
         if self.backlog.is_empty() || self.retry_at.is_some_and(|at| Instant::now() < at) {
             return;
@@ -72,7 +97,7 @@ impl FileSink {
         }
     }
 
-    /// The work of each second: the file's name is followed, and what was written is on the disk.
+    /// The work of each second: the file's name is followed, and the disk keeps the written lines.
     pub(super) fn upkeep(&mut self, node: &str, counts: &Counts) {
         if let Err(error) = self.file.follow_name(SystemTime::now()) {
             self.failed(&error, counts);

@@ -15,6 +15,7 @@ fn event(session: u32) -> Event {
         body: Body::Query(Query {
             digest: Arc::new(digest),
             text: Some("SELECT 'secret'".into()),
+            text_cut: false,
             command: "COM_QUERY",
             answered_by: AnsweredBy::Server { name: "db1".into(), primary: true },
             route_reason: None,
@@ -142,3 +143,38 @@ fn lines_wait_for_a_full_disk_and_those_beyond_the_bound_become_a_gap() {
 
 /// More than the backlog takes.
 const BACKLOG_EVENTS: usize = 40_000;
+
+#[test]
+fn lines_that_wait_become_a_gap_in_the_next_file() {
+    let (counts, mut lines) = (Counts::default(), Vec::new());
+    event(1).line(7, "n1", Shows::Form, &mut Timestamps::default(), &mut lines);
+    let Ok(mut full) = FileSink::open(file(Path::new("/dev/full"), true).file.as_ref().unwrap()) else { panic!() };
+    assert_eq!(full.unwritten(7), None);
+    full.take(&lines, 7, 1);
+    full.flush("n1", &counts);
+    full.take(&lines, 8, 1);
+    assert_eq!(full.unwritten(9), Some((7, 2)));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events");
+    let Ok(mut next) = FileSink::open(file(&path, false).file.as_ref().unwrap()) else { panic!() };
+    next.begin_with_gap(7, 2, "n1", &counts);
+    next.flush("n1", &counts);
+    assert_eq!(numbers(&path), [(7, "gap".to_owned()), (8, "gap".to_owned())]);
+}
+
+#[test]
+fn texts_that_wait_are_bounded() {
+    let (inbound, out) = ring(1_000);
+    let long = |session| {
+        let mut long = event(session);
+        if let Body::Query(query) = &mut long.body {
+            query.text = Some("x".repeat(1 << 20).into());
+        }
+        long
+    };
+    (0..20).for_each(|session| inbound.put(long(session)));
+    assert_eq!(out.take_lost(), 4);
+    assert!(out.next().is_some());
+    inbound.put(long(1));
+    assert_eq!(out.take_lost(), 0);
+}

@@ -20,7 +20,7 @@ use route::state::StateMap;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End<'a> {
     /// A server's reply went to the client.
-    Relayed(&'a Ran),
+    Relayed(&'a Ran, Relayed<'a>),
     /// An answer of the result cache went to the client.
     Cached(&'a Ran),
     /// Sqluice has answered without a server and without a look into the result cache.
@@ -183,26 +183,24 @@ impl Session {
             at: now,
             question: self.question(query),
         };
-        let end = End::Relayed(&ran);
-        self.count(query, end);
-        self.note_query(query, end, Some(Relayed { held, route, outcome, started }));
+        self.finish(query, End::Relayed(&ran, Relayed { held, route, outcome, started }));
         now
     }
 
-    /// The exit of queries that no server has answered.
+    /// The one exit of queries: here and nowhere else they are counted, and become events.
+    #[inline]
     pub(super) fn finish(&self, query: &impl Finished, end: End<'_>) {
         self.count(query, end);
-        self.note_query(query, end, None);
+        self.note_query(query, end);
     }
 
-    /// Here and nowhere else queries are counted.
     fn count(&self, query: &impl Finished, end: End<'_>) {
         let unserved = |failed, at| {
             let by = RanBy::Nobody;
             Ran { failed, rows_sent: 0, rows_affected: 0, by, time_us: 0, at, question: 0 }
         };
         match end {
-            End::Relayed(ran) => self.count_digest(query, ran),
+            End::Relayed(ran, _) => self.count_digest(query, ran),
             End::Cached(ran) => {
                 self.env.worker.stats.local_answers.add_one();
                 self.count_digest(query, ran);

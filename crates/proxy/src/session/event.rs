@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use events::{AnsweredBy, Body, Client, Ended, Event, Login, ServerError};
+use events::{AnsweredBy, Body, Client, Ended, Event, Login, ServerError, TEXT_BYTES_MAX};
 use route::Route;
 use stats::digests::{DigestName, RanBy};
 
+use super::cache::micros;
 use super::count::{End, Finished};
 use super::local::Answered;
 use super::relay::Outcome;
@@ -15,7 +16,7 @@ use crate::error::{Refusal, SessionEnd};
 use crate::login_log::{REASON_CHARS_MAX, cut};
 use crate::sessions::SessionHandle;
 use crate::shared::ListenerShared;
-use crate::worker::{Worker, micros};
+use crate::worker::Worker;
 
 /// Most characters of a name in an event that nobody has proven: no account and no schema has a longer one.
 const NAME_CHARS_MAX: usize = 128;
@@ -103,7 +104,7 @@ impl Session {
         let user = self.who.identity.user.clone();
         let tls = self.who.login.fingerprint.is_some();
         let client = client(&self.env.handle, &self.env.listener, user, tls);
-        self.who.identity.client = Some(client.clone());
+        self.who.client = Some(client.clone());
         let schema = self.belief.state.schema().unwrap_or_default().into();
         let login = Login { schema, failure: None, total_us: micros(begun.elapsed()) };
         let body = if changes_user { Body::ChangeUser(login) } else { Body::Login(login) };
@@ -120,7 +121,7 @@ impl Session {
 
     /// The session is over.
     pub(super) fn note_end(&self, logged_in: Instant, end: &SessionEnd) {
-        if let Some(client) = &self.who.identity.client {
+        if let Some(client) = &self.who.client {
             let ended = Ended { reason: end.to_string(), total_us: micros(logged_in.elapsed()) };
             self.put_event(client.clone(), Body::Logout(ended));
         }
@@ -128,39 +129,39 @@ impl Session {
 
     /// A query is over: it becomes an event if the operator has chosen such queries.
     #[inline]
-    pub(super) fn note_query(&self, query: &impl Finished, end: End<'_>, relayed: Option<Relayed<'_>>) {
+    pub(super) fn note_query(&self, query: &impl Finished, end: End<'_>) {
         if let Some(filter) = self.env.worker.events.filter() {
-            self.put_query(filter, query, end, relayed);
+            self.put_query(filter, query, end);
         }
     }
 
     #[inline(never)]
-    fn put_query(&self, filter: events::Filter, query: &impl Finished, end: End<'_>, relayed: Option<Relayed<'_>>) {
-        let Some(client) = &self.who.identity.client else { return };
+    fn put_query(&self, filter: events::Filter, query: &impl Finished, end: End<'_>) {
+        let Some(client) = &self.who.client else { return };
         let digest = query.digest_that_ran();
         if digest == 0 {
             return;
         }
-        let over = match end {
-            End::Relayed(ran) | End::Cached(ran) => ran.at,
-            End::Local(_) | End::Refused(..) | End::Lost(_) => Instant::now(),
+        let (ran, relayed) = match end {
+            End::Relayed(ran, relayed) => (Some(ran), Some(relayed)),
+            End::Cached(ran) => (Some(ran), None),
+            End::Local(_) | End::Refused(..) | End::Lost(_) => (None, None),
         };
+        let over = ran.map_or_else(Instant::now, |ran| ran.at);
         let total_us = query.arrived().map_or(0, |arrived| micros(over.saturating_duration_since(arrived)));
-        let error = error(&end, relayed);
+        let error = error(&end, filter.texts);
         let failed = error.is_some() || matches!(end, End::Lost(_));
         if !filter.takes(self.env.handle.id, query.writes(), failed, total_us) {
             return;
         }
-        let ran = match end {
-            End::Relayed(ran) | End::Cached(ran) => Some(ran),
-            End::Local(_) | End::Refused(..) | End::Lost(_) => None,
-        };
-        let text = || query.text().map(|text| String::from_utf8_lossy(text).into());
+        let text = query.text().filter(|_| filter.texts);
+        let cut_text = |text: &[u8]| String::from_utf8_lossy(text.get(..TEXT_BYTES_MAX).unwrap_or(text)).into();
         let body = Body::Query(events::Query {
             digest: self.named_digest(digest, query),
-            text: filter.texts.then(text).flatten(),
+            text: text.map(cut_text),
+            text_cut: text.is_some_and(|text| text.len() > TEXT_BYTES_MAX),
             command: query.command(),
-            answered_by: answered_by(&end, relayed),
+            answered_by: answered_by(&end),
             route_reason: relayed.map(|relayed| relayed.route.reason.word()),
             rule: query.rule().cloned(),
             error,
@@ -191,26 +192,26 @@ impl Session {
     }
 }
 
-fn answered_by(end: &End<'_>, relayed: Option<Relayed<'_>>) -> AnsweredBy {
-    match (end, relayed) {
-        (End::Relayed(ran), Some(relayed)) => {
+fn answered_by(end: &End<'_>) -> AnsweredBy {
+    match end {
+        End::Relayed(ran, relayed) => {
             AnsweredBy::Server { name: relayed.held.lease.server_name().clone(), primary: ran.by == RanBy::Primary }
         }
-        (End::Cached(_), _) => AnsweredBy::Cache,
-        (End::Refused(..), _) => AnsweredBy::Refused,
-        (End::Lost(_), _) => AnsweredBy::Lost,
-        (End::Relayed(_) | End::Local(_), _) => AnsweredBy::Sqluice,
+        End::Cached(_) => AnsweredBy::Cache,
+        End::Refused(..) => AnsweredBy::Refused,
+        End::Lost(_) => AnsweredBy::Lost,
+        End::Local(_) => AnsweredBy::Sqluice,
     }
 }
 
-fn error(end: &End<'_>, relayed: Option<Relayed<'_>>) -> Option<ServerError> {
-    let of = |refusal: &Refusal| ServerError {
-        code: refusal.code,
-        sqlstate: refusal.sqlstate,
-        text: refusal.message.as_str().into(),
+fn error(end: &End<'_>, texts: bool) -> Option<ServerError> {
+    let of = |refusal: &Refusal| {
+        let message = &refusal.message.as_bytes()[..refusal.message.len().min(TEXT_BYTES_MAX)];
+        let text = if texts { String::from_utf8_lossy(message).into() } else { Box::default() };
+        ServerError { code: refusal.code, sqlstate: refusal.sqlstate, text }
     };
     match end {
-        End::Relayed(_) => relayed.and_then(|relayed| relayed.outcome.error.as_ref()).map(of),
+        End::Relayed(_, relayed) => relayed.outcome.error.as_ref().map(of),
         End::Refused(_, refusal) => Some(of(refusal)),
         End::Local(Answered::Error(code)) => Some(ServerError { code: *code, sqlstate: *b"HY000", text: "".into() }),
         End::Cached(_) | End::Local(_) | End::Lost(_) => None,

@@ -340,7 +340,7 @@ impl OngoingLogin {
             env: Environment { worker, listener, handle },
             cluster,
             client: Client::new(stream, login.capabilities),
-            who: Who { identity, login: facts },
+            who: Who { identity, login: facts, client: None },
             state: Arc::new(state),
         };
         Ok(Session::begin(beginning, flavour))

@@ -11,7 +11,6 @@ use std::time::Instant;
 use super::client::Request;
 use super::event::LoginTried;
 use super::{Session, event, login};
-use crate::addresses::FromAddress;
 use crate::error::SessionEnd;
 use crate::login_memory::LoginShare;
 use crate::sessions::SessionHandle;
@@ -36,34 +35,18 @@ async fn serve(worker: Rc<Worker>, stream: net::Stream, listener: Arc<ListenerSh
     let limit = listener.settings.load().login_timeout;
     let mut tried = LoginTried::begin();
     let login = login::log_in(worker.clone(), stream, listener.clone(), handle.clone(), memory, &mut tried);
-    let failed = match tokio::time::timeout(limit, Box::pin(login)).await {
-        Ok(Ok((session, from))) => return serve_session(worker, handle, session, from, tried.begun).await,
-        Ok(Err(end)) => {
-            tracing::debug!(client = handle.client(), reason = %end, "login failed");
-            event::failure(&end)
-        }
-        Err(_) => {
-            tracing::debug!(client = handle.client(), "login took longer than login_timeout_ms");
-            Some("the login took longer than login_timeout_ms".to_owned())
+    let (mut session, _from) = match tokio::time::timeout(limit, Box::pin(login)).await {
+        Ok(Ok(let_in)) => let_in,
+        failed => {
+            let failed = failed.map(Result::err).unwrap_or_default();
+            return login_failed(&worker, &handle, &listener, &tried, failed.as_ref());
         }
     };
-    worker.stats.login_failures.add_one();
-    if let Some(why) = failed {
-        event::login_refused(&worker, &handle, &listener, &tried, why);
-    }
-}
-
-/// Serves a client that has logged in.
-async fn serve_session(
-    worker: Rc<Worker>,
-    handle: Arc<SessionHandle>,
-    mut session: Session,
-    _from: Option<FromAddress>,
-    came: Instant,
-) {
     worker.stats.logins.add_one();
     worker.stats.sessions.add(1);
-    session.note_login(came, false);
+    session.note_login(tried.begun, false);
+    // For as long as the session lives, neither takes memory.
+    drop((tried, listener));
     let logged_in = Instant::now();
     let end = run_until_called(&worker, &handle, pin!(session.run())).await.unwrap_or_else(|end| end);
     tracing::debug!(client = handle.client(), user = %session.who.identity.user, reason = %end, "session ended");
@@ -73,6 +56,30 @@ async fn serve_session(
     }
     // On the heap: here it would take as much memory all the while that it has not begun.
     Box::pin(session.end()).await;
+}
+
+/// A client was not let in; without a reason its time was over.
+fn login_failed(
+    worker: &Worker,
+    handle: &SessionHandle,
+    listener: &ListenerShared,
+    tried: &LoginTried,
+    reason: Option<&SessionEnd>,
+) {
+    worker.stats.login_failures.add_one();
+    let why = match reason {
+        Some(end) => {
+            tracing::debug!(client = handle.client(), reason = %end, "login failed");
+            event::failure(end)
+        }
+        None => {
+            tracing::debug!(client = handle.client(), "login took longer than login_timeout_ms");
+            Some("the login took longer than login_timeout_ms".to_owned())
+        }
+    };
+    if let Some(why) = why {
+        event::login_refused(worker, handle, listener, tried, why);
+    }
 }
 
 /// Runs what a session does, and listens to who calls the session from outside meanwhile. What it does is kept by the caller: by value

@@ -226,7 +226,6 @@ impl WarmSession {
         let flavour = view.flavour.as_ref()?;
         let identity = Identity {
             user: key.user.clone(),
-            client: None,
             user_hash: route::state::user_hash(&key.user),
             _session: UserSession::unlimited(&worker.shared, &cluster.pools, &key.user)?,
             key,
@@ -245,7 +244,7 @@ impl WarmSession {
             env: Environment { worker: worker.clone(), listener, handle: handle.clone() },
             cluster,
             client: Client::new(stream, kind.capabilities),
-            who: Who { identity, login: facts },
+            who: Who { identity, login: facts, client: None },
             state: kind.state.clone(),
         };
         let mut session = Session::begin(beginning, flavour);

@@ -16,6 +16,8 @@ pub(super) struct Who {
     pub identity: Identity,
     /// The facts of the login that COM_CHANGE_USER needs.
     pub login: LoginFacts,
+    /// The client as events show it, once it has logged in; sessions that fill the cache have none.
+    pub client: Option<Arc<events::Client>>,
 }
 
 /// The facts of a client's login.
@@ -36,8 +38,6 @@ pub(super) struct LoginFacts {
 pub(super) struct Identity {
     /// The user's name.
     pub user: Arc<str>,
-    /// The client as events show it; `None` for those that fill the cache.
-    pub client: Option<Arc<events::Client>>,
     /// Of the name.
     pub user_hash: u64,
     /// The backend connections that it can use.

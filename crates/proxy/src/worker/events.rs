@@ -1,7 +1,7 @@
 //! A worker's events: the choice of the operator, and the ring that takes them to the thread that writes.
 
 use std::cell::Cell;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use config::{EventQueries, EventText};
 use events::{Event, Filter, Queries, Ring};
@@ -29,7 +29,7 @@ impl WorkerEvents {
             EventQueries::Writes => Queries::Writes,
             EventQueries::All => Queries::All,
         };
-        let slow_us = u64::try_from(settings.slow.as_micros()).unwrap_or(u64::MAX);
+        let slow_us = settings.slow.as_micros().try_into().unwrap_or(u64::MAX);
         let texts = settings.file.as_ref().is_some_and(|file| file.text == EventText::Text);
         let filter = Filter { queries, slow_us, sample: settings.sample, texts };
         self.filter.set(filter);
@@ -54,9 +54,4 @@ impl WorkerEvents {
             ring.put(event());
         }
     }
-}
-
-/// Whole microseconds.
-pub fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

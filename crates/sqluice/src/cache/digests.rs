@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use super::{Common, ask, number, percent, reasons, time};
+use crate::out::one_line;
 use crate::status::table;
 
 /// Reasons that are shown for a form.
@@ -49,12 +50,7 @@ fn text<'a>(of: &'a Value, key: &str) -> &'a str {
 
 /// A statement in one line.
 fn line(of: &Value) -> String {
-    let plain = |c: char| if c.is_control() { ' ' } else { c };
-    let mut line: String = text(of, "text").chars().take(TEXT_CHARS_MAX).map(plain).collect();
-    if text(of, "text").chars().nth(TEXT_CHARS_MAX).is_some() {
-        line.push('…');
-    }
-    line
+    one_line(text(of, "text"), TEXT_CHARS_MAX)
 }
 
 fn describe_digests(page: &Value) -> String {

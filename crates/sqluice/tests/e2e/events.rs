@@ -171,7 +171,7 @@ async fn queries_are_chosen_live_and_numbers_go_on() {
     assert_eq!(all.iter().filter(|line| line["kind"] == "start").count(), 2);
 }
 
-/// Who looks on sees events as they come, those that fit a condition.
+/// The tail shows events as they come, those that fit a condition.
 #[tokio::test]
 async fn the_tail_shows_events_that_fit() {
     let front = {

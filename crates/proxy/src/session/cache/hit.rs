@@ -213,6 +213,6 @@ pub(super) fn count_hit(cache: &CacheRule, summary: &Summary) {
     cache.counts.saved_us.add(micros(summary.took));
 }
 
-pub(super) fn micros(duration: Duration) -> u64 {
+pub(in crate::session) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

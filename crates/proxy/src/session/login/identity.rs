@@ -107,7 +107,6 @@ pub(super) fn identify(
     let consistency = own.and_then(|own| own.consistency).unwrap_or(settings.consistency);
     Ok(Identity {
         user: proven.user.clone(),
-        client: None,
         user_hash: route::state::user_hash(&proven.user),
         key: cluster.same_key(key),
         login: proven.login,

@@ -14,6 +14,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use histogram::{Histogram, Snapshot};
 pub use number::{Counter, Gauge, Labelled};
 
+/// Whole microseconds of a time; `u64::MAX` if there are more.
+pub fn micros(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
 /// The counters of one worker for one server.
 #[derive(Debug, Default)]
 pub struct ServerStats {

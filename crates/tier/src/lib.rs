@@ -167,7 +167,7 @@ impl Tier {
             told: watch::Sender::new(0),
             began: Instant::now(),
             // Before it is a member nobody waits for it: its first writes wait a while for that.
-            promised_us: AtomicU64::new(micros(lease)),
+            promised_us: AtomicU64::new(stats::micros(lease)),
             state: AtomicU8::new(State::Away as u8),
             stopping: AtomicBool::new(false),
             counts: Counts::default(),
@@ -335,7 +335,7 @@ impl Shared {
 
     /// Others may count on this process until then.
     fn promise(&self, until: Instant) {
-        self.promised_us.fetch_max(micros(until.saturating_duration_since(self.began)), Ordering::SeqCst);
+        self.promised_us.fetch_max(stats::micros(until.saturating_duration_since(self.began)), Ordering::SeqCst);
     }
 
     /// Bytes of the largest answer with all that stands beside it.
@@ -372,10 +372,6 @@ fn field(cluster: &str, kind: &[u8]) -> Box<[u8]> {
 
 fn table_field(cluster: &str, table: u64) -> Box<[u8]> {
     [cluster.as_bytes(), b"\0t", &table.to_be_bytes()].concat().into()
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// A name that no other process has.

@@ -16,7 +16,6 @@ mod rows;
 
 pub(super) use ask::Asked;
 pub(super) use context::ContextHere;
-pub(super) use hit::micros;
 pub(super) use in_transaction::TransactionReads;
 pub(super) use keep::Fill;
 pub(super) use question::is_for_cache;

@@ -172,7 +172,7 @@ impl Session {
         if outcome.error.is_some() {
             stats.errors.add_one();
         }
-        let time_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let time_us = stats::micros(took);
         stats.latency_us.record(time_us);
         let ran = Ran {
             failed: outcome.error.is_some(),

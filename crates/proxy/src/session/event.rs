@@ -6,8 +6,8 @@ use std::time::{Instant, SystemTime};
 use events::{AnsweredBy, Body, Client, Ended, Event, Login, ServerError, TEXT_BYTES_MAX};
 use route::Route;
 use stats::digests::{DigestName, RanBy};
+use stats::micros;
 
-use super::cache::micros;
 use super::count::{End, Finished};
 use super::local::Answered;
 use super::relay::Outcome;

@@ -29,7 +29,7 @@ impl WorkerEvents {
             EventQueries::Writes => Queries::Writes,
             EventQueries::All => Queries::All,
         };
-        let slow_us = settings.slow.as_micros().try_into().unwrap_or(u64::MAX);
+        let slow_us = stats::micros(settings.slow);
         let texts = settings.file.as_ref().is_some_and(|file| file.text == EventText::Text);
         let filter = Filter { queries, slow_us, sample: settings.sample, texts };
         self.filter.set(filter);

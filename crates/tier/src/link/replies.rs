@@ -3,10 +3,12 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use stats::micros;
+
 use super::{Link, Request, TEXT_MAX, Trouble, refused};
 use crate::lease::Clock;
 use crate::resp::{self, Reply};
-use crate::{MARK_BYTES, State, Told, micros};
+use crate::{MARK_BYTES, State, Told};
 
 impl Link<'_> {
     pub(super) fn take_replies(&mut self, complained: &mut Option<String>) -> Result<(), Trouble> {

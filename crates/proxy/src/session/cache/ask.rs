@@ -14,7 +14,7 @@ use tier::Tier;
 use super::super::Session;
 use super::super::cached::refused;
 use super::super::query::Query;
-use super::hit::{count_hit, micros};
+use super::hit::count_hit;
 use super::in_tier::{Looked, Marked, Wanted};
 use super::keep::Fill;
 use super::question::AskedFor;
@@ -291,7 +291,7 @@ impl Session {
         look.cache.counts.stale.add(u64::from(is_stale));
         if look.advises {
             count_hit(look.cache, summary);
-            let saved_us = micros(summary.took);
+            let saved_us = stats::micros(summary.took);
             return Ok(Next::Over(Asked::No(Some(CacheSaid::Hit { saved_us, bytes: 0 }))));
         }
         let reply = self.reply_here(&answer);

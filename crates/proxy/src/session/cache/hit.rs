@@ -4,7 +4,7 @@
 //! that decides, which is asked for, and whether the session could run a statement on any connection now.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cache::{Answer, Hit, Question, Summary};
 use config::{CacheFreshness, CacheMode};
@@ -180,7 +180,7 @@ impl Session {
         at: Instant,
     ) {
         self.learn_answer(summary);
-        let by = RanBy::Cache { saved_us: micros(summary.took), bytes: bytes as u64 };
+        let by = RanBy::Cache { saved_us: stats::micros(summary.took), bytes: bytes as u64 };
         let ran = Ran { failed: false, rows_sent: summary.rows, rows_affected: 0, by, time_us: 0, at, question: 0 };
         self.finish(query, End::Cached(&ran));
         count_hit(cache, summary);
@@ -210,9 +210,5 @@ impl Session {
 /// Counts that an answer was given, or could have been.
 pub(super) fn count_hit(cache: &CacheRule, summary: &Summary) {
     cache.counts.hits.add_one();
-    cache.counts.saved_us.add(micros(summary.took));
-}
-
-pub(in crate::session) fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+    cache.counts.saved_us.add(stats::micros(summary.took));
 }

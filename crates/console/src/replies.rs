@@ -1,0 +1,170 @@
+//! Replies to commands, as packets.
+//!
+//! Source: MariaDB's documentation "Result set packets". `DEPRECATE_EOF` is not offered, so that columns and rows end with EOF.
+
+use wire::codec::Write;
+use wire::packet;
+use wire::reply::{Eof, Ok};
+use wire::{Capabilities, Status};
+
+use crate::columns::{Column, Kind};
+use crate::error::SqlError;
+
+/// The status of every reply.
+pub(crate) const STATUS: Status = Status::AUTOCOMMIT;
+
+/// A column of a result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ResultColumn {
+    pub(crate) name: String,
+    /// As declared; a computed column has the kind of its values.
+    pub(crate) kind: Option<Kind>,
+}
+
+/// Rows of a result, as the payloads of their packets.
+#[derive(Debug, Default)]
+pub(crate) struct ResultRows {
+    columns: Vec<ResultColumn>,
+    /// The kind of the values of each column.
+    found: Vec<Option<Kind>>,
+    payloads: Vec<u8>,
+    /// Where each payload begins.
+    begins: Vec<usize>,
+}
+
+impl ResultRows {
+    pub(crate) fn new(columns: Vec<ResultColumn>) -> ResultRows {
+        let found = vec![None; columns.len()];
+        ResultRows { columns, found, ..ResultRows::default() }
+    }
+
+    pub(crate) fn begin_row(&mut self) {
+        self.begins.push(self.payloads.len());
+    }
+
+    pub(crate) fn null(&mut self) {
+        self.payloads.push(0xfb);
+    }
+
+    pub(crate) fn integer(&mut self, column: usize, value: i64) {
+        self.find(column, Kind::Integer);
+        self.payloads.put_lenenc_bytes(value.to_string().as_bytes());
+    }
+
+    pub(crate) fn real(&mut self, column: usize, value: f64) {
+        self.find(column, Kind::Real);
+        self.payloads.put_lenenc_bytes(value.to_string().as_bytes());
+    }
+
+    pub(crate) fn bytes(&mut self, column: usize, value: &[u8]) {
+        self.find(column, Kind::Text);
+        self.payloads.put_lenenc_bytes(value);
+    }
+
+    /// Numbers of both kinds are doubles; with a text among them all are texts.
+    fn find(&mut self, column: usize, kind: Kind) {
+        let Some(found) = self.found.get_mut(column) else { return };
+        *found = match *found {
+            None => Some(kind),
+            Some(known) if known == kind => Some(kind),
+            Some(Kind::Text) => Some(Kind::Text),
+            Some(_) if kind == Kind::Text => Some(Kind::Text),
+            Some(_) => Some(Kind::Real),
+        };
+    }
+
+    /// How many rows.
+    pub(crate) fn len(&self) -> usize {
+        self.begins.len()
+    }
+
+    /// How many bytes they take.
+    pub(crate) fn bytes_len(&self) -> usize {
+        self.payloads.len() + self.begins.len() * packet::HEADER_BYTES
+    }
+
+    /// Appends the whole reply.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let mut sequence = send(out, 1, |payload| payload.put_lenenc(self.columns.len() as u64));
+        for (column, found) in self.columns.iter().zip(&self.found) {
+            // A column of integers may hold a text all the same: SQLite's types belong to values.
+            let kind = match (column.kind, found) {
+                (Some(Kind::Integer | Kind::Real), Some(Kind::Text)) => Kind::Text,
+                (Some(kind), _) => kind,
+                (None, found) => found.unwrap_or(Kind::Text),
+            };
+            sequence = send(out, sequence, |payload| definition(payload, &column.name, kind));
+        }
+        sequence = eof(out, sequence);
+        out.reserve(self.bytes_len());
+        let ends = self.begins.iter().skip(1).copied().chain([self.payloads.len()]);
+        for (begin, end) in self.begins.iter().zip(ends) {
+            let payload = self.payloads.get(*begin..end).unwrap_or_default();
+            sequence = packet::append(out, sequence, payload);
+        }
+        eof(out, sequence);
+    }
+}
+
+/// Appends the reply to COM_FIELD_LIST: columns with their default values, which are NULL.
+pub(crate) fn fields(columns: &[Column], out: &mut Vec<u8>) {
+    let mut sequence = 1;
+    for column in columns {
+        sequence = send(out, sequence, |payload| {
+            definition(payload, column.name, column.kind);
+            payload.push(0xfb);
+        });
+    }
+    eof(out, sequence);
+}
+
+/// Appends an OK packet.
+pub(crate) fn ok(out: &mut Vec<u8>) {
+    send(out, 1, |payload| {
+        Ok { status: STATUS, ..Ok::default() }.write(payload, wire::reply::OK, Capabilities::empty());
+    });
+}
+
+/// Appends an EOF packet, which answers COM_SET_OPTION.
+pub(crate) fn only_eof(out: &mut Vec<u8>) {
+    eof(out, 1);
+}
+
+/// Appends an ERR packet.
+pub(crate) fn error(error: &SqlError, out: &mut Vec<u8>) {
+    send(out, 1, |payload| error.write(payload));
+}
+
+fn eof(out: &mut Vec<u8>, sequence: u8) -> u8 {
+    send(out, sequence, |payload| Eof { status: STATUS, warnings: 0 }.write(payload))
+}
+
+/// Appends a packet; gives the next sequence number.
+pub(crate) fn send(out: &mut Vec<u8>, sequence: u8, write: impl FnOnce(&mut Vec<u8>)) -> u8 {
+    let begun = packet::begin(out);
+    write(out);
+    begun.end(out, sequence)
+}
+
+/// The payload that describes a column.
+fn definition(payload: &mut Vec<u8>, name: &str, kind: Kind) {
+    /// `utf8mb4_bin`, and `binary` for numbers.
+    const UTF8MB4: u16 = 46;
+    const BINARY: u16 = 63;
+    /// `NUM_FLAG`, which is the client's, with `BINARY_FLAG`.
+    const NUMBER: u16 = 0x8080;
+    let (charset, length, code, flags, decimals) = match kind {
+        Kind::Text => (UTF8MB4, 4 * 65_535, 0xfd, 0, 0),
+        Kind::Integer => (BINARY, 20, 0x08, NUMBER, 0),
+        Kind::Real => (BINARY, 22, 0x05, NUMBER, 31),
+    };
+    for part in ["def", "", "", "", name, name] {
+        payload.put_lenenc_bytes(part.as_bytes());
+    }
+    payload.push(0x0c);
+    payload.put_u16(charset);
+    payload.put_u32(length);
+    payload.push(code);
+    payload.put_u16(flags);
+    payload.extend_from_slice(&[decimals, 0, 0]);
+}

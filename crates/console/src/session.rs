@@ -1,0 +1,192 @@
+//! The life of a connection: login, and one command after the other.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use net::Stream;
+use net::packets::{self, ReadError};
+use tokio::io::AsyncWriteExt;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use wire::Capabilities;
+use wire::command::{Command, query_text_at};
+use wire::errno;
+
+use crate::engine::Run;
+use crate::error::SqlError;
+use crate::functions::Asker;
+use crate::keys::Role;
+use crate::kill;
+use crate::listener::{Seat, Seats};
+use crate::login::LoggedIn;
+use crate::plan::{Plan, Query, plan, schema_named};
+use crate::replies;
+use crate::sources::Shared;
+use crate::variables::STATEMENT_BYTES_MAX;
+use crate::views;
+use crate::views::gather::Gathered;
+
+/// Statements that run at a time, of all sessions; others wait for their turn.
+pub(crate) const STATEMENTS_MAX: usize = 4;
+/// Longest silence of a client.
+const SILENCE_MAX: Duration = Duration::from_secs(8 * 3600);
+/// Longest time for writing a reply to a client that reads slowly.
+const WRITE_MAX: Duration = Duration::from_secs(30);
+/// Statements wait that long for their turn.
+const TURN_WAIT: Duration = Duration::from_secs(10);
+
+/// A client that has logged in.
+pub(crate) struct Session {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) seats: Arc<Seats>,
+    pub(crate) turns: Arc<Semaphore>,
+    pub(crate) role: Role,
+    /// Its address.
+    pub(crate) client: String,
+    pub(crate) seat: Seat,
+    stream: Stream,
+    schema: &'static str,
+    capabilities: Capabilities,
+}
+
+/// The fate of the session after a command.
+enum Next {
+    Command,
+    End,
+}
+
+impl Session {
+    pub(crate) fn new(
+        logged_in: LoggedIn,
+        shared: Arc<Shared>,
+        seats: Arc<Seats>,
+        turns: Arc<Semaphore>,
+        client: String,
+    ) -> Session {
+        let LoggedIn { stream, seat, role, schema, capabilities } = logged_in;
+        Session { shared, seats, turns, role, client, seat, stream, schema, capabilities }
+    }
+
+    /// Answers commands until the client leaves, is silent for too long, or is killed.
+    pub(crate) async fn serve(mut self) {
+        let ended = self.seat.ended();
+        tokio::pin!(ended);
+        loop {
+            let command = tokio::select! {
+                command = timeout(SILENCE_MAX, packets::read(&mut self.stream, STATEMENT_BYTES_MAX + 1)) => command,
+                () = &mut ended => return,
+            };
+            let mut out = Vec::new();
+            let next = match command {
+                Ok(Ok(packet)) => self.answer(&packet.payload, &mut out).await,
+                Ok(Err(ReadError::TooLong { .. })) => {
+                    let text = format!("a statement has at most {STATEMENT_BYTES_MAX} bytes (max_allowed_packet)");
+                    replies::error(&SqlError::new(errno::ER_NET_PACKET_TOO_LARGE, text), &mut out);
+                    Next::End
+                }
+                Ok(Err(_)) | Err(_) => return,
+            };
+            let written = async {
+                self.stream.write_all(&out).await?;
+                self.stream.flush().await
+            };
+            if !matches!(timeout(WRITE_MAX, written).await, Ok(Ok(()))) || matches!(next, Next::End) {
+                return;
+            }
+        }
+    }
+
+    /// Appends the reply to a command.
+    async fn answer(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Next {
+        let (byte, arguments) = payload.split_first().unwrap_or((&0xff, &[]));
+        let answered = match Command::from_byte(*byte) {
+            Some(Command::Quit) => return Next::End,
+            Some(Command::Ping) => {
+                replies::ok(out);
+                Ok(())
+            }
+            Some(Command::ResetConnection) => {
+                self.schema = views::SCHEMAS[0];
+                replies::ok(out);
+                Ok(())
+            }
+            Some(Command::SetOption) => {
+                replies::only_eof(out);
+                Ok(())
+            }
+            Some(Command::InitDb) => text(arguments).and_then(schema_named).map(|schema| {
+                self.schema = schema;
+                replies::ok(out);
+            }),
+            Some(Command::FieldList) => self.fields(arguments, out),
+            Some(Command::Query) => self.query(arguments, out).await,
+            // It has no reply.
+            Some(Command::StmtClose | Command::StmtSendLongData) => return Next::Command,
+            Some(Command::StmtPrepare) => Err(SqlError::new(
+                errno::ER_UNSUPPORTED_PS,
+                "the SQL console prepares no statements: have the driver prepare on its side",
+            )),
+            Some(command) => Err(unknown(command.word())),
+            None => Err(unknown("of this number")),
+        };
+        if let Err(error) = answered {
+            replies::error(&error, out);
+        }
+        Next::Command
+    }
+
+    /// COM_FIELD_LIST, which the mysql client sends to complete names.
+    fn fields(&self, arguments: &[u8], out: &mut Vec<u8>) -> Result<(), SqlError> {
+        let name = text(arguments.split(|byte| *byte == 0).next().unwrap_or_default())?;
+        let view = views::find(self.schema, name).or_else(|| views::find("main", name));
+        let view = view.ok_or_else(|| SqlError::no_table(name))?;
+        replies::fields(view.columns, out);
+        Ok(())
+    }
+
+    async fn query(&mut self, arguments: &[u8], out: &mut Vec<u8>) -> Result<(), SqlError> {
+        let at = query_text_at(arguments, self.capabilities).map_err(|error| SqlError::syntax(error.to_string()))?;
+        let statement = text(arguments.get(at..).unwrap_or_default())?;
+        match plan(statement, self.schema)? {
+            Plan::Nothing => replies::ok(out),
+            Plan::Use(schema) => {
+                self.schema = schema;
+                replies::ok(out);
+            }
+            Plan::Kill(order) => {
+                kill::carry_out(self, order).await?;
+                replies::ok(out);
+            }
+            Plan::Rows(query) => self.rows(query, out).await?,
+        }
+        Ok(())
+    }
+
+    async fn rows(&self, query: Query, out: &mut Vec<u8>) -> Result<(), SqlError> {
+        let busy =
+            || SqlError::new(errno::ER_UNKNOWN_ERROR, format!("{STATEMENTS_MAX} statements run already: try again"));
+        let turn = timeout(TURN_WAIT, self.turns.clone().acquire_owned()).await.map_err(|_| busy())?;
+        self.seat.is_cancelled.store(false, Ordering::Relaxed);
+        let gathered = Gathered::of(&self.shared, &query.views).await;
+        let user = format!("{}@{}", self.role, self.client.rsplit_once(':').map_or("localhost", |(host, _)| host));
+        let asker = Asker { schema: self.schema, user, id: self.seat.id };
+        let run = Run { query, gathered, asker, is_cancelled: self.seat.is_cancelled.clone() };
+        let ran = tokio::task::spawn_blocking(move || {
+            // The turn is over with the statement, also when the client has gone.
+            let _turn = turn;
+            run.run()
+        });
+        let ran = ran.await.map_err(|error| SqlError::new(errno::ER_UNKNOWN_ERROR, error.to_string()))?;
+        ran?.write(out);
+        Ok(())
+    }
+}
+
+fn unknown(command: &str) -> SqlError {
+    SqlError::new(errno::ER_UNKNOWN_COM_ERROR, format!("the SQL console has no command {command}"))
+}
+
+fn text(bytes: &[u8]) -> Result<&str, SqlError> {
+    std::str::from_utf8(bytes).map_err(|_| SqlError::syntax("a statement is UTF-8 text"))
+}

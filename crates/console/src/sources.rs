@@ -1,0 +1,76 @@
+//! The parts of the process that the console shows.
+
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::SystemTime;
+
+use admin::{Clusters, Sessions, Status};
+use cache::Store;
+use config::Config;
+use events::Events;
+use stats::digests::DigestSource;
+
+use crate::keys::Keys;
+
+/// The parts of the process that the console shows: the same handles that the API has.
+#[derive(Clone)]
+pub struct Sources {
+    /// The counters of each worker.
+    pub workers: stats::Workers,
+    /// The costs of statements.
+    pub digests: Arc<dyn DigestSource>,
+    /// The result cache.
+    pub cache: Arc<Store>,
+    /// Events of queries and logins.
+    pub events: Arc<Events>,
+    /// The sessions of clients.
+    pub sessions: Arc<dyn Sessions>,
+    /// All that is known of the clusters.
+    pub status: Arc<dyn Status>,
+}
+
+/// The state that all connections share.
+pub(crate) struct Shared {
+    pub(crate) sources: Sources,
+    pub(crate) started: SystemTime,
+    settings: RwLock<Arc<Settings>>,
+}
+
+/// The values that a reload changes.
+pub(crate) struct Settings {
+    pub(crate) keys: Keys,
+    pub(crate) config: Config,
+}
+
+impl Shared {
+    pub(crate) fn new(config: &Config, sources: Sources) -> Shared {
+        Shared { sources, started: SystemTime::now(), settings: RwLock::new(Arc::new(Settings::of(config))) }
+    }
+
+    pub(crate) fn reload(&self, config: &Config) {
+        self.take(Settings::of(config));
+    }
+
+    pub(crate) fn take(&self, settings: Settings) {
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+    }
+
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn clusters(&self) -> Clusters {
+        self.sources.status.clusters()
+    }
+}
+
+impl Settings {
+    fn of(config: &Config) -> Settings {
+        Settings { keys: Keys::of(config), config: config.clone() }
+    }
+
+    /// The file of the history, if it is kept.
+    pub(crate) fn history(&self) -> Option<PathBuf> {
+        Some(self.config.history.as_ref()?.path.to_path_buf())
+    }
+}

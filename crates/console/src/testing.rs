@@ -1,0 +1,96 @@
+//! A process without servers, for unit tests.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use admin::{Clusters, Kill, Later, Sessions, Status};
+use cache::{Bounds, Store};
+use config::Config;
+use facts::sessions::SessionFacts;
+use stats::WorkerStats;
+use stats::digests::NoDigests;
+
+use crate::engine::Run;
+use crate::error::SqlError;
+use crate::functions::Asker;
+use crate::keys::Keys;
+use crate::plan::{Plan, plan};
+use crate::replies::ResultRows;
+use crate::sources::{Settings, Shared, Sources};
+use crate::views::gather::Gathered;
+
+/// A configuration with one cluster and one listener; `more` is appended.
+pub(crate) fn config(more: &str) -> Config {
+    let text = format!(
+        "[cluster.main]\nkind = \"standalone\"\nmonitor = {{ user = \"m\", password = \"hush\" }}\n\
+         servers.a = {{ address = \"h:1\" }}\n[listener.app]\naddress = \"127.0.0.1:0\"\ncluster = \"main\"\n{more}"
+    );
+    config::parse("x.toml", &text, &config::MemorySource::default()).unwrap().config
+}
+
+pub(crate) fn shared(more: &str) -> Arc<Shared> {
+    Arc::new(state(more))
+}
+
+/// The same with these keys.
+pub(crate) fn shared_with(more: &str, keys: Keys) -> Arc<Shared> {
+    let shared = state(more);
+    shared.take(Settings { keys, config: config(more) });
+    Arc::new(shared)
+}
+
+fn state(more: &str) -> Shared {
+    let settings = events::Settings { node: "test".into(), sinks: Vec::new(), spool: None };
+    let (events, _) = events::Events::start(settings, 1).unwrap();
+    let sources = Sources {
+        workers: Arc::new([Arc::new(WorkerStats::new(&[], &[]))]),
+        digests: Arc::new(NoDigests),
+        cache: Arc::new(Store::new(Bounds { memory_max: 1 << 20, entry_max: 1 << 10 })),
+        events,
+        sessions: Arc::new(NoSessions),
+        status: Arc::new(NoClusters),
+    };
+    Shared::new(&config(more), sources)
+}
+
+/// Runs a statement.
+pub(crate) fn run(shared: &Arc<Shared>, text: &str) -> Result<ResultRows, SqlError> {
+    run_until(shared, text, Arc::default())
+}
+
+/// The same, until the flag is set.
+pub(crate) fn run_until(
+    shared: &Arc<Shared>,
+    text: &str,
+    is_cancelled: Arc<AtomicBool>,
+) -> Result<ResultRows, SqlError> {
+    let Plan::Rows(query) = plan(text, "main")? else { panic!("{text} asks for no rows") };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let gathered = runtime.block_on(Gathered::of(shared, &query.views));
+    let asker = Asker { schema: "main", user: "admin@localhost".into(), id: 7 };
+    Run { query, gathered, asker, is_cancelled }.run()
+}
+
+struct NoSessions;
+
+impl Sessions for NoSessions {
+    fn glance(&self) -> Vec<SessionFacts> {
+        Vec::new()
+    }
+
+    fn list(&self) -> Later<Vec<SessionFacts>> {
+        Box::pin(async { Vec::new() })
+    }
+
+    fn kill(&self, _: Kill) -> Later<Result<bool, String>> {
+        Box::pin(async { Ok(false) })
+    }
+}
+
+struct NoClusters;
+
+impl Status for NoClusters {
+    fn clusters(&self) -> Clusters {
+        Clusters::new()
+    }
+}

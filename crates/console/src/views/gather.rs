@@ -1,0 +1,33 @@
+//! A snapshot of the state that a statement's views show, taken as the API takes it: workers answer between two statements.
+
+use std::sync::Arc;
+
+use admin::ask_digests;
+use facts::sessions::SessionFacts;
+use stats::digests::{DigestReport, Order, merge};
+
+use super::{Need, View};
+use crate::sources::{Settings, Shared};
+
+/// The state of one moment.
+pub(crate) struct Gathered {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) settings: Arc<Settings>,
+    /// The digests of all workers, if a view needs them.
+    pub(crate) digests: DigestReport,
+    /// The sessions, if a view needs them.
+    pub(crate) sessions: Vec<SessionFacts>,
+}
+
+impl Gathered {
+    /// Asks for what these views need, and for nothing else.
+    pub(crate) async fn of(shared: &Arc<Shared>, views: &[&'static View]) -> Gathered {
+        let needs = |need: Need| views.iter().any(|view| view.needs.contains(&need));
+        let digests = match needs(Need::Digests) {
+            true => merge(ask_digests(&*shared.sources.digests, false).await, Order::Time),
+            false => DigestReport::default(),
+        };
+        let sessions = if needs(Need::Sessions) { shared.sources.sessions.list().await } else { Vec::new() };
+        Gathered { shared: shared.clone(), settings: shared.settings(), digests, sessions }
+    }
+}

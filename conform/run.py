@@ -264,7 +264,7 @@ def matrix(family, chosen, options, folder):
         deadline = time.monotonic() + 10
         while True:
             metrics = scrape(admin)
-            left = {name: value for name, value in metrics.items() if value and name.startswith(("sqluice_pins{", "sqluice_sessions"))}
+            left = {name: value for name, value in metrics.items() if value and name.startswith(("sqluice_pinned_sessions{", "sqluice_sessions"))}
             if not left or time.monotonic() > deadline:
                 break
             time.sleep(0.2)

@@ -66,6 +66,25 @@ command_valkey() {
     note "Use it:  SQLUICE_VALKEY=$VALKEY_FOLDER/valkey-server ./dev test"
 }
 
+# Kafka's jars from Maven Central, each with the checksum that it had when it was chosen.
+fetch_kafka() {
+    if [ ! -f "$KAFKA_FOLDER/complete" ]; then
+        has java || want default-jre-headless "runs the Kafka broker of the tests"
+        has mvn || want maven "fetches Kafka's jars from Maven Central"
+        has perl || want perl "configures OpenSSL, which is compiled for Kafka's client"
+        has make || want make "compiles Kafka's client, librdkafka"
+        has g++ || want g++ "the same"
+        install_packages
+        say "Fetching Kafka from Maven Central into $KAFKA_FOLDER (40 MB)"
+        rm -rf "$KAFKA_FOLDER"
+        mvn --quiet --batch-mode --file tools/kafka/pom.xml dependency:copy-dependencies -DincludeScope=runtime \
+            -DoutputDirectory="$KAFKA_FOLDER" || die "Kafka could not be fetched: see above."
+        (cd "$KAFKA_FOLDER" && sha256sum --check --quiet --strict "$ROOT/tools/kafka/sha256sums") ||
+            die "what was fetched is not the Kafka that was chosen: see above."
+        touch "$KAFKA_FOLDER/complete"
+    fi
+}
+
 # fetch_debian FOLDER SUITE WHAT PACKAGES MORE [SIZE]: unpacks packages of a release of Debian, with every library that they
 # need, into FOLDER/root; of MORE only the packages themselves. SIZE is for the user.
 fetch_debian() {

@@ -101,6 +101,11 @@ need_binlog_reader() { has mariadb-binlog || want mariadb-client "its mariadb-bi
 need_etcd() { has etcd || want etcd-server "keeps the lease in the tests of lease = \"etcd\" (its package starts a service of its own; the tests do not use it)"; }
 need_valkey() { [ -n "${SQLUICE_VALKEY:-}" ] || has valkey-server || has redis-server || want redis-server "the shared tier in the tests of the result cache (its package starts a service of its own; the tests do not use it)"; }
 need_sysbench() { has sysbench || want sysbench "the load of the end-to-end tests"; }
+need_browser() {
+    has chromium || [ -n "${SQLUICE_CHROMIUM:-}" ] || want chromium "the browser of the tests of the operator's page"
+    has chromedriver || want chromium-driver "drives that browser"
+}
+need_promtool() { has promtool || want prometheus "its promtool checks the metrics and the alarm rules (its package starts a service of its own; the tests do not use it)"; }
 need_haproxy() { has_program haproxy || want haproxy "stands in front of Sqluice in the tests of PROXY headers (its package starts a service of its own; the tests do not use it)"; }
 need_corpus() { [ -d /usr/share/mysql/mysql-test/main ] || want mariadb-test-data "MariaDB's own tests, whose statements the classifier is tried with"; }
 # Debian's package belongs to Debian's Python, which may not be the first one in PATH.
@@ -122,9 +127,12 @@ want_for_tests() {
     need_valkey
     need_sysbench
     need_haproxy
+    need_promtool
     need_corpus
     need_binlog_reader
     need_pymysql
+    need_browser
+    need_node
 }
 # MySQL's server is fetched unless one is named, or `none`.
 need_mysql() {

@@ -11,6 +11,8 @@ need_test_programs() {
 
 command_test() {
     need_test_programs
+    # The binary that the tests start has the page.
+    command_ui
     if [ -n "${SQLUICE_MYSQLD:-}" ]; then
         say "Tests run against MariaDB and $("$SQLUICE_MYSQLD" --version | sed 's/.*Ver /MySQL /')"
     else
@@ -33,6 +35,15 @@ command_test() {
         tell_failures "$log"
         return "$failed"
     fi
+}
+
+# The sink for Kafka, with a real broker. librdkafka and OpenSSL are compiled for it, which takes some minutes.
+command_kafka() {
+    need_test_programs
+    fetch_kafka
+    export SQLUICE_KAFKA=$KAFKA_FOLDER
+    cargo test -p sqluice-events --features kafka --lib kafka
+    cargo test -p sqluice --features kafka --test e2e -- events::kafka
 }
 
 # The words of the tests that failed, without the thousands of lines around them; at the end their beginnings alone, so short

@@ -685,7 +685,7 @@ public class Program {
                         for (int number = 0; number < 25; number++) {
                             Connection connection = pool.take();
                             try {
-                                // What pools do at each checkout.
+                                // Connection pools do this at each checkout.
                                 if (!connection.isValid(2)) failures.add("not valid");
                                 connection.setTransactionIsolation(Connection.TRANSACTION_READ_COMMITTED);
                                 connection.setReadOnly(false);

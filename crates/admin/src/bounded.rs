@@ -27,7 +27,7 @@ const BEING_ANSWERED: u64 = u64::MAX;
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// A listener with limits.
-pub(super) struct Bounded<L> {
+pub(crate) struct Bounded<L> {
     inner: L,
     seats: Arc<Seats>,
     connections_max: usize,
@@ -118,7 +118,7 @@ enum Head {
 
 /// A connection that fails when nothing was read or written for too long, when the head of a request takes too long, or when its
 /// place is another's.
-pub(super) struct Guarded<T> {
+pub(crate) struct Guarded<T> {
     io: T,
     timer: Pin<Box<Sleep>>,
     limits: Limits,

@@ -9,6 +9,7 @@ use config::Config;
 use tokio::sync::oneshot;
 
 use super::error::StartError;
+use super::history;
 use super::listener::{self, Bound};
 use super::router;
 use super::shared::{Shared, Sources};
@@ -19,6 +20,7 @@ pub struct AdminHandle {
     address: Option<SocketAddr>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    history: Option<JoinHandle<()>>,
 }
 
 /// Starts serving on a new thread, so that no request delays a probe.
@@ -28,6 +30,14 @@ pub struct AdminHandle {
 pub fn start(bound: Bound, config: &Config, sources: Sources) -> Result<AdminHandle, StartError> {
     let address = bound.tcp_address();
     let shared = Arc::new(Shared::new(config, sources));
+    shared.access.set_port(address.map_or(0, |address| address.port()));
+    shared.record.event("start", format!("Sqluice {} started", env!("CARGO_PKG_VERSION")));
+    let history = config.history.as_ref().and_then(|settings| history::start(settings, &shared));
+    let history = history.map(|(keeper, thread)| {
+        // It is set here and nowhere else.
+        let _ = shared.history.set(keeper);
+        thread
+    });
     let app = router(shared.clone());
     let (stop, stopped) = oneshot::channel::<()>();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)?;
@@ -42,7 +52,7 @@ pub fn start(bound: Bound, config: &Config, sources: Sources) -> Result<AdminHan
         .name("sqluice-admin".into())
         .spawn(move || runtime.block_on(serve))
         .map_err(StartError::Thread)?;
-    Ok(AdminHandle { shared, address, stop: Some(stop), thread: Some(thread) })
+    Ok(AdminHandle { shared, address, stop: Some(stop), thread: Some(thread), history })
 }
 
 impl AdminHandle {
@@ -51,9 +61,15 @@ impl AdminHandle {
         self.address
     }
 
-    /// Takes the key and the rules of a new configuration. The address stays as it was.
+    /// Takes the keys and the rules of a new configuration. The address stays as it was.
     pub fn reload(&self, config: &Config) {
         self.shared.reload(config);
+    }
+
+    /// Shows on the page's timeline that the configuration was read again, and the result.
+    pub fn note_reload(&self, is_good: bool, words: String) {
+        self.shared.reloads.note(is_good);
+        self.shared.record.event("reload", words);
     }
 
     /// Says that the process takes no new clients: `/readyz` fails from now on, all else goes on.
@@ -69,10 +85,13 @@ impl AdminHandle {
     fn stop(&mut self) {
         // The thread may have ended by itself.
         let _ = self.stop.take().map(|stop| stop.send(()));
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the admin thread panicked");
+        if let Some(keeper) = self.shared.history.get() {
+            keeper.stop();
+        }
+        for thread in [self.thread.take(), self.history.take()].into_iter().flatten() {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the admin listener panicked");
+            }
         }
     }
 }

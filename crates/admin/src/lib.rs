@@ -1,37 +1,45 @@
 //! The admin listener: metrics, health and the API over HTTP.
 //!
-//! Requests are small. Metrics and health are open to whoever reaches the address, the API (`/api/v1`) to whoever shows the
-//! key. The HTTP library bounds a request's head (100 lines, about 400 kB), `bounded`
+//! Requests are small. Metrics, health and the page's shell are open to every client that reaches the address; the API
+//! (`/api/v1`) needs a key, whose role says which requests it may send (`access`). The HTTP library bounds a request's head (100 lines, about 400 kB), `bounded`
 //! the number of connections and their silence. Only a request that changes a cluster waits for servers, and not for long.
 
-mod auth;
+mod access;
 mod bounded;
+mod digests;
 mod error;
 mod handle;
 mod health;
+mod history;
+mod limits;
 mod listener;
 mod metrics;
+mod page;
 mod rest;
+mod sessions;
 mod shared;
 mod status;
 mod steering;
 #[cfg(test)]
 mod testing;
+mod threads;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::map_response;
 use axum::response::IntoResponse;
 use axum::routing::get;
 
 pub use self::bounded::CONNECTIONS_MAX;
+pub use self::digests::ask_digests;
 pub use self::error::StartError;
 pub use self::handle::{AdminHandle, start};
 pub use self::listener::{Bound, bind};
-pub use self::metrics::{Kind as MetricKind, METRICS, Metric};
+pub use self::metrics::{METRICS, Metric, MetricKind};
+pub use self::sessions::{Kill, Later, Sessions};
 use self::shared::Shared;
 pub use self::shared::{ResultCache, Sources};
 pub use self::status::{
@@ -44,19 +52,14 @@ pub use self::steering::{Answer, Busy, Steering};
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 fn router(shared: Arc<Shared>) -> Router {
-    let api = rest::router().layer(from_fn_with_state(shared.clone(), auth::must_be_shown));
     Router::new()
-        .route(
-            "/",
-            get(|| async {
-                "Sqluice: /metrics /healthz /readyz /api/v1/clusters /api/v1/digests /api/v1/rules /api/v1/events/tail \
-                 /api/v1/cache\n"
-            }),
-        )
-        .nest("/api/v1", api)
+        .route("/", get(page::shell))
+        .route("/assets/{name}", get(page::asset))
+        .nest("/api/v1", rest::router(&shared))
         .route("/metrics", get(metrics_page))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready_page))
+        .layer(map_response(page::harden))
         .with_state(shared)
 }
 

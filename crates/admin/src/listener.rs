@@ -6,6 +6,7 @@ use std::os::unix::fs::FileTypeExt;
 
 use axum::Router;
 
+use super::access::Peer;
 use super::bounded::{Bounded, CONNECTIONS_MAX, SILENCE_MAX};
 use super::error::StartError;
 
@@ -57,11 +58,11 @@ pub fn bind(address: &config::Address) -> Result<Bound, StartError> {
 pub(super) async fn serve(bound: Bound, app: Router) {
     let served = match bound.0 {
         Socket::Tcp(listener) => match tokio::net::TcpListener::from_std(listener) {
-            Ok(listener) => axum::serve(bounded(listener), app).await,
+            Ok(listener) => axum::serve(bounded(listener), app.into_make_service_with_connect_info::<Peer>()).await,
             Err(error) => Err(error),
         },
         Socket::Unix(listener) => match tokio::net::UnixListener::from_std(listener) {
-            Ok(listener) => axum::serve(bounded(listener), app).await,
+            Ok(listener) => axum::serve(bounded(listener), app.into_make_service_with_connect_info::<Peer>()).await,
             Err(error) => Err(error),
         },
     };

@@ -3,7 +3,10 @@
 mod cache;
 mod events;
 mod failover;
+mod history;
 mod names;
+mod process;
+mod sessions;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -12,8 +15,6 @@ mod tier;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::UNIX_EPOCH;
 
 use facts::view::{Health, Role, ServerView, View};
 use stats::{Counter, Gauge, Labelled, ServerStats, Snapshot, WorkerStats};
@@ -22,7 +23,7 @@ use self::text::Page;
 use super::status::{ClusterStatus, Figures};
 use crate::shared::Shared;
 use names::*;
-pub use names::{Kind, METRICS, Metric};
+pub use names::{METRICS, Metric, MetricKind};
 
 /// Upper bounds of the latency buckets, in microseconds and as the label tells them in seconds.
 const LATENCY_BOUNDS: [(u64, &str); 16] = [
@@ -47,14 +48,16 @@ const LATENCY_BOUNDS: [(u64, &str); 16] = [
 /// The whole page.
 pub(crate) fn render(shared: &Shared) -> String {
     let mut page = Page::default();
-    process(&mut page, shared);
-    sessions(&mut page, &shared.workers);
+    process::render(&mut page, shared);
+    queries(&mut page, &shared.workers);
+    sessions::render(&mut page, shared);
     rules(&mut page, shared);
     let clusters = shared.clusters();
     cache::render(&mut page, shared, &clusters);
     tier::render(&mut page, shared);
     events::render(&mut page, shared);
-    servers(&mut page, &shared.workers);
+    history::render(&mut page, shared);
+    servers(&mut page, shared);
     let all: Vec<Cluster> = clusters.iter().map(|(name, status)| Cluster::new(name, &**status)).collect();
     views(&mut page, &all);
     monitors(&mut page, &all);
@@ -94,15 +97,7 @@ impl Family<'_> {
     }
 }
 
-fn process(page: &mut Page, shared: &Shared) {
-    let started = shared.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-    family(page, INFO).sample(&[env!("CARGO_PKG_VERSION")], 1);
-    family(page, START_TIME).sample(&[], started);
-    family(page, DRAINING).sample(&[], u8::from(shared.draining.load(Ordering::Relaxed)));
-    family(page, WORKERS).sample(&[], shared.workers.len());
-}
-
-fn sessions(page: &mut Page, workers: &[Arc<WorkerStats>]) {
+fn queries(page: &mut Page, workers: &[Arc<WorkerStats>]) {
     let counter = |page: &mut Page, metric: Metric, pick: fn(&WorkerStats) -> &Counter| {
         family(page, metric).sample(&[], workers.iter().map(|worker| pick(worker).get()).sum::<u64>());
     };
@@ -138,9 +133,21 @@ fn sessions(page: &mut Page, workers: &[Arc<WorkerStats>]) {
     counter(page, FIX_UPS, |worker| &worker.fix_ups);
     counter(page, REPREPARES, |worker| &worker.reprepares);
     counter(page, MOVED, |worker| &worker.moved);
+    counter(page, RECEIVED_BYTES, |worker| &worker.received_bytes);
+    counter(page, SENT_BYTES, |worker| &worker.sent_bytes);
     counter(page, OWN_ERRORS, |worker| &worker.own_errors);
+    error_codes(page, workers);
     gauge(page, DIGESTS, |worker| &worker.digests);
     counter(page, DIGESTS_LOST, |worker| &worker.digests_lost);
+}
+
+fn error_codes(page: &mut Page, workers: &[Arc<WorkerStats>]) {
+    let mut sums: BTreeMap<u16, u64> = BTreeMap::new();
+    for (code, count) in workers.iter().flat_map(|worker| worker.error_codes.iter()) {
+        *sums.entry(code).or_default() += count;
+    }
+    let mut family = family(page, ERROR_CODES);
+    sums.iter().for_each(|(code, sum)| family.sample(&[&code.to_string()], sum));
 }
 
 fn rules(page: &mut Page, shared: &Shared) {
@@ -197,7 +204,8 @@ impl Sum {
     }
 }
 
-fn servers(page: &mut Page, workers: &[Arc<WorkerStats>]) {
+fn servers(page: &mut Page, shared: &Shared) {
+    let workers = &shared.workers;
     let mut sums: BTreeMap<(Arc<str>, Arc<str>), Sum> = BTreeMap::new();
     for entry in workers.iter().flat_map(|worker| worker.servers()) {
         sums.entry((entry.cluster, entry.server)).or_default().stats.push(entry.stats);
@@ -220,6 +228,10 @@ fn servers(page: &mut Page, workers: &[Arc<WorkerStats>]) {
     for ((cluster, server), sum) in &sums {
         connections.sample(&[cluster, server, "used"], sum.gauge(|stats| &stats.used));
         connections.sample(&[cluster, server, "idle"], sum.gauge(|stats| &stats.idle));
+    }
+    let mut most = family(page, CONNECTIONS_MAX);
+    for ((cluster, server), limit) in shared.servers().iter() {
+        most.sample(&[cluster, server], limit);
     }
     page.family(LATENCY.name, LATENCY.kind.word(), LATENCY.help);
     for ((cluster, server), sum) in &sums {

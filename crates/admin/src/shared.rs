@@ -1,15 +1,19 @@
 //! The state that requests read: the parts of the process, and the settings that a reload changes.
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::SystemTime;
 
 use ::cache::{CountedWrites, Store, Warmer};
-use config::{Config, Rule, Secret};
+use config::{Config, Rule};
 use events::Events;
 use stats::digests::DigestSource;
 use tier::Tier;
 
+use super::access::{Access, Record};
+use super::history::Keeper;
+use super::limits::{self, ListenerLimits, Reloads, ServerLimits};
+use super::sessions::Sessions;
 use super::status::{Clusters, Status};
 use super::steering::Steering;
 
@@ -25,6 +29,8 @@ pub struct Sources {
     pub tier: Option<Arc<Tier>>,
     /// Events of queries and logins; `None` without a data plane.
     pub events: Option<Arc<Events>>,
+    /// The sessions of clients; `None` without a data plane.
+    pub sessions: Option<Arc<dyn Sessions>>,
     /// All that is known of the clusters.
     pub status: Arc<dyn Status>,
     /// Where commands go.
@@ -48,29 +54,61 @@ pub(super) struct Shared {
     pub(super) cache: Option<ResultCache>,
     pub(super) tier: Option<Arc<Tier>>,
     pub(super) events: Option<Arc<Events>>,
+    pub(super) sessions: Option<Arc<dyn Sessions>>,
     pub(super) steering: Arc<dyn Steering>,
     pub(super) draining: AtomicBool,
+    /// The history, if it is kept.
+    pub(super) history: OnceLock<Keeper>,
     pub(super) started: SystemTime,
     status: Arc<dyn Status>,
-    key: RwLock<Option<Secret>>,
+    /// The keys, and the logins of the page.
+    pub(super) access: Access,
+    /// The newest changes.
+    pub(super) record: Record,
+    /// The reloads of the configuration.
+    pub(super) reloads: Reloads,
+    listeners: RwLock<Arc<[ListenerLimits]>>,
+    servers: RwLock<Arc<ServerLimits>>,
     rules: RwLock<Arc<[Rule]>>,
 }
 
 impl Shared {
     pub(super) fn new(config: &Config, sources: Sources) -> Shared {
-        let Sources { workers, digests, cache, tier, events, status, steering } = sources;
+        let Sources { workers, digests, cache, tier, events, sessions, status, steering } = sources;
         let (draining, started) = (AtomicBool::new(false), SystemTime::now());
-        let (key, rules) = (RwLock::default(), RwLock::default());
-        let shared = Shared { workers, digests, cache, tier, events, steering, draining, started, status, key, rules };
+        let (access, record) = (Access::default(), Record::default());
+        let (rules, history, reloads) = (RwLock::default(), OnceLock::new(), Reloads::default());
+        let (listeners, servers) = (RwLock::default(), RwLock::default());
+        let shared = Shared {
+            workers,
+            digests,
+            cache,
+            tier,
+            events,
+            sessions,
+            steering,
+            draining,
+            history,
+            started,
+            status,
+            access,
+            record,
+            reloads,
+            listeners,
+            servers,
+            rules,
+        };
         shared.reload(config);
         shared
     }
 
-    /// Takes the key and the rules of a new configuration.
+    /// Takes the keys and the rules of a new configuration.
     pub(super) fn reload(&self, config: &Config) {
-        let key = config.admin.as_ref().and_then(|admin| admin.key.clone());
-        *self.key.write().unwrap_or_else(PoisonError::into_inner) = key;
+        self.access.set_keys(config.admin.as_ref().map(|admin| admin.keys.clone()).unwrap_or_default());
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = config.rules.clone();
+        *self.listeners.write().unwrap_or_else(PoisonError::into_inner) = limits::of_listeners(config);
+        *self.servers.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(limits::of_servers(config));
+        self.reloads.takes_effect();
     }
 
     /// The clusters that are watched now.
@@ -78,14 +116,19 @@ impl Shared {
         self.status.clusters()
     }
 
-    /// The key that requests to the API must show; without it the API is closed.
-    pub(super) fn key(&self) -> Option<Secret> {
-        self.key.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     /// The rules that are in effect.
     pub(super) fn rules(&self) -> Arc<[Rule]> {
         self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The limits of the listeners.
+    pub(super) fn listeners(&self) -> Arc<[ListenerLimits]> {
+        self.listeners.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The limits of connections to servers.
+    pub(super) fn servers(&self) -> Arc<ServerLimits> {
+        self.servers.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The writes that invalidated cached results, of each cluster, in the order of their names.

@@ -32,21 +32,22 @@ pub(super) fn sources(workers: stats::Workers) -> Sources {
         cache: None,
         tier: None,
         events: None,
-        status: Arc::new(Known(Clusters::new())),
+        sessions: None,
+        status: Arc::new(FixedStatus(Clusters::new())),
         steering: Arc::new(Orders::default()),
     }
 }
 
-/// The clusters that are watched.
-pub(super) struct Known(Clusters);
+/// A status of clusters that never changes.
+pub(super) struct FixedStatus(Clusters);
 
-impl Known {
-    pub(super) fn one(cluster: Arc<OneCluster>) -> Arc<Known> {
-        Arc::new(Known([(cluster.name.clone(), cluster as Arc<dyn ClusterStatus>)].into()))
+impl FixedStatus {
+    pub(super) fn one(cluster: Arc<OneCluster>) -> Arc<FixedStatus> {
+        Arc::new(FixedStatus([(cluster.name.clone(), cluster as Arc<dyn ClusterStatus>)].into()))
     }
 }
 
-impl Status for Known {
+impl Status for FixedStatus {
     fn clusters(&self) -> Clusters {
         self.0.clone()
     }

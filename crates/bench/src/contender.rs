@@ -18,8 +18,8 @@ use lab::{Valkey, ValkeyOptions};
 use tempfile::TempDir;
 
 use crate::figures::FIXED;
-use crate::plan::OTHER_FILES;
 use crate::process::Daemon;
+use crate::system::OTHER_FILES;
 use crate::world::World;
 
 pub(crate) use sqluice::Build;

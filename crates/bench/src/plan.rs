@@ -110,8 +110,6 @@ const SLAP_QUERIES: u32 = 15_000;
 const RULES: [u32; 2] = [10, 1_000];
 /// The memory that servers have for the data of sysbench, which takes less.
 const BUFFER_MB: u32 = 256;
-/// Files that a process needs beside its clients.
-pub(crate) const OTHER_FILES: u64 = 300;
 /// Not measured, before the others.
 const WARM_UP: Duration = Duration::from_millis(300);
 

@@ -1,10 +1,13 @@
-//! Time on a CPU and memory of a process, as the system tells them.
+//! Time on a CPU, memory and open files of a process, as the system tells them.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use anyhow::Context as _;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Files that a process needs beside its clients.
+pub(crate) const OTHER_FILES: u64 = 300;
 
 /// A reading of a process's clocks. The difference of two is what it spent.
 #[derive(Clone, Debug, Default)]

@@ -43,8 +43,8 @@ struct Column {
     against: Option<String>,
 }
 
-/// The columns that have anything in them. Who is compared with HAProxy is compared with the first contender when HAProxy
-/// is not there, such as when two builds are.
+/// The columns that have anything in them. Without HAProxy, such as when two builds are compared, the first
+/// contender takes its place.
 fn columns(figures: &[Figure], cells: &[&Cell]) -> Vec<Column> {
     let there = |name: &str| cells.iter().any(|cell| cell.contender == name);
     let mut columns = Vec::new();

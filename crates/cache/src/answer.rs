@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use triomphe::ThinArc;
 
-use crate::epochs::{Epochs, Stamp, TableId};
 use crate::in_tier::InTier;
 use crate::judge::Refusal;
 use crate::key::{Key, Question};
+use crate::write_counters::{Stamp, TableId, WriteCounters};
 
 /// Before an answer: how many hold it, and how many bytes stand behind what is kept.
 const COUNTS_BYTES: usize = 2 * size_of::<usize>();
@@ -40,12 +40,12 @@ impl Summary {
     }
 }
 
-/// The reply of a server.
+/// The parts of a cached result that is not in the cache yet.
 #[derive(Debug)]
-pub struct Known {
+pub struct AnswerParts {
     /// The reply's packets as they go to the client, or why they are not kept: then all ask the database for as long.
     pub reply: Result<Box<[u8]>, Refusal>,
-    /// All that is told of it at once.
+    /// All that is reported of it at once.
     pub summary: Summary,
     /// The rule that let it be kept.
     pub rule: Arc<str>,
@@ -75,8 +75,8 @@ struct Kept {
 }
 
 impl Answer {
-    pub(crate) fn new(question: &Question<'_>, stamp: Stamp, known: Known) -> Answer {
-        let Known { reply, summary, rule, cluster, tier } = known;
+    pub(crate) fn new(question: &Question<'_>, stamp: Stamp, parts: AnswerParts) -> Answer {
+        let AnswerParts { reply, summary, rule, cluster, tier } = parts;
         let (reply, refused) = match &reply {
             Ok(reply) => (&**reply, None),
             Err(refusal) => (&[][..], Some(*refusal)),
@@ -86,7 +86,7 @@ impl Answer {
         Answer(ThinArc::from_header_and_slice(kept, &bytes))
     }
 
-    /// All that is told of it at once.
+    /// All that is reported of it at once.
     #[inline]
     pub fn summary(&self) -> &Summary {
         &self.kept().summary
@@ -147,8 +147,8 @@ impl Answer {
 
     /// Whether nothing was written that it may lack.
     #[inline]
-    pub(crate) fn is_current(&self, epochs: &Epochs) -> bool {
-        epochs.is_current(&self.kept().stamp)
+    pub(crate) fn is_current(&self, counters: &WriteCounters) -> bool {
+        counters.is_current(&self.kept().stamp)
     }
 
     /// Whether they are one.

@@ -15,8 +15,8 @@ pub struct Filling {
 }
 
 impl Filling {
-    /// Waits until the fill is over, whatever became of it. Who waits limits the time itself, and then looks again; `place` is
-    /// its own for as long, and `None` at first.
+    /// Waits until the fill is over, whatever its outcome. The caller limits the time itself, and then looks again; `place` is
+    /// the caller's for as long, and `None` at first.
     pub fn poll_over(&self, place: &mut Option<usize>, cx: &mut Context<'_>) -> Poll<()> {
         if self.over.load(Ordering::SeqCst) {
             return Poll::Ready(());

@@ -1,4 +1,4 @@
-//! Answers that are followed: the servers' log of changes ends them, whoever wrote.
+//! Cached results that are followed: the servers' binary log invalidates them, whichever client wrote.
 //!
 //! A log tells of a change before sessions see it. From then until it is known to be visible its tables are *in motion*: what was read of them
 //! before is stale, and what is read of them meanwhile is not kept, since it may be from before the change and would look as if it were from
@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::epochs::{Epochs, Reads, SLOTS, Stamp, TableWrite};
 use crate::judge::Refusal;
+use crate::write_counters::{Reads, SLOTS, Stamp, TableWrite, WriteCounters};
 
 /// Rows of all tables together share so many counts: a change of one keeps answers of another from being kept, and no more.
 const ROWS: usize = 1 << 14;
@@ -22,13 +22,13 @@ pub struct Follow {
     since: Instant,
     /// No answer is given while the log is further behind.
     delay_max: Duration,
-    /// Microseconds of the moment before which all was told, plus one; 0: the log is not followed.
+    /// Microseconds of the moment before which all was reported, plus one; 0: the log is not followed.
     as_of: AtomicU64,
-    /// How many changes of nobody knows what are not visible.
+    /// The number of unknown changes that are not visible.
     all_moving: AtomicU32,
     /// How many changes of each table are not visible.
     moving: Box<[AtomicU32]>,
-    /// How many of them are to nobody knows which rows.
+    /// The number of them with unknown rows.
     unknown_rows: Box<[AtomicU32]>,
     /// How many changes of each row are not visible.
     rows: Box<[AtomicU32]>,
@@ -53,10 +53,10 @@ impl Follow {
     }
 
     /// The log tells of a change of these tables; `None` if it is not known what was changed.
-    pub fn changed(&self, epochs: &Epochs, tables: Option<Vec<TableWrite>>) {
-        // In motion first: who finds the new epochs finds that, too.
+    pub fn changed(&self, counters: &WriteCounters, tables: Option<Vec<TableWrite>>) {
+        // In motion first: a fill that finds the new counters finds that, too.
         self.count(tables.as_deref(), |moving| moving.fetch_add(1, Ordering::SeqCst));
-        epochs.written(tables.as_deref());
+        counters.written(tables.as_deref());
         self.hidden.lock().unwrap_or_else(PoisonError::into_inner).push_back(tables);
     }
 
@@ -69,13 +69,13 @@ impl Follow {
         }
     }
 
-    /// All that was committed before this moment has been told.
+    /// All that was committed before this moment has been reported.
     pub fn caught_up(&self, as_of: Instant) {
         let micros = as_of.saturating_duration_since(self.since).as_micros();
         self.as_of.store(u64::try_from(micros).unwrap_or(u64::MAX - 1) + 1, Ordering::SeqCst);
     }
 
-    /// Changes may be missing. Those that were not visible are told again, or are lost.
+    /// Changes may be missing. Those that were not visible are reported again, or are lost.
     pub fn lost(&self) {
         // Nothing is kept any more before less is in motion.
         self.as_of.store(0, Ordering::SeqCst);
@@ -99,11 +99,11 @@ impl Follow {
     /// It could not be kept: the log is not followed, a change is under way, or it is not known what is read.
     pub fn stamp(
         &self,
-        epochs: &Epochs,
+        counters: &WriteCounters,
         now: Instant,
         reads: impl FnOnce() -> Option<Reads>,
     ) -> Result<Stamp, Refusal> {
-        let stamp = epochs.stamp(reads);
+        let stamp = counters.stamp(reads);
         let moves = |counts: &[AtomicU32], slot: usize| {
             counts.get(slot).is_some_and(|moving| moving.load(Ordering::SeqCst) > 0)
         };
@@ -142,7 +142,7 @@ impl Follow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::epochs::{RowId, TableId};
+    use crate::write_counters::{RowId, TableId};
 
     const MAX: Duration = Duration::from_secs(2);
 
@@ -156,23 +156,23 @@ mod tests {
 
     #[test]
     fn what_is_read_while_a_change_is_not_visible_is_not_kept() {
-        let (start, epochs) = (Instant::now(), Epochs::default());
+        let (start, counters) = (Instant::now(), WriteCounters::default());
         let follow = Follow::new(start, MAX);
-        let stamp = |of: u64| follow.stamp(&epochs, start, || reads(of));
+        let stamp = |of: u64| follow.stamp(&counters, start, || reads(of));
         assert_eq!(stamp(1), Err(Refusal::NotFollowing));
         follow.caught_up(start);
         let (before, other) = (stamp(1).unwrap(), stamp(2).unwrap());
-        follow.changed(&epochs, table(1));
-        follow.changed(&epochs, table(1));
-        assert!(!epochs.is_current(&before) && epochs.is_current(&other));
+        follow.changed(&counters, table(1));
+        follow.changed(&counters, table(1));
+        assert!(!counters.is_current(&before) && counters.is_current(&other));
         assert_eq!((stamp(1), stamp(2).is_ok()), (Err(Refusal::Raced), true));
         follow.visible(1);
         assert_eq!(stamp(1), Err(Refusal::Raced));
         follow.visible(1);
-        assert!(epochs.is_current(&stamp(1).unwrap()));
-        follow.changed(&epochs, None);
-        assert_eq!((stamp(2), epochs.is_current(&other)), (Err(Refusal::Raced), false));
-        assert_eq!(follow.stamp(&epochs, start, || None), Err(Refusal::UnknownTables));
+        assert!(counters.is_current(&stamp(1).unwrap()));
+        follow.changed(&counters, None);
+        assert_eq!((stamp(2), counters.is_current(&other)), (Err(Refusal::Raced), false));
+        assert_eq!(follow.stamp(&counters, start, || None), Err(Refusal::UnknownTables));
     }
 
     #[test]
@@ -191,34 +191,34 @@ mod tests {
 
     #[test]
     fn a_lost_stream_leaves_nothing_in_motion() {
-        let (start, epochs) = (Instant::now(), Epochs::default());
+        let (start, counters) = (Instant::now(), WriteCounters::default());
         let follow = Follow::new(start, MAX);
         follow.caught_up(start);
-        follow.changed(&epochs, None);
-        follow.changed(&epochs, table(1));
+        follow.changed(&counters, None);
+        follow.changed(&counters, table(1));
         follow.lost();
-        assert_eq!(follow.stamp(&epochs, start, || reads(1)), Err(Refusal::NotFollowing));
+        assert_eq!(follow.stamp(&counters, start, || reads(1)), Err(Refusal::NotFollowing));
         follow.caught_up(start);
-        assert!(follow.stamp(&epochs, start, || reads(1)).is_ok());
+        assert!(follow.stamp(&counters, start, || reads(1)).is_ok());
     }
 
     #[test]
     fn a_row_is_kept_while_another_one_is_in_motion() {
-        let (start, epochs) = (Instant::now(), Epochs::default());
+        let (start, counters) = (Instant::now(), WriteCounters::default());
         let follow = Follow::new(start, MAX);
         follow.caught_up(start);
         let table = TableId::of(1);
-        let row = |of: u64| follow.stamp(&epochs, start, || Some(Reads::Row(table, RowId::of(of))));
-        let change = |rows: Option<Box<[RowId]>>| follow.changed(&epochs, Some(vec![TableWrite { table, rows }]));
+        let row = |of: u64| follow.stamp(&counters, start, || Some(Reads::Row(table, RowId::of(of))));
+        let change = |rows: Option<Box<[RowId]>>| follow.changed(&counters, Some(vec![TableWrite { table, rows }]));
         let (one, two) = (row(1).unwrap(), row(2).unwrap());
         change(Some([RowId::of(1)].into()));
-        assert!(!epochs.is_current(&one) && epochs.is_current(&two));
+        assert!(!counters.is_current(&one) && counters.is_current(&two));
         assert_eq!((row(1), row(2).is_ok()), (Err(Refusal::Raced), true));
-        assert_eq!(follow.stamp(&epochs, start, || reads(1)), Err(Refusal::Raced));
+        assert_eq!(follow.stamp(&counters, start, || reads(1)), Err(Refusal::Raced));
         follow.visible(1);
         assert!(row(1).is_ok());
         change(None);
-        assert_eq!((row(2), epochs.is_current(&two)), (Err(Refusal::Raced), false));
+        assert_eq!((row(2), counters.is_current(&two)), (Err(Refusal::Raced), false));
         follow.visible(1);
         assert!(row(2).is_ok());
     }

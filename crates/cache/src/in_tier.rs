@@ -13,34 +13,34 @@ pub struct InTier {
     pub primary: Box<str>,
     /// The keys of the tables that it was read from.
     pub tables: Box<[u64]>,
-    /// The tier's marks of these, from before it was read.
-    pub marks: Box<[u8]>,
+    /// The tier's tags of these, from before it was read.
+    pub tags: Box<[u8]>,
     /// When these were asked for.
-    marked: Instant,
+    tagged: Instant,
     /// When the tier was last asked whether they are its own and said so: in microseconds since then.
     good_us: AtomicU64,
 }
 
 impl InTier {
-    /// With marks that were asked for at this moment.
-    pub fn new(primary: Box<str>, tables: Box<[u64]>, marks: Box<[u8]>, marked: Instant) -> InTier {
-        InTier { primary, tables, marks, marked, good_us: AtomicU64::new(0) }
+    /// With tags that were asked for at this moment.
+    pub fn new(primary: Box<str>, tables: Box<[u64]>, tags: Box<[u8]>, tagged: Instant) -> InTier {
+        InTier { primary, tables, tags, tagged, good_us: AtomicU64::new(0) }
     }
 
     /// It was good at this moment, or later.
     pub fn was_good(&self) -> Instant {
-        self.marked + Duration::from_micros(self.good_us.load(Ordering::Relaxed))
+        self.tagged + Duration::from_micros(self.good_us.load(Ordering::Relaxed))
     }
 
     /// The tier was asked at this moment, and has said that it is good.
     pub fn is_good(&self, asked: Instant) {
-        let since = asked.saturating_duration_since(self.marked).as_micros();
+        let since = asked.saturating_duration_since(self.tagged).as_micros();
         self.good_us.fetch_max(u64::try_from(since).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// Bytes that it takes besides itself.
     pub(crate) fn bytes(&self) -> usize {
-        self.primary.len() + size_of_val(&*self.tables) + self.marks.len()
+        self.primary.len() + size_of_val(&*self.tables) + self.tags.len()
     }
 }
 

@@ -68,7 +68,7 @@ refusals! {
     Failed = "failed",
     /// The reply came with warnings.
     Warnings = "warnings",
-    /// The reply told of a change of the session.
+    /// The reply reported a change of the session.
     Changes = "changes",
     /// It is not known which tables it reads.
     UnknownTables = "unknown_tables",

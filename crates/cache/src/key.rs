@@ -51,7 +51,7 @@ impl Eq for Context {}
 pub(crate) struct Contexts(Mutex<HashMap<u64, Weak<Parts>>>);
 
 impl Contexts {
-    /// The one that is there, or this one from now on.
+    /// The equal context that is there, or this one from now on.
     pub(crate) fn share(&self, context: Context) -> Context {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match all.get(&context.0.hash).and_then(Weak::upgrade) {
@@ -92,7 +92,7 @@ pub(crate) struct Key {
 }
 
 impl Question<'_> {
-    /// Finds its place; another question there takes the place, but never the answer. Nobody outside can tell it beforehand.
+    /// Finds its place; another question there takes the place, but never the answer. No outsider can compute it beforehand.
     pub(crate) fn hash(&self, state: &RandomState) -> u64 {
         let mut hasher = state.build_hasher();
         hasher.write_u64(self.context.0.hash);
@@ -105,8 +105,8 @@ impl Question<'_> {
         hasher.finish()
     }
 
-    /// All of it, for where others keep it. What stands `before` belongs to it, and so does the version of Sqluice: it may be
-    /// another one that keeps it, and may mean something else by the same bytes.
+    /// The bytes of the question for the shared cache, after the bytes `before`. The version of Sqluice is a part of them, because
+    /// another version may mean something else by the same bytes.
     pub fn to_bytes(&self, before: &[u8]) -> Vec<u8> {
         let parts = [VERSION.as_bytes(), before, &self.context.0.bytes, self.text, self.parameters.unwrap_or_default()];
         let mut bytes = vec![u8::from(self.parameters.is_some())];
@@ -145,7 +145,7 @@ impl Key {
         bytes.get(self.end..).unwrap_or_default()
     }
 
-    /// Bytes that it takes elsewhere. Contexts are shared, but nobody can tell by how many: each counts in full.
+    /// Bytes that it takes elsewhere. Contexts are shared by an unknown number: each counts in full.
     pub(crate) fn bytes(&self) -> usize {
         self.context.bytes()
     }

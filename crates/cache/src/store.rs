@@ -1,7 +1,7 @@
 //! Answers in memory, never more than a bound, found by their questions.
 //!
-//! The store is split by the question's hash, so that workers seldom meet. What was not asked for since the queue last came by it
-//! is given up first (a queue with a second chance); an answer that is used pays a flag for that, no change of any order.
+//! The store is split by the question's hash, so that workers seldom meet. A result without a hit since the queue last came by it
+//! is evicted first (a queue with a second chance). A hit sets a flag; it changes no order.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use foldhash::fast::FixedState;
 use foldhash::quality::RandomState;
 
-use crate::answer::{Answer, Known, Summary};
-use crate::epochs::{Epochs, Stamp};
+use crate::answer::{Answer, AnswerParts, Summary};
 use crate::fill::{Filling, Ticket};
 use crate::judge::Refusal;
 use crate::key::{Context, Contexts, Question};
+use crate::write_counters::{Stamp, WriteCounters};
 
 /// Most parts.
 const SHARDS_MAX: usize = 16;
@@ -48,22 +48,22 @@ pub struct Freshness {
     pub stale: Duration,
 }
 
-/// The cache's reply to a question.
+/// The outcome of a lookup in the cache.
 #[derive(Debug)]
-pub enum Found {
-    /// The answer.
+pub enum Lookup {
+    /// A cached result that is young enough.
     Hit(Answer),
-    /// The answer, older than wished, while somebody asks the database anew.
+    /// A cached result past its `ttl`; another session refreshes it.
     Stale(Answer),
-    /// Nobody knows it: the asker asks the database, and keeps what it answers.
+    /// There is none: the session reads it from a server, and keeps the result.
     Fill(Ticket),
-    /// Somebody is asking the database.
+    /// Another session fills it.
     Wait(Arc<Filling>),
-    /// The server's reply cannot be kept.
+    /// The result cannot be kept.
     Pass(Refusal),
 }
 
-/// An answer that was found.
+/// A cached result that was found.
 #[derive(Debug)]
 pub enum Hit {
     /// Its bytes were copied.
@@ -142,16 +142,16 @@ impl Store {
 
     /// The answer, of whatever age, if there is one that may still be given. Its asker looks whether it is young enough, and
     /// asks in full ([`Store::ask`]) if not. `reply` is memory for a copy of it.
-    pub fn find(&self, question: &Question<'_>, epochs: &Epochs, reply: &mut Vec<u8>) -> Option<Hit> {
+    pub fn find(&self, question: &Question<'_>, counters: &WriteCounters, reply: &mut Vec<u8>) -> Option<Hit> {
         let hash = question.hash(&self.state);
         let shard = self.shard(hash);
         let answer = shard.answers.get(&hash)?;
         let kept = answer.reply().ok()?;
-        if !answer.is_to(question) || !answer.is_current(epochs) {
+        if !answer.is_to(question) || !answer.is_current(counters) {
             return None;
         }
         answer.use_it();
-        // A short one is copied: whoever holds it writes to its count, now and later, and other workers wait for that.
+        // A short one is copied: a session that holds it writes to its count, now and later, and other workers wait for that.
         if kept.len() > COPIED_MAX || answer.tier().is_some() {
             return Some(Hit::Kept(answer.clone()));
         }
@@ -160,20 +160,20 @@ impl Store {
         Some(Hit::Copied(*answer.summary()))
     }
 
-    /// Looks for the answer. `epochs` are the cluster's. With `anew` a known answer is no good.
+    /// Looks for the answer. `counters` are the cluster's. With `anew` a known answer is no good.
     pub fn ask(
         self: &Arc<Store>,
         question: &Question<'_>,
-        epochs: &Epochs,
+        counters: &WriteCounters,
         freshness: Freshness,
         now: Instant,
         anew: bool,
-    ) -> Found {
+    ) -> Lookup {
         let hash = question.hash(&self.state);
         let mut shard = self.shard(hash);
         if let Some(answer) = shard.answers.get(&hash).filter(|answer| answer.is_to(question)) {
             let age = answer.summary().age(now);
-            let is_good = !anew && answer.is_current(epochs);
+            let is_good = !anew && answer.is_current(counters);
             let ttl = match answer.reply() {
                 Ok(_) => freshness.ttl,
                 Err(_) => freshness.ttl.min(REFUSED_MAX),
@@ -181,26 +181,26 @@ impl Store {
             if is_good && age <= ttl {
                 answer.use_it();
                 return match answer.reply() {
-                    Ok(_) => Found::Hit(answer.clone()),
-                    Err(refusal) => Found::Pass(refusal),
+                    Ok(_) => Lookup::Hit(answer.clone()),
+                    Err(refusal) => Lookup::Pass(refusal),
                 };
             }
             if is_good && age <= freshness.ttl.saturating_add(freshness.stale) && answer.reply().is_ok() {
                 if shard.fills.contains_key(&hash) {
                     answer.use_it();
-                    return Found::Stale(answer.clone());
+                    return Lookup::Stale(answer.clone());
                 }
             } else {
                 shard.remove(hash);
             }
         }
         if let Some(filling) = shard.fills.get(&hash).filter(|_| !anew) {
-            return Found::Wait(filling.clone());
+            return Lookup::Wait(filling.clone());
         }
         let filling = Arc::new(Filling::default());
         shard.fills.insert(hash, filling.clone());
         drop(shard);
-        Found::Fill(Ticket { hash, filling, store: self.clone(), wipes: self.wipes.load(Ordering::SeqCst) })
+        Lookup::Fill(Ticket { hash, filling, store: self.clone(), wipes: self.wipes.load(Ordering::SeqCst) })
     }
 
     /// Removes this answer to the question: it is known elsewhere that it is stale.
@@ -281,14 +281,20 @@ impl Ticket {
     ///
     /// # Errors
     /// It is stale already, or was wiped meanwhile, or does not fit.
-    pub fn keep(self, question: &Question<'_>, stamp: Stamp, known: Known, epochs: &Epochs) -> Result<(), Refusal> {
-        if !epochs.is_current(&stamp) {
+    pub fn keep(
+        self,
+        question: &Question<'_>,
+        stamp: Stamp,
+        parts: AnswerParts,
+        counters: &WriteCounters,
+    ) -> Result<(), Refusal> {
+        if !counters.is_current(&stamp) {
             return Err(Refusal::Raced);
         }
-        if known.reply.as_ref().is_ok_and(|reply| reply.len() > self.store.bounds.entry_max) {
+        if parts.reply.as_ref().is_ok_and(|reply| reply.len() > self.store.bounds.entry_max) {
             return Err(Refusal::TooLarge);
         }
-        self.store.insert(&self, Answer::new(question, stamp, known))
+        self.store.insert(&self, Answer::new(question, stamp, parts))
     }
 }
 

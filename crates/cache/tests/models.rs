@@ -11,10 +11,10 @@ mod writes;
 
 use std::time::{Duration, Instant};
 
-use sqluice_cache::{Known, Refusal, Summary};
+use sqluice_cache::{AnswerParts, Refusal, Summary};
 
 /// The reply of a database that was read at this moment.
-fn known(reply: Result<Box<[u8]>, Refusal>, asked: Instant, took: Duration) -> Known {
+fn parts(reply: Result<Box<[u8]>, Refusal>, asked: Instant, took: Duration) -> AnswerParts {
     let summary = Summary { rows: 1, found_rows: None, status: 2, server: 0, took, asked, digest: 1 };
-    Known { reply, summary, rule: "r".into(), cluster: "main".into(), tier: None }
+    AnswerParts { reply, summary, rule: "r".into(), cluster: "main".into(), tier: None }
 }

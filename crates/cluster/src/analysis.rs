@@ -26,7 +26,7 @@ impl Known<'_> {
         self.node.facts
     }
 
-    /// It answers and has told what it is.
+    /// It answers and has reported its identity.
     fn lives(&self) -> bool {
         self.health != Health::Down && self.facts().is_some()
     }
@@ -73,7 +73,7 @@ pub(crate) fn analyse(servers: &[Known<'_>], previous: Option<usize>, standalone
 
 struct Decision {
     primary: Option<usize>,
-    /// Why it, or why nobody yet.
+    /// The reason for this choice, or why there is no primary yet.
     reason: String,
 }
 
@@ -228,7 +228,7 @@ fn other_role(
             }
             (Role::Unknown, format!("read-only; what it follows cannot be read: {why}"))
         }
-        (Replication::Channels(_), _) => (Role::Unknown, "read-only and follows nobody".into()),
+        (Replication::Channels(_), _) => (Role::Unknown, "read-only and follows no server".into()),
     }
 }
 
@@ -242,13 +242,13 @@ pub(crate) fn refused_words(failure: &Failure) -> String {
 
 fn duplicates(servers: &[Known<'_>], diagnoses: &mut Vec<Diagnosis>) {
     let id = |server: &Known<'_>| server.facts().map(|facts| facts.server_id);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for server in servers {
         let Some(own) = id(server) else { continue };
         let same: Vec<Arc<str>> =
             servers.iter().filter(|other| id(other) == Some(own)).map(|other| other.name.clone()).collect();
-        if same.len() > 1 && !told.contains(&own) {
-            told.push(own);
+        if same.len() > 1 && !reported.contains(&own) {
+            reported.push(own);
             diagnoses.push(Diagnosis::DuplicateServerId(same));
         }
     }

@@ -40,7 +40,7 @@ pub(crate) struct Race<'a> {
     pub(crate) force: bool,
     /// Both live: what a candidate lacks it will get.
     pub(crate) planned: bool,
-    /// Whether clients may have been told that what this server has is written.
+    /// Whether a client may have got an OK for the writes that this server has.
     pub(crate) counts: &'a dyn Fn(usize, &Extra) -> bool,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Race<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Choice {
     pub(crate) chosen: Option<usize>,
-    /// Nobody is, but this one could be, if it first gets what it lacks.
+    /// No server is, but this one could be, after it has got what it lacks.
     pub(crate) fetch: Option<Fetch>,
     /// For the others: index and reason.
     pub(crate) others: Vec<(usize, String)>,
@@ -57,9 +57,9 @@ pub(crate) struct Choice {
 /// A server that may be promoted lacks data that is on a server that may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fetch {
-    /// The one that may be promoted.
+    /// The server that may be promoted.
     pub(crate) by: usize,
-    /// The one that has the data.
+    /// The server that has the data.
     pub(crate) from: usize,
 }
 
@@ -154,12 +154,12 @@ fn unfit(race: &Race<'_>, runner: &Runner<'_>, all: &[(usize, Runner<'_>)]) -> O
             return Some(format!("it is delayed by {} s on purpose", channel.delay_s));
         }
         Some(channel) if !channel.applier_running => {
-            let error = if channel.applier_error.is_empty() { "no error told" } else { &channel.applier_error };
+            let error = if channel.applier_error.is_empty() { "no error reported" } else { &channel.applier_error };
             return Some(format!("its applier is stopped ({error})"));
         }
         Some(_) => {}
         None if !facts.read_only && !facts.super_read_only => {
-            return Some("it takes writes and follows nobody".into());
+            return Some("it takes writes and follows no server".into());
         }
         None if race.planned => return Some("it does not follow the primary".into()),
         None => {}
@@ -219,7 +219,7 @@ fn errant(race: &Race<'_>, runner: &Runner<'_>, history: &History, all: &[(usize
     (!own.is_empty() && runner.channel.is_some()).then_some(own)
 }
 
-/// Whether `by`, a replica, could replicate from the server with that index. Who replays late on purpose, or not at all, has nothing to
+/// Whether `by`, a replica, could replicate from the server with that index. A replica that replays late on purpose, or not at all, has nothing to
 /// give.
 fn feeds(by: &(usize, Runner<'_>), from: usize, all: &[(usize, Runner<'_>)]) -> bool {
     let Some((_, source)) = all.iter().find(|(index, _)| *index == from) else { return false };

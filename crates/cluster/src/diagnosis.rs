@@ -174,106 +174,103 @@ impl Diagnosis {
 
 impl fmt::Display for Diagnosis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.finding(f)?;
+        f.write_str(self.consequence())
+    }
+}
+
+impl Diagnosis {
+    /// Writes how things are.
+    fn finding(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Diagnosis::AllDown => write!(f, "no server answers"),
-            Diagnosis::PrimaryDown(name) => {
-                write!(f, "primary {name} is down and no other server takes writes")
-            }
-            Diagnosis::PrimaryReadOnly(name) => {
-                write!(f, "primary {name} became read-only and no other server takes writes")
-            }
+            Diagnosis::PrimaryDown(name) => write!(f, "primary {name} is down"),
+            Diagnosis::PrimaryReadOnly(name) => write!(f, "primary {name} became read-only"),
             Diagnosis::NoPrimary => write!(f, "no server takes writes: all that answer are read-only or replicas"),
             Diagnosis::TwoPrimaries(names) => write!(
                 f,
-                "{} all take writes, none follows another, and their replicas don't tell which one is meant; make all but \
-                 one read-only",
+                "{} all take writes, none follows another, and their replicas don't tell which one is meant",
                 names.join(", ")
             ),
-            Diagnosis::StrayWritable(name) => {
-                write!(f, "{name} takes writes beside the primary; it gets no traffic; make it read-only")
-            }
-            Diagnosis::WritableReplica(name) => {
-                write!(f, "replica {name} has read_only off: a client that reaches it directly can make it diverge")
-            }
-            Diagnosis::StandaloneReadOnly(name) => {
-                write!(f, "{name} has read_only on: it serves reads, and writes get its own error")
-            }
+            Diagnosis::StrayWritable(name) => write!(f, "{name} takes writes beside the primary; it gets no traffic"),
+            Diagnosis::WritableReplica(name) => write!(f, "replica {name} has read_only off"),
+            Diagnosis::StandaloneReadOnly(name) => write!(f, "{name} has read_only on"),
             Diagnosis::ReplicationBroken(name) => write!(f, "replication of {name} does not run"),
-            Diagnosis::ForeignSource(name) => {
-                write!(f, "{name} replicates from a server that is not of this cluster")
-            }
+            Diagnosis::ForeignSource(name) => write!(f, "{name} replicates from a server that is not of this cluster"),
             Diagnosis::MonitorRefused(name) => write!(f, "{name} lives, but does not serve the monitor"),
-            Diagnosis::DuplicateServerId(names) => {
-                write!(f, "{} have the same server_id; replication needs them to differ", names.join(", "))
-            }
-            Diagnosis::MixedFamilies => {
-                write!(f, "MariaDB and MySQL servers in one cluster; clients are told the lowest version")
-            }
+            Diagnosis::DuplicateServerId(names) => write!(f, "{} have the same server_id", names.join(", ")),
+            Diagnosis::MixedFamilies => write!(f, "MariaDB and MySQL servers in one cluster"),
             Diagnosis::PrimaryDead(name) => write!(f, "primary {name} does not answer, and its replicas have lost it"),
-            Diagnosis::PrimaryFrozen(name) => {
-                write!(
-                    f,
-                    "the host of primary {name} takes connections, {name} says nothing, and its replicas hear nothing"
-                )
-            }
+            Diagnosis::PrimaryFrozen(name) => write!(
+                f,
+                "the host of primary {name} takes connections, {name} says nothing, and its replicas hear nothing"
+            ),
             Diagnosis::PrimaryUnreachable(name, by) => {
-                write!(f, "primary {name} does not answer here, but {by} still hears it, so it is not replaced")
+                write!(f, "primary {name} does not answer here, but {by} still hears it")
             }
-            Diagnosis::PrimaryBehind(name, what) => {
-                write!(f, "{name} takes writes and lacks what others have: {what}; it gets no traffic")
-            }
+            Diagnosis::PrimaryBehind(name, what) => write!(f, "{name} takes writes and lacks what others have: {what}"),
             Diagnosis::DiskFull(name, what) => write!(f, "the disk of primary {name} is full: {what}"),
             Diagnosis::CannotWrite(name, why) => write!(f, "primary {name} answers and writes nothing: {why}"),
             Diagnosis::FailoverBlocked(why) => write!(f, "the primary is not replaced: {why}"),
             Diagnosis::ServerAhead(name, extra) => {
-                write!(f, "{name} has transactions that the primary lacks ({extra}); it is kept out, seed it anew")
+                write!(f, "{name} has transactions that the primary lacks ({extra}); it is kept out")
             }
-            Diagnosis::SlowHeartbeat(name, 0) => {
-                write!(f, "{name} hears nothing from an idle primary: set its heartbeat period to one second")
-            }
+            Diagnosis::SlowHeartbeat(name, 0) => write!(f, "{name} hears nothing from an idle primary"),
             Diagnosis::SlowHeartbeat(name, seconds) => write!(
                 f,
-                "{name} hears from an idle primary only each {seconds} s, so one whose host vanishes is replaced late: set its \
-                 heartbeat period to one second"
+                "{name} hears from an idle primary only each {seconds} s, so one whose host vanishes is replaced late"
             ),
             Diagnosis::StatementsUnlogged(name) => write!(
                 f,
-                "{name} logs rows without their statements, so nobody can tell what became of writes that a lost primary did not \
-                 answer: set binlog_rows_query_log_events (MariaDB: binlog_annotate_row_events)"
+                "{name} logs rows without their statements, so there is no proof for writes that a lost primary did not \
+                 answer"
             ),
             Diagnosis::EventsStopped(primary, other) => write!(
                 f,
-                "the primary {primary} runs no events, since its event_scheduler is off, while that of {other} is on: set it alike on \
-                 all servers"
+                "the primary {primary} runs no events, since its event_scheduler is off, while that of {other} is on"
             ),
-            Diagnosis::NoPrimaryComponent => {
-                write!(
-                    f,
-                    "no server that answers belongs to a part of the group with a majority (Galera's primary component) and serves"
-                )
-            }
+            Diagnosis::NoPrimaryComponent => f.write_str(
+                "no server that answers belongs to a part of the group with a majority (Galera's primary component) and serves",
+            ),
             Diagnosis::OutcomesUnproven(name, lacks) => write!(
                 f,
-                "nobody can tell what became of writes that a lost member did not answer, for {name} lacks {lacks}"
+                "there is no proof for writes that a lost member did not answer: {name} lacks {lacks}"
             ),
-            Diagnosis::OutOfGroup(name, why) => write!(f, "{name} serves nobody: {why}"),
+            Diagnosis::OutOfGroup(name, why) => write!(f, "{name} gets no traffic: {why}"),
             Diagnosis::TwoGroups(names) => write!(
                 f,
-                "{} belong to several groups (wsrep_cluster_state_uuid, group_replication_group_name, Ndb_system_name); those of \
-                 another group than the writer's serve nobody",
+                "{} belong to several groups (wsrep_cluster_state_uuid, group_replication_group_name, Ndb_system_name)",
                 names.join(", ")
             ),
             Diagnosis::Donor(name) => write!(f, "{name} is a donor or desynced and may fall behind"),
-            Diagnosis::RejectsQueries(name) => {
-                write!(f, "{name} refuses statements (wsrep_reject_queries) and serves nobody")
-            }
+            Diagnosis::RejectsQueries(name) => write!(f, "{name} refuses statements (wsrep_reject_queries)"),
             Diagnosis::NoDataNodes => write!(f, "no SQL node that answers can use the data nodes of its NDB cluster"),
-            Diagnosis::NodeGroupDown(groups) => {
-                write!(
-                    f,
-                    "no data node of node group {groups} has started: the NDB cluster lacks data, and nobody serves"
-                )
+            Diagnosis::NodeGroupDown(groups) => write!(f, "no data node of node group {groups} has started"),
+        }
+    }
+
+    /// The consequence for clients, or the remedy, as the end of the sentence; empty where the finding says all.
+    fn consequence(&self) -> &'static str {
+        match self {
+            Diagnosis::PrimaryDown(_) | Diagnosis::PrimaryReadOnly(_) => " and no other server takes writes",
+            Diagnosis::TwoPrimaries(_) => "; make all but one read-only",
+            Diagnosis::StrayWritable(_) => "; make it read-only",
+            Diagnosis::WritableReplica(_) => ": a client that reaches it directly can make it diverge",
+            Diagnosis::StandaloneReadOnly(_) => ": it serves reads, and writes get its own error",
+            Diagnosis::DuplicateServerId(_) => "; replication needs them to differ",
+            Diagnosis::MixedFamilies => "; clients see the lowest version",
+            Diagnosis::PrimaryUnreachable(..) => ", so it is not replaced",
+            Diagnosis::PrimaryBehind(..) => "; it gets no traffic",
+            Diagnosis::ServerAhead(..) => ", seed it anew",
+            Diagnosis::SlowHeartbeat(..) => ": set its heartbeat period to one second",
+            Diagnosis::StatementsUnlogged(_) => {
+                ": set binlog_rows_query_log_events (MariaDB: binlog_annotate_row_events)"
             }
+            Diagnosis::EventsStopped(..) => ": set it alike on all servers",
+            Diagnosis::TwoGroups(_) => "; those of another group than the writer's get no traffic",
+            Diagnosis::RejectsQueries(_) => " and gets no traffic",
+            Diagnosis::NodeGroupDown(_) => ": the NDB cluster lacks data, and no server gets traffic",
+            _ => "",
         }
     }
 }
@@ -282,16 +279,13 @@ impl fmt::Display for Diagnosis {
 mod tests {
     use super::*;
 
-    /// `docs/guides/monitoring.md` explains each diagnosis in a row of its table.
+    /// `docs/guides/monitoring.md` explains each diagnosis in an entry of its list.
     #[test]
     fn the_documentation_explains_every_diagnosis() {
         let page = include_str!("../../../docs/guides/monitoring.md");
-        let rows: Vec<&str> = page
-            .lines()
-            .filter_map(|line| line.strip_prefix("| `")?.split_once("` | "))
-            .map(|(name, _)| name)
-            .collect();
-        let explained: Vec<&str> = rows.into_iter().filter(|name| Diagnosis::NAMES.contains(name)).collect();
+        let entries = page.lines().filter_map(|line| line.strip_prefix("- **`")?.split_once("`**: "));
+        let names = entries.map(|(name, _)| name);
+        let explained: Vec<&str> = names.filter(|name| Diagnosis::NAMES.contains(name)).collect();
         assert_eq!(explained, Diagnosis::NAMES);
     }
 }

@@ -1,4 +1,4 @@
-//! The only entry of the deciding part: observations go in, a view and wishes come out.
+//! The only entry of the deciding part: observations go in, a view and orders come out.
 //!
 //! The caller's order: [`Driver::observe`] for each observation and [`Driver::tick`] now and then, each followed by
 //! [`Driver::poll_output`] until it gives `None`. [`Driver::outcome`] answers each [`Output::Execute`] once, [`Driver::lease`]
@@ -49,10 +49,10 @@ use self::server::Server;
 use crate::diagnosis::Diagnosis;
 use crate::guard::Guard;
 use crate::health::Limits;
-use crate::journal::{Entry, EntryKind};
+use crate::journal::{EntryKind, JournalEntry};
 use crate::lag::Bounds;
 use crate::memory::{Memory, ServerUse};
-use crate::observation::{Observation, Seen};
+use crate::observation::{Observation, ObservationKind};
 pub use crate::settings::{Failover, GroupKind, Mode, PromotionRule, ServerSpec, Settings};
 use crate::step::{Order, StepError, StepId, StepResult};
 use facts::command::{Accepted, Command, Refused};
@@ -65,12 +65,12 @@ pub enum Output {
     /// Probe this server at once.
     Probe(ServerId),
     /// Have this member of a Galera group show that it has all that was written before now, and tell the moment by
-    /// [`Seen::CaughtUp`].
+    /// [`ObservationKind::CaughtUp`].
     CatchUp(ServerId),
     /// Carry this step out and tell the outcome by [`Driver::outcome`].
     Execute(Order),
     /// Write this down; keep the last ones for the API.
-    Journal(Entry),
+    Journal(JournalEntry),
     /// Keep this for the next process, in place of what was kept before.
     Remember(Memory),
     /// Tell the operator.
@@ -205,23 +205,23 @@ impl Driver {
         let outdated = self.servers[index].changed.is_some_and(|changed| observation.asked < changed);
         match observation.seen {
             // It was asked before a step changed it: a new primary would look read-only once more.
-            Seen::Facts(_) if outdated => self.outputs.push_back(Output::Probe(observation.server)),
-            Seen::Facts(facts) => self.learn(now, index, *facts),
-            Seen::Failure(failure) => self.learn_failure(now, index, failure, true),
-            Seen::FailedTwice(failure) => {
+            ObservationKind::Facts(_) if outdated => self.outputs.push_back(Output::Probe(observation.server)),
+            ObservationKind::Facts(facts) => self.learn(now, index, *facts),
+            ObservationKind::Failure(failure) => self.learn_failure(now, index, failure, true),
+            ObservationKind::FailedTwice(failure) => {
                 self.learn_failure(now, index, failure, true);
                 self.servers[index].confirmed = self.servers[index].failing_since.is_some();
             }
-            Seen::Evidence(EvidenceKind::ConnectFailed | EvidenceKind::ConnectionLost) => {
+            ObservationKind::Evidence(EvidenceKind::ConnectFailed | EvidenceKind::ConnectionLost) => {
                 if self.servers[index].health.doubt(now) {
                     self.outputs.push_back(Output::Probe(observation.server));
                 }
             }
-            Seen::CaughtUp(asked) => self.learn_caught_up(index, asked),
-            Seen::Written => self.servers[index].unwritable = None,
-            Seen::NotWritten(seen) => self.learn_not_written(now, index, seen),
-            Seen::Evidence(EvidenceKind::NotInGroup) => self.ask(now, index),
-            Seen::Evidence(EvidenceKind::ReadOnly) => {
+            ObservationKind::CaughtUp(asked) => self.learn_caught_up(index, asked),
+            ObservationKind::Written => self.servers[index].unwritable = None,
+            ObservationKind::NotWritten(seen) => self.learn_not_written(now, index, seen),
+            ObservationKind::Evidence(EvidenceKind::NotInGroup) => self.ask(now, index),
+            ObservationKind::Evidence(EvidenceKind::ReadOnly) => {
                 // Worth a look only if the server is thought to be writable; the probe decides.
                 if self.view.primary == Some(observation.server) {
                     self.outputs.push_back(Output::Probe(observation.server));
@@ -250,10 +250,10 @@ impl Driver {
         self.settle(now);
     }
 
-    /// Carries a wish out, or says why not.
+    /// Carries a command out, or says why not.
     ///
     /// # Errors
-    /// The wish is not carried out; the words say why, and nothing was changed.
+    /// The command is not carried out; the words say why, and nothing was changed.
     pub fn command(&mut self, now: Instant, command: Command) -> Result<Accepted, Refused> {
         let answer = self.obey(now, command);
         self.settle(now);

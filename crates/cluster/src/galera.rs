@@ -1,7 +1,7 @@
 //! Galera groups: who belongs to the group and serves, and which server takes writes.
 //!
-//! The group itself decides who belongs to it; nobody is promoted. What is decided here is which member Sqluice sends
-//! writes to. One that takes over has shown before that it has all that was written elsewhere.
+//! The group itself decides its members; Sqluice promotes none. This module chooses the member that Sqluice sends
+//! writes to. A member that takes over has shown before that it has all that was written elsewhere.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,7 @@ enum Standing {
     Synced,
     /// It hands its state over, or is desynced: it may fall behind.
     Donor,
-    /// It serves nobody; why, in words.
+    /// It serves no session; why, in words.
     Out(String),
     /// Nothing is known of it now.
     Away,
@@ -146,11 +146,11 @@ fn meant(members: &[Member<'_>], previous: Option<usize>, diagnoses: &mut Vec<Di
     groups.iter().rev().max_by_key(|group| size(group)).map(|group| (*group).clone())
 }
 
-/// Decides. `previous` is the writer that was published last, be it lost since; `wished` is the one that an operator wants.
+/// Decides. `previous` is the writer that was published last, be it lost since; `requested` is the one that an operator wants.
 pub(crate) fn analyse(
     members: &[Member<'_>],
     previous: Option<usize>,
-    wished: Option<usize>,
+    requested: Option<usize>,
     rules: GaleraRules,
 ) -> Group {
     let mut diagnoses = Vec::new();
@@ -167,7 +167,7 @@ pub(crate) fn analyse(
             Standing::Out(_) | Standing::Away => false,
         })
         .collect();
-    let choice = choose(members, &standings, &serves, (previous, wished), rules);
+    let choice = choose(members, &standings, &serves, (previous, requested), rules);
     for (index, member) in members.iter().enumerate() {
         let rejects = member.galera().is_some_and(|galera| galera.rejects && galera.primary_component);
         match &standings[index] {
@@ -201,7 +201,7 @@ pub(crate) fn analyse(
 
 struct Choice {
     writer: Option<usize>,
-    /// Why it, or why nobody yet.
+    /// The reason for this choice, or why there is no writer yet.
     reason: String,
     heirs: Vec<usize>,
 }
@@ -210,7 +210,7 @@ fn choose(
     members: &[Member<'_>],
     standings: &[Standing],
     serves: &[bool],
-    (previous, wished): (Option<usize>, Option<usize>),
+    (previous, requested): (Option<usize>, Option<usize>),
     rules: GaleraRules,
 ) -> Choice {
     let fit = |index: usize| serves[index] && members[index].may_write();
@@ -220,7 +220,7 @@ fn choose(
     // A donor is a last resort unless donors are like any other.
     let any_synced = all.iter().any(is_synced) && rules.donors == Donors::Avoid;
     let mut ranked: Vec<usize> = all.into_iter().filter(|index| !any_synced || is_synced(index)).collect();
-    ranked.sort_by_key(|index| (Some(*index) != wished, members[*index].promotion.rank()));
+    ranked.sort_by_key(|index| (Some(*index) != requested, members[*index].promotion.rank()));
     let heirs = |except: usize| -> Vec<usize> {
         let up = |index: &usize| *index != except && members[*index].health == Health::Up && !members[*index].failing;
         ranked.iter().copied().filter(up).collect()
@@ -235,8 +235,8 @@ fn choose(
         return Choice { writer: first, reason, heirs: Vec::new() };
     };
     let member = &members[before];
-    let another_is_wished = wished.is_some_and(|wished| wished != before && ranked.contains(&wished));
-    if ranked.contains(&before) && !member.failing && !another_is_wished {
+    let another_is_requested = requested.is_some_and(|requested| requested != before && ranked.contains(&requested));
+    if ranked.contains(&before) && !member.failing && !another_is_requested {
         return Choice {
             writer: Some(before),
             reason: "takes writes, and has done so before".to_owned(),

@@ -1,6 +1,6 @@
 //! MySQL Group Replication: who belongs to the group and serves, and which member is its primary.
 //!
-//! The group itself chooses its primary and throws members out. What is decided here is whom Sqluice believes: a member counts only with a
+//! The group itself chooses its primary and expels members. This module decides which members count: a member counts only with a
 //! majority behind it and in the newest view of the group, and a new primary only when it has applied what it had received.
 
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::diagnosis::Diagnosis;
 use crate::galera::{Group, Member};
 use crate::observation::{GroupReplication, MemberState};
 
-/// A member has applied all that it had received when it has told so often in a row that nothing waits: what it has just taken
-/// from one queue and not put into the next one yet shows in neither.
+/// A member has applied all that it had received when it has reported empty queues so often in a row: a transaction between two
+/// queues shows in neither.
 pub(crate) const IDLE_ANSWERS: u32 = 2;
 
 /// How a member stands in its group.
@@ -27,13 +27,13 @@ enum Standing {
     },
     /// It does not reach a majority of its group; why, in words. Writes on it wait.
     Minority(String),
-    /// It serves nobody; why, in words.
+    /// It serves no session; why, in words.
     Out(String),
     /// Nothing is known of it now.
     Away,
 }
 
-fn told<'a>(member: &'a Member<'_>) -> Option<&'a GroupReplication> {
+fn reported<'a>(member: &'a Member<'_>) -> Option<&'a GroupReplication> {
     member.facts.and_then(|facts| facts.details.group_replication.as_ref())
 }
 
@@ -46,7 +46,7 @@ fn is_writable(member: &Member<'_>) -> bool {
 }
 
 impl GroupReplication {
-    /// How many times in a row, in one view, a member has told that nothing waits there: what it told `before`, and so often.
+    /// How many times in a row, in one view, a member has reported empty queues: its report `before`, and so often.
     pub(crate) fn idle_for(&self, before: Option<&GroupReplication>, times: u32) -> u32 {
         match self.applied && self.certifying == 0 {
             true if before.is_some_and(|before| before.view == self.view) => times.saturating_add(1),
@@ -80,7 +80,7 @@ fn standing(members: &[Member<'_>], index: usize, group: Option<&str>) -> Standi
         return Standing::Away;
     }
     let out = |why: &str| Standing::Out(why.to_owned());
-    let Some(own) = told(member) else {
+    let Some(own) = reported(member) else {
         return out("group replication is not active on it, or the monitor may not read its tables");
     };
     let row = own.members.iter().find(|row| Some(&*row.id) == own_id(member));
@@ -101,7 +101,7 @@ fn standing(members: &[Member<'_>], index: usize, group: Option<&str>) -> Standi
     }
     // One that was frozen or cut off takes itself for a member until it hears of what has happened.
     let without_it = members.iter().enumerate().any(|(other, there)| {
-        let newer = told(there).filter(|_| other != index && there.health != Health::Down).filter(|new| {
+        let newer = reported(there).filter(|_| other != index && there.health != Health::Down).filter(|new| {
             let (reached, all) = new.reach();
             let online =
                 new.members.iter().any(|row| Some(&*row.id) == own_id(there) && row.state == MemberState::Online);
@@ -118,31 +118,31 @@ fn standing(members: &[Member<'_>], index: usize, group: Option<&str>) -> Standi
 /// The group that is meant if servers belong to several: the one with most members, of two as large that of the last primary.
 fn meant(members: &[Member<'_>], previous: Option<usize>, diagnoses: &mut Vec<Diagnosis>) -> Option<Arc<str>> {
     let living: Vec<&Member<'_>> =
-        members.iter().filter(|member| member.health != Health::Down && told(member).is_some()).collect();
-    let groups: Vec<&Arc<str>> = living.iter().filter_map(|member| told(member)).map(|own| &own.group).collect();
+        members.iter().filter(|member| member.health != Health::Down && reported(member).is_some()).collect();
+    let groups: Vec<&Arc<str>> = living.iter().filter_map(|member| reported(member)).map(|own| &own.group).collect();
     let size = |group: &str| groups.iter().filter(|other| &****other == group).count();
     if size(groups.first()?) < groups.len() {
         diagnoses.push(Diagnosis::TwoGroups(living.iter().map(|member| member.name.clone()).collect()));
     }
-    let before = previous.and_then(|index| told(&members[index])).map(|own| &*own.group);
+    let before = previous.and_then(|index| reported(&members[index])).map(|own| &*own.group);
     groups.iter().rev().max_by_key(|group| (size(group), Some(&****group) == before)).map(|group| (*group).clone())
 }
 
-/// Decides. `previous` is the primary that was published last, be it lost since; `wished` is the one that an operator wants of several;
+/// Decides. `previous` is the primary that was published last, be it lost since; `requested` is the one that an operator wants of several;
 /// replicas further behind than `max_lag` take no reads.
 pub(crate) fn analyse(
     members: &[Member<'_>],
     previous: Option<usize>,
-    wished: Option<usize>,
+    requested: Option<usize>,
     max_lag: Duration,
 ) -> Group {
     let mut diagnoses = Vec::new();
     let group = meant(members, previous, &mut diagnoses);
     let standings: Vec<Standing> = (0..members.len()).map(|index| standing(members, index, group.as_deref())).collect();
-    let (primary, reason) = choose(members, &standings, previous, wished);
+    let (primary, reason) = choose(members, &standings, previous, requested);
     let lags: Vec<Option<Duration>> = members
         .iter()
-        .map(|member| member.facts.and_then(|facts| facts.heartbeat_lag).or_else(|| told(member)?.lag))
+        .map(|member| member.facts.and_then(|facts| facts.heartbeat_lag).or_else(|| reported(member)?.lag))
         .enumerate()
         .map(|(index, lag)| lag.filter(|_| primary != Some(index)))
         .collect();
@@ -197,7 +197,7 @@ pub(crate) fn analyse(
 }
 
 fn words_of_online(member: &Member<'_>, standing: &Standing, reason: &str, max_lag: Duration) -> String {
-    let Some(own) = told(member) else { return String::new() };
+    let Some(own) = reported(member) else { return String::new() };
     let mut words = match standing {
         Standing::Online { primary: true } if is_writable(member) && member.caught_up => {
             "online; takes writes, too, but Sqluice sends them to one member".to_owned()
@@ -214,12 +214,12 @@ fn words_of_online(member: &Member<'_>, standing: &Standing, reason: &str, max_l
     words
 }
 
-/// The primary, and why it, or why nobody yet.
+/// The primary and the reason for it, or why there is none yet.
 fn choose(
     members: &[Member<'_>],
     standings: &[Standing],
     previous: Option<usize>,
-    wished: Option<usize>,
+    requested: Option<usize>,
 ) -> (Option<usize>, String) {
     let takes_writes = |index: usize| {
         standings[index] == Standing::Online { primary: true }
@@ -234,14 +234,16 @@ fn choose(
     // Of several the one that is preferred, and then the first by name, which is the same for every Sqluice.
     let order = |index: &usize| members[*index].promotion.rank();
     let mut able: Vec<usize> = (0..members.len()).filter(can_begin).collect();
-    able.sort_by_key(|index| (Some(*index) != wished, order(index)));
-    let wish = able.first().copied().filter(|index| Some(*index) == wished);
-    if let Some(before) = previous.filter(|before| takes_writes(*before) && wish.is_none_or(|wish| wish == *before)) {
+    able.sort_by_key(|index| (Some(*index) != requested, order(index)));
+    let chosen = able.first().copied().filter(|index| Some(*index) == requested);
+    if let Some(before) =
+        previous.filter(|before| takes_writes(*before) && chosen.is_none_or(|chosen| chosen == *before))
+    {
         return (Some(before), "the group's primary".to_owned());
     }
     if let Some(chosen) = able.first().copied() {
         let several =
-            told(&members[chosen]).is_some_and(|own| own.members.iter().filter(|row| row.primary).count() > 1);
+            reported(&members[chosen]).is_some_and(|own| own.members.iter().filter(|row| row.primary).count() > 1);
         if previous.is_none()
             && several
             && let Some(unseen) = members.iter().find(|member| !member.seen)

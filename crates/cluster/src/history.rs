@@ -34,7 +34,7 @@ pub(crate) struct Lineage {
     replicated: Gtids,
     /// The transactions that it has written itself beyond that.
     own: Vec<Gtid>,
-    /// The state of its binary log; empty when not told.
+    /// The state of its binary log; empty when not reported.
     state: BinlogState,
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum Extra {
 }
 
 impl History {
-    /// Reads it from what a server told; `None` when that is no position.
+    /// Reads it from a server's report; `None` when that is no position.
     pub(crate) fn of(facts: &Facts) -> Option<History> {
         let channels: &[Channel] = match &facts.replication {
             Replication::Channels(channels) => channels,
@@ -146,7 +146,7 @@ impl Lineage {
         let same = |known: &&Gtid| (known.domain, known.server) == (gtid.domain, gtid.server);
         let known = self.received.iter().chain(&self.own).filter(same).map(|known| known.sequence).max();
         let logged = self.state.last(gtid.domain, gtid.server);
-        // Of what is not applied yet only the last one is told.
+        // Of the transactions that are not applied yet, servers report only the last one.
         self.received != self.applied || known.max(logged).is_some_and(|last| last > from)
     }
 

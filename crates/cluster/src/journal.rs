@@ -6,7 +6,7 @@ use crate::step::StepId;
 
 /// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct JournalEntry {
     /// The failover, switchover or repair that it belongs to; 0 for what belongs to none.
     pub run: u64,
     /// The epoch at that time.

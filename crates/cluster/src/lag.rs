@@ -101,9 +101,9 @@ impl LagState {
                 }
             }
         }
-        let told = channels.iter().map(|channel| channel.seconds_behind.map(Duration::from_secs));
-        let told = told.collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().max());
-        match facts.heartbeat_lag.or(told) {
+        let reported = channels.iter().map(|channel| channel.seconds_behind.map(Duration::from_secs));
+        let reported = reported.collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().max());
+        match facts.heartbeat_lag.or(reported) {
             Some(lag) => self.bounded(bounds, lag),
             None if channels.iter().any(|channel| channel.outdated) => refuse(
                 "its replication status does not come, and no heartbeat tells how far it is behind".into(),

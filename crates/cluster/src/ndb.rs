@@ -1,7 +1,7 @@
 //! NDB Cluster: which SQL nodes serve.
 //!
 //! The data are on data nodes, which all SQL nodes work on: what one has acknowledged, every other one finds at once. So each SQL node
-//! takes reads and writes as long as it is connected to data nodes that have all the data; nobody is promoted, and nothing is waited for.
+//! takes reads and writes as long as it is connected to data nodes that have all the data; no server is promoted, and nothing is waited for.
 
 use std::collections::BTreeMap;
 
@@ -22,14 +22,14 @@ enum Standing {
     Connected,
     /// Node groups have no started data node, by their numbers in words: data are missing.
     Incomplete(String),
-    /// It serves nobody; why, in words.
+    /// It serves no session; why, in words.
     Out(String),
     /// Nothing is known of it now.
     Away,
 }
 
 impl Ndb {
-    /// The node groups none of whose data nodes has started, in words. A group of which nothing is told does not count: an SQL node hears of
+    /// The node groups none of whose data nodes has started, in words. A group without a report does not count: an SQL node reports
     /// a group's data nodes only while these run, and a cluster that loses a whole group ends itself.
     fn groups_down(&self) -> Option<String> {
         let mut groups: BTreeMap<u32, bool> = BTreeMap::new();
@@ -46,7 +46,7 @@ impl Ndb {
     }
 }
 
-fn told<'a>(member: &'a Member<'_>) -> Option<&'a Ndb> {
+fn reported<'a>(member: &'a Member<'_>) -> Option<&'a Ndb> {
     member.facts.and_then(|facts| facts.details.ndb.as_ref())
 }
 
@@ -55,7 +55,7 @@ fn standing(member: &Member<'_>, system: Option<&str>) -> Standing {
         return Standing::Away;
     }
     let out = |why: &str| Standing::Out(why.to_owned());
-    let Some(ndb) = told(member).filter(|ndb| ndb.node_id > 0) else {
+    let Some(ndb) = reported(member).filter(|ndb| ndb.node_id > 0) else {
         return out("it belongs to no NDB cluster (Ndb_cluster_node_id)");
     };
     if ndb.ready == 0 {
@@ -75,7 +75,7 @@ fn standing(member: &Member<'_>, system: Option<&str>) -> Standing {
 
 /// The cluster that is meant if servers belong to several: the one with most SQL nodes, of two as large that of the last primary.
 fn meant<'a>(members: &'a [Member<'_>], previous: Option<usize>, diagnoses: &mut Vec<Diagnosis>) -> Option<&'a str> {
-    let system = |member: &'a Member<'_>| told(member).map(|ndb| &*ndb.system).filter(|name| !name.is_empty());
+    let system = |member: &'a Member<'_>| reported(member).map(|ndb| &*ndb.system).filter(|name| !name.is_empty());
     let living = || members.iter().filter(|member| member.health != Health::Down);
     let named: Vec<(&Member<'_>, &str)> = living().filter_map(|member| Some((member, system(member)?))).collect();
     let size = |name: &str| named.iter().filter(|(_, other)| *other == name).count();
@@ -152,11 +152,11 @@ fn choose(members: &[Member<'_>], previous: Option<usize>, writes: impl Fn(usize
 }
 
 fn words_of(member: &Member<'_>) -> String {
-    let Some(ndb) = told(member) else { return String::new() };
+    let Some(ndb) = reported(member) else { return String::new() };
     format!("SQL node {}, connected to {} of {} data nodes", ndb.node_id, ndb.ready, ndb.data_nodes)
 }
 
-/// Why nobody takes writes, where nothing says so yet.
+/// Why no server takes writes, where no diagnosis says so yet.
 fn why_none(members: &[Member<'_>], standings: &[Standing]) -> Option<Diagnosis> {
     if members.iter().all(|member| member.health == Health::Down) {
         return Some(Diagnosis::AllDown);

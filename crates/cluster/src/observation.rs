@@ -19,12 +19,12 @@ pub struct Observation {
     /// When the server was asked, or when a session met it: an answer does not show what a step has changed since.
     pub asked: Instant,
     /// The observation.
-    pub seen: Seen,
+    pub seen: ObservationKind,
 }
 
 /// An observation of a server.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Seen {
+pub enum ObservationKind {
     /// A probe was answered completely.
     Facts(Box<Facts>),
     /// A probe failed.
@@ -66,7 +66,7 @@ pub enum WriteTrouble {
 impl Observation {
     /// A session's evidence, which is read at this moment.
     pub fn of_session(evidence: Evidence, now: Instant) -> Observation {
-        Observation { server: evidence.server, asked: now, seen: Seen::Evidence(evidence.kind) }
+        Observation { server: evidence.server, asked: now, seen: ObservationKind::Evidence(evidence.kind) }
     }
 }
 
@@ -146,7 +146,7 @@ impl FailureClass {
     }
 }
 
-/// The facts that a server told at a probe.
+/// The facts that a server reported at a probe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Facts {
     /// The server's greeting.
@@ -177,7 +177,7 @@ pub struct Facts {
     pub details: Details,
 }
 
-/// The facts of a server that a decision about another primary needs. By default it told nothing; what is not told can keep
+/// The facts of a server that a decision about another primary needs. By default it has reported nothing; a missing report can keep
 /// a server from being promoted, and never makes it fit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Details {

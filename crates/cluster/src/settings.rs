@@ -123,8 +123,8 @@ pub struct Failover {
     pub lag_max: Duration,
     /// For so long after a failover the primary's role moves on to a server with a better rule, once that has all the data.
     pub preferred_within: Duration,
-    /// Without proof that no acknowledged write can be lost (lossless semi-sync, and enough of its replicas reached) nobody
-    /// is promoted automatically.
+    /// Without proof that no acknowledged write can be lost (lossless semi-sync, and enough of its replicas reached) no
+    /// server is promoted automatically.
     pub semi_sync_required: bool,
     /// A primary that answers and cannot write (a full disk) is replaced in mode `auto`, given the proof of semi-sync.
     pub replace_unwritable: bool,

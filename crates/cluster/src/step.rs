@@ -51,7 +51,7 @@ pub enum Step {
         /// On or off.
         on: bool,
         /// Nothing there may be waited for: locks are taken from sessions, and commits that wait for an acknowledgement are let
-        /// go when nobody can be told of them any more. For a server that is the primary no longer.
+        /// go when no client can get their OK any more. For a server that is the primary no longer.
         cut: bool,
     },
     /// End the connections of clients: all but replication, the server's own threads and the monitor's. Ends with
@@ -99,13 +99,13 @@ pub enum Step {
         source: ServerId,
     },
     /// Have the server's enabled events run on a source only (`DISABLE ON REPLICA`), outside its binary log, and remember which they
-    /// were. For a server that is about to be the primary no longer. It is done as far as it can be, and an error is told.
+    /// were. For a server that is about to be the primary no longer. It is done as far as it can be, and an error is reported.
     DisableEvents {
         /// Which server.
         server: ServerId,
     },
     /// Enable the events that ran on `old`, as far as replication disabled them here, outside the binary log. Others stay as they are:
-    /// an event that the old primary had disabled looks the same on a replica. It is done as far as it can be, and an error is told.
+    /// an event that the old primary had disabled looks the same on a replica. It is done as far as it can be, and an error is reported.
     EnableEvents {
         /// Which server.
         server: ServerId,
@@ -119,7 +119,7 @@ pub enum Step {
         /// Its `server_uuid`.
         member: Arc<str>,
     },
-    /// Run a hook. An error of [`Hook::Before`] stops the run; that of [`Hook::After`] is told and changes nothing.
+    /// Run a hook. An error of [`Hook::Before`] stops the run; that of [`Hook::After`] is reported and changes nothing.
     RunHook {
         /// Which.
         hook: Hook,
@@ -215,7 +215,7 @@ pub enum StepResult {
         /// Its end, unless renewed.
         held_until: Instant,
     },
-    /// The facts that the server told.
+    /// The facts that the server reported.
     Facts(Box<Facts>),
     /// So many connections were ended.
     Ended(u32),

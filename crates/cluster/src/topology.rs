@@ -10,7 +10,7 @@ pub(crate) struct Node<'a> {
     pub(crate) address: &'a str,
     /// The address that this name resolved to.
     pub(crate) resolved: Option<SocketAddr>,
-    /// The facts that the server told last, however long ago.
+    /// The facts of the server's last report, however old.
     pub(crate) facts: Option<&'a Facts>,
 }
 

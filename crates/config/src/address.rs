@@ -67,6 +67,16 @@ impl Address {
         Ok(Self::Tcp { host: host.to_ascii_lowercase().into(), port })
     }
 
+    /// Only programs on this machine reach it.
+    pub fn is_loopback(&self) -> bool {
+        match self {
+            Self::Tcp { host, .. } => {
+                **host == *"localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+            }
+            Self::Unix(_) => true,
+        }
+    }
+
     /// The port, when there is one.
     pub fn port(&self) -> Option<u16> {
         match self {

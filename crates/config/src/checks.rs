@@ -14,6 +14,8 @@ use crate::{Address, ClusterKind, Config, Failover, suggest};
 #[derive(Default)]
 pub(crate) struct Places {
     pub(crate) admin: Option<Range<usize>>,
+    /// Where the address of the SQL console stands, and its key.
+    pub(crate) console: Option<Place>,
     /// By cluster and server: where the address stands, and its key.
     pub(crate) servers: BTreeMap<(Arc<str>, Arc<str>), Place>,
     /// By listener: where the address stands, and its key.
@@ -103,12 +105,12 @@ fn check_failover(reader: &mut Reader, config: &Config, places: &Places) {
         if cluster.failover != Failover::Auto || cluster.kind != ClusterKind::Replication {
             continue;
         }
-        let has_key = config.admin.as_ref().is_some_and(|admin| admin.key.is_some());
+        let has_key = config.admin.as_ref().is_some_and(|admin| admin.keys.admin.is_some());
         let lacks = [
             (
                 has_key,
                 "admin.key",
-                "without it nobody can order a switchover, or acknowledge a failover: automatic failover that has stopped after \
+                "without it no operator can order a switchover, or acknowledge a failover: automatic failover that has stopped after \
                  `attempts_max` failures goes on only after a restart",
             ),
             (
@@ -125,7 +127,7 @@ fn check_failover(reader: &mut Reader, config: &Config, places: &Places) {
             (
                 cluster.promotion.semi_sync_required,
                 "promotion.semi_sync_required",
-                "it is off: a failover may lose writes that clients were told are committed, those that no replica has received yet",
+                "it is off: a failover may lose committed writes, those that no replica has received yet",
             ),
         ];
         for (_, key, means) in lacks.into_iter().filter(|(has, ..)| !has) {
@@ -139,6 +141,14 @@ fn check_listeners(reader: &mut Reader, config: &Config, places: &Places) {
     let mut seen: Vec<(&Address, String)> = Vec::new();
     if let (Some(admin), Some(_)) = (&config.admin, &places.admin) {
         seen.push((&admin.address, "admin.address".into()));
+    }
+    if let Some(console) = config.admin.as_ref().and_then(|admin| admin.sql_address.as_ref())
+        && let Some((place, key)) = &places.console
+    {
+        if let Some((_, other)) = seen.iter().find(|(other, _)| other.covers(console) || console.covers(other)) {
+            reader.problem(place.clone(), key.clone(), format!("{console} is taken by {other}"));
+        }
+        seen.push((console, key.clone()));
     }
     for (name, (place, key)) in &places.listeners {
         let Some(listener) = config.listeners.get(name) else { continue };

@@ -31,7 +31,7 @@ pub struct Changes {
     /// Whether `[events]` differs.
     pub events: bool,
     /// Whether the key of the API differs.
-    pub admin_key: bool,
+    pub admin_keys: bool,
     /// Values that are different and take effect only with the next start.
     pub restart: Vec<Restart>,
 }
@@ -93,8 +93,8 @@ pub fn diff(old: &Config, new: &Config) -> Changes {
         (busy_poll, digests_max, drain, zone, prepared_memory_max)
     };
     let proxy = live(old) != live(new);
-    let key = |config: &Config| config.admin.as_ref().and_then(|admin| admin.key.clone());
-    let admin_key = key(old) != key(new);
+    let keys = |config: &Config| config.admin.as_ref().map(|admin| admin.keys.clone()).unwrap_or_default();
+    let admin_keys = keys(old) != keys(new);
     let by_name = |config: &Config| config.rules.iter().map(|rule| (rule.name.clone(), rule.clone())).collect();
     let rules = names::<Rule>(&by_name(old), &by_name(new));
     let order = |config: &Config, other: &Config| -> Vec<Arc<str>> {
@@ -115,7 +115,7 @@ pub fn diff(old: &Config, new: &Config) -> Changes {
         warms,
         proxy,
         events: old.events != new.events,
-        admin_key,
+        admin_keys,
         restart,
     }
 }
@@ -160,8 +160,14 @@ pub fn without_restart(old: &Config, mut new: Config) -> Config {
     new.proxy.login_memory_max = old.proxy.login_memory_max;
     new.log = old.log.clone();
     new.cache = old.cache.clone();
-    let key = new.admin.and_then(|admin| admin.key);
-    new.admin = old.admin.as_ref().map(|old| Admin { address: old.address.clone(), key });
+    new.history = old.history.clone();
+    new.events.spool = old.events.spool.clone();
+    let keys = new.admin.map(|admin| admin.keys).unwrap_or_default();
+    new.admin = old.admin.as_ref().map(|old| Admin {
+        address: old.address.clone(),
+        sql_address: old.sql_address.clone(),
+        keys: keys.clone(),
+    });
     for (name, listener) in &mut new.listeners {
         if let Some(old) = old.listeners.get(name) {
             listener.address = old.address.clone();
@@ -253,8 +259,8 @@ impl fmt::Display for Changes {
         if self.events {
             out.push("events changed".into());
         }
-        if self.admin_key {
-            out.push("admin.key changed".into());
+        if self.admin_keys {
+            out.push("the keys of admin changed".into());
         }
         out.extend(self.restart.iter().map(|wait| format!("{} waits for a restart", wait.key)));
         match out.is_empty() {

@@ -27,13 +27,15 @@ most installations.
 - Secrets come from this file, from a file of their own or from the environment. Sqluice never logs them.
 - `NAME` is your choice: 1 to 64 letters, digits, `-` and `_`. The name of a user is the name on the servers.
 
+Each key has its value, its default, and when a change takes effect:
+
 | change | meaning |
 |---|---|
 | reload | takes effect when the process gets SIGHUP; no session is dropped |
 | restart | takes effect at the next start; the reload logs that |
 
-If the file has a mistake, a reload changes nothing and logs the mistakes. Each reload also reads the files of passwords
-and certificates again.
+If the file has a mistake, a reload changes nothing and logs the mistakes. Each reload also reads the files of
+passwords and certificates again.
 
 The smallest file:
 
@@ -69,29 +71,50 @@ fn header(section: &Section, path: &str) -> String {
 
 fn markdown_section(section: &Section, path: &str, out: &mut String) {
     let header = header(section, path);
-    let _ = write!(
-        out,
-        "\n## `{header}`\n\n{}\n\n| key | value | default | change | meaning |\n|---|---|---|---|---|\n",
-        section.doc
-    );
+    let _ = write!(out, "\n## `{header}`\n\n");
+    wrapped("", section.doc, out);
+    out.push('\n');
     for setting in section.settings {
         let apply = match setting.apply {
             Apply::Live => "reload",
             Apply::Restart => "restart",
         };
         let default = match (default_text(setting), setting.required) {
-            (Some(default), _) => format!("`{default}`"),
+            (Some(default), _) => format!("default `{default}`"),
             (None, true) => "**required**".into(),
-            (None, false) => "none".into(),
+            (None, false) => "no default".into(),
         };
-        let _ = write!(out, "| `{}` | {} | {default} | {apply} | {}", setting.key, value_text(setting), setting.doc);
+        wrapped("- ", &format!("**`{}`** · {} · {default} · {apply}<br>", setting.key, value_text(setting)), out);
+        wrapped("  ", setting.doc, out);
         if let Kind::Choice { words, .. } = setting.kind {
             for word in words {
-                let _ = write!(out, "<br>`{}`: {}.", word.word, word.doc);
+                wrapped("  - ", &format!("`{}`: {}.", word.word, word.doc), out);
             }
         }
-        out.push_str(" |\n");
     }
+}
+
+/// Writes lines of Markdown below 120 characters. The first begins with `start`, and the others with as many blanks.
+fn wrapped(start: &str, text: &str, out: &mut String) {
+    let mut line = start.to_owned();
+    let mut width = start.len();
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        // A line that began with one of these would be an item of a list.
+        let sign = matches!(word, "-" | "+" | "*");
+        if width > start.len() && width + 1 + length >= 120 && !sign {
+            let _ = writeln!(out, "{line}");
+            line = " ".repeat(start.len());
+            width = start.len();
+        }
+        if width > start.len() {
+            line.push(' ');
+            width += 1;
+        }
+        line.push_str(word);
+        width += length;
+    }
+    let _ = writeln!(out, "{line}");
 }
 
 /// The allowed values, for a reader.

@@ -1,4 +1,4 @@
-//! The operator's wishes: one TOML file, checked, as typed values.
+//! The operator's configuration: one TOML file, checked, as typed values.
 //!
 //! [`load`] reads a file, [`parse`] takes its text and a [`Source`] for the secrets and certificates it names, so that
 //! parsing itself is pure. All mistakes of a file are reported at once, each with line, column, key, the allowed values
@@ -16,7 +16,6 @@ mod network;
 mod parse;
 pub mod patterns;
 mod read;
-mod rule;
 mod secret;
 pub mod settings;
 mod source;
@@ -26,14 +25,15 @@ pub use address::Address;
 pub use diff::{Changes, diff};
 pub use error::{Errors, Problem, Warning};
 pub use model::{
-    Admin, Cache, CacheFreshness, CacheMode, ClientCert, ClientCompression, Cluster, ClusterKind, Config, Consistency,
-    Credential, Donors, Etcd, EventFile, EventQueries, EventText, Events, Failover, Galera, Given, Heartbeat, Lease,
-    Listener, ListenerTls, Log, LogFormat, Monitor, Pem, Pool, Promotion, PromotionRule, Proxy, ProxyIn, ProxyOut,
-    Replay, ReplayMode, ReplicationAccount, ReplicationTls, RuleAccess, SendPasswords, Server, ServerCompression,
-    ServerTls, ServerTlsMode, Split, Tier, TlsMode, TlsVersion, Unwritable, User, Warm, WarmStatement, Writers,
+    Admin, AdminKeys, Cache, CacheFreshness, CacheMode, ClientCert, ClientCompression, Cluster, ClusterKind, Config,
+    Consistency, Credential, Donors, Etcd, EventFile, EventKafka, EventKafkaLogin, EventKafkaTls, EventQueries,
+    EventSink, EventSpool, EventSyslog, EventTarget, EventText, Events, Failover, Galera, Given, Heartbeat, History,
+    KafkaKey, KafkaSasl, Lease, Listener, ListenerTls, Log, LogFormat, Matchers, Monitor, Pem, Pool, Promotion,
+    PromotionRule, Proxy, ProxyIn, ProxyOut, Replay, ReplayMode, ReplicationAccount, ReplicationTls, Rule, RuleAccess,
+    RuleCache, RuleRoute, SendPasswords, Server, ServerCompression, ServerTls, ServerTlsMode, SinkQueries, Split,
+    SyslogFacility, SyslogProtocol, Tier, TlsMode, TlsVersion, Unwritable, User, Warm, WarmStatement, Writers,
 };
 pub use network::Network;
 pub use parse::{Loaded, load, parse};
-pub use rule::{Matchers, Rule, RuleCache, RuleRoute};
 pub use secret::Secret;
 pub use source::{FileContent, MemorySource, Source, SystemSource};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::settings::Apply;
-use crate::{Address, Rule, Secret};
+use crate::{Address, Secret};
 
 /// Declares an enum whose variants have one word each in the file, so that the word stands in one place.
 macro_rules! words {
@@ -42,8 +42,10 @@ mod etcd;
 mod events;
 mod failover;
 mod galera;
+mod history;
 mod listener;
 mod replay;
+mod rule;
 mod tier;
 
 pub use cluster::{
@@ -51,44 +53,17 @@ pub use cluster::{
     ServerTlsMode,
 };
 pub use etcd::Etcd;
-pub use events::{EventFile, EventQueries, EventText, Events};
+pub use events::{
+    EventFile, EventKafka, EventKafkaLogin, EventKafkaTls, EventQueries, EventSink, EventSpool, EventSyslog,
+    EventTarget, EventText, Events, KafkaKey, KafkaSasl, SinkQueries, SyslogFacility, SyslogProtocol,
+};
 pub use failover::{Failover, Lease, Promotion, PromotionRule, ReplicationAccount, ReplicationTls, Unwritable};
 pub use galera::{Donors, Galera, Writers};
+pub use history::History;
 pub use listener::{ClientCert, ClientCompression, Consistency, Listener, ListenerTls, ProxyIn, Split, TlsMode};
 pub use replay::{Replay, ReplayMode};
+pub use rule::{CacheFreshness, CacheMode, Matchers, Rule, RuleAccess, RuleCache, RuleRoute};
 pub use tier::Tier;
-
-words! {
-    /// The kind of statements that a rule matches.
-    RuleAccess {
-        /// It only reads.
-        Read = "read",
-        /// Anything else.
-        Write = "write",
-    }
-}
-
-words! {
-    /// The effect of writes outside this process on cached results.
-    CacheFreshness {
-        /// They are given until their time is over.
-        Ttl = "ttl",
-        /// The servers' log tells, and ends them.
-        Follow = "follow",
-    }
-}
-
-words! {
-    /// Whether the result cache answers.
-    CacheMode {
-        /// It does.
-        On = "on",
-        /// It only counts what it would have saved.
-        Advise = "advise",
-        /// It does not.
-        Off = "off",
-    }
-}
 
 words! {
     /// The lowest TLS version that is spoken.
@@ -121,6 +96,8 @@ pub struct Config {
     pub admin: Option<Admin>,
     /// Events of queries and logins.
     pub events: Events,
+    /// The file of history, when wanted.
+    pub history: Option<History>,
     /// The result cache.
     pub cache: Cache,
     /// Clusters by name, at least one.
@@ -184,8 +161,28 @@ pub struct Log {
 pub struct Admin {
     /// Where metrics, health and the API are served over HTTP.
     pub address: Address,
-    /// The key that requests to the API must have; without it the API is closed.
-    pub key: Option<Secret>,
+    /// Where the SQL console listens, when wanted.
+    pub sql_address: Option<Address>,
+    /// The keys of the API; without any the API is closed.
+    pub keys: AdminKeys,
+}
+
+/// The keys of the API, one for each role.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AdminKeys {
+    /// May do everything.
+    pub admin: Option<Secret>,
+    /// May read, kill, drain, set maintenance and marks.
+    pub operate: Option<Secret>,
+    /// May read.
+    pub view: Option<Secret>,
+}
+
+impl AdminKeys {
+    /// The key that may do the most.
+    pub fn strongest(&self) -> Option<Secret> {
+        self.admin.as_ref().or(self.operate.as_ref()).or(self.view.as_ref()).cloned()
+    }
 }
 
 /// `[cache]`

@@ -9,8 +9,10 @@ pub mod etcd;
 pub mod events;
 pub mod failover;
 pub mod galera;
+pub mod history;
 pub mod listener;
 pub mod process;
+pub mod replay;
 pub mod rule;
 pub mod tier;
 pub mod tls;
@@ -169,6 +171,7 @@ pub static ROOT: Section = Section {
         &process::LOG,
         &process::ADMIN,
         &events::EVENTS,
+        &history::HISTORY,
         &cache::CACHE,
         &cluster::CLUSTER,
         &listener::LISTENER,

@@ -71,6 +71,22 @@ fn base() -> Values {
     values.push(value(&["warm", "NAME", "file"], "\"/warm.sql\""));
     values.push(value(&["admin", "address"], "\"127.0.0.1:9104\""));
     values.push(value(&["events", "file", "path"], "\"/events\""));
+    for (key, literal) in [
+        ("brokers", "[\"10.0.0.8:9092\"]"),
+        ("topic", "\"events\""),
+        ("tls", "true"),
+        ("sasl", "\"scram-sha-256\""),
+        ("user", "\"k\""),
+        ("password", "\"quiet\""),
+        ("ca_file", "\"/ca\""),
+    ] {
+        values.push(value(&["events", "kafka", "NAME", key], literal));
+    }
+    values.push(value(&["events", "spool", "path"], "\"/spool\""));
+    values.push(value(&["events", "files", "NAME", "path"], "\"/more-events\""));
+    values.push(value(&["events", "stdout", "enabled"], "true"));
+    values.push(value(&["events", "syslog", "NAME", "address"], "\"10.0.0.9:601\""));
+    values.push(value(&["history", "path"], "\"/history.sqlite\""));
     values
 }
 
@@ -97,13 +113,16 @@ fn the_page_names_every_setting_with_its_default() {
     let page = markdown();
     for (path, setting) in settings() {
         let header = if path[0] == "rule" { "[[rule]]".to_owned() } else { format!("[{}]", path.join(".")) };
-        let start = page.find(&format!("## `{header}`")).unwrap();
-        let row = page[start..].lines().find(|line| line.starts_with(&format!("| `{}` |", setting.key))).unwrap();
+        let section = &page[page.find(&format!("## `{header}`")).unwrap()..];
+        let entry = &section[section.find(&format!("\n- **`{}`** ·", setting.key)).unwrap() + 1..];
+        let entry = &entry[..entry.find("\n- **").unwrap_or(entry.len())];
+        let first = entry[..entry.find("<br>").unwrap()].split_whitespace().collect::<Vec<_>>().join(" ");
         if let Some(default) = default_text(setting) {
-            assert!(row.contains(&format!("| `{default}` |")), "{row}");
+            assert!(first.contains(&format!(" · default `{default}` ·")), "{entry}");
         }
-        assert!(setting.doc.ends_with('.') && !setting.doc.contains('|'), "{row}");
+        assert!(setting.doc.ends_with('.') && !setting.doc.contains('|'), "{entry}");
     }
+    assert!(page.lines().all(|line| line.chars().count() < 120), "a line is too wide");
 }
 
 #[test]
@@ -128,6 +147,8 @@ fn another(setting: &Setting) -> String {
     match setting.kind {
         Kind::Whole { default, min, max, .. } => (if default == max { min } else { default + 1 }).to_string(),
         Kind::Size { min, .. } => min.to_string(),
+        Kind::Flag { .. } if setting.key == "enabled" && setting.doc.contains("standard output") => "false".into(),
+        Kind::Flag { .. } if setting.key == "tls" => "false".into(),
         Kind::Flag { default } => (!default).to_string(),
         Kind::Choice { default, words, .. } => {
             let now = words.iter().filter(|word| Some(word.word) != default);
@@ -170,6 +191,8 @@ fn every_setting_does_something() {
             "refuse" => {
                 values.retain(|(other, _)| !["route", "cache"].iter().any(|key| *other == ["rule", "NAME", key]))
             }
+            "tls" if path[1] == "kafka" => values.retain(|(other, _)| !other.ends_with(&["ca_file".to_owned()])),
+            "sasl" => set("sasl", "\"plain\""),
             "proxy_protocol" if path[0] == "listener" => set("proxy_protocol_from", "[\"10.0.0.0/8\"]"),
             _ => {}
         }

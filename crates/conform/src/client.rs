@@ -1,22 +1,23 @@
 //! One session of a script: a client that writes everything down that it is told.
 
 mod binary;
+mod reading;
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow};
 use net::client::{ConnectError, Target};
 use net::query::{self, Client, Limits};
 use net::tls::ClientTls;
+use wire::Capabilities;
 use wire::auth::Credential;
-use wire::codec::{Reader, Write as _};
+use wire::codec::Write as _;
 use wire::command::{Command, MULTI_STATEMENTS_OFF, MULTI_STATEMENTS_ON};
 use wire::handshake::client::LoginRequest;
-use wire::reply::{self, Prepared};
-use wire::{Capabilities, Status, packet};
 
 use binary::execution;
+use reading::Reading;
 
 use crate::differences::Differences;
 use crate::observe::Observer;
@@ -150,6 +151,34 @@ impl Probe {
     }
 
     async fn run(&mut self, action: &Action, differences: &Differences, lines: &mut Vec<String>) -> anyhow::Result<()> {
+        match action {
+            Action::ChangeUser(schema, account) => return self.change_user(schema.as_deref(), *account, lines).await,
+            Action::Reconnect => return self.reconnect().await,
+            _ => {}
+        }
+        // The lane ends sessions.
+        let Some((payload, wants)) = self.encode(action) else { return Ok(()) };
+        self.client.send_raw(&payload).await?;
+        let executes = matches!(action, Action::Execute { .. });
+        let observer = self.observer(differences, chooses_schema(action), executes);
+        let mut reading = Reading::new(&mut self.client, observer, lines);
+        let done = match wants {
+            Wants::Nothing => Ok(None),
+            Wants::Results { binary } => reading.results(binary).await.map(|()| None),
+            Wants::Rows => reading.rows(true).await.map(|_| None),
+            Wants::OkOrEof => reading.ok_or_eof().await.map(|()| None),
+            Wants::Fields => reading.fields().await.map(|()| None),
+            Wants::Prepared(name) => reading.prepared().await.map(|slot| slot.map(|slot| (name, slot))),
+        };
+        self.now_in = reading.schema();
+        if let Some((name, slot)) = done? {
+            self.slots.insert(name, slot);
+        }
+        Ok(())
+    }
+
+    /// The command of an action, and the reply that it wants; `None` if the action is no command by itself.
+    fn encode(&mut self, action: &Action) -> Option<(Vec<u8>, Wants)> {
         let mut payload = Vec::new();
         let mut wants = Wants::Results { binary: false };
         let slot = |name: &String| self.slots.get(name).copied().unwrap_or(Slot { id: NO_STATEMENT, parameters: 0 });
@@ -196,43 +225,30 @@ impl Probe {
                 payload.extend_from_slice(data);
                 wants = Wants::Nothing;
             }
-            Action::ChangeUser(schema, account) => {
-                self.slots.clear();
-                let user = self.entrance.user(account.unwrap_or(self.entrance.login.account));
-                match self.client.change_user(request(self.entrance.login, &user, schema.as_deref())).await {
-                    Ok(()) => {
-                        lines.push("user changed".into());
-                        self.now_in = schema.clone().unwrap_or_default();
-                    }
-                    Err(error) => bail!("COM_CHANGE_USER: {error}"),
-                }
-                return Ok(());
-            }
-            Action::Reconnect => {
-                self.slots.clear();
-                self.client = self.entrance.connect().await?.0;
-                self.now_in = self.entrance.schema();
-                return Ok(());
-            }
-            // The lane ends sessions.
-            Action::Quit | Action::Cut => return Ok(()),
+            Action::ChangeUser(..) | Action::Reconnect | Action::Quit | Action::Cut => return None,
         }
-        self.client.send_raw(&payload).await?;
-        let executes = matches!(action, Action::Execute { .. });
-        let observer = self.observer(differences, chooses_schema(action), executes);
-        let mut reading = Reading { client: &mut self.client, observer, lines, sequence: 0, columns: Vec::new() };
-        let done = match wants {
-            Wants::Nothing => Ok(None),
-            Wants::Results { binary } => reading.results(binary).await.map(|()| None),
-            Wants::Rows => reading.rows(true).await.map(|_| None),
-            Wants::OkOrEof => reading.ok_or_eof().await.map(|()| None),
-            Wants::Fields => reading.fields().await.map(|()| None),
-            Wants::Prepared(name) => reading.prepared().await.map(|slot| slot.map(|slot| (name, slot))),
-        };
-        self.now_in = reading.observer.schema.into_inner();
-        if let Some((name, slot)) = done? {
-            self.slots.insert(name, slot);
-        }
+        Some((payload, wants))
+    }
+
+    async fn change_user(
+        &mut self,
+        schema: Option<&str>,
+        account: Option<Account>,
+        lines: &mut Vec<String>,
+    ) -> anyhow::Result<()> {
+        self.slots.clear();
+        let user = self.entrance.user(account.unwrap_or(self.entrance.login.account));
+        let request = request(self.entrance.login, &user, schema);
+        self.client.change_user(request).await.map_err(|error| anyhow!("COM_CHANGE_USER: {error}"))?;
+        lines.push("user changed".into());
+        self.now_in = schema.unwrap_or_default().to_owned();
+        Ok(())
+    }
+
+    async fn reconnect(&mut self) -> anyhow::Result<()> {
+        self.slots.clear();
+        self.client = self.entrance.connect().await?.0;
+        self.now_in = self.entrance.schema();
         Ok(())
     }
 }
@@ -245,6 +261,7 @@ fn chooses_schema(action: &Action) -> bool {
     }
 }
 
+/// The reply to a command.
 enum Wants {
     Nothing,
     Results { binary: bool },
@@ -257,146 +274,4 @@ enum Wants {
 fn command(payload: &mut Vec<u8>, command: Command, arguments: &[u8]) {
     payload.push(command.byte());
     payload.extend_from_slice(arguments);
-}
-
-/// Reads one reply.
-struct Reading<'a> {
-    client: &'a mut Client,
-    observer: Observer<'a>,
-    lines: &'a mut Vec<String>,
-    sequence: u8,
-    columns: Vec<crate::observe::Seen>,
-}
-
-impl Reading<'_> {
-    async fn packet(&mut self) -> anyhow::Result<Vec<u8>> {
-        let (sequence, payload) = self.client.read_raw().await?;
-        self.sequence = self.sequence.wrapping_add(1);
-        if sequence != self.sequence {
-            self.lines.push(format!("sequence number {sequence} instead of {}", self.sequence));
-            self.sequence = sequence;
-        }
-        if payload.is_empty() {
-            bail!("an empty packet");
-        }
-        Ok(payload)
-    }
-
-    fn error(&mut self, payload: &[u8]) -> anyhow::Result<()> {
-        self.lines.push(self.observer.error(payload)?.0);
-        Ok(())
-    }
-
-    async fn results(&mut self, binary: bool) -> anyhow::Result<()> {
-        loop {
-            let head = self.packet().await?;
-            let status = match head[0] {
-                reply::OK => {
-                    let (line, status) = self.observer.ok(&head, "ok")?;
-                    self.lines.push(line);
-                    status
-                }
-                reply::ERR => return self.error(&head),
-                reply::LOCAL_INFILE => bail!("a file is asked for"),
-                _ => {
-                    let count = Reader::new(&head).lenenc("column count")?;
-                    self.lines.push(format!("{count} columns"));
-                    self.columns(count).await?;
-                    let classic = !self.observer.capabilities.contains(Capabilities::DEPRECATE_EOF);
-                    let mut open = false;
-                    if classic {
-                        let eof = self.packet().await?;
-                        let (line, status) = self.observer.eof(&eof, "rows follow")?;
-                        self.lines.push(line);
-                        open = status.contains(Status::CURSOR_EXISTS);
-                        if open {
-                            return Ok(());
-                        }
-                    }
-                    match self.rows(binary).await? {
-                        Some(status) if !open => status,
-                        _ => return Ok(()),
-                    }
-                }
-            };
-            if !status.contains(Status::MORE_RESULTS) {
-                return Ok(());
-            }
-        }
-    }
-
-    async fn columns(&mut self, count: u64) -> anyhow::Result<()> {
-        self.columns.clear();
-        for _ in 0..count {
-            let packet = self.packet().await?;
-            let (line, seen) = self.observer.column(&packet)?;
-            self.lines.push(line);
-            self.columns.push(seen);
-        }
-        Ok(())
-    }
-
-    /// Reads rows up to their end; gives the status there, or nothing after an error.
-    async fn rows(&mut self, binary: bool) -> anyhow::Result<Option<Status>> {
-        loop {
-            let row = self.packet().await?;
-            match row[0] {
-                reply::ERR => return self.error(&row).map(|()| None),
-                reply::EOF if row.len() < packet::PAYLOAD_BYTES_MAX => {
-                    let (line, status) = self.observer.eof(&row, "end")?;
-                    self.lines.push(line);
-                    return Ok(Some(status));
-                }
-                _ if binary => self.lines.push(self.observer.binary_row(&row, &self.columns)),
-                _ => self.lines.push(self.observer.text_row(&row, &self.columns)?),
-            }
-        }
-    }
-
-    async fn ok_or_eof(&mut self) -> anyhow::Result<()> {
-        let packet = self.packet().await?;
-        let line = match packet[0] {
-            reply::ERR => return self.error(&packet),
-            reply::EOF if packet.len() == 5 => {
-                let eof = reply::Eof::parse(&packet)?;
-                format!("eof {:?} warnings={}", eof.status, eof.warnings)
-            }
-            reply::EOF => self.observer.ok(&packet, "end")?.0,
-            _ => self.observer.ok(&packet, "ok")?.0,
-        };
-        self.lines.push(line);
-        Ok(())
-    }
-
-    async fn fields(&mut self) -> anyhow::Result<()> {
-        loop {
-            let packet = self.packet().await?;
-            match packet[0] {
-                reply::ERR => return self.error(&packet),
-                reply::EOF => {
-                    self.lines.push(self.observer.eof(&packet, "end")?.0);
-                    return Ok(());
-                }
-                _ => self.lines.push(self.observer.column(&packet)?.0),
-            }
-        }
-    }
-
-    async fn prepared(&mut self) -> anyhow::Result<Option<Slot>> {
-        let head = self.packet().await?;
-        if head[0] == reply::ERR {
-            self.error(&head)?;
-            return Ok(None);
-        }
-        let Prepared { statement, columns, parameters, warnings } = Prepared::parse(&head)?;
-        self.lines.push(format!("prepared columns={columns} parameters={parameters} warnings={warnings}"));
-        for count in [parameters, columns] {
-            self.columns(u64::from(count)).await?;
-            if count > 0 && !self.observer.capabilities.contains(Capabilities::DEPRECATE_EOF) {
-                let eof = self.packet().await?;
-                self.lines.push(self.observer.eof(&eof, "end of metadata")?.0);
-            }
-        }
-        Ok(Some(Slot { id: statement, parameters }))
-    }
 }

@@ -14,6 +14,7 @@ mod rights;
 mod sharing;
 mod state;
 mod tables;
+mod transactions;
 
 use std::collections::VecDeque;
 

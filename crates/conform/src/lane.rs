@@ -1,6 +1,7 @@
 //! A lane runs one script after the other: it has schemas and a Sqluice of its own, and shares the servers.
 
 mod house;
+mod mismatch;
 mod names;
 mod sessions;
 
@@ -13,6 +14,7 @@ use net::client::Target;
 use net::query::{self, Client, Limits};
 use wire::auth::Credential;
 
+pub use mismatch::Mismatch;
 pub(crate) use names::fill_text;
 
 use house::House;
@@ -30,61 +32,6 @@ const SOON: Duration = Duration::from_secs(30);
 
 /// How often the schemas are cleaned before that counts as failed; each waits for locks for a second.
 const CLEAN_TRIES: usize = 10;
-
-/// Where both sides first said something else.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Mismatch {
-    /// The step's index.
-    pub step: usize,
-    /// The step, with the schemas' names put in.
-    pub action: String,
-    /// The server's answer.
-    pub direct: Vec<String>,
-    /// The answer that came through Sqluice.
-    pub through: Vec<String>,
-}
-
-impl Mismatch {
-    /// Whether both seem to be one difference: the same kind of line is the first that differs.
-    pub fn is_like(&self, other: &Mismatch) -> bool {
-        let kinds = |mismatch: &Mismatch| {
-            let differs = mismatch.direct.iter().zip(&mismatch.through).find(|(direct, through)| direct != through);
-            let word = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
-            differs.map(|(direct, through)| (word(direct), word(through)))
-        };
-        kinds(self) == kinds(other)
-    }
-}
-
-impl Mismatch {
-    /// A text that differences of one kind have in common: the step and what differed, without numbers.
-    pub fn kind(&self) -> String {
-        let at = self.direct.iter().zip(&self.through).take_while(|(direct, through)| direct == through).count();
-        let line = |lines: &[String]| lines.get(at).cloned().unwrap_or_default();
-        let whole = format!("{} | {} | {}", self.action, line(&self.direct), line(&self.through));
-        let mut kind = String::new();
-        for c in whole.chars().take(300) {
-            match c {
-                '0'..='9' if kind.ends_with('#') => {}
-                '0'..='9' => kind.push('#'),
-                _ => kind.push(c),
-            }
-        }
-        kind
-    }
-}
-
-impl std::fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        writeln!(f, "step {}: {}", self.step + 1, self.action)?;
-        let same = self.direct.iter().zip(&self.through).take_while(|(a, b)| a == b).count();
-        if same > 0 {
-            writeln!(f, "  (the first {same} lines are equal)")?;
-        }
-        self.direct[same..].iter().take(8).try_for_each(|line| writeln!(f, "  - {line}"))?;
-        self.through[same..].iter().take(8).try_for_each(|line| writeln!(f, "  + {line}"))
-    }
-}
 
 /// One lane.
 pub struct Lane<'a> {
@@ -291,7 +238,7 @@ impl<'a> Lane<'a> {
         self.sync().await
     }
 
-    /// Empty schemas, as each script finds them. What the script before held is let go of by and by.
+    /// Empty schemas, as each script finds them. The locks of the script before end a little later.
     async fn clean(&mut self) -> anyhow::Result<()> {
         for _ in 1..CLEAN_TRIES {
             if self.clean_once().await.is_ok() {

@@ -1,8 +1,8 @@
 //! Proof that a client cannot tell Sqluice from a server.
 //!
 //! A [`script::Script`] is run twice: against a server of its own, and through Sqluice in front of a primary and its
-//! replicas. What comes back is compared packet by packet. Scripts are written by hand (`cases/`) or [generated](generate)
-//! from a seed; one that shows a difference is [made small](shrink). What may differ is listed, with reasons, in
+//! replicas. The replies are compared packet by packet. Scripts are written by hand (`cases/`) or [generated](generate)
+//! from a seed; one that shows a difference is [made small](shrink). Allowed differences are listed, with reasons, in
 //! `differences`.
 
 mod ask_again;

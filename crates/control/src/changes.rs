@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use admin::ChangeFigures;
-use facts::changes::{Change, ChangeListener, Gtid, Told, What};
+use facts::changes::{Change, ChangeListener, ChangeMessage, ChangeScope, Gtid};
 use tokio::sync::watch;
 
 use self::position::Position;
@@ -35,7 +35,7 @@ pub(super) enum End {
     Gap(String),
 }
 
-/// Follows whoever is the primary.
+/// Follows the binary log of the primary, also after a change of primary.
 pub(crate) struct ChangeFollower {
     pub(crate) cluster: Arc<str>,
     pub(crate) listener: Arc<dyn ChangeListener>,
@@ -89,7 +89,7 @@ impl ChangeFollower {
                 figures.as_of = None;
                 figures.losses += 1;
             }
-            self.listener.told(Told::Lost { why });
+            self.listener.receive(ChangeMessage::Lost { why });
             if gap {
                 position = None;
                 stuck = 0;
@@ -102,19 +102,19 @@ impl ChangeFollower {
     }
 
     /// Tells of a change.
-    fn tell(&self, gtid: Gtid, what: What) {
+    fn tell(&self, gtid: Gtid, what: ChangeScope) {
         if let Some(figures) = &mut self.status.figures().changes {
             match &what {
-                What::Tables(_) => figures.tables += 1,
-                What::Everything(_) => figures.everything += 1,
+                ChangeScope::Tables(_) => figures.tables += 1,
+                ChangeScope::Everything(_) => figures.everything += 1,
             }
         }
-        self.listener.told(Told::Change(Change { gtid, what }));
+        self.listener.receive(ChangeMessage::Change(Change { gtid, what }));
     }
 
     fn caught_up(&self, as_of: Instant, position: &Position) {
         // The listener hears it before the figures show it.
-        self.listener.told(Told::CaughtUp { as_of });
+        self.listener.receive(ChangeMessage::CaughtUp { as_of });
         if let Some(figures) = &mut self.status.figures().changes {
             figures.as_of = Some(as_of);
             figures.position = position.shown();

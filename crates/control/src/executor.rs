@@ -70,7 +70,7 @@ impl Executor {
         Executor { running: BTreeMap::new(), outcomes: mpsc::channel(RUNNING_MAX) }
     }
 
-    /// Starts a step. `why` is what a hook is told of the reason.
+    /// Starts a step. `why` is the reason that a hook gets.
     pub(crate) fn start(&mut self, shared: &Rc<Shared>, order: Order, why: Called) {
         let (id, outcomes) = (order.id, self.outcomes.0.clone());
         let shared = shared.clone();

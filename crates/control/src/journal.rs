@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use admin::{JournalLine, LineKind};
-use cluster::journal::{Entry, EntryKind};
+use cluster::journal::{EntryKind, JournalEntry};
 use tokio::sync::watch;
 
 /// Lines that are kept in memory.
@@ -24,7 +24,7 @@ pub(crate) struct Record {
     /// Grows by one with each line of this process.
     pub(crate) number: u64,
     pub(crate) at: SystemTime,
-    pub(crate) entry: Entry,
+    pub(crate) entry: JournalEntry,
 }
 
 impl Record {
@@ -92,7 +92,7 @@ impl Journal {
     }
 
     /// Adds a line.
-    pub(crate) fn add(&self, entry: Entry) {
+    pub(crate) fn add(&self, entry: JournalEntry) {
         let record = {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             let number = kept.back().map_or(1, |last| last.number + 1);
@@ -178,8 +178,8 @@ mod tests {
 
     use super::*;
 
-    fn entry(run: u64, kind: EntryKind) -> Entry {
-        Entry { run, epoch: 3, kind, server: Some("db1".into()), text: "because".into() }
+    fn entry(run: u64, kind: EntryKind) -> JournalEntry {
+        JournalEntry { run, epoch: 3, kind, server: Some("db1".into()), text: "because".into() }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use net::tls::ClientTls;
 use tokio::sync::{Notify, watch};
 
-use crate::monitor::link::Way;
+use crate::monitor::link::ServerAccess;
 use crate::task::Owned;
 
 /// A process that waits for the lease asks for it so often: its holder may have died a moment ago.
@@ -27,14 +27,14 @@ pub(crate) struct Confirmations {
     pub(crate) held: u64,
     /// Another one has it.
     pub(crate) elsewhere: u64,
-    /// Nobody answered, or not so that it says anything.
+    /// No server answered, or none usefully.
     pub(crate) failed: u64,
 }
 
 /// How the lease of a cluster is kept.
 pub(crate) enum Means {
     /// Locks on these servers, asked for so often.
-    Majority { servers: Vec<(Arc<str>, Way)>, interval: Duration },
+    Majority { servers: Vec<(Arc<str>, ServerAccess)>, interval: Duration },
     /// A key in etcd.
     Etcd { etcd: config::Etcd, tls: ClientTls, interval: Duration },
 }
@@ -66,7 +66,7 @@ trait Words {
 pub(crate) struct Lease {
     core: Rc<Core>,
     state: Rc<dyn Words>,
-    /// Nobody else has it before its time is over, even when all connections of this process have ended.
+    /// No other process has it before its time is over, even when all connections of this process have ended.
     outlives: bool,
     _tasks: Rc<Vec<Owned>>,
 }

@@ -222,7 +222,7 @@ mod tests {
         tempfile::TempDir::new().unwrap()
     }
 
-    /// A process that begins: it recalls and is told of no end.
+    /// A process that begins: it recalls, and no end is recorded.
     fn keeper(folder: &tempfile::TempDir) -> Keeper {
         let mut keeper = Keeper::new(&"main".into());
         keeper.set_journal(Some(&folder.path().join("journal")));

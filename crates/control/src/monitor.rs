@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster::driver::{Driver, Event, Level, Output};
-use cluster::observation::{Observation, Seen};
+use cluster::observation::{Observation, ObservationKind};
 use facts::changes::ChangeListener;
 use facts::lags::Lags;
 use facts::published::Published;
@@ -36,7 +36,7 @@ use wire::proxy_header::Version;
 
 use self::act::Acting;
 use self::heartbeat::{Clock, Log, Primary};
-use self::link::Way;
+use self::link::ServerAccess;
 use self::load::Loads;
 use self::probe::Probed;
 use self::settings::{settings, specs};
@@ -210,10 +210,10 @@ impl Watched {
 
     fn take(&mut self, probed: Probed) {
         let Some(name) = self.server_name(probed.id) else { return };
-        if let Some(told) = probed.told {
-            self.link.published.publish_position(probed.id, told.position, told.asked);
+        if let Some(report) = probed.reported {
+            self.link.published.publish_position(probed.id, report.position, report.asked);
         }
-        if let Seen::Facts(facts) = &probed.seen
+        if let ObservationKind::Facts(facts) = &probed.seen
             && let Some(galera) = &facts.details.galera
         {
             // Ahead of the view that lets sessions go there.
@@ -222,16 +222,23 @@ impl Watched {
         {
             let mut figures = self.status.figures();
             let figures = figures.servers.entry(name).or_default();
-            figures.probes +=
-                u64::from(matches!(probed.seen, Seen::Facts(_) | Seen::Failure(_) | Seen::FailedTwice(_)));
+            figures.probes += u64::from(matches!(
+                probed.seen,
+                ObservationKind::Facts(_) | ObservationKind::Failure(_) | ObservationKind::FailedTwice(_)
+            ));
             match &probed.seen {
-                Seen::Facts(facts) => {
+                ObservationKind::Facts(facts) => {
                     figures.probe_time = Some(probed.took);
                     figures.report = Some(act::report(facts));
                     figures.reached = Some(act::reached(facts));
                 }
-                Seen::Failure(failure) | Seen::FailedTwice(failure) => figures.count_failure(failure.class),
-                Seen::Evidence(_) | Seen::CaughtUp(_) | Seen::Written | Seen::NotWritten(_) => {}
+                ObservationKind::Failure(failure) | ObservationKind::FailedTwice(failure) => {
+                    figures.count_failure(failure.class)
+                }
+                ObservationKind::Evidence(_)
+                | ObservationKind::CaughtUp(_)
+                | ObservationKind::Written
+                | ObservationKind::NotWritten(_) => {}
             }
         }
         let Probed { id: server, asked, seen, .. } = probed;
@@ -279,7 +286,7 @@ impl Watched {
     fn publish(&mut self, view: View) {
         let primary = view.primary.and_then(|id| {
             let server = view.server(id)?;
-            Some(Primary { id, name: server.name.clone(), way: self.way(&server.name)? })
+            Some(Primary { id, name: server.name.clone(), access: self.access(&server.name)? })
         });
         if self.link.published.view.load().epoch < view.epoch && self.had_primary {
             self.status.figures().runs.primary_changes += 1;
@@ -305,16 +312,16 @@ impl Watched {
     }
 
     /// Servers to read accounts and dictionaries from: the primary first, then what is up.
-    fn sources(&self) -> Vec<Way> {
+    fn sources(&self) -> Vec<ServerAccess> {
         let view = self.driver.view();
         let mut servers: Vec<_> = view.servers.iter().filter(|server| server.health == Health::Up).collect();
         servers.sort_by_key(|server| Some(server.id) != view.primary);
-        servers.into_iter().filter_map(|server| self.way(&server.name)).collect()
+        servers.into_iter().filter_map(|server| self.access(&server.name)).collect()
     }
 
-    fn way(&self, server: &str) -> Option<Way> {
+    fn access(&self, server: &str) -> Option<ServerAccess> {
         let server = self.config.servers.get(server)?;
-        Some(Way {
+        Some(ServerAccess {
             address: link::address(&server.address),
             tls: self.link.tls.clone(),
             user: self.config.monitor.user.clone(),

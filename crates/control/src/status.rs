@@ -61,7 +61,7 @@ pub(crate) struct Figures {
     pub(crate) runs: RunFigures,
     /// How often runs were not settled within their bounds of turns.
     pub(crate) unsettled: u64,
-    /// The stream of changes; `None` when nobody listens.
+    /// The stream of changes; `None` when it has no listener.
     pub(crate) changes: Option<ChangeFigures>,
 }
 

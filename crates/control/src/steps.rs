@@ -18,7 +18,7 @@ mod sessions;
 use std::fmt;
 use std::time::Duration;
 
-use facts::gtid::Written;
+use facts::gtid::WrittenGtids;
 use net::query::{Client, QueryError, ResultSet};
 use tokio::time::Instant;
 
@@ -130,11 +130,11 @@ fn text(value: &str) -> String {
 }
 
 /// A position, or why it is none.
-fn position(dialect: Dialect, gtids: &str) -> Result<Option<Written>, Failed> {
+fn position(dialect: Dialect, gtids: &str) -> Result<Option<WrittenGtids>, Failed> {
     if gtids.trim().is_empty() {
         return Ok(None);
     }
-    let read = Written::parse(dialect.mariadb, gtids);
+    let read = WrittenGtids::parse(dialect.mariadb, gtids);
     read.map(Some).ok_or_else(|| Failed::refused(format!("{gtids} is no position of this family of servers")))
 }
 

@@ -75,8 +75,17 @@ impl Condition {
         if self.0.is_empty() {
             return true;
         }
-        let Ok(line) = serde_json::from_str::<Value>(line) else { return false };
-        self.0.iter().all(|part| part.holds(&line))
+        serde_json::from_str(line).is_ok_and(|line| self.holds_for(&line))
+    }
+
+    /// Whether it holds for an object. `ms` is the field of that name, or else `times.total` in milliseconds.
+    pub fn holds_for(&self, object: &Value) -> bool {
+        self.0.iter().all(|part| part.holds(object))
+    }
+
+    /// Whether it says nothing: it holds for all.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
@@ -100,7 +109,7 @@ impl Part {
     }
 
     fn holds(&self, line: &Value) -> bool {
-        let is_ms = self.field == "ms";
+        let is_ms = self.field == "ms" && line.get("ms").is_none();
         let field = if is_ms { "times.total" } else { &*self.field };
         let found = field.split('.').try_fold(line, |value, name| value.get(name));
         let Some(found) = found else { return self.operator == Operator::Unequal };

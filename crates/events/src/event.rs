@@ -87,6 +87,10 @@ pub struct Query {
     pub text: Option<Box<str>>,
     /// The text goes on behind that.
     pub text_cut: bool,
+    /// It may have changed data.
+    pub writes: bool,
+    /// It took as long as the operator's bound for slow queries, or longer.
+    pub slow: bool,
     /// The name of the command, such as `COM_QUERY`.
     pub command: &'static str,
     /// The answer's origin.

@@ -34,10 +34,16 @@ impl Filter {
         self.queries == Queries::Off && self.slow_us == 0
     }
 
+    /// Whether a query of this length is slow.
+    #[inline]
+    pub fn is_slow(&self, total_us: u64) -> bool {
+        self.slow_us > 0 && total_us >= self.slow_us
+    }
+
     /// Whether a query of this session becomes an event.
     #[inline]
     pub fn takes(&self, session: u32, writes: bool, failed: bool, total_us: u64) -> bool {
-        if self.slow_us > 0 && total_us >= self.slow_us {
+        if self.is_slow(total_us) {
             return true;
         }
         match self.queries {

@@ -1,26 +1,34 @@
 //! Events: each query and login as one JSON object a line.
 //!
 //! **Start here:** a worker makes an [`Event`] at the end of a query ([`Filter`] says of which) and puts it into its [`Ring`].
-//! The thread of [`Events`] empties the rings, numbers what it finds, writes lines ([`Event::line`]) to the file,
-//! and keeps the last ones ([`Recent`]) for those who look on.
+//! The thread of [`Events`] empties the rings, numbers what it finds, makes lines ([`Event::line`]), and keeps the last ones
+//! ([`Recent`]) for those who look on. Blocks of lines go to each sink's queue, or into the spool on disk; the sink's thread writes them.
 //!
 //! A worker never waits for that: a ring that is full loses events, and a `gap` event says how many.
 
+mod block;
 mod condition;
 mod event;
-mod file;
 mod filter;
+mod join;
 mod line;
 mod number;
+mod queue;
 mod recent;
 mod ring;
+mod sinks;
+mod spool;
 mod writer;
 
 pub use condition::{Condition, ConditionError};
 pub use event::{AnsweredBy, Body, Client, Ended, Event, Login, Query, ServerError, TEXT_BYTES_MAX};
-pub use file::Rotation;
 pub use filter::{Filter, Queries};
 pub use line::VERSION;
 pub use recent::{Recent, Tail};
 pub use ring::Ring;
-pub use writer::{Events, FileSettings, Settings, StartError};
+pub use sinks::{
+    FileSettings, HAS_KAFKA, KafkaKey, KafkaLogin, KafkaSasl, KafkaSettings, KafkaTls, Rotation, SinkFigures,
+    SinkSettings, SyslogAddress, SyslogSettings, Takes, Target,
+};
+pub use spool::{SpoolFigures, SpoolSettings};
+pub use writer::{Events, Settings, StartError};

@@ -7,13 +7,15 @@ use std::path::Path;
 /// The last line is looked for in so many bytes. No line is longer: JSON takes up to six bytes for one of a text and of an error.
 const TAIL_BYTES: u64 = 1 << 20;
 
-/// The number behind the last one in a file of events; 1 if there is none.
-pub(crate) fn next_in(path: &Path) -> u64 {
-    last_in(path).map_or(1, |last| last.saturating_add(1))
+/// The number behind the last one in a file of events; `None` if there is none.
+pub(crate) fn next_in(path: &Path) -> Option<u64> {
+    last_in(path).map(|last| last.saturating_add(1))
 }
 
 fn last_in(path: &Path) -> Option<u64> {
-    let mut file = File::open(path).ok()?;
+    // To open a pipe could take for ever.
+    let mut file =
+        std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).and_then(|_| File::open(path).ok())?;
     let end = file.metadata().ok()?.len();
     file.seek(SeekFrom::Start(end.saturating_sub(TAIL_BYTES))).ok()?;
     let mut bytes = Vec::new();
@@ -36,10 +38,10 @@ mod tests {
     fn half_a_line_at_the_end_is_passed_over() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events");
-        assert_eq!(next_in(&path), 1);
+        assert_eq!(next_in(&path), None);
         std::fs::write(&path, "{\"seq\":7}\n{\"seq\":8,\"to\":11,\"kind\":\"gap\"}\n{\"seq\":12,\"ki").unwrap();
-        assert_eq!(next_in(&path), 12);
+        assert_eq!(next_in(&path), Some(12));
         std::fs::write(&path, "no event").unwrap();
-        assert_eq!(next_in(&path), 1);
+        assert_eq!(next_in(&path), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The thread that empties the rings: it numbers events and hands their lines to the file and to those who look on.
+//! The thread that empties the rings: it numbers events and hands their lines to the sinks and to those who look on.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,22 +6,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::event::{Body, Event};
-use crate::file::Rotation;
+use crate::block::{BLOCK_BYTES, Block, Class};
+use crate::event::{AnsweredBy, Body, Event};
+use crate::join::ends_within;
 use crate::line::{self, Shows, Timestamps};
-use crate::number;
 use crate::recent::Recent;
 use crate::ring::{Ring, RingOut, WAITING_MAX, ring};
-use sink::FileSink;
-
-mod sink;
+use crate::sinks::{SinkFigures, SinkSettings, Sinks, next_in_files};
+use crate::spool::{Spool, SpoolFigures, SpoolSettings};
 
 /// Most events of a ring in one round, so that a busy ring does not keep the others waiting.
 const ROUND_MAX: usize = 1_024;
 /// How long the thread sleeps when the rings are empty, and after a second without an event.
 const NAP: Duration = Duration::from_millis(20);
 const SLEEP: Duration = Duration::from_millis(200);
-/// How often the file is looked after.
+/// How long the end of the process waits for the thread.
+const STOP_MAX: Duration = Duration::from_secs(5);
+/// How often settings of a reload are looked for.
 const UPKEEP: Duration = Duration::from_secs(1);
 
 /// The settings of events.
@@ -29,30 +30,31 @@ const UPKEEP: Duration = Duration::from_secs(1);
 pub struct Settings {
     /// The name of this process in all lines; empty is the machine's name.
     pub node: String,
-    /// The file; without it, lines are only for those who look on.
-    pub file: Option<FileSettings>,
-}
-
-/// The settings of the file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileSettings {
-    /// Its path.
-    pub path: PathBuf,
-    /// When it gets another name.
-    pub rotation: Rotation,
-    /// Texts stand there with their literals, and errors with their messages.
-    pub texts: bool,
+    /// The sinks; without one, lines are only for those who look on.
+    pub sinks: Vec<SinkSettings>,
+    /// The spool; without one, events wait for sinks in memory. A reload does not change it.
+    pub spool: Option<SpoolSettings>,
 }
 
 /// Why events did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The file cannot be opened.
-    #[error("events.file.path: cannot open {path}: {error}")]
-    File {
-        /// Its path.
-        path: PathBuf,
+    /// A sink cannot be opened.
+    #[error("events.{name}: {target}: {error}")]
+    Sink {
+        /// Its name.
+        name: String,
+        /// Its target, in words.
+        target: String,
         /// The system's reason.
+        error: std::io::Error,
+    },
+    /// The spool cannot be opened.
+    #[error("events.spool.path: cannot open {path}: {error}", path = path.display())]
+    Spool {
+        /// Its folder.
+        path: PathBuf,
+        /// The reason.
         error: std::io::Error,
     },
     /// There is no thread.
@@ -66,9 +68,6 @@ struct Counts {
     queries: AtomicU64,
     logins: AtomicU64,
     lost: AtomicU64,
-    file_bytes: AtomicU64,
-    file_lost: AtomicU64,
-    file_failures: AtomicU64,
 }
 
 /// Events of the process.
@@ -76,6 +75,8 @@ struct Counts {
 pub struct Events {
     recent: Recent,
     counts: Counts,
+    spool: Option<Arc<Spool>>,
+    sinks: Sinks,
     /// Settings of a reload that the thread has not taken yet.
     reloaded: Mutex<Option<Settings>>,
     stopping: AtomicBool,
@@ -83,30 +84,28 @@ pub struct Events {
 }
 
 impl Events {
-    /// Starts the thread; gives a ring for each worker.
+    /// Starts the thread and those of the sinks; gives a ring for each worker.
     ///
     /// # Errors
-    /// The file cannot be opened, or there is no thread.
+    /// A sink cannot be opened, or there is no thread.
     pub fn start(settings: Settings, workers: usize) -> Result<(Arc<Events>, Vec<Ring>), StartError> {
         let (rings, outs): (Vec<_>, Vec<_>) = (0..workers).map(|_| ring(WAITING_MAX)).unzip();
-        let next = settings.file.as_ref().map_or(1, |file| number::next_in(&file.path));
-        let file = settings.file.as_ref().map(FileSink::open).transpose()?;
+        let (spool, next) = open_spool(&settings, next_in_files(&settings.sinks))?;
+        let node = node(&settings);
+        let sinks = Sinks::start(&settings.sinks, &node, next, spool.clone()).map_err(|(name, error)| {
+            let sink = settings.sinks.iter().find(|sink| sink.name == name);
+            StartError::Sink { target: sink.map(SinkSettings::words).unwrap_or_default(), name, error }
+        })?;
         let events = Arc::new(Events {
             recent: Recent::default(),
             counts: Counts::default(),
+            spool,
+            sinks,
             reloaded: Mutex::default(),
             stopping: AtomicBool::new(false),
             thread: Mutex::default(),
         });
-        let writer = Writer {
-            events: events.clone(),
-            rings: outs,
-            node: node(&settings),
-            next,
-            file,
-            batch: Batch::default(),
-            times: Timestamps::default(),
-        };
+        let writer = Writer::new(events.clone(), outs, node, next);
         let thread = std::thread::Builder::new()
             .name("sqluice-events".into())
             .spawn(move || writer.run())
@@ -120,20 +119,23 @@ impl Events {
         &self.recent
     }
 
-    /// Takes other settings; a file that cannot be opened is told in the log, and the one before goes on.
+    /// Takes other settings; a sink that cannot be opened is told in the log, and its target of before goes on.
     pub fn reload(&self, settings: Settings) {
         *self.reloaded.lock().unwrap_or_else(PoisonError::into_inner) = Some(settings);
         self.wake();
     }
 
-    /// Writes what the rings still hold, and ends the thread. No worker may hold a ring any more.
+    /// Writes what the rings still hold, and ends the threads. No worker may hold a ring any more. A sink that hangs does not
+    /// keep the process.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         self.wake();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread of events has failed");
+        // A reload may have it wait for a disk.
+        if thread.is_some_and(|thread| !ends_within(thread, STOP_MAX, "events")) {
+            tracing::error!("the thread of events did not end in time; the last events are lost");
         }
+        self.sinks.stop();
     }
 
     /// Events of queries.
@@ -151,19 +153,14 @@ impl Events {
         self.counts.lost.load(Ordering::Relaxed)
     }
 
-    /// Bytes that were written to files.
-    pub fn file_bytes(&self) -> u64 {
-        self.counts.file_bytes.load(Ordering::Relaxed)
+    /// The figures of each sink.
+    pub fn sinks(&self) -> Vec<SinkFigures> {
+        self.sinks.figures()
     }
 
-    /// Events that are not in a file because it could not be written for too long.
-    pub fn file_lost(&self) -> u64 {
-        self.counts.file_lost.load(Ordering::Relaxed)
-    }
-
-    /// Writes to files that failed.
-    pub fn file_failures(&self) -> u64 {
-        self.counts.file_failures.load(Ordering::Relaxed)
+    /// The figures of the spool, if there is one.
+    pub fn spool(&self) -> Option<SpoolFigures> {
+        self.spool.as_ref().map(|spool| spool.figures())
     }
 
     fn wake(&self) {
@@ -171,6 +168,24 @@ impl Events {
             thread.thread().unpark();
         }
     }
+}
+
+/// Opens the spool, if there is one, and finds the number of the next event: no sink, and no spool, has it or one behind it.
+fn open_spool(settings: &Settings, in_files: u64) -> Result<(Option<Arc<Spool>>, u64), StartError> {
+    let Some(spool) = &settings.spool else { return Ok((None, in_files)) };
+    let open = || {
+        let (opened, next) = Spool::open(spool)?;
+        let names: Vec<&str> = settings.sinks.iter().map(|sink| &*sink.name).collect();
+        opened.forget_others(&names)?;
+        let cursors = names.iter().map(|name| Ok(opened.cursor(name)?.next())).collect::<std::io::Result<Vec<_>>>()?;
+        let next = cursors.iter().flatten().copied().max().unwrap_or(1).max(next).max(in_files);
+        // Before the thread starts, which removes what every sink has.
+        names.iter().zip(&cursors).for_each(|(name, cursor)| opened.keep_for(name, cursor.unwrap_or(next)));
+        let opened = Arc::new(opened);
+        opened.start(next)?;
+        Ok((Some(opened), next))
+    };
+    open().map_err(|error| StartError::Spool { path: spool.path.clone(), error })
 }
 
 /// The name of the process in its lines.
@@ -181,32 +196,29 @@ fn node(settings: &Settings) -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Lines of one round.
-#[derive(Debug, Default)]
-struct Batch {
-    /// Never with texts.
-    forms: Vec<u8>,
-    /// With texts, if the file wants them.
-    texts: Vec<u8>,
-    /// The number of its first event.
-    from: u64,
-}
-
 /// The state of the thread.
 struct Writer {
     events: Arc<Events>,
     rings: Vec<RingOut>,
     node: String,
-    /// The number of the next event.
-    next: u64,
-    file: Option<FileSink>,
-    batch: Batch,
+    /// The lines that are not handed over yet. Its last number is that of the last event.
+    block: Block,
+    /// The same for those who look on: never with texts.
+    forms: Vec<u8>,
+    /// The lines of one event.
+    form: Vec<u8>,
+    text: Vec<u8>,
     times: Timestamps,
 }
 
 impl Writer {
+    fn new(events: Arc<Events>, rings: Vec<RingOut>, node: String, next: u64) -> Writer {
+        let block = Block::begin(next, SystemTime::now());
+        let (forms, form, text) = (Vec::new(), Vec::new(), Vec::new());
+        Writer { events, rings, node, block, forms, form, text, times: Timestamps::default() }
+    }
+
     fn run(mut self) {
-        self.begin_batch();
         self.put_start();
         let (mut last_event, mut last_upkeep) = (Instant::now(), Instant::now());
         loop {
@@ -217,12 +229,12 @@ impl Writer {
             let now = Instant::now();
             if now.saturating_duration_since(last_upkeep) >= UPKEEP || stopping {
                 last_upkeep = now;
-                self.upkeep();
+                self.take_settings();
             }
             if taken > 0 {
                 last_event = now;
             } else if stopping {
-                return self.file.iter().for_each(|file| file.leave(self.next));
+                return;
             } else {
                 let idle = now.saturating_duration_since(last_event) > Duration::from_secs(1);
                 std::thread::park_timeout(if idle { SLEEP } else { NAP });
@@ -232,7 +244,6 @@ impl Writer {
 
     /// Takes events out of each ring. Gives how many.
     fn round(&mut self) -> usize {
-        self.begin_batch();
         let mut taken = 0;
         for index in 0..self.rings.len() {
             // Lost events came behind those that are in the ring now, or in between.
@@ -249,10 +260,8 @@ impl Writer {
         taken
     }
 
-    fn begin_batch(&mut self) {
-        self.batch.forms.clear();
-        self.batch.texts.clear();
-        self.batch.from = self.next;
+    fn next(&self) -> u64 {
+        self.block.last + 1
     }
 
     fn put(&mut self, event: &Event) {
@@ -261,82 +270,66 @@ impl Writer {
             Body::Query(_) => counts.queries.fetch_add(1, Ordering::Relaxed),
             Body::Login(_) | Body::ChangeUser(_) | Body::Logout(_) => counts.logins.fetch_add(1, Ordering::Relaxed),
         };
-        let seq = self.next;
-        self.next += 1;
-        event.line(seq, &self.node, Shows::Form, &mut self.times, &mut self.batch.forms);
-        if self.shows_texts() {
-            event.line(seq, &self.node, Shows::Text, &mut self.times, &mut self.batch.texts);
+        let seq = self.next();
+        self.form.clear();
+        self.text.clear();
+        event.line(seq, &self.node, Shows::Form, &mut self.times, &mut self.form);
+        if self.events.sinks.shows_texts() && matches!(event.body, Body::Query(_)) {
+            event.line(seq, &self.node, Shows::Text, &mut self.times, &mut self.text);
         }
-    }
-
-    fn shows_texts(&self) -> bool {
-        self.file.as_ref().is_some_and(|file| file.shows() == Shows::Text)
+        self.put_lines(seq, class(event));
     }
 
     fn put_gap(&mut self, lost: u64) {
         self.events.counts.lost.fetch_add(lost, Ordering::Relaxed);
-        let mut line = Vec::new();
-        line::gap(self.next, lost, &self.node, SystemTime::now(), &mut line);
-        self.next += lost;
-        self.put_plain(&line);
+        let seq = self.next();
+        self.form.clear();
+        self.text.clear();
+        line::gap(seq, lost, &self.node, SystemTime::now(), &mut self.form);
+        self.put_lines(seq.saturating_add(lost - 1), Class::default());
     }
 
     fn put_start(&mut self) {
-        let mut line = Vec::new();
-        line::start(self.next, &self.node, SystemTime::now(), &mut line);
-        self.next += 1;
-        self.put_plain(&line);
+        line::start(self.next(), &self.node, SystemTime::now(), &mut self.form);
+        self.put_lines(self.next(), Class::default());
         self.hand_over();
     }
 
-    fn put_plain(&mut self, line: &[u8]) {
-        self.batch.forms.extend_from_slice(line);
-        if self.shows_texts() {
-            self.batch.texts.extend_from_slice(line);
+    /// Adds the lines of an event, which uses the numbers up to `last`.
+    fn put_lines(&mut self, last: u64, class: Class) {
+        self.block.put(last, class, &self.form, &self.text);
+        self.forms.extend_from_slice(&self.form);
+        if self.block.bytes().len() >= BLOCK_BYTES {
+            self.hand_over();
         }
     }
 
-    /// Gives the lines of the batch to the file and to those who look on.
+    /// Gives the lines to the sinks and to those who look on.
     fn hand_over(&mut self) {
-        let (from, events) = (self.batch.from, self.next - self.batch.from);
-        if events > 0 {
-            self.events.recent.keep(from, self.next - 1, &self.batch.forms);
-        }
-        let shows_texts = self.shows_texts();
-        if let Some(file) = &mut self.file {
-            file.take(if shows_texts { &self.batch.texts } else { &self.batch.forms }, from, events);
-            file.flush(&self.node, &self.events.counts);
-        }
-        self.begin_batch();
-    }
-
-    /// The work of each second.
-    fn upkeep(&mut self) {
-        let reloaded = self.events.reloaded.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(settings) = reloaded {
-            self.take_settings(&settings);
-        }
-        if let Some(file) = &mut self.file {
-            file.upkeep(&self.node, &self.events.counts);
-        }
-    }
-
-    fn take_settings(&mut self, settings: &Settings) {
-        self.node = node(settings);
-        if self.file.as_ref().map(FileSink::settings) == settings.file.as_ref() {
+        let next = Block::begin(self.next(), SystemTime::now());
+        let block = std::mem::replace(&mut self.block, next);
+        if block.is_empty() {
             return;
         }
-        match settings.file.as_ref().map(FileSink::open).transpose() {
-            Ok(file) => {
-                let before = std::mem::replace(&mut self.file, file);
-                let unwritten = before.and_then(|before| before.unwritten(self.next));
-                if let (Some(file), Some((from, lost))) = (&mut self.file, unwritten) {
-                    file.begin_with_gap(from, lost, &self.node, &self.events.counts);
-                }
-            }
-            Err(error) => tracing::error!(%error, "events go on in the file of before"),
+        self.events.recent.keep(block.first, block.last, &self.forms);
+        self.forms.clear();
+        self.events.sinks.push(&Arc::new(block));
+    }
+
+    fn take_settings(&mut self) {
+        let reloaded = self.events.reloaded.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(settings) = reloaded {
+            self.node = node(&settings);
+            self.events.sinks.reload(&settings.sinks, &self.node, self.next());
         }
     }
+}
+
+/// The properties that sinks choose by.
+fn class(event: &Event) -> Class {
+    let Body::Query(query) = &event.body else { return Class::default() };
+    let failed = query.error.is_some() || matches!(query.answered_by, AnsweredBy::Lost);
+    Class::QUERY.with(Class::FAILED, failed).with(Class::WRITES, query.writes).with(Class::SLOW, query.slow)
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ pub enum TlsDemand {
     Tls,
     /// A certificate that is signed by an authority the server trusts (`X509`).
     Certificate,
-    /// Something that may not be read: nobody is let in.
+    /// Something that may not be read: no user is let in.
     Unknown,
     /// Such a certificate, if one of its names is given, and these; empty ones say nothing.
     These {

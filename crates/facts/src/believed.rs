@@ -42,7 +42,7 @@ impl<T: PartialEq> Believed<T> {
         self.watched.load(Ordering::SeqCst)
     }
 
-    /// From now on it is read. Gives whether nobody had wanted it before.
+    /// From now on it is read. Gives whether it was not wanted before.
     pub(crate) fn watch(&self) -> bool {
         if self.is_watched() || self.watched.swap(true, Ordering::SeqCst) {
             return false;

@@ -88,8 +88,8 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// The collation of a session whose login asks for this one. MariaDB takes a built-in default as a wish for the
-    /// character set only, and `character_set_collations` says what that means (since 11.5 utf8mb4_uca1400_ai_ci for
+    /// The collation of a session whose login asks for this one. If that is a character set's built-in default, MariaDB takes the
+    /// character set alone, and `character_set_collations` has its collation (since 11.5 utf8mb4_uca1400_ai_ci for
     /// utf8mb4_general_ci; <https://mariadb.com/docs/server/reference/system-variables/character_set_collations>).
     pub fn login_collation(&self, id: u16) -> Option<&Collation> {
         let asked = self.collations.get(&id)?;
@@ -116,7 +116,7 @@ impl Catalog {
 
     /// Takes note of the session variables, out of `session_variables`, that connections cannot be trusted to begin with
     /// as `self.globals` says: those that were uneven `before`, that had another value then, or that one of the `others`,
-    /// the other servers' global variables, has otherwise. What one of the servers does not know is left out.
+    /// the other servers' global variables, has otherwise. A variable that one of the servers does not know is left out.
     pub fn find_uneven<'a>(
         &mut self,
         before: &Catalog,

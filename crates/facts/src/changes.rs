@@ -1,4 +1,4 @@
-//! Changes of the servers' data, told in the order of their commits to the listener that keeps results of reads.
+//! Changes of the servers' data, reported in the order of their commits to the listener that keeps results of reads.
 //!
 //! The control plane follows the primary's binary log as long as somebody listens
 //! ([`crate::published::Published::follow_changes`]).
@@ -15,16 +15,17 @@ pub struct Change {
     /// Its name.
     pub gtid: Gtid,
     /// The changes.
-    pub what: What,
+    pub what: ChangeScope,
 }
 
 /// The changes of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
-    /// These tables. What a log does not hold is not here: rows that foreign keys change in other tables (`ON DELETE CASCADE`),
-    /// and of a statement that was logged as text what its triggers do. [`crate::tables::TableCatalog::written_by`] knows that.
+pub enum ChangeScope {
+    /// These tables. Changes that are not in the binary log are not here: rows that foreign keys change in other
+    /// tables (`ON DELETE CASCADE`), and the work of triggers of a statement that was logged as text. For these see
+    /// [`crate::tables::TableCatalog::written_by`].
     Tables(Vec<TableChange>),
-    /// Nobody knows, so anything; and why, for logs.
+    /// The tables are not known: any may have changed. The text is the reason, for logs.
     Everything(&'static str),
 }
 
@@ -41,31 +42,32 @@ pub struct TableChange {
     pub defined: bool,
 }
 
-/// A message to a listener.
+/// A message of the stream of changes to its listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// A transaction was logged. Sessions on the primary may not see it yet: the log is written before the engine commits. They do
-    /// when it is told as [`Told::Visible`].
+pub enum ChangeMessage {
+    /// A transaction is in the binary log. Sessions on the primary may not see it yet: a server writes the log before the
+    /// engine commits. They see it after [`ChangeMessage::Visible`].
     Change(Change),
-    /// So many more changes can be seen on the primary, the oldest first of those of which this was not told.
+    /// So many more changes are visible on the primary: the oldest ones that were not visible yet.
     Visible(usize),
-    /// All that was committed before this moment, so that its writer was told, has been told.
+    /// The listener has every change that was committed, and confirmed to its client, before this moment.
     CaughtUp {
-        /// The moment, by this process's clock; it never goes back but behind [`Told::Lost`].
+        /// The moment, by this process's clock; it goes back only after [`ChangeMessage::Lost`].
         as_of: Instant,
     },
-    /// The stream is lost: changes may be missing until the next [`Told::CaughtUp`]. Changes that were not visible are told again, where they
-    /// are still in the log. Where the stream cannot go on from where it was, [`What::Everything`] stands in between.
+    /// The stream is lost: changes may be missing until the next [`ChangeMessage::CaughtUp`]. Changes that were not
+    /// visible come again, if they are still in the log. If the stream cannot continue at its position,
+    /// [`ChangeScope::Everything`] comes in between.
     Lost {
         /// Why, for logs.
         why: String,
     },
 }
 
-/// Hears what changes. It is called on the control plane's thread and must not wait.
+/// The receiver of a cluster's changes. The control plane's thread calls it, and it must not wait.
 pub trait ChangeListener: Send + Sync {
-    /// Hears the next thing, in order.
-    fn told(&self, told: Told);
+    /// Takes the next message, in order.
+    fn receive(&self, message: ChangeMessage);
 
     /// How far the log may be behind for what is heard to be of use; for who looks at it.
     fn delay_max(&self) -> Option<Duration> {

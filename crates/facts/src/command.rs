@@ -22,7 +22,7 @@ pub enum Command {
         /// Only say what would be done.
         dry_run: bool,
         /// Also when the primary may live, when too few servers are reached, and when a server with more data is left
-        /// behind. What only the others had is lost.
+        /// behind. Writes that only those servers have are lost.
         force: bool,
     },
     /// Attach a server as a replica of the primary, if it has nothing that the primary lacks.
@@ -42,6 +42,8 @@ pub enum Command {
     Drain {
         /// The server.
         server: ServerId,
+        /// Only say what it would mean.
+        dry_run: bool,
     },
     /// Use a server again, after drain or maintenance.
     Resume {
@@ -52,6 +54,8 @@ pub enum Command {
     Maintenance {
         /// The server.
         server: ServerId,
+        /// Only say what it would mean.
+        dry_run: bool,
     },
     /// The operator has seen what happened: cool-down and failed attempts are forgotten.
     Acknowledge,

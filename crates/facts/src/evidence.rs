@@ -22,6 +22,6 @@ pub enum EvidenceKind {
     /// for a read-only transaction. 1290 is also the error of other server options, so this asks for a probe and
     /// proves nothing.
     ReadOnly,
-    /// A statement was refused because the server does not belong to its Galera group, or serves nobody now (error 1047).
+    /// A statement was refused because the server does not belong to its Galera group, or serves no session now (error 1047).
     NotInGroup,
 }

@@ -3,7 +3,7 @@
 //! A user's rights are taken together by its **name**: which of several accounts of a name a server chooses depends on the
 //! address that it sees, so something counts as readable only if each account of the name may read it, and the anonymous
 //! accounts, too, which can hide a named one. Default roles count with all that was granted to them; SET ROLE keeps a session on its
-//! connection, and such a session asks no cache. What could be read by columns, or by a right that is not looked at here, is not known.
+//! connection, and such a session asks no cache. Privileges on columns, and privileges that this module does not read, are not known.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -18,7 +18,7 @@ const ROLES_MAX: usize = 256;
 /// An account or a role, by user and host; in MariaDB a role's host is empty.
 pub type Name = (String, String);
 
-/// The grants that a server told.
+/// The grants that a server reported.
 #[derive(Clone, Debug, Default)]
 pub struct GrantRows {
     /// Accounts, and roles; MySQL does not tell them apart.
@@ -44,7 +44,7 @@ pub struct GrantRows {
 pub struct AccountRow {
     /// Its name.
     pub name: Name,
-    /// It can only be granted, nobody logs in with it.
+    /// It can only be granted, and cannot log in.
     pub is_role: bool,
     /// It has SELECT on everything, without exceptions.
     pub reads: bool,
@@ -229,7 +229,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The same bytes for the same rights, whoever has them.
+/// The same bytes for the same privileges of any user.
 fn fingerprint(accounts: &BTreeSet<Vec<Rights>>) -> Fingerprint {
     let mut bytes = Vec::new();
     let put = |bytes: &mut Vec<u8>, text: &str| {

@@ -1,7 +1,7 @@
 //! Reports of a Galera group's members about their binary logs, which prove writes in doubt.
 //!
 //! With `wsrep_gtid_mode` all members give a transaction the same GTID. A member's log then holds what the whole group
-//! wrote, in the group's order, and what sessions were told of their own transactions can be found there.
+//! wrote, in the group's order, and the transactions that servers confirmed to sessions can be found there.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ impl GroupLogs {
         self.servers.get(usize::from(server.0))?.as_ref()
     }
 
-    /// The same with what a member told now.
+    /// The same with a member's new report.
     pub fn with(&self, server: ServerId, told: MemberLog) -> GroupLogs {
         let mut logs = self.clone();
         let index = usize::from(server.0);

@@ -12,22 +12,26 @@ use mysql::GtidSet;
 
 /// The writes of a session: the least that a server must have applied to show it its own writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum WrittenGtids {
     /// The last write in each domain.
     MariaDb(Gtids),
     /// The last writes, a bounded number of intervals of each server.
     MySql(GtidSet),
 }
 
-impl Written {
-    /// Reads what a server told of a commit: `last_gtid` of MariaDB, the GTID tracker of MySQL. `None` if it isn't that,
+impl WrittenGtids {
+    /// Reads a server's report of a commit: `last_gtid` of MariaDB, the GTID tracker of MySQL. `None` if it isn't that,
     /// or tells nothing.
-    pub fn parse(mariadb: bool, text: &str) -> Option<Written> {
+    pub fn parse(mariadb: bool, text: &str) -> Option<WrittenGtids> {
         let text = text.trim();
         if text.is_empty() {
             return None;
         }
-        Some(if mariadb { Written::MariaDb(Gtids::parse(text)?) } else { Written::MySql(GtidSet::parse(text)?) })
+        Some(if mariadb {
+            WrittenGtids::MariaDb(Gtids::parse(text)?)
+        } else {
+            WrittenGtids::MySql(GtidSet::parse(text)?)
+        })
     }
 
     /// Takes a later write in. One of the other family, which a cluster cannot have, takes its place.
@@ -35,14 +39,14 @@ impl Written {
     ///
     /// Gives back what counts no longer although its numbers are higher, for another server's word is taken for the newer one:
     /// who hears of writes of many sessions may hear of this one late.
-    pub fn add(&mut self, later: Written, intervals_max: usize) -> Option<Written> {
+    pub fn add(&mut self, later: WrittenGtids, intervals_max: usize) -> Option<WrittenGtids> {
         match (self, later) {
-            (Written::MariaDb(gtids), Written::MariaDb(later)) => {
+            (WrittenGtids::MariaDb(gtids), WrittenGtids::MariaDb(later)) => {
                 let mut higher = Gtids::default();
                 later.iter().filter_map(|gtid| gtids.wrote(*gtid)).for_each(|gtid| higher.advance_to(gtid));
-                return (!higher.is_empty()).then_some(Written::MariaDb(higher));
+                return (!higher.is_empty()).then_some(WrittenGtids::MariaDb(higher));
             }
-            (Written::MySql(set), Written::MySql(later)) => {
+            (WrittenGtids::MySql(set), WrittenGtids::MySql(later)) => {
                 set.add(&later);
                 set.keep_newest(intervals_max, &later);
             }
@@ -51,17 +55,17 @@ impl Written {
         None
     }
 
-    /// Takes other writes in: of each domain the highest number counts, whoever told it.
-    pub fn add_highest(&mut self, other: Written) {
+    /// Takes other writes in: of each domain the highest number counts, of any server.
+    pub fn add_highest(&mut self, other: WrittenGtids) {
         match (self, other) {
-            (Written::MariaDb(gtids), Written::MariaDb(other)) => gtids.advance(&other),
-            (Written::MySql(set), Written::MySql(other)) => set.add(&other),
+            (WrittenGtids::MariaDb(gtids), WrittenGtids::MariaDb(other)) => gtids.advance(&other),
+            (WrittenGtids::MySql(set), WrittenGtids::MySql(other)) => set.add(&other),
             (this, other) => *this = other,
         }
     }
 }
 
-/// The transactions that a server has applied, as it told last.
+/// The transactions that a server has applied, by its last report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Applied {
     /// MariaDB.
@@ -82,10 +86,10 @@ pub enum Applied {
 
 impl Applied {
     /// Whether everything that was written is there.
-    pub fn has(&self, written: &Written) -> bool {
+    pub fn has(&self, written: &WrittenGtids) -> bool {
         match (self, written) {
-            (Applied::MariaDb { .. }, Written::MariaDb(gtids)) => gtids.iter().all(|gtid| self.has_gtid(*gtid)),
-            (Applied::MySql(executed), Written::MySql(set)) => executed.contains(set),
+            (Applied::MariaDb { .. }, WrittenGtids::MariaDb(gtids)) => gtids.iter().all(|gtid| self.has_gtid(*gtid)),
+            (Applied::MySql(executed), WrittenGtids::MySql(set)) => executed.contains(set),
             _ => false,
         }
     }
@@ -101,12 +105,12 @@ impl Applied {
 
     /// The writes that a server with this position lacks, as text for the function by which a server waits for positions
     /// (`MASTER_GTID_WAIT`, `WAIT_FOR_EXECUTED_GTID_SET`). `None` if it lacks nothing, or cannot be asked.
-    pub fn awaits<'a>(&self, written: impl Iterator<Item = &'a Written>) -> Option<String> {
+    pub fn awaits<'a>(&self, written: impl Iterator<Item = &'a WrittenGtids>) -> Option<String> {
         let text = match self {
             Applied::MariaDb { .. } => {
                 let mut lacking = Gtids::default();
                 for written in written {
-                    let Written::MariaDb(gtids) = written else { return None };
+                    let WrittenGtids::MariaDb(gtids) = written else { return None };
                     gtids.iter().filter(|gtid| !self.has_gtid(**gtid)).for_each(|gtid| lacking.advance_to(*gtid));
                 }
                 lacking.to_string()
@@ -114,7 +118,7 @@ impl Applied {
             Applied::MySql(executed) => {
                 let mut lacking = GtidSet::default();
                 for written in written {
-                    let Written::MySql(set) = written else { return None };
+                    let WrittenGtids::MySql(set) = written else { return None };
                     lacking.add(&set.without(executed));
                 }
                 lacking.to_string()
@@ -137,8 +141,8 @@ impl Applied {
         }
     }
 
-    /// Whether reads that move here from the other server do not go back in time. What this server has nothing at all of,
-    /// a MariaDB domain or a MySQL server, is not replicated to it and does not count.
+    /// Whether reads that move here from the other server do not go back in time. A MariaDB domain or a MySQL server
+    /// of which this server has nothing at all is not replicated to it, and does not count.
     pub fn is_not_before(&self, other: &Applied) -> bool {
         match (self, other) {
             (Applied::MariaDb { replicated: here, .. }, Applied::MariaDb { replicated: there, .. }) => {
@@ -160,8 +164,8 @@ mod tests {
         Applied::MariaDb { server, replicated: gtids(replicated), current: gtids(current) }
     }
 
-    fn wrote(text: &str) -> Written {
-        Written::parse(true, text).unwrap()
+    fn wrote(text: &str) -> WrittenGtids {
+        WrittenGtids::parse(true, text).unwrap()
     }
 
     #[test]
@@ -171,7 +175,7 @@ mod tests {
         assert!(
             !replica.has(&wrote("0-1-101")) && !replica.has(&wrote("0-1-1,1-1-6")) && !replica.has(&wrote("2-1-1"))
         );
-        assert!(replica.has(&wrote("0-7-100")), "whoever wrote it: numbers of a domain follow one another");
+        assert!(replica.has(&wrote("0-7-100")), "of any server: numbers of a domain follow one another");
     }
 
     #[test]
@@ -202,7 +206,8 @@ mod tests {
         );
         const UUID: &str = "6aa342cb-e4ff-11f1-87a0-02fc00000001";
         let set = |text: &str| GtidSet::parse(&format!("{UUID}:{text}")).unwrap();
-        let (replica, written) = (Applied::MySql(set("1-7")), [set("6-8"), set("10"), set("3")].map(Written::MySql));
+        let (replica, written) =
+            (Applied::MySql(set("1-7")), [set("6-8"), set("10"), set("3")].map(WrittenGtids::MySql));
         assert_eq!(replica.awaits(written.iter()), Some(format!("{UUID}:8:10")));
         assert_eq!(replica.awaits([wrote("0-1-1")].iter()), None, "of the other family");
         assert_eq!(Applied::Group.awaits(written.iter()), None);
@@ -231,11 +236,11 @@ mod tests {
 
     #[test]
     fn families_do_not_mix_and_nonsense_is_nothing() {
-        assert_eq!(Written::parse(true, ""), None);
-        assert_eq!(Written::parse(false, " "), None);
-        assert_eq!(Written::parse(true, "6aa342cb-e4ff-11f1-87a0-02fc00000001:1"), None);
-        assert_eq!(Written::parse(false, "0-1-1"), None);
-        let mysql = Written::parse(false, "6aa342cb-e4ff-11f1-87a0-02fc00000001:1").unwrap();
+        assert_eq!(WrittenGtids::parse(true, ""), None);
+        assert_eq!(WrittenGtids::parse(false, " "), None);
+        assert_eq!(WrittenGtids::parse(true, "6aa342cb-e4ff-11f1-87a0-02fc00000001:1"), None);
+        assert_eq!(WrittenGtids::parse(false, "0-1-1"), None);
+        let mysql = WrittenGtids::parse(false, "6aa342cb-e4ff-11f1-87a0-02fc00000001:1").unwrap();
         assert!(!maria(1, "0-1-9", "0-1-9").has(&mysql));
         assert!(!Applied::MySql(GtidSet::default()).has(&wrote("0-1-1")));
     }

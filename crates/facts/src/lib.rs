@@ -15,6 +15,7 @@ pub mod gtid;
 pub mod lags;
 pub mod positions;
 pub mod published;
+pub mod sessions;
 pub mod tables;
 pub mod view;
 pub mod writing;

@@ -1,6 +1,6 @@
-//! The applied position of each server, as it told last: the snapshot by which reads that need a write find a server.
+//! The applied position of each server, by its last report: the snapshot by which reads that need a write find a server.
 //!
-//! It is apart from the view, for it changes many times a second while sessions need it, and nobody has to be woken.
+//! It is apart from the view, for it changes many times a second while sessions need it, and no task has to be woken.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::gtid::Applied;
 use crate::view::ServerId;
 
-/// A server is compared with what another one told at least this long before: of two that are asked at the same time, the
+/// A server is compared with another one's report of at least this long before: of two that are asked at the same time, the
 /// replica is always a little behind.
 pub const APART: Duration = Duration::from_millis(20);
 
@@ -31,14 +31,14 @@ pub struct Position {
 }
 
 impl Position {
-    /// The last that it told when asked before `at`.
+    /// Its last report to a question before `at`.
     fn as_of(&self, at: Instant) -> Option<&Applied> {
         if self.asked <= at {
             return Some(&self.applied);
         }
         self.before.iter().rev().find(|(_, asked)| *asked <= at).map(|(applied, _)| &**applied)
     }
-    /// The positions to remember when it has told anew.
+    /// The positions to remember after a new report.
     fn history(&self, asked: Instant) -> Vec<(Arc<Applied>, Instant)> {
         let mut before = self.before.clone();
         before.push((self.applied.clone(), self.asked));
@@ -57,18 +57,18 @@ pub struct Positions {
 }
 
 impl Positions {
-    /// The last position of this server; `None` while it told nothing that can be compared.
+    /// The last position of this server; `None` while it reported nothing that can be compared.
     pub fn of(&self, server: ServerId) -> Option<&Position> {
         self.servers.get(usize::from(server.0))?.as_deref()
     }
 
-    /// Whether reads that move to `server` from another one would go back in time, as far as both have told. A server that
-    /// tells nothing, or had told nothing yet, is not compared.
+    /// Whether reads that move to `server` from another one would go back in time, as far as both have reported. A server that
+    /// reports nothing, or had reported nothing yet, is not compared.
     pub fn is_behind(&self, server: ServerId, other: ServerId) -> bool {
         self.of(server).is_some_and(|here| here.behind.contains(&other))
     }
 
-    /// These positions with what a server told when it was asked at `asked`; `None` is that it has no position. The newest
+    /// These positions with a server's report to the question at `asked`; `None` is that it has no position. The newest
     /// word counts, also when it is behind an older one: the server may have been rebuilt.
     pub fn with(&self, server: ServerId, told: Option<(Applied, bool)>, asked: Instant) -> Positions {
         let mut positions = self.clone();

@@ -42,9 +42,9 @@ pub struct Published {
     pub grants: PublishedGrants,
     /// The applied position of each server.
     pub positions: ArcSwap<Positions>,
-    /// The reports of a Galera group's members about their binary logs. Nobody is woken when they change.
+    /// The reports of a Galera group's members about their binary logs. No task is woken when they change.
     pub group_logs: ArcSwap<GroupLogs>,
-    /// How far each server was behind when it was probed last. Nobody is woken when it changes.
+    /// How far each server was behind when it was probed last. No task is woken when it changes.
     pub lags: ArcSwap<Lags>,
     subscribers: RwLock<Vec<Callback>>,
     evidence: Mutex<VecDeque<Evidence>>,
@@ -144,7 +144,7 @@ impl Published {
     }
 
     /// Accounts were changed just now: they are to be read again at once. [`Published::accounts_are_fresh`] is false until
-    /// that is done; subscribers are told.
+    /// that is done; subscribers get a message.
     pub fn accounts_changed(&self) {
         self.accounts_changed.fetch_add(1, Ordering::SeqCst);
         self.wake_control();
@@ -162,7 +162,7 @@ impl Published {
     }
 
     /// Asks for the catalog to be read again: something in it was changed just now. [`Published::catalog_is_fresh`] is
-    /// false until that is done; subscribers are told.
+    /// false until that is done; subscribers get a message.
     pub fn request_catalog_refresh(&self) {
         self.catalog_wanted.fetch_add(1, Ordering::AcqRel);
         self.wake_control();
@@ -229,14 +229,14 @@ impl Published {
         }
     }
 
-    /// Has what changes in the primary's data told to `listener`, from soon on; it replaces the one before it. Nothing is
+    /// Has changes of the primary's data reported to `listener`, from soon on; it replaces the one before it. Nothing is
     /// followed until somebody listens.
     pub fn follow_changes(&self, listener: Arc<dyn ChangeListener>) {
         *self.listener.write().unwrap_or_else(PoisonError::into_inner) = Some(listener);
         self.wake_control();
     }
 
-    /// Nobody wants to hear of changes any more. Who has listened may hear a little more.
+    /// Ends the stream of changes. The listener may still receive a few.
     pub fn unfollow_changes(&self) {
         *self.listener.write().unwrap_or_else(PoisonError::into_inner) = None;
         self.wake_control();
@@ -249,14 +249,14 @@ impl Published {
         self.listener.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Publishes what a server told when it was asked for its position; see [`Positions::with`]. Only one thread may do
-    /// so. Nobody is woken: who needs positions reads them when it routes.
+    /// Publishes a server's report of its position; see [`Positions::with`]. Only one thread may do
+    /// so. No task is woken: sessions read positions when they route.
     pub fn publish_position(&self, server: ServerId, told: Option<(Applied, bool)>, asked: Instant) {
         let positions = self.positions.load().with(server, told, asked);
         self.positions.store(Arc::new(positions));
     }
 
-    /// Publishes what a member of a Galera group told of its binary log. Only one thread may do so.
+    /// Publishes the report of a member of a Galera group about its binary log. Only one thread may do so.
     pub fn publish_group_log(&self, server: ServerId, told: MemberLog) {
         let logs = self.group_logs.load().with(server, told);
         self.group_logs.store(Arc::new(logs));
@@ -267,7 +267,7 @@ impl Published {
         self.positions_wanted.load(Ordering::Acquire)
     }
 
-    /// The positions are being read from now on: whoever needs newer ones asks again.
+    /// The positions are being read from now on: a session that needs newer ones asks again.
     pub fn reading_positions(&self) {
         self.positions_wanted.store(false, Ordering::Release);
     }

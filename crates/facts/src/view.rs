@@ -142,8 +142,8 @@ pub struct Flavour {
 pub struct View {
     /// Grows by one with each change.
     pub number: u64,
-    /// Grows by one with each change of primary, for as long as this process lives. What was learned in an older epoch may
-    /// not hold any more.
+    /// Grows by one with each change of primary, for as long as this process lives. Knowledge from an older epoch may
+    /// be out of date.
     pub epoch: u64,
     /// The cluster's name.
     pub cluster: Arc<str>,
@@ -167,7 +167,7 @@ pub struct View {
 }
 
 impl ServerView {
-    /// It is given up, or takes no sessions any more: nobody waits for it.
+    /// It is given up, or takes no sessions any more: no statement waits for it.
     pub fn is_lost(&self) -> bool {
         self.health == Health::Down || self.fenced
     }

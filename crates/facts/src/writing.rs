@@ -11,7 +11,7 @@ pub struct WritingWorkers(AtomicUsize);
 
 impl WritingWorkers {
     /// A worker may send writes from now on. It reads the view after this call: it sees a hold that was published before, or
-    /// whoever published one sees this worker.
+    /// the publisher of the hold sees this worker.
     pub fn begin(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }

@@ -36,8 +36,8 @@ pub(crate) struct Shared {
     clock: Clock,
     stop: AtomicBool,
     acknowledged: AtomicU64,
-    /// Ways in. Each client has its own, and takes the next one when that is closed.
-    doors: Vec<SocketAddr>,
+    /// The addresses of Sqluice. Each client has its own, and takes the next one when that is closed.
+    addresses: Vec<SocketAddr>,
     /// Mean pause of a client between two pieces of work.
     pause: Duration,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Shared {
 pub(crate) struct Plan {
     pub(crate) clients: u32,
     pub(crate) pause: Duration,
-    pub(crate) doors: Vec<SocketAddr>,
+    pub(crate) addresses: Vec<SocketAddr>,
     /// Look for old answers, too.
     pub(crate) ages: bool,
     /// Write on this member of a group, too.
@@ -77,9 +77,9 @@ impl Load {
             .enable_all()
             .build()
             .context("cannot start clients")?;
-        let Plan { clients, pause, doors, ages, beside, idle: with_idle } = plan;
+        let Plan { clients, pause, addresses, ages, beside, idle: with_idle } = plan;
         let (stop, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
-        let shared = Arc::new(Shared { clock, stop, acknowledged, doors, pause });
+        let shared = Arc::new(Shared { clock, stop, acknowledged, addresses, pause });
         let (callers, idle) = runtime.block_on(async {
             let mut callers = Vec::new();
             for number in 0..clients {
@@ -87,7 +87,7 @@ impl Load {
             }
             let mut idle = Vec::new();
             for number in 0..if with_idle { clients.div_ceil(IDLE_EVERY) } else { 0 } {
-                let mut client = caller::connect(shared.doors[0]).await?;
+                let mut client = caller::connect(shared.addresses[0]).await?;
                 client.query(format!("SET @mark = {number}")).await?;
                 idle.push(client);
             }

@@ -72,7 +72,7 @@ pub(crate) enum Scenario {
 
 /// Which servers may be the primary at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
+enum ExpectedPrimary {
     The(usize),
     Another,
     Any,
@@ -126,7 +126,7 @@ impl Scenario {
         }
     }
 
-    fn wanted(self) -> Wanted {
+    fn expected_primary(self) -> ExpectedPrimary {
         match self {
             Scenario::Kill
             | Scenario::Freeze
@@ -137,10 +137,10 @@ impl Scenario {
             | Scenario::Back
             | Scenario::GaleraKill
             | Scenario::GaleraStop
-            | Scenario::GaleraDonor => Wanted::Another,
-            Scenario::Switchover => Wanted::The(1),
-            Scenario::Replica | Scenario::Lag | Scenario::Connections => Wanted::The(0),
-            Scenario::Full => Wanted::Any,
+            | Scenario::GaleraDonor => ExpectedPrimary::Another,
+            Scenario::Switchover => ExpectedPrimary::The(1),
+            Scenario::Replica | Scenario::Lag | Scenario::Connections => ExpectedPrimary::The(0),
+            Scenario::Full => ExpectedPrimary::Any,
         }
     }
 
@@ -188,7 +188,7 @@ impl Scenario {
         let plan = Plan {
             clients: options.clients,
             pause: options.pause,
-            doors: fronts.iter().map(|front| front.address).collect(),
+            addresses: fronts.iter().map(|front| front.address).collect(),
             ages: self == Scenario::Lag,
             // A member that stays, and is not the next writer.
             beside: self.has_group().then(|| world.server(2).address()),
@@ -228,7 +228,7 @@ impl Scenario {
         let ledger = stage.load.end()?;
         let page = stage.wait_until("a primary", |page| primary_of(page).is_some())?;
         let primary = primary_of(&page).context("no primary")?;
-        // Whoever follows is up again when the harm is over; servers that are kept out stay so.
+        // A replica is up again when the harm is over; servers that are kept out stay so.
         let page = match stage.world.all().iter().all(lab::Server::is_running) {
             true => stage.wait_until("all servers to be up", |page| {
                 let servers = page["servers"].as_array();
@@ -245,10 +245,10 @@ impl Scenario {
         let parts: Vec<f64> = [event_ms].into_iter().chain(stage.parts.drain(..)).collect();
         figures.compare(&ledger, &parts);
         figures.count(ledger, event_ms, times.promoted_ms);
-        let right = match self.wanted() {
-            Wanted::The(index) => primary == index,
-            Wanted::Another => primary != 0,
-            Wanted::Any => true,
+        let right = match self.expected_primary() {
+            ExpectedPrimary::The(index) => primary == index,
+            ExpectedPrimary::Another => primary != 0,
+            ExpectedPrimary::Any => true,
         };
         if self.has_group() && stage.world.log(2)?.contains("Shifting SYNCED -> OPEN") {
             figures.notes.push("db3 itself lost its group, though no harm was done to it".into());

@@ -2,6 +2,7 @@
 
 mod circles;
 mod imports;
+mod pages;
 mod purity;
 mod sizes;
 mod unsafe_code;
@@ -24,5 +25,6 @@ pub fn all(root: &Path, crates: &[Crate]) -> anyhow::Result<Vec<Finding>> {
     findings.append(&mut unsafe_code::check(crates));
     findings.append(&mut sizes::functions(root, crates)?);
     findings.append(&mut sizes::files(root)?);
+    findings.append(&mut pages::check(root)?);
     Ok(findings)
 }

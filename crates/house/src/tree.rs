@@ -39,20 +39,25 @@ pub fn read(root: &Path) -> anyhow::Result<Vec<Crate>> {
     Ok(crates)
 }
 
-/// Every file of a folder and below that ends in `.rs`, tests as well.
+/// Every file of a folder and below with this extension.
 ///
 /// # Errors
 /// A folder cannot be read.
-pub fn all_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for path in sorted(folder)? {
-        if path.is_dir() {
-            found.append(&mut all_files(&path)?);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
+pub fn all_files(folder: &Path, extension: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let mut found = files_of(folder, extension)?;
+    for below in sorted(folder)?.into_iter().filter(|path| path.is_dir()) {
+        found.append(&mut all_files(&below, extension)?);
     }
     Ok(found)
+}
+
+/// The files of a folder with this extension, without those of folders in it.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn files_of(folder: &Path, extension: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let fits = |path: &PathBuf| path.is_file() && path.extension().is_some_and(|found| found == extension);
+    Ok(sorted(folder)?.into_iter().filter(fits).collect())
 }
 
 fn sorted(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {

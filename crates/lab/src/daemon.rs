@@ -1,4 +1,4 @@
-//! A program that runs in a folder of its own, and that ends with whoever started it.
+//! A program that runs in a folder of its own, and that ends with its parent.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;

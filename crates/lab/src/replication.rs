@@ -155,8 +155,8 @@ impl Replication {
         Ok(())
     }
 
-    /// Lets a server, such as a primary that was killed and is back, follow the present primary, read-only. What it alone has written
-    /// stays in its tables, and is forgotten in its log.
+    /// Lets a server, such as a primary that was killed and is back, follow the present primary, read-only. Writes that it alone has
+    /// stay in its tables, and are removed from its log.
     ///
     /// # Errors
     /// When the server refuses, for one because it is the primary itself.

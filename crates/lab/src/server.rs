@@ -277,7 +277,7 @@ impl Server {
                     return Ok(());
                 }
                 Err(StartError::Failed(error)) => return Err(error),
-                // Whoever has it, such as an outgoing connection, may let go of it.
+                // Another socket has it, such as an outgoing connection, and may let go of it.
                 Err(StartError::PortTaken) => thread::sleep(Duration::from_millis(250)),
             }
         }
@@ -349,9 +349,9 @@ impl Server {
     fn start_process(&self, port: u16) -> Result<Process, StartError> {
         let folder = self.folder.path();
         let as_root = template::user_id().map_err(StartError::Failed)? == 0;
-        let place = config::Place { folder, port, read_only: self.is_read_only(), as_root };
+        let values = config::StartValues { folder, port, read_only: self.is_read_only(), as_root };
         let path = folder.join("server.cnf");
-        fs::write(&path, config::text(&self.options, &place))
+        fs::write(&path, config::text(&self.options, &values))
             .map_err(LabError::file("write", &path))
             .map_err(StartError::Failed)?;
         let arguments = self.arguments.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use wire::proxy_header::{self, Front, PREFIX_BYTES, Told};
+use wire::proxy_header::{self, Front, HeaderContent, PREFIX_BYTES};
 
 use crate::Stream;
 use crate::client::Announce;
@@ -12,12 +12,12 @@ use crate::client::Announce;
 /// Tells a server whose connection it is.
 pub(crate) async fn send(stream: &mut Stream, announce: &Announce) -> io::Result<()> {
     let mut out = Vec::new();
-    proxy_header::write(announce.version, told(announce, stream.peer_addr()), &mut out);
+    proxy_header::write(announce.version, content(announce, stream.peer_addr()), &mut out);
     stream.write_all(&out).await
 }
 
-fn told(announce: &Announce, server: Option<SocketAddr>) -> Told {
-    let Some(client) = announce.client else { return Told::Nothing };
+fn content(announce: &Announce, server: Option<SocketAddr>) -> HeaderContent {
+    let Some(client) = announce.client else { return HeaderContent::Nothing };
     let source = SocketAddr::new(client.ip().to_canonical(), client.port());
     let port = server.map_or(0, |server| server.port());
     // Both must be of one family; nobody looks at the second, so it is "any" rather than a mapping of the first.
@@ -26,14 +26,14 @@ fn told(announce: &Announce, server: Option<SocketAddr>) -> Told {
         _ if source.is_ipv4() => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         _ => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
     };
-    Told::Client { source, destination: SocketAddr::new(destination, port) }
+    HeaderContent::Client { source, destination: SocketAddr::new(destination, port) }
 }
 
 /// The first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum First {
     /// A header.
-    Header(Told),
+    Header(HeaderContent),
     /// Something else: these bytes are its first.
     Other([u8; PREFIX_BYTES]),
 }
@@ -58,7 +58,7 @@ pub async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> Result<First, FirstEr
     stream.read_exact(&mut bytes).await?;
     loop {
         match proxy_header::read(&bytes)? {
-            Front::Header { told, .. } => return Ok(First::Header(told)),
+            Front::Header { content, .. } => return Ok(First::Header(content)),
             Front::Needs(needs) => {
                 let have = bytes.len();
                 bytes.resize(needs, 0);
@@ -85,13 +85,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_header_is_read_and_nothing_behind_it() {
-        let told = Told::Client { source: address("1.2.3.4:5"), destination: address("6.7.8.9:3306") };
+        let content = HeaderContent::Client { source: address("1.2.3.4:5"), destination: address("6.7.8.9:3306") };
         for version in [Version::V1, Version::V2] {
             let mut bytes = Vec::new();
-            proxy_header::write(version, told, &mut bytes);
+            proxy_header::write(version, content, &mut bytes);
             bytes.extend_from_slice(b"\x20\0\0\x01");
             let mut stream = &bytes[..];
-            assert_eq!(read(&mut stream).await.unwrap(), First::Header(told));
+            assert_eq!(read(&mut stream).await.unwrap(), First::Header(content));
             assert_eq!(read(&mut stream).await.unwrap(), First::Other(*b"\x20\0\0\x01"));
             assert!(matches!(read(&mut stream).await, Err(FirstError::Io(_))));
         }
@@ -101,15 +101,15 @@ mod tests {
     #[test]
     fn servers_are_told_one_family() {
         let announce = |client: &str| Announce { version: Version::V1, client: Some(address(client)) };
-        let told = |client, server: &str| match told(&announce(client), Some(address(server))) {
-            Told::Client { source, destination } => (source.to_string(), destination.to_string()),
-            Told::Nothing => panic!("nothing told"),
+        let content = |client, server: &str| match content(&announce(client), Some(address(server))) {
+            HeaderContent::Client { source, destination } => (source.to_string(), destination.to_string()),
+            HeaderContent::Nothing => panic!("no client"),
         };
         let both = |a: &str, b: &str| (a.to_owned(), b.to_owned());
-        assert_eq!(told("1.2.3.4:5", "10.0.0.1:3306"), both("1.2.3.4:5", "10.0.0.1:3306"));
-        assert_eq!(told("[::ffff:1.2.3.4]:5", "[::1]:3306"), both("1.2.3.4:5", "0.0.0.0:3306"));
-        assert_eq!(told("[::2]:5", "10.0.0.1:3306"), both("[::2]:5", "[::]:3306"));
+        assert_eq!(content("1.2.3.4:5", "10.0.0.1:3306"), both("1.2.3.4:5", "10.0.0.1:3306"));
+        assert_eq!(content("[::ffff:1.2.3.4]:5", "[::1]:3306"), both("1.2.3.4:5", "0.0.0.0:3306"));
+        assert_eq!(content("[::2]:5", "10.0.0.1:3306"), both("[::2]:5", "[::]:3306"));
         let local = Announce { version: Version::V2, client: None };
-        assert_eq!(super::told(&local, Some(address("10.0.0.1:3306"))), Told::Nothing);
+        assert_eq!(super::content(&local, Some(address("10.0.0.1:3306"))), HeaderContent::Nothing);
     }
 }

@@ -171,20 +171,20 @@ impl From<ReadError> for Cause {
 /// # Errors
 /// See [`ConnectError`]. A socket that was opened is closed.
 pub async fn connect(target: &Target, login: LoginRequest) -> Result<Connected, ConnectError> {
-    let way = Way { target, deadline: Instant::now() + target.timeout };
+    let attempt = ConnectAttempt { target, deadline: Instant::now() + target.timeout };
     let login = with_compression(login, target.compression);
-    let mut stream = way.open().await?;
+    let mut stream = attempt.open().await?;
     if let Some(announce) = &target.announce {
-        way.step(Phase::Connect, async { Ok(announce::send(&mut stream, announce).await?) }).await?;
+        attempt.step(Phase::Connect, async { Ok(announce::send(&mut stream, announce).await?) }).await?;
     }
-    let greeted = way.step(Phase::Greeting, greeting(&mut stream)).await?;
-    let (stream, mut ready) = way.secure(stream, greeted, &login).await?;
+    let greeted = attempt.step(Phase::Greeting, greeting(&mut stream)).await?;
+    let (stream, mut ready) = attempt.secure(stream, greeted, &login).await?;
     let trust = Trust::of(&stream, target);
     if trust.distrusts() {
         ready = ready.distrusted();
     }
     let login = trust.for_login(login);
-    way.step(Phase::Login, log_in(stream, ready, login, &trust)).await
+    attempt.step(Phase::Login, log_in(stream, ready, login, &trust)).await
 }
 
 /// Whether the server at the other end is told a password that it can read.
@@ -255,12 +255,12 @@ fn with_compression(mut login: LoginRequest, compression: Option<Algorithm>) -> 
 }
 
 /// One attempt, with its one deadline.
-struct Way<'a> {
+struct ConnectAttempt<'a> {
     target: &'a Target,
     deadline: Instant,
 }
 
-impl Way<'_> {
+impl ConnectAttempt<'_> {
     async fn step<T>(&self, phase: Phase, work: impl Future<Output = Result<T, Cause>>) -> Result<T, ConnectError> {
         let result = timeout_at(self.deadline, work).await.unwrap_or(Err(Cause::Timeout(self.target.timeout)));
         result.map_err(|cause| ConnectError { address: self.target.address.clone(), phase, cause })
@@ -350,7 +350,7 @@ pub async fn log_in_again(
     login: LoginRequest,
     ahead: &str,
 ) -> Result<(), ConnectError> {
-    let way = Way { target, deadline: Instant::now() + target.timeout };
+    let attempt = ConnectAttempt { target, deadline: Instant::now() + target.timeout };
     let mut out = zeroize::Zeroizing::new(Vec::new());
     let trust = Trust::of(stream, target);
     let login = trust.for_login(login);
@@ -373,7 +373,7 @@ pub async fn log_in_again(
         }
         converse(stream, awaiting, out).await
     };
-    let done = way.step(Phase::Login, work).await?;
+    let done = attempt.step(Phase::Login, work).await?;
     trust.note(done.rsa_key);
     seen.scramble = done.scramble;
     Ok(())

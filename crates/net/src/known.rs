@@ -28,7 +28,7 @@ pub(crate) fn of(address: &str) -> Shown {
     known().get(address).copied().unwrap_or_default()
 }
 
-/// The server at this address has shown this, with a login that succeeded. What was shown before stays.
+/// The server at this address has shown this, with a login that succeeded. Earlier entries stay.
 pub(crate) fn note(address: &str, shown: Shown) {
     if shown == Shown::default() {
         return;

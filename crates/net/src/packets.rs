@@ -1,5 +1,5 @@
-//! Reading packets one by one, never a byte beyond: behind an SSLRequest the next byte belongs to TLS, behind a login to
-//! whoever serves the connection. For logins and small talk; sessions frame in their own buffers.
+//! Reading packets one by one, never a byte beyond: after an SSLRequest the next byte belongs to TLS, after a login to
+//! the session. For logins and small talk; sessions frame in their own buffers.
 
 use std::io;
 

@@ -210,7 +210,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Whether the peer has neither said anything nor closed the connection, as far as the event loop knows. What it said is
+    /// Whether the peer has neither said anything nor closed the connection, as far as the event loop knows. Bytes that have come are
     /// lost by this. Costs no system call while nothing came.
     pub fn is_quiet(&mut self) -> bool {
         let mut byte = [0];

@@ -11,7 +11,7 @@ use stats::Counter;
 use stats::cache::RuleCaches;
 
 use crate::plan::{Action, Plan, Verdict};
-use crate::rules::{Ask, Asked, Asker, FoundRule, Inspect, RuleSet, RulesHere, Scope};
+use crate::rules::{FoundRule, Inspect, RuleQuery, RuleScope, RuleSession, RuleSet, RuleStatement, RulesHere};
 
 bitflags! {
     /// The facts about sessions and queries that the steps of a chain need, beyond the query itself.
@@ -60,19 +60,19 @@ impl Chain {
 
     /// Whether a scope is of this chain.
     #[inline]
-    pub fn knows(&self, scope: Scope) -> bool {
+    pub fn knows(&self, scope: RuleScope) -> bool {
         scope.number == self.number
     }
 
     /// The values of a session that tell outcomes apart. Sessions that no step tells apart share the remembered outcomes.
-    pub fn scope(&self, asker: Asker<'_>) -> Scope {
-        let hash = self.steps.iter().fold(0, |hash, Step::Rules(rules)| hash ^ rules.scope(asker));
-        Scope { number: self.number, hash }
+    pub fn scope(&self, session: RuleSession<'_>) -> RuleScope {
+        let hash = self.steps.iter().fold(0, |hash, Step::Rules(rules)| hash ^ rules.scope(session));
+        RuleScope { number: self.number, hash }
     }
 
     /// Asks each step, until one ends the query. `query` shows more of it to the steps that want to see it.
     #[inline]
-    pub fn ask(&self, ask: &Ask<'_>, query: &impl Inspect, plan: &mut Plan) -> Verdict {
+    pub fn ask(&self, ask: &RuleQuery<'_>, query: &impl Inspect, plan: &mut Plan) -> Verdict {
         for step in &self.steps {
             let verdict = match step {
                 Step::Rules(rules) => rules.ask(ask, query, plan),
@@ -87,10 +87,10 @@ impl Chain {
     /// The outcome for a query that the result cache has found by its bytes; `None` when a step has to see the whole query.
     /// Nothing is counted yet.
     #[inline]
-    pub fn remembered(&self, scope: Scope, asked: Asked<'_>, text: &[u8]) -> Option<Remembered<'_>> {
+    pub fn remembered(&self, scope: RuleScope, statement: RuleStatement<'_>, text: &[u8]) -> Option<Remembered<'_>> {
         let mut remembered = None;
         for Step::Rules(rules) in &self.steps {
-            remembered = Some(Remembered { found: rules.remembered(scope, asked, text)?, rules });
+            remembered = Some(Remembered { found: rules.remembered(scope, statement, text)?, rules });
         }
         remembered
     }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use config::{CacheMode, Rule, RuleCache, RuleRoute};
-use route::{Directive, Way};
+use route::{Directive, RuleTarget};
 use stats::cache::{CacheCounts, RuleCaches};
 
 /// The plan of a query: what the steps of the chain have decided. By default nothing: the query goes its usual way.
@@ -94,11 +94,11 @@ impl Action {
         Action {
             name: rule.name.clone(),
             directive: Directive {
-                way: rule.route.as_ref().map(|route| match route {
-                    RuleRoute::Primary => Way::Primary,
-                    RuleRoute::Replica => Way::Replica,
-                    RuleRoute::Auto => Way::Auto,
-                    RuleRoute::Server(name) => Way::Server(Rc::from(&**name)),
+                target: rule.route.as_ref().map(|route| match route {
+                    RuleRoute::Primary => RuleTarget::Primary,
+                    RuleRoute::Replica => RuleTarget::Replica,
+                    RuleRoute::Auto => RuleTarget::Auto,
+                    RuleRoute::Server(name) => RuleTarget::Server(Rc::from(&**name)),
                 }),
                 consistency: rule.consistency,
                 max_lag: rule.max_lag,

@@ -28,7 +28,7 @@ pub const TEXT_LOOKED_AT: usize = 64 * 1024;
 
 /// The session as rules see it: the same for all of its statements.
 #[derive(Clone, Copy, Debug)]
-pub struct Asker<'a> {
+pub struct RuleSession<'a> {
     /// The listener.
     pub listener: &'a str,
     /// The cluster.
@@ -41,7 +41,7 @@ pub struct Asker<'a> {
 
 /// The statement, as rules see it.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct RuleStatement<'a> {
     /// The session's schema.
     pub schema: Option<&'a str>,
     /// Of the schema's name.
@@ -54,12 +54,12 @@ pub struct Asked<'a> {
 
 /// A query, as it is asked about.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask<'a> {
-    /// The session values that tell outcomes apart.
-    pub scope: Scope,
+pub struct RuleQuery<'a> {
+    /// The session values that rules look at.
+    pub scope: RuleScope,
     /// The statement.
-    pub asked: Asked<'a>,
-    /// The client can be told an error: the command has a reply of its own, and has not taken effect already.
+    pub statement: RuleStatement<'a>,
+    /// The client can get an error: the command has a reply of its own, and has not taken effect already.
     pub may_refuse: bool,
     /// Counts the queries for which all rules were gone through.
     pub searches: &'a Counter,
@@ -68,7 +68,7 @@ pub struct Ask<'a> {
 /// The parts of a query that a step looks at only when it must: each is worked out when it is asked for.
 pub trait Inspect {
     /// The session.
-    fn asker(&self) -> Asker<'_>;
+    fn rule_session(&self) -> RuleSession<'_>;
     /// The statement as it was sent.
     fn sent(&self) -> &[u8];
     /// The statement without its literals.
@@ -76,12 +76,12 @@ pub trait Inspect {
     /// The tables that it names; `None` when it may touch others.
     fn tables(&self) -> Option<&sql::Tables>;
     /// Shows each text within this one, until `see` gives true: a statement of several, a literal text that is prepared or run.
-    fn parts(&self, see: &mut dyn FnMut(Asked<'_>, &dyn Inspect) -> bool);
+    fn parts(&self, see: &mut dyn FnMut(RuleStatement<'_>, &dyn Inspect) -> bool);
 }
 
-/// The session values that tell outcomes apart, worked out once for a session.
+/// The hash of all session values that rules look at. A session computes it once.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Scope {
+pub struct RuleScope {
     /// Of which chain; 0 is none.
     pub(crate) number: u64,
     pub(crate) hash: u64,
@@ -126,14 +126,17 @@ impl RulesHere {
     }
 
     /// Stands for the values of a session that tell outcomes apart.
-    pub(crate) fn scope(&self, asker: Asker<'_>) -> u64 {
+    pub(crate) fn scope(&self, session: RuleSession<'_>) -> u64 {
         let looks = &self.set.looks_at;
         let seen = |looks: bool, name| if looks { Some(name) } else { None };
-        let names =
-            (seen(looks.listener, asker.listener), seen(looks.cluster, asker.cluster), seen(looks.user, asker.user));
+        let names = (
+            seen(looks.listener, session.listener),
+            seen(looks.cluster, session.cluster),
+            seen(looks.user, session.user),
+        );
         let mut hash = route::state::hash_of(names);
         for (network, place) in self.set.networks.iter().zip(0_u64..) {
-            if asker.client.is_some_and(|client| network.contains(client)) {
+            if session.client.is_some_and(|client| network.contains(client)) {
                 hash = route::state::hash_of((hash, place));
             }
         }
@@ -143,8 +146,8 @@ impl RulesHere {
     /// The rule that decides is counted, and its actions are the plan. A rule that refuses decides for a whole text also when it
     /// fits one of the texts within it.
     #[inline]
-    pub(crate) fn ask(&self, ask: &Ask<'_>, query: &impl Inspect, plan: &mut Plan) -> Verdict {
-        if let Some(found) = self.seek(ask.scope, ask.asked, query, ask.searches) {
+    pub(crate) fn ask(&self, ask: &RuleQuery<'_>, query: &impl Inspect, plan: &mut Plan) -> Verdict {
+        if let Some(found) = self.seek(ask.scope, ask.statement, query, ask.searches) {
             self.count(found);
             if let Some(action) = self.actions.get(found.0 as usize) {
                 plan.take(action.clone());
@@ -155,7 +158,7 @@ impl RulesHere {
 
     /// The verdict where any rule refuses.
     #[inline(never)]
-    fn verdict(&self, ask: &Ask<'_>, query: &impl Inspect, plan: &Plan) -> Verdict {
+    fn verdict(&self, ask: &RuleQuery<'_>, query: &impl Inspect, plan: &Plan) -> Verdict {
         match plan.rule().map(Action::verdict) {
             None | Some(Verdict::Pass) => self.ask_of_parts(ask, query),
             Some(refused) => refused,
@@ -163,10 +166,10 @@ impl RulesHere {
     }
 
     /// The verdict of the first text within the query that is refused.
-    fn ask_of_parts(&self, ask: &Ask<'_>, query: &impl Inspect) -> Verdict {
+    fn ask_of_parts(&self, ask: &RuleQuery<'_>, query: &impl Inspect) -> Verdict {
         let mut verdict = Verdict::Pass;
-        query.parts(&mut |asked, part| {
-            if let Some(found) = self.seek(ask.scope, asked, part, ask.searches)
+        query.parts(&mut |statement, part| {
+            if let Some(found) = self.seek(ask.scope, statement, part, ask.searches)
                 && let Some(action) = self.action(found).filter(|action| action.refuse.is_some())
             {
                 self.count(found);
@@ -180,17 +183,17 @@ impl RulesHere {
     #[inline]
     fn seek(
         &self,
-        scope: Scope,
-        asked: Asked<'_>,
+        scope: RuleScope,
+        statement: RuleStatement<'_>,
         query: &(impl Inspect + ?Sized),
         searches: &Counter,
     ) -> Option<FoundRule> {
         let comment = self.comment(|| query.sent());
-        let key = self.key(scope, asked, comment);
+        let key = self.key(scope, statement, comment);
         let remembered = self.memo.borrow().find(key);
         let outcome = remembered.unwrap_or_else(|| {
             searches.add_one();
-            let (rule, waiting) = self.judge(asked, comment, query);
+            let (rule, waiting) = self.judge(statement, comment, query);
             self.memo.borrow_mut().insert(key, rule, &waiting)
         });
         self.decide(outcome, || query.sent())
@@ -198,8 +201,8 @@ impl RulesHere {
 
     /// The rule that decides, not counted yet, as far as it is remembered; `None` when it is not, and when none fits.
     #[inline]
-    pub(crate) fn remembered(&self, scope: Scope, asked: Asked<'_>, text: &[u8]) -> Option<FoundRule> {
-        let outcome = self.memo.borrow().find(self.key(scope, asked, self.comment(|| text)))?;
+    pub(crate) fn remembered(&self, scope: RuleScope, statement: RuleStatement<'_>, text: &[u8]) -> Option<FoundRule> {
+        let outcome = self.memo.borrow().find(self.key(scope, statement, self.comment(|| text)))?;
         self.decide(outcome, || text)
     }
 
@@ -235,40 +238,40 @@ impl RulesHere {
     }
 
     #[inline]
-    fn key(&self, scope: Scope, asked: Asked<'_>, comment: u32) -> u64 {
+    fn key(&self, scope: RuleScope, statement: RuleStatement<'_>, comment: u32) -> u64 {
         let looks = &self.set.looks_at;
         // Whether there is a text at all always makes a difference.
-        let digest = if looks.digest { asked.digest } else { u64::from(asked.digest != 0) };
-        let schema = if looks.schema { asked.schema_hash } else { 0 };
-        let access = if looks.access && !asked.reads { WRITES } else { READS };
+        let digest = if looks.digest { statement.digest } else { u64::from(statement.digest != 0) };
+        let schema = if looks.schema { statement.schema_hash } else { 0 };
+        let access = if looks.access && !statement.reads { WRITES } else { READS };
         fold(digest ^ scope.hash, schema ^ access).wrapping_add(u64::from(comment).wrapping_mul(READS))
     }
 
     /// Goes through the rules: the first that fits and asks for no text, and those before it that wait for the text.
     #[cold]
-    fn judge(&self, asked: Asked<'_>, comment: u32, query: &(impl Inspect + ?Sized)) -> Outcomes {
-        let asker = query.asker();
+    fn judge(&self, statement: RuleStatement<'_>, comment: u32, query: &(impl Inspect + ?Sized)) -> Outcomes {
+        let session = query.rule_session();
         let mut matches = self.digest_matches.borrow_mut();
         let (mut searched, mut waiting) = (false, Vec::new());
         for (rule, index) in self.set.rules.iter().zip(0_u32..) {
-            if !rule.fits(asker, asked)
+            if !rule.fits(session, statement)
                 || rule.comment.is_some_and(|wanted| wanted != comment)
-                || rule.table.is_some() && !rule.names_table(asked, query)
+                || rule.table.is_some() && !rule.names_table(statement, query)
             {
                 continue;
             }
             if let Some(pattern) = rule.digest_pattern {
                 let (Some(patterns), Some(matches)) = (&self.set.digests, &mut *matches) else { continue };
-                if asked.digest != 0 && !std::mem::replace(&mut searched, true) {
+                if statement.digest != 0 && !std::mem::replace(&mut searched, true) {
                     matches.search(patterns, query.digest().as_bytes());
                 }
-                if asked.digest == 0 || !matches.has(pattern) {
+                if statement.digest == 0 || !matches.has(pattern) {
                     continue;
                 }
             }
             match rule.text_pattern {
                 None => return (Some(index), waiting),
-                Some(_) if asked.digest != 0 => waiting.push(index),
+                Some(_) if statement.digest != 0 => waiting.push(index),
                 Some(_) => {}
             }
         }

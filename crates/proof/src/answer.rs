@@ -46,7 +46,7 @@ pub struct Answer {
 
 /// A write of which all is known that its reply depends on.
 #[derive(Clone, Copy, Debug)]
-pub struct Written<'a> {
+pub struct ProvenWrite<'a> {
     /// The change that its text describes.
     pub change: &'a RowChange,
     /// Its parameters.
@@ -72,7 +72,7 @@ impl Columns {
     }
 }
 
-impl Written<'_> {
+impl ProvenWrite<'_> {
     /// The OK that the server sent or would have sent; `None` if that is not certain.
     pub fn answer(&self) -> Option<Answer> {
         let (change, changed) = (self.change, self.changed);
@@ -99,7 +99,7 @@ impl Written<'_> {
         let count = match listed {
             Some(count) if changed.is_statement && is_plain => count,
             Some(count) if !changed.is_statement && only_inserted && changed.inserted == count => count,
-            // One row that was there already. Which id is told then hangs on more than the row.
+            // One row that was there already. The reported id then depends on more than the row.
             Some(1) if !changed.is_statement && change.updates_duplicates && !change.ignores => {
                 let updated = (changed.inserted, changed.updated, changed.deleted) == (0, 1, 0);
                 let told = updated && self.columns.counter().is_none();
@@ -150,7 +150,7 @@ impl Written<'_> {
         Some(Answer { affected: changed.updated, matched, info, ..Answer::default() })
     }
 
-    /// The id that is told, and whether the server has made it.
+    /// The reported id, and whether the server has made it.
     fn id(&self) -> Option<(u64, bool)> {
         let Some(counter) = self.columns.counter() else { return Some((0, false)) };
         let changed = self.changed;
@@ -174,7 +174,7 @@ impl Written<'_> {
         };
         match given(rows.first()?) {
             Given::Nothing => made,
-            // Where all rows have an id of the client's own, the last one is told.
+            // Where all rows have an id of the client's own, the last one is reported.
             Given::Number(_) => {
                 let all = rows.iter().all(|row| matches!(given(row), Given::Number(_)));
                 match given(rows.last()?) {
@@ -226,7 +226,7 @@ mod tests {
         counts_found: bool,
     ) -> Option<Answer> {
         let change = sql::row_change(text.as_bytes(), &DIALECT)?;
-        Written { change: &change, values, columns, changed, counts_found }.answer()
+        ProvenWrite { change: &change, values, columns, changed, counts_found }.answer()
     }
 
     fn answer(text: &str, changed: &Changed) -> Option<(u64, u64, bool, String)> {

@@ -1,7 +1,7 @@
 //! The outcome of a write whose reply was lost, by the new primary's binary log: events in, verdict out.
 //!
 //! Nothing here reads a clock, a socket or a file. [`tail::Tail`] takes the log's events and finds the session's transaction among them,
-//! [`answer::Written`] gives the reply that the server would have sent.
+//! [`answer::ProvenWrite`] gives the reply that the server would have sent.
 
 pub mod answer;
 pub mod changed;

@@ -1,8 +1,8 @@
 //! Compares a statement with the text that a server has put into its log for it.
 //!
 //! Both families write a prepared statement's values where the question marks stood, and leave the rest as it was (seen with
-//! MariaDB 10.11 and MySQL 9.7). What differs between them, quoting, escapes, prefixes, digits, does not matter here: values are
-//! read and compared. What cannot be compared for certain is no proof.
+//! MariaDB 10.11 and MySQL 9.7). Their differences (quoting, escapes, prefixes, digits) do not matter here: values are
+//! read and compared. A value that cannot be compared for certain is no proof.
 
 use sql::Dialect;
 use sql::lexer::{Lexer, TokenKind};

@@ -4,11 +4,11 @@
 //! that of its own applier. The texts of the statements tell, where they are logged, and what sessions were told of their own
 //! transactions is left out. Another text is no proof that a transaction is another one: where a trigger writes first, both
 //! families log the trigger's text instead of the client's. So nothing is absent while a transaction is there of which nobody
-//! knows whose it is. What has a mark in front tells by itself: that of another connection is another's.
+//! knows whose it is. A transaction with a mark names its connection: the mark of another connection is another's.
 
 use std::collections::HashMap;
 
-use wire::binlog::{Event, Kind};
+use wire::binlog::{Event, EventKind};
 
 use crate::changed::{Changed, Target};
 use crate::logged::{Likeness, Text};
@@ -48,12 +48,12 @@ impl Sought {
 
 /// The outcome of the search.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum SearchOutcome {
     /// Nothing: it is not there.
     Nothing,
     /// These may be it: each would do.
     These(Vec<Name>),
-    /// There are transactions of others of which nobody knows yet whose they are.
+    /// There are other transactions of unknown origin so far.
     Others,
     /// The same, and some of them look as if they were it.
     Similar,
@@ -110,21 +110,23 @@ impl Tail {
     pub fn take(&mut self, event: &Event<'_>) {
         let foreign = self.sought.logged_on.is_none_or(|own| event.server != own);
         match event.kind {
-            Kind::MySqlGtid { source, number } if foreign => {
+            EventKind::MySqlGtid { source, number } if foreign => {
                 self.begin((u128::from_be_bytes(source), number), event.server);
             }
-            Kind::MariaDbGtid { domain, sequence } if foreign => {
+            EventKind::MariaDbGtid { domain, sequence } if foreign => {
                 self.begin((u128::from(domain), sequence), event.server);
             }
-            Kind::MySqlGtid { .. } | Kind::MariaDbGtid { .. } => {
+            EventKind::MySqlGtid { .. } | EventKind::MariaDbGtid { .. } => {
                 self.end();
                 self.current = None;
             }
-            Kind::Query { text: b"BEGIN" | b"COMMIT", .. } => {}
+            EventKind::Query { text: b"BEGIN" | b"COMMIT", .. } => {}
             // A statement that was logged as such.
-            Kind::Query { error, schema, text } => self.statement(error, schema, text),
-            Kind::Annotate(text) => self.annotate(text),
-            Kind::Opaque if foreign => self.unclear = Some("transactions in it are compressed, encrypted or tagged"),
+            EventKind::Query { error, schema, text } => self.statement(error, schema, text),
+            EventKind::Annotate(text) => self.annotate(text),
+            EventKind::Opaque if foreign => {
+                self.unclear = Some("transactions in it are compressed, encrypted or tagged")
+            }
             _ => self.count(event),
         }
     }
@@ -134,16 +136,16 @@ impl Tail {
         let Some(current) = &mut self.current else { return };
         let (changed, target) = (&mut current.changed, &self.sought.target);
         match &event.kind {
-            Kind::Table(map) => {
+            EventKind::Table(map) => {
                 let text = self.sought.texts.get(current.next);
                 let own = text.and_then(|text| text.table_schema.as_deref());
                 current.is_elsewhere &= own.is_none_or(|own| !map.schema.eq_ignore_ascii_case(own));
                 target.iter().for_each(|target| changed.table(map, target));
             }
-            Kind::Rows(rows) => target.iter().for_each(|target| changed.rows(rows, target)),
-            Kind::InsertId(id) => changed.made_id = Some(*id),
-            Kind::OpaqueRows => changed.is_unclear = true,
-            Kind::Commit => changed.committed = true,
+            EventKind::Rows(rows) => target.iter().for_each(|target| changed.rows(rows, target)),
+            EventKind::InsertId(id) => changed.made_id = Some(*id),
+            EventKind::OpaqueRows => changed.is_unclear = true,
+            EventKind::Commit => changed.committed = true,
             _ => {}
         }
     }
@@ -159,18 +161,18 @@ impl Tail {
     }
 
     /// The outcome, without transactions that belong to a known session. The log must have been read to its end.
-    pub fn found(&self, known: impl Fn(Name) -> bool) -> Found {
+    pub fn found(&self, known: impl Fn(Name) -> bool) -> SearchOutcome {
         let unknown = |names: &[Name]| names.iter().copied().filter(|name| !known(*name)).collect::<Vec<_>>();
         let names = unknown(&self.names);
         match self.unclear {
-            Some(why) => Found::Unclear(why),
-            None if !unknown(&self.textless).is_empty() => Found::Unclear(
+            Some(why) => SearchOutcome::Unclear(why),
+            None if !unknown(&self.textless).is_empty() => SearchOutcome::Unclear(
                 "it holds rows without their statements (binlog_annotate_row_events, binlog_rows_query_log_events)",
             ),
-            None if !names.is_empty() => Found::These(names),
-            None if !unknown(&self.guesses).is_empty() => Found::Similar,
-            None if !unknown(&self.others).is_empty() => Found::Others,
-            None => Found::Nothing,
+            None if !names.is_empty() => SearchOutcome::These(names),
+            None if !unknown(&self.guesses).is_empty() => SearchOutcome::Similar,
+            None if !unknown(&self.others).is_empty() => SearchOutcome::Others,
+            None => SearchOutcome::Nothing,
         }
     }
 
@@ -266,16 +268,24 @@ mod tests {
             tail.found(|_| false)
         };
         let (insert, delete) = ("INSERT INTO t VALUES (7)", "DELETE FROM t");
-        let these = Found::These(vec![(0, 1)]);
+        let these = SearchOutcome::These(vec![(0, 1)]);
         assert_eq!(found(Some(&own), insert, &[&with(&own, insert)]), these);
         assert_eq!(found(Some(&own), &format!(" {insert};"), &[&with(&own, &format!(" {insert}"))]), these);
-        assert_eq!(found(Some(&own), insert, &[&with(&other, insert)]), Found::Nothing, "the very same of another");
-        assert_eq!(found(Some(&own), insert, &[&with(&other, delete)]), Found::Nothing);
-        assert_eq!(found(Some(&own), insert, &[&with(&other, delete), "INSERT INTO audit"]), Found::Nothing);
-        assert_eq!(found(Some(&own), insert, &[&with(&own, delete)]), Found::Others, "earlier on the same connection");
-        assert_eq!(found(Some(&own), insert, &[insert]), Found::Similar, "past Sqluice");
-        assert_eq!(found(Some(&own), insert, &[delete]), Found::Others);
-        assert_eq!(found(None, insert, &[&with(&other, insert)]), Found::Nothing, "nothing is marked here");
+        assert_eq!(
+            found(Some(&own), insert, &[&with(&other, insert)]),
+            SearchOutcome::Nothing,
+            "the very same of another"
+        );
+        assert_eq!(found(Some(&own), insert, &[&with(&other, delete)]), SearchOutcome::Nothing);
+        assert_eq!(found(Some(&own), insert, &[&with(&other, delete), "INSERT INTO audit"]), SearchOutcome::Nothing);
+        assert_eq!(
+            found(Some(&own), insert, &[&with(&own, delete)]),
+            SearchOutcome::Others,
+            "earlier on the same connection"
+        );
+        assert_eq!(found(Some(&own), insert, &[insert]), SearchOutcome::Similar, "past Sqluice");
+        assert_eq!(found(Some(&own), insert, &[delete]), SearchOutcome::Others);
+        assert_eq!(found(None, insert, &[&with(&other, insert)]), SearchOutcome::Nothing, "nothing is marked here");
         // Between here and the server stands another Sqluice, or a client of this one is one.
         assert_eq!(found(Some(&own), insert, &[&with(&other, &with(&own, insert))]), these);
         let came = with(&other, insert);
@@ -291,9 +301,9 @@ mod tests {
     }
 
     fn mariadb(tail: &mut Tail, sequence: u64, texts: &[&str]) {
-        tail.take(&Event { server: 1, kind: Kind::MariaDbGtid { domain: 0, sequence } });
-        texts.iter().for_each(|text| tail.take(&Event { server: 1, kind: Kind::Annotate(text.as_bytes()) }));
-        tail.take(&Event { server: 1, kind: Kind::Commit });
+        tail.take(&Event { server: 1, kind: EventKind::MariaDbGtid { domain: 0, sequence } });
+        texts.iter().for_each(|text| tail.take(&Event { server: 1, kind: EventKind::Annotate(text.as_bytes()) }));
+        tail.take(&Event { server: 1, kind: EventKind::Commit });
     }
 
     /// The body of a map of a table with one column, a BIGINT.
@@ -305,23 +315,27 @@ mod tests {
     #[test]
     fn mysql_tells_by_the_texts_too() {
         let source = 9_u128.to_be_bytes();
-        let found = |server, kinds: &[Kind<'_>]| {
+        let found = |server, kinds: &[EventKind<'_>]| {
             let mut tail = sought(&["UPDATE t SET a = 1"]);
-            tail.take(&Event { server, kind: Kind::MySqlGtid { source, number: 4 } });
-            tail.take(&Event { server, kind: Kind::Query { error: 0, schema: b"", text: b"BEGIN" } });
+            tail.take(&Event { server, kind: EventKind::MySqlGtid { source, number: 4 } });
+            tail.take(&Event { server, kind: EventKind::Query { error: 0, schema: b"", text: b"BEGIN" } });
             kinds.iter().for_each(|kind| tail.take(&Event { server, kind: kind.clone() }));
             tail.end();
             tail.found(|_| false)
         };
         let (ours, other) = (b"UPDATE t SET a = 1", b"UPDATE t SET a = 2");
-        assert_eq!(found(1, &[Kind::Annotate(ours)]), Found::These(vec![(9, 4)]));
-        let statement = |schema| Kind::Query { error: 0, schema, text: ours };
-        assert_eq!(found(1, &[statement(b"app")]), Found::These(vec![(9, 4)]));
-        assert_eq!(found(1, &[statement(b"other")]), Found::Similar);
-        assert_eq!(found(1, &[Kind::Annotate(other)]), Found::Others);
-        assert!(matches!(found(1, &[Kind::Other, Kind::Commit]), Found::Unclear(_)), "no texts");
-        assert_eq!(found(2, &[Kind::Annotate(ours)]), Found::Nothing, "it began on the server that has the log");
-        assert!(matches!(found(1, &[Kind::Opaque]), Found::Unclear(_)));
+        assert_eq!(found(1, &[EventKind::Annotate(ours)]), SearchOutcome::These(vec![(9, 4)]));
+        let statement = |schema| EventKind::Query { error: 0, schema, text: ours };
+        assert_eq!(found(1, &[statement(b"app")]), SearchOutcome::These(vec![(9, 4)]));
+        assert_eq!(found(1, &[statement(b"other")]), SearchOutcome::Similar);
+        assert_eq!(found(1, &[EventKind::Annotate(other)]), SearchOutcome::Others);
+        assert!(matches!(found(1, &[EventKind::Other, EventKind::Commit]), SearchOutcome::Unclear(_)), "no texts");
+        assert_eq!(
+            found(2, &[EventKind::Annotate(ours)]),
+            SearchOutcome::Nothing,
+            "it began on the server that has the log"
+        );
+        assert!(matches!(found(1, &[EventKind::Opaque]), SearchOutcome::Unclear(_)));
     }
 
     #[test]
@@ -333,20 +347,34 @@ mod tests {
             tail.found(|(_, number)| told.contains(&number))
         };
         let insert = "INSERT INTO t VALUES (7)";
-        assert_eq!(found(&[insert], &[(1, &["DELETE FROM t"]), (2, &[insert])], &[]), Found::These(vec![(0, 2)]));
-        assert_eq!(found(&[" INSERT INTO t VALUES (7); "], &[(2, &[insert])], &[]), Found::These(vec![(0, 2)]));
+        assert_eq!(
+            found(&[insert], &[(1, &["DELETE FROM t"]), (2, &[insert])], &[]),
+            SearchOutcome::These(vec![(0, 2)])
+        );
+        assert_eq!(found(&[" INSERT INTO t VALUES (7); "], &[(2, &[insert])], &[]), SearchOutcome::These(vec![(0, 2)]));
         let trigger = "INSERT INTO audit VALUES (NEW.id)";
-        assert_eq!(found(&[insert], &[(1, &[trigger])], &[]), Found::Others, "perhaps ours: a trigger wrote first");
-        assert_eq!(found(&[insert], &[(1, &[trigger])], &[1]), Found::Nothing);
+        assert_eq!(
+            found(&[insert], &[(1, &[trigger])], &[]),
+            SearchOutcome::Others,
+            "perhaps ours: a trigger wrote first"
+        );
+        assert_eq!(found(&[insert], &[(1, &[trigger])], &[1]), SearchOutcome::Nothing);
         let heartbeat = "INSERT INTO `sqluice`.heartbeat (writer, at_us) SELECT 1, 2";
-        assert_eq!(found(&[insert], &[(1, &[heartbeat])], &[]), Found::Nothing);
-        assert_eq!(found(&[insert], &[(1, &[insert])], &[1]), Found::Nothing, "somebody else's");
-        assert_eq!(found(&[insert], &[(1, &[insert]), (2, &[insert])], &[1]), Found::These(vec![(0, 2)]));
+        assert_eq!(found(&[insert], &[(1, &[heartbeat])], &[]), SearchOutcome::Nothing);
+        assert_eq!(found(&[insert], &[(1, &[insert])], &[1]), SearchOutcome::Nothing, "somebody else's");
+        assert_eq!(found(&[insert], &[(1, &[insert]), (2, &[insert])], &[1]), SearchOutcome::These(vec![(0, 2)]));
         let both = ["UPDATE a", "UPDATE b"];
-        assert_eq!(found(&both, &[(1, &both), (2, &["UPDATE b", "UPDATE a"])], &[]), Found::These(vec![(0, 1)]));
-        assert_eq!(found(&both, &[(1, &["UPDATE b"])], &[]), Found::These(vec![(0, 1)]), "the first changed nothing");
-        assert!(matches!(found(&[insert], &[(1, &[])], &[]), Found::Unclear(_)), "no texts at all");
-        assert!(matches!(found(&[insert], &[(1, &["INSERT INTO t VALUES (7)\x01\x02"])], &[]), Found::Similar));
+        assert_eq!(
+            found(&both, &[(1, &both), (2, &["UPDATE b", "UPDATE a"])], &[]),
+            SearchOutcome::These(vec![(0, 1)])
+        );
+        assert_eq!(
+            found(&both, &[(1, &["UPDATE b"])], &[]),
+            SearchOutcome::These(vec![(0, 1)]),
+            "the first changed nothing"
+        );
+        assert!(matches!(found(&[insert], &[(1, &[])], &[]), SearchOutcome::Unclear(_)), "no texts at all");
+        assert!(matches!(found(&[insert], &[(1, &["INSERT INTO t VALUES (7)\x01\x02"])], &[]), SearchOutcome::Similar));
     }
 
     #[test]
@@ -360,21 +388,25 @@ mod tests {
             let rows =
                 [&[9, 0, 0, 0, 0, 0, 1, 0, 1, 1, 0][..], &41_u64.to_le_bytes(), &[0], &42_u64.to_le_bytes()].concat();
             let mut take = |kind| tail.take(&Event { server: 1, kind });
-            take(Kind::MariaDbGtid { domain: 0, sequence: 5 });
-            take(Kind::Annotate(logged.as_bytes()));
-            maps.iter().for_each(|map| take(Kind::Table(TableMap::parse(map).unwrap())));
-            take(Kind::Rows(Rows::parse(23, &rows).unwrap().unwrap()));
-            take(Kind::Commit);
+            take(EventKind::MariaDbGtid { domain: 0, sequence: 5 });
+            take(EventKind::Annotate(logged.as_bytes()));
+            maps.iter().for_each(|map| take(EventKind::Table(TableMap::parse(map).unwrap())));
+            take(EventKind::Rows(Rows::parse(23, &rows).unwrap().unwrap()));
+            take(EventKind::Commit);
             tail.end();
             (tail.found(|_| false), tail.changed((0, 5)).cloned())
         };
         let (what, changed) = found(7, &["other", "app"], "INSERT INTO t VALUES (7)");
         let changed = changed.unwrap();
-        assert_eq!(what, Found::These(vec![(0, 5)]));
+        assert_eq!(what, SearchOutcome::These(vec![(0, 5)]));
         assert_eq!((changed.inserted, changed.first_id, changed.committed, changed.server), (2, Some(41), true, 1));
         assert!(!changed.is_unclear && !changed.is_statement);
-        assert_eq!(found(7, &["other"], "INSERT INTO t VALUES (7)").0, Found::Similar, "another table of that name");
-        assert_eq!(found(8, &["app"], "INSERT INTO t VALUES (7)").0, Found::Others);
-        assert_eq!(found(8, &["app"], "INSERT INTO t VALUES ('8')").0, Found::Similar);
+        assert_eq!(
+            found(7, &["other"], "INSERT INTO t VALUES (7)").0,
+            SearchOutcome::Similar,
+            "another table of that name"
+        );
+        assert_eq!(found(8, &["app"], "INSERT INTO t VALUES (7)").0, SearchOutcome::Others);
+        assert_eq!(found(8, &["app"], "INSERT INTO t VALUES ('8')").0, SearchOutcome::Similar);
     }
 }

@@ -15,11 +15,11 @@ const FIRST_DELAY: Duration = Duration::from_millis(100);
 /// All addresses that matter now. Those of version 6 count by their /64 network, which is what one customer gets.
 #[derive(Debug, Default)]
 pub struct Addresses {
-    known: Mutex<HashMap<IpAddr, Entry>>,
+    known: Mutex<HashMap<IpAddr, AddressRecord>>,
 }
 
 #[derive(Debug, Default)]
-struct Entry {
+struct AddressRecord {
     /// Connections that are not logged in yet, and those that are.
     logins: u32,
     sessions: u32,
@@ -28,7 +28,7 @@ struct Entry {
     last_failure: Option<Instant>,
 }
 
-impl Entry {
+impl AddressRecord {
     fn is_remembered(&self, now: Instant) -> bool {
         self.logins > 0
             || self.sessions > 0
@@ -45,7 +45,7 @@ pub struct FromAddress {
 }
 
 impl Addresses {
-    fn known(&self) -> MutexGuard<'_, HashMap<IpAddr, Entry>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<IpAddr, AddressRecord>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -12,7 +12,7 @@ use wire::reply::ServerError;
 /// The code of what may or may not have been done: Sqluice's own, which neither servers nor clients use.
 pub const IN_DOUBT: u16 = 8007;
 
-/// An error that a client is told.
+/// An error for a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Error code.
@@ -105,7 +105,7 @@ impl Refusal {
         Refusal::own(IN_DOUBT, b"08007", why)
     }
 
-    /// The same, and the new primary has it. How many rows it changed, and which ids it made, nobody can tell.
+    /// The same, and the new primary has it. The number of changed rows and the new ids are unknown.
     pub fn done_unanswered(server: &str, what: &str) -> Refusal {
         let why = format_args!(
             "done: server '{server}' was lost before it answered {what}, which is on the new primary; do not do it again"
@@ -113,11 +113,11 @@ impl Refusal {
         Refusal::own(IN_DOUBT, b"08007", why)
     }
 
-    /// A server asked for a file of the client behind a statement that sends none.
+    /// A server asked for a file of the client after a statement that sends none.
     pub fn file_refused(server: &str, name: &str) -> Refusal {
         let why = format_args!(
-            "server '{server}' asked for the client's file '{name}' behind a statement that is no LOAD DATA LOCAL; its \
-             connection was closed, look who answers there"
+            "server '{server}' asked for the client's file '{name}' after a statement other than LOAD DATA LOCAL; its \
+             connection was closed, check the server at its address"
         );
         Refusal::own(errno::ER_NOT_ALLOWED_COMMAND, b"42000", why)
     }
@@ -147,10 +147,10 @@ pub enum SessionEnd {
     /// The client's connection failed.
     #[error("the client's connection failed: {0}")]
     ClientLost(#[source] std::io::Error),
-    /// The client broke the protocol; it was told why.
+    /// The client broke the protocol; it has got an error with the reason.
     #[error("the client broke the protocol: {0}")]
     ClientMisbehaved(String),
-    /// The server was lost with state that cannot be rebuilt; the client was told.
+    /// The server was lost with state that cannot be rebuilt; the client has got an error.
     #[error("the server was lost: {0}")]
     ServerLost(String),
     /// The client did nothing for too long.
@@ -162,7 +162,7 @@ pub enum SessionEnd {
     /// The process stops.
     #[error("draining")]
     Draining,
-    /// The login failed; the client was told.
+    /// The login failed; the client has got an error.
     #[error("login refused: {0}")]
     LoginRefused(String),
 }

@@ -6,16 +6,15 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use cache::{Epochs, Follow};
-use facts::changes::{Change, ChangeListener, Gtid, TableChange, Told, What};
-use facts::gtid::Written as Position;
+use cache::{Follow, WriteCounters, table_writes};
+use facts::changes::{Change, ChangeListener, ChangeMessage, ChangeScope, Gtid, TableChange};
+use facts::gtid::WrittenGtids;
 use facts::gtid::mariadb::{self, Gtids};
 use facts::gtid::mysql::GtidSet;
-use facts::tables::{Scope, Written};
+use facts::tables::{TableScope, WrittenRows};
 use facts::view::ServerId;
 use tier::Tier;
 
-use crate::session::table_writes;
 use crate::shared::ClusterShared;
 use crate::shared::Write;
 
@@ -45,8 +44,8 @@ pub(crate) fn begin<'a>(
         if shared.follow.load().is_some() {
             continue;
         }
-        // A new one each time: whoever listened before may still hear something, and it means nothing to this one. What was missed
-        // meanwhile is told as a change of everything when the stream begins.
+        // A new one each time: whoever listened before may still hear something, and it means nothing to this one. Changes that were missed
+        // meanwhile come as a change of everything when the stream begins.
         let follow = Arc::new(Follow::new(Instant::now(), config.cache.follow_delay_max));
         shared.published.watch_tables();
         shared.published.follow_changes(Arc::new(Listener {
@@ -89,17 +88,17 @@ struct Hidden {
     /// It may have changed what users may read.
     grants: bool,
     /// The tables that it has changed.
-    scope: Scope,
+    scope: TableScope,
 }
 
 impl ChangeListener for Listener {
-    fn told(&self, told: Told) {
+    fn receive(&self, message: ChangeMessage) {
         let Some(cluster) = self.cluster.upgrade() else { return };
-        match told {
-            Told::Change(change) => self.changed(&cluster, &change),
-            Told::Visible(changes) => self.visible(&cluster, changes),
-            Told::CaughtUp { as_of } => self.follow.caught_up(as_of),
-            Told::Lost { .. } => {
+        match message {
+            ChangeMessage::Change(change) => self.changed(&cluster, &change),
+            ChangeMessage::Visible(changes) => self.visible(&cluster, changes),
+            ChangeMessage::CaughtUp { as_of } => self.follow.caught_up(as_of),
+            ChangeMessage::Lost { .. } => {
                 self.follow.lost();
                 self.hidden().clear();
             }
@@ -114,31 +113,32 @@ impl ChangeListener for Listener {
 impl Listener {
     fn changed(&self, cluster: &ClusterShared, change: &Change) {
         let (written, defines) = match &change.what {
-            What::Everything(_) => (Written::all(Scope::Any), true),
-            What::Tables(tables) => {
+            ChangeScope::Everything(_) => (WrittenRows::all(TableScope::Any), true),
+            ChangeScope::Tables(tables) => {
                 let catalog = cluster.published.tables.current();
                 let of = |table: &TableChange| match &catalog {
                     // A new definition may give the table another key.
-                    Some(catalog) if table.defined => Written::all(catalog.changed(&table.schema, &table.table)),
+                    Some(catalog) if table.defined => WrittenRows::all(catalog.changed(&table.schema, &table.table)),
                     Some(catalog) => catalog.changed_rows(&table.schema, &table.table, table.keys.as_ref()),
-                    None => Written::all(Scope::Any),
+                    None => WrittenRows::all(TableScope::Any),
                 };
-                let written = tables.iter().fold(Written::all(Scope::nothing()), |all, table| of(table).and(&all));
+                let written =
+                    tables.iter().fold(WrittenRows::all(TableScope::nothing()), |all, table| of(table).and(&all));
                 (written, tables.iter().any(|table| table.defined))
             }
         };
         let is_heartbeat = match &change.what {
-            What::Tables(tables) => !defines && tables.iter().all(|table| *table.schema == *self.heartbeats),
-            What::Everything(_) => false,
+            ChangeScope::Tables(tables) => !defines && tables.iter().all(|table| *table.schema == *self.heartbeats),
+            ChangeScope::Everything(_) => false,
         };
         // Nothing depends on it, whether or not it is known.
-        let is_nothing = is_heartbeat && written.tables == Scope::Any;
-        let written = if is_nothing { Written::all(Scope::nothing()) } else { written };
+        let is_nothing = is_heartbeat && written.tables == TableScope::Any;
+        let written = if is_nothing { WrittenRows::all(TableScope::nothing()) } else { written };
         let scope = &written.tables;
         // A statement about users is one that is not understood.
         let grants = match &change.what {
-            What::Everything(_) => true,
-            What::Tables(tables) => tables.iter().any(|table| table.schema.eq_ignore_ascii_case(GRANTS)),
+            ChangeScope::Everything(_) => true,
+            ChangeScope::Tables(tables) => tables.iter().any(|table| table.schema.eq_ignore_ascii_case(GRANTS)),
         };
         if defines {
             cluster.published.tables_changed();
@@ -148,12 +148,12 @@ impl Listener {
         }
         let position = position(change.gtid);
         self.hidden().push_back(Hidden { unnamed: position.is_none(), defines, grants, scope: scope.clone() });
-        // Else replicas would be behind twice a second, for a table that nobody reads.
+        // Else replicas would be behind twice a second, for a table that no client reads.
         if let Some(position) = position.filter(|_| !is_heartbeat) {
-            cluster.writes.note(&Write::Told(position), scope);
+            cluster.writes.note(&Write::Reported(position), scope);
         }
         self.note_in_tier(cluster, scope, defines);
-        self.follow.changed(cluster.epochs.get_or_init(Epochs::default), table_writes(&written));
+        self.follow.changed(cluster.epochs.get_or_init(WriteCounters::default), table_writes(&written));
     }
 
     fn visible(&self, cluster: &ClusterShared, changes: usize) {
@@ -173,21 +173,21 @@ impl Listener {
         }
         if now.iter().any(|change| change.unnamed) {
             let primary = cluster.published.view.load().primary.unwrap_or(ServerId::NONE);
-            cluster.writes.note(&Write::Untold(primary, Instant::now()), &Scope::Any);
+            cluster.writes.note(&Write::Unreported(primary, Instant::now()), &TableScope::Any);
         }
         self.follow.visible(changes);
     }
 
     /// Ends what any process has read of this. Behind it this one asks the tier for nothing older.
-    fn note_in_tier(&self, cluster: &ClusterShared, scope: &Scope, defines: bool) {
+    fn note_in_tier(&self, cluster: &ClusterShared, scope: &TableScope, defines: bool) {
         let Some(tier) = &self.tier else { return };
         match scope {
-            _ if defines => tier.note(&cluster.name, tier::Written::Definition),
-            Scope::Any => tier.note(&cluster.name, tier::Written::Anything),
-            Scope::Tables(keys) if keys.is_empty() => {}
-            Scope::Tables(keys) => {
+            _ if defines => tier.note(&cluster.name, tier::TierWrite::Definition),
+            TableScope::Any => tier.note(&cluster.name, tier::TierWrite::Anything),
+            TableScope::Tables(keys) if keys.is_empty() => {}
+            TableScope::Tables(keys) => {
                 let tables: Vec<u64> = keys.iter().map(|key| key.0).collect();
-                tier.note(&cluster.name, tier::Written::Tables(&tables));
+                tier.note(&cluster.name, tier::TierWrite::Tables(&tables));
             }
         }
     }
@@ -198,17 +198,17 @@ impl Listener {
 }
 
 /// The position that a replica must have applied to show a change.
-fn position(gtid: Gtid) -> Option<Position> {
+fn position(gtid: Gtid) -> Option<WrittenGtids> {
     match gtid {
         Gtid::MySql(source, number) => {
             let mut set = GtidSet::default();
             set.add_one(u128::from_be_bytes(source), number);
-            Some(Position::MySql(set))
+            Some(WrittenGtids::MySql(set))
         }
         Gtid::MariaDb(domain, server, sequence) => {
             let mut gtids = Gtids::default();
             gtids.passed(mariadb::Gtid { domain, server, sequence });
-            Some(Position::MariaDb(gtids))
+            Some(WrittenGtids::MariaDb(gtids))
         }
         Gtid::Unknown => None,
     }

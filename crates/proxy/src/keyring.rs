@@ -25,7 +25,7 @@ const TRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The proofs of one cluster's users.
 #[derive(Debug, Default)]
 pub struct Keyring {
-    users: Mutex<HashMap<Arc<str>, Entry>>,
+    users: Mutex<HashMap<Arc<str>, UserSecrets>>,
     /// Passwords that were tried, of users who need not exist: nothing of them stays.
     tries: Mutex<HashMap<Arc<str>, Tries>>,
 }
@@ -37,7 +37,7 @@ struct Tries {
 }
 
 #[derive(Debug, Default)]
-struct Entry {
+struct UserSecrets {
     credential: Option<Arc<Credential>>,
     /// SHA256(SHA256(password)), when the password is known.
     sha2_stage2: Option<[u8; 32]>,
@@ -48,17 +48,17 @@ struct Entry {
 
 /// Whether a password that is remembered is an account's.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Known {
+pub enum PasswordCheck {
     /// It is.
     Yes(Arc<Credential>),
     /// It is not, or none is remembered.
     No,
-    /// That is to be checked, and told with [`Keyring::checked`].
+    /// The password must be checked, and the result reported by [`Keyring::checked`].
     Unchecked(Arc<Credential>),
 }
 
 impl Keyring {
-    fn users(&self) -> MutexGuard<'_, HashMap<Arc<str>, Entry>> {
+    fn users(&self) -> MutexGuard<'_, HashMap<Arc<str>, UserSecrets>> {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -100,17 +100,17 @@ impl Keyring {
     }
 
     /// Whether the remembered password is that of an account with these verifiers.
-    pub fn knows(&self, user: &str, verifiers: &[Verifier]) -> Known {
+    pub fn knows(&self, user: &str, verifiers: &[Verifier]) -> PasswordCheck {
         let users = self.users();
-        let Some(entry) = users.get(user) else { return Known::No };
+        let Some(entry) = users.get(user) else { return PasswordCheck::No };
         let Some(credential) = entry.credential.clone().filter(|known| known.cleartext().is_some()) else {
-            return Known::No;
+            return PasswordCheck::No;
         };
         let among = |checked: &Option<Verifier>| checked.as_ref().is_some_and(|one| verifiers.contains(one));
         match (among(&entry.fits), among(&entry.misfits)) {
-            (true, _) => Known::Yes(credential),
-            (false, true) => Known::No,
-            (false, false) => Known::Unchecked(credential),
+            (true, _) => PasswordCheck::Yes(credential),
+            (false, true) => PasswordCheck::No,
+            (false, false) => PasswordCheck::Unchecked(credential),
         }
     }
 
@@ -177,19 +177,19 @@ mod tests {
     fn a_password_is_good_for_the_accounts_that_it_was_checked_for() {
         let (keyring, user) = (Keyring::default(), Arc::from("app"));
         let (one, other) = (Verifier::Native([1; 20]), Verifier::Native([2; 20]));
-        assert_eq!(keyring.knows("app", std::slice::from_ref(&one)), Known::No);
+        assert_eq!(keyring.knows("app", std::slice::from_ref(&one)), PasswordCheck::No);
         let known = keyring.remember(&user, Credential::password("secret"));
-        assert_eq!(keyring.knows("app", std::slice::from_ref(&one)), Known::Unchecked(known.clone()));
+        assert_eq!(keyring.knows("app", std::slice::from_ref(&one)), PasswordCheck::Unchecked(known.clone()));
         keyring.checked("app", &known, &one, true);
         keyring.checked("app", &known, &other, false);
-        assert_eq!(keyring.knows("app", &[other.clone(), one.clone()]), Known::Yes(known.clone()));
-        assert_eq!(keyring.knows("app", &[other]), Known::No);
+        assert_eq!(keyring.knows("app", &[other.clone(), one.clone()]), PasswordCheck::Yes(known.clone()));
+        assert_eq!(keyring.knows("app", &[other]), PasswordCheck::No);
         let newer = keyring.remember(&user, Credential::password("newer"));
         keyring.checked("app", &known, &one, true);
-        assert_eq!(keyring.knows("app", std::slice::from_ref(&one)), Known::Unchecked(newer));
+        assert_eq!(keyring.knows("app", std::slice::from_ref(&one)), PasswordCheck::Unchecked(newer));
         keyring.remember(&user, Credential::Empty);
         keyring.forget("app");
-        assert_eq!(keyring.knows("app", &[one]), Known::No);
+        assert_eq!(keyring.knows("app", &[one]), PasswordCheck::No);
     }
 
     #[test]

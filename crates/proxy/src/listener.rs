@@ -103,7 +103,7 @@ fn bind_unix(path: &Path, settings: &config::Listener) -> io::Result<Bound> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
     let address = SockAddr::unix(path)?;
-    // A socket that a stopped process left behind would be in the way for ever. Only a refusal proves that nobody listens.
+    // A socket that a stopped process left behind would be in the way for ever. Only a refusal proves that no process listens.
     if identity(path).is_some() {
         let asking = Socket::new(Domain::UNIX, Type::STREAM, None)?;
         asking.set_nonblocking(true)?;
@@ -112,7 +112,7 @@ fn bind_unix(path: &Path, settings: &config::Listener) -> io::Result<Bound> {
         }
     }
     socket.bind(&address)?;
-    // From here on the file goes with this value. Until its mode is set nobody listens.
+    // From here on the file goes with this value. Until its mode is set no socket listens.
     let file = SocketFile { path: path.to_owned(), identity: identity(path) };
     std::fs::set_permissions(path, Permissions::from_mode(settings.socket_mode))?;
     socket.listen(i32::try_from(settings.backlog).unwrap_or(i32::MAX))?;
@@ -192,6 +192,6 @@ fn turn_away(mut socket: Detached, refusal: &Refusal, reason: usize, mailboxes: 
     refusal.as_packet().write(&mut out);
     begun.end(&mut out, 0);
     if let Err(error) = socket.write(&out) {
-        tracing::debug!(%error, "a client left before it was told that there is no place");
+        tracing::debug!(%error, "a client left before it got the error of a full process");
     }
 }

@@ -1,4 +1,4 @@
-//! The memory of clients that have not logged in: nobody knows yet who they are, so all of them together have one bound.
+//! The memory of clients that have not logged in: their users are unknown, so all of them together have one bound.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -34,15 +34,13 @@ pub use lease::Lease;
 pub use listed::{Backends, Listed};
 pub use open::ON_DEMAND;
 pub use quota::Quota;
-pub use short::{Short, ShortOf};
-pub use statements::{Found, ServerStatements, StatementKey, TypesWanted};
+pub use statements::{ForTypes, ServerStatements, StatementKey, TypesWanted};
 pub use users::{UserLease, UserLeaseError, UserLeases};
 
 use queue::{Grant, Permit, Ticket, Waiter};
 use server_pool::ServerPool;
 
-use crate::shared::{ClusterSettings, ClusterShared, Mail};
-use crate::worker::CountedHere;
+use crate::shared::{ClusterSettings, ClusterShared, CountedHere, Mail};
 use route::state::StateMap;
 
 /// Why there is no connection.
@@ -64,7 +62,7 @@ pub enum LeaseError {
 
 /// The backend connection that a session wants.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct ConnectionNeeds {
     /// The user and what else must be equal.
     pub key: Arc<Key>,
     /// The state that the connection should have.
@@ -141,7 +139,7 @@ impl Pools {
         pool
     }
 
-    /// An idle connection to `server`, if there is one and nobody waits for it. `in_any_schema` is as in [`Wanted`]. One that
+    /// An idle connection to `server`, if there is one and no session waits for it. `in_any_schema` is as in [`ConnectionNeeds`]. One that
     /// has logged in before the session's `login` has to [log in again](Pools::log_in_again).
     pub fn take_idle(
         self: &Rc<Self>,
@@ -169,14 +167,18 @@ impl Pools {
         &self,
         lease: &mut Lease,
         server: &ServerView,
-        wanted: &Wanted,
+        wanted: &ConnectionNeeds,
     ) -> Result<(), ConnectError> {
         lease.stats().relogins.add_one();
         open::log_in_again(&self.shared, server, wanted, lease).await
     }
 
     /// As [`Pools::lease`], but `None` instead of a wait.
-    pub async fn lease_now(self: &Rc<Self>, server: &ServerView, wanted: &Wanted) -> Option<Result<Lease, LeaseError>> {
+    pub async fn lease_now(
+        self: &Rc<Self>,
+        server: &ServerView,
+        wanted: &ConnectionNeeds,
+    ) -> Option<Result<Lease, LeaseError>> {
         let pool = self.server(server.id, &server.name);
         *pool.last_wanted.borrow_mut() = Some(wanted.clone());
         if !self.take_permit(&pool) {
@@ -193,7 +195,7 @@ impl Pools {
     pub async fn lease(
         self: &Rc<Self>,
         server: &ServerView,
-        wanted: &Wanted,
+        wanted: &ConnectionNeeds,
         wait: Duration,
     ) -> Result<Lease, LeaseError> {
         let pool = self.server(server.id, &server.name);
@@ -222,7 +224,7 @@ impl Pools {
         self: &Rc<Self>,
         pool: &Rc<ServerPool>,
         server: &ServerView,
-        wanted: &Wanted,
+        wanted: &ConnectionNeeds,
     ) -> Result<Lease, LeaseError> {
         let permit = Permit::new(self.clone(), pool.clone());
         // Opening is rare and its future is large: sessions do not carry it along.
@@ -235,7 +237,7 @@ impl Pools {
         Ok(Lease::new(Box::new(connection), self.clone(), pool.clone()))
     }
 
-    /// The right to open a connection: a free one, or that of an idle connection that fits nobody here.
+    /// The right to open a connection: a free one, or that of an idle connection that fits no session here.
     fn take_permit(&self, pool: &ServerPool) -> bool {
         if pool.has_waiters() {
             return false;
@@ -275,7 +277,7 @@ impl Pools {
     async fn wait(
         self: &Rc<Self>,
         pool: &Rc<ServerPool>,
-        wanted: &Wanted,
+        wanted: &ConnectionNeeds,
         wait: Duration,
     ) -> Result<Grant, LeaseError> {
         let settings = self.settings();

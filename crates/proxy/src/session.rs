@@ -29,7 +29,6 @@ mod local;
 mod login;
 mod long_text;
 mod lost;
-mod outgoing;
 mod packet_limit;
 mod policy;
 mod prepare_again;
@@ -47,14 +46,13 @@ mod send;
 mod serve;
 mod settle;
 mod statements;
-#[cfg(test)]
-mod testing;
 mod tracking;
 mod transaction;
 mod transaction_log;
 mod typed;
 mod warm;
 mod who;
+mod write;
 
 use std::time::Instant;
 
@@ -64,18 +62,13 @@ use stats::digests::CacheSaid;
 use crate::error::{Refusal, SessionEnd};
 use ::policy::Verdict;
 use belief::Belief;
-use cache::Asked;
-pub(crate) use cache::table_writes;
+use cache::CacheDecision;
 use checkout::Attempts;
 use client::{Client, Request};
 use cluster_session::{ClusterSession, Held};
 use count::End;
 use diagnostics::past::{Doubt, Past};
 use environment::Environment;
-pub use hold::RELEASED_MAX;
-pub use ids::KnownColumns;
-pub use outgoing::Outgoing;
-pub use proof::{Name, Told};
 use query::{Query, Understood};
 use recover::{Failed, Next};
 use relay::Outcome;
@@ -107,9 +100,9 @@ impl Session {
     /// The life of a query.
     ///
     /// It is understood; what needs no server is answered. Its route says which server it needs and why. A backend
-    /// connection is checked out: the pinned one, or one from the pool, perhaps after a wait. What that connection lacks
-    /// of the session's state goes ahead of the statement in the same write. The reply streams back to the client; what
-    /// it says of the session's state is learned; the connection returns to the pool unless the session is pinned. When the
+    /// connection is checked out: the pinned one, or one from the pool, perhaps after a wait. The fix-up, the state that this
+    /// connection lacks, goes ahead of the statement in the same write. The reply streams back to the client; the session
+    /// takes the state from it; the connection returns to the pool unless the session is pinned. When the
     /// server was lost before the client got a byte, a read is tried again on another one, and a transaction is replayed.
     ///
     /// Gives what the result cache did for it, for sessions that warm the cache.
@@ -121,19 +114,19 @@ impl Session {
             Understood::Answered(mut query, answered) => {
                 query.arrived = arrived;
                 self.finish(&*query, End::Local(answered));
-                return self.flush_answers().await.map(|()| None);
+                return self.client.flush_answers().await.map(|()| None);
             }
-            Understood::NoCommand => return self.flush_answers().await.map(|()| None),
+            Understood::NoCommand => return self.client.flush_answers().await.map(|()| None),
         };
         query.arrived = arrived;
-        self.find_hidden(&mut query);
+        self.belief.find_hidden(&mut query);
         let verdict = self.ask_policy(&mut query);
         let mut fill = None;
         if !verdict.is_pass() || query.plan.cache().is_some() {
             match Box::pin(self.answer_by_policy(&query, verdict)).await? {
-                Asked::Answered => return Ok(query.cache.came()),
-                Asked::Fill(asked) => fill = Some(asked),
-                Asked::No(_) => {}
+                CacheDecision::Answered => return Ok(query.cache.came()),
+                CacheDecision::Fill(asked) => fill = Some(asked),
+                CacheDecision::No(_) => {}
             }
         }
         if self.client.has_unsent() {
@@ -159,24 +152,24 @@ impl Session {
     }
 
     /// Policy may answer in place of a server: it refuses the query, or has the result cache answer it.
-    async fn answer_by_policy(&mut self, query: &Query<'_>, verdict: Verdict) -> Result<Asked, SessionEnd> {
+    async fn answer_by_policy(&mut self, query: &Query<'_>, verdict: Verdict) -> Result<CacheDecision, SessionEnd> {
         if let Verdict::Refuse { rule, text } = verdict {
             self.refuse_by_policy(query, Refusal::by_rule(&rule, &text)).await?;
-            return Ok(Asked::Answered);
+            return Ok(CacheDecision::Answered);
         }
         let Some((rule, wanted)) = query.plan.cached_by().filter(|_| cache::is_for_cache(query)) else {
-            return Ok(Asked::No(None));
+            return Ok(CacheDecision::No(None));
         };
         let asked = self.ask_cache(query, rule, wanted).await?;
         query.cache.asked.set(true);
         query.cache.said.set(match &asked {
-            Asked::Answered => None,
-            Asked::Fill(_) => Some(CacheSaid::Miss),
+            CacheDecision::Answered => None,
+            CacheDecision::Fill(_) => Some(CacheSaid::Miss),
             // With nothing to say, another session is asking a server.
-            Asked::No(said) => *said,
+            CacheDecision::No(said) => *said,
         });
-        if matches!(asked, Asked::Answered) {
-            self.flush_answers().await?;
+        if matches!(asked, CacheDecision::Answered) {
+            self.client.flush_answers().await?;
         }
         Ok(asked)
     }
@@ -195,7 +188,7 @@ impl Session {
         {
             return Some(refusal);
         }
-        if query.statement.effects.is_empty() { None } else { self.take_consistency(query) }
+        if query.statement.effects.is_empty() { None } else { self.who.take_consistency(query) }
     }
 
     /// Runs a query on a server, and on another one when the first is lost.
@@ -208,6 +201,7 @@ impl Session {
     ) -> Result<(), SessionEnd> {
         let mut attempts = Attempts::of(query.request.packets.len());
         attempts.in_any_schema = self.does_same_in_any_schema(query);
+        self.env.show_query(query);
         loop {
             let mut held = match self.checkout(&route, &mut attempts).await {
                 Ok(held) => held,
@@ -217,10 +211,12 @@ impl Session {
                 }
             };
             if query.statement.asks.contains(sql::Asks::SEQUENCE_VALUE) && self.belief.pins.is_empty() {
-                Box::pin(self.forget_sequences(&mut held)).await;
+                Box::pin(self.env.forget_sequences(&mut held)).await;
             }
             let mut outcome = Outcome::default();
-            if let Err(error) = self.exchange(&mut held, query, &route, fill.as_deref(), &mut outcome).await {
+            if let Err(error) =
+                self.exchange(&mut held, query, (&route, attempts.at), fill.as_deref(), &mut outcome).await
+            {
                 let failed = Failed { held, error, outcome };
                 match Box::pin(self.go_on(query, &mut route, failed, &mut attempts)).await? {
                     Next::TryAgain if route.reason == Reason::WritingFunction => query.hide_write(),
@@ -254,23 +250,15 @@ impl Session {
         attempts: &mut Attempts,
     ) -> Result<Next, SessionEnd> {
         self.here.cluster.loads.end(failed.held.lease.server());
-        self.end_all_answers(query);
+        self.here.end_all_answers(query);
         self.tell_tier_all(query).await;
         let next = self.recover(query, route, failed, attempts).await;
         if !matches!(next, Ok(Next::TryAgain)) {
             self.finish(query, End::Lost(attempts.at));
-            self.end_all_answers(query);
+            self.here.end_all_answers(query);
             self.tell_tier_all(query).await;
         }
         next
-    }
-
-    /// Sends what was answered, unless more is to be answered first.
-    async fn flush_answers(&mut self) -> Result<(), SessionEnd> {
-        match self.client.must_flush() {
-            true => Box::pin(self.client.flush()).await.map_err(SessionEnd::ClientLost),
-            false => Ok(()),
-        }
     }
 
     fn route(&mut self, query: &mut Query<'_>) -> Route {
@@ -285,7 +273,7 @@ impl Session {
         };
         let mut route = route::decide(facts, &query.statement, query.plan.directive());
         if route.target == Target::Reader && query.statement.asks.contains(sql::Asks::STORED_FUNCTIONS) {
-            self.judge_functions(&mut route);
+            self.here.judge_functions(&mut route);
         }
         let reads_unread_view = query.hides.is_some_and(|hidden| hidden.unread) && query.statement.parts > 1;
         if reads_unread_view && route.target == Target::Reader {
@@ -293,13 +281,13 @@ impl Session {
             (route.target, route.reason) = (Target::Primary, Reason::WritingFunction);
         }
         self.take_newest_primary(&route);
-        self.judge_schema(&mut route);
+        self.belief.judge_schema(&mut route);
         if route.reason == Reason::ServerState && self.here.cluster.view().primary.is_none() {
             route.target = Target::Reader;
         }
         self.note_scope(query, &mut route);
         self.judge_named(&mut route);
-        self.judge_lag(&mut route);
+        self.here.judge_lag(&mut route);
         self.judge_replicas(&mut route);
         if let Some(count) = self.env.worker.stats.routes.at(route.reason as usize) {
             count.add_one();
@@ -310,10 +298,29 @@ impl Session {
         route
     }
 
+    /// Answers with an error of Sqluice's own; the session goes on.
+    async fn refuse(&mut self, request: &Request, refusal: &Refusal) -> Result<(), SessionEnd> {
+        self.env.worker.stats.own_errors.add_one();
+        self.client.put_error(request.sequence.wrapping_add(1), refusal);
+        self.client.flush().await.map_err(SessionEnd::ClientLost)
+    }
+}
+
+impl Client {
+    /// Sends what was answered, unless more is to be answered first.
+    async fn flush_answers(&mut self) -> Result<(), SessionEnd> {
+        match self.must_flush() {
+            true => Box::pin(self.flush()).await.map_err(SessionEnd::ClientLost),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Belief {
     /// Finds the effects of tables and views that the text does not show: a read of a view that writes is a write.
     #[inline]
     fn find_hidden(&self, query: &mut Query<'_>) {
-        if !self.belief.catalog.hidden.is_empty() && !query.prepares() {
+        if !self.catalog.hidden.is_empty() && !query.prepares() {
             query.hides = self.hidden_in(query);
             if query.hides.is_some_and(|hidden| hidden.writes) {
                 query.hide_write();
@@ -336,7 +343,7 @@ impl Session {
             Ok(named) => {
                 let names = named.read.iter().chain(&named.written);
                 let found = names.filter_map(|name| {
-                    self.belief.catalog.hidden(name.schema.as_deref().or_else(|| self.schema_of(query))?, &name.name)
+                    self.catalog.hidden(name.schema.as_deref().or_else(|| self.schema_of(query))?, &name.name)
                 });
                 found.reduce(Hidden::and)
             }
@@ -347,21 +354,16 @@ impl Session {
                 None
             }
             // PREPARE, EXECUTE IMMEDIATE, compound statements: any word may be a name.
-            Err(_) => self.belief.catalog.hidden_in(query.text()?.bytes, self.schema_of(query)),
+            Err(_) => self.catalog.hidden_in(query.text()?.bytes, self.schema_of(query)),
         }
     }
+}
 
+impl ClusterSession {
     /// A function may have become one that writes since the catalog was read.
     fn judge_functions(&self, route: &mut Route) {
-        if !self.here.cluster.shared.published.catalog_is_fresh() && self.here.cluster.view().primary.is_some() {
+        if !self.cluster.shared.published.catalog_is_fresh() && self.cluster.view().primary.is_some() {
             (route.target, route.reason) = (Target::Primary, Reason::UnknownFunction);
         }
-    }
-
-    /// Answers with an error of Sqluice's own; the session goes on.
-    async fn refuse(&mut self, request: &Request, refusal: &Refusal) -> Result<(), SessionEnd> {
-        self.env.worker.stats.own_errors.add_one();
-        self.client.put_error(request.sequence.wrapping_add(1), refusal);
-        self.client.flush().await.map_err(SessionEnd::ClientLost)
     }
 }

@@ -1,5 +1,7 @@
 //! All sessions of the process: what others may know of one, and how they end it or what it runs.
 
+mod activity;
+
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
@@ -7,9 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use facts::sessions::SessionState;
 use facts::view::ServerId;
 use tokio::sync::Notify;
 
+pub use activity::{Activity, ReportedQuery, Waiting, WaitsFor};
+
+use crate::pool::Key;
 use crate::wake::Wake;
 
 /// The first id. Servers count their connections from 1: below a billion of them since a server's start, no session has the
@@ -25,13 +31,26 @@ pub struct Sessions {
     all: Mutex<HashMap<u32, Arc<SessionHandle>>>,
 }
 
+/// A login, as others may know it.
+#[derive(Clone, Debug)]
+pub struct LoggedIn {
+    /// The user, and how backend connections log in for it.
+    pub key: Arc<Key>,
+    /// The listener.
+    pub listener: Arc<str>,
+    /// The program, by the client's own word.
+    pub program: Option<Arc<str>>,
+    /// The client's connection is encrypted.
+    pub tls: bool,
+}
+
 /// The part of a session that others may know, and their way to end it.
 #[derive(Debug)]
 pub struct SessionHandle {
     /// The id.
     pub id: u32,
-    /// The user, once logged in; COM_CHANGE_USER brings another.
-    user: Mutex<Option<Arc<str>>>,
+    /// The login; COM_CHANGE_USER brings another.
+    login: Mutex<Option<LoggedIn>>,
     /// The schema it is in.
     schema: Mutex<Option<Arc<str>>>,
     /// The cluster behind it, once logged in.
@@ -39,9 +58,11 @@ pub struct SessionHandle {
     /// Where the connection comes from; `None` for a local socket.
     pub connected_from: Option<SocketAddr>,
     /// Where the client is, by the word of a trusted proxy in front.
-    pub told_from: OnceLock<SocketAddr>,
+    pub proxied_from: OnceLock<SocketAddr>,
     /// When it connected.
     pub since: Instant,
+    /// The thing that it does now.
+    pub activity: Activity,
     /// Has the session see `killed` and `abandoned`, or whether it should leave.
     pub wake: Wake,
     /// It must end.
@@ -68,7 +89,7 @@ const THREAD_BITS: u32 = 48;
 impl SessionHandle {
     /// Where the client is; `None` when it came by a local socket.
     pub fn client_addr(&self) -> Option<SocketAddr> {
-        self.told_from.get().copied().or(self.connected_from)
+        self.proxied_from.get().copied().or(self.connected_from)
     }
 
     /// The client's address as accounts know it; `None` when it came by a local socket.
@@ -78,12 +99,27 @@ impl SessionHandle {
 
     /// The user, once logged in.
     pub fn user(&self) -> Option<Arc<str>> {
-        self.user.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.login.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|login| login.key.user.clone())
     }
 
-    /// The client has logged in as this user.
-    pub fn set_user(&self, user: &Arc<str>) {
-        *self.user.lock().unwrap_or_else(PoisonError::into_inner) = Some(user.clone());
+    /// The login, once it is over.
+    pub fn login(&self) -> Option<LoggedIn> {
+        self.login.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The client has logged in.
+    pub fn set_login(&self, login: LoggedIn) {
+        *self.login.lock().unwrap_or_else(PoisonError::into_inner) = Some(login);
+    }
+
+    /// The thing that it does.
+    pub fn state(&self) -> SessionState {
+        match self.idle_since_s.load(Ordering::Relaxed) {
+            _ if self.cluster.get().is_none() => SessionState::Login,
+            0 => self.activity.busy_state(),
+            _ if self.activity.transaction_since_us().is_some() => SessionState::IdleInTransaction,
+            _ => SessionState::Idle,
+        }
     }
 
     /// The schema it is in.
@@ -145,9 +181,14 @@ impl SessionHandle {
         true
     }
 
-    /// Begins to kill what runs: where it runs, if anything does. [`SessionHandle::killed_statement`] must follow.
-    pub fn kill_statement(&self) -> Option<(ServerId, u64)> {
+    /// Begins to kill what runs. The kill is under way until the result is dropped, also with a future that is not polled any more.
+    pub fn begin_kill(&self) -> KillUnderWay<'_> {
         self.killers.fetch_add(1, Ordering::SeqCst);
+        KillUnderWay { session: self, held: self.held() }
+    }
+
+    /// The server of the backend connection that the session holds, with the server's id of it.
+    pub fn held(&self) -> Option<(ServerId, u64)> {
         let packed = self.running.load(Ordering::SeqCst);
         let server = (packed >> THREAD_BITS).checked_sub(1)?;
         Some((ServerId(server as u16), packed & ((1 << THREAD_BITS) - 1)))
@@ -157,12 +198,6 @@ impl SessionHandle {
     pub fn runs_on(&self, server: ServerId) -> Option<u64> {
         let packed = self.running.load(Ordering::SeqCst);
         (packed >> THREAD_BITS == u64::from(server.0) + 1).then_some(packed & ((1 << THREAD_BITS) - 1))
-    }
-
-    /// The kill is done.
-    pub fn killed_statement(&self) {
-        self.killers.fetch_sub(1, Ordering::SeqCst);
-        self.killer_done.notify_one();
     }
 
     /// Whether its client has been silent for longer than it may, at this second of `Shared::uptime_s`.
@@ -175,6 +210,21 @@ impl SessionHandle {
     pub fn kill(&self) {
         self.killed.store(true, Ordering::SeqCst);
         self.wake.call();
+    }
+}
+
+/// A kill of what a session runs. Until it is dropped the connection goes to no other session.
+#[derive(Debug)]
+pub struct KillUnderWay<'a> {
+    session: &'a SessionHandle,
+    /// The backend connection of the session, if it has one: server, and that server's id.
+    pub held: Option<(ServerId, u64)>,
+}
+
+impl Drop for KillUnderWay<'_> {
+    fn drop(&mut self) {
+        self.session.killers.fetch_sub(1, Ordering::SeqCst);
+        self.session.killer_done.notify_one();
     }
 }
 
@@ -198,12 +248,13 @@ impl Sessions {
         };
         let handle = Arc::new(SessionHandle {
             id,
-            user: Mutex::default(),
+            login: Mutex::default(),
             schema: Mutex::default(),
             cluster: OnceLock::new(),
             connected_from,
-            told_from: OnceLock::new(),
+            proxied_from: OnceLock::new(),
             since: Instant::now(),
+            activity: Activity::default(),
             wake: Wake::default(),
             killed: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
@@ -228,6 +279,11 @@ impl Sessions {
     pub fn find(&self, cluster: &str, id: u32) -> Option<Arc<SessionHandle>> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(&id).filter(|session| session.is_in(cluster)).cloned()
+    }
+
+    /// The session of this id.
+    pub fn get(&self, id: u32) -> Option<Arc<SessionHandle>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
     }
 
     /// The sessions of this cluster.
@@ -289,14 +345,14 @@ mod tests {
     #[tokio::test]
     async fn a_connection_waits_for_the_kill_that_is_meant_for_it() {
         let handle = Sessions::default().register(None);
-        assert_eq!(handle.kill_statement(), None);
-        handle.killed_statement();
+        assert_eq!(handle.begin_kill().held, None);
         handle.begin_statement(ServerId(0), 77);
-        assert_eq!(handle.kill_statement(), Some((ServerId(0), 77)));
+        let kill = handle.begin_kill();
+        assert_eq!(kill.held, Some((ServerId(0), 77)));
         let waits = handle.end_statement(Duration::from_secs(60));
         tokio::pin!(waits);
         assert!(futures_poll(&mut waits).is_none());
-        handle.killed_statement();
+        drop(kill);
         assert!(waits.await);
         assert!(!handle.end_statement(Duration::ZERO).await);
     }

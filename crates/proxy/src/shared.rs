@@ -2,10 +2,14 @@
 
 mod cluster;
 mod cluster_writes;
+mod file_shares;
 mod logins;
 mod mail;
+mod short;
+mod warming;
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
@@ -19,15 +23,17 @@ use wire::auth::RsaKey;
 
 pub use self::cluster::{ClusterSettings, ClusterShared, limit_of, login_as};
 pub use cluster_writes::{ClusterWrites, Moment, Write};
+pub use file_shares::FileShares;
 pub use logins::{AccountChange, Logins};
-pub use mail::{AskDigests, AskTold, Digests, Mail, Mailboxes};
+pub use mail::{AskConfirmed, AskDigests, Digests, Mail, Mailboxes};
+pub use short::{Short, ShortOf};
+pub use warming::{ClientKind, Warming};
 
 use crate::addresses::Addresses;
 use crate::login_log::LoginLog;
 use crate::login_memory::{LoginMemory, LoginShare};
 use crate::prepared_memory::Prepared;
 use crate::sessions::Sessions;
-use crate::start::FileShares;
 use policy::rules::RuleSet;
 
 /// Everything that all workers see.
@@ -51,7 +57,7 @@ pub struct Shared {
     pub login_log: LoginLog,
     /// When the process started.
     pub started: Instant,
-    /// [`Shared::uptime_s`], told once a second. Workers have no timers of their own as long as nothing waits: their event
+    /// [`Shared::uptime_s`], published once a second. Workers have no timers of their own as long as nothing waits: their event
     /// loops would ask the clock for them around each statement.
     pub seconds: watch::Sender<u32>,
     /// Answers that are kept.
@@ -71,7 +77,7 @@ pub struct Shared {
     /// Sessions of each user, over all listeners.
     pub user_sessions: Mutex<HashMap<Arc<str>, u32>>,
     /// Kinds of clients for whom the cache is filled.
-    pub warming: crate::warm::Warming,
+    pub warming: Warming,
 }
 
 impl Shared {
@@ -98,6 +104,10 @@ impl Shared {
         self.rsa.get_or_init(|| RsaKey::generate().ok().map(Arc::new)).clone()
     }
 }
+
+/// A snapshot that all workers have, counted per worker: statements must not write to a count that workers share.
+#[allow(clippy::redundant_allocation, reason = "the outer count is the worker's own, the inner one is shared")]
+pub type CountedHere<T> = Rc<Arc<T>>;
 
 /// A client's connection that no worker has taken yet.
 #[derive(Debug)]

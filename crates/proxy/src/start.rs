@@ -17,12 +17,15 @@ use tokio::sync::{mpsc, watch};
 use wire::compress::Algorithm;
 use wire::proxy_header::Version;
 
+use crate::event_loop;
 use crate::listener::{self, Bound};
 use crate::login_log::LoginLog;
 use crate::login_memory::LoginMemory;
+use crate::operator::Operator;
 use crate::sessions::Sessions;
-use crate::shared::{ClusterSettings, ClusterShared, Digests, ListenerShared, Mail, Mailboxes, Shared};
-use crate::worker::{self, Worker};
+use crate::shared::{
+    ClusterSettings, ClusterShared, Digests, FileShares, ListenerShared, Mail, Mailboxes, Shared, Warming,
+};
 use policy::rules::RuleSet;
 use route::{Pin, Reason};
 
@@ -56,24 +59,6 @@ pub enum StartError {
     /// A thread or its event loop could not be made.
     #[error("cannot start a worker: {0}")]
     Worker(#[from] std::io::Error),
-}
-
-/// How the files that the process may open are shared out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileShares {
-    /// How many files the process may open.
-    pub open_files: u64,
-    /// Most clients.
-    pub clients_max: u32,
-    /// Most backend connections of each cluster.
-    pub backends_max: BTreeMap<Arc<str>, u32>,
-}
-
-impl Default for FileShares {
-    /// No limit.
-    fn default() -> FileShares {
-        FileShares { open_files: u64::MAX, clients_max: u32::MAX, backends_max: BTreeMap::new() }
-    }
 }
 
 /// The running data plane.
@@ -149,7 +134,7 @@ fn listener_tls(name: &str, listener: &config::Listener) -> Result<Option<Server
     made.map(Some).map_err(|error| StartError::Tls { key: format!("listener.{name}.tls"), error })
 }
 
-/// The part of each cluster that workers share. They are told of each publication.
+/// The part of each cluster that workers share. They get each publication.
 fn clusters(
     config: &Config,
     published: &HashMap<Arc<str>, Arc<Published>>,
@@ -189,7 +174,7 @@ fn spawn_workers(
     let spawn = |((index, inbox), ring)| {
         let shared = shared.clone();
         std::thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
-            if let Err(error) = Worker::run(index, shared, inbox, ring) {
+            if let Err(error) = event_loop::run(index, shared, inbox, ring) {
                 tracing::error!(worker = index, %error, "a worker could not run");
             }
         })
@@ -215,10 +200,10 @@ impl Proxy {
         let clusters = clusters(&config, published, &mailboxes)?;
         let rules = RuleSet::new(&config.rules).map_err(StartError::Rules)?.map(Arc::new);
         if tier.is_some() {
-            // Others may keep what is written here: it is told from the beginning, and by table.
+            // Other processes may keep the tables that are written here: writes are reported from the beginning, and by table.
             clusters
                 .values()
-                .for_each(|cluster: &Arc<ClusterShared>| _ = cluster.epochs.get_or_init(cache::Epochs::default));
+                .for_each(|cluster: &Arc<ClusterShared>| _ = cluster.epochs.get_or_init(cache::WriteCounters::default));
         }
         if tier.is_some() || caches(&config.rules) {
             published.values().for_each(|published| published.watch_tables());
@@ -247,11 +232,11 @@ impl Proxy {
             prepared: Arc::default(),
             addresses: Arc::default(),
             user_sessions: Mutex::default(),
-            warming: crate::warm::Warming::default(),
+            warming: Warming::default(),
             config: ArcSwap::from_pointee(config),
         });
         let workers = spawn_workers(&shared, inboxes, rings)?;
-        tokio::spawn(worker::tell_seconds(Arc::downgrade(&shared)));
+        tokio::spawn(event_loop::tell_seconds(Arc::downgrade(&shared)));
         let proxy = Proxy { shared, mailboxes, listeners: Mutex::default(), workers: Mutex::new(workers) };
         let config = proxy.shared.config.load_full();
         for (name, listener) in &config.listeners {
@@ -320,13 +305,18 @@ impl Proxy {
         self.shared.clone()
     }
 
+    /// The sessions in the hands of an operator.
+    pub fn operator(&self) -> Operator {
+        Operator::of(&self.shared)
+    }
+
     /// All sessions.
     pub fn sessions(&self) -> &Sessions {
         &self.shared.sessions
     }
 
-    /// Takes a new configuration without dropping a session: servers, users, limits and TLS. What needs a restart is
-    /// said by the configuration's own difference.
+    /// Takes a new configuration without dropping a session: servers, users, limits and TLS. The configuration's difference
+    /// names the settings that need a restart.
     ///
     /// # Errors
     /// A TLS setting is of no use, or rules cannot be put together: nothing was changed then.

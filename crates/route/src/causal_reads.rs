@@ -1,14 +1,14 @@
 //! Which replicas may serve a session's reads: those that are known to have what the session has written, and that do not
 //! take it back behind what it has read.
 //!
-//! The rule is a pure function of what the session did and of what servers told last, so every case is a test.
+//! The rule is a pure function of what the session did and of the servers' last reports, so every case is a test.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::Guard;
 use facts::gtid::mysql::WRITTEN_MAX;
-use facts::gtid::{Applied, Written};
+use facts::gtid::{Applied, WrittenGtids};
 use facts::positions::Positions;
 use facts::view::{ServerId, View};
 
@@ -17,20 +17,20 @@ use super::read_write_split::Reason;
 /// The longest list of positions that a server is asked to wait for, in bytes.
 const AWAITED_MAX: usize = 4096;
 
-/// When the primary has moved, writes on the former one may be told behind writes on the new one: by other sessions, or by a connection
-/// that tells what it did before. For so long both count.
+/// When the primary has moved, writes on the former one may be reported after writes on the new one: by other sessions, or by a
+/// connection that reports late. For so long both count.
 const LATE_MAX: Duration = Duration::from_secs(60);
 
 /// The writes of a session, as far as servers reported them.
 #[derive(Clone, Debug, Default)]
 pub struct OwnWrites {
-    /// Positions that servers told with the replies to writes.
-    told: Option<Written>,
-    /// Positions with higher numbers than the last one, which another server told, and since when they are. Either that server's writes
-    /// are lost, or the last one was told late.
-    overtaken: Option<(Written, Instant)>,
-    /// On each server: the last write of which no position was told, and that no server's position is known to cover yet.
-    untold: Vec<Untold>,
+    /// Positions that servers reported with the replies to writes.
+    reported: Option<WrittenGtids>,
+    /// Positions with higher numbers than the last one, which another server reported, and since when they are. Either that
+    /// server's writes are lost, or the last one was reported late.
+    overtaken: Option<(WrittenGtids, Instant)>,
+    /// On each server: the last write without a reported position, which no server's position is known to cover yet.
+    unreported: Vec<Unreported>,
     /// Where servers were when writes without a position were surely done.
     since: Vec<Since>,
     /// The reads on the primary for the statement's own sake, in a transaction or with locks.
@@ -39,14 +39,14 @@ pub struct OwnWrites {
     unlogged: bool,
     /// In a Galera group: where and when it has last written, or read for the statement's own sake. Another member has it
     /// when it has shown, asked after that, that it has all that was written anywhere.
-    in_group: Option<Untold>,
+    in_group: Option<Unreported>,
     /// The last time on any other member than that one, which itself need not have it: it may have become the writer since.
     elsewhere: Option<Instant>,
 }
 
-/// A write of which no position was told.
+/// A write without a reported position.
 #[derive(Clone, Copy, Debug)]
-struct Untold {
+struct Unreported {
     server: ServerId,
     /// When its reply was over.
     at: Instant,
@@ -74,20 +74,20 @@ enum Seen {
 }
 
 impl OwnWrites {
-    /// A server told the position of a write. The time is asked for only behind a change of the primary.
-    pub fn tell(&mut self, written: Written, now: impl Fn() -> Instant) {
+    /// A server reported the position of a write. The time is asked for only after a change of the primary.
+    pub fn tell(&mut self, written: WrittenGtids, now: impl Fn() -> Instant) {
         self.tell_of_many(written, WRITTEN_MAX, now);
         // A commit comes behind all that its session could read before it.
         self.seen = Seen::Nothing;
     }
 
-    /// A server told the position of a write of one of many sessions; of each MySQL server so many intervals are kept.
-    pub fn tell_of_many(&mut self, written: Written, intervals_max: usize, now: impl Fn() -> Instant) {
-        let Some(told) = &mut self.told else {
-            self.told = Some(written);
+    /// A server reported the position of a write of one of many sessions; of each MySQL server so many intervals are kept.
+    pub fn tell_of_many(&mut self, written: WrittenGtids, intervals_max: usize, now: impl Fn() -> Instant) {
+        let Some(reported) = &mut self.reported else {
+            self.reported = Some(written);
             return;
         };
-        match (told.add(written, intervals_max), &mut self.overtaken) {
+        match (reported.add(written, intervals_max), &mut self.overtaken) {
             (Some(higher), Some((words, since))) => {
                 words.add_highest(higher);
                 *since = now();
@@ -97,9 +97,9 @@ impl OwnWrites {
         }
     }
 
-    /// All positions that were told.
-    fn all_told(&self) -> impl Iterator<Item = &Written> {
-        self.told.iter().chain(self.overtaken.as_ref().map(|(words, _)| words))
+    /// All reported positions.
+    fn all_reported(&self) -> impl Iterator<Item = &WrittenGtids> {
+        self.reported.iter().chain(self.overtaken.as_ref().map(|(words, _)| words))
     }
 
     /// The session has read on the primary, in a transaction or with locks.
@@ -107,11 +107,11 @@ impl OwnWrites {
         self.seen = Seen::At(server, at);
     }
 
-    /// Something may have been written, and no position was told.
-    pub fn wrote_untold(&mut self, server: ServerId, at: Instant) {
-        match self.untold.iter_mut().find(|untold| untold.server == server) {
-            Some(untold) => untold.at = untold.at.max(at),
-            None => self.untold.push(Untold { server, at }),
+    /// There may be a write without a reported position.
+    pub fn wrote_unreported(&mut self, server: ServerId, at: Instant) {
+        match self.unreported.iter_mut().find(|unreported| unreported.server == server) {
+            Some(unreported) => unreported.at = unreported.at.max(at),
+            None => self.unreported.push(Unreported { server, at }),
         }
     }
 
@@ -121,7 +121,7 @@ impl OwnWrites {
         let before = match self.in_group {
             Some(last) if last.at > at => (last.server != server).then_some(at),
             last => {
-                self.in_group = Some(Untold { server, at });
+                self.in_group = Some(Unreported { server, at });
                 last.filter(|last| last.server != server).map(|last| last.at)
             }
         };
@@ -158,33 +158,34 @@ impl OwnWrites {
 
     /// There is a write, or a read, whose position is not known yet.
     pub fn awaits_position(&self) -> bool {
-        !self.untold.is_empty() || matches!(self.seen, Seen::At(..))
+        !self.unreported.is_empty() || matches!(self.seen, Seen::At(..))
     }
 
     /// Replaces a write without a position by its server's own, once that was asked for behind the write. On a server that
     /// tells no positions of writes only time helps: the write is forgotten after `window`.
     pub fn settle(&mut self, view: &View, positions: &Positions, window: Duration, now: Instant) {
         self.settle_seen(positions);
-        let mut untold = std::mem::take(&mut self.untold);
-        untold.retain(|untold| !self.settle_untold(*untold, view, positions, (window, now)));
-        self.untold = untold;
+        let mut unreported = std::mem::take(&mut self.unreported);
+        unreported.retain(|unreported| !self.settle_unreported(*unreported, view, positions, (window, now)));
+        self.unreported = unreported;
     }
 
     /// Whether this write has been covered, or was forgotten.
-    fn settle_untold(
+    fn settle_unreported(
         &mut self,
-        untold: Untold,
+        unreported: Unreported,
         view: &View,
         positions: &Positions,
         (window, now): (Duration, Instant),
     ) -> bool {
         // Its server may be gone: whatever was saved of the write is on the primary then.
         let lives = |server: ServerId| view.server(server).is_some_and(|known| known.health.answers());
-        let server = if lives(untold.server) { untold.server } else { view.primary.unwrap_or(untold.server) };
+        let server =
+            if lives(unreported.server) { unreported.server } else { view.primary.unwrap_or(unreported.server) };
         let Some(position) = positions.of(server).filter(|position| position.tells_writes) else {
-            return now.saturating_duration_since(untold.at) >= window;
+            return now.saturating_duration_since(unreported.at) >= window;
         };
-        let covers = position.asked > untold.at;
+        let covers = position.asked > unreported.at;
         if covers {
             self.since.retain(|since| since.server != server && now.saturating_duration_since(since.at) < LATE_MAX);
             self.since.push(Since { server, applied: position.applied.clone(), at: now });
@@ -192,8 +193,8 @@ impl OwnWrites {
         covers
     }
 
-    /// Replaces the moment of a read by the first position that its server told when asked after it. What a server without
-    /// positions has shown cannot be compared.
+    /// Replaces the moment of a read by the first position that its server reported when asked after it. Reads of a server without
+    /// positions cannot be compared.
     fn settle_seen(&mut self, positions: &Positions) {
         let Seen::At(server, at) = self.seen else { return };
         match positions.of(server) {
@@ -213,8 +214,8 @@ impl OwnWrites {
     }
 
     /// Whether a server has all of it but for writes whose positions are known, for which it can be asked to wait.
-    fn lacks_told_at_most(&self, applied: &Applied) -> bool {
-        self.in_group.is_none() && !self.unlogged && self.untold.is_empty() && self.has_all_since(applied)
+    fn lacks_reported_at_most(&self, applied: &Applied) -> bool {
+        self.in_group.is_none() && !self.unlogged && self.unreported.is_empty() && self.has_all_since(applied)
     }
 
     /// Whether a server has all writes without a position.
@@ -225,11 +226,11 @@ impl OwnWrites {
     fn are_on(&self, applied: Option<&Applied>) -> bool {
         // Servers report no position for a write in a group.
         let Some(applied) = applied.filter(|applied| **applied != Applied::Group) else {
-            return self.told.is_none() && self.untold.is_empty() && self.since.is_empty() && !self.unlogged;
+            return self.reported.is_none() && self.unreported.is_empty() && self.since.is_empty() && !self.unlogged;
         };
         !self.unlogged
-            && self.untold.is_empty()
-            && self.all_told().all(|told| applied.has(told))
+            && self.unreported.is_empty()
+            && self.all_reported().all(|reported| applied.has(reported))
             && self.has_all_since(applied)
     }
 }
@@ -284,10 +285,10 @@ impl Needs<'_> {
         let written = || self.own.into_iter().chain(self.all.iter().map(|all| &***all));
         let goes_back = self.own.is_some_and(|own| !own.reads_are_on(Some(applied)))
             || self.before.is_some_and(|before| before != server && self.positions.is_behind(server, before));
-        if goes_back || !written().all(|written| written.lacks_told_at_most(applied)) {
+        if goes_back || !written().all(|written| written.lacks_reported_at_most(applied)) {
             return None;
         }
-        applied.awaits(written().flat_map(OwnWrites::all_told)).filter(|text| text.len() <= AWAITED_MAX)
+        applied.awaits(written().flat_map(OwnWrites::all_reported)).filter(|text| text.len() <= AWAITED_MAX)
     }
 }
 

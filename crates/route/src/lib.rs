@@ -1,4 +1,4 @@
-//! The decision for one statement: where it goes, and the reason in words. After a [`Route`] nobody classifies SQL.
+//! The decision for one statement: where it goes, and the reason in words. After a [`Route`] no code classifies SQL.
 //!
 //! Everything here is a function of values: of the session's state ([`state`]) and pins ([`pin`]), of what it wrote and of what
 //! servers reported ([`causal_reads`], [`near`]), and of how busy servers are ([`loads`]). `now` is an argument.
@@ -15,5 +15,5 @@ pub use causal_reads::{Needs, OwnWrites, SharedWrites};
 pub use loads::Loads;
 pub use near::{LagBounds, Near};
 pub use pin::{OneUse, Pin, Pins, UnsureLocks};
-pub use read_write_split::{Directive, Facts, Reason, Route, Target, Way, decide, needs_primary_in_transaction};
+pub use read_write_split::{Directive, Facts, Reason, Route, RuleTarget, Target, decide, needs_primary_in_transaction};
 pub use select_server::{Preferences, select};

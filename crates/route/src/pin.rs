@@ -1,8 +1,10 @@
 //! Why a session must keep its backend connection, and until when.
 
+mod note;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use sql::{Effect, Leaves, LockKind, Value};
+use sql::{Leaves, LockKind};
 
 macro_rules! pins {
     ($($(#[$doc:meta])* $name:ident = $word:literal,)*) => {
@@ -89,6 +91,8 @@ pub struct Pins {
     set: u32,
     /// Bits of [`OneUse`].
     one_use: u8,
+    /// Code ran whose text is not known: a SET ROLE may have been in it.
+    ran_unread: bool,
     details: Option<Box<Details>>,
 }
 
@@ -161,6 +165,18 @@ impl Pins {
         *self = Pins::default();
     }
 
+    /// Code ran whose text is not known, and may have changed anything.
+    pub fn ran_unread(&mut self) {
+        self.put(Pin::Opaque, true);
+        self.ran_unread = true;
+    }
+
+    /// Whether the connection may have another role than after its login.
+    #[must_use]
+    pub fn may_have_role(&self) -> bool {
+        self.has(Pin::Role) || self.ran_unread
+    }
+
     /// A cursor was opened or closed.
     pub fn cursor(&mut self, statement: u32, open: bool) {
         self.count(Pin::Cursor, |details| insert_or_remove(&mut details.cursors, statement, open));
@@ -209,7 +225,7 @@ impl Pins {
         })
     }
 
-    /// The server has told which of the user locks are held.
+    /// The server has reported which user locks are held.
     pub fn user_locks_are(&mut self, held: &[String]) {
         self.count(Pin::UserLock, |details| {
             (details.user_locks_unsure, details.user_locks_released) = (false, false);
@@ -226,105 +242,6 @@ impl Pins {
     /// Whether this statement has a cursor on the connection.
     pub fn has_cursor(&self, statement: u32) -> bool {
         self.details.as_ref().is_some_and(|details| details.cursors.contains(&statement))
-    }
-
-    /// Notes what a statement did. When it failed, only what may have happened all the same is noted.
-    pub fn note(&mut self, effect: &Effect, schema: Option<&str>, succeeded: bool) {
-        let qualified = |name: &str| qualify(name, schema);
-        match effect {
-            Effect::CreateTemporaryTable(name) if succeeded => {
-                self.count(Pin::TemporaryTable, |details| {
-                    insert_or_remove(&mut details.temporary_tables, qualified(name), true)
-                });
-            }
-            Effect::DropTable { names, .. } if succeeded && self.has(Pin::TemporaryTable) => {
-                self.count(Pin::TemporaryTable, |details| {
-                    details.temporary_tables.retain(|table| !names.iter().any(|name| qualified(name) == *table));
-                    details.temporary_tables.is_empty()
-                });
-            }
-            Effect::LockTables(kind) if succeeded => self.count(Pin::LockTables, |details| {
-                if !details.locks.contains(kind) {
-                    details.locks.push(*kind);
-                }
-                false
-            }),
-            Effect::UnlockTables(kind) if succeeded && self.has(Pin::LockTables) => {
-                self.count(Pin::LockTables, |details| {
-                    details.locks.retain(|held| held != kind);
-                    details.locks.is_empty()
-                });
-            }
-            Effect::TakeUserLock(name) => self.take_user_lock(name.as_deref()),
-            Effect::ReleaseUserLock(_) | Effect::ReleaseAllUserLocks { .. } if self.has(Pin::UserLock) => {
-                let all = succeeded && matches!(effect, Effect::ReleaseAllUserLocks { surely: true });
-                self.count(Pin::UserLock, |details| {
-                    details.user_locks_unsure = true;
-                    details.user_locks_released |= all;
-                    false
-                });
-            }
-            Effect::Leaves(leaves) => self.leaves(*leaves),
-            Effect::OpenHandler(name) if succeeded => {
-                self.count(Pin::Handler, |details| insert_or_remove(&mut details.handlers, handler(name), true));
-            }
-            Effect::CloseHandler(name) if succeeded && self.has(Pin::Handler) => {
-                self.count(Pin::Handler, |details| insert_or_remove(&mut details.handlers, handler(name), false));
-            }
-            Effect::XaStart if succeeded => self.put(Pin::Xa, true),
-            Effect::XaEnd { finished: true } if succeeded => self.put(Pin::Xa, false),
-            Effect::PrepareText { name, leaves, .. } if succeeded => self.count(Pin::PreparedText, |details| {
-                details.prepared.insert(name.clone(), *leaves);
-                false
-            }),
-            Effect::ExecuteText { name } => {
-                let known = self.details.as_ref().and_then(|details| details.prepared.get(name));
-                self.leaves(known.copied().unwrap_or_default());
-            }
-            Effect::DeallocateText { name } if succeeded && self.has(Pin::PreparedText) => {
-                self.count(Pin::PreparedText, |details| {
-                    details.prepared.remove(name);
-                    details.prepared.is_empty()
-                });
-            }
-            Effect::UserVariable { name, value: Value::Unknown } => {
-                self.count(Pin::UserVariable, |details| {
-                    insert_or_remove(&mut details.user_variables, name.clone(), true)
-                });
-            }
-            Effect::UserVariable { name, .. } if succeeded && self.has(Pin::UserVariable) => {
-                self.count(Pin::UserVariable, |details| {
-                    insert_or_remove(&mut details.user_variables, name.clone(), false)
-                });
-            }
-            Effect::Variable { name, .. } if succeeded && name == "insert_id" => self.one_use(OneUse::InsertId, true),
-            Effect::Role { .. } if succeeded => self.put(Pin::Role, true),
-            Effect::CalcFoundRows if succeeded => self.put(Pin::FoundRows, true),
-            Effect::CountsConnection if succeeded => self.put(Pin::StatusCounters, true),
-            _ => {}
-        }
-    }
-
-    /// A routine, or a text that was prepared, may have left this.
-    fn leaves(&mut self, leaves: Leaves) {
-        if leaves.contains(Leaves::USER_LOCKS) {
-            self.take_user_lock(None);
-        }
-        if leaves.contains(Leaves::SEQUENCES) {
-            self.put(Pin::Sequence, true);
-        }
-        if leaves.contains(Leaves::UNREPORTED) {
-            self.put(Pin::Opaque, true);
-        }
-    }
-
-    /// GET_LOCK() may have taken this lock; servers count how often.
-    fn take_user_lock(&mut self, name: Option<&str>) {
-        let name = name.unwrap_or(UNKNOWN_LOCK).to_owned();
-        self.count(Pin::UserLock, |details| {
-            (details.user_locks_unsure, details.user_locks_released) = (true, false);
-            insert_or_remove(&mut details.user_locks, name, true)
-        });
     }
 
     /// Changes the causes of `pin`; `change` says whether none is left.
@@ -346,11 +263,6 @@ pub enum UnsureLocks {
     Released,
 }
 
-/// The name by which a handler is closed: that of its table, without the schema, or its alias.
-fn handler(name: &str) -> String {
-    name.rsplit('.').next().unwrap_or(name).replace('`', "").to_lowercase()
-}
-
 /// Gives whether the set is empty afterwards.
 fn insert_or_remove<T: Ord>(set: &mut BTreeSet<T>, value: T, insert: bool) -> bool {
     if insert {
@@ -361,16 +273,10 @@ fn insert_or_remove<T: Ord>(set: &mut BTreeSet<T>, value: T, insert: bool) -> bo
     set.is_empty()
 }
 
-fn qualify(name: &str, schema: Option<&str>) -> String {
-    let name = name.replace('`', "").to_lowercase();
-    match schema {
-        Some(schema) if !name.contains('.') => format!("{}.{name}", schema.to_lowercase()),
-        _ => name,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use sql::{Effect, Value};
+
     use super::*;
 
     #[test]

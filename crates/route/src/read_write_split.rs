@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use config::{Consistency, Split};
-use facts::tables::Scope;
+use facts::tables::TableScope;
 use sql::{Access, Effect, Hint, HintConsistency, Statement, TransactionStep, Value, Why};
 
 /// The kind of server that a statement needs.
@@ -120,13 +120,13 @@ pub struct Route {
     /// How far a replica may be behind the primary, if that is narrower than what the cluster allows.
     pub max_lag: Option<Duration>,
     /// The tables to which a replica must have the last writes, with [`Consistency::Table`].
-    pub reads: Scope,
+    pub reads: TableScope,
 }
 
 impl Route {
     /// To the primary, for a statement that is Sqluice's own or belongs to what runs there.
     pub fn to(target: Target, reason: Reason, consistency: Consistency) -> Route {
-        Route { target, reason, consistency, max_lag: None, reads: Scope::Any }
+        Route { target, reason, consistency, max_lag: None, reads: TableScope::Any }
     }
 
     /// It reads, and no replica was known to have what it must find.
@@ -137,7 +137,7 @@ impl Route {
 
 /// Where a rule sends a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum RuleTarget {
     /// To the primary.
     Primary,
     /// To a reader, if it only reads.
@@ -152,7 +152,7 @@ pub enum Way {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Directive {
     /// Where the statement goes.
-    pub way: Option<Way>,
+    pub target: Option<RuleTarget>,
     /// The consistency of a read.
     pub consistency: Option<Consistency>,
     /// How far a replica may be behind the primary to take the read.
@@ -180,7 +180,7 @@ pub struct Facts {
 pub fn decide(facts: Facts, statement: &Statement, rule: Option<&Directive>) -> Route {
     let consistency = consistency(facts, statement, rule);
     let max_lag = rule.and_then(|rule| rule.max_lag);
-    let route = |target, reason| Route { target, reason, consistency, max_lag, reads: Scope::Any };
+    let route = |target, reason| Route { target, reason, consistency, max_lag, reads: TableScope::Any };
     if facts.pinned {
         return route(Target::Pinned, Reason::Pinned);
     }
@@ -191,17 +191,17 @@ pub fn decide(facts: Facts, statement: &Statement, rule: Option<&Directive>) -> 
         Some(Hint::Server(name)) => return route(Target::Named(Rc::from(&**name)), Reason::Hint),
         _ => {}
     }
-    let way = rule.and_then(|rule| rule.way.as_ref());
+    let target = rule.and_then(|rule| rule.target.as_ref());
     // A rule never leads writes away from the primary: neither the statement's own, nor those that follow it on a connection
     // that is kept.
     let may_leave = || reads && !opens(facts) && !statement.effects.iter().any(pins);
-    match way {
-        Some(Way::Primary) => return route(Target::Primary, Reason::Rule),
-        Some(Way::Replica) if may_leave() => return route(Target::Reader, Reason::Rule),
-        Some(Way::Server(name)) if may_leave() => return route(Target::Named(name.clone()), Reason::Rule),
+    match target {
+        Some(RuleTarget::Primary) => return route(Target::Primary, Reason::Rule),
+        Some(RuleTarget::Replica) if may_leave() => return route(Target::Reader, Reason::Rule),
+        Some(RuleTarget::Server(name)) if may_leave() => return route(Target::Named(name.clone()), Reason::Rule),
         _ => {}
     }
-    match if way == Some(&Way::Auto) { Split::Auto } else { facts.split } {
+    match if target == Some(&RuleTarget::Auto) { Split::Auto } else { facts.split } {
         Split::Primary => return route(Target::Primary, Reason::Configured),
         Split::Replica => return route(Target::Reader, Reason::Configured),
         Split::Auto => {}
@@ -303,7 +303,7 @@ pub fn needs_primary_in_transaction(statement: &Statement) -> bool {
             || statement.effects.iter().any(stays))
 }
 
-/// Whether servers tell the value that an expression gave to this variable; all but a few are told.
+/// Whether servers report the value that an expression gave to this variable; they do for all but a few.
 fn is_tracked(name: &str) -> bool {
     name != "timestamp"
 }

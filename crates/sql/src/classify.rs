@@ -1,7 +1,7 @@
 //! Tells what a text is, where it may run and what it does to the session.
 //!
 //! One pass over the tokens. Each statement's verb picks a reader in a sub-module; what the readers have in common —
-//! functions, variables, locking clauses — is found by [`query`]'s scan. Whatever is not recognised stays on the primary.
+//! functions, variables, locking clauses — is found by [`scan`]. Whatever is not recognised stays on the primary.
 
 mod account;
 mod admin;
@@ -10,19 +10,24 @@ mod counting;
 mod definition;
 mod function;
 mod lock;
+mod name;
 mod parts;
 mod prepared;
 mod query;
 mod routine;
+mod scan;
 mod set;
 mod show;
 mod transaction;
 
 use crate::cursor::Cursor;
-use crate::hint;
+use crate::dialect::Dialect;
+use crate::effect::{Effect, Value};
+use crate::functions::Functions;
+use crate::hint::Hint;
 use crate::lexer::TokenKind;
-use crate::statement::{Access, Asks, Dialect, Effect, Functions, Hint, Kind, Statement, TransactionStep, Value, Why};
-use crate::tables::NamedTables;
+use crate::names::NamedTables;
+use crate::statement::{Access, Asks, Kind, Statement, TransactionStep, Why};
 use crate::text;
 use crate::verdict::Verdict;
 use crate::words::W;
@@ -111,7 +116,7 @@ impl<'a> Classifier<'a> {
             }
         }
         if self.hint.is_none() {
-            self.hint = self.cursor.hint().and_then(hint::parse);
+            self.hint = self.cursor.hint().and_then(Hint::parse);
         }
     }
 

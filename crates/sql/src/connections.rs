@@ -1,8 +1,8 @@
 //! Where a text asks for the ids of connections: tables that list them, and functions that give or take one.
 
 use crate::cursor::Cursor;
+use crate::dialect::Dialect;
 use crate::lexer::TokenKind;
-use crate::statement::Dialect;
 use crate::text;
 
 /// A table that lists connections.
@@ -55,18 +55,18 @@ pub(crate) fn id_table(schema: &[u8], name: &[u8]) -> Option<&'static IdTable> {
 
 /// A place in a text that is to be replaced.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct IdPlace {
     /// Where it begins.
     pub start: usize,
     /// Where it ends.
     pub end: usize,
     /// The kind of question that stands there.
-    pub what: What,
+    pub what: IdUse,
 }
 
 /// A kind of question for ids.
 #[derive(Debug, PartialEq, Eq)]
-pub enum What {
+pub enum IdUse {
     /// A table that is read; `named` if an alias follows.
     Table {
         /// The table.
@@ -89,7 +89,7 @@ pub enum What {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Places {
     /// In order.
-    pub places: Vec<Place>,
+    pub places: Vec<IdPlace>,
     /// There are others, which cannot be replaced: tables that are written, and tables' names before a column's.
     pub others: bool,
 }
@@ -125,7 +125,7 @@ pub fn places(text: &[u8], dialect: &Dialect, schema: Option<&str>) -> Places {
                 Some(call) => call,
                 None => continue,
             };
-            found.places.push(Place { start, end, what });
+            found.places.push(IdPlace { start, end, what });
             continue;
         }
         let Some(table) = schema.and_then(|schema| id_table(schema, bytes)) else { continue };
@@ -139,13 +139,13 @@ pub fn places(text: &[u8], dialect: &Dialect, schema: Option<&str>) -> Places {
             continue;
         }
         let named = cursor.at_name() && !ends_reference(&cursor);
-        found.places.push(Place { start, end: name.token.end, what: What::Table { table, named } });
+        found.places.push(IdPlace { start, end: name.token.end, what: IdUse::Table { table, named } });
     }
     found
 }
 
 /// The kind of a function's call, and where it ends; the opening parenthesis is in hand.
-fn function(name: &[u8], open: Cursor<'_>) -> Option<(What, usize)> {
+fn function(name: &[u8], open: Cursor<'_>) -> Option<(IdUse, usize)> {
     let gives = name.eq_ignore_ascii_case(b"is_used_lock");
     if !gives && !name.eq_ignore_ascii_case(b"ps_thread_id") {
         return None;
@@ -160,8 +160,8 @@ fn function(name: &[u8], open: Cursor<'_>) -> Option<(What, usize)> {
         }
         let (start, end) = (cursor.before_end, cursor.token.end);
         if depth == 0 {
-            let argument = What::Takes { start: open.token.end, end: start };
-            return Some((if gives { What::Gives } else { argument }, end));
+            let argument = IdUse::Takes { start: open.token.end, end: start };
+            return Some((if gives { IdUse::Gives } else { argument }, end));
         }
         cursor.step();
     }
@@ -210,14 +210,14 @@ fn is_any(word: &[u8], of: &[&[u8]]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statement::{Encoding, Family, Modes};
+    use crate::dialect::{Encoding, Family, Modes};
 
     fn found(text: &str, schema: Option<&str>) -> (Vec<String>, bool) {
         let dialect =
             Dialect { family: Family::MySql, version: 90_700, modes: Modes::empty(), encoding: Encoding::Utf8 };
         let places = places(text.as_bytes(), &dialect, schema);
-        let say = |place: &Place| match &place.what {
-            What::Table { table, named } => {
+        let say = |place: &IdPlace| match &place.what {
+            IdUse::Table { table, named } => {
                 format!(
                     "{}={}.{}{}",
                     &text[place.start..place.end],
@@ -226,8 +226,8 @@ mod tests {
                     if *named { "+" } else { "" }
                 )
             }
-            What::Gives => format!("gives {}", &text[place.start..place.end]),
-            What::Takes { start, end } => format!("{} takes {}", &text[place.start..place.end], &text[*start..*end]),
+            IdUse::Gives => format!("gives {}", &text[place.start..place.end]),
+            IdUse::Takes { start, end } => format!("{} takes {}", &text[place.start..place.end], &text[*start..*end]),
         };
         (places.places.iter().map(say).collect(), places.others)
     }

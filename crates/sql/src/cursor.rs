@@ -1,9 +1,10 @@
 //! A lexer with one token in hand, its keyword, and what stood before it; and the hash of the digest so far.
 
-use crate::digest::{HashShape, name_hash};
+use crate::dialect::Dialect;
+use crate::hash::{ends, name_hash};
 use crate::lexer::{Lexer, Token, TokenKind};
-use crate::statement::Dialect;
-use crate::words::{Entry, Flags, W, ends, find_by_ends};
+use crate::shape::HashShape;
+use crate::words::{Entry, Flags, W, find_by_ends};
 
 /// Walks over the tokens of a text.
 #[derive(Clone, Copy)]

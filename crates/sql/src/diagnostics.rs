@@ -1,8 +1,8 @@
 //! Statements that ask for the messages of the statement before, and for nothing else.
 
 use crate::cursor::Cursor;
+use crate::dialect::Dialect;
 use crate::lexer::TokenKind;
-use crate::statement::Dialect;
 use crate::words::W;
 
 /// SHOW WARNINGS or SHOW ERRORS.
@@ -133,7 +133,7 @@ fn number(cursor: &mut Cursor<'_>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statement::{Encoding, Family, Modes};
+    use crate::dialect::{Encoding, Family, Modes};
 
     const DIALECT: Dialect =
         Dialect { family: Family::MariaDb, version: 101_119, modes: Modes::empty(), encoding: Encoding::Utf8 };

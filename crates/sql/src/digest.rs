@@ -12,20 +12,16 @@
 //!   without its quotes, or in those of an identifier.
 //!
 //! The hash covers the whole normalised text, also what is beyond the bound of the text that is kept. [`crate::classify()`]
-//! finds it on its own way through the text (`shape` and `hash`); the text is made by a walk of its own, for whoever sees
+//! finds it on its own way through the text (`shape`); the text is made by a walk of its own, for whoever sees
 //! the hash for the first time.
 
-mod hash;
-mod shape;
 mod written;
 
 use crate::cursor::Cursor;
+use crate::dialect::Dialect;
 use crate::lexer::TokenKind;
-use crate::statement::Dialect;
-use shape::Shape;
+use crate::shape::Shape;
 use written::Written;
-
-pub(crate) use hash::{HashShape, SPREAD, fold, name_hash, word_hash};
 
 /// The longest normalised text that is kept, in bytes.
 pub const DIGEST_TEXT_MAX: usize = 2048;

@@ -3,8 +3,8 @@
 use bitflags::bitflags;
 
 use crate::cursor::Cursor;
+use crate::dialect::{Dialect, Encoding, Family, Modes};
 use crate::lexer::TokenKind;
-use crate::statement::{Dialect, Encoding, Family, Modes};
 use crate::words::W;
 
 bitflags! {

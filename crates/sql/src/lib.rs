@@ -10,15 +10,20 @@ mod classify;
 pub mod connections;
 mod cursor;
 mod diagnostics;
+mod dialect;
 mod digest;
+mod effect;
+mod functions;
+mod hash;
 mod hint;
 mod leaves;
 pub mod lexer;
 mod memo;
-pub mod modes;
+mod names;
 mod point;
 pub mod rewrite;
 mod row_change;
+mod shape;
 pub mod statement;
 mod tables;
 pub mod text;
@@ -30,17 +35,18 @@ mod words;
 
 pub use classify::{classify, parts};
 pub use diagnostics::{AskedDiagnostics, DiagnosticsItem, ShownMessages, asked_diagnostics, shown_messages};
+pub use dialect::{Dialect, Encoding, Family, Modes, encoding_of_charset, modes_from_sql_mode};
 pub use digest::{DIGEST_TEXT_MAX, Digest, digest, digest_hash};
+pub use effect::{Effect, LockKind, Value, Victim};
+pub use functions::{FunctionAccess, Functions, NoFunctions};
+pub use hint::{Hint, HintConsistency};
 pub use leaves::Leaves;
 pub use memo::Memo;
-pub use modes::{encoding_of_charset, modes_from_sql_mode};
+pub use names::{DEPTH_MAX, FunctionName, NAMES_MAX, NamedTables, TableName, Tables, Unread, UnreadReason};
 pub use point::{Point, Sought, point};
 pub use row_change::{Given, RowChange, Verb, row_change};
-pub use statement::{
-    Access, Asks, Dialect, Effect, Encoding, Family, FoundRows, FunctionAccess, Functions, Hint, HintConsistency, Kind,
-    LockKind, Modes, NoFunctions, Statement, TransactionStep, Value, Victim, Why,
-};
-pub use tables::{DEPTH_MAX, FunctionName, NAMES_MAX, NamedTables, TableName, Tables, Unread, UnreadReason, tables};
+pub use statement::{Access, Asks, FoundRows, Kind, Statement, TransactionStep, Why};
+pub use tables::tables;
 pub use varies::{Varies, varies};
 pub use verdict::Verdict;
 pub use volatile::volatile;

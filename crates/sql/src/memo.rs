@@ -10,8 +10,10 @@
 use std::rc::Rc;
 
 use crate::classify;
-use crate::digest::{SPREAD, fold};
-use crate::statement::{Dialect, FoundRows, Functions, Kind, Statement};
+use crate::dialect::Dialect;
+use crate::functions::Functions;
+use crate::hash::{SPREAD, fold};
+use crate::statement::{FoundRows, Kind, Statement};
 
 /// Longer texts have no shape: it would be looked for longer than it saves.
 const TEXT_BYTES_MAX: usize = 1024;
@@ -172,14 +174,7 @@ fn shape_of<'a>(text: &[u8], shape: &'a mut [u8; TEXT_BYTES_MAX]) -> Option<&'a 
             // `x'41'` is no string.
             Class::Quote if in_word => return None,
             Class::Quote => {
-                loop {
-                    match bytes.next()? {
-                        b'\'' => break,
-                        b'\\' => return None,
-                        byte if !byte.is_ascii() => return None,
-                        _ => {}
-                    }
-                }
+                skip_string(&mut bytes)?;
                 mark = STRING;
             }
             Class::Backtick => loop {
@@ -201,6 +196,19 @@ fn shape_of<'a>(text: &[u8], shape: &'a mut [u8; TEXT_BYTES_MAX]) -> Option<&'a 
         end += 1;
     }
     shape.get(..end)
+}
+
+/// Takes the rest of a string and its last quote; `None` if no text with such a string has a shape.
+#[inline(always)]
+fn skip_string(bytes: &mut std::slice::Iter<'_, u8>) -> Option<()> {
+    loop {
+        match bytes.next()? {
+            b'\'' => return Some(()),
+            b'\\' => return None,
+            byte if !byte.is_ascii() => return None,
+            _ => {}
+        }
+    }
 }
 
 /// Whether LIMIT stands before a number.

@@ -4,9 +4,10 @@
 //! are. Whether these columns are a key of that table, and whether the table is one, is not known here. It errs on the side of less: what is not
 //! certain is no such statement.
 
+use crate::dialect::Dialect;
 use crate::lexer::TokenKind;
-use crate::statement::{Dialect, Statement};
-use crate::tables::TableName;
+use crate::names::TableName;
+use crate::statement::Statement;
 use crate::walk::Walk;
 
 /// A statement that touches only rows of which all this holds.
@@ -74,7 +75,7 @@ impl Statement {
     ///
     /// `text` and `dialect` are those that the statement was made from.
     pub fn is_point(&self, text: &[u8], dialect: &Dialect) -> bool {
-        self.parts == 1 && *self.named.is_point().get_or_init(|| point(text, dialect).is_some())
+        self.parts == 1 && self.named.is_point(|| point(text, dialect).is_some())
     }
 }
 
@@ -213,7 +214,8 @@ fn plain(literal: &[u8]) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statement::{Encoding, Family, Modes, NoFunctions};
+    use crate::dialect::{Encoding, Family, Modes};
+    use crate::functions::NoFunctions;
 
     const DIALECT: Dialect =
         Dialect { family: Family::MariaDb, version: 101_119, modes: Modes::empty(), encoding: Encoding::Utf8 };

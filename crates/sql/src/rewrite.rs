@@ -1,8 +1,8 @@
 //! Changes to a text before it is sent.
 
 use crate::cursor::Cursor;
+use crate::dialect::{Dialect, Family};
 use crate::lexer::TokenKind;
-use crate::statement::{Dialect, Family};
 use crate::text;
 use crate::words::W;
 

@@ -1,8 +1,8 @@
 //! The form of one INSERT, REPLACE, UPDATE or DELETE of a single table, as far as it tells how its rows are counted: for a
 //! reader that has only the rows that it changed, and must know the answer of the server.
 
+use crate::dialect::Dialect;
 use crate::lexer::TokenKind;
-use crate::statement::Dialect;
 use crate::walk::Walk;
 
 /// Rows beyond this are not looked at.
@@ -265,7 +265,7 @@ fn given(tokens: &[(TokenKind, &[u8])], parameter: usize) -> Given {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statement::{Encoding, Family, Modes};
+    use crate::dialect::{Encoding, Family, Modes};
 
     fn of(text: &str) -> Option<RowChange> {
         let dialect =

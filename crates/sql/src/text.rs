@@ -1,7 +1,7 @@
 //! Decodes what tokens say, and writes values back as SQL.
 
+use crate::dialect::{Dialect, Encoding, Modes};
 use crate::lexer::{Token, TokenKind};
-use crate::statement::{Dialect, Encoding, Modes};
 use std::borrow::Cow;
 use std::fmt::Write;
 

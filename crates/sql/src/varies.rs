@@ -1,10 +1,10 @@
 //! Whether a text answers the same as long as nothing that it reads is written: whoever asks it, on whichever connection, and
-//! whenever. What is not known to do so does not.
+//! whenever. A text of which this is not known does not.
 
 mod words;
 
+use crate::dialect::Dialect;
 use crate::lexer::{Lexer, Token, TokenKind};
-use crate::statement::Dialect;
 use crate::volatile;
 
 use words::{BEFORE_PARENTHESIS, KNOWN_FUNCTIONS, OF_SESSION, SESSION_WORDS};

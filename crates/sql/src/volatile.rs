@@ -1,8 +1,8 @@
 //! Functions whose value is another one each time, or on each server.
 
 use crate::cursor::Cursor;
+use crate::dialect::Dialect;
 use crate::lexer::TokenKind;
-use crate::statement::Dialect;
 use crate::text;
 
 /// Functions that are called with parentheses.

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use crate::cursor::Cursor;
+use crate::dialect::Dialect;
 use crate::lexer::TokenKind;
-use crate::statement::Dialect;
-use crate::tables::TableName;
+use crate::names::TableName;
 use crate::text;
 use crate::words::W;
 

@@ -4,9 +4,9 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use crate::digest::word_hash;
+use crate::dialect::{Dialect, Family};
+use crate::hash::{ends, word_hash};
 use crate::lexer::is_identifier;
-use crate::statement::{Dialect, Family};
 use bitflags::bitflags;
 use table::WORDS;
 
@@ -330,23 +330,6 @@ struct Key {
 
 /// Bytes that a [`Key`] covers.
 const KEY_BYTES: usize = 16;
-
-/// A word's first eight bytes and its last eight; of a shorter one, all that there is.
-#[inline]
-pub(crate) const fn ends(word: &[u8]) -> (u64, u64) {
-    match (word.first_chunk::<8>(), word.last_chunk::<8>()) {
-        (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
-        _ => match (word.first_chunk::<4>(), word.last_chunk::<4>()) {
-            (Some(first), Some(last)) => (u32::from_le_bytes(*first) as u64, u32::from_le_bytes(*last) as u64),
-            _ => match *word {
-                [one, two, .., three] => (one as u64 | (two as u64) << 8, three as u64),
-                [one, two] => (one as u64, two as u64),
-                [one] => (one as u64, 0),
-                [] => (0, 0),
-            },
-        },
-    }
-}
 
 /// Folds case by setting a bit. Among the bytes of bare words that makes only letters of either case equal: `_` becomes DEL,
 /// which no bare word holds.

@@ -15,9 +15,9 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(75);
 /// Largest answer.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 
-/// Where the running process is, and what it must be shown.
+/// The options that every command for a running process has: its file and its address.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Place {
+pub(crate) struct ApiArgs {
     /// The configuration file of the running process. It has the admin listener's address and key.
     #[arg(long, short, value_name = "FILE", default_value = "sqluice.toml")]
     config: PathBuf,
@@ -45,16 +45,16 @@ impl Api {
     ///
     /// # Errors
     /// It has mistakes, or no admin listener with a key.
-    pub(crate) fn find(place: &Place) -> anyhow::Result<Api> {
-        let file = place.config.display();
-        let loaded = config::load(&place.config).map_err(|errors| anyhow!("{errors}"))?;
+    pub(crate) fn find(args: &ApiArgs) -> anyhow::Result<Api> {
+        let file = args.config.display();
+        let loaded = config::load(&args.config).map_err(|errors| anyhow!("{errors}"))?;
         let Some(admin) = loaded.config.admin else {
             bail!("{file} has no [admin] address, so there is nothing to ask");
         };
-        let Some(key) = admin.key else {
+        let Some(key) = admin.keys.strongest() else {
             bail!("{file} has no admin.key, so the API is closed");
         };
-        let address = match (&place.admin, &admin.address) {
+        let address = match (&args.admin, &admin.address) {
             (Some(address), _) => address.clone(),
             (None, config::Address::Tcp { port: 0, .. }) => {
                 bail!("admin.address in {file} lets the system choose the port; say with --admin which it is")
@@ -88,7 +88,9 @@ impl Api {
     /// # Errors
     /// Nobody answers, or not as the API does.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> anyhow::Result<Answer> {
-        let text = self.exchange(method, path, body).with_context(|| format!("cannot ask http://{}", self.address))?;
+        let text = self
+            .exchange(method, &format!("/api/v1{path}"), body)
+            .with_context(|| format!("cannot ask http://{}", self.address))?;
         let (head, body) = text.split_once("\r\n\r\n").context("the answer has no head")?;
         let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).context("the answer has no status")?;
         let page = match serde_json::from_str(body) {
@@ -98,6 +100,17 @@ impl Api {
             Err(error) => bail!("the answer of http://{} is not JSON: {error}", self.address),
         };
         Ok(Answer { status, page })
+    }
+
+    /// The page `/metrics`.
+    ///
+    /// # Errors
+    /// Nobody answers.
+    pub(crate) fn metrics(&self) -> anyhow::Result<String> {
+        let text =
+            self.exchange("GET", "/metrics", "").with_context(|| format!("cannot ask http://{}", self.address))?;
+        let (_, body) = text.split_once("\r\n\r\n").context("the answer has no head")?;
+        Ok(body.to_owned())
     }
 
     fn exchange(&self, method: &str, path: &str, body: &str) -> anyhow::Result<String> {
@@ -113,8 +126,7 @@ impl Api {
             stream.set_read_timeout(Some(ANSWER_LIMIT))?;
             stream.set_write_timeout(Some(CONNECT_LIMIT))?;
             let mut request =
-                format!("{method} /api/v1{path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer ", self.address)
-                    .into_bytes();
+                format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer ", self.address).into_bytes();
             request.extend_from_slice(self.key.expose());
             write!(request, "\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())?;
             let sent = stream.write_all(&request);

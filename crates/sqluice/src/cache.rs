@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use crate::api::{Api, Place, part};
+use crate::api::{Api, ApiArgs, part};
 use crate::change::complaint;
 use crate::out;
 use crate::status::table;
@@ -21,7 +21,7 @@ const REASONS_SHOWN: usize = 4;
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: Option<What>,
+    what: Option<CacheCommand>,
     #[command(flatten)]
     common: Common,
 }
@@ -30,14 +30,14 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Common {
     #[command(flatten)]
-    place: Place,
+    api: ApiArgs,
     /// Print the API's JSON.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
+enum CacheCommand {
     /// Show the cached results, and the effect of each rule. The default.
     Show(Show),
     /// Wipe cached results: those that fit all options.
@@ -84,11 +84,11 @@ struct Wipe {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.what {
         None => show(&args.common),
-        Some(What::Show(show_args)) => show(&show_args.common),
-        Some(What::Wipe(args)) => wipe(args),
-        Some(What::Digests(args)) => digests::digests(args),
-        Some(What::Advise(args)) => digests::advise(args),
-        Some(What::Warm(args)) => warm::warm(args),
+        Some(CacheCommand::Show(show_args)) => show(&show_args.common),
+        Some(CacheCommand::Wipe(args)) => wipe(args),
+        Some(CacheCommand::Digests(args)) => digests::digests(args),
+        Some(CacheCommand::Advise(args)) => digests::advise(args),
+        Some(CacheCommand::Warm(args)) => warm::warm(args),
     }
 }
 
@@ -112,7 +112,7 @@ fn wipe(args: &Wipe) -> anyhow::Result<ExitCode> {
 
 /// Asks, and prints the answer.
 fn ask(common: &Common, method: &str, path: &str, describe: impl Fn(&Value) -> String) -> anyhow::Result<ExitCode> {
-    let answer = Api::find(&common.place)?.ask(method, path, "")?;
+    let answer = Api::find(&common.api)?.ask(method, path, "")?;
     if answer.status >= 300 {
         out::say(format_args!("error: {}", complaint(&answer.page)));
         return Ok(ExitCode::FAILURE);

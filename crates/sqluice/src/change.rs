@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use crate::api::{Answer, Api, Place, part};
+use crate::api::{Answer, Api, ApiArgs, part};
 use crate::out;
 use crate::status::journal_line;
 
@@ -13,7 +13,7 @@ use crate::status::journal_line;
 #[derive(Debug, clap::Args)]
 struct Common {
     #[command(flatten)]
-    place: Place,
+    api: ApiArgs,
     /// The cluster. Not needed if there is only one.
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
@@ -77,7 +77,7 @@ pub(crate) struct Server {
     common: Common,
     /// The action.
     #[arg(value_enum)]
-    what: What,
+    what: ServerCommand,
     /// The server.
     server: String,
     /// With drain and maintenance: wait until no session uses the server, up to this many seconds (at most 60; without a number 60).
@@ -87,7 +87,7 @@ pub(crate) struct Server {
 
 /// The actions on a server.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum What {
+enum ServerCommand {
     /// Let the server finish its work, and send it no new work.
     Drain,
     /// Use the server again.
@@ -127,12 +127,12 @@ pub(crate) fn acknowledge(args: &Acknowledge) -> anyhow::Result<ExitCode> {
 pub(crate) fn server(args: &Server) -> anyhow::Result<ExitCode> {
     let server = part(&args.server);
     let what = match args.what {
-        What::Drain => "drain",
-        What::Resume => "resume",
-        What::Maintenance => "maintenance",
+        ServerCommand::Drain => "drain",
+        ServerCommand::Resume => "resume",
+        ServerCommand::Maintenance => "maintenance",
     };
     let body = match args.wait {
-        Some(_) if matches!(args.what, What::Resume) => anyhow::bail!("--wait is for drain and maintenance"),
+        Some(_) if matches!(args.what, ServerCommand::Resume) => anyhow::bail!("--wait is for drain and maintenance"),
         Some(seconds) => json!({ "wait_ms": seconds * 1000 }),
         None => json!({}),
     };
@@ -140,7 +140,7 @@ pub(crate) fn server(args: &Server) -> anyhow::Result<ExitCode> {
 }
 
 fn ask(common: &Common, path: impl FnOnce(&str) -> String, body: &Value) -> anyhow::Result<ExitCode> {
-    let api = Api::find(&common.place)?;
+    let api = Api::find(&common.api)?;
     let cluster = api.cluster(common.cluster.as_deref())?;
     let Answer { status, page } = api.ask("PUT", &path(&part(&cluster)), &body.to_string())?;
     if common.json {

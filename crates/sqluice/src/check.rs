@@ -54,17 +54,36 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Files that cannot be written by the user who checks: journals with the state beside them, and the file of events.
+/// Files that cannot be written by the user who checks: journals with the state beside them, the files of events and of history.
 fn file_problems(config: &Config) -> Vec<String> {
     let journal = |(name, cluster): (&Arc<str>, &config::Cluster)| {
         Some((format!("cluster.{name}.promotion.journal"), cluster.promotion.journal.clone()?))
     };
-    let events = config.events.file.iter().map(|file| ("events.file.path".to_owned(), file.path.clone()));
+    let event_files = config.events.files().map(|(key, file)| (key, file.path.clone()));
+    // Sqluice makes the spool's folder; one that is there must take files.
+    let spool = config.events.spool.iter().map(|spool| {
+        let path = if spool.path.is_dir() { spool.path.join("lock") } else { spool.path.clone() };
+        ("events.spool.path".to_owned(), path)
+    });
+    let history = config.history.iter().map(|history| ("history.path".to_owned(), history.path.clone()));
     let problem = |(key, path): (String, PathBuf)| {
         let error = can_append(&path).err()?;
         Some(format!("{key}: {} cannot be written: {error}", path.display()))
     };
-    config.clusters.iter().filter_map(journal).chain(events).filter_map(problem).collect()
+    let kafka = config.events.sinks.iter().filter(|(_, sink)| matches!(sink.target, config::EventTarget::Kafka(_)));
+    let without =
+        kafka.filter(|_| !events::HAS_KAFKA).map(|(name, _)| format!("events.{name}: this build is without Kafka"));
+    let without: Vec<String> = without.collect();
+    config
+        .clusters
+        .iter()
+        .filter_map(journal)
+        .chain(event_files)
+        .chain(spool)
+        .chain(history)
+        .filter_map(problem)
+        .chain(without)
+        .collect()
 }
 
 /// Tries to open a file for appending, and whether its folder takes new files. Nothing is left behind.
@@ -122,6 +141,9 @@ pub(crate) fn report(name: &str, loaded: &Loaded, all: bool, out: &mut impl Writ
     match &config.admin {
         Some(admin) => writeln!(out, "admin: http://{}/metrics", admin.address)?,
         None => writeln!(out, "admin: no listener")?,
+    }
+    if let Some(address) = config.admin.as_ref().and_then(|admin| admin.sql_address.as_ref()) {
+        writeln!(out, "SQL console: {address}")?;
     }
     let set = config.given.iter().filter(|given| given.set).count();
     writeln!(out, "{} set here, {} by default", counted(set, "value"), config.given.len() - set)?;
@@ -265,11 +287,17 @@ cluster = "main"
     }
 
     #[test]
-    fn a_file_of_events_that_cannot_be_written_is_a_mistake() {
-        let text = format!("{GOOD}[events.file]\npath = \"/nowhere/events\"\n");
+    fn files_of_events_and_of_history_that_cannot_be_written_are_mistakes() {
+        let text = format!(
+            "{GOOD}[admin]\naddress = \"127.0.0.1:0\"\n[events.file]\npath = \"/nowhere/events\"\n\
+             [events.spool]\npath = \"/nowhere/spool\"\n\
+             [history]\npath = \"/nowhere/history\"\n"
+        );
         let said = file_problems(&config::parse("x.toml", &text, &config::MemorySource::default()).unwrap().config);
         let error = "No such file or directory (os error 2)";
-        assert_eq!(said, [format!("events.file.path: /nowhere/events cannot be written: {error}")]);
+        let expected = [("events.file.path", "events"), ("events.spool.path", "spool"), ("history.path", "history")]
+            .map(|(key, file)| format!("{key}: /nowhere/{file} cannot be written: {error}"));
+        assert_eq!(said, expected);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{cache, change, check, demo, init, log_tail, out, run, status};
+use crate::{cache, change, check, demo, init, log_tail, out, run, sessions, status, top};
 
 /// A database traffic manager for MySQL and MariaDB.
 ///
@@ -67,6 +67,12 @@ enum Command {
     /// Show the last queries and logins of the running process.
     #[command(after_help = LOG_HELP)]
     Log(log_tail::Args),
+    /// Print the sessions of the running process: who they are, what they do, and on which server.
+    Sessions(sessions::ListArgs),
+    /// End a session of the running process, or what it runs; or all that meet a condition.
+    Kill(sessions::KillArgs),
+    /// Show the load, the servers, the digests that take the most time, and the busy sessions, once a second.
+    Top(top::Args),
 }
 
 const RUN_HELP: &str = "\
@@ -199,6 +205,9 @@ pub fn main() -> ExitCode {
         Command::Server(args) => change::server(&args),
         Command::Cache(args) => cache::run(&args),
         Command::Log(args) => log_tail::run(&args),
+        Command::Sessions(args) => sessions::list(&args),
+        Command::Kill(args) => sessions::kill(&args),
+        Command::Top(args) => top::run(&args),
     };
     match done {
         Ok(code) => code,

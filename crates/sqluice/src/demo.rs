@@ -32,6 +32,8 @@ const READY_LIMIT: Duration = Duration::from_secs(30);
 const DRAIN_LIMIT: Duration = Duration::from_secs(3);
 /// The exit code of shells for a program that SIGINT ended.
 const INTERRUPTED: u8 = 130;
+/// The page, for those who have no browser at hand.
+const PICTURE: &str = "docs/guides/page/now.png";
 /// Log lines below the table.
 const LOG_LINES: usize = 6;
 
@@ -114,7 +116,10 @@ async fn show(args: &Args, servers: &Arc<Servers>, stop: watch::Receiver<bool>) 
     let address = background.address(servers::LISTENER).context("the listener has no address")?.to_owned();
     wait_ready(&background, servers).await?;
     let load = if args.no_load { None } else { Some(Load::start(&address, args.clients)?) };
-    let hello = hello(&address, &background, servers);
+    let mut hello = hello(&address, &background, servers);
+    if !table {
+        hello.push(format!("picture:  {PICTURE} shows the page"));
+    }
     hello.iter().try_for_each(|line| out::line(line))?;
     let mut view = match recent {
         Some(recent) => View::Table(Screen::open()?, recent, hello),
@@ -141,6 +146,7 @@ fn hello(address: &str, background: &Background, servers: &Servers) -> Vec<Strin
     let mut hello =
         vec![format!("connect:  {client} -h {host} -P {port} -u {APP_USER} -p{APP_PASSWORD} {APP_DATABASE}")];
     if let Some(admin) = background.admin_address() {
+        hello.push(format!("page:     http://{admin}/   key: {}", servers.key()));
         hello.push(format!("metrics:  http://{admin}/metrics"));
     }
     hello.push(format!("config:   {}", servers.config_path().display()));

@@ -1,7 +1,7 @@
 //! `sqluice init`: a first configuration, and the SQL that the monitor user needs.
 
 mod answers;
-mod files;
+pub(crate) mod files;
 mod grants;
 mod only;
 
@@ -13,7 +13,7 @@ use anyhow::{Context as _, bail};
 
 use crate::out;
 use answers::{AdminKey, Answers, Password};
-use grants::{Family, Grantee, Kind};
+use grants::{ClusterKindArg, Family, Grantee};
 
 /// The pattern of all hosts.
 const ANY_HOST: &str = "%";
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     admin: Option<String>,
     /// The way in which the servers keep the same data [default: replication; with one server standalone].
     #[arg(long, value_enum)]
-    kind: Option<Kind>,
+    kind: Option<ClusterKindArg>,
     /// The family of the servers, for the printed SQL [default: mariadb; with group_replication and ndb mysql].
     #[arg(long, value_enum)]
     family: Option<Family>,

@@ -18,5 +18,7 @@ mod log_tail;
 mod logs;
 mod out;
 mod run;
+mod sessions;
 mod status;
+mod top;
 pub mod wiring;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use config::{Cluster, Config};
-use proxy::start::FileShares;
+use proxy::shared::FileShares;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// Files that are open besides sockets of clients and servers: standard streams, the log, libraries, the journal.
@@ -60,7 +60,7 @@ pub(crate) fn announce(shares: &FileShares) {
     }
 }
 
-/// Shares out so many files. What the process itself needs comes first; backend connections get what they may need at most, but no
+/// Shares out so many files. The process's own files come first; backend connections get what they may need at most, but no
 /// more than clients.
 fn share_out(open_files: u64, config: &Config) -> FileShares {
     let left = open_files.saturating_sub(own_files(config));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::bail;
 use serde_json::Value;
 
-use crate::api::{Api, Place, part};
+use crate::api::{Api, ApiArgs, part};
 use crate::out;
 
 /// How often the process is asked for more.
@@ -31,7 +31,7 @@ enum Command {
 #[derive(Debug, clap::Args)]
 struct Tail {
     #[command(flatten)]
-    place: Place,
+    api: ApiArgs,
     /// Print at most this many of the events that are there.
     #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = 20,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=LIMIT_MAX as u64))]
@@ -50,7 +50,7 @@ struct Tail {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Command::Tail(args) = &args.command;
-    let api = Api::find(&args.place)?;
+    let api = Api::find(&args.api)?;
     let condition = part(&args.condition);
     let mut page = ask(&api, &format!("limit={}&where={condition}", args.limit))?;
     loop {

@@ -29,8 +29,8 @@ pub(crate) fn start(log: &config::Log) -> anyhow::Result<()> {
 
 fn filter(level: &str) -> anyhow::Result<EnvFilter> {
     match std::env::var(FILTER_VARIABLE) {
-        Ok(wish) if !wish.is_empty() => {
-            EnvFilter::try_new(&wish).with_context(|| format!("{FILTER_VARIABLE} is no log filter"))
+        Ok(filter) if !filter.is_empty() => {
+            EnvFilter::try_new(&filter).with_context(|| format!("{FILTER_VARIABLE} is no log filter"))
         }
         _ => EnvFilter::try_new(level).context("log.level is no log filter"),
     }

@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// The configuration file.
     #[arg(long, short, value_name = "FILE", default_value = "sqluice.toml")]
     config: PathBuf,
-    /// Write this file when Sqluice accepts clients: a line "NAME ADDRESS" for each listener, and "admin ADDRESS".
+    /// Write this file when Sqluice accepts clients: a line "NAME ADDRESS" for each listener, "admin ADDRESS" and "console ADDRESS".
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
 }
@@ -98,6 +98,9 @@ fn announce(running: &Running) {
     if let Some(address) = running.admin_address() {
         tracing::info!("metrics at http://{address}/metrics, health at /healthz and /readyz");
     }
+    if let Some(address) = running.console_address() {
+        tracing::info!("the SQL console is at {address}, in the MySQL protocol");
+    }
     let listeners: Vec<String> =
         running.addresses().iter().map(|(name, address)| format!("{name}={address}")).collect();
     tracing::info!(
@@ -116,6 +119,9 @@ fn write_ready(file: &Path, running: &Running) -> anyhow::Result<()> {
     if let Some(address) = running.admin_address() {
         writeln!(text, "admin {address}")?;
     }
+    if let Some(address) = running.console_address() {
+        writeln!(text, "console {address}")?;
+    }
     // A reader of the file must not see half of it.
     let mut unfinished = file.as_os_str().to_owned();
     unfinished.push(".new");
@@ -130,6 +136,7 @@ fn reload(file: &Path, running: &mut Running) {
         Err(errors) => {
             errors.0.iter().for_each(|problem| tracing::error!("{problem}"));
             tracing::error!("{} has mistakes: the old configuration stays", file.display());
+            running.note_reload(false, "the configuration has mistakes: the old one stays".to_owned());
             return;
         }
     };
@@ -141,7 +148,10 @@ fn reload(file: &Path, running: &mut Running) {
                 tracing::warn!("this waits for a restart: {wait}");
             }
         }
-        Err(error) => tracing::error!("{error:#}: the old configuration stays"),
+        Err(error) => {
+            tracing::error!("{error:#}: the old configuration stays");
+            running.note_reload(false, format!("{error:#}: the old configuration stays"));
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use crate::api::{Api, Place, part};
+use crate::api::{Api, ApiArgs, part};
 use crate::out;
 
 /// Longest GTID set that is shown; sets of MySQL can be long.
@@ -17,7 +17,7 @@ const JOURNAL_LINES: usize = 5;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    place: Place,
+    api: ApiArgs,
     /// Only this cluster.
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
@@ -31,7 +31,7 @@ pub(crate) struct Args {
 /// # Errors
 /// The process cannot be asked.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let api = Api::find(&args.place)?;
+    let api = Api::find(&args.api)?;
     let path = match &args.cluster {
         Some(name) => format!("/clusters/{}", part(name)),
         None => "/clusters".into(),

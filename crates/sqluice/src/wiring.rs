@@ -1,7 +1,10 @@
 //! Where both planes meet: the only file that knows the control plane and the data plane.
 
 mod background;
+mod console_start;
+mod event_settings;
 mod reload;
+mod sessions;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -11,13 +14,16 @@ use std::time::Duration;
 
 use admin::{AdminHandle, ResultCache, Sources};
 use anyhow::Context as _;
-use config::{Config, EventText};
+use config::Config;
+use console::ConsoleHandle;
 use control::{ClusterLink, ControlHandle};
-use events::{Events, FileSettings, Rotation};
+use events::Events;
 use facts::published::Published;
 use net::tls::{ClientTls, ClientTlsOptions};
 use proxy::Proxy;
 
+use self::event_settings::event_settings;
+use self::sessions::OperatedSessions;
 use crate::limits;
 
 pub use background::Background;
@@ -36,6 +42,7 @@ pub struct Running {
     proxy: Arc<Proxy>,
     control: ControlHandle,
     admin: Option<AdminHandle>,
+    console: Option<ConsoleHandle>,
     tier: Option<Arc<tier::Tier>>,
     events: Arc<Events>,
 }
@@ -57,7 +64,9 @@ impl Running {
         limits::announce(&shares);
         proxy.share_files(shares);
         match operate(&config, &links, &proxy, tier.as_ref(), &events) {
-            Ok((control, admin)) => Ok(Running { config, published, proxy, control, admin, tier, events }),
+            Ok(Operated { control, admin, console }) => {
+                Ok(Running { config, published, proxy, control, admin, console, tier, events })
+            }
             Err(error) => {
                 end(&proxy).await;
                 Err(error)
@@ -74,6 +83,11 @@ impl Running {
     /// Where metrics and health are served.
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin.as_ref().and_then(AdminHandle::address)
+    }
+
+    /// Where the SQL console listens.
+    pub fn console_address(&self) -> Option<SocketAddr> {
+        self.console.as_ref().and_then(ConsoleHandle::address)
     }
 
     /// The counters of the workers.
@@ -113,10 +127,19 @@ impl Running {
         self.proxy.reload(effective.clone())?;
         self.proxy.share_files(limits::shares(&effective));
         self.admin.iter().for_each(|admin| admin.reload(&effective));
+        self.console.iter().for_each(|console| console.reload(&effective));
         self.control.reload(&effective, &links);
         self.events.reload(event_settings(&effective));
         self.config = effective;
+        self.note_reload(true, format!("the configuration was read again: {}", reloaded.changes));
         Ok(reloaded)
+    }
+
+    /// Shows on the page's timeline that the configuration was read again.
+    pub fn note_reload(&self, is_good: bool, words: String) {
+        if let Some(admin) = &self.admin {
+            admin.note_reload(is_good, words);
+        }
     }
 
     /// Takes no new clients, lets sessions end, and after `deadline` closes the others. Gives how many those were.
@@ -133,6 +156,9 @@ impl Running {
         if let Some(tier) = &self.tier {
             tier.stop();
         }
+        if let Some(console) = self.console {
+            console.shutdown();
+        }
         if let Some(admin) = self.admin {
             admin.shutdown();
         }
@@ -140,45 +166,39 @@ impl Running {
     }
 }
 
-/// Starts the control plane, and the admin listener if it is wanted.
+/// The control plane, and what operators reach.
+struct Operated {
+    control: ControlHandle,
+    admin: Option<AdminHandle>,
+    console: Option<ConsoleHandle>,
+}
+
+/// Starts the control plane, and the admin listener and the SQL console if they are wanted.
 fn operate(
     config: &Config,
     links: &control::Clusters,
     proxy: &Proxy,
     tier: Option<&Arc<tier::Tier>>,
     events: &Arc<Events>,
-) -> anyhow::Result<(ControlHandle, Option<AdminHandle>)> {
+) -> anyhow::Result<Operated> {
     // A wrong address is reported before a server is watched.
     let bound = config.admin.as_ref().map(|admin| admin::bind(&admin.address)).transpose()?;
+    let console = console_start::bind(config)?;
     let control = control::start(config, links, proxy.stats())?;
-    let Some(bound) = bound else { return Ok((control, None)) };
+    let console = console.map(|bound| console_start::start(bound, config, proxy, &control, events)).transpose()?;
+    let Some(bound) = bound else { return Ok(Operated { control, admin: None, console }) };
     let sources = Sources {
         workers: proxy.stats(),
         digests: proxy.digests(),
         cache: Some(ResultCache { store: proxy.cache(), warmer: proxy.warmer(), writes: proxy.cache_writes() }),
         tier: tier.cloned(),
         events: Some(events.clone()),
+        sessions: Some(Arc::new(OperatedSessions(proxy.operator()))),
         status: control.status(),
         steering: control.steering(),
     };
     let admin = admin::start(bound, config, sources)?;
-    Ok((control, Some(admin)))
-}
-
-/// The settings of the thread that writes events.
-fn event_settings(config: &Config) -> events::Settings {
-    let config::Events { node, file, .. } = &config.events;
-    let file = file.as_ref().map(|file| FileSettings {
-        path: file.path.clone(),
-        texts: file.text == EventText::Text,
-        rotation: Rotation {
-            size_max: file.rotate_size,
-            age_max: file.rotate,
-            keep: file.keep,
-            compress: file.compress,
-        },
-    });
-    events::Settings { node: node.as_deref().unwrap_or_default().to_owned(), file }
+    Ok(Operated { control, admin: Some(admin), console })
 }
 
 /// Ends the data plane. A session that cannot be closed must not keep the process, so the wait has a limit.
@@ -228,7 +248,7 @@ fn shared_tier(config: &Config) -> anyhow::Result<Option<Arc<tier::Tier>>> {
         database: tier.database,
         prefix: tier.prefix.as_ref().to_owned(),
         name: tier.name.as_deref().map(str::to_owned),
-        lease: tier.lease,
+        membership: tier.lease,
         timeout: tier.timeout,
         connect_timeout: tier.connect_timeout,
         forget: tier.forget,

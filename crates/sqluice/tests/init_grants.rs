@@ -7,7 +7,7 @@ mod grants;
 
 use std::process::{Command, Output};
 
-use grants::{Grantee, Kind, plain, sql};
+use grants::{ClusterKindArg, Grantee, plain, sql};
 use lab::{Binaries, Family, Server, ServerBinary, ServerOptions};
 
 const USER: &str = "o'watcher";
@@ -46,7 +46,14 @@ fn denied(server: &Server, binary: &ServerBinary, statements: &str) {
 }
 
 fn grantee(failover: bool) -> Grantee<'static> {
-    Grantee { user: USER, host: "%", password: PASSWORD, heartbeat_schema: SCHEMA, kind: Kind::Replication, failover }
+    Grantee {
+        user: USER,
+        host: "%",
+        password: PASSWORD,
+        heartbeat_schema: SCHEMA,
+        kind: ClusterKindArg::Replication,
+        failover,
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::Counter;
 pub struct CacheCounts {
     /// Statements that the cache answered, or would have answered where it only advises.
     pub hits: Counter,
-    /// Those of them whose answer was older than wished, while another session asked anew.
+    /// Hits whose cached result was past its `ttl` while another session refreshed it.
     pub stale: Counter,
     /// Statements that waited for another session's answer.
     pub waits: Counter,

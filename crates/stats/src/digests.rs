@@ -12,6 +12,7 @@
 mod cached;
 mod merge;
 mod questions;
+mod spread;
 mod table;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use std::time::{Instant, SystemTime};
 pub use cached::{CacheSaid, CachedFigures};
 pub use merge::{Order, merge};
 pub use questions::{Questions, TTLS};
+pub use spread::Spread;
 pub use table::DigestTable;
 
 /// The figures of one digest.
@@ -66,8 +68,8 @@ impl DigestFigures {
 /// One statement that was run.
 #[derive(Clone, Copy, Debug)]
 pub struct Ran {
-    /// It ended in an error.
-    pub failed: bool,
+    /// The code of the error that it ended in; 0 if that is not known.
+    pub error: Option<u16>,
     /// Rows sent to the client.
     pub rows_sent: u64,
     /// Rows that the server said were changed.
@@ -124,6 +126,8 @@ pub struct DigestRow {
     pub cached: CachedFigures,
     /// The questions to servers, if their statements only read.
     pub questions: Option<Box<Questions>>,
+    /// Times by size, and errors by code.
+    pub spread: Box<Spread>,
     /// When the first statement was answered that counts here.
     pub first_seen: SystemTime,
     /// When the last one was.
@@ -149,6 +153,11 @@ pub trait DigestSource: Send + Sync {
     /// Asks every worker for its table, which is emptied then if `reset` says so; `deliver` makes for each what takes its
     /// report. A worker that has ended drops it.
     fn ask(&self, reset: bool, deliver: &mut dyn FnMut() -> Deliver);
+}
+
+/// Asks every worker for its table, and hands each report to `take`.
+pub fn ask_each(source: &dyn DigestSource, reset: bool, take: impl Fn(DigestReport) + Clone + Send + 'static) {
+    source.ask(reset, &mut || Box::new(take.clone()));
 }
 
 /// Has none.

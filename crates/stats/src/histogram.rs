@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const STEPS: usize = 8;
 const STEP_BITS: u32 = STEPS.trailing_zeros();
 /// Values of 2^36 µs (19 hours) and more share the last bucket.
-const BUCKETS: usize = (36 - STEP_BITS as usize + 1) * STEPS;
+pub(crate) const BUCKETS: usize = (36 - STEP_BITS as usize + 1) * STEPS;
 
 /// Counts values by size; written by one worker, read by anyone.
 #[derive(Debug)]
@@ -21,7 +21,9 @@ impl Default for Histogram {
     }
 }
 
-fn bucket_of(value: u64) -> usize {
+/// The bucket of a value.
+#[inline]
+pub(crate) fn bucket_of(value: u64) -> usize {
     if value < STEPS as u64 {
         return value as usize;
     }
@@ -66,6 +68,11 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Of counts by bucket.
+    pub(crate) fn of(buckets: Vec<u64>) -> Snapshot {
+        Snapshot { buckets, sum: 0 }
+    }
+
     /// Adds another worker's counts.
     pub fn merge(&mut self, other: &Snapshot) {
         self.buckets.resize(self.buckets.len().max(other.buckets.len()), 0);

@@ -4,6 +4,7 @@
 //! reader adds up what all workers wrote. Nothing here takes a lock after a server's statistics were first asked for.
 
 pub mod cache;
+mod codes;
 pub mod digests;
 mod histogram;
 mod number;
@@ -11,6 +12,7 @@ pub mod rules;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use codes::ErrorCodes;
 pub use histogram::{Histogram, Snapshot};
 pub use number::{Counter, Gauge, Labelled};
 
@@ -116,6 +118,12 @@ pub struct WorkerStats {
     pub moved: Counter,
     /// Errors that Sqluice itself sent to clients.
     pub own_errors: Counter,
+    /// Queries that ended with an error, by its code.
+    pub error_codes: ErrorCodes,
+    /// Bytes that came from clients that have logged in, headers and encryption not counted.
+    pub received_bytes: Counter,
+    /// Bytes that went to clients that have logged in, headers and encryption not counted.
+    pub sent_bytes: Counter,
     /// Entries of the table of digests.
     pub digests: Gauge,
     /// Statements counted without an entry of their own.
@@ -174,6 +182,9 @@ impl WorkerStats {
             reprepares: Counter::default(),
             moved: Counter::default(),
             own_errors: Counter::default(),
+            error_codes: ErrorCodes::default(),
+            received_bytes: Counter::default(),
+            sent_bytes: Counter::default(),
             digests: Gauge::default(),
             digests_lost: Counter::default(),
             rules: rules::RuleHits::default(),

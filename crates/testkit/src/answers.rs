@@ -2,7 +2,7 @@
 
 use wire::command::Command;
 
-use crate::Reply;
+use crate::ReplyBuilder;
 
 const GLOBALS: &[&[&str]] = &[
     &["autocommit", "ON"],
@@ -25,7 +25,7 @@ const ACCOUNT: &[&str] = &[
 ];
 
 /// The usual answer to a command.
-pub(crate) fn usual(command: &[u8], reply: Reply) -> Reply {
+pub(crate) fn usual(command: &[u8], reply: ReplyBuilder) -> ReplyBuilder {
     let Some((first, text)) = command.split_first() else {
         return reply.error(wire::errno::ER_UNKNOWN_COM_ERROR, *b"08S01", b"Unknown command");
     };
@@ -38,7 +38,7 @@ pub(crate) fn usual(command: &[u8], reply: Reply) -> Reply {
     }
 }
 
-fn query(text: &str, reply: Reply) -> Reply {
+fn query(text: &str, reply: ReplyBuilder) -> ReplyBuilder {
     if text.starts_with("SELECT @@server_id AS server_id") {
         let columns = [
             "server_id",

@@ -11,5 +11,5 @@ mod reply;
 mod server;
 
 pub use dribble::Dribble;
-pub use reply::Reply;
+pub use reply::ReplyBuilder;
 pub use server::{Act, Moment, Server};

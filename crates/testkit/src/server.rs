@@ -11,7 +11,7 @@ use wire::Capabilities;
 use wire::handshake::HandshakeResponse;
 use wire::packet::{HEADER_BYTES, Header};
 
-use crate::{Reply, answers};
+use crate::{ReplyBuilder, answers};
 
 /// The first packet of MariaDB 10.11; the connection's id stands behind its version.
 const GREETING: &[u8] =
@@ -49,7 +49,7 @@ pub enum Act {
     Reset,
 }
 
-type Script = dyn Fn(Moment<'_>, Reply) -> Option<Vec<Act>> + Send + Sync;
+type Script = dyn Fn(Moment<'_>, ReplyBuilder) -> Option<Vec<Act>> + Send + Sync;
 
 #[derive(Default)]
 struct Counts {
@@ -69,7 +69,7 @@ pub struct Server {
 impl Server {
     /// Starts a server. The script is asked at each [`Moment`], with a reply to build on; where it gives nothing, the usual
     /// happens.
-    pub fn start(script: impl Fn(Moment<'_>, Reply) -> Option<Vec<Act>> + Send + Sync + 'static) -> Server {
+    pub fn start(script: impl Fn(Moment<'_>, ReplyBuilder) -> Option<Vec<Act>> + Send + Sync + 'static) -> Server {
         let script: Arc<Script> = Arc::new(script);
         let counts = Arc::new(Counts::default());
         let (stop, stopped) = watch::channel(false);
@@ -149,18 +149,18 @@ struct Connection<'a> {
 impl Connection<'_> {
     async fn serve(&mut self, script: &Script) -> std::io::Result<()> {
         self.socket.set_nodelay(true)?;
-        if self.follow(script(Moment::Connected, Reply::new(Capabilities::empty()).numbered(0))).await? {
+        if self.follow(script(Moment::Connected, ReplyBuilder::new(Capabilities::empty()).numbered(0))).await? {
             let mut greeting = GREETING.to_vec();
             let id = self.counts.ids.fetch_add(1, Ordering::SeqCst) + 1;
             greeting[ID_AT..ID_AT + 4].copy_from_slice(&id.to_le_bytes());
-            let greeting = Reply::new(Capabilities::empty()).numbered(0).packet(&greeting);
+            let greeting = ReplyBuilder::new(Capabilities::empty()).numbered(0).packet(&greeting);
             self.socket.write_all(&greeting.bytes).await?;
         }
         let login = self.read().await?;
         if let Ok(response) = HandshakeResponse::parse(&login) {
             self.capabilities = response.capabilities;
         }
-        let reply = Reply::new(self.capabilities).numbered(2);
+        let reply = ReplyBuilder::new(self.capabilities).numbered(2);
         if self.follow(script(Moment::Login(&login), reply.clone())).await? {
             self.socket.write_all(&reply.ok().bytes).await?;
         }
@@ -172,7 +172,7 @@ impl Connection<'_> {
                 Some(0x19) => continue,
                 _ => {}
             }
-            let reply = Reply::new(self.capabilities);
+            let reply = ReplyBuilder::new(self.capabilities);
             if self.follow(script(Moment::Command(&command), reply.clone())).await? {
                 self.socket.write_all(&answers::usual(&command, reply).bytes).await?;
             }

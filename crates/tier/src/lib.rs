@@ -1,24 +1,25 @@
-//! The result cache's shared tier: a Valkey or Redis server that several Sqluice processes have in common. They find each other's answers
-//! there, and hear of each other's writes.
+//! The shared cache: a Valkey or Redis server that several Sqluice processes use. They find each other's cached results there, and
+//! learn of each other's writes.
 //!
-//! **The promise.** No answer that [`Tier::ask`] gives, or calls good, is older than a write that any client of any member was told of when it was
-//! asked; it holds for as long as members tell of their writes by [`Tier::tell`] before their clients hear of them, and read what they
-//! [`Tier::put`] from a server that has all that was written when they asked for its marks. It rests on two things:
+//! **The promise.** No cached result that [`Tier::ask`] gives, or calls good, is older than a write that was confirmed to a client of
+//! any member before the call. This needs two things of the caller: a member reports its writes by [`Tier::tell`] before it confirms
+//! them, and reads the results that it [puts](Tier::put) from a server that has every write from before it asked for the tags. The
+//! promise rests on:
 //!
-//! - **Marks.** Each table has a mark in the tier, random and never the same twice, and an answer carries those of its tables, as they were before
-//!   it was read. A write removes the mark. An answer whose marks are not the tier's own is not given out. What is lost in the tier is
-//!   a mark that is gone, and so an answer that is not given out.
-//! - **[Leases](lease).** Who cannot reach the tier cannot remove marks. So answers are given out only while all members have said lately that they
-//!   are there, and a member that cannot tell waits until its own word has run out.
+//! - **Tags.** Each table has a random tag in the shared cache that never comes again. A cached result has the tags of its tables
+//!   from before it was read. A write removes the tag. A result whose tags are not the present ones is not used. Lost data is a
+//!   missing tag, and so a result that is not used.
+//! - **[Membership](membership).** A process that cannot reach the shared cache cannot remove tags. So results are used only while
+//!   all members have reported lately, and a member that cannot report waits until its own membership is over.
 //!
 //! Names in the tier begin with the run of the server that answers: a server that was started again, or that took over from another, may have
-//! old marks beside old answers. They are never looked at.
+//! old tags beside old answers. They are never looked at.
 //!
 //! One connection, on a thread of its own, serves all workers: commands of many go out together, and the order in which writes are told and
 //! answers are asked for is the order in which they were handed over.
 
-mod lease;
 mod link;
+mod membership;
 mod resp;
 mod scripts;
 mod settings;
@@ -39,27 +40,28 @@ pub use settings::Settings;
 pub use status::{Counted, Counts, State, Status};
 use tells::Tells;
 
-/// The form of what stands in the tier, in all its names: with another one processes do not hear of each other. What answers look like they say themselves.
+/// The version of the data in the shared cache, a part of all its names. Processes of different versions do not see each other's
+/// data. The format of a cached result has a version of its own.
 const FORM: u32 = 2;
-/// Requests that wait for the connection; who comes beyond them asks the database.
+/// Requests that wait for the connection; a session beyond them reads from a server.
 const ORDERS_MAX: usize = 4096;
 /// Bytes of answers that wait to be put into the tier; those beyond are not.
 const PUT_BYTES_MAX: usize = 32 << 20;
-/// The largest question with its marks beside a result. Larger ones are not put into the tier.
+/// The largest question with its tags beside a result. Larger ones are not put into the tier.
 const BESIDE: usize = 64 << 10;
-/// Bytes of a mark.
-pub const MARK_BYTES: usize = 24;
-/// A mark.
-pub type Mark = [u8; MARK_BYTES];
+/// Bytes of a tag.
+pub const TAG_BYTES: usize = 24;
+/// A tag.
+pub type TableTag = [u8; TAG_BYTES];
 
 /// A write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written<'a> {
+pub enum TierWrite<'a> {
     /// These tables, by their keys.
     Tables(&'a [u64]),
-    /// Nobody knows what.
+    /// It is unknown what.
     Anything,
-    /// Nobody knows what, and names may mean other tables from now on.
+    /// It is unknown what, and names may mean other tables from now on.
     Definition,
 }
 
@@ -70,43 +72,43 @@ pub struct Question<'a> {
     pub cluster: &'a str,
     /// The keys of the tables that are read.
     pub tables: &'a [u64],
-    /// The marks at which an answer was read that the asker has.
+    /// The tags at which an answer was read that the asker has.
     pub have: &'a [u8],
-    /// Where the answer is, if the asker has none.
-    pub place: Option<Place>,
+    /// The key of the cached result, if this process has none.
+    pub key: Option<ResultKey>,
 }
 
-/// Where an answer is: a hash of the whole question, which the answer repeats.
-pub type Place = [u8; 16];
+/// The key of a cached result: a hash of the whole question, which the result repeats.
+pub type ResultKey = [u8; 16];
 
 /// The tier's reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum TierReply {
     /// Nothing: it cannot be asked, or has not answered in time, or a member is missing.
     Nothing,
     /// The answer that the asker has is good.
     Good,
-    /// The tier's time in milliseconds, the marks as they are now, and the answer if there is a good one.
-    Marks {
+    /// The tier's time in milliseconds, the tags as they are now, and the answer if there is a good one.
+    Tags {
         /// The time when it was asked.
         now_ms: u64,
         /// One for all tables, one for definitions, and each table's.
-        marks: Box<[u8]>,
+        tags: Box<[u8]>,
         /// The cached result.
         answer: Option<Box<[u8]>>,
     },
 }
 
-/// The mark for definitions among these.
-pub fn definitions_mark(marks: &[u8]) -> Option<Mark> {
-    marks.get(MARK_BYTES..2 * MARK_BYTES)?.try_into().ok()
+/// The tag for definitions among these.
+pub fn definitions_tag(tags: &[u8]) -> Option<TableTag> {
+    tags.get(TAG_BYTES..2 * TAG_BYTES)?.try_into().ok()
 }
 
-/// This process's knowledge of a cluster.
+/// The primary of a cluster and the tag of its definitions, as this process last had them.
 #[derive(Debug, Default)]
-struct Seen {
+struct ClusterInTier {
     primary: String,
-    definitions: Option<Mark>,
+    definitions: Option<TableTag>,
 }
 
 /// The tier as all workers see it.
@@ -124,7 +126,7 @@ struct Shared {
     orders: mpsc::Sender<Order>,
     put_bytes: AtomicUsize,
     tells: Tells,
-    /// Up to which number writes were told.
+    /// Up to which number writes were reported.
     told: watch::Sender<u64>,
     began: Instant,
     /// Until when others may be given answers that this process has not ended, in microseconds since the beginning. It only grows.
@@ -134,10 +136,10 @@ struct Shared {
     counts: Counts,
     latency_us: Histogram,
     words: Mutex<Words>,
-    clusters: Mutex<HashMap<Box<str>, Seen>>,
-    /// The random part of this process's marks, and the number of marks made.
+    clusters: Mutex<HashMap<Box<str>, ClusterInTier>>,
+    /// The random part of this process's tags, and the number of tags made.
     nonce: [u8; 16],
-    marks: AtomicU64,
+    tags: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -157,7 +159,7 @@ impl Tier {
         let nonce = nonce();
         let name = settings.name.clone().unwrap_or_else(own_name);
         let token: String = nonce.iter().map(|byte| format!("{byte:02x}")).collect();
-        let lease = settings.lease;
+        let membership = settings.membership;
         let shared = Arc::new(Shared {
             member: format!("{name}\0{token}").into_bytes().into(),
             settings,
@@ -166,8 +168,8 @@ impl Tier {
             tells: Tells::default(),
             told: watch::Sender::new(0),
             began: Instant::now(),
-            // Before it is a member nobody waits for it: its first writes wait a while for that.
-            promised_us: AtomicU64::new(stats::micros(lease)),
+            // Before it is a member no other one waits for it: its first writes wait a while for that.
+            promised_us: AtomicU64::new(stats::micros(membership)),
             state: AtomicU8::new(State::Away as u8),
             stopping: AtomicBool::new(false),
             counts: Counts::default(),
@@ -175,7 +177,7 @@ impl Tier {
             words: Mutex::default(),
             clusters: Mutex::default(),
             nonce,
-            marks: AtomicU64::new(0),
+            tags: AtomicU64::new(0),
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let in_thread = shared.clone();
@@ -204,11 +206,11 @@ impl Tier {
 
     /// Tells the tier what was written, before its client hears of that. Returns when nobody can be given an older answer any more: as a rule
     /// after one answer of the tier, else after `lease_ms` at most.
-    pub async fn tell(&self, cluster: &str, written: Written<'_>) {
+    pub async fn tell(&self, cluster: &str, written: TierWrite<'_>) {
         let shared = &*self.shared;
         // First what is to be told, then until when it matters: who promises more takes what is to be told behind that.
         let number = shared.tells.add(fields_of(cluster, written));
-        let until = shared.promised() + lease::MARGIN;
+        let until = shared.promised() + membership::MARGIN;
         let mut told = shared.told.subscribe();
         let is_told = tokio::time::timeout_at(until.into(), told.wait_for(|told| *told >= number)).await;
         if is_told.is_err() {
@@ -217,72 +219,72 @@ impl Tier {
     }
 
     /// Has the tier told what was written, before anything that is asked from now on; nobody waits for it.
-    pub fn note(&self, cluster: &str, written: Written<'_>) {
+    pub fn note(&self, cluster: &str, written: TierWrite<'_>) {
         self.shared.tells.add(fields_of(cluster, written));
     }
 
     /// The data is now at this place, which is the primary's address. If it was elsewhere before, all that was read there ends.
-    /// Gives the mark for definitions that was believed when tables were looked up last.
-    pub fn at_primary(&self, cluster: &str, primary: &str) -> Option<Mark> {
+    /// Gives the tag for definitions that was believed when tables were looked up last.
+    pub fn at_primary(&self, cluster: &str, primary: &str) -> Option<TableTag> {
         let mut clusters = self.shared.clusters.lock().unwrap_or_else(PoisonError::into_inner);
         match clusters.get_mut(cluster) {
-            Some(seen) if seen.primary == primary => seen.definitions,
-            Some(seen) => {
+            Some(known) if known.primary == primary => known.definitions,
+            Some(known) => {
                 // Told before anybody asks for what is at the new place.
-                self.note(cluster, Written::Anything);
-                primary.clone_into(&mut seen.primary);
-                seen.definitions
+                self.note(cluster, TierWrite::Anything);
+                primary.clone_into(&mut known.primary);
+                known.definitions
             }
             None => {
-                clusters.insert(cluster.into(), Seen { primary: primary.into(), definitions: None });
+                clusters.insert(cluster.into(), ClusterInTier { primary: primary.into(), definitions: None });
                 None
             }
         }
     }
 
     /// Somebody has defined something: from now on tables are looked up in what is read behind that.
-    pub fn definitions_are(&self, cluster: &str, mark: Mark) {
+    pub fn definitions_are(&self, cluster: &str, tag: TableTag) {
         let mut clusters = self.shared.clusters.lock().unwrap_or_else(PoisonError::into_inner);
-        clusters.entry(cluster.into()).or_default().definitions = Some(mark);
+        clusters.entry(cluster.into()).or_default().definitions = Some(tag);
     }
 
     /// Asks the tier; takes no longer than `timeout_ms`.
-    pub async fn ask(&self, question: Question<'_>) -> Told {
+    pub async fn ask(&self, question: Question<'_>) -> TierReply {
         let shared = &*self.shared;
         if shared.state() != State::Serves {
             shared.counts.unasked.fetch_add(1, Ordering::Relaxed);
-            return Told::Nothing;
+            return TierReply::Nothing;
         }
         let (reply, told) = oneshot::channel();
         let ask = Ask {
             fields: fields(question.cluster, question.tables),
             have: question.have.into(),
-            place: question.place,
+            key: question.key,
             reply,
         };
         if shared.orders.try_send(Order::Ask(ask)).is_err() {
             shared.counts.unasked.fetch_add(1, Ordering::Relaxed);
-            return Told::Nothing;
+            return TierReply::Nothing;
         }
         match tokio::time::timeout(shared.settings.timeout, told).await {
-            Ok(told) => told.unwrap_or(Told::Nothing),
+            Ok(told) => told.unwrap_or(TierReply::Nothing),
             Err(_) => {
                 shared.counts.timeouts.fetch_add(1, Ordering::Relaxed);
-                Told::Nothing
+                TierReply::Nothing
             }
         }
     }
 
-    /// Puts an answer there that was read at these marks, for so long. Nobody waits for it.
-    pub fn put(&self, place: Place, marks: &[u8], answer: &[u8], keep: Duration) {
+    /// Puts an answer there that was read at these tags, for so long. No session waits for it.
+    pub fn put(&self, key: ResultKey, tags: &[u8], answer: &[u8], keep: Duration) {
         let shared = &*self.shared;
-        let bytes = marks.len() + answer.len();
+        let bytes = tags.len() + answer.len();
         let Some(keep_ms) = u64::try_from(keep.as_millis()).ok().filter(|ms| *ms > 0) else { return };
         if shared.state() != State::Serves || bytes > shared.packed_max() {
             return;
         }
         let fits = shared.put_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes <= PUT_BYTES_MAX;
-        let put = || Put { place, body: [marks, answer].concat(), keep_ms };
+        let put = || Put { key, body: [tags, answer].concat(), keep_ms };
         if !fits || shared.orders.try_send(Order::Put(put())).is_err() {
             shared.put_bytes.fetch_sub(bytes, Ordering::Relaxed);
             shared.counts.unput.fetch_add(1, Ordering::Relaxed);
@@ -343,26 +345,26 @@ impl Shared {
         self.settings.entry_max.saturating_add(BESIDE)
     }
 
-    /// A mark that there has never been.
-    fn new_mark(&self) -> Mark {
-        let mut mark = [0; MARK_BYTES];
-        mark[..16].copy_from_slice(&self.nonce);
-        mark[16..].copy_from_slice(&self.marks.fetch_add(1, Ordering::Relaxed).to_be_bytes());
-        mark
+    /// A tag that there has never been.
+    fn new_tag(&self) -> TableTag {
+        let mut tag = [0; TAG_BYTES];
+        tag[..16].copy_from_slice(&self.nonce);
+        tag[16..].copy_from_slice(&self.tags.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+        tag
     }
 }
 
-/// Fields of the marks of what a question reads: what ends all answers, what ends all catalogues, and each table's.
+/// Fields of the tags of what a question reads: what ends all answers, what ends all catalogues, and each table's.
 fn fields(cluster: &str, tables: &[u64]) -> Vec<Box<[u8]>> {
     let kinds = [field(cluster, b"*"), field(cluster, b"d")];
     kinds.into_iter().chain(tables.iter().map(|table| table_field(cluster, *table))).collect()
 }
 
-fn fields_of(cluster: &str, written: Written<'_>) -> Vec<Box<[u8]>> {
+fn fields_of(cluster: &str, written: TierWrite<'_>) -> Vec<Box<[u8]>> {
     match written {
-        Written::Tables(tables) => tables.iter().map(|table| table_field(cluster, *table)).collect(),
-        Written::Anything => vec![field(cluster, b"*")],
-        Written::Definition => vec![field(cluster, b"*"), field(cluster, b"d")],
+        TierWrite::Tables(tables) => tables.iter().map(|table| table_field(cluster, *table)).collect(),
+        TierWrite::Anything => vec![field(cluster, b"*")],
+        TierWrite::Definition => vec![field(cluster, b"*"), field(cluster, b"d")],
     }
 }
 

@@ -1,4 +1,4 @@
-//! The one connection: it logs in, becomes a member, and carries what is asked, put and told until it breaks.
+//! The one connection: it logs in, becomes a member, and carries lookups, results and reports of writes until it breaks.
 
 mod login;
 mod replies;
@@ -13,9 +13,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep_until;
 
-use crate::lease::Clock;
+use crate::membership::Clock;
 use crate::resp;
-use crate::{FORM, Place, Shared, State, Told};
+use crate::{FORM, ResultKey, Shared, State, TierReply};
 use login::Server;
 
 /// Requests that are under way; those behind them wait.
@@ -24,7 +24,7 @@ const UNDER_WAY_MAX: usize = 4096;
 const BATCH: usize = 256;
 /// Bytes that wait to be sent; then no more requests are taken.
 const UNSENT_MAX: usize = 4 << 20;
-/// The member says that it is there so many times in a lease.
+/// The member says that it is there so many times in the time of a membership.
 const BEATS: u32 = 4;
 /// Pauses between attempts to connect.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
@@ -46,14 +46,14 @@ pub(crate) enum Order {
 pub(crate) struct Ask {
     pub(crate) fields: Vec<Box<[u8]>>,
     pub(crate) have: Box<[u8]>,
-    pub(crate) place: Option<Place>,
-    pub(crate) reply: oneshot::Sender<Told>,
+    pub(crate) key: Option<ResultKey>,
+    pub(crate) reply: oneshot::Sender<TierReply>,
 }
 
 /// An answer to keep.
 #[derive(Debug)]
 pub(crate) struct Put {
-    pub(crate) place: Place,
+    pub(crate) key: ResultKey,
     pub(crate) body: Vec<u8>,
     pub(crate) keep_ms: u64,
 }
@@ -79,7 +79,7 @@ fn refused(words: &[u8]) -> Trouble {
 
 /// Connects again and again until the process ends.
 pub(crate) async fn run(shared: &Arc<Shared>, mut orders: mpsc::Receiver<Order>) {
-    let mut known = Known::default();
+    let mut state = LinkState::default();
     let mut pause = PAUSE_MIN;
     let mut complained: Option<String> = None;
     while !shared.stopping.load(Ordering::SeqCst) {
@@ -96,14 +96,14 @@ pub(crate) async fn run(shared: &Arc<Shared>, mut orders: mpsc::Receiver<Order>)
             Ok((stream, server)) => {
                 shared.counts.connects.fetch_add(1, Ordering::Relaxed);
                 shared.words().server = Some(server.version.clone());
-                let mut link = Link::new(shared, stream, server, &mut known);
+                let mut link = Link::new(shared, stream, server, &mut state);
                 let ended = link.serve(&mut orders, &mut complained).await;
                 if link.was_member {
                     pause = PAUSE_MIN;
                 }
                 let lost = link.under_way.iter().any(|(request, _)| matches!(request, Request::Tell(_)));
                 drop(link);
-                known.has_untold |= lost;
+                state.has_untold |= lost;
                 ended.err()
             }
             Err(trouble) => Some(trouble),
@@ -157,10 +157,10 @@ async fn send(writer: &mut WriteHalf<net::Stream>, unsent: &[u8]) -> std::io::Re
 
 /// The state that survives a connection.
 #[derive(Debug, Default)]
-struct Known {
+struct LinkState {
     /// The other members, as they were seen last.
     members: Vec<Box<[u8]>>,
-    /// Something may not have been told.
+    /// Some writes may not have been reported.
     has_untold: bool,
 }
 
@@ -178,7 +178,7 @@ enum Request {
 
 struct Link<'a> {
     shared: &'a Arc<Shared>,
-    known: &'a mut Known,
+    state: &'a mut LinkState,
     server: Server,
     reader: ReadHalf<net::Stream>,
     writer: WriteHalf<net::Stream>,
@@ -191,7 +191,7 @@ struct Link<'a> {
     under_way: VecDeque<(Request, Instant)>,
     clock: Clock,
     members_key: Vec<u8>,
-    marks_key: Vec<u8>,
+    tags_key: Vec<u8>,
     nothing_key: Vec<u8>,
     is_member: bool,
     was_member: bool,
@@ -201,16 +201,16 @@ struct Link<'a> {
 }
 
 impl<'a> Link<'a> {
-    fn new(shared: &'a Arc<Shared>, stream: net::Stream, server: Server, known: &'a mut Known) -> Link<'a> {
+    fn new(shared: &'a Arc<Shared>, stream: net::Stream, server: Server, state: &'a mut LinkState) -> Link<'a> {
         let (reader, writer) = tokio::io::split(stream);
         let key = |what: &str| format!("{}:{FORM}:{}:{what}", shared.settings.prefix, server.run).into_bytes();
         Link {
             members_key: key("members"),
-            marks_key: key("marks"),
+            tags_key: key("marks"),
             nothing_key: key("nothing"),
             clock: server.clock,
             shared,
-            known,
+            state,
             server,
             reader,
             writer,
@@ -281,18 +281,18 @@ impl<'a> Link<'a> {
     fn wakes_at(&self) -> Instant {
         let limit = match self.shared.state() {
             State::Serves => self.shared.settings.timeout,
-            State::Slow | State::Away => self.shared.settings.lease,
+            State::Slow | State::Away => self.shared.settings.membership,
         };
         let late = self.under_way.front().map(|(_, since)| *since + limit);
         let beat = (!self.beats).then_some(self.next_beat);
-        late.into_iter().chain(beat).min().unwrap_or_else(|| Instant::now() + self.shared.settings.lease)
+        late.into_iter().chain(beat).min().unwrap_or_else(|| Instant::now() + self.shared.settings.membership)
     }
 
     fn on_time(&mut self) -> Result<(), Trouble> {
         let now = Instant::now();
         if let Some((_, since)) = self.under_way.front() {
             let waits = now.saturating_duration_since(*since);
-            if waits >= self.shared.settings.lease {
+            if waits >= self.shared.settings.membership {
                 return Err(Trouble::Text(format!("it has not answered for {} ms", waits.as_millis())));
             }
             if waits >= self.shared.settings.timeout && self.shared.state() == State::Serves {
@@ -301,7 +301,7 @@ impl<'a> Link<'a> {
             }
         }
         if !self.beats && now >= self.next_beat {
-            self.next_beat = now + self.shared.settings.lease / BEATS;
+            self.next_beat = now + self.shared.settings.membership / BEATS;
             self.beats = true;
             if self.is_member { self.beat(now) } else { self.join(now) }
         }

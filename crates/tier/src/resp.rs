@@ -1,6 +1,6 @@
 //! RESP2, what Valkey and Redis speak: commands out, replies in.
 //!
-//! It is written here and not taken from the package `redis`, because the [lease](crate::lease) stands on what that keeps to itself: in which order
+//! It is written here and not taken from the package `redis`, because the [membership](crate::membership) stands on what that keeps to itself: in which order
 //! commands go out, and that what was not answered on one connection is not sent again on the next. It takes a page.
 
 /// Nested deeper is no reply to anything that is asked here.
@@ -12,7 +12,7 @@ const LINE_MAX: usize = 4096;
 
 /// A reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub enum RespReply {
     /// `+OK`
     Simple(Box<[u8]>),
     /// `-ERR …`
@@ -24,7 +24,7 @@ pub enum Reply {
     /// There is none.
     Nil,
     /// Several.
-    Array(Vec<Reply>),
+    Array(Vec<RespReply>),
 }
 
 /// Bytes that are no reply, or a larger one than may be.
@@ -32,11 +32,11 @@ pub enum Reply {
 #[error("it says something that is not RESP, or too much")]
 pub struct Malformed;
 
-impl Reply {
+impl RespReply {
     /// The elements.
-    pub fn elements(&self) -> &[Reply] {
+    pub fn elements(&self) -> &[RespReply] {
         match self {
-            Reply::Array(elements) => elements,
+            RespReply::Array(elements) => elements,
             _ => &[],
         }
     }
@@ -44,7 +44,7 @@ impl Reply {
     /// The whole number.
     pub fn integer(&self) -> Option<i64> {
         match self {
-            Reply::Integer(number) => Some(*number),
+            RespReply::Integer(number) => Some(*number),
             _ => None,
         }
     }
@@ -52,7 +52,7 @@ impl Reply {
     /// The bytes.
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
-            Reply::Bulk(bytes) | Reply::Simple(bytes) => Some(bytes),
+            RespReply::Bulk(bytes) | RespReply::Simple(bytes) => Some(bytes),
             _ => None,
         }
     }
@@ -77,28 +77,28 @@ pub fn put_command(out: &mut Vec<u8>, words: &[&[u8]]) {
 ///
 /// # Errors
 /// It is no reply.
-pub fn parse(bytes: &[u8], bulk_max: usize) -> Result<Option<(Reply, usize)>, Malformed> {
+pub fn parse(bytes: &[u8], bulk_max: usize) -> Result<Option<(RespReply, usize)>, Malformed> {
     value(bytes, bulk_max, 0)
 }
 
-fn value(bytes: &[u8], bulk_max: usize, depth: usize) -> Result<Option<(Reply, usize)>, Malformed> {
+fn value(bytes: &[u8], bulk_max: usize, depth: usize) -> Result<Option<(RespReply, usize)>, Malformed> {
     let Some((line, mut taken)) = line(bytes)? else { return Ok(None) };
     let (&sign, rest) = line.split_first().ok_or(Malformed)?;
     let reply = match sign {
-        b'+' => Reply::Simple(rest.into()),
-        b'-' => Reply::Error(rest.into()),
-        b':' => Reply::Integer(number(rest)?),
+        b'+' => RespReply::Simple(rest.into()),
+        b'-' => RespReply::Error(rest.into()),
+        b':' => RespReply::Integer(number(rest)?),
         b'$' => match number(rest)? {
-            -1 => Reply::Nil,
+            -1 => RespReply::Nil,
             length => {
                 let length = usize::try_from(length).ok().filter(|length| *length <= bulk_max).ok_or(Malformed)?;
                 let Some(body) = bytes.get(taken..taken + length + 2) else { return Ok(None) };
                 taken += length + 2;
-                Reply::Bulk(body.strip_suffix(b"\r\n").ok_or(Malformed)?.into())
+                RespReply::Bulk(body.strip_suffix(b"\r\n").ok_or(Malformed)?.into())
             }
         },
         b'*' => match number(rest)? {
-            -1 => Reply::Nil,
+            -1 => RespReply::Nil,
             count => {
                 let count = usize::try_from(count).ok().filter(|count| *count <= ELEMENTS_MAX).ok_or(Malformed)?;
                 if depth >= DEPTH_MAX {
@@ -110,7 +110,7 @@ fn value(bytes: &[u8], bulk_max: usize, depth: usize) -> Result<Option<(Reply, u
                     elements.push(element);
                     taken += more;
                 }
-                Reply::Array(elements)
+                RespReply::Array(elements)
             }
         },
         _ => return Err(Malformed),
@@ -145,17 +145,17 @@ mod tests {
 
     #[test]
     fn replies_are_read_when_they_are_whole() {
-        let bulk = |bytes: &[u8]| Reply::Bulk(bytes.into());
-        let whole: [(&[u8], Reply); 7] = [
-            (b"+OK\r\n", Reply::Simple(b"OK"[..].into())),
-            (b"-ERR no\r\n", Reply::Error(b"ERR no"[..].into())),
-            (b":-7\r\n", Reply::Integer(-7)),
-            (b"$-1\r\n", Reply::Nil),
-            (b"*-1\r\n", Reply::Nil),
+        let bulk = |bytes: &[u8]| RespReply::Bulk(bytes.into());
+        let whole: [(&[u8], RespReply); 7] = [
+            (b"+OK\r\n", RespReply::Simple(b"OK"[..].into())),
+            (b"-ERR no\r\n", RespReply::Error(b"ERR no"[..].into())),
+            (b":-7\r\n", RespReply::Integer(-7)),
+            (b"$-1\r\n", RespReply::Nil),
+            (b"*-1\r\n", RespReply::Nil),
             (b"$4\r\na\r\nb\r\n", bulk(b"a\r\nb")),
             (
                 b"*3\r\n:1\r\n*1\r\n$0\r\n\r\n$-1\r\n",
-                Reply::Array(vec![Reply::Integer(1), Reply::Array(vec![bulk(b"")]), Reply::Nil]),
+                RespReply::Array(vec![RespReply::Integer(1), RespReply::Array(vec![bulk(b"")]), RespReply::Nil]),
             ),
         ];
         for (bytes, reply) in whole {

@@ -1,14 +1,14 @@
 //! The scripts that run inside the tier, each in one piece.
 //!
 //! `members` is a sorted set: who is there, until when on the tier's clock, in milliseconds. `marks` is a hash: for each table that answers
-//! were read from a mark, which is gone as soon as the table is written. A mark is made when it is asked for and missing, and never the same
+//! were read from a tag, which is gone as soon as the table is written. A tag is made when it is asked for and missing, and never the same
 //! twice; so whatever gets lost, by eviction, FLUSHALL or a restart, can only make answers worthless. The third key never exists:
 //! deleting it changes nothing, and a server that may not be written, as a replica, refuses it.
 
-/// Asks for the marks of tables, and for the answer if it was read at just these.
+/// Asks for the tags of tables, and for the answer if it was read at just these.
 ///
-/// `KEYS`: members, marks, nothing, answer. `ARGV`: who asks, a new mark, the marks that the asker's own answer was read at or nothing, bytes of the largest
-/// answer that it wants, fields. Gives the time alone when nothing may be given out; else the time and the marks, and behind these 1 if the own answer is
+/// `KEYS`: members, marks, nothing, answer. `ARGV`: who asks, a new tag, the tags that the asker's own answer was read at or nothing, bytes of the largest
+/// answer that it wants, fields. Gives the time alone when nothing may be given out; else the time and the tags, and behind these 1 if the own answer is
 /// good, or the answer.
 pub(crate) const ASK: &str = r"
 redis.call('DEL', KEYS[3])
@@ -64,7 +64,7 @@ return {now, 1, redis.call('ZRANGE', KEYS[1], 0, 999)}
 
 /// A process becomes a member, again or for the first time.
 ///
-/// `KEYS`: members, marks, nothing. `ARGV`: who, until when, 1 if all marks end, the other members that it knew. Gives the time, and 1 if that is done.
+/// `KEYS`: members, marks, nothing. `ARGV`: who, until when, 1 if all tags end, the other members that it knew. Gives the time, and 1 if that is done.
 /// Those whom the tier has forgotten are members whose time is over: nothing is given out until they are back, or forgotten again.
 pub(crate) const JOIN: &str = r"
 redis.call('DEL', KEYS[3])

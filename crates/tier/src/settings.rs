@@ -22,8 +22,8 @@ pub struct Settings {
     pub prefix: String,
     /// The name of this process, if it has one that stays the same when it is started again and that no other process has.
     pub name: Option<String>,
-    /// How long others may count on this process after its last word.
-    pub lease: Duration,
+    /// `lease_ms`: how long others may count on this process after its last message.
+    pub membership: Duration,
     /// Longest that a question waits.
     pub timeout: Duration,
     /// Longest that connecting and logging in may take.

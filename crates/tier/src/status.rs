@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
-    /// It cannot be reached, or this process is no member: nobody asks it.
+    /// It cannot be reached, or this process is no member: sessions do not ask it.
     Away,
-    /// It does not answer in time: nobody asks it until it has answered all.
+    /// It does not answer in time: sessions do not ask it until it has answered all.
     Slow,
     /// It is asked.
     Serves,
@@ -66,9 +66,9 @@ counts! {
     puts,
     /// Answers that were not, because too much waited.
     unput,
-    /// Commands that told of writes.
+    /// Commands that reported writes.
     tells,
-    /// Writes that the tier could not be told of: their clients waited until nobody could be given an older answer.
+    /// Writes that could not be reported to the tier: their clients waited until no client could get an older result.
     untold,
     /// Connections that were made.
     connects,

@@ -1,13 +1,13 @@
 //! The writes that the tier must learn of: gathered from all workers, sent over the one connection.
 //!
-//! It is a set and no queue. However long the tier is away, it has a bound, and many writers at once are told in one command.
+//! It is a set and no queue. However long the tier is away, it has a bound, and many writes at once are reported in one command.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-/// More fields than this are told as everything.
+/// More fields than this are reported as everything.
 const FIELDS_MAX: usize = 1024;
 
 /// The gathered writes.
@@ -36,7 +36,7 @@ impl Gathered {
 }
 
 impl Tells {
-    /// Adds fields. Gives the number up to which all must have been told.
+    /// Adds fields. Gives the number up to which all must have been reported.
     pub(crate) fn add(&self, fields: impl IntoIterator<Item = Box<[u8]>>) -> u64 {
         let number = {
             let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,7 +8,7 @@ use lab::{Valkey, ValkeyOptions};
 use super::*;
 
 const TABLES: [u64; 2] = [7, u64::MAX];
-const PLACE: Place = [9; 16];
+const RESULT_KEY: ResultKey = [9; 16];
 
 fn settings(address: &str) -> Settings {
     Settings {
@@ -19,7 +19,7 @@ fn settings(address: &str) -> Settings {
         database: 0,
         prefix: "test".into(),
         name: None,
-        lease: Duration::from_millis(400),
+        membership: Duration::from_millis(400),
         // The machine may be busy: what is tested is who is given what.
         timeout: Duration::from_millis(300),
         connect_timeout: Duration::from_secs(5),
@@ -45,48 +45,48 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
 
 async fn serves(tiers: &[&Arc<Tier>]) {
     for tier in tiers {
-        until("it serves", async || !matches!(ask(tier, &[], None).await, Told::Nothing)).await;
+        until("it serves", async || !matches!(ask(tier, &[], None).await, TierReply::Nothing)).await;
     }
 }
 
-async fn ask(tier: &Tier, have: &[u8], place: Option<Place>) -> Told {
-    tier.ask(Question { cluster: "main", tables: &TABLES, have, place }).await
+async fn ask(tier: &Tier, have: &[u8], key: Option<ResultKey>) -> TierReply {
+    tier.ask(Question { cluster: "main", tables: &TABLES, have, key }).await
 }
 
 /// The tier's first reply that says anything: on a busy machine it may say nothing for a moment although all is well.
-async fn told(tier: &Tier, have: &[u8], place: Option<Place>) -> Told {
-    let mut told = Told::Nothing;
+async fn told(tier: &Tier, have: &[u8], key: Option<ResultKey>) -> TierReply {
+    let mut told = TierReply::Nothing;
     until("it says something", async || {
-        told = ask(tier, have, place).await;
-        told != Told::Nothing
+        told = ask(tier, have, key).await;
+        told != TierReply::Nothing
     })
     .await;
     told
 }
 
-async fn marks(tier: &Tier) -> Box<[u8]> {
+async fn tags(tier: &Tier) -> Box<[u8]> {
     match told(tier, &[], None).await {
-        Told::Marks { marks, .. } => marks,
+        TierReply::Tags { tags, .. } => tags,
         other => panic!("{other:?}"),
     }
 }
 
 async fn found(tier: &Tier) -> Option<Box<[u8]>> {
-    match told(tier, &[], Some(PLACE)).await {
-        Told::Marks { answer, .. } => answer,
+    match told(tier, &[], Some(RESULT_KEY)).await {
+        TierReply::Tags { answer, .. } => answer,
         other => panic!("{other:?}"),
     }
 }
 
 async fn put(tier: &Tier) -> Box<[u8]> {
-    let mut marks = marks(tier).await;
+    let mut tags = tags(tier).await;
     until("it is put", async || {
-        marks = self::marks(tier).await;
-        tier.put(PLACE, &marks, b"the answer", Duration::from_secs(600));
+        tags = self::tags(tier).await;
+        tier.put(RESULT_KEY, &tags, b"the answer", Duration::from_secs(600));
         found(tier).await.is_some()
     })
     .await;
-    marks
+    tags
 }
 
 #[tokio::test]
@@ -94,23 +94,23 @@ async fn members_find_each_others_answers_until_one_of_them_writes() {
     let valkey = Valkey::start(ValkeyOptions::default()).unwrap();
     let (one, two) = (start(&valkey, |_| ()), start(&valkey, |_| ()));
     serves(&[&one, &two]).await;
-    for written in [Written::Tables(&TABLES[1..]), Written::Anything, Written::Definition] {
-        let marks = put(&one).await;
+    for written in [TierWrite::Tables(&TABLES[1..]), TierWrite::Anything, TierWrite::Definition] {
+        let tags = put(&one).await;
         assert_eq!(found(&two).await.as_deref(), Some(&b"the answer"[..]));
-        assert_eq!(told(&two, &marks, None).await, Told::Good);
+        assert_eq!(told(&two, &tags, None).await, TierReply::Good);
         two.tell("other", written).await;
-        two.tell("main", Written::Tables(&[8])).await;
-        assert_eq!(told(&one, &marks, None).await, Told::Good, "another table, another cluster");
+        two.tell("main", TierWrite::Tables(&[8])).await;
+        assert_eq!(told(&one, &tags, None).await, TierReply::Good, "another table, another cluster");
         two.tell("main", written).await;
         assert_eq!(found(&one).await, None, "{written:?}");
-        let now = self::marks(&one).await;
-        assert_ne!(now, marks, "{written:?}");
-        let defines = definitions_mark(&now) != definitions_mark(&marks);
-        assert_eq!(defines, written == Written::Definition);
+        let now = self::tags(&one).await;
+        assert_ne!(now, tags, "{written:?}");
+        let defines = definitions_tag(&now) != definitions_tag(&tags);
+        assert_eq!(defines, written == TierWrite::Definition);
         // A result that was read before comes late.
         let puts = two.status().counts.puts;
         serves(&[&two]).await;
-        two.put(PLACE, &marks, b"the old answer", Duration::from_secs(600));
+        two.put(RESULT_KEY, &tags, b"the old answer", Duration::from_secs(600));
         until("it is put", async || two.status().counts.puts > puts).await;
         assert_eq!(found(&one).await, None);
     }
@@ -146,11 +146,11 @@ async fn nothing_is_given_out_while_a_member_cannot_be_told_from() {
         assert!(began.elapsed() < Duration::from_secs(20));
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    outside.tell("main", Written::Tables(&TABLES[..1])).await;
+    outside.tell("main", TierWrite::Tables(&TABLES[..1])).await;
     // From here on its client knows.
     let told = Instant::now();
     while told.elapsed() < Duration::from_millis(600) {
-        given += usize::from(ask(inside, &[], Some(PLACE)).await != Told::Nothing);
+        given += usize::from(ask(inside, &[], Some(RESULT_KEY)).await != TierReply::Nothing);
     }
     assert_eq!(given, 0, "a member is out, and has written");
     assert!(inside.status().counts.closed > 0);
@@ -161,27 +161,27 @@ async fn what_the_tier_loses_is_not_given_out() {
     let mut valkey = Valkey::start(ValkeyOptions::default()).unwrap();
     let (one, two) = (start(&valkey, |_| ()), start(&valkey, |_| ()));
     serves(&[&one, &two]).await;
-    let marks = put(&one).await;
+    let tags = put(&one).await;
     valkey.commands(&["FLUSHALL"]).unwrap();
     serves(&[&one, &two]).await;
     assert_eq!(found(&two).await, None);
-    assert_ne!(self::marks(&two).await, marks);
+    assert_ne!(self::tags(&two).await, tags);
 
     // It comes back with what it had saved before something was written.
-    let marks = put(&one).await;
+    let tags = put(&one).await;
     valkey.commands(&["SAVE"]).unwrap();
-    two.tell("main", Written::Tables(&TABLES)).await;
+    two.tell("main", TierWrite::Tables(&TABLES)).await;
     valkey.kill();
     until("it is missed", async || one.status().state == State::Away && two.status().state == State::Away).await;
-    assert_eq!(ask(&one, &marks, Some(PLACE)).await, Told::Nothing);
+    assert_eq!(ask(&one, &tags, Some(RESULT_KEY)).await, TierReply::Nothing);
     let began = Instant::now();
-    two.tell("main", Written::Tables(&TABLES)).await;
+    two.tell("main", TierWrite::Tables(&TABLES)).await;
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     valkey.restart().unwrap();
     assert_ne!(valkey.commands(&["DBSIZE"]).unwrap(), ":0\r\n", "it has saved nothing");
     serves(&[&one, &two]).await;
     assert_eq!(found(&one).await, None);
-    assert_ne!(self::marks(&one).await, marks);
+    assert_ne!(self::tags(&one).await, tags);
 }
 
 #[tokio::test]
@@ -191,25 +191,25 @@ async fn a_server_that_stands_still_holds_nobody_up_and_gives_out_nothing_old() 
     let (one, two) = (start(&valkey, fast), start(&valkey, fast));
     serves(&[&one, &two]).await;
     for _ in 0..3 {
-        let marks = put(&one).await;
+        let tags = put(&one).await;
         valkey.signal("STOP").unwrap();
         let began = Instant::now();
-        assert_eq!(ask(&one, &marks, None).await, Told::Nothing);
+        assert_eq!(ask(&one, &tags, None).await, TierReply::Nothing);
         until("nobody asks any more", async || one.status().state != State::Serves).await;
         until("an answer without a wait for the server", async || {
             let asked = Instant::now();
-            assert_eq!(ask(&one, &marks, None).await, Told::Nothing);
+            assert_eq!(ask(&one, &tags, None).await, TierReply::Nothing);
             asked.elapsed() < Duration::from_millis(40)
         })
         .await;
-        two.tell("main", Written::Tables(&TABLES)).await;
+        two.tell("main", TierWrite::Tables(&TABLES)).await;
         assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
         // All that had been sent to it is done now, late.
         valkey.signal("CONT").unwrap();
-        until("it serves again", async || match ask(&one, &marks, Some(PLACE)).await {
-            Told::Nothing => false,
-            Told::Good => panic!("it was written meanwhile"),
-            Told::Marks { answer, .. } => {
+        until("it serves again", async || match ask(&one, &tags, Some(RESULT_KEY)).await {
+            TierReply::Nothing => false,
+            TierReply::Good => panic!("it was written meanwhile"),
+            TierReply::Tags { answer, .. } => {
                 assert_eq!(answer, None);
                 true
             }
@@ -228,7 +228,7 @@ async fn who_leaves_is_not_waited_for_and_who_dies_is_until_it_is_back() {
     serves(&[&one, &two]).await;
     until("members are known", async || one.status().members.len() == 2).await;
     two.stop();
-    assert_ne!(told(&one, &[], None).await, Told::Nothing, "it has left");
+    assert_ne!(told(&one, &[], None).await, TierReply::Nothing, "it has left");
 
     // One that died: its word runs out, and nobody takes it back.
     let run = valkey.commands(&["INFO server"]).unwrap();
@@ -240,12 +240,12 @@ async fn who_leaves_is_not_waited_for_and_who_dies_is_until_it_is_back() {
     let died = std::time::SystemTime::now() - Duration::from_secs(2);
     let died = died.duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
     valkey.commands(&[&format!("ZADD {members} {died} \"two\\x00dead\"")]).unwrap();
-    assert_eq!(ask(&one, &[], None).await, Told::Nothing);
+    assert_eq!(ask(&one, &[], None).await, TierReply::Nothing);
     let two = start(&valkey, named);
     serves(&[&one, &two]).await;
     // One without a name is forgotten.
     valkey.commands(&[&format!("ZADD {members} {died} \"nobody\\x00dead\"")]).unwrap();
-    assert_eq!(ask(&one, &[], None).await, Told::Nothing);
+    assert_eq!(ask(&one, &[], None).await, TierReply::Nothing);
     let three = start(&valkey, |settings| settings.forget = Duration::from_secs(1));
     serves(&[&one, &two, &three]).await;
 }
@@ -277,8 +277,8 @@ async fn passwords_databases_and_bounds() {
     // It is full: nothing more is kept, and no harm is done.
     let before = good[0].status().counts;
     for n in 0..64_u8 {
-        let marks = marks(&good[0]).await;
-        good[0].put([n; 16], &marks, &vec![n; 100_000], Duration::from_secs(600));
+        let tags = tags(&good[0]).await;
+        good[0].put([n; 16], &tags, &vec![n; 100_000], Duration::from_secs(600));
         until("it is put or refused", async || {
             let counts = good[0].status().counts;
             counts.puts + counts.errors > before.puts + before.errors + u64::from(n)
@@ -289,7 +289,7 @@ async fn passwords_databases_and_bounds() {
         }
     }
     assert!(good[0].status().counts.errors > before.errors);
-    good[0].tell("main", Written::Anything).await;
+    good[0].tell("main", TierWrite::Anything).await;
     assert_eq!(good[0].status().counts.untold, 0);
 }
 
@@ -312,9 +312,9 @@ async fn names_are_the_same_in_every_version() {
     assert!(names.iter().all(|name| name.starts_with("test:2:")), "{names:?}");
     let fields = |tables: &[u64]| fields("main", tables).concat();
     assert_eq!(fields(&[7]), b"main\0*main\0dmain\0t\0\0\0\0\0\0\0\x07");
-    let marks = names.iter().find(|name| name.ends_with(":marks")).unwrap();
-    assert_eq!(valkey.commands(&[&format!("HLEN {marks}")]).unwrap(), ":4\r\n");
+    let tags = names.iter().find(|name| name.ends_with(":marks")).unwrap();
+    assert_eq!(valkey.commands(&[&format!("HLEN {tags}")]).unwrap(), ":4\r\n");
     for field in ["main\\x00*", "main\\x00d", "main\\x00t\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x07"] {
-        assert_eq!(valkey.commands(&[&format!("HEXISTS {marks} \"{field}\"")]).unwrap(), ":1\r\n", "{field}");
+        assert_eq!(valkey.commands(&[&format!("HEXISTS {tags} \"{field}\"")]).unwrap(), ":1\r\n", "{field}");
     }
 }

@@ -1,7 +1,7 @@
 //! Authentication: how each plugin proves a password, without knowing whose turn it is ([`crate::handshake`] does).
 //!
 //! A *scramble* is the server's random challenge. *Stage 1* is the hash of a password, *stage 2* the hash of that hash:
-//! servers store stage 2, clients prove that they know stage 1. Whoever knows stage 1 can log in, so it is as secret as
+//! servers store stage 2, clients prove that they know stage 1. A client that knows stage 1 can log in, so it is as secret as
 //! the password.
 
 use std::fmt;

@@ -4,7 +4,7 @@
 
 pub mod changes;
 mod compressed;
-pub mod place;
+pub mod position;
 pub mod rows;
 mod table;
 
@@ -28,12 +28,12 @@ pub struct Event<'a> {
     /// `server_id` of the server that it began on.
     pub server: u32,
     /// The content.
-    pub kind: Kind<'a>,
+    pub kind: EventKind<'a>,
 }
 
 /// The content of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind<'a> {
+pub enum EventKind<'a> {
     /// A transaction of MySQL begins.
     MySqlGtid {
         /// UUID of the server that it began on.
@@ -90,38 +90,38 @@ impl<'a> Event<'a> {
         let kind = match (code, mariadb) {
             (2, _) => {
                 let Query { error, schema, text, .. } = Query::parse(body)?;
-                Kind::Query { error, schema, text }
+                EventKind::Query { error, schema, text }
             }
-            (15, _) => Kind::Format { checksummed: is_checksummed(body)? },
-            (16, _) => Kind::Commit,
+            (15, _) => EventKind::Format { checksummed: is_checksummed(body)? },
+            (16, _) => EventKind::Commit,
             (5, _) => match body.u8("kind of a number event")? {
-                2 => Kind::InsertId(body.u64("number of a number event")?),
-                _ => Kind::Other,
+                2 => EventKind::InsertId(body.u64("number of a number event")?),
+                _ => EventKind::Other,
             },
-            (19, _) => TableMap::parse(body.rest()).map_or(Kind::OpaqueRows, Kind::Table),
+            (19, _) => TableMap::parse(body.rest()).map_or(EventKind::OpaqueRows, EventKind::Table),
             (23..=25 | 30..=32, _) => match Rows::parse(code, body.rest()) {
-                Ok(Some(rows)) => Kind::Rows(rows),
-                _ => Kind::OpaqueRows,
+                Ok(Some(rows)) => EventKind::Rows(rows),
+                _ => EventKind::OpaqueRows,
             },
             // Changes within JSON values.
-            (39, false) => Kind::OpaqueRows,
+            (39, false) => EventKind::OpaqueRows,
             (33, false) => {
                 let (source, number) = mysql_gtid(&mut body)?;
-                Kind::MySqlGtid { source, number }
+                EventKind::MySqlGtid { source, number }
             }
-            (160, true) => Kind::Annotate(body.rest()),
+            (160, true) => EventKind::Annotate(body.rest()),
             (29, false) => {
                 // A length that is too short for most texts; servers do not read it either.
                 body.u8("length of a rows query event")?;
-                Kind::Annotate(body.rest())
+                EventKind::Annotate(body.rest())
             }
             (162, true) => {
                 let (domain, sequence) = mariadb_gtid(&mut body)?;
-                Kind::MariaDbGtid { domain, sequence }
+                EventKind::MariaDbGtid { domain, sequence }
             }
             // Tagged GTIDs and compressed transactions of MySQL, compressed and encrypted events of MariaDB.
-            (40 | 42, false) | (164..=171, true) => Kind::Opaque,
-            _ => Kind::Other,
+            (40 | 42, false) | (164..=171, true) => EventKind::Opaque,
+            _ => EventKind::Other,
         };
         Ok(Event { server, kind })
     }
@@ -219,14 +219,17 @@ mod tests {
             assert_eq!(event.server, 7);
             format!("{:?}", event.kind)
         };
-        assert_eq!(read(false, 2, &query), format!("{:?}", Kind::Query { error: 0, schema: b"app", text: b"BEGIN" }));
+        assert_eq!(
+            read(false, 2, &query),
+            format!("{:?}", EventKind::Query { error: 0, schema: b"app", text: b"BEGIN" })
+        );
         let gtid = [&[0][..], &[1; 16], &5_u64.to_le_bytes(), &[0; 20]].concat();
-        assert_eq!(read(false, 33, &gtid), format!("{:?}", Kind::MySqlGtid { source: [1; 16], number: 5 }));
+        assert_eq!(read(false, 33, &gtid), format!("{:?}", EventKind::MySqlGtid { source: [1; 16], number: 5 }));
         assert_eq!(read(true, 33, &gtid), "Other");
         let gtid = [&9_u64.to_le_bytes()[..], &2_u32.to_le_bytes(), &[0; 7]].concat();
-        assert_eq!(read(true, 162, &gtid), format!("{:?}", Kind::MariaDbGtid { domain: 2, sequence: 9 }));
-        assert_eq!(read(true, 160, b"INSERT"), format!("{:?}", Kind::Annotate(b"INSERT")));
-        assert_eq!(read(false, 29, b"\x06INSERT"), format!("{:?}", Kind::Annotate(b"INSERT")));
+        assert_eq!(read(true, 162, &gtid), format!("{:?}", EventKind::MariaDbGtid { domain: 2, sequence: 9 }));
+        assert_eq!(read(true, 160, b"INSERT"), format!("{:?}", EventKind::Annotate(b"INSERT")));
+        assert_eq!(read(false, 29, b"\x06INSERT"), format!("{:?}", EventKind::Annotate(b"INSERT")));
         assert_eq!(read(true, 16, &[0; 8]), "Commit");
         assert_eq!(read(true, 15, &[4, 0, 1, 9, 9, 9, 9]), "Format { checksummed: true }");
         assert_eq!(read(false, 15, &[4, 0, 0, 9, 9, 9, 9]), "Format { checksummed: false }");

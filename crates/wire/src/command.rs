@@ -119,7 +119,7 @@ pub const CURSOR_READ_ONLY: u8 = 1;
 /// Statement id with which MariaDB (10.2 and later) means the statement prepared last on the connection.
 pub const LAST_PREPARED: u32 = 0xffff_ffff;
 
-/// Flag of [`Execute::flags`]: the number of parameters, attributes among them, is told (MySQL).
+/// Flag of [`Execute::flags`]: the number of parameters, attributes among them, is sent (MySQL).
 pub const PARAMETER_COUNT_TOLD: u8 = 8;
 
 /// Flag of [`BulkExecute::flags`]: types stand in front of the values.

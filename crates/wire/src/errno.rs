@@ -29,10 +29,14 @@ pub const ER_BAD_FIELD_ERROR: u16 = 1054;
 pub const ER_DUP_ENTRY: u16 = 1062;
 /// The text is no statement.
 pub const ER_PARSE_ERROR: u16 = 1064;
+/// The text is empty.
+pub const ER_EMPTY_QUERY: u16 = 1065;
 /// KILL names no connection.
 pub const ER_NO_SUCH_THREAD: u16 = 1094;
 /// KILL names a connection that the user may not end.
 pub const ER_KILL_DENIED_ERROR: u16 = 1095;
+/// The statement would read or give too much.
+pub const ER_TOO_BIG_SELECT: u16 = 1104;
 /// An error without a code of its own.
 pub const ER_UNKNOWN_ERROR: u16 = 1105;
 /// A table is full, most often because its disk is.

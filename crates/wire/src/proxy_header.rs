@@ -10,7 +10,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddr
 pub const PREFIX_BYTES: usize = 4;
 /// The longest line of version 1, its end included.
 pub const LINE_BYTES_MAX: usize = 107;
-/// The longest header that is taken. The format allows 64 KiB of extras; nobody sends near as much.
+/// The longest header that is taken. The format allows 64 KiB of extras; no proxy sends near as much.
 pub const HEADER_BYTES_MAX: usize = 4096;
 
 const LINE_START: &[u8] = b"PROXY ";
@@ -29,7 +29,7 @@ pub enum Version {
 
 /// The content of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum HeaderContent {
     /// The client's address, and the one that it connected to.
     Client {
         /// The client's.
@@ -44,14 +44,14 @@ pub enum Told {
 /// The kinds of a connection's first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Front {
-    /// That cannot be told yet: at least this many bytes must be there, and none beyond them may be a part of what follows.
+    /// That is unknown yet: at least this many bytes must be there, and none beyond them may be a part of what follows.
     Needs(usize),
     /// No header.
     Other,
     /// A header.
     Header {
         /// The content.
-        told: Told,
+        content: HeaderContent,
         /// Its length.
         taken: usize,
     },
@@ -99,9 +99,9 @@ fn line(bytes: &[u8]) -> Result<Front, HeaderError> {
     let text = str::from_utf8(text).map_err(|_| HeaderError("its line is no text"))?;
     let taken = end + 1;
     let mut words = text.split(' ').skip(1);
-    let told = match words.next() {
+    let content = match words.next() {
         // The rest of the line has no meaning.
-        Some("UNKNOWN") => Told::Nothing,
+        Some("UNKNOWN") => HeaderContent::Nothing,
         Some(family @ ("TCP4" | "TCP6")) => {
             let mut word = || words.next().ok_or(HeaderError("an address or a port is missing"));
             let (source, destination) = (ip(word()?, family)?, ip(word()?, family)?);
@@ -109,14 +109,14 @@ fn line(bytes: &[u8]) -> Result<Front, HeaderError> {
             if words.next().is_some() {
                 return Err(HeaderError("its line goes on behind the ports"));
             }
-            Told::Client {
+            HeaderContent::Client {
                 source: SocketAddr::new(source, source_port),
                 destination: SocketAddr::new(destination, destination_port),
             }
         }
         _ => return Err(HeaderError("its family is none of TCP4, TCP6 and UNKNOWN")),
     };
-    Ok(Front::Header { told, taken })
+    Ok(Front::Header { content, taken })
 }
 
 fn ip(word: &str, family: &str) -> Result<IpAddr, HeaderError> {
@@ -152,13 +152,13 @@ fn binary(bytes: &[u8]) -> Result<Front, HeaderError> {
     }
     let Some(body) = bytes.get(FIXED_BYTES..taken) else { return Ok(Front::Needs(taken)) };
     let short = HeaderError("it is too short for its addresses");
-    let told = match family {
-        _ if is_local => Told::Nothing,
+    let content = match family {
+        _ if is_local => HeaderContent::Nothing,
         // TCP over IPv4: two addresses, two ports.
         0x11 => {
             let addresses = body.first_chunk::<12>().ok_or(short)?;
             let [a, b, c, d, e, f, g, h, ports @ ..] = *addresses;
-            told(Ipv4Addr::new(a, b, c, d).into(), Ipv4Addr::new(e, f, g, h).into(), ports)
+            content(Ipv4Addr::new(a, b, c, d).into(), Ipv4Addr::new(e, f, g, h).into(), ports)
         }
         // TCP over IPv6.
         0x21 => {
@@ -169,24 +169,24 @@ fn binary(bytes: &[u8]) -> Result<Front, HeaderError> {
             };
             let (source, destination) = (address()?, address()?);
             let ports = *reader.rest().first_chunk::<4>().ok_or(short)?;
-            told(source.into(), destination.into(), ports)
+            content(source.into(), destination.into(), ports)
         }
         // A local socket of the proxy's machine, datagrams, or a family that the proxy does not know.
-        _ => Told::Nothing,
+        _ => HeaderContent::Nothing,
     };
-    Ok(Front::Header { told, taken })
+    Ok(Front::Header { content, taken })
 }
 
-fn told(source: IpAddr, destination: IpAddr, [a, b, c, d]: [u8; 4]) -> Told {
-    Told::Client {
+fn content(source: IpAddr, destination: IpAddr, [a, b, c, d]: [u8; 4]) -> HeaderContent {
+    HeaderContent::Client {
         source: SocketAddr::new(source, u16::from_be_bytes([a, b])),
         destination: SocketAddr::new(destination, u16::from_be_bytes([c, d])),
     }
 }
 
 /// Appends a header. Addresses of different families are both written as IPv6.
-pub fn write(version: Version, told: Told, out: &mut Vec<u8>) {
-    let Told::Client { source, destination } = told else {
+pub fn write(version: Version, content: HeaderContent, out: &mut Vec<u8>) {
+    let HeaderContent::Client { source, destination } = content else {
         match version {
             Version::V1 => out.extend_from_slice(b"PROXY UNKNOWN\r\n"),
             Version::V2 => {
@@ -246,13 +246,13 @@ mod tests {
 
     use super::*;
 
-    fn client(source: &str, destination: &str) -> Told {
-        Told::Client { source: source.parse().unwrap(), destination: destination.parse().unwrap() }
+    fn client(source: &str, destination: &str) -> HeaderContent {
+        HeaderContent::Client { source: source.parse().unwrap(), destination: destination.parse().unwrap() }
     }
 
-    fn written(version: Version, told: Told) -> Vec<u8> {
+    fn written(version: Version, content: HeaderContent) -> Vec<u8> {
         let mut out = Vec::new();
-        write(version, told, &mut out);
+        write(version, content, &mut out);
         out
     }
 
@@ -261,44 +261,44 @@ mod tests {
         let four = client("192.168.0.1:56324", "10.0.0.11:3306");
         let six = client("[2001:db8::1]:1", "[::1]:65535");
         for version in [Version::V1, Version::V2] {
-            for told in [four, six, Told::Nothing] {
-                let bytes = written(version, told);
-                assert_eq!(read(&bytes), Ok(Front::Header { told, taken: bytes.len() }));
+            for content in [four, six, HeaderContent::Nothing] {
+                let bytes = written(version, content);
+                assert_eq!(read(&bytes), Ok(Front::Header { content, taken: bytes.len() }));
                 for cut in 0..bytes.len() {
                     let needs = read(&bytes[..cut]);
                     assert!(matches!(needs, Ok(Front::Needs(n)) if n > cut && n <= bytes.len()), "{cut}: {needs:?}");
                 }
                 let followed = [&bytes[..], b"\x01\0\0\0\x0e"].concat();
-                assert_eq!(read(&followed), Ok(Front::Header { told, taken: bytes.len() }));
+                assert_eq!(read(&followed), Ok(Front::Header { content, taken: bytes.len() }));
             }
             let mixed = written(version, client("10.0.0.1:5", "[::1]:6"));
-            let told = client("[::ffff:10.0.0.1]:5", "[::1]:6");
-            assert_eq!(read(&mixed), Ok(Front::Header { told, taken: mixed.len() }));
+            let content = client("[::ffff:10.0.0.1]:5", "[::1]:6");
+            assert_eq!(read(&mixed), Ok(Front::Header { content, taken: mixed.len() }));
         }
     }
 
     #[test]
     fn the_texts_of_the_standard_are_understood() {
-        for (line, told) in [
+        for (line, content) in [
             (
                 "PROXY TCP4 255.255.255.255 255.255.255.255 65535 65535\r\n",
                 client("255.255.255.255:65535", "255.255.255.255:65535"),
             ),
-            ("PROXY UNKNOWN\r\n", Told::Nothing),
-            ("PROXY UNKNOWN ffff:f...f:ffff ffff:f...f:ffff 65535 65535\r\n", Told::Nothing),
+            ("PROXY UNKNOWN\r\n", HeaderContent::Nothing),
+            ("PROXY UNKNOWN ffff:f...f:ffff ffff:f...f:ffff 65535 65535\r\n", HeaderContent::Nothing),
         ] {
-            assert_eq!(read(line.as_bytes()), Ok(Front::Header { told, taken: line.len() }), "{line}");
+            assert_eq!(read(line.as_bytes()), Ok(Front::Header { content, taken: line.len() }), "{line}");
         }
         let with_tlvs =
             [&SIGNATURE[..], &[0x21, 0x11, 0, 15, 1, 2, 3, 4, 5, 6, 7, 8, 0, 80, 12, 234, 4, 0, 0]].concat();
-        assert_eq!(read(&with_tlvs), Ok(Front::Header { told: client("1.2.3.4:80", "5.6.7.8:3306"), taken: 31 }));
+        assert_eq!(read(&with_tlvs), Ok(Front::Header { content: client("1.2.3.4:80", "5.6.7.8:3306"), taken: 31 }));
         for (what, family, body) in
             [(0x20, 0x11, 12), (0x21, 0x00, 0), (0x21, 0x31, 216), (0x21, 0x12, 12), (0x20, 0, 7)]
         {
             let bytes = [&SIGNATURE[..], &[what, family, 0, body], &vec![7; body.into()]].concat();
             assert_eq!(
                 read(&bytes),
-                Ok(Front::Header { told: Told::Nothing, taken: bytes.len() }),
+                Ok(Front::Header { content: HeaderContent::Nothing, taken: bytes.len() }),
                 "{what:x} {family:x}"
             );
         }
@@ -351,12 +351,12 @@ mod tests {
             let version = if v1 { Version::V1 } else { Version::V2 };
             let four = SocketAddr::new(Ipv4Addr::from(destination.0).into(), destination.1);
             let six = SocketAddr::new(Ipv6Addr::from(source.0).into(), source.1);
-            let told = match both_v6 {
-                true => Told::Client { source: six, destination: six },
-                false => Told::Client { source: four, destination: four },
+            let content = match both_v6 {
+                true => HeaderContent::Client { source: six, destination: six },
+                false => HeaderContent::Client { source: four, destination: four },
             };
-            let bytes = written(version, told);
-            prop_assert_eq!(read(&bytes), Ok(Front::Header { told, taken: bytes.len() }));
+            let bytes = written(version, content);
+            prop_assert_eq!(read(&bytes), Ok(Front::Header { content, taken: bytes.len() }));
         }
 
         #[test]

@@ -73,7 +73,7 @@ impl<'a> Ok<'a> {
         }
     }
 
-    /// The session's changes that the server told.
+    /// The session's changes that the server reported.
     pub fn changes(&self) -> Changes<'a> {
         Changes { rest: Reader::new(self.session_state), variables: Reader::new(&[]) }
     }

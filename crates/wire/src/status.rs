@@ -47,4 +47,6 @@ impl Status {
         .union(Status::NO_BACKSLASH_ESCAPES)
         .union(Status::IN_READ_ONLY_TRANSACTION)
         .union(Status::ANSI_QUOTES);
+    /// The flags that show the session's `sql_mode`.
+    pub const OF_MODES: Status = Status::NO_BACKSLASH_ESCAPES.union(Status::ANSI_QUOTES);
 }

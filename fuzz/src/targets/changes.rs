@@ -3,7 +3,7 @@
 //! The first byte says the family; each event has its length in two bytes in front.
 
 use wire::binlog::KEYS_MAX;
-use wire::binlog::changes::{Changes, STATEMENT_BYTES_MAX, STATEMENTS_MAX, Said, TABLES_MAX, What};
+use wire::binlog::changes::{Changes, LoggedChange, STATEMENT_BYTES_MAX, STATEMENTS_MAX, Said, TABLES_MAX};
 
 /// See the module.
 pub fn run(data: &[u8]) {
@@ -15,7 +15,7 @@ pub fn run(data: &[u8]) {
         rest = behind;
         let Ok(said) = changes.take(event) else { return };
         let Said::Committed(transaction) = said else { continue };
-        let What::These { tables, statements } = transaction.what else { continue };
+        let LoggedChange::These { tables, statements } = transaction.what else { continue };
         assert!(tables.len() <= TABLES_MAX && statements.len() <= STATEMENTS_MAX);
         assert!(statements.iter().all(|statement| statement.text.len() <= STATEMENT_BYTES_MAX));
         let keys: usize = tables.iter().filter_map(|table| table.keys.as_ref()).map(|keys| keys.len()).sum();

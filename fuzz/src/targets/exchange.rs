@@ -11,7 +11,7 @@ const EXPECTS: [Expect; 7] =
 
 /// The relay's record: bytes that passed, and packets with a meaning.
 #[derive(Debug, PartialEq, Eq)]
-enum Seen {
+enum ReplyPart {
     Passed(usize),
     Packet(String, u8, usize),
     Over(u64),
@@ -31,41 +31,46 @@ pub fn run(data: &[u8]) {
     assert_eq!(whole, cut);
 }
 
-fn follow(expect: Expect, capabilities: Capabilities, bytes: &[u8], mut piece: impl FnMut() -> usize) -> Vec<Seen> {
+fn follow(
+    expect: Expect,
+    capabilities: Capabilities,
+    bytes: &[u8],
+    mut piece: impl FnMut() -> usize,
+) -> Vec<ReplyPart> {
     let mut exchange = Exchange::new(expect, capabilities);
     let (mut start, mut end) = (0, 0);
-    let mut seen = Vec::new();
+    let mut parts = Vec::new();
     while !exchange.is_over() {
         match exchange.advance(&bytes[start..end]) {
             Ok(Advance::Pass(n)) => {
                 assert!(n > 0 && start + n <= end);
                 start += n;
-                match seen.last_mut() {
-                    Some(Seen::Passed(before)) => *before += n,
-                    _ => seen.push(Seen::Passed(n)),
+                match parts.last_mut() {
+                    Some(ReplyPart::Passed(before)) => *before += n,
+                    _ => parts.push(ReplyPart::Passed(n)),
                 }
             }
             Ok(Advance::Packet(packet)) => {
                 assert!(packet.taken > 0 && start + packet.taken <= end);
                 assert_eq!(packet.over, exchange.is_over());
                 assert_eq!(matches!(packet.event, Event::Infile(_)), exchange.awaits_infile());
-                seen.push(Seen::Packet(format!("{:?}", packet.event), packet.sequence, packet.taken));
+                parts.push(ReplyPart::Packet(format!("{:?}", packet.event), packet.sequence, packet.taken));
                 start += packet.taken;
                 exchange.infile_sent();
             }
             Ok(Advance::Needs(n)) => {
                 assert!(n > end - start, "asks for {n} with {} there", end - start);
                 if end == bytes.len() {
-                    return seen;
+                    return parts;
                 }
                 end = (end + piece()).min(bytes.len());
             }
             Err(error) => {
-                seen.push(Seen::Refused(error.0));
-                return seen;
+                parts.push(ReplyPart::Refused(error.0));
+                return parts;
             }
         }
     }
-    seen.push(Seen::Over(exchange.rows()));
-    seen
+    parts.push(ReplyPart::Over(exchange.rows()));
+    parts
 }

@@ -75,7 +75,7 @@ pub fn run(data: &[u8]) {
     panic!("a login without an end");
 }
 
-/// Whoever is let in knew what the method asks for.
+/// A client that is let in has the secret of the method.
 fn proven(method: &Method, proof: &Proof, finish: Finish) {
     match (method, proof) {
         (Method::Native { stage2 }, Proof::NativeStage1(stage1)) => assert_eq!(native::stage2(stage1), *stage2),

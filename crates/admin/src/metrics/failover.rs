@@ -1,8 +1,8 @@
 //! Figures of failover, switchover and rejoin.
 
 use super::names::{
-    CHANGES, CHANGES_AGE, CHANGES_LOSSES, EPOCH, FENCED, HOLDS_WRITES, LEASE_ASKED, LEASE_HELD, PRIMARY_CHANGES, RUNS,
-    STEPS, UNSETTLED,
+    CHANGES, CHANGES_AGE, CHANGES_LOSSES, EPOCH, FAILOVER_MODE, FENCED, HOLDS_WRITES, LEASE_ASKED, LEASE_HELD,
+    PRIMARY_CHANGES, RUNS, STEPS, UNSETTLED,
 };
 use super::{Cluster, Page, family};
 
@@ -17,6 +17,8 @@ pub(super) fn render(page: &mut Page, clusters: &[Cluster<'_>]) {
     }
     let mut changes = family(page, PRIMARY_CHANGES);
     clusters.iter().for_each(|of| changes.sample(&[of.name], of.figures.primary_changes));
+    let mut modes = family(page, FAILOVER_MODE);
+    clusters.iter().for_each(|of| modes.sample(&[of.name, of.figures.failover], 1));
     let mut runs = family(page, RUNS);
     for Cluster { name, figures, .. } in clusters {
         for (word, [finished, aborted]) in &figures.runs {

@@ -3,6 +3,8 @@
 mod cache;
 mod clusters;
 mod events;
+mod history;
+mod process;
 mod servers;
 mod sessions;
 mod tier;
@@ -10,13 +12,15 @@ mod tier;
 pub(super) use cache::*;
 pub(super) use clusters::*;
 pub(super) use events::*;
+pub(super) use history::*;
+pub(super) use process::*;
 pub(super) use servers::*;
 pub(super) use sessions::*;
 pub(super) use tier::*;
 
 /// The type of a metric for Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Only grows.
     Counter,
     /// Goes up and down.
@@ -25,13 +29,13 @@ pub enum Kind {
     Histogram,
 }
 
-impl Kind {
+impl MetricKind {
     /// Prometheus' word.
     pub fn word(self) -> &'static str {
         match self {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
         }
     }
 }
@@ -42,14 +46,14 @@ pub struct Metric {
     /// Name.
     pub name: &'static str,
     /// Kind.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// Names of its labels, in order.
     pub labels: &'static [&'static str],
     /// Meaning.
     pub help: &'static str,
 }
 
-const fn metric(name: &'static str, kind: Kind, labels: &'static [&'static str], help: &'static str) -> Metric {
+const fn metric(name: &'static str, kind: MetricKind, labels: &'static [&'static str], help: &'static str) -> Metric {
     Metric { name, kind, labels, help }
 }
 
@@ -57,6 +61,15 @@ const fn metric(name: &'static str, kind: Kind, labels: &'static [&'static str],
 pub const METRICS: &[Metric] = &[
     INFO,
     START_TIME,
+    CPU,
+    RESIDENT,
+    VIRTUAL,
+    OPEN_FILES,
+    OPEN_FILES_MAX,
+    THREADS,
+    RELOADS,
+    RELOAD_GOOD,
+    RELOAD_TIME,
     DRAINING,
     WORKERS,
     SESSIONS,
@@ -88,9 +101,18 @@ pub const METRICS: &[Metric] = &[
     FIX_UPS,
     REPREPARES,
     MOVED,
+    RECEIVED_BYTES,
+    SENT_BYTES,
     OWN_ERRORS,
+    ERROR_CODES,
     DIGESTS,
     DIGESTS_LOST,
+    SESSIONS_BY_STATE,
+    LISTENER_SESSIONS,
+    LISTENER_SESSIONS_MAX,
+    OLDEST_QUERY,
+    OLDEST_TRANSACTION,
+    CERTIFICATE_END,
     RULE_HITS,
     RULE_SEARCHES,
     CACHE_ANSWERS,
@@ -120,9 +142,19 @@ pub const METRICS: &[Metric] = &[
     TIER_LATENCY,
     EVENTS,
     EVENTS_LOST,
-    EVENT_FILE_BYTES,
-    EVENT_FILE_LOST,
-    EVENT_FILE_FAILURES,
+    EVENT_SINK_WRITTEN,
+    EVENT_SINK_BYTES,
+    EVENT_SINK_FAILURES,
+    EVENT_SINK_DROPPED,
+    EVENT_SINK_BEHIND,
+    EVENT_SPOOL_BYTES,
+    EVENT_SPOOL_FAILURES,
+    EVENT_SPOOL_LOST,
+    EVENT_SPOOL_REMOVED,
+    EVENT_SPOOL_DAMAGED,
+    HISTORY_BYTES,
+    HISTORY_FAILURES,
+    HISTORY_LEFT_OUT,
     READS,
     WRITES,
     ERRORS,
@@ -132,6 +164,7 @@ pub const METRICS: &[Metric] = &[
     RELOGINS,
     CLOSED,
     CONNECTIONS,
+    CONNECTIONS_MAX,
     LATENCY,
     VIEW,
     HAS_PRIMARY,
@@ -155,6 +188,7 @@ pub const METRICS: &[Metric] = &[
     HOLDS_WRITES,
     FENCED,
     PRIMARY_CHANGES,
+    FAILOVER_MODE,
     RUNS,
     STEPS,
     UNSETTLED,

@@ -1,15 +1,19 @@
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use ::events::{Events, Settings, SinkSettings, SyslogAddress, SyslogSettings, Takes, Target};
 use facts::gtid::Applied;
 use facts::gtid::mysql::GtidSet;
+use facts::sessions::{SessionFacts, SessionState};
 use facts::view::{ServerId, View};
 
 use super::*;
 use crate::health::readiness;
+use crate::sessions::{Kill, Later, Sessions};
 use crate::shared::Sources;
 use crate::status::{ChangeFigures, Diagnosis, ServerFigures};
-use crate::testing::{Known, OneCluster, config, result_cache, sources};
+use crate::testing::{FixedStatus, OneCluster, config, result_cache, sources};
 
 /// The content that a strict reader of the text format finds in a page: families in order, and series with their values.
 struct Parsed {
@@ -113,6 +117,7 @@ fn cluster() -> OneCluster {
     cluster.published.watch_grants();
     cluster.published.publish_position(ServerId(1), Some((applied, true)), Instant::now());
     let figures = &mut cluster.figures;
+    figures.failover = "manual";
     figures.changes = Some(ChangeFigures { as_of: Some(Instant::now()), ..ChangeFigures::default() });
     figures.diagnoses = vec![Diagnosis { name: "replication_broken", severe: false, text: "of db2".into() }];
     figures.diagnosis_names = &["all_down", "replication_broken"];
@@ -135,6 +140,8 @@ fn workers() -> stats::Workers {
     let workers: stats::Workers = [worker(), worker()].into();
     for (index, worker) in workers.iter().enumerate() {
         worker.sessions.add(3);
+        worker.error_codes.add_one(1064);
+        worker.received_bytes.add(30);
         worker.pinned.at(1).unwrap().add(2);
         let stats = worker.server(&"main".into(), &"odd\"\\\nname".into());
         stats.reads.add(10 + index as u64);
@@ -151,8 +158,69 @@ fn workers() -> stats::Workers {
 fn shared(cluster: Arc<OneCluster>) -> Shared {
     let rules = "[[rule]]\nname = \"first\"\nuser = \"bob\"\nroute = \"primary\"\n\
                  [[rule]]\nname = \"off\"\nenabled = false\nuser = \"bob\"\nroute = \"primary\"\n";
-    let (status, cache) = (Known::one(cluster), Some(result_cache()));
-    Shared::new(&config(rules), Sources { status, cache, ..sources(workers()) })
+    let (status, cache) = (FixedStatus::one(cluster), Some(result_cache()));
+    Shared::new(
+        &with_certificate(config(rules)),
+        Sources { status, cache, events: Some(sink()), sessions: Some(Arc::new(TwoSessions)), ..sources(workers()) },
+    )
+}
+
+/// The same, where the listener has a certificate of its own, which ends in 2030.
+fn with_certificate(mut config: config::Config) -> config::Config {
+    let mut parameters = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+    parameters.not_after = rcgen::date_time_ymd(2030, 1, 1);
+    let certificate = parameters.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
+    let listener = config.listeners.values_mut().next().unwrap();
+    listener.tls.cert = Some(config::Pem { path: "app.pem".into(), text: certificate.pem().into_bytes().into() });
+    config
+}
+
+/// Events with a sink that is not there.
+fn sink() -> Arc<Events> {
+    let target = Target::Syslog(SyslogSettings { address: SyslogAddress::Unix("/nowhere".into()), facility: 16 });
+    let sink = SinkSettings { name: "syslog.siem".into(), takes: Takes::All, texts: false, target };
+    Events::start(Settings { node: "n1".into(), sinks: vec![sink], spool: None }, 0).unwrap().0
+}
+
+/// A session that has a query, in a transaction or not.
+fn session(in_transaction: bool) -> SessionFacts {
+    SessionFacts {
+        id: 7,
+        listener: Some("app".into()),
+        cluster: Some("main".into()),
+        user: Some("app".into()),
+        client: "127.0.0.1:9".into(),
+        program: None,
+        schema: None,
+        tls: false,
+        connected: Duration::from_secs(9),
+        state: SessionState::Running,
+        state_for: Duration::from_secs(2),
+        digest: 0,
+        form: None,
+        server: None,
+        thread_id: None,
+        transaction: in_transaction.then_some(Duration::from_secs(5)),
+        pins: Vec::new(),
+    }
+}
+
+/// One session in a transaction, and one outside.
+struct TwoSessions;
+
+impl Sessions for TwoSessions {
+    fn list(&self) -> Later<Vec<SessionFacts>> {
+        let all = self.glance();
+        Box::pin(async { all })
+    }
+
+    fn glance(&self) -> Vec<SessionFacts> {
+        vec![session(false), session(true)]
+    }
+
+    fn kill(&self, _: Kill) -> Later<Result<bool, String>> {
+        Box::pin(async { Ok(false) })
+    }
 }
 
 /// The page of this process.
@@ -187,12 +255,24 @@ fn values() {
     let odd = r#"cluster="main",server="odd\"\\\nname""#;
     for (series, value) in [
         ("sqluice_sessions".to_owned(), 6.0),
-        (r#"sqluice_pinned_total{reason="temporary_table"}"#.into(), 4.0),
+        (r#"sqluice_sessions_by_state{state="running"}"#.into(), 2.0),
+        (r#"sqluice_sessions_by_state{state="idle"}"#.into(), 0.0),
+        (r#"sqluice_listener_sessions{listener="app"}"#.into(), 2.0),
+        (r#"sqluice_listener_certificate_expiry_timestamp_seconds{listener="app"}"#.into(), 1_893_456_000.0),
+        ("sqluice_oldest_query_seconds".to_owned(), 2.0),
+        ("sqluice_oldest_transaction_seconds".to_owned(), 5.0),
+        (r#"sqluice_errors_total{code="1064"}"#.into(), 2.0),
+        ("sqluice_client_received_bytes_total".to_owned(), 60.0),
+        (r#"sqluice_config_reloads_total{result="refused"}"#.into(), 0.0),
+        ("sqluice_config_last_reload_successful".to_owned(), 1.0),
+        (r#"sqluice_failover_mode{cluster="main",mode="manual"}"#.into(), 1.0),
+        (r#"sqluice_pins_total{reason="temporary_table"}"#.into(), 4.0),
+        (r#"sqluice_events_sink_written_total{sink="syslog.siem"}"#.into(), 0.0),
         (r#"sqluice_rule_hits_total{rule="first"}"#.into(), 10.0),
         (r#"sqluice_cache_rights_known{cluster="main"}"#.into(), 0.0),
         (r#"sqluice_cache_saved_seconds_total{rule="first"}"#.into(), 1.5),
         (r#"sqluice_cache_refused_total{rule="first",reason="too_large"}"#.into(), 4.0),
-        (r#"sqluice_cache_warm_kinds{warm="pages"}"#.into(), 3.0),
+        (r#"sqluice_cache_warm_client_kinds{warm="pages"}"#.into(), 3.0),
         (r#"sqluice_cache_warm_running{warm="pages"}"#.into(), 1.0),
         (r#"sqluice_cache_warm_runs_total{warm="pages"}"#.into(), 2.0),
         (r#"sqluice_cache_warm_statements_total{warm="pages",outcome="kept"}"#.into(), 50.0),
@@ -241,18 +321,23 @@ fn buckets_grow_and_their_words_are_their_bounds() {
     }
 }
 
-/// `docs/reference/metrics.md` has a table row for each metric, and none for others.
+/// `docs/reference/metrics.md` has an entry for each metric, and none for others.
 #[test]
 fn the_documentation_lists_every_metric() {
     let page = include_str!("../../../../docs/reference/metrics.md");
-    let documented: BTreeSet<String> =
-        page.lines().filter(|line| line.starts_with("| `sqluice_")).map(str::to_owned).collect();
+    let mut documented = BTreeSet::new();
+    for (at, first) in
+        page.lines().enumerate().filter(|(_, line)| line.starts_with("- **`") && !line.starts_with("- **`/"))
+    {
+        let rest = page.lines().skip(at + 1).take_while(|line| line.starts_with("  ")).map(str::trim);
+        documented.insert([first].into_iter().chain(rest).collect::<Vec<_>>().join(" "));
+    }
     let expected: BTreeSet<String> = METRICS
         .iter()
         .map(|metric| {
             let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
-            let labels = if labels.is_empty() { "–".to_owned() } else { labels.join(", ") };
-            format!("| `{}` | {} | {labels} | {} |", metric.name, metric.kind.word(), metric.help)
+            let labels = if labels.is_empty() { String::new() } else { format!(" · {}", labels.join(", ")) };
+            format!("- **`{}`** · {}{labels}<br> {}", metric.name, metric.kind.word(), metric.help)
         })
         .collect();
     assert_eq!(documented, expected);
@@ -276,4 +361,34 @@ fn readiness_says_why_not() {
     let answer = readiness(&shared);
     assert!(!answer.ready && answer.words.contains("draining"), "{answer:?}");
     assert!(!readiness(&Shared::new(&config(""), sources(workers()))).ready, "nothing is watched");
+}
+
+/// The names of metrics in a text: words with one of the prefixes, without what Prometheus adds to those of histograms.
+fn names_in(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    let is_metric = |word: &&str| word.starts_with("sqluice_") || word.starts_with("process_");
+    let without_suffix = |word: &str| {
+        let parts = ["_bucket", "_sum", "_count"];
+        parts.iter().find_map(|part| word.strip_suffix(part)).unwrap_or(word).to_owned()
+    };
+    words.filter(is_metric).map(without_suffix).collect()
+}
+
+#[test]
+fn alarms_and_the_dashboard_name_metrics_that_are_there() {
+    let known: BTreeSet<&str> = METRICS.iter().map(|metric| metric.name).collect();
+    for (file, text) in [
+        ("alerts.yml", include_str!("../../../../monitoring/alerts.yml")),
+        ("alerts_test.yml", include_str!("../../../../monitoring/alerts_test.yml")),
+        ("grafana.json", include_str!("../../../../monitoring/grafana.json")),
+    ] {
+        let names = names_in(text);
+        let unknown: Vec<&String> = names.iter().filter(|name| !known.contains(name.as_str())).collect();
+        assert!(names.len() > 5 && unknown.is_empty(), "{file} names {unknown:?}");
+    }
+    let dashboard: serde_json::Value =
+        serde_json::from_str(include_str!("../../../../monitoring/grafana.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let ids: BTreeSet<u64> = panels.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
+    assert_eq!(ids.len(), panels.len(), "each panel has an id of its own");
 }

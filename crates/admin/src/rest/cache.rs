@@ -7,7 +7,7 @@ use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use cache::{Answer, Refusal, TableId};
 use facts::published::Published;
-use facts::tables::Scope;
+use facts::tables::TableScope;
 use serde_json::{Map, Value, json};
 use sql::{TableName, Tables};
 use stats::WorkerStats;
@@ -27,9 +27,9 @@ pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Response {
 /// DELETE: wipes all, or what `cluster`, `rule`, `digest` and `table` together name. A cluster, rule or table that is not there is a
 /// mistake, and wipes nothing.
 pub(super) async fn wipe(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery) -> Result<Response, Mistake> {
-    let wanted = Wanted::parse(query.as_deref().unwrap_or_default()).map_err(Mistake::request)?;
-    wanted.must_exist(&shared)?;
-    let tables: BTreeMap<Arc<str>, Option<Vec<TableId>>> = match &wanted.table {
+    let filter = WipeFilter::parse(query.as_deref().unwrap_or_default()).map_err(Mistake::request)?;
+    filter.must_exist(&shared)?;
+    let tables: BTreeMap<Arc<str>, Option<Vec<TableId>>> = match &filter.table {
         Some((schema, name)) => shared
             .clusters()
             .iter()
@@ -43,11 +43,11 @@ pub(super) async fn wipe(State(shared): State<Arc<Shared>>, RawQuery(query): Raw
         _ => true,
     };
     // Rules and digests do not distinguish the cached results of the shared cache.
-    super::tier::wipe(&shared, wanted.cluster.as_deref());
+    super::tier::wipe(&shared, filter.cluster.as_deref());
     let removed = shared
         .cache
         .as_ref()
-        .map(|cache| cache.store.wipe(|answer| wanted.names(answer) && has_read(answer)))
+        .map(|cache| cache.store.wipe(|answer| filter.names(answer) && has_read(answer)))
         .unwrap_or_default();
     Ok(json_page(&json!({ "answers": removed.entries, "bytes": removed.bytes })))
 }
@@ -59,14 +59,14 @@ fn ids(published: &Published, schema: &str, name: &str) -> Option<Vec<TableId>> 
     let name = TableName { schema: Some(schema.into()), name: name.into() };
     let named = Ok(Tables { read: vec![name], ..Tables::default() });
     match catalog.read_by(&named, None) {
-        Scope::Tables(keys) => Some(keys.iter().map(|key| TableId::of(key.0)).collect()),
-        Scope::Any => Some(Vec::new()),
+        TableScope::Tables(keys) => Some(keys.iter().map(|key| TableId::of(key.0)).collect()),
+        TableScope::Any => Some(Vec::new()),
     }
 }
 
-/// Which answers are to be wiped.
+/// The cached results that a request removes.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Wanted {
+struct WipeFilter {
     cluster: Option<String>,
     rule: Option<String>,
     digest: Option<u64>,
@@ -74,27 +74,27 @@ struct Wanted {
     table: Option<(String, String)>,
 }
 
-impl Wanted {
-    fn parse(query: &str) -> Result<Wanted, String> {
-        let mut wanted = Wanted::default();
+impl WipeFilter {
+    fn parse(query: &str) -> Result<WipeFilter, String> {
+        let mut filter = WipeFilter::default();
         for (key, value) in pairs(query) {
             match &*key {
-                "cluster" => wanted.cluster = Some(value),
-                "rule" => wanted.rule = Some(value),
+                "cluster" => filter.cluster = Some(value),
+                "rule" => filter.rule = Some(value),
                 "digest" if value.len() == 16 => {
                     let hash = u64::from_str_radix(&value, 16).map_err(|_| "digest is 16 hexadecimal digits")?;
-                    wanted.digest = Some(hash);
+                    filter.digest = Some(hash);
                 }
                 "table" => {
                     let named = value.split_once('.').filter(|(schema, name)| !schema.is_empty() && !name.is_empty());
                     let (schema, name) = named.ok_or("table is SCHEMA.NAME")?;
-                    wanted.table = Some((schema.to_owned(), name.to_owned()));
+                    filter.table = Some((schema.to_owned(), name.to_owned()));
                 }
                 "digest" => return Err("digest is 16 hexadecimal digits".to_owned()),
                 _ => return Err("there are cluster, rule, digest and table only".to_owned()),
             }
         }
-        Ok(wanted)
+        Ok(filter)
     }
 
     /// Clusters, rules and tables that are named must be there: a name that is written wrong would wipe nothing, and look as if it had.
@@ -230,7 +230,7 @@ pub(crate) fn counts(workers: &[Arc<WorkerStats>]) -> BTreeMap<Arc<str>, CacheCo
 mod tests {
     use super::*;
     use crate::shared::Sources;
-    use crate::testing::{Known, OneCluster, config, result_cache, sources};
+    use crate::testing::{FixedStatus, OneCluster, config, result_cache, sources};
 
     #[test]
     fn rules_are_told_with_the_counts_of_all_workers() {
@@ -251,9 +251,9 @@ mod tests {
     fn what_is_not_there_cannot_be_wiped() {
         let workers: stats::Workers = vec![Arc::new(WorkerStats::new(&[], &[]))].into();
         workers[0].caches.of(&"before".into(), Refusal::ALL.len());
-        let status = Known::one(Arc::new(OneCluster::new("main")));
+        let status = FixedStatus::one(Arc::new(OneCluster::new("main")));
         let shared = Shared::new(&config(""), Sources { status, ..sources(workers) });
-        let said = |query: &str| Wanted::parse(query).unwrap().must_exist(&shared).err();
+        let said = |query: &str| WipeFilter::parse(query).unwrap().must_exist(&shared).err();
         assert!(said("").is_none() && said("cluster=main").is_none());
         assert!(said("rule=before").is_none(), "a rule that was taken away may have left answers");
         for (query, words) in [
@@ -268,12 +268,12 @@ mod tests {
 
     #[test]
     fn what_is_to_be_wiped_is_said_by_name() {
-        let wanted = Wanted::parse("rule=r&digest=00000000000000ff").unwrap();
-        assert_eq!(wanted, Wanted { rule: Some("r".into()), digest: Some(255), ..Wanted::default() });
-        assert_eq!(Wanted::parse("table=a%20x.b").unwrap().table, Some(("a x".into(), "b".into())));
-        assert_eq!(Wanted::parse(""), Ok(Wanted::default()));
+        let filter = WipeFilter::parse("rule=r&digest=00000000000000ff").unwrap();
+        assert_eq!(filter, WipeFilter { rule: Some("r".into()), digest: Some(255), ..WipeFilter::default() });
+        assert_eq!(WipeFilter::parse("table=a%20x.b").unwrap().table, Some(("a x".into(), "b".into())));
+        assert_eq!(WipeFilter::parse(""), Ok(WipeFilter::default()));
         for bad in ["table=t", "table=.t", "table=s.", "colour=red", "digest=ff", "digest=zzzzzzzzzzzzzzzz", "x"] {
-            assert!(Wanted::parse(bad).is_err(), "{bad}");
+            assert!(WipeFilter::parse(bad).is_err(), "{bad}");
         }
     }
 }

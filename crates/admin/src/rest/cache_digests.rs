@@ -13,8 +13,9 @@ use serde_json::{Map, Value, json};
 use sql::{DIGEST_TEXT_MAX, Dialect, Encoding, Family, Kind, Modes, NoFunctions};
 use stats::digests::{CachedFigures, DigestName, DigestReport, DigestRow, Order, TTLS, merge};
 
-use super::digests::{ask, json_page};
+use super::digests::json_page;
 use super::query::pairs;
+use crate::digests::ask_digests;
 use crate::shared::Shared;
 
 /// Entries that are told without `limit`.
@@ -28,7 +29,7 @@ pub(super) async fn digests(State(shared): State<Arc<Shared>>, RawQuery(query): 
         Ok(list_query) => list_query,
         Err(words) => return (StatusCode::BAD_REQUEST, words).into_response(),
     };
-    json_page(&page(merge(ask(&shared, false).await, Order::Time), list_query.limit))
+    json_page(&page(merge(ask_digests(&*shared.digests, false).await, Order::Time), list_query.limit))
 }
 
 /// GET: reads that a rule could have had answered, most time saved first.
@@ -37,7 +38,7 @@ pub(super) async fn candidates(State(shared): State<Arc<Shared>>, RawQuery(query
         Ok(list_query) => list_query,
         Err(words) => return (StatusCode::BAD_REQUEST, words).into_response(),
     };
-    json_page(&list(&merge(ask(&shared, false).await, Order::Time), &list_query))
+    json_page(&list(&merge(ask_digests(&*shared.digests, false).await, Order::Time), &list_query))
 }
 
 /// The parameters of a request.

@@ -1,6 +1,6 @@
 //! `/api/v1/clusters`: what is known of each cluster, and what an operator can ask for.
 
-mod asked;
+mod request;
 #[cfg(test)]
 mod tests;
 
@@ -17,7 +17,7 @@ use facts::view::ServerView;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use self::asked::{Action, Asked, WAIT_MAX};
+use self::request::{Action, ActionRequest, WAIT_MAX};
 use super::digests::json_page;
 use crate::shared::Shared;
 use crate::status::{ChangeFigures, ChannelReport, ClusterStatus, JournalLine, LineKind, Lines, ServerFigures};
@@ -84,6 +84,16 @@ pub(super) async fn act_on_server(
     carry_out(&shared, &*status, Action::named(&action, Action::OF_SERVERS)?, Some(&server), &body).await
 }
 
+/// PUT: a server becomes a replica again.
+pub(super) async fn rejoin(
+    State(shared): State<Arc<Shared>>,
+    Path((cluster, server)): Path<(String, String)>,
+    body: Bytes,
+) -> Result<Response, Mistake> {
+    let status = find(&shared, &cluster)?;
+    carry_out(&shared, &*status, Action::Rejoin, Some(&server), &body).await
+}
+
 async fn carry_out(
     shared: &Shared,
     status: &dyn ClusterStatus,
@@ -91,7 +101,7 @@ async fn carry_out(
     server: Option<&str>,
     body: &[u8],
 ) -> Result<Response, Mistake> {
-    let asked = Asked::read(action, body).map_err(Mistake::request)?;
+    let request = ActionRequest::read(action, body).map_err(Mistake::request)?;
     let view = status.published().view.load_full();
     let named = |name: &str| {
         view.server_named(name).map(|server| server.id).ok_or_else(|| {
@@ -99,17 +109,21 @@ async fn carry_out(
             Mistake::unknown(format!("cluster {} has no server {name:?}", status.name()), known)
         })
     };
-    let command = asked.command(action, server, named)?;
+    let command = request.command(action, server, named)?;
     let began = Instant::now();
     Ok(match ask(shared, status.name(), command).await? {
         Err(refused) => refusal(&refused),
         Ok(accepted) => {
             let end = match accepted.run {
-                Some(run) if !asked.dry_run => wait(status, run, began + asked.wait.unwrap_or(WAIT_MAX)).await,
+                Some(run) if !request.dry_run => wait(status, run, began + request.wait.unwrap_or(WAIT_MAX)).await,
                 _ => None,
             };
-            let (code, mut page) = answer(status, &accepted, asked.dry_run, end, began.elapsed());
-            if let (Some(wait), Action::Drain | Action::Maintenance, Some(server)) = (asked.wait, action, server) {
+            let (code, mut page) = answer(status, &accepted, request.dry_run, end, began.elapsed());
+            if let (true, Action::Drain | Action::Maintenance, Some(server)) = (request.dry_run, action, server) {
+                page["connections"] = used(shared, status.name(), server).into();
+                return Ok((code, json_page(&page)).into_response());
+            }
+            if let (Some(wait), Action::Drain | Action::Maintenance, Some(server)) = (request.wait, action, server) {
                 let left = wait_unused(shared, status.name(), server, began + wait).await;
                 page["connections"] = left.into();
                 page["result"] = if left == 0 { "finished" } else { "running" }.into();
@@ -150,21 +164,23 @@ async fn wait(status: &dyn ClusterStatus, run: u64, until: Instant) -> Option<Jo
 
 /// How many connections to a server sessions still use when none is left, or the time is over.
 async fn wait_unused(shared: &Shared, cluster: &str, server: &str, until: Instant) -> u64 {
-    let used = || -> i64 {
-        let of_worker = |worker: &Arc<stats::WorkerStats>| -> i64 {
-            let servers = worker.servers().into_iter();
-            servers.filter(|of| *of.cluster == *cluster && *of.server == *server).map(|of| of.stats.used.get()).sum()
-        };
-        shared.workers.iter().map(of_worker).sum()
-    };
     loop {
-        let left = u64::try_from(used()).unwrap_or(0);
+        let left = used(shared, cluster, server);
         if left == 0 || Instant::now() >= until {
             return left;
         }
         // Workers count; they tell nobody.
         tokio::time::sleep_until(until.min(Instant::now() + USED_LOOK)).await;
     }
+}
+
+/// How many connections to a server sessions use now.
+fn used(shared: &Shared, cluster: &str, server: &str) -> u64 {
+    let of_worker = |worker: &Arc<stats::WorkerStats>| -> i64 {
+        let servers = worker.servers().into_iter();
+        servers.filter(|of| *of.cluster == *cluster && *of.server == *server).map(|of| of.stats.used.get()).sum()
+    };
+    u64::try_from(shared.workers.iter().map(of_worker).sum::<i64>()).unwrap_or(0)
 }
 
 fn answer(
@@ -274,7 +290,7 @@ fn lines(status: &dyn ClusterStatus, journal: &[JournalLine]) -> Vec<Value> {
     journal.iter().map(|line| line.json(status.name())).collect()
 }
 
-fn primary(status: &dyn ClusterStatus) -> Option<String> {
+pub(super) fn primary(status: &dyn ClusterStatus) -> Option<String> {
     let view = status.published().view.load();
     Some(view.server(view.primary?)?.name.to_string())
 }

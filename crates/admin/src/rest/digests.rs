@@ -1,37 +1,34 @@
 //! `/api/v1/digests`: what statements of one form cost.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::extract::{RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use stats::digests::{DigestFigures, DigestReport, DigestRow, Order, merge};
-use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout_at};
 
+use crate::digests::ask_digests;
 use crate::shared::Shared;
 
-/// Longest wait for the workers, which answer between two statements.
-const ANSWER_WAIT: Duration = Duration::from_secs(5);
 /// Entries that are told without `limit`.
 const LIMIT_DEFAULT: usize = 100;
 
 /// GET: the sum of all workers.
 pub(super) async fn list(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery) -> Response {
-    let (order, limit) = match wishes(query.as_deref().unwrap_or_default()) {
-        Ok(wishes) => wishes,
+    let (order, limit) = match parameters(query.as_deref().unwrap_or_default()) {
+        Ok(parameters) => parameters,
         Err(words) => return (StatusCode::BAD_REQUEST, words).into_response(),
     };
-    let answers = ask(&shared, false).await;
+    let answers = ask_digests(&*shared.digests, false).await;
     let answered = answers.len();
     json_page(&page(&merge(answers, order), limit, answered, shared.workers.len()))
 }
 
 /// DELETE: all workers begin anew.
 pub(super) async fn reset(State(shared): State<Arc<Shared>>) -> Response {
-    let answers = ask(&shared, true).await;
+    let answers = ask_digests(&*shared.digests, true).await;
     let entries = answers.iter().map(|report| report.rows.len()).sum::<usize>();
     json_page(&json!({
         "forgotten": entries,
@@ -46,7 +43,7 @@ pub(super) fn json_page(value: &Value) -> Response {
 }
 
 /// `order` and `limit` of a request.
-fn wishes(query: &str) -> Result<(Order, usize), String> {
+fn parameters(query: &str) -> Result<(Order, usize), String> {
     let (mut order, mut limit) = (Order::default(), LIMIT_DEFAULT);
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=').unwrap_or((pair, "")) {
@@ -59,25 +56,6 @@ fn wishes(query: &str) -> Result<(Order, usize), String> {
         }
     }
     Ok((order, limit))
-}
-
-/// The reports of the workers that answer in time.
-pub(super) async fn ask(shared: &Shared, reset: bool) -> Vec<DigestReport> {
-    let (sender, mut answers) = mpsc::unbounded_channel();
-    shared.digests.ask(reset, &mut || {
-        let sender = sender.clone();
-        Box::new(move |report| {
-            // The receiver may have gone.
-            let _ = sender.send(report);
-        })
-    });
-    drop(sender);
-    let deadline = Instant::now() + ANSWER_WAIT;
-    let mut reports = Vec::new();
-    while let Ok(Some(report)) = timeout_at(deadline, answers.recv()).await {
-        reports.push(report);
-    }
-    reports
 }
 
 fn page(report: &DigestReport, limit: usize, answered: usize, workers: usize) -> Value {
@@ -97,6 +75,11 @@ fn row(row: &DigestRow) -> Value {
     fields.insert("user".into(), (&*row.name.user).into());
     fields.insert("schema".into(), (&*row.name.schema).into());
     fields.append(&mut figures(&row.figures));
+    for (name, share) in [("time_us_p50", 0.5), ("time_us_p95", 0.95), ("time_us_p99", 0.99)] {
+        fields.insert(name.into(), row.spread.quantile_us(share).unwrap_or(0).into());
+    }
+    let errors = row.spread.errors().into_iter().map(|(code, count)| (code.to_string(), Value::from(count)));
+    fields.insert("errors_by_code".into(), Value::Object(errors.collect()));
     fields.insert("first_seen_ms".into(), unix_ms(row.first_seen).into());
     fields.insert("last_seen_ms".into(), unix_ms(row.last_seen).into());
     Value::Object(fields)
@@ -119,7 +102,7 @@ fn figures(of: &DigestFigures) -> Map<String, Value> {
 }
 
 /// Milliseconds since 1970.
-fn unix_ms(time: SystemTime) -> u64 {
+pub(super) fn unix_ms(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
@@ -128,11 +111,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wishes_are_read_or_refused() {
-        assert_eq!(wishes(""), Ok((Order::Time, 100)));
-        assert_eq!(wishes("limit=7&order=rows"), Ok((Order::Rows, 7)));
+    fn parameters_are_read_or_refused() {
+        assert_eq!(parameters(""), Ok((Order::Time, 100)));
+        assert_eq!(parameters("limit=7&order=rows"), Ok((Order::Rows, 7)));
         for wrong in ["order=size", "limit=-1", "limit=", "limit=1e3", "sort=rows", "order"] {
-            assert!(wishes(wrong).is_err(), "{wrong}");
+            assert!(parameters(wrong).is_err(), "{wrong}");
         }
     }
 }

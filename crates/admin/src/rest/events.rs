@@ -18,38 +18,41 @@ const LIMIT_MAX: usize = 10_000;
 
 /// GET: the newest events, or with `after` those behind a number.
 pub(super) async fn tail(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery) -> Response {
-    let wanted = match Wanted::parse(query.as_deref().unwrap_or_default()) {
-        Ok(wanted) => wanted,
+    let parameters = match EventParameters::parse(query.as_deref().unwrap_or_default()) {
+        Ok(parameters) => parameters,
         Err(words) => return (StatusCode::BAD_REQUEST, words).into_response(),
     };
-    let Wanted { after, limit, condition } = wanted;
+    let EventParameters { after, limit, condition } = parameters;
     let tail = shared.events.as_ref().map(|events| events.recent().tail(after, limit, &condition));
     json_page(&page(&tail.unwrap_or_default()))
 }
 
 /// The parameters of a request.
 #[derive(Debug, PartialEq)]
-struct Wanted {
+struct EventParameters {
     after: Option<u64>,
     limit: usize,
     condition: Condition,
 }
 
-impl Wanted {
-    fn parse(query: &str) -> Result<Wanted, String> {
-        let mut wanted = Wanted { after: None, limit: LIMIT_DEFAULT, condition: Condition::default() };
+impl EventParameters {
+    fn parse(query: &str) -> Result<EventParameters, String> {
+        let mut parameters = EventParameters { after: None, limit: LIMIT_DEFAULT, condition: Condition::default() };
         for (key, value) in pairs(query) {
             match &*key {
-                "after" => wanted.after = Some(value.parse().map_err(|_| "after is the number of an event\n")?),
+                "after" => parameters.after = Some(value.parse().map_err(|_| "after is the number of an event\n")?),
                 "limit" => {
                     let limit = value.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
-                    wanted.limit = limit.ok_or_else(|| format!("limit is a whole number from 1 to {LIMIT_MAX}\n"))?;
+                    parameters.limit =
+                        limit.ok_or_else(|| format!("limit is a whole number from 1 to {LIMIT_MAX}\n"))?;
                 }
-                "where" => wanted.condition = Condition::parse(&value).map_err(|error| format!("where: {error}\n"))?,
+                "where" => {
+                    parameters.condition = Condition::parse(&value).map_err(|error| format!("where: {error}\n"))?
+                }
                 _ => return Err("there are after, limit and where only\n".to_owned()),
             }
         }
-        Ok(wanted)
+        Ok(parameters)
     }
 }
 
@@ -65,9 +68,9 @@ mod tests {
 
     #[test]
     fn parameters_are_read_and_mistakes_are_told() {
-        let wanted = Wanted::parse("limit=5&after=7&where=user%3Dapp%20and%20ms%3E10").unwrap();
+        let parameters = EventParameters::parse("limit=5&after=7&where=user%3Dapp%20and%20ms%3E10").unwrap();
         let condition = Condition::parse("user=app and ms>10").unwrap();
-        assert_eq!(wanted, Wanted { after: Some(7), limit: 5, condition });
+        assert_eq!(parameters, EventParameters { after: Some(7), limit: 5, condition });
         for (query, words) in [
             ("limit=0", "limit is a whole number from 1 to 10000\n"),
             ("limit=10001", "limit is a whole number from 1 to 10000\n"),
@@ -78,7 +81,7 @@ mod tests {
             ),
             ("before=7", "there are after, limit and where only\n"),
         ] {
-            assert_eq!(Wanted::parse(query), Err(words.to_owned()));
+            assert_eq!(EventParameters::parse(query), Err(words.to_owned()));
         }
     }
 

@@ -36,6 +36,6 @@ pub(super) fn page(shared: &Shared) -> Value {
 pub(super) fn wipe(shared: &Shared, cluster: Option<&str>) {
     let Some(tier) = &shared.tier else { return };
     for name in shared.clusters().keys().filter(|name| cluster.is_none_or(|wanted| wanted == &***name)) {
-        tier.note(name, tier::Written::Anything);
+        tier.note(name, tier::TierWrite::Anything);
     }
 }

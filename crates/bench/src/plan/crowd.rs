@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use anyhow::bail;
 
-use super::{OTHER_FILES, Options, Point, Work, connections};
+use super::{Options, Point, Work, connections};
 use crate::contender::Kind;
 use crate::generate::{self, Query};
+use crate::system::OTHER_FILES;
 
 /// The load `tail`.
 const TAIL_CLIENTS: u32 = 10_000;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sqluice_cache::{
-    Bounds, Context, Epochs, Follow, Found, Freshness, Question, Reads, Refusal, RowId, Stamp, Store, TableId,
-    TableWrite, Ticket,
+    Bounds, Context, Follow, Freshness, Lookup, Question, Reads, Refusal, RowId, Stamp, Store, TableId, TableWrite,
+    Ticket, WriteCounters,
 };
 
 use crate::seeds::{self, Random};
@@ -27,14 +27,15 @@ struct Logged {
     table: usize,
     /// The row, and where its key changed the one that it was before.
     rows: [usize; 2],
-    /// The log's knowledge of it.
-    known: Known,
+    /// How exactly the log names it.
+    detail: Detail,
     /// When it could be seen on the primary.
     visible: Option<Instant>,
 }
 
+/// How exactly a write is known: by its rows, by its table, or not at all.
 #[derive(Clone, Copy, Debug)]
-enum Known {
+enum Detail {
     Rows,
     Table,
     Nothing,
@@ -44,15 +45,15 @@ impl Logged {
     fn any(random: &mut Random) -> Logged {
         let (table, row) = (random.below(TABLES), random.below(ROWS));
         let before = if random.below(4) == 0 { random.below(ROWS) } else { row };
-        let known = match random.below(6) {
-            0 => Known::Nothing,
-            1 => Known::Table,
-            _ => Known::Rows,
+        let detail = match random.below(6) {
+            0 => Detail::Nothing,
+            1 => Detail::Table,
+            _ => Detail::Rows,
         };
-        Logged { table, rows: [row, before], known, visible: None }
+        Logged { table, rows: [row, before], detail, visible: None }
     }
 
-    fn touches(&self, asked: Asked) -> bool {
+    fn touches(&self, asked: TestRead) -> bool {
         self.table == asked.table && asked.row.is_none_or(|row| self.rows.contains(&row))
     }
 
@@ -62,29 +63,29 @@ impl Logged {
     }
 
     fn told(&self) -> Option<Vec<TableWrite>> {
-        match self.known {
-            Known::Rows => Some(vec![self.by_row()]),
-            Known::Table => Some(vec![id(self.table).into()]),
-            Known::Nothing => None,
+        match self.detail {
+            Detail::Rows => Some(vec![self.by_row()]),
+            Detail::Table => Some(vec![id(self.table).into()]),
+            Detail::Nothing => None,
         }
     }
 }
 
 /// The read: the last write of a table, or of one row.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct TestRead {
     table: usize,
     row: Option<usize>,
 }
 
-impl Asked {
-    fn any(random: &mut Random) -> Asked {
+impl TestRead {
+    fn any(random: &mut Random) -> TestRead {
         let row = (random.below(3) > 0).then(|| random.below(ROWS));
-        Asked { table: random.below(TABLES), row }
+        TestRead { table: random.below(TABLES), row }
     }
 
     fn text(self) -> String {
-        let Asked { table, row } = self;
+        let TestRead { table, row } = self;
         row.map_or(format!("SELECT MAX(v) FROM t{table}"), |row| format!("SELECT v FROM t{table} WHERE id = {row}"))
     }
 
@@ -107,7 +108,7 @@ enum At {
     Idle,
     /// It fills: stamped, on the primary or on the replica, and perhaps read by now.
     Fills {
-        asked: Asked,
+        asked: TestRead,
         ticket: Ticket,
         stamp: Stamp,
         at: Instant,
@@ -131,7 +132,7 @@ struct Ask {
 
 struct World {
     store: Arc<Store>,
-    epochs: Epochs,
+    counters: WriteCounters,
     follow: Follow,
     context: Context,
     now: Instant,
@@ -166,12 +167,16 @@ fn row_id(table: usize, row: usize) -> RowId {
 
 impl World {
     fn new(random: &mut Random) -> World {
-        // With few epochs rows share them.
-        let epochs = if random.below(3) == 0 { Epochs::default() } else { Epochs::with_rows(1 << random.below(4)) };
+        // With few counters rows share them.
+        let counters = if random.below(3) == 0 {
+            WriteCounters::default()
+        } else {
+            WriteCounters::with_rows(1 << random.below(4))
+        };
         let now = Instant::now();
         World {
             store: Arc::new(Store::new(Bounds { memory_max: 8 << 10, entry_max: 64 })),
-            epochs,
+            counters,
             follow: Follow::new(now, DELAY_MAX),
             context: Context::new([&b"c"[..]]),
             now,
@@ -194,7 +199,7 @@ impl World {
     }
 
     /// The value that a server with this much of the log shows: the number of the last visible write, from 1.
-    fn shows(&self, asked: Asked, up_to: usize) -> usize {
+    fn shows(&self, asked: TestRead, up_to: usize) -> usize {
         self.log[..up_to].iter().rposition(|logged| logged.touches(asked)).map_or(0, |place| place + 1)
     }
 
@@ -204,7 +209,7 @@ impl World {
     }
 
     /// The values that a read must see now.
-    fn must_see(&self, asked: Asked) -> (usize, usize) {
+    fn must_see(&self, asked: TestRead) -> (usize, usize) {
         let delay = self.follow.delay(self.now).unwrap();
         assert!(delay <= DELAY_MAX, "{delay:?}");
         let old_enough = |logged: &Logged| logged.visible.is_some_and(|at| at + delay < self.now);
@@ -212,15 +217,15 @@ impl World {
         (self.acknowledged[asked.place()], followed.map_or(0, |place| place + 1))
     }
 
-    fn ask_cache(&mut self, asked: Asked, random: &mut Random) -> At {
+    fn ask_cache(&mut self, asked: TestRead, random: &mut Random) -> At {
         if !self.follow.serves(self.now) {
             self.idle += 1;
             return At::Idle;
         }
         let text = asked.text();
         let question = Question { context: &self.context, text: text.as_bytes(), parameters: None };
-        match self.store.ask(&question, &self.epochs, FRESH, self.now, random.below(30) == 0) {
-            Found::Hit(answer) | Found::Stale(answer) => {
+        match self.store.ask(&question, &self.counters, FRESH, self.now, random.below(30) == 0) {
+            Lookup::Hit(answer) | Lookup::Stale(answer) => {
                 let reply = answer.reply().unwrap();
                 let seen = usize::from_le_bytes(reply[..].try_into().unwrap());
                 let (own, followed) = self.must_see(asked);
@@ -232,8 +237,8 @@ impl World {
                 self.hits += 1;
                 At::Idle
             }
-            Found::Fill(ticket) => {
-                let stamp = self.follow.stamp(&self.epochs, self.now, || Some(asked.reads()));
+            Lookup::Fill(ticket) => {
+                let stamp = self.follow.stamp(&self.counters, self.now, || Some(asked.reads()));
                 let Ok(stamp) = stamp else {
                     self.moving += 1;
                     return At::Idle;
@@ -242,15 +247,15 @@ impl World {
                 let on_replica = random.below(2) == 0 && self.applied >= self.noted;
                 At::Fills { asked, ticket, stamp, at: self.now, on_replica, read: None }
             }
-            Found::Wait(_) | Found::Pass(_) => At::Idle,
+            Lookup::Wait(_) | Lookup::Pass(_) => At::Idle,
         }
     }
 
-    fn keep(&mut self, asked: Asked, ticket: Ticket, stamp: Stamp, at: Instant, read: usize) {
+    fn keep(&mut self, asked: TestRead, ticket: Ticket, stamp: Stamp, at: Instant, read: usize) {
         let text = asked.text();
         let question = Question { context: &self.context, text: text.as_bytes(), parameters: None };
-        let known = crate::known(Ok(read.to_le_bytes().into()), at, self.now - at);
-        match ticket.keep(&question, stamp, known, &self.epochs) {
+        let parts = crate::parts(Ok(read.to_le_bytes().into()), at, self.now - at);
+        match ticket.keep(&question, stamp, parts, &self.counters) {
             Ok(()) => self.kept += 1,
             Err(refusal) => assert_eq!(refusal, Refusal::Raced),
         }
@@ -260,7 +265,7 @@ impl World {
         let session = random.below(SESSIONS);
         let at = std::mem::replace(&mut self.sessions[session], At::Idle);
         self.sessions[session] = match at {
-            At::Idle if random.below(8) > 0 => self.ask_cache(Asked::any(random), random),
+            At::Idle if random.below(8) > 0 => self.ask_cache(TestRead::any(random), random),
             At::Idle => At::Writes { write: Logged::any(random), logged: None },
             At::Fills { asked, ticket, stamp, at, on_replica, read: None } => {
                 let read = self.shows(asked, if on_replica { self.applied } else { self.visible });
@@ -275,9 +280,9 @@ impl World {
                 self.noted = self.noted.max(number);
                 // Its text may tell more than the log, or less.
                 let table = [id(write.table).into()];
-                self.epochs.written(Some(&if random.below(3) == 0 { table } else { [write.by_row()] }));
+                self.counters.written(Some(&if random.below(3) == 0 { table } else { [write.by_row()] }));
                 for row in [None, Some(write.rows[0]), Some(write.rows[1])] {
-                    let acknowledged = &mut self.acknowledged[Asked { table: write.table, row }.place()];
+                    let acknowledged = &mut self.acknowledged[TestRead { table: write.table, row }.place()];
                     *acknowledged = (*acknowledged).max(number);
                 }
                 At::Idle
@@ -309,7 +314,7 @@ impl World {
                 let change = self.log[told].told();
                 self.told = Some(told + 1);
                 self.noted = self.noted.max(told + 1);
-                self.follow.changed(&self.epochs, change);
+                self.follow.changed(&self.counters, change);
             }
             2 if self.ask.is_none() => self.ask = Some(Ask { asked: self.now, says: None }),
             3 => {
@@ -343,7 +348,7 @@ impl World {
         self.begun = self.log.len();
         if random.below(4) == 0 {
             // It cannot go on where it was: everything has changed, up to what is logged by now.
-            self.epochs.written(None);
+            self.counters.written(None);
             self.noted = self.noted.max(self.log.len());
             self.settled = self.log.len();
         }
@@ -358,7 +363,7 @@ impl World {
         self.goals.clear();
     }
 
-    /// The replica takes over; it has all that anybody could see. What it has not is lost, and all that it has can be seen.
+    /// The replica takes over; it has every change that was visible. Other changes are lost, and all of its own are visible.
     fn fail_over(&mut self) {
         if self.applied < self.visible || self.settled > self.applied {
             return;
@@ -370,7 +375,7 @@ impl World {
         }
         self.noted = self.noted.min(self.applied);
         self.lose();
-        self.epochs.written(None);
+        self.counters.written(None);
         for session in &mut self.sessions {
             let is_lost = match session {
                 At::Writes { logged: Some(number), .. } => *number > self.visible,

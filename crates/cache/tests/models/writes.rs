@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sqluice_cache::{
-    Bounds, Context, Epochs, Found, Freshness, Question, Reads, Refusal, RowId, Stamp, Store, TableId, TableWrite,
-    Ticket,
+    Bounds, Context, Freshness, Lookup, Question, Reads, Refusal, RowId, Stamp, Store, TableId, TableWrite, Ticket,
+    WriteCounters,
 };
 
 use crate::seeds::{self, Random};
@@ -21,14 +21,14 @@ const FRESH: Freshness = Freshness { ttl: Duration::from_millis(400), stale: Dur
 
 /// The read: the last write of a table, or that of one row.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct TestRead {
     table: usize,
     row: Option<usize>,
 }
 
-impl Asked {
+impl TestRead {
     fn text(self) -> String {
-        let Asked { table, row } = self;
+        let TestRead { table, row } = self;
         row.map_or(format!("SELECT MAX(v) FROM t{table}"), |row| format!("SELECT v FROM t{table} WHERE id = {row}"))
     }
 
@@ -46,11 +46,12 @@ struct Write {
     table: usize,
     /// More than one: all of them, or a key that changes.
     rows: Vec<usize>,
-    known: Known,
+    detail: Detail,
 }
 
+/// How exactly a write is known: by its rows, by its table, or not at all.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Known {
+enum Detail {
     Rows,
     Table,
     Nothing,
@@ -62,7 +63,7 @@ enum At {
     Idle,
     /// It fills: stamped, and perhaps read by now.
     Fills {
-        asked: Asked,
+        asked: TestRead,
         ticket: Ticket,
         stamp: Stamp,
         at: Instant,
@@ -71,12 +72,12 @@ enum At {
     },
     /// It asks the database past the cache.
     Passes {
-        asked: Asked,
+        asked: TestRead,
         must_see: u64,
     },
     /// It waits for another one's fill.
     Waits {
-        asked: Asked,
+        asked: TestRead,
     },
     /// It writes; perhaps it is committed by now.
     Writes {
@@ -90,7 +91,7 @@ type Rows = [[u64; ROWS]; TABLES];
 
 struct World {
     store: Arc<Store>,
-    epochs: Epochs,
+    counters: WriteCounters,
     context: Context,
     now: Instant,
     /// The values in the database.
@@ -113,18 +114,22 @@ fn row_id(table: usize, row: usize) -> RowId {
     RowId::of((table * ROWS + row) as u64)
 }
 
-fn shown(of: &Rows, asked: Asked) -> u64 {
+fn shown(of: &Rows, asked: TestRead) -> u64 {
     let rows = &of[asked.table];
     asked.row.map_or_else(|| rows.iter().copied().max().unwrap(), |row| rows[row])
 }
 
 impl World {
     fn new(random: &mut Random) -> World {
-        // With few epochs rows share them.
-        let epochs = if random.below(3) == 0 { Epochs::default() } else { Epochs::with_rows(1 << random.below(5)) };
+        // With few counters rows share them.
+        let counters = if random.below(3) == 0 {
+            WriteCounters::default()
+        } else {
+            WriteCounters::with_rows(1 << random.below(5))
+        };
         World {
             store: Arc::new(Store::new(Bounds { memory_max: 32 << 10, entry_max: 64 })),
-            epochs,
+            counters,
             context: Context::new([&b"c"[..]]),
             now: Instant::now(),
             database: Rows::default(),
@@ -137,12 +142,12 @@ impl World {
         }
     }
 
-    fn ask(&mut self, asked: Asked, may_wait: bool, anew: bool, knows_tables: bool) -> At {
+    fn ask(&mut self, asked: TestRead, may_wait: bool, anew: bool, knows_tables: bool) -> At {
         let text = asked.text();
         let question = Question { context: &self.context, text: text.as_bytes(), parameters: None };
         let must_see = shown(&self.told, asked);
-        match self.store.ask(&question, &self.epochs, FRESH, self.now, anew) {
-            Found::Hit(answer) | Found::Stale(answer) => {
+        match self.store.ask(&question, &self.counters, FRESH, self.now, anew) {
+            Lookup::Hit(answer) | Lookup::Stale(answer) => {
                 let reply = answer.reply().unwrap();
                 let number = |at: usize| u64::from_le_bytes(reply[at..at + 8].try_into().unwrap());
                 let (seen, table_then) = (number(0), number(8));
@@ -150,22 +155,22 @@ impl World {
                 let age = self.now - answer.summary().asked;
                 assert!(age <= FRESH.ttl + FRESH.stale, "{age:?}");
                 self.hits += 1;
-                self.spared += u64::from(shown(&self.told, Asked { row: None, ..asked }) > table_then);
+                self.spared += u64::from(shown(&self.told, TestRead { row: None, ..asked }) > table_then);
                 At::Idle
             }
-            Found::Fill(ticket) => {
-                let stamp = self.epochs.stamp(|| knows_tables.then(|| asked.reads()));
+            Lookup::Fill(ticket) => {
+                let stamp = self.counters.stamp(|| knows_tables.then(|| asked.reads()));
                 At::Fills { asked, ticket, stamp, at: self.now, must_see, read: None }
             }
-            Found::Wait(_) if may_wait => At::Waits { asked },
-            Found::Wait(_) | Found::Pass(_) => At::Passes { asked, must_see },
+            Lookup::Wait(_) if may_wait => At::Waits { asked },
+            Lookup::Wait(_) | Lookup::Pass(_) => At::Passes { asked, must_see },
         }
     }
 
     /// Keeps what was read of it, and of its whole table.
     fn keep(
         &mut self,
-        asked: Asked,
+        asked: TestRead,
         (ticket, stamp): (Ticket, Stamp),
         at: Instant,
         [read, table]: [u64; 2],
@@ -177,19 +182,19 @@ impl World {
             true => Ok([read.to_le_bytes(), table.to_le_bytes()].concat().into()),
             false => Err(Refusal::Warnings),
         };
-        let known = crate::known(reply, at, self.now - at);
-        self.raced += u64::from(ticket.keep(&question, stamp, known, &self.epochs).is_err());
+        let parts = crate::parts(reply, at, self.now - at);
+        self.raced += u64::from(ticket.keep(&question, stamp, parts, &self.counters).is_err());
     }
 
-    /// The epochs move before the client is told.
+    /// The counters move before the client is told.
     fn tell(&mut self, write: &Write, number: u64) {
         let table = id(write.table);
-        match write.known {
-            Known::Nothing => self.epochs.written(None),
-            Known::Table => self.epochs.written(Some(&[table.into()])),
-            Known::Rows => {
+        match write.detail {
+            Detail::Nothing => self.counters.written(None),
+            Detail::Table => self.counters.written(Some(&[table.into()])),
+            Detail::Rows => {
                 let rows = write.rows.iter().map(|row| row_id(write.table, *row)).collect();
-                self.epochs.written(Some(&[TableWrite { table, rows: Some(rows) }]));
+                self.counters.written(Some(&[TableWrite { table, rows: Some(rows) }]));
             }
         }
         for row in &write.rows {
@@ -205,21 +210,21 @@ impl World {
         let at = std::mem::replace(&mut self.sessions[session], At::Idle);
         self.sessions[session] = match at {
             At::Idle if random.below(6) > 0 => {
-                let asked = Asked { table, row: (random.below(4) > 0).then_some(row) };
+                let asked = TestRead { table, row: (random.below(4) > 0).then_some(row) };
                 let (anew, knows) = (random.below(20) == 0, random.below(8) > 0);
                 self.ask(asked, true, anew, knows)
             }
             At::Idle => {
-                let (rows, known) = match random.below(10) {
-                    0 => ((0..ROWS).collect(), Known::Nothing),
-                    1 => (vec![row], Known::Nothing),
-                    2 => ((0..ROWS).collect(), Known::Table),
-                    3 => (vec![row], Known::Table),
+                let (rows, detail) = match random.below(10) {
+                    0 => ((0..ROWS).collect(), Detail::Nothing),
+                    1 => (vec![row], Detail::Nothing),
+                    2 => ((0..ROWS).collect(), Detail::Table),
+                    3 => (vec![row], Detail::Table),
                     // Its key changes: the row is gone, and another one there.
-                    4 | 5 => (vec![row, random.below(ROWS)], Known::Rows),
-                    _ => (vec![row], Known::Rows),
+                    4 | 5 => (vec![row, random.below(ROWS)], Detail::Rows),
+                    _ => (vec![row], Detail::Rows),
                 };
-                At::Writes { write: Write { table, rows, known }, committed: None }
+                At::Writes { write: Write { table, rows, detail }, committed: None }
             }
             At::Fills { asked, ticket, stamp, at, must_see, read: None } if random.below(8) > 0 => {
                 At::Fills { asked, ticket, stamp, at, must_see, read: Some(shown(&self.database, asked)) }
@@ -228,7 +233,7 @@ impl World {
             At::Fills { read: None, .. } => At::Idle,
             At::Fills { asked, ticket, stamp, at, must_see, read: Some(read) } => {
                 assert!(read >= must_see, "the model itself");
-                let table = shown(&self.database, Asked { row: None, ..asked });
+                let table = shown(&self.database, TestRead { row: None, ..asked });
                 self.keep(asked, (ticket, stamp), at, [read, table], random.below(10) > 0);
                 At::Idle
             }

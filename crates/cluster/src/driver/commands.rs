@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use facts::view::ServerId;
 
-use super::run::{Kind, Run};
+use super::run::{Run, RunKind};
 use super::server::Use;
 use super::{Driver, Level};
 use crate::detect::Verdict;
@@ -43,9 +43,9 @@ impl Driver {
             Command::Failover { to, dry_run, force } => self.fail_over(now, to, dry_run, force),
             Command::Rejoin { server, dry_run } => self.rejoin(now, server, dry_run),
             Command::SetPrimary { server } => self.set_primary(now, server),
-            Command::Drain { server } => self.set_use(server, Use::Draining),
-            Command::Resume { server } => self.set_use(server, Use::Normal),
-            Command::Maintenance { server } => self.set_use(server, Use::Maintenance),
+            Command::Drain { server, dry_run } => self.set_use(server, Use::Draining, dry_run),
+            Command::Resume { server } => self.set_use(server, Use::Normal, false),
+            Command::Maintenance { server, dry_run } => self.set_use(server, Use::Maintenance, dry_run),
             Command::Acknowledge => {
                 self.guard.acknowledge();
                 self.note(0, EntryKind::Decision, None, "acknowledged by an operator".into());
@@ -84,7 +84,7 @@ impl Driver {
                 self.servers[primary].name()
             )));
         }
-        let mut run = Driver::new_run(Kind::Switchover, Some(self.servers[primary].id));
+        let mut run = Driver::new_run(RunKind::Switchover, Some(self.servers[primary].id));
         (run.ordered, run.wanted) = (true, to);
         self.check_wanted(&run)?;
         self.start(now, run, dry_run, true, "an operator ordered a switchover")
@@ -125,19 +125,19 @@ impl Driver {
             }
             self.enough(now, None).map_err(Refused::because)?;
         }
-        let mut run = Driver::new_run(Kind::Failover, Some(self.servers[primary].id));
+        let mut run = Driver::new_run(RunKind::Failover, Some(self.servers[primary].id));
         (run.ordered, run.force, run.wanted) = (true, force, to);
         self.check_wanted(&run)?;
         self.start(now, run, dry_run, false, "an operator ordered a failover")
     }
 
-    /// Nobody follows anybody, and an operator knows which server is meant.
+    /// No server follows another one, and the operator names the server.
     fn make_primary(&mut self, now: Instant, to: ServerId, dry_run: bool) -> Result<Accepted, Refused> {
         let index = self.known(to)?;
         if !self.reached(index, now) {
             return Err(Refused::because(format!("{} does not answer, or is in maintenance", self.name_of(to))));
         }
-        let mut run = Driver::new_run(Kind::Restore, Some(to));
+        let mut run = Driver::new_run(RunKind::Restore, Some(to));
         (run.ordered, run.force, run.new) = (true, true, Some(to));
         let steps = self.plan_words(&run);
         if dry_run {
@@ -208,7 +208,7 @@ impl Driver {
         if dry_run {
             return Ok(Accepted { steps, ..Accepted::default() });
         }
-        let mut run = Driver::new_run(Kind::Rejoin, Some(server));
+        let mut run = Driver::new_run(RunKind::Rejoin, Some(server));
         run.ordered = true;
         let id = self.begin(now, run, format!("an operator ordered {name} to be attached"));
         Ok(Accepted { run: Some(id), steps, ..Accepted::default() })
@@ -240,7 +240,7 @@ impl Driver {
         Ok(Accepted { steps, ..Accepted::default() })
     }
 
-    fn set_use(&mut self, server: ServerId, wanted: Use) -> Result<Accepted, Refused> {
+    fn set_use(&mut self, server: ServerId, wanted: Use, dry_run: bool) -> Result<Accepted, Refused> {
         let index = self.known(server)?;
         let name = self.servers[index].name().clone();
         let moves_by_itself =
@@ -252,11 +252,19 @@ impl Driver {
         {
             return Err(Refused::because(format!("{name} takes part in something that is under way")));
         }
+        let warnings = if wanted == Use::Normal { Vec::new() } else { self.warnings_of_use(server) };
+        if dry_run {
+            let step = if wanted == Use::Draining {
+                format!("{name} gets no new work; sessions that hold a connection to it keep it until they may change")
+            } else {
+                format!("{name} gets no new work, and is left alone: no promotion, no repair, no vote")
+            };
+            return Ok(Accepted { steps: vec![step], warnings, ..Accepted::default() });
+        }
         self.servers[index].wanted = wanted;
         let words = if wanted == Use::Normal { "used again" } else { self.servers[index].use_words() };
         let text = format!("{name} is {words}, as an operator ordered");
         self.note(0, EntryKind::Decision, Some(name.clone()), text.clone());
-        let warnings = if wanted == Use::Normal { Vec::new() } else { self.warnings_of_use(server) };
         for warning in &warnings {
             self.log(Level::Warn, Some(name.clone()), warning.clone());
         }
@@ -299,30 +307,30 @@ impl Driver {
             .filter(|index| self.index(old).is_some_and(|old| self.channel_from(*index, old).is_some()))
             .map(|index| self.servers[index].id)
             .collect();
-        if run.kind == Kind::Switchover {
+        if run.kind == RunKind::Switchover {
             steps.push(Step::WaitIdle { server: old });
         }
-        if matches!(run.kind, Kind::Switchover | Kind::Replace) || run.force {
-            if run.kind == Kind::Switchover && bounds.events {
+        if matches!(run.kind, RunKind::Switchover | RunKind::Replace) || run.force {
+            if run.kind == RunKind::Switchover && bounds.events {
                 steps.push(Step::DisableEvents { server: old });
             }
-            let read_only = Step::SetReadOnly { server: old, on: true, cut: run.kind != Kind::Switchover };
+            let read_only = Step::SetReadOnly { server: old, on: true, cut: run.kind != RunKind::Switchover };
             steps.extend([read_only, Step::EndClients { server: old }]);
         }
-        if matches!(run.kind, Kind::Failover | Kind::Replace) {
+        if matches!(run.kind, RunKind::Failover | RunKind::Replace) {
             steps.extend(followers.iter().map(|server| Step::StopReceiver { server: *server }));
         }
         if let Some(from) = run.from {
             steps.push(Step::WaitApplied { server: from, position: "".into() });
             steps.push(Step::Follow { server: new, source: from });
         }
-        if run.kind != Kind::Restore {
+        if run.kind != RunKind::Restore {
             steps.push(Step::WaitApplied { server: new, position: "".into() });
         }
         steps.push(Step::Promote { server: new, old: Some(old) });
         let others = followers.iter().filter(|server| **server != new);
         steps.extend(others.map(|server| Step::Follow { server: *server, source: new }));
-        if run.kind == Kind::Switchover {
+        if run.kind == RunKind::Switchover {
             steps.push(Step::Follow { server: old, source: new });
         }
         if bounds.events {

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::Driver;
-use super::run::{Kind, Run, class_of};
+use super::run::{Run, RunKind, class_of};
 use crate::detect::Verdict;
 use crate::journal::EntryKind;
 use crate::observation::Failure;
@@ -31,8 +31,8 @@ impl Driver {
         let name = self.servers[old].name().clone();
         let answers = run.old.is_some_and(|id| run.with.contains(&id));
         match run.kind {
-            Kind::Failover if run.force => {}
-            Kind::Failover if answers => {
+            RunKind::Failover if run.force => {}
+            RunKind::Failover if answers => {
                 let Some(words) = self.must_be_replaced(now, old) else {
                     return Err(needless(format!("{name} answers after all")));
                 };
@@ -40,7 +40,7 @@ impl Driver {
                 // Steps on the old primary would wait for its disk. Without the receivers it acknowledges nothing.
                 run.with.retain(|id| Some(*id) != run.old);
             }
-            Kind::Failover => {
+            RunKind::Failover => {
                 let verdict = self.verdict(old, now);
                 if !matches!(verdict, Verdict::Dead | Verdict::Frozen) {
                     return Err(needless(self.verdict_words(old, &verdict)));
@@ -48,7 +48,7 @@ impl Driver {
                 let words = self.verdict_words(old, &verdict);
                 self.note(run.id, EntryKind::Decision, Some(name), words);
             }
-            Kind::Replace => {
+            RunKind::Replace => {
                 if !answers {
                     return Err(needless(format!("{name} does not answer any more")));
                 }
@@ -56,7 +56,7 @@ impl Driver {
                     return Err(needless(format!("{name} lacks nothing after all")));
                 }
             }
-            Kind::Restore => {
+            RunKind::Restore => {
                 if !answers || self.servers[old].takes_writes() {
                     return Err(needless(format!("{name} is not read-only, or does not answer")));
                 }
@@ -64,7 +64,7 @@ impl Driver {
                     return Err(needless(format!("{name} lacks something: {lacks}")));
                 }
             }
-            Kind::Switchover | Kind::Rejoin => {}
+            RunKind::Switchover | RunKind::Rejoin => {}
         }
         let taken = self.servers.iter().find(|server| {
             server.channels().is_empty()
@@ -89,7 +89,7 @@ impl Driver {
                 self.lossless(run.old, &|server| with.contains(&server))?;
             }
         }
-        if run.kind == Kind::Restore {
+        if run.kind == RunKind::Restore {
             run.new = run.old;
             return Ok(());
         }

@@ -9,10 +9,10 @@ use facts::view::{Health, ServerId};
 
 use super::Driver;
 use super::promotion::{NotPromoted, PromotionStage};
-use super::run::{Kind, LEASE_MARGIN, Next, Run};
+use super::run::{LEASE_MARGIN, Next, Run, RunKind};
 use crate::step::{Hook, Step};
 
-/// The stages of a failover. A restoration goes from the look to the drain: it has nobody to fence.
+/// The stages of a failover. A restoration goes from the look to the drain: it fences no server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FailoverStage {
     /// The lease is taken.
@@ -73,7 +73,7 @@ impl Driver {
             return None;
         }
         // Whether one server has all that the others have shows only when it is asked after them.
-        let last = run.old.filter(|_| run.kind != Kind::Failover);
+        let last = run.old.filter(|_| run.kind != RunKind::Failover);
         let asked = self.servers.iter().filter(|server| {
             Some(server.id) != last
                 && !server.resting()
@@ -86,7 +86,7 @@ impl Driver {
     fn after_look(&mut self, now: Instant, mut run: Run) -> Next<FailoverStage> {
         self.learn_errors(now, &run);
         run.with.extend(run.facts().into_iter().map(|(id, _)| id));
-        if let Some(last) = run.old.filter(|_| run.kind != Kind::Failover && run.again == 0) {
+        if let Some(last) = run.old.filter(|_| run.kind != RunKind::Failover && run.again == 0) {
             run.again = 1;
             run.todo = vec![Step::ReadFacts { server: last }];
             return Some(run.enter(FailoverStage::Look));
@@ -104,9 +104,9 @@ impl Driver {
     }
 
     /// From here on the view has no primary and cuts the old one's sessions. Without the receivers the old primary gets no
-    /// acknowledgement any more, wherever its clients are: with semi-sync that is a fence that needs nobody's consent.
+    /// acknowledgement any more, wherever its clients are: with semi-sync that is a fence that needs no consent of the old primary.
     fn fence(&mut self, mut run: Run) -> (Run, FailoverStage) {
-        if run.kind == Kind::Restore {
+        if run.kind == RunKind::Restore {
             return run.enter(FailoverStage::Drain);
         }
         run.fenced = true;
@@ -185,7 +185,7 @@ impl Driver {
         }
         run.todo = vec![Step::Promote { server: new, old: run.old.filter(|old| *old != new) }];
         // Its first write waits for one of them. Should the promotion fail they follow who has all that they have.
-        if run.kind != Kind::Restore && self.acts() {
+        if run.kind != RunKind::Restore && self.acts() {
             run.todo.extend(self.followers(&run));
         }
         Some(run.enter(FailoverStage::Promotion(PromotionStage::Promote)))

@@ -1,4 +1,4 @@
-//! Nobody who may be promoted has all the data, and a server that may not has it: the new primary first replicates from that one.
+//! No server that may be promoted has all the data, and one that may not has it: the new primary first replicates from that one.
 //!
 //! Otherwise a replica that must not become the primary, and was the one to acknowledge the last writes, would keep the cluster
 //! without a primary until somebody comes.
@@ -52,7 +52,7 @@ impl Driver {
 
     fn not_fetched(&mut self, now: Instant, mut run: Run) -> Next<FailoverStage> {
         let (new, from) = (run.new?, run.from?);
-        let error = run.first_error().map_or_else(|| "it told nothing".to_owned(), |(_, error)| error.to_string());
+        let error = run.first_error().map_or_else(|| "it reported nothing".to_owned(), |(_, error)| error.to_string());
         run.failed.push((new, format!("it could not get what it lacks from {}: {error}", self.name_of(from))));
         run.ended.clear();
         self.drain(now, run)

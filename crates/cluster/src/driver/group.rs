@@ -23,7 +23,7 @@ const MOVE_MAX: Duration = Duration::from_secs(30);
 fn member(server: &Server, caught_up: bool) -> Member<'_> {
     Member {
         name: server.name(),
-        facts: server.told(),
+        facts: server.reported(),
         health: server.health.health(),
         seen: server.health.seen(),
         failure: server.failure.as_ref(),
@@ -67,14 +67,14 @@ impl Driver {
         to: Option<ServerId>,
         dry_run: bool,
     ) -> Result<Accepted, Refused> {
-        let told = |id: ServerId| {
-            let facts = self.index(id).and_then(|index| self.servers[index].told())?;
+        let reported = |id: ServerId| {
+            let facts = self.index(id).and_then(|index| self.servers[index].reported())?;
             Some((facts.details.server_uuid.clone(), facts.details.group_replication.clone()?))
         };
         let fit = |id: &ServerId| {
             let view = self.view.server(*id);
             let serves = view.is_some_and(|view| view.serves_reads && view.health == Health::Up);
-            serves && self.view.primary != Some(*id) && told(*id).is_some()
+            serves && self.view.primary != Some(*id) && reported(*id).is_some()
         };
         let rule = |id: &ServerId| self.index(*id).map(|index| self.servers[index].spec.promotion);
         let may = |id: &ServerId| rule(id).is_some_and(|rule| rule != PromotionRule::MustNot);
@@ -87,7 +87,7 @@ impl Driver {
                 able.into_iter().find(|id| may(id))
             }
         };
-        let Some((to, (member, group))) = to.filter(may).and_then(|to| Some((to, told(to)?))) else {
+        let Some((to, (member, group))) = to.filter(may).and_then(|to| Some((to, reported(to)?))) else {
             return Err(Refused::because("it is the primary already, is not online, or must not be the primary"));
         };
         let name = self.name_of(to);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use facts::view::{Health, ServerId};
 
 use super::Driver;
-use super::run::{Kind, Run};
+use super::run::{Run, RunKind};
 use crate::observation::Receiver;
 
 /// A server is moved to only when it is no further behind: writes are held until it has caught up.
@@ -65,7 +65,7 @@ impl Driver {
         }
         for to in plan.to.iter().copied() {
             let Some(index) = self.index(to).filter(|index| self.is_close_behind(*index, primary)) else { continue };
-            let mut run = Driver::new_run(Kind::Switchover, Some(from));
+            let mut run = Driver::new_run(RunKind::Switchover, Some(from));
             run.wanted = Some(to);
             if self.choose(now, &run, true).chosen != Some(index) {
                 continue;

@@ -5,7 +5,7 @@ use std::time::Instant;
 use facts::view::ServerId;
 
 use super::Driver;
-use super::run::{Kind, Next, Run};
+use super::run::{Next, Run, RunKind};
 use crate::observation::{Facts, Replication};
 use crate::step::{Hook, Step, StepResult};
 
@@ -96,7 +96,7 @@ impl Driver {
             }
         }
         self.reign.appoint(new);
-        if run.kind != Kind::Restore && run.kind != Kind::Switchover {
+        if run.kind != RunKind::Restore && run.kind != RunKind::Switchover {
             self.guard.promoted(now);
             self.note_preferred(now, &run);
         }
@@ -129,7 +129,7 @@ impl Driver {
         let mut follow = Vec::new();
         for index in 0..self.servers.len() {
             let server = &self.servers[index];
-            let planned = run.kind == Kind::Switchover;
+            let planned = run.kind == RunKind::Switchover;
             if server.id == new || !run.with.contains(&server.id) || (Some(server.id) == run.old && !planned) {
                 continue;
             }
@@ -158,7 +158,7 @@ impl Driver {
         let (old, new) = (run.old.map(|id| self.name_of(id)), run.new.map(|id| self.name_of(id)));
         let (old, new) = (old.unwrap_or_else(|| "?".into()), new.unwrap_or_else(|| "?".into()));
         let text = match run.kind {
-            Kind::Restore => format!("{new} takes writes again"),
+            RunKind::Restore => format!("{new} takes writes again"),
             _ => format!("{} from {old} to {new} is done", run.kind.word()),
         };
         self.finish(run, text);

@@ -1,7 +1,7 @@
-//! Whether enough servers are reached, and what clients may have been told that they do not have.
+//! Whether enough servers are reached, and the writes with an OK that these may lack.
 //!
-//! With semi-sync a client hears of a write once the primary and so many others have it. So what fewer servers can have, those
-//! that are not reached counted in, nobody was told.
+//! With semi-sync a client gets an OK once the primary and so many others have the write. If fewer servers can have a write,
+//! those that are not reached counted in, no client has got its OK.
 
 use std::time::Instant;
 
@@ -44,7 +44,7 @@ impl Driver {
         }
         Err(format!(
             "{missing} servers are not reached, and a write needs only {} to be acknowledged: those may have some that \
-             nobody else has",
+             no other server has",
             needed + 1
         ))
     }
@@ -56,13 +56,13 @@ impl Driver {
             if Some(server.id) == old && server.restarted && own {
                 return true;
             }
-            let replies = server.told().and_then(|facts| facts.details.semi_sync.replica_enabled);
+            let replies = server.reported().and_then(|facts| facts.details.semi_sync.replica_enabled);
             !reached(server.id) && (Some(server.id) == old || replies != Some(false))
         };
         self.servers.iter().filter(counts).count()
     }
 
-    /// Whether a client may have been told that this is written. Without semi-sync nobody knows.
+    /// Whether a client may have got an OK for this write. Without semi-sync this is unknown.
     pub(super) fn may_be_acknowledged(
         &self,
         old: Option<ServerId>,
@@ -84,9 +84,9 @@ impl Driver {
 
     fn acks_needed(&self, old: Option<ServerId>) -> Result<u32, String> {
         let old = old.and_then(|id| self.index(id)).map(|index| &self.servers[index]);
-        if let Some((server, facts)) = old.and_then(|old| Some((old, old.told()?))) {
+        if let Some((server, facts)) = old.and_then(|old| Some((old, old.reported()?))) {
             let semi_sync = &facts.details.semi_sync;
-            // A root that is read-only now, or was just started, has nobody to wait for.
+            // A root that is read-only now, or was just started, waits for no replica.
             let idle = !server.takes_writes() || server.restarted;
             if let Some(acks) = self.acks_seen.filter(|_| idle) {
                 return Ok(acks);
@@ -105,7 +105,7 @@ impl Driver {
         // It was never seen: the settings of the others have to speak for it.
         let mut least = None;
         for server in &self.servers {
-            let Some(facts) = server.told() else { continue };
+            let Some(facts) = server.reported() else { continue };
             let semi_sync = &facts.details.semi_sync;
             let part = semi_sync.source_enabled == Some(true) || semi_sync.replica_enabled == Some(true);
             let good = part
@@ -117,6 +117,6 @@ impl Driver {
             let acks = semi_sync.acks_needed.unwrap_or(1);
             least = Some(least.map_or(acks, |least: u32| least.min(acks)));
         }
-        least.ok_or_else(|| "no server has told anything".to_owned())
+        least.ok_or_else(|| "no server has reported anything".to_owned())
     }
 }

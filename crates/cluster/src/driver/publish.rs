@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use facts::view::{Flavour, Health, Role, ServerId, ServerView, View, Writers};
 
 use super::repair::leads_to;
-use super::run::Kind;
+use super::run::RunKind;
 use super::server::{Server, Use};
 use super::{Driver, Output};
 use crate::analysis::{self, Analysis, Known};
@@ -55,7 +55,7 @@ impl Driver {
     ) -> Vec<ServerView> {
         let bounds = self.bounds();
         let main = self.main_run();
-        let fenced_by_run = main.filter(|run| run.fenced && run.kind != Kind::Restore).and_then(|run| run.old);
+        let fenced_by_run = main.filter(|run| run.fenced && run.kind != RunKind::Restore).and_then(|run| run.old);
         let source_well = primary.is_some_and(|id| self.view.server(id).is_some_and(|s| s.health == Health::Up));
         let mut views = Vec::with_capacity(self.servers.len());
         for index in 0..self.servers.len() {
@@ -263,7 +263,7 @@ struct Members {
     lags: Vec<Option<Duration>>,
 }
 
-/// The health of the view: an operator's wish stands above a server that is well.
+/// The health of the view: an operator's command takes precedence over the health of a server.
 fn shown_health(server: &Server) -> Health {
     match (server.health.health(), server.wanted) {
         (Health::Up, Use::Draining) => Health::Draining,
@@ -329,7 +329,7 @@ fn own_reason(server: &Server, settings: &Settings, role: Role, role_reason: &st
 }
 
 /// The flavour that clients may see: the lowest version, and the capabilities that all servers have. Servers that are down
-/// count with what they told last, so that the greeting does not change with every failure.
+/// count with their last report, so that the greeting does not change with every failure.
 fn flavour(servers: &[Server]) -> Option<Flavour> {
     let greetings = || servers.iter().filter_map(|server| server.facts.as_ref()).map(|(facts, _)| &facts.greeting);
     let lowest = greetings().min_by_key(|greeting| greeting.number)?;

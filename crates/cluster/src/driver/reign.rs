@@ -1,6 +1,6 @@
 //! The primary of servers that replicate, as it is or should be, and by whose word.
 //!
-//! [`Claim`] has the states: nobody was named, Sqluice promoted a server, or an outside manager named one.
+//! [`Claim`] has the states: no server was named, Sqluice promoted one, or an outside manager named one.
 //!
 //! | state | becomes | when |
 //! |---|---|---|
@@ -28,7 +28,7 @@ struct Appointment {
 /// By whose word a server is the primary.
 #[derive(Default)]
 enum Claim {
-    /// By nobody's: what the servers show decides.
+    /// No server was named: the servers' own state decides.
     #[default]
     Nobody,
     /// Sqluice promoted it.
@@ -45,7 +45,7 @@ pub(super) struct Reign {
     claim: Claim,
     /// Since when there is no primary although every server was asked.
     vacant_since: Option<Instant>,
-    /// Since when the primary is well. Nobody looks while a failover or a switchover is under way: then it is old news.
+    /// Since when the primary is well. It is not read while a failover or a switchover is under way: then it is out of date.
     well_since: Option<Instant>,
 }
 
@@ -73,7 +73,7 @@ impl Reign {
         self.appointment()?.move_on.as_ref()
     }
 
-    /// Sqluice has promoted this server. What an outside manager said is over.
+    /// Sqluice has promoted this server. The primary that an external manager named is void.
     pub(super) fn appoint(&mut self, server: ServerId) {
         let before = self.take_appointment().filter(|before| before.server == server);
         self.claim = Claim::Appointed(before.unwrap_or(Appointment { server, move_on: None }));

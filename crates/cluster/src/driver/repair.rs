@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use facts::view::{Health, ServerId};
 
 use super::Driver;
-use super::run::{Kind, LEASE_MARGIN, Next, Run};
+use super::run::{LEASE_MARGIN, Next, Run, RunKind};
 use crate::journal::EntryKind;
 use crate::observation::Receiver;
 use crate::step::Step;
@@ -15,7 +15,7 @@ use crate::step::Step;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Longest of these waits.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// A read-only server that follows nobody, and is not known as a former primary, is left alone for so long: somebody may be
+/// A read-only server that follows no other, and is not known as a former primary, is left alone for so long: somebody may be
 /// setting it up.
 const STRANGER_AFTER: Duration = Duration::from_secs(10);
 
@@ -52,7 +52,7 @@ impl Driver {
                 continue;
             }
             let Some(why) = self.needs_repair(now, index, primary) else { continue };
-            let run = Driver::new_run(Kind::Rejoin, Some(self.servers[index].id));
+            let run = Driver::new_run(RunKind::Rejoin, Some(self.servers[index].id));
             self.servers[index].repair_after = Some(now + PAUSE);
             self.begin(now, run, why);
         }
@@ -82,9 +82,9 @@ impl Driver {
         let primary = primary.filter(|_| self.settings.failover.rejoin)?;
         if alone {
             let known = server.deposed || self.reign.is_well_for(now, STRANGER_AFTER);
-            let empty = server.told().is_none_or(|facts| facts.gtid_executed.is_empty());
+            let empty = server.reported().is_none_or(|facts| facts.gtid_executed.is_empty());
             return (server.channels().is_empty() && known && !empty && !server.takes_writes())
-                .then(|| format!("{name} follows nobody"));
+                .then(|| format!("{name} follows no server"));
         }
         if leads_to(&sources, index, primary) {
             let waits = !sources[index].contains(&primary) && self.lacks_acknowledgers(now, primary, &sources);
@@ -98,7 +98,7 @@ impl Driver {
             || (self.servers[source].failing_since.is_some() && was_root)
             || self.servers[source].deposed
             || (self.servers[source].answers() && sources[source].is_empty());
-        lost.then(|| format!("{name} follows {}, which follows nobody", self.servers[source].name()))
+        lost.then(|| format!("{name} follows {}, which follows no server", self.servers[source].name()))
     }
 
     /// Its receiver is stopped, and nothing but a run that was interrupted explains that.
@@ -130,7 +130,7 @@ impl Driver {
         });
         if let Some((server, text)) = failed {
             // The receiver that was left stopped has lost its source besides: only when it is started it can say so, and until it does
-            // nobody takes that source's place.
+            // no server takes that source's place.
             let source = server.filter(|asked| ended == RejoinStage::Recheck && self.follows(index, *asked));
             return match source.filter(|_| self.was_left_stopped(index) && !self.servers[index].takes_writes()) {
                 Some(source) => Some(attach(run, id, source)),
@@ -174,7 +174,7 @@ impl Driver {
 
     /// Fewer servers follow the primary directly than have to acknowledge its writes.
     fn lacks_acknowledgers(&self, now: Instant, primary: usize, sources: &[Vec<usize>]) -> bool {
-        let semi_sync = self.servers[primary].told().map(|facts| facts.details.semi_sync).unwrap_or_default();
+        let semi_sync = self.servers[primary].reported().map(|facts| facts.details.semi_sync).unwrap_or_default();
         let needed = if semi_sync.source_enabled == Some(true) { semi_sync.acks_needed.unwrap_or(1) } else { 0 };
         let direct = (0..sources.len()).filter(|index| self.reached(*index, now) && sources[*index].contains(&primary));
         direct.count() < needed as usize
@@ -236,7 +236,7 @@ impl Driver {
             && !extra.is_empty()
             && self.may_be_acknowledged(Some(self.servers[primary].id), &reached, &extra)
         {
-            let text = format!("{} has {extra}, of which clients may have been told", server.name());
+            let text = format!("{} has {extra}, for which clients may have got an OK", server.name());
             let primary = &mut self.servers[primary];
             (primary.verified, primary.doubted_since, primary.lacks) = (false, None, Some(text.clone().into()));
             return self.put_off(now, &run, text);

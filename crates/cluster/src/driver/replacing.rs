@@ -91,7 +91,7 @@ fn refused(class: FailureClass) -> Result<StepResult, StepError> {
     Err(StepError { kind: ErrorKind::Unreachable(class), text: "no".into() })
 }
 
-pub(super) fn told(facts: Facts) -> Result<StepResult, StepError> {
+pub(super) fn reported(facts: Facts) -> Result<StepResult, StepError> {
     Ok(StepResult::Facts(Box::new(facts)))
 }
 
@@ -99,7 +99,7 @@ pub(super) fn number(step: &Step) -> u32 {
     step.server().map_or(0, |id| u32::from(id.0) + 1)
 }
 
-/// One that follows nobody and takes writes.
+/// One that follows no other and takes writes.
 pub(super) fn alone(number: u32, last: u64) -> Facts {
     Facts { read_only: false, replication: Replication::Channels(vec![]), ..replica(number, last) }
 }
@@ -125,8 +125,8 @@ pub(super) fn world(step: &Step, last: &[u64]) -> Result<StepResult, StepError> 
     let n = number(step);
     match step {
         _ if n == 1 => refused(FailureClass::Refused),
-        Step::ReadFacts { .. } => told(lost(n, last[n as usize - 2])),
-        Step::Promote { .. } => told(alone(n, last[n as usize - 2])),
+        Step::ReadFacts { .. } => reported(lost(n, last[n as usize - 2])),
+        Step::Promote { .. } => reported(alone(n, last[n as usize - 2])),
         Step::TakeLease => Ok(StepResult::Lease { held_until: start() + Duration::from_secs(60) }),
         _ => Ok(StepResult::Done),
     }
@@ -135,7 +135,7 @@ pub(super) fn world(step: &Step, last: &[u64]) -> Result<StepResult, StepError> 
 #[test]
 fn a_killed_primary_is_replaced_without_waiting_for_more_probes() {
     let mut script = cluster(AUTO, 3);
-    script.see(1, Seen::Evidence(EvidenceKind::ConnectionLost));
+    script.see(1, ObservationKind::Evidence(EvidenceKind::ConnectionLost));
     assert_eq!(script.probes, [Script::id(1)]);
     script.fail(1, FailureClass::Refused);
     assert!(script.probes.contains(&Script::id(2)) && script.probes.contains(&Script::id(3)), "{:?}", script.probes);
@@ -173,7 +173,7 @@ fn what_was_received_is_applied_before_the_promotion_and_another_takes_over_when
         facts
     };
     let answer = |step: &Step| match step {
-        Step::ReadFacts { .. } if number(step) > 1 => told(behind(number(step))),
+        Step::ReadFacts { .. } if number(step) > 1 => reported(behind(number(step))),
         Step::WaitApplied { .. } if number(step) == 2 => {
             Err(StepError { kind: ErrorKind::Timeout, text: "slow".into() })
         }
@@ -279,7 +279,7 @@ fn an_outcome_of_a_run_that_is_over_changes_nothing() {
     let mut script = cluster(AUTO, 3);
     lose_primary(&mut script);
     let late = script.orders[0].id;
-    script.answer(|step| if number(step) == 1 { told(primary(10)) } else { world(step, &[10, 10]) });
+    script.answer(|step| if number(step) == 1 { reported(primary(10)) } else { world(step, &[10, 10]) });
     let views = script.views.len();
     script.driver.outcome(script.now, late, Err(StepError { kind: ErrorKind::Failed, text: "late".into() }));
     script.driver.outcome(script.now, StepId(12_345), Ok(StepResult::Done));

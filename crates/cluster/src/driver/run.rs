@@ -10,7 +10,7 @@ use super::promotion::{PromotionStage, is_writable};
 use super::repair::RejoinStage;
 use super::switchover::SwitchoverStage;
 use super::{Driver, Level, Output};
-use crate::journal::{Entry, EntryKind};
+use crate::journal::{EntryKind, JournalEntry};
 use crate::observation::{Facts, FailureClass};
 use crate::settings::Mode;
 use crate::step::{ErrorKind, Hook, HookCall, Order, Step, StepError, StepId, StepResult};
@@ -24,25 +24,25 @@ pub(super) const LEASE_MARGIN: Duration = Duration::from_millis(200);
 
 /// The purpose of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RunKind {
     /// The primary does not answer.
     Failover,
     /// The primary answers, and lacks what others have.
     Replace,
-    /// The primary answers, is read-only, and nobody else takes writes.
+    /// The primary answers, is read-only, and no other server takes writes.
     Restore,
     Switchover,
     /// A server that came back, or follows the wrong one.
     Rejoin,
 }
 
-impl Kind {
+impl RunKind {
     pub(super) fn word(self) -> &'static str {
         match self {
-            Kind::Failover | Kind::Replace => "failover",
-            Kind::Restore => "restore",
-            Kind::Switchover => "switchover",
-            Kind::Rejoin => "rejoin",
+            RunKind::Failover | RunKind::Replace => "failover",
+            RunKind::Restore => "restore",
+            RunKind::Switchover => "switchover",
+            RunKind::Rejoin => "rejoin",
         }
     }
 }
@@ -58,11 +58,11 @@ enum Stage {
 
 impl Stage {
     /// The first stage of such a run.
-    fn first(kind: Kind) -> Stage {
+    fn first(kind: RunKind) -> Stage {
         match kind {
-            Kind::Failover | Kind::Replace | Kind::Restore => Stage::Failover(FailoverStage::Lease),
-            Kind::Switchover => Stage::Switchover(SwitchoverStage::Lease),
-            Kind::Rejoin => Stage::Rejoin(RejoinStage::Lease),
+            RunKind::Failover | RunKind::Replace | RunKind::Restore => Stage::Failover(FailoverStage::Lease),
+            RunKind::Switchover => Stage::Switchover(SwitchoverStage::Lease),
+            RunKind::Rejoin => Stage::Rejoin(RejoinStage::Lease),
         }
     }
 
@@ -83,7 +83,7 @@ pub(super) type Next<S> = Option<(Run, S)>;
 pub(super) struct Run {
     /// The journal's number for it; 0 before it is begun.
     pub(super) id: u64,
-    pub(super) kind: Kind,
+    pub(super) kind: RunKind,
     /// While a stage is judged, that stage. Only [`Driver::advance`] changes it.
     stage: Stage,
     /// An operator ordered it.
@@ -141,7 +141,7 @@ impl Run {
         self.ended.iter().filter_map(|(step, result)| result.as_ref().err().map(|error| (step, error)))
     }
 
-    /// Its stage has ended. Whoever follows the new primary already is not waited for when that takes writes.
+    /// Its stage has ended. If the new primary takes writes already, the stage does not wait for servers that follow it.
     pub(super) fn is_due(&self) -> bool {
         let taken = |(step, result): &(Step, _)| matches!((step, result), (Step::Promote { .. }, Ok(StepResult::Facts(facts))) if is_writable(facts));
         (self.todo.is_empty() && self.out.is_empty())
@@ -173,7 +173,7 @@ pub(super) struct Out {
 
 impl Driver {
     /// A run that is not begun; it has no number yet.
-    pub(super) fn new_run(kind: Kind, old: Option<ServerId>) -> Run {
+    pub(super) fn new_run(kind: RunKind, old: Option<ServerId>) -> Run {
         Run {
             id: 0,
             kind,
@@ -213,7 +213,7 @@ impl Driver {
     }
 
     pub(super) fn main_run(&self) -> Option<&Run> {
-        self.runs.iter().find(|run| run.kind != Kind::Rejoin)
+        self.runs.iter().find(|run| run.kind != RunKind::Rejoin)
     }
 
     /// The lease is held, or none is needed, for this long.
@@ -338,7 +338,7 @@ impl Driver {
     fn expire(&mut self, now: Instant) {
         let late: Vec<StepId> = self.out.iter().filter(|out| out.ends <= now).map(|out| out.id).collect();
         for id in late {
-            let text = "no outcome was told in time".into();
+            let text = "no outcome was reported in time".into();
             self.end_step(now, id, Err(StepError { kind: ErrorKind::Timeout, text }));
         }
     }
@@ -364,7 +364,7 @@ impl Driver {
 
     pub(super) fn note(&mut self, run: u64, kind: EntryKind, server: Option<Arc<str>>, text: String) {
         let epoch = self.view.epoch;
-        self.outputs.push_back(Output::Journal(Entry { run, epoch, kind, server, text }));
+        self.outputs.push_back(Output::Journal(JournalEntry { run, epoch, kind, server, text }));
     }
 
     pub(super) fn hook(&self, run: &Run, hook: Hook) -> Step {
@@ -396,7 +396,7 @@ impl Driver {
             Step::SetGroupPrimary { server, .. } => format!("have the group make {} its primary", name(server)),
             Step::Follow { server, source } => format!("have {} follow {}", name(server), name(source)),
             Step::RunHook { hook: Hook::Before, .. } => "run the hook that may forbid it".into(),
-            Step::RunHook { hook: Hook::After, .. } => "run the hook that is told of it".into(),
+            Step::RunHook { hook: Hook::After, .. } => "run the hook for after the change".into(),
         }
     }
 

@@ -98,7 +98,7 @@ pub(crate) struct Script {
     pub(crate) log: Vec<String>,
     /// Steps that are ordered and not answered.
     pub(crate) orders: Vec<Order>,
-    pub(crate) journal: Vec<Entry>,
+    pub(crate) journal: Vec<JournalEntry>,
     /// The memory that is to be kept for the next process.
     pub(crate) memory: Memory,
 }
@@ -168,22 +168,22 @@ impl Script {
         ServerId(number as u16 - 1)
     }
 
-    pub(crate) fn see(&mut self, number: u32, seen: Seen) {
+    pub(crate) fn see(&mut self, number: u32, seen: ObservationKind) {
         self.see_late(number, self.now, seen);
     }
 
     /// Sees now what was asked at another moment.
-    pub(crate) fn see_late(&mut self, number: u32, asked: Instant, seen: Seen) {
+    pub(crate) fn see_late(&mut self, number: u32, asked: Instant, seen: ObservationKind) {
         self.driver.observe(self.now, Observation { server: Script::id(number), asked, seen });
         self.drain();
     }
 
     pub(crate) fn good(&mut self, number: u32, facts: Facts) {
-        self.see(number, Seen::Facts(Box::new(facts)));
+        self.see(number, ObservationKind::Facts(Box::new(facts)));
     }
 
     pub(crate) fn fail(&mut self, number: u32, class: FailureClass) {
-        self.see(number, Seen::Failure(Failure { class, text: class.word().into() }));
+        self.see(number, ObservationKind::Failure(Failure { class, text: class.word().into() }));
     }
 
     pub(crate) fn down(&mut self, number: u32) {

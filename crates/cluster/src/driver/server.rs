@@ -63,7 +63,7 @@ pub(super) struct Server {
     pub(super) caught_up: Option<Instant>,
     /// Writes to it fail or hang.
     pub(super) unwritable: Option<Unwritable>,
-    /// How often in a row it has told that it has applied all that came from its replication group.
+    /// How often in a row it has reported that it has applied all that came from its replication group.
     pub(super) idle_answers: u32,
     /// When an urgent probe was asked for last.
     pub(super) asked: Option<Instant>,
@@ -107,7 +107,7 @@ impl Server {
         &self.spec.name
     }
 
-    pub(super) fn told(&self) -> Option<&Facts> {
+    pub(super) fn reported(&self) -> Option<&Facts> {
         self.facts.as_ref().map(|(facts, _)| facts)
     }
 
@@ -123,7 +123,7 @@ impl Server {
     }
 
     pub(super) fn takes_writes(&self) -> bool {
-        self.told().is_some_and(|facts| !facts.read_only && !facts.super_read_only)
+        self.reported().is_some_and(|facts| !facts.read_only && !facts.super_read_only)
     }
 
     /// The use that an operator wants of it, in words.
@@ -140,7 +140,7 @@ impl Server {
     }
 
     pub(super) fn channels(&self) -> &[Channel] {
-        match self.told().map(|facts| &facts.replication) {
+        match self.reported().map(|facts| &facts.replication) {
             Some(Replication::Channels(channels)) => channels,
             Some(Replication::Unreadable(_)) | None => &[],
         }
@@ -176,7 +176,7 @@ impl Driver {
     pub(super) fn nodes(&self) -> Vec<Node<'_>> {
         let node = |server| -> Node<'_> {
             let server: &Server = server;
-            let facts = server.told();
+            let facts = server.reported();
             Node { address: &server.spec.address, resolved: facts.and_then(|facts| facts.resolved), facts }
         };
         self.servers.iter().map(node).collect()
@@ -215,7 +215,7 @@ impl Driver {
         server.confirmed = false;
         server.history = History::of(&facts);
         let group = |facts: &Facts| facts.details.group_replication.clone();
-        let before = server.told().and_then(group);
+        let before = server.reported().and_then(group);
         server.idle_answers = group(&facts).map_or(0, |own| own.idle_for(before.as_ref(), server.idle_answers));
         if let Replication::Channels(channels) = &facts.replication {
             let key = |channel: &Channel| (channel.name.clone(), channel.source_host.clone(), channel.source_port);
@@ -304,7 +304,7 @@ impl Driver {
         })
     }
 
-    /// The data that other reached servers have and this one lacks, in words, unless nobody can have been told of it.
+    /// The data that other reached servers have and this one lacks, in words, unless no client can have got an OK for it.
     pub(super) fn lacks(&self, index: usize, now: Instant) -> Option<Arc<str>> {
         let here = self.servers[index].history.as_ref()?;
         let last = self.reign.last_primary().and_then(|id| self.index(id));

@@ -47,7 +47,7 @@ fn deed() -> impl Strategy<Value = Deed> {
 struct World {
     alive: [bool; SERVERS as usize],
     facts: Vec<Facts>,
-    /// Probes that failed in a row, as the driver was told.
+    /// Probes that failed in a row, as reported to the driver.
     failures: [u32; SERVERS as usize],
     script: Script,
 }
@@ -83,7 +83,7 @@ impl World {
                 }
             }
             Deed::ReadOnly(server, on) => self.facts[World::at(server)].read_only = on,
-            Deed::Evidence(server) => self.script.see(server, Seen::Evidence(EvidenceKind::ConnectionLost)),
+            Deed::Evidence(server) => self.script.see(server, ObservationKind::Evidence(EvidenceKind::ConnectionLost)),
             Deed::Lag(server, seconds) => {
                 if let Replication::Channels(channels) = &mut self.facts[World::at(server)].replication {
                     channels.iter_mut().for_each(|channel| channel.seconds_behind = Some(seconds));

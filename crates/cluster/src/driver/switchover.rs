@@ -29,7 +29,7 @@ pub(super) enum SwitchoverStage {
     Idle,
     /// The old primary is made read-only, and its clients are cut.
     Fence,
-    /// The position of the old primary is read now that nobody writes.
+    /// The position of the old primary is read now that no client writes.
     Recheck,
     /// The new primary applies what it received.
     Drain,
@@ -163,7 +163,7 @@ impl Driver {
             self.give_up(now, &run, false, text);
             return None;
         };
-        let semi_sync = self.servers[chosen].told().map(|facts| facts.details.semi_sync).unwrap_or_default();
+        let semi_sync = self.servers[chosen].reported().map(|facts| facts.details.semi_sync).unwrap_or_default();
         let needed = if semi_sync.source_enabled == Some(true) { semi_sync.acks_needed.unwrap_or(1) } else { 0 };
         if run.with.len() <= needed as usize {
             let text = format!("the new primary's writes would wait for {needed} replicas, and fewer are reached");

@@ -165,7 +165,7 @@ fn a_suspect_server_is_not_made_primary() {
     let mut script = Script::healthy(2);
     script.down(1);
     script.fail(2, FailureClass::Timeout);
-    script.see(2, Seen::Evidence(EvidenceKind::ConnectionLost));
+    script.see(2, ObservationKind::Evidence(EvidenceKind::ConnectionLost));
     assert_eq!(script.server(2).health, Health::Suspect);
     script.good(2, facts(2));
     assert_eq!(script.primary(), Some(2));
@@ -174,7 +174,7 @@ fn a_suspect_server_is_not_made_primary() {
 #[test]
 fn evidence_makes_suspect_at_once_and_asks_for_one_probe() {
     let mut script = Script::healthy(3);
-    let lost = Seen::Evidence(EvidenceKind::ConnectionLost);
+    let lost = ObservationKind::Evidence(EvidenceKind::ConnectionLost);
     script.see(2, lost.clone());
     script.see(2, lost.clone());
     assert_eq!((script.server(2).health, &script.probes[..]), (Health::Suspect, &[Script::id(2)][..]));
@@ -183,7 +183,7 @@ fn evidence_makes_suspect_at_once_and_asks_for_one_probe() {
     let views = script.views.len();
     (0..100).for_each(|_| script.see(2, lost.clone()));
     assert_eq!(script.views.len(), views, "a storm right after a good probe changes nothing");
-    script.see(1, Seen::Evidence(EvidenceKind::ConnectFailed));
+    script.see(1, ObservationKind::Evidence(EvidenceKind::ConnectFailed));
     assert_eq!((script.primary(), script.server(1).health), (Some(1), Health::Suspect));
 }
 
@@ -191,8 +191,8 @@ fn evidence_makes_suspect_at_once_and_asks_for_one_probe() {
 fn a_read_only_error_asks_for_a_probe_of_the_primary_and_changes_nothing() {
     let mut script = Script::healthy(2);
     let views = script.views.len();
-    script.see(1, Seen::Evidence(EvidenceKind::ReadOnly));
-    script.see(2, Seen::Evidence(EvidenceKind::ReadOnly));
+    script.see(1, ObservationKind::Evidence(EvidenceKind::ReadOnly));
+    script.see(2, ObservationKind::Evidence(EvidenceKind::ReadOnly));
     assert_eq!((&script.probes[..], script.views.len()), (&[Script::id(1)][..], views));
 }
 
@@ -337,7 +337,7 @@ fn servers_keep_their_identity_over_a_reload() {
     );
     assert_eq!(script.server(1).weight, 7);
     let views = script.views.len();
-    script.see(2, Seen::Evidence(EvidenceKind::ConnectFailed));
+    script.see(2, ObservationKind::Evidence(EvidenceKind::ConnectFailed));
     assert_eq!(script.views.len(), views, "what is said of a removed server is ignored");
 }
 

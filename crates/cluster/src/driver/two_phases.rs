@@ -74,7 +74,8 @@ fn when_nothing_can_be_fetched_the_next_one_tries_and_then_it_is_given_up() {
     let fetches: Vec<&String> = words.iter().filter(|words| words.ends_with("follow s3")).collect();
     assert_eq!(fetches, ["have s2 follow s3", "have s4 follow s3"]);
     assert!(!words.iter().any(|words| words.starts_with("promote")), "{words:?}");
-    let why = script.journal.iter().find(|entry| entry.text.contains("no server can be promoted")).expect("it is told");
+    let why =
+        script.journal.iter().find(|entry| entry.text.contains("no server can be promoted")).expect("it is reported");
     assert!(why.text.contains("s2: it could not get what it lacks from s3"), "{}", why.text);
 }
 
@@ -139,11 +140,11 @@ fn the_role_moves_on_to_a_preferred_server_once_that_has_the_data() {
     assert_eq!(why, "s3 (`prefer`) has what s2 (`neutral`) was promoted for, so the role moves on");
     // The hold that a switchover begins with.
     script.answer(|step| match number(step) {
-        2 => told(Facts { replication: Replication::Channels(vec![]), read_only: false, ..replica(2, 12) }),
+        2 => reported(Facts { replication: Replication::Channels(vec![]), read_only: false, ..replica(2, 12) }),
         _ => {
             let mut follower = replica(3, 12);
             channel_of(&mut follower).source_server_id = 2;
-            told(follower)
+            reported(follower)
         }
     });
     assert_eq!(script.words(), ["wait for running work on s2"]);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use facts::view::{Health, ServerId};
 
 use super::repair::leads_to;
-use super::run::{Kind, Run};
+use super::run::{Run, RunKind};
 use super::server::{Server, Use};
 use super::{Driver, Level, Output};
 use crate::candidate::{self, Choice, Race, Runner};
@@ -53,12 +53,12 @@ impl Driver {
         }
     }
 
-    /// Nobody follows anybody, and nothing is remembered: with semi-sync a server that has all that clients can have been told
-    /// of is as good as the last primary.
+    /// No server follows another one, and none is remembered: with semi-sync a server that has all writes for which clients can
+    /// have got an OK is as good as the last primary.
     fn complete(&self, now: Instant) -> Option<usize> {
         let known = |index: &usize| {
             let server = &self.servers[*index];
-            let empty = server.told().is_none_or(|facts| facts.gtid_executed.is_empty());
+            let empty = server.reported().is_none_or(|facts| facts.gtid_executed.is_empty());
             self.reached(*index, now) && server.channels().is_empty() && !server.takes_writes() && !empty
         };
         let all = self.settings.failover.semi_sync_required;
@@ -107,7 +107,7 @@ impl Driver {
 
     /// The primary runs no events, and another server would: its setting was not carried over, or was not alike before.
     fn stopped_events(&self, primary: usize) -> Option<Diagnosis> {
-        let runs = |server: &Server| server.told().and_then(|facts| facts.details.event_scheduler);
+        let runs = |server: &Server| server.reported().and_then(|facts| facts.details.event_scheduler);
         let failover = &self.settings.failover;
         if !failover.events || failover.mode == Mode::Off || runs(&self.servers[primary]) != Some(false) {
             return None;
@@ -144,7 +144,7 @@ impl Driver {
                 found.push(Diagnosis::SlowHeartbeat(server.name().clone(), seconds));
             }
             let unlogged =
-                server.answers() && server.told().is_some_and(|facts| facts.details.logs_statements == Some(false));
+                server.answers() && server.reported().is_some_and(|facts| facts.details.logs_statements == Some(false));
             if unlogged && self.settings.failover.mode == Mode::Auto {
                 found.push(Diagnosis::StatementsUnlogged(server.name().clone()));
             }
@@ -191,16 +191,16 @@ impl Driver {
                 Verdict::MaybeFrozen => {}
                 Verdict::Refuses => return,
             }
-            (Kind::Failover, words)
+            (RunKind::Failover, words)
         } else if server.answers() && self.lacks(primary, now).is_some() && !server.verified {
             let lacks = self.lacks(primary, now).unwrap_or_default();
-            (Kind::Replace, format!("{name} lacks what others have: {lacks}"))
+            (RunKind::Replace, format!("{name} lacks what others have: {lacks}"))
         } else if server.answers() && !server.takes_writes() && self.sources()[primary].is_empty() {
             let long = self.reign.is_vacant_for(now, RESTORE_AFTER);
             if !long || self.hears_another(primary, now) {
                 return;
             }
-            (Kind::Restore, format!("{name} is read-only, the others follow it, and nobody takes writes"))
+            (RunKind::Restore, format!("{name} is read-only, the others follow it, and no server takes writes"))
         } else {
             return;
         };
@@ -211,7 +211,7 @@ impl Driver {
         &mut self,
         now: Instant,
         primary: usize,
-        kind: Kind,
+        kind: RunKind,
         words: String,
         found: &mut Vec<Diagnosis>,
     ) {
@@ -246,7 +246,7 @@ impl Driver {
         if self.settings.failover.semi_sync_required {
             self.lossless(run.old, &|id| self.index(id).is_some_and(|index| self.reached(index, now)))?;
         }
-        if run.kind == Kind::Restore {
+        if run.kind == RunKind::Restore {
             run.new = run.old;
             return Ok(());
         }
@@ -290,7 +290,7 @@ impl Driver {
             let runner = Runner {
                 name: server.name(),
                 rule: server.spec.promotion,
-                facts: server.told().filter(|_| takes_part),
+                facts: server.reported().filter(|_| takes_part),
                 history: server.history.as_ref().filter(|_| takes_part),
                 ahead: server.ahead.is_some(),
                 channel,
@@ -302,7 +302,7 @@ impl Driver {
             runners.push((index, runner));
         }
         let old_index = old;
-        let old = old.and_then(|old| Some((self.servers[old].told()?, self.servers[old].history.as_ref()?)));
+        let old = old.and_then(|old| Some((self.servers[old].reported()?, self.servers[old].history.as_ref()?)));
         let lag_max = if planned { self.settings.max_lag } else { self.settings.failover.lag_max };
         let wanted = run.wanted.and_then(|id| self.index(id));
         let reached = |id: ServerId| match run.with.is_empty() {

@@ -1,21 +1,21 @@
 //! A primary that answers and cannot write: its disk is full, or hangs.
 //!
 //! Servers do not fail then. They wait for room, a minute at a time, with the locks that everything needs which would make them
-//! read-only; probes are answered as ever. What tells is the heartbeat that does not end while the position stands still: an
+//! read-only; probes are answered as ever. The sign is a heartbeat that does not end while the position stands still: an
 //! overloaded primary is slow, and its position moves.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Driver;
-use super::run::Kind;
+use super::run::RunKind;
 use crate::diagnosis::Diagnosis;
 use crate::observation::{NotWritten, WriteTrouble};
 use crate::settings::Mode;
 
 /// A trouble without the server's explanation is reported after this time; a disk that the server calls full, at once.
 const TELL_AFTER: Duration = Duration::from_secs(3);
-/// A lock and a missing acknowledgement are often nobody's trouble: they are told after so long.
+/// A lock or a missing acknowledgement is often harmless: it is reported after so long.
 const TELL_WAITS_AFTER: Duration = Duration::from_secs(10);
 /// A primary that cannot write for so long is replaced, where that is allowed.
 const ACT_AFTER: Duration = Duration::from_secs(10);
@@ -24,8 +24,8 @@ const ACT_AFTER: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub(super) struct Unwritable {
     seen: NotWritten,
-    /// When it was told last.
-    told: Instant,
+    /// When it was reported last.
+    reported: Instant,
     /// Since when nothing was written, by anybody.
     since: Instant,
     /// Where the server stood then.
@@ -35,15 +35,15 @@ pub(super) struct Unwritable {
 impl Driver {
     pub(super) fn learn_not_written(&mut self, now: Instant, index: usize, seen: NotWritten) {
         let server = &mut self.servers[index];
-        let position = server.told().map_or_else(|| "".into(), |facts| facts.gtid_executed.clone());
+        let position = server.reported().map_or_else(|| "".into(), |facts| facts.gtid_executed.clone());
         let before = server.unwritable.take();
-        // Others write while this write waits: it is slow. What the server itself says of its disk needs no such proof.
+        // Others write while this write waits: it is slow. The server's own message about its disk needs no such proof.
         let goes_on = |before: &Unwritable| {
             before.seen.trouble == seen.trouble
                 && (before.position == position || seen.trouble == WriteTrouble::DiskFull)
         };
         let since = before.filter(goes_on).map_or(now, |before| before.since);
-        server.unwritable = Some(Unwritable { seen, told: now, since, position });
+        server.unwritable = Some(Unwritable { seen, reported: now, since, position });
     }
 
     /// For how long, and why, a server that answers has not written anything.
@@ -51,10 +51,10 @@ impl Driver {
         let server = &self.servers[index];
         let unwritable = server.unwritable.as_ref().filter(|_| server.answers() && server.takes_writes())?;
         let fresh = (self.settings.interval + self.settings.timeout) * 4;
-        let moved = server.told().is_some_and(|facts| facts.gtid_executed != unwritable.position);
+        let moved = server.reported().is_some_and(|facts| facts.gtid_executed != unwritable.position);
         let stands = !moved || unwritable.seen.trouble == WriteTrouble::DiskFull;
-        (stands && now.saturating_duration_since(unwritable.told) <= fresh)
-            .then(|| (unwritable.told.saturating_duration_since(unwritable.since), &unwritable.seen))
+        (stands && now.saturating_duration_since(unwritable.reported) <= fresh)
+            .then(|| (unwritable.reported.saturating_duration_since(unwritable.since), &unwritable.seen))
     }
 
     /// Looks whether the primary writes. Says whether something was advised.
@@ -80,7 +80,7 @@ impl Driver {
             return false;
         }
         let Some(words) = self.must_be_replaced(now, primary) else { return false };
-        self.act_on(now, primary, Kind::Failover, words, found);
+        self.act_on(now, primary, RunKind::Failover, words, found);
         true
     }
 
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use crate::driver::script::*;
     use crate::driver::{Failover, Settings};
-    use crate::observation::{Details, Facts, Replication, Seen, SemiSync};
+    use crate::observation::{Details, Facts, ObservationKind, Replication, SemiSync};
     use crate::step::{Step, StepError, StepResult};
 
     fn able(facts: Facts, last: u64) -> Facts {
@@ -151,7 +151,7 @@ mod tests {
 
     fn hangs(script: &mut Script, seconds: u32, trouble: WriteTrouble, moves: bool) {
         for half in 0..u64::from(seconds) * 2 {
-            script.see(1, Seen::NotWritten(NotWritten { trouble, text: "it hangs".into() }));
+            script.see(1, ObservationKind::NotWritten(NotWritten { trouble, text: "it hangs".into() }));
             probe(script, if moves { 11 + half } else { 10 });
         }
     }
@@ -173,7 +173,7 @@ mod tests {
             assert_eq!(script.found(), [name]);
             hangs(&mut script, 30, trouble, false);
             assert_eq!((script.words(), script.primary()), (vec![], Some(1)));
-            script.see(1, Seen::Written);
+            script.see(1, ObservationKind::Written);
             assert_eq!(script.found(), Vec::<&str>::new());
         }
     }
@@ -205,7 +205,8 @@ mod tests {
         let mut script = cluster(true);
         hangs(&mut script, 10, WriteTrouble::Stuck, false);
         assert_eq!(script.words(), Vec::<String>::new());
-        script.see(1, Seen::NotWritten(NotWritten { trouble: WriteTrouble::Stuck, text: "it hangs".into() }));
+        script
+            .see(1, ObservationKind::NotWritten(NotWritten { trouble: WriteTrouble::Stuck, text: "it hangs".into() }));
         let mut steps = Vec::new();
         while script.primary() != Some(2) && steps.len() < 40 {
             steps.extend(script.words());

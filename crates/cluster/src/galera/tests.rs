@@ -7,7 +7,7 @@ use facts::view::ServerId;
 use super::*;
 use crate::driver::Settings;
 use crate::driver::script::{Script, facts, settings};
-use crate::observation::{FailureClass, Seen};
+use crate::observation::{FailureClass, ObservationKind};
 use crate::settings::GroupKind;
 use facts::command::Command;
 
@@ -51,7 +51,7 @@ const RULES: GaleraRules = GaleraRules { writers: Writers::One, donors: Donors::
 
 fn caught_up(script: &mut Script, number: u32) {
     let at = script.now;
-    script.see(number, Seen::CaughtUp(at));
+    script.see(number, ObservationKind::CaughtUp(at));
 }
 
 fn later(script: &mut Script) {
@@ -92,7 +92,7 @@ fn a_killed_writer_is_replaced_when_the_group_has_gone_on_and_another_has_all_it
     assert!(script.catch_ups.contains(&ServerId(1)) && script.catch_ups.contains(&ServerId(2)));
     // One that was asked before says nothing about what came behind.
     let before = script.now - Duration::from_millis(150);
-    script.see(2, Seen::CaughtUp(before));
+    script.see(2, ObservationKind::CaughtUp(before));
     go_on(&mut script, &[2, 3]);
     assert_eq!(script.primary(), Some(1));
     later(&mut script);
@@ -125,12 +125,12 @@ fn a_writer_that_only_the_monitor_does_not_reach_keeps_its_office_until_it_is_gi
 fn a_writer_that_sessions_lose_is_replaced_as_soon_as_the_group_has_gone_on() {
     let mut script = group(RULES, 3);
     later(&mut script);
-    script.see(1, Seen::Evidence(EvidenceKind::ConnectionLost));
+    script.see(1, ObservationKind::Evidence(EvidenceKind::ConnectionLost));
     assert!(script.catch_ups.contains(&ServerId(1)), "no probe has to fail for that");
     later(&mut script);
     caught_up(&mut script, 2);
     assert_eq!(script.primary(), Some(1), "the group has not dropped it");
-    // The one that has shown all is asked on, so that its place in the group is looked at.
+    // Sqluice goes on to probe the member that has shown all: its state in the group is read.
     script.catch_ups.clear();
     script.probes.clear();
     caught_up(&mut script, 2);
@@ -143,7 +143,7 @@ fn a_writer_that_sessions_lose_is_replaced_as_soon_as_the_group_has_gone_on() {
 fn a_writer_that_answers_a_probe_after_a_lost_connection_stays() {
     let mut script = group(RULES, 3);
     later(&mut script);
-    script.see(1, Seen::Evidence(EvidenceKind::ConnectionLost));
+    script.see(1, ObservationKind::Evidence(EvidenceKind::ConnectionLost));
     later(&mut script);
     script.good(1, well(1));
     caught_up(&mut script, 2);
@@ -270,7 +270,7 @@ fn an_operator_moves_the_writer_without_a_gap() {
     assert_eq!(script.primary(), Some(3));
     // Maintenance of the writer moves it, too.
     let now = script.now;
-    script.driver.command(now, Command::Maintenance { server: ServerId(2) }).unwrap();
+    script.driver.command(now, Command::Maintenance { server: ServerId(2), dry_run: false }).unwrap();
     script.drain();
     later(&mut script);
     caught_up(&mut script, 1);
@@ -290,7 +290,7 @@ fn members_whose_logs_prove_nothing_are_named() {
 #[test]
 fn a_refused_statement_asks_for_a_probe() {
     let mut script = group(RULES, 2);
-    script.see(2, Seen::Evidence(EvidenceKind::NotInGroup));
+    script.see(2, ObservationKind::Evidence(EvidenceKind::NotInGroup));
     assert_eq!(script.probes, [ServerId(1)]);
     assert_eq!(script.server(2).health, Health::Up, "the probe tells");
 }

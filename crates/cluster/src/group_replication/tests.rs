@@ -158,8 +158,8 @@ fn of_several_primaries_one_takes_all_writes_and_stays() {
 fn replicas_that_are_far_behind_take_no_reads() {
     let mut script = group();
     let mut behind = all(1, 2);
-    let told = behind.details.group_replication.as_mut().unwrap();
-    (told.lag, told.applying) = (Some(Duration::from_secs(60)), 7_000);
+    let reported = behind.details.group_replication.as_mut().unwrap();
+    (reported.lag, reported.applying) = (Some(Duration::from_secs(60)), 7_000);
     script.good(1, behind);
     assert!(!script.server(1).serves_reads && script.server(1).reason.contains("7000"), "{}", script.server(1).reason);
     assert_eq!(script.server(1).lag, Some(Duration::from_secs(60)));

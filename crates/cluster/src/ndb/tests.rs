@@ -79,9 +79,9 @@ fn one_that_lost_its_data_nodes_or_belongs_to_no_cluster_serves_nobody() {
         (facts(1), "it belongs to no NDB cluster (Ndb_cluster_node_id)"),
         (sql_node(1, |ndb| ndb.nodes[0].status = SingleUser), "the NDB cluster is in single user mode"),
     ];
-    for (told, why) in cases {
+    for (reported, why) in cases {
         let mut script = cluster();
-        script.good(1, told);
+        script.good(1, reported);
         assert_eq!(
             (writers(&script), readers(&script), script.found()),
             (vec![2, 3], vec![2, 3], vec!["out_of_group"])
@@ -110,7 +110,10 @@ fn a_node_group_without_a_started_data_node_stops_all() {
     (1..=3).for_each(|number| script.good(number, sql_node(number, lost)));
     assert_eq!((script.primary(), readers(&script), script.found()), (None, vec![], vec!["node_group_down"]));
     let words: Vec<String> = script.driver.diagnoses().iter().map(ToString::to_string).collect();
-    assert_eq!(words, ["no data node of node group 1 has started: the NDB cluster lacks data, and nobody serves"]);
+    assert_eq!(
+        words,
+        ["no data node of node group 1 has started: the NDB cluster lacks data, and no server gets traffic"]
+    );
 }
 
 #[test]
@@ -120,9 +123,9 @@ fn a_node_group_with_one_started_data_node_is_enough() {
     // The data nodes of the other group are out of its reach; others pass on what it asks of them.
     let far = sql_node(1, |ndb| (ndb.ready, _) = (2, ndb.nodes.truncate(2)));
     let unreadable = sql_node(1, |ndb| ndb.nodes.clear());
-    for told in [one_left, new_nodes, far, unreadable] {
+    for reported in [one_left, new_nodes, far, unreadable] {
         let mut script = cluster();
-        script.good(1, told);
+        script.good(1, reported);
         assert_eq!((writers(&script), script.found()), (vec![1, 2, 3], vec![]));
     }
 }
@@ -141,13 +144,13 @@ fn sql_nodes_of_another_cluster_serve_nobody() {
 #[test]
 fn a_read_only_one_serves_reads_and_a_drained_one_nobody() {
     let mut script = cluster();
-    let mut told = well(1);
-    told.super_read_only = true;
-    script.good(1, told);
+    let mut reported = well(1);
+    reported.super_read_only = true;
+    script.good(1, reported);
     assert_eq!((script.primary(), writers(&script), readers(&script)), (Some(2), vec![2, 3], vec![1, 2, 3]));
     assert!(!script.server(1).fenced);
     let now = script.now;
-    script.driver.command(now, Command::Drain { server: ServerId(1) }).unwrap();
+    script.driver.command(now, Command::Drain { server: ServerId(1), dry_run: false }).unwrap();
     script.drain();
     assert_eq!((script.primary(), writers(&script), readers(&script)), (Some(3), vec![3], vec![1, 3]));
 }

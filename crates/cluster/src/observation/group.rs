@@ -14,7 +14,7 @@ pub struct Ndb {
     pub data_nodes: u32,
     /// `Ndb_number_of_ready_data_nodes`: how many of them it can work with now.
     pub ready: u32,
-    /// `Ndb_system_name`: which cluster it is; empty where it is not told, as before NDB 7.5.7.
+    /// `Ndb_system_name`: which cluster it is; empty where the server does not report it, as before NDB 7.5.7.
     pub system: Arc<str>,
     /// The data nodes that run, as `ndbinfo` tells; empty where it may not be read.
     pub nodes: Vec<DataNode>,

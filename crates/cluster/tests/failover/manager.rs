@@ -7,7 +7,7 @@ use facts::view::{ServerId, ServerIds, View};
 
 use cluster::driver::{Driver, Output, ServerSpec, Settings};
 use cluster::memory::Memory;
-use cluster::observation::{Failure, FailureClass, NotWritten, Observation, Seen, WriteTrouble};
+use cluster::observation::{Failure, FailureClass, NotWritten, Observation, ObservationKind, WriteTrouble};
 use cluster::step::{ErrorKind, Order, Step, StepError, StepResult};
 
 use crate::dice::Dice;
@@ -145,8 +145,8 @@ impl Manager {
             return;
         }
         let seen = match there.full {
-            true => Seen::NotWritten(NotWritten { trouble: WriteTrouble::Stuck, text: "it hangs".into() }),
-            false => Seen::Written,
+            true => ObservationKind::NotWritten(NotWritten { trouble: WriteTrouble::Stuck, text: "it hangs".into() }),
+            false => ObservationKind::Written,
         };
         let now = self.at(world.now_ms);
         if let Some(driver) = &mut self.driver {
@@ -173,16 +173,18 @@ impl Manager {
             probe.ends_ms = None;
             let there = &world.servers[server];
             let failure = |class: FailureClass| Failure { class, text: class.word().into() };
-            let fails = |class| Seen::Failure(failure(class));
+            let fails = |class| ObservationKind::Failure(failure(class));
             let seen = match (reaches, there.up, there.frozen) {
-                (false, ..) if probe.had_connection => Seen::FailedTwice(failure(FailureClass::Timeout)),
+                (false, ..) if probe.had_connection => ObservationKind::FailedTwice(failure(FailureClass::Timeout)),
                 (false, ..) => fails(FailureClass::Timeout),
                 (true, false, _) => fails(FailureClass::Refused),
-                (true, true, true) if probe.had_connection => Seen::FailedTwice(failure(FailureClass::Silent)),
+                (true, true, true) if probe.had_connection => {
+                    ObservationKind::FailedTwice(failure(FailureClass::Silent))
+                }
                 (true, true, true) => fails(FailureClass::Silent),
-                (true, true, false) => Seen::Facts(Box::new(there.facts(now_ms))),
+                (true, true, false) => ObservationKind::Facts(Box::new(there.facts(now_ms))),
             };
-            probe.had_connection = matches!(seen, Seen::Facts(_));
+            probe.had_connection = matches!(seen, ObservationKind::Facts(_));
             let (now, id) = (self.at(now_ms), ServerId(server as u16));
             if let Some(driver) = &mut self.driver {
                 driver.observe(now, Observation { server: id, asked: now, seen });

@@ -1,50 +1,143 @@
 //! `[events]`
 
+mod kafka;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::read::{Reader, Table};
+use crate::settings::Setting;
 use crate::settings::events as keys;
-use crate::{EventFile, EventQueries, EventText, Events};
+use crate::{
+    EventFile, EventQueries, EventSink, EventSpool, EventSyslog, EventTarget, EventText, Events, SinkQueries,
+    SyslogFacility, SyslogProtocol,
+};
+
+/// Most sinks.
+const SINKS_MAX: usize = 32;
 
 pub(super) fn read(reader: &mut Reader, root: &Table) -> Events {
     let table = reader.table(root, &keys::EVENTS);
-    Events {
-        queries: reader
-            .choice(&table, &keys::QUERIES, EventQueries::ALL, EventQueries::word)
-            .unwrap_or(EventQueries::Off),
-        slow: Duration::from_millis(reader.number(&table, &keys::SLOW).into()),
-        sample: reader.number(&table, &keys::SAMPLE),
-        node: reader.text(&table, &keys::NODE).filter(|node| !node.is_empty()),
-        file: read_file(reader, &table),
+    let queries =
+        reader.choice(&table, &keys::QUERIES, EventQueries::ALL, EventQueries::word).unwrap_or(EventQueries::Off);
+    let slow = Duration::from_millis(reader.number(&table, &keys::SLOW).into());
+    let sample = reader.number(&table, &keys::SAMPLE);
+    let node = reader.text(&table, &keys::NODE).filter(|node| !node.is_empty());
+    let spool = read_spool(reader, &table);
+    let sinks = read_sinks(reader, &table, slow.is_zero());
+    if sinks.len() > SINKS_MAX {
+        reader.problem(table.place(&keys::QUERIES), table.path(), format!("there are more than {SINKS_MAX} sinks"));
+    }
+    Events { queries, slow, sample, node, spool, sinks }
+}
+
+fn read_spool(reader: &mut Reader, events: &Table) -> Option<EventSpool> {
+    let table = reader.table(events, &keys::SPOOL);
+    let path = reader.path(&table, &keys::SPOOL_PATH);
+    let max_bytes = reader.size(&table, &keys::SPOOL_BYTES);
+    let max_age = Duration::from_secs(reader.number(&table, &keys::SPOOL_AGE).into());
+    if path.is_none() {
+        refuse_without(reader, &table, keys::SPOOL.settings, "path = \"/var/lib/sqluice/spool\"");
+    }
+    Some(EventSpool { path: path?, max_bytes, max_age })
+}
+
+fn read_sinks(reader: &mut Reader, events: &Table, none_is_slow: bool) -> BTreeMap<Arc<str>, EventSink> {
+    let mut sinks: BTreeMap<Arc<str>, EventSink> = BTreeMap::new();
+    let mut paths: Vec<std::path::PathBuf> = Vec::new();
+    let mut add = |reader: &mut Reader, name: Arc<str>, table: &Table, target: EventTarget| {
+        if let EventTarget::File(file) = &target {
+            if paths.contains(&file.path) {
+                let (place, key) = (table.place(&keys::PATH), table.key(&keys::PATH));
+                reader.problem(place, key, "another sink writes this file");
+            }
+            paths.push(file.path.clone());
+        }
+        let (queries, text) = read_choice(reader, table, none_is_slow);
+        sinks.insert(name, EventSink { queries, text, target });
+    };
+    let table = reader.table(events, &keys::FILE);
+    let path = reader.path(&table, &keys::PATH);
+    let file = path.map(|path| read_file(reader, &table, path));
+    match file {
+        Some(file) => add(reader, "file".into(), &table, EventTarget::File(file)),
+        None => refuse_without(reader, &table, keys::FILE.settings, "path = \"/var/log/sqluice/events.jsonl\""),
+    }
+    for (name, table) in reader.named(events, &keys::FILES, name_good) {
+        if let Some(path) = reader.path(&table, &keys::FURTHER_PATH) {
+            let file = read_file(reader, &table, path);
+            add(reader, format!("files.{name}").into(), &table, EventTarget::File(file));
+        }
+    }
+    let table = reader.table(events, &keys::STDOUT);
+    match reader.flag(&table, &keys::STDOUT_ENABLED) {
+        true => add(reader, "stdout".into(), &table, EventTarget::Stdout),
+        // The choice is looked at all the same, so that mistakes are found.
+        false => drop(read_choice(reader, &table, false)),
+    }
+    for (name, table) in reader.named(events, &keys::SYSLOG, name_good) {
+        if let Some(syslog) = read_syslog(reader, &table) {
+            add(reader, format!("syslog.{name}").into(), &table, EventTarget::Syslog(syslog));
+        }
+    }
+    for (name, table) in reader.named(events, &keys::kafka::KAFKA, name_good) {
+        if let Some(kafka) = kafka::read(reader, &table) {
+            add(reader, format!("kafka.{name}").into(), &table, EventTarget::Kafka(kafka));
+        }
+    }
+    sinks
+}
+
+fn name_good(name: &str) -> Result<(), &'static str> {
+    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    match (1..=64).contains(&name.len()) && name.bytes().all(is_good) {
+        true => Ok(()),
+        false => Err("the name of a sink has 1 to 64 letters, digits, - and _"),
     }
 }
 
-fn read_file(reader: &mut Reader, events: &Table) -> Option<EventFile> {
-    let table = reader.table(events, &keys::FILE);
-    let path = reader.path(&table, &keys::PATH);
-    let text = reader.choice(&table, &keys::TEXT, EventText::ALL, EventText::word).unwrap_or(EventText::Form);
-    let (size, age) = (reader.size(&table, &keys::ROTATE_SIZE), reader.number(&table, &keys::ROTATE_AGE));
-    let (keep, compress) = (reader.number(&table, &keys::KEEP), reader.flag(&table, &keys::COMPRESS));
-    let Some(path) = path else {
-        let given = keys::FILE.settings.iter().find(|key| table.has(key));
-        if let Some(key) = given {
-            let message = "it has no effect without `path`, as in path = \"/var/log/sqluice/events.jsonl\"";
-            reader.problem(table.place(key), table.key(key), message);
-        }
-        return None;
-    };
+/// Reports a key of a table that is not in use.
+fn refuse_without(reader: &mut Reader, table: &Table, settings: &[&'static Setting], example: &str) {
+    if let Some(key) = settings.iter().find(|key| table.has(key)) {
+        let (wanted, _) = example.split_once(' ').unwrap_or((example, ""));
+        let message = format!("it has no effect without `{wanted}`, as in {example}");
+        reader.problem(table.place(key), table.key(key), message);
+    }
+}
+
+fn read_file(reader: &mut Reader, table: &Table, path: std::path::PathBuf) -> EventFile {
+    EventFile {
+        path,
+        rotate_size: reader.size(table, &keys::ROTATE_SIZE),
+        rotate: Duration::from_secs(reader.number(table, &keys::ROTATE_AGE).into()),
+        keep: reader.number(table, &keys::KEEP) as usize,
+        compress: reader.flag(table, &keys::COMPRESS),
+    }
+}
+
+fn read_syslog(reader: &mut Reader, table: &Table) -> Option<EventSyslog> {
+    let protocol = reader.choice(table, &keys::SYSLOG_PROTOCOL, SyslogProtocol::ALL, SyslogProtocol::word);
+    let facility = reader.choice(table, &keys::SYSLOG_FACILITY, SyslogFacility::ALL, SyslogFacility::word);
+    let address = reader.address(table, &keys::SYSLOG_ADDRESS)?;
+    let (protocol, facility) = (protocol.unwrap_or(SyslogProtocol::Tcp), facility.unwrap_or(SyslogFacility::Local0));
+    Some(EventSyslog { address, protocol, facility })
+}
+
+/// The choice of a sink, and the part of texts in it.
+fn read_choice(reader: &mut Reader, table: &Table, none_is_slow: bool) -> (SinkQueries, EventText) {
+    let queries =
+        reader.choice(table, &keys::SINK_QUERIES, SinkQueries::ALL, SinkQueries::word).unwrap_or(SinkQueries::All);
+    if queries == SinkQueries::Slow && none_is_slow {
+        let message = "without `events.slow_ms` no query is slow, and only errors are written";
+        reader.warn(table.place(&keys::SINK_QUERIES), table.key(&keys::SINK_QUERIES), message);
+    }
+    let text = reader.choice(table, &keys::TEXT, EventText::ALL, EventText::word).unwrap_or(EventText::Form);
     if text == EventText::Text {
-        let message = "the file of events holds whatever clients send, passwords within statements included";
+        let message = "this sink of events holds whatever clients send, passwords within statements included";
         reader.warn(table.place(&keys::TEXT), table.key(&keys::TEXT), message);
     }
-    Some(EventFile {
-        path,
-        text,
-        rotate_size: size,
-        rotate: Duration::from_secs(age.into()),
-        keep: keep as usize,
-        compress,
-    })
+    (queries, text)
 }
 
 #[cfg(test)]
@@ -63,7 +156,9 @@ mod tests {
     #[test]
     fn without_a_table_only_logins_are_events_and_there_is_no_file() {
         let events = parsed("").unwrap().config.events;
-        let expected = Events { queries: EventQueries::Off, slow: Duration::ZERO, sample: 1, node: None, file: None };
+        let sinks = BTreeMap::new();
+        let expected =
+            Events { queries: EventQueries::Off, slow: Duration::ZERO, sample: 1, node: None, spool: None, sinks };
         assert_eq!(events, expected);
     }
 
@@ -72,8 +167,9 @@ mod tests {
         let text = "[events]\nqueries = \"all\"\nslow_ms = 500\n[events.file]\npath = \"/e\"\ntext = \"text\"\n";
         let loaded = parsed(text).unwrap();
         assert_eq!(loaded.config.events.slow, Duration::from_millis(500));
-        let file = loaded.config.events.file.unwrap();
-        assert_eq!((file.text, file.rotate_size, file.keep, file.compress), (EventText::Text, 256 << 20, 10, true));
+        let sink = &loaded.config.events.sinks["file"];
+        let EventTarget::File(file) = &sink.target else { panic!("{sink:?}") };
+        assert_eq!((sink.text, file.rotate_size, file.keep, file.compress), (EventText::Text, 256 << 20, 10, true));
         assert!(loaded.warnings.iter().any(|warning| warning.to_string().contains("whatever clients send")));
     }
 
@@ -83,5 +179,52 @@ mod tests {
         assert!(errors.contains("it has no effect without `path`"), "{errors}");
         let errors = parsed("[events]\nqueries = \"some\"\n").unwrap_err().to_string();
         assert!(errors.contains("events.queries"), "{errors}");
+    }
+
+    #[test]
+    fn sinks_have_names_and_choices() {
+        let text = "[events.file]\npath = \"/a\"\n[events.files.slow]\npath = \"/b\"\nqueries = \"slow\"\n\
+            [events.stdout]\nenabled = true\n[events.syslog.siem]\naddress = \"unix:/dev/log\"\nfacility = \"auth\"\n";
+        let loaded = parsed(text).unwrap();
+        let sinks = loaded.config.events.sinks;
+        let names: Vec<&str> = sinks.keys().map(|name| &**name).collect();
+        assert_eq!(names, ["file", "files.slow", "stdout", "syslog.siem"]);
+        assert_eq!(sinks["files.slow"].queries, SinkQueries::Slow);
+        assert!(loaded.warnings.iter().any(|warning| warning.to_string().contains("no query is slow")));
+        let EventTarget::Syslog(syslog) = &sinks["syslog.siem"].target else { panic!() };
+        assert_eq!((syslog.facility.number(), syslog.protocol), (4, SyslogProtocol::Tcp));
+        for (text, error) in [
+            ("[events.file]\npath = \"/a\"\n[events.files.b]\npath = \"/a\"\n", "another sink writes this file"),
+            ("[events.files.\"a b\"]\npath = \"/a\"\n", "the name of a sink has 1 to 64"),
+            ("[events.syslog.x]\nprotocol = \"udp\"\n", "this key is missing"),
+        ] {
+            let said = parsed(text).unwrap_err().to_string();
+            assert!(said.contains(error), "{said}");
+        }
+    }
+
+    #[test]
+    fn kafka_has_a_login_only_with_all_its_parts() {
+        let with = |more: &str| {
+            parsed(&format!("[events.kafka.audit]\nbrokers = [\"h:9092\"]\ntopic = \"a.b\"\n{more}"))
+                .map_err(|errors| errors.to_string())
+        };
+        let EventTarget::Kafka(kafka) = &with("").unwrap().config.events.sinks["kafka.audit"].target else { panic!() };
+        assert_eq!((&*kafka.topic, &kafka.login, &kafka.tls), ("a.b", &None, &None));
+        let login = "sasl = \"plain\"\nuser = \"u\"\npassword = \"open sesame\"\n";
+        let loaded = with(login).unwrap();
+        assert!(loaded.warnings.iter().any(|warning| warning.to_string().contains("readable on its way")));
+        assert!(!format!("{:?}", loaded.config).contains("open sesame"));
+        for (more, error) in [
+            ("sasl = \"plain\"\n", "a login needs `user` and a password"),
+            ("user = \"u\"\npassword = \"p\"\n", "no effect without `sasl`"),
+            ("ca_file = \"/x\"\n", "no effect without `tls = true`"),
+            ("tls = true\ncert_file = \"/x\"\n", "belong together"),
+        ] {
+            let said = with(more).unwrap_err();
+            assert!(said.contains(error), "{said}");
+        }
+        let said = parsed("[events.kafka.x]\nbrokers = []\ntopic = \"a b\"\n").unwrap_err().to_string();
+        assert!(said.contains("a broker is needed") && said.contains("the name of a topic"), "{said}");
     }
 }

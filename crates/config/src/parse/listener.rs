@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{name_good, or_empty, secrets};
 use crate::checks::Places;
 use crate::read::{Reader, Table};
-use crate::settings::listener as keys;
+use crate::settings::{listener as keys, replay};
 use crate::{
     ClientCert, ClientCompression, Consistency, Listener, ListenerTls, ProxyIn, Replay, ReplayMode, Split, TlsMode,
     TlsVersion,
@@ -72,11 +72,11 @@ pub(super) fn read_all(reader: &mut Reader, root: &Table, places: &mut Places) -
 
 fn read_replay(reader: &mut Reader, table: &Table) -> Replay {
     Replay {
-        mode: reader.choice(table, &keys::REPLAY, ReplayMode::ALL, ReplayMode::word).unwrap_or(ReplayMode::On),
-        bytes_max: reader.size(table, &keys::REPLAY_BYTES_MAX),
-        statements_max: reader.number(table, &keys::REPLAY_STATEMENTS_MAX),
-        attempts_max: reader.number(table, &keys::REPLAY_ATTEMPTS_MAX),
-        time: Some(reader.duration(table, &keys::REPLAY_TIME)).filter(|time| !time.is_zero()),
+        mode: reader.choice(table, &replay::MODE, ReplayMode::ALL, ReplayMode::word).unwrap_or(ReplayMode::On),
+        bytes_max: reader.size(table, &replay::BYTES_MAX),
+        statements_max: reader.number(table, &replay::STATEMENTS_MAX),
+        attempts_max: reader.number(table, &replay::ATTEMPTS_MAX),
+        time: Some(reader.duration(table, &replay::TIME)).filter(|time| !time.is_zero()),
     }
 }
 
@@ -101,7 +101,7 @@ fn check_proxy_protocol(reader: &mut Reader, table: &Table, listener: &Listener)
             reader.warn(table.place(from), table.key(from), message);
         }
     } else if matches!(listener.address, crate::Address::Unix(_)) {
-        let message = "a Unix socket has no proxy in front of it that could be told by its address";
+        let message = "a Unix socket shows no address of a proxy in front of it";
         reader.problem(table.place(mode), table.key(mode), message);
     } else if !table.has(from) {
         let message = "`proxy_protocol_from` must name the proxies in front: whoever it names may claim any address";

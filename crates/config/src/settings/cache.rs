@@ -16,7 +16,7 @@ pub static CACHE: Section = Section {
 pub static MEMORY_MAX: Setting = live(
     "memory_max",
     Kind::Size { default: 64 << 20, min: 1 << 20, max: 1 << 40 },
-    "Memory of all cached results of all clusters, with their keys. If it is full, results that nobody has read \
+    "Memory of all cached results of all clusters, with their keys. If it is full, results that were not read \
      lately make room.",
 )
 .restart();

@@ -1,7 +1,9 @@
 //! `[events]`
 
-use super::{Form, Kind, Section, Setting, Word, count, limit, live};
-use crate::{EventQueries, EventText};
+pub mod kafka;
+
+use super::{Form, Kind, Section, Setting, Unit, Word, count, limit, live, whole};
+use crate::{EventQueries, EventText, SinkQueries, SyslogFacility, SyslogProtocol};
 
 /// `[events]`
 pub static EVENTS: Section = Section {
@@ -10,7 +12,7 @@ pub static EVENTS: Section = Section {
     doc: "Events: one JSON object for each login, refused login and end of a session, and for the queries that are \
           chosen here (docs/guides/query-log.md). `sqluice log tail` shows the last ones.",
     settings: &[&QUERIES, &SLOW, &SAMPLE, &NODE],
-    sections: &[&FILE],
+    sections: &[&SPOOL, &FILE, &FILES, &STDOUT, &SYSLOG, &kafka::KAFKA],
 };
 
 /// `queries`
@@ -52,14 +54,138 @@ pub static NODE: Setting = live(
 )
 .example("\"proxy-1\"");
 
+/// `spool` of the events
+pub static SPOOL: Section = Section {
+    key: "spool",
+    form: Form::Single,
+    doc: "A folder in which events stand until every sink has them, over outages, restarts and crashes. Without `path` \
+          there is none: events wait for each sink in memory, up to 8 MiB.",
+    settings: &[&SPOOL_PATH, &SPOOL_BYTES, &SPOOL_AGE],
+    sections: &[],
+};
+
+/// `path` of the spool
+pub static SPOOL_PATH: Setting =
+    live("path", Kind::Path, "The folder, which no other process may use. Sqluice makes it if it is not there.")
+        .restart()
+        .example("\"/var/lib/sqluice/spool\"");
+/// `max_bytes`
+pub static SPOOL_BYTES: Setting = live(
+    "max_bytes",
+    Kind::Size { default: 10 << 30, min: 1 << 20, max: 1 << 40 },
+    "The size of the spool. If it is reached, the oldest events go, and sinks that lack them get a gap event.",
+)
+.restart();
+/// `max_age_s`
+pub static SPOOL_AGE: Setting = whole(
+    "max_age_s",
+    Unit::Seconds,
+    0,
+    0,
+    31_536_000,
+    Some("off"),
+    "Events that are older go, too, whether every sink has them or not.",
+)
+.restart();
+
 /// `file` of the events
 pub static FILE: Section = Section {
     key: "file",
     form: Form::Single,
-    doc: "A file with all events, one JSON object a line. Without `path` there is none.",
-    settings: &[&PATH, &TEXT, &ROTATE_SIZE, &ROTATE_AGE, &KEEP, &COMPRESS],
+    doc: "A file with events, one JSON object a line. Without `path` there is none.",
+    settings: &[&PATH, &SINK_QUERIES, &TEXT, &ROTATE_SIZE, &ROTATE_AGE, &KEEP, &COMPRESS],
     sections: &[],
 };
+
+/// `files` of the events
+pub static FILES: Section = Section {
+    key: "files",
+    form: Form::Named,
+    doc: "Further files with events, each with a choice and a form of its own.",
+    settings: &[&FURTHER_PATH, &SINK_QUERIES, &TEXT, &ROTATE_SIZE, &ROTATE_AGE, &KEEP, &COMPRESS],
+    sections: &[],
+};
+
+/// `stdout` of the events
+pub static STDOUT: Section = Section {
+    key: "stdout",
+    form: Form::Single,
+    doc: "Events on standard output, one JSON object a line. The log of Sqluice itself is on standard error.",
+    settings: &[&STDOUT_ENABLED, &SINK_QUERIES, &TEXT],
+    sections: &[],
+};
+
+/// `syslog` of the events
+pub static SYSLOG: Section = Section {
+    key: "syslog",
+    form: Form::Named,
+    doc: "Receivers of syslog (RFC 5424). The message of each event is its JSON object.",
+    settings: &[&SYSLOG_ADDRESS, &SYSLOG_PROTOCOL, &SYSLOG_FACILITY, &SINK_QUERIES, &TEXT],
+    sections: &[],
+};
+
+/// `enabled`
+pub static STDOUT_ENABLED: Setting =
+    live("enabled", Kind::Flag { default: false }, "Whether events are written to standard output.");
+/// `address`
+pub static SYSLOG_ADDRESS: Setting = live(
+    "address",
+    Kind::Address { port_zero: false },
+    "The address of the receiver: host and port, or a datagram socket of this machine (unix:/dev/log).",
+)
+.required()
+.example("\"10.0.0.9:6514\"");
+/// `protocol`
+pub static SYSLOG_PROTOCOL: Setting = live(
+    "protocol",
+    Kind::Choice {
+        default: Some(SyslogProtocol::Tcp.word()),
+        words: &[
+            Word::new(SyslogProtocol::Tcp.word(), "one connection, messages with their length ahead (RFC 6587)"),
+            Word::new(SyslogProtocol::Udp.word(), "a datagram for each message (RFC 5426); nothing shows a loss"),
+        ],
+    },
+    "The protocol, unless `address` is a socket of this machine.",
+);
+/// `facility`
+pub static SYSLOG_FACILITY: Setting = live(
+    "facility",
+    Kind::Choice {
+        default: Some(SyslogFacility::Local0.word()),
+        words: &[
+            Word::new(SyslogFacility::User.word(), "1"),
+            Word::new(SyslogFacility::Daemon.word(), "3"),
+            Word::new(SyslogFacility::Auth.word(), "4"),
+            Word::new(SyslogFacility::Authpriv.word(), "10"),
+            Word::new(SyslogFacility::Local0.word(), "16"),
+            Word::new(SyslogFacility::Local1.word(), "17"),
+            Word::new(SyslogFacility::Local2.word(), "18"),
+            Word::new(SyslogFacility::Local3.word(), "19"),
+            Word::new(SyslogFacility::Local4.word(), "20"),
+            Word::new(SyslogFacility::Local5.word(), "21"),
+            Word::new(SyslogFacility::Local6.word(), "22"),
+            Word::new(SyslogFacility::Local7.word(), "23"),
+        ],
+    },
+    "The facility of the messages. Their severity is warning for errors and gaps, informational for the others.",
+);
+/// `queries` of a sink
+pub static SINK_QUERIES: Setting = live(
+    "queries",
+    Kind::Choice {
+        default: Some(SinkQueries::All.word()),
+        words: &[
+            Word::new(SinkQueries::Off.word(), "none"),
+            Word::new(SinkQueries::Errors.word(), "those that end in an error"),
+            Word::new(SinkQueries::Slow.word(), "the same, and those that take `events.slow_ms` or longer"),
+            Word::new(SinkQueries::Writes.word(), "those that end in an error, and those that may change data"),
+            Word::new(SinkQueries::All.word(), "all"),
+        ],
+    },
+    "Which of the queries that `events` chooses are written here. Logins and gaps always are.",
+);
+/// `path` of a further file
+pub static FURTHER_PATH: Setting = Setting { required: true, ..PATH };
 
 /// `path`
 pub static PATH: Setting = live(
@@ -79,8 +205,8 @@ pub static TEXT: Setting = live(
             Word::new(EventText::Text.word(), "the statement with all literals, too, and the messages of errors"),
         ],
     },
-    "The part of a statement's text that stands in the file. With `text` the file holds whatever clients send, \
-     passwords within statements included.",
+    "The part of a statement's text that stands there. With `text` the sink holds whatever clients send, passwords \
+     within statements included.",
 );
 /// `rotate_size`
 pub static ROTATE_SIZE: Setting = live(

@@ -1,7 +1,7 @@
 //! `[listener.NAME]`.
 
-use super::{Form, Kind, Section, Setting, Unit, Word, count, limit, live, millis, seconds, whole};
-use crate::{ClientCert, ClientCompression, Consistency, ProxyIn, ReplayMode, Split, TlsMode, TlsVersion};
+use super::{Form, Kind, Section, Setting, Unit, Word, count, limit, live, millis, replay, seconds, whole};
+use crate::{ClientCert, ClientCompression, Consistency, ProxyIn, Split, TlsMode, TlsVersion};
 
 /// `[listener.NAME]`
 pub static LISTENER: Section = Section {
@@ -26,11 +26,11 @@ pub static LISTENER: Section = Section {
         &LOGIN_TIMEOUT,
         &IDLE_TIMEOUT,
         &HOLD,
-        &REPLAY,
-        &REPLAY_BYTES_MAX,
-        &REPLAY_STATEMENTS_MAX,
-        &REPLAY_ATTEMPTS_MAX,
-        &REPLAY_TIME,
+        &replay::MODE,
+        &replay::BYTES_MAX,
+        &replay::STATEMENTS_MAX,
+        &replay::ATTEMPTS_MAX,
+        &replay::TIME,
         &MAX_PACKET,
         &LOCAL_INFILE,
         &SERVER_VERSION,
@@ -198,54 +198,6 @@ pub static HOLD: Setting = millis(
     0,
     600_000,
     "Longest wait of a statement while the cluster has no primary. After that the client gets an error.",
-);
-/// `replay`
-pub static REPLAY: Setting = live(
-    "replay",
-    Kind::Choice {
-        default: Some(ReplayMode::On.word()),
-        words: &[
-            Word::new(ReplayMode::On.word(), "if its statements give the same result each time"),
-            Word::new(ReplayMode::Any.word(), "also if it writes values of `NOW()`, `UUID()` and similar functions"),
-            Word::new(ReplayMode::Off.word(), "never: the session ends with its server"),
-        ],
-    },
-    "Sqluice runs a transaction again on the new primary if its server is lost. The transaction continues if every \
-     statement has the same reply as before. Otherwise Sqluice rolls it back, and the client gets an error.",
-);
-/// `replay_bytes_max`
-pub static REPLAY_BYTES_MAX: Setting = live(
-    "replay_bytes_max",
-    Kind::Size { default: 1 << 20, min: 1 << 10, max: 1 << 30 },
-    "Sqluice does not replay a transaction whose statements are longer than this together. Each open transaction may \
-     take this much memory.",
-);
-/// `replay_statements_max`
-pub static REPLAY_STATEMENTS_MAX: Setting = count(
-    "replay_statements_max",
-    1_000,
-    1,
-    100_000,
-    "Sqluice does not replay a transaction with more statements \
-         than this.",
-);
-/// `replay_attempts_max`
-pub static REPLAY_ATTEMPTS_MAX: Setting = count(
-    "replay_attempts_max",
-    3,
-    1,
-    100,
-    "Most attempts of a replay. Each deadlock, and each loss of the new primary, begins another one.",
-);
-/// `replay_time_ms`
-pub static REPLAY_TIME: Setting = whole(
-    "replay_time_ms",
-    Unit::Millis,
-    0,
-    0,
-    600_000,
-    Some("as long as `hold_ms`"),
-    "Longest time of a replay, with the wait for a primary.",
 );
 /// `max_packet`
 pub static MAX_PACKET: Setting = live(

@@ -38,7 +38,7 @@ pub static DIGESTS_MAX: Setting = limit(
     100_000,
     "off",
     "Digests that each worker counts separately, for each user and schema; it counts all others together. An entry \
-     takes up to 2 KiB for the text and about 1,200 bytes more.",
+     takes up to 2 KiB for the text and about 2,300 bytes more.",
 );
 /// `drain_ms`
 pub static DRAIN: Setting = millis(
@@ -104,10 +104,23 @@ pub static LEVEL: Setting = live(
 pub static ADMIN: Section = Section {
     key: "admin",
     form: Form::Single,
-    doc: "The admin listener: Prometheus metrics at /metrics, health at /healthz and /readyz, and the API at \
-         /api/v1. The API is closed without a key: give one of `key`, `key_file` and `key_env`. Without `address` \
+    doc: "The admin listener: the operator's page at /, Prometheus metrics at /metrics, health at /healthz and /readyz, \
+         and the API at /api/v1. The API and the page are closed without a key. Each role has a key of its own \
+         (docs/guides/page.md#roles): in this file, in a file of its own, or in the environment. Without `address` \
          Sqluice opens no admin listener.",
-    settings: &[&ADDRESS, &KEY, &KEY_FILE, &KEY_ENV],
+    settings: &[
+        &ADDRESS,
+        &SQL_ADDRESS,
+        &KEY,
+        &KEY_FILE,
+        &KEY_ENV,
+        &OPERATE_KEY,
+        &OPERATE_KEY_FILE,
+        &OPERATE_KEY_ENV,
+        &VIEW_KEY,
+        &VIEW_KEY_FILE,
+        &VIEW_KEY_ENV,
+    ],
     sections: &[],
 };
 
@@ -119,12 +132,21 @@ pub static ADDRESS: Setting = live(
 )
 .restart()
 .example("\"127.0.0.1:9104\"");
+/// `sql_address`
+pub static SQL_ADDRESS: Setting = live(
+    "sql_address",
+    Kind::Address { port_zero: true },
+    "The address of the SQL console (docs/guides/sql-console.md), in the MySQL protocol. Without it there is none. It needs \
+     `address`, and refuses every login without a key. Keep it on a loopback address.",
+)
+.restart()
+.example("\"127.0.0.1:6032\"");
 /// `key`
 pub static KEY: Setting = live(
     "key",
     Kind::Secret,
-    "The key that requests to the API must have, as `Authorization: Bearer KEY`. A file or the environment keeps it \
-     out of this file.",
+    "The key of the role admin, which may do everything. Requests to the API show a key as \
+     `Authorization: Bearer KEY`. A file or the environment keeps it out of this file.",
 )
 .example("\"…\"");
 /// `key_file`
@@ -137,3 +159,25 @@ pub static KEY_FILE: Setting = live(
 /// `key_env`
 pub static KEY_ENV: Setting =
     live("key_env", Kind::Variable, "An environment variable with the key.").example("\"SQLUICE_ADMIN_KEY\"");
+/// `operate_key`
+pub static OPERATE_KEY: Setting = live(
+    "operate_key",
+    Kind::Secret,
+    "The key of the role operate. It may read, kill, drain, set maintenance and marks.",
+)
+.example("\"…\"");
+/// `operate_key_file`
+pub static OPERATE_KEY_FILE: Setting =
+    live("operate_key_file", Kind::Path, "A file with that key.").example("\"/etc/sqluice/operate.key\"");
+/// `operate_key_env`
+pub static OPERATE_KEY_ENV: Setting = live("operate_key_env", Kind::Variable, "An environment variable with that key.")
+    .example("\"SQLUICE_OPERATE_KEY\"");
+/// `view_key`
+pub static VIEW_KEY: Setting =
+    live("view_key", Kind::Secret, "The key of the role view. It may read and change nothing.").example("\"…\"");
+/// `view_key_file`
+pub static VIEW_KEY_FILE: Setting =
+    live("view_key_file", Kind::Path, "A file with that key.").example("\"/etc/sqluice/view.key\"");
+/// `view_key_env`
+pub static VIEW_KEY_ENV: Setting =
+    live("view_key_env", Kind::Variable, "An environment variable with that key.").example("\"SQLUICE_VIEW_KEY\"");

@@ -3,6 +3,29 @@
 use super::{Generator, Idea, query};
 use crate::script::{Action, Value};
 
+/// A prepared statement, by its name.
+struct Statement(String);
+
+impl Statement {
+    fn prepare(&self, sql: impl Into<String>) -> Action {
+        Action::Prepare(self.0.clone(), sql.into().into_bytes())
+    }
+
+    fn execute(&self, values: Vec<Value>) -> Action {
+        Action::Execute { name: self.0.clone(), cursor: false, again: false, values }
+    }
+
+    /// The last execution of an idea once more, without the types of its values.
+    fn again(&self, idea: &[Action]) -> Option<Action> {
+        idea.iter().rev().find_map(|action| match action {
+            Action::Execute { values, .. } => {
+                Some(Action::Execute { name: self.0.clone(), cursor: false, again: true, values: values.clone() })
+            }
+            _ => None,
+        })
+    }
+}
+
 impl Generator {
     fn value(&mut self) -> Value {
         let number = self.fresh();
@@ -26,103 +49,102 @@ impl Generator {
 
     /// A prepared statement's life. Only keepers open cursors and send long data, which keep the connection.
     pub(super) fn binary(&mut self) -> Idea {
-        let name = format!("s{}", self.fresh());
-        let (table, me, number) = (self.table(), self.me, self.fresh());
-        let prepare = |sql: String| Action::Prepare(name.clone(), sql.into_bytes());
-        let execute = |values: Vec<Value>| Action::Execute { name: name.clone(), cursor: false, again: false, values };
-        let key = |number: u32| Value::Int(100_000 + number as i32);
-        let mut idea = match self.random.below(19) {
-            0 => {
-                let values = [(); 3].map(|()| vec![self.value(), self.value()]);
-                let mut idea = vec![prepare("SELECT ?, ? AS b".into())];
-                idea.extend(values.into_iter().map(execute));
-                idea
-            }
-            1 => vec![
-                prepare(format!("SELECT id, k, v FROM {table} WHERE k <= ? ORDER BY id")),
-                execute(vec![Value::Int(2)]),
-                execute(vec![Value::Null]),
-            ],
-            2 => vec![
-                prepare(format!("INSERT INTO {table} (k, v) VALUES (?, ?)")),
-                execute(vec![key(number), Value::Text(b"p".to_vec())]),
-                query("SELECT LAST_INSERT_ID(), ROW_COUNT()"),
-                execute(vec![key(number), Value::Null]),
-                query("SHOW WARNINGS"),
-            ],
-            3 => vec![prepare("SELECT * FROM {a}.shared ORDER BY id".into()), execute(vec![]), execute(vec![])],
-            4 => vec![
-                prepare(format!("SELECT * FROM t{me} ORDER BY id")),
-                query("USE {b}"),
-                execute(vec![]),
-                query("SELECT DATABASE()"),
-            ],
-            5 => vec![
-                prepare(format!("SELECT * FROM {{a}}.t{me} WHERE id = ?")),
-                execute(vec![Value::Big(1)]),
-                query(format!("ALTER TABLE {{a}}.t{me} ADD COLUMN p{number} VARCHAR(5) DEFAULT 'new'")),
-                execute(vec![Value::Big(1)]),
-            ],
-            6 => vec![prepare("SELECT nosuch FROM {a}.shared".into()), execute(vec![])],
+        let statement = Statement(format!("s{}", self.fresh()));
+        let (table, number) = (self.table(), self.fresh());
+        let which = self.random.below(19);
+        let mut idea = match which {
+            0 | 8 | 9 => self.of_values(which, &statement),
             7 if self.keeper => vec![
-                prepare(format!("INSERT INTO {{a}}.g{me} (v) VALUES (?)")),
-                execute(vec![Value::Text(b"bin".to_vec())]),
+                statement.prepare(format!("INSERT INTO {{a}}.g{} (v) VALUES (?)", self.me)),
+                statement.execute(vec![Value::Text(b"bin".to_vec())]),
                 query("SELECT @triggered"),
             ],
-            8 => vec![prepare("SET @u = ?".into()), execute(vec![self.value()]), query("SELECT @u")],
-            9 => vec![prepare("SELECT @u, ?".into()), execute(vec![self.value()])],
-            10 => vec![query("USE {lib}"), prepare("CALL {lib}.p_rows(?)".into()), execute(vec![Value::Int(3)])],
-            11 => vec![
-                prepare("SELECT LAST_INSERT_ID(), CONNECTION_ID()".into()),
-                execute(vec![]),
-                query(format!("INSERT INTO {table} (k) VALUES ({})", 200_000 + number)),
-                execute(vec![]),
-            ],
-            12 => vec![
-                prepare("SELECT FOUND_ROWS(), ROW_COUNT()".into()),
-                query("SELECT * FROM {a}.shared ORDER BY id"),
-                execute(vec![]),
-            ],
-            13 => vec![prepare("SET sql_mode = 'ANSI_QUOTES'".into()), execute(vec![]), query("SELECT @@sql_mode")],
-            14 => vec![
-                prepare(format!("UPDATE {table} SET v = ?, n = ? WHERE k = ?")),
-                execute(vec![Value::Text(b"upd".to_vec()), Value::Int(9999), Value::Int(1)]),
-                query("SHOW WARNINGS"),
-            ],
-            15 => vec![
-                prepare("SELECT 1; SELECT 2".into()),
-                prepare("SELECT ? + ? FROM {a}.shared LIMIT ?".into()),
-                execute(vec![Value::Int(1), Value::Double(0.5), Value::Int(2)]),
-            ],
-            16 => vec![
-                prepare(format!("SELECT {{lib}}.f_counts({me})")),
-                execute(vec![]),
-                query(format!("SELECT n FROM {{lib}}.counter WHERE id = {me}")),
-            ],
-            17 => vec![
-                prepare("SELECT d, f, t, b, v FROM {a}.shared WHERE id IN (?, ?) ORDER BY id".into()),
-                execute(vec![Value::Int(1), Value::Int(4)]),
-                Action::ResetStatement(name.clone()),
-                execute(vec![Value::Int(2), Value::Int(3)]),
-            ],
-            _ => vec![prepare("SHOW WARNINGS".into()), query("SELECT nosuch FROM {a}.shared"), execute(vec![])],
+            1..=6 | 14..=17 => self.of_tables(which, &statement, &table, number),
+            _ => of_session(which, &statement, &table, number),
         };
-        if self.random.once_in(3) && idea.iter().any(|action| matches!(action, Action::Execute { .. })) {
-            let repeated = idea.iter().rev().find_map(|action| match action {
-                Action::Execute { values, .. } => {
-                    Some(Action::Execute { name: name.clone(), cursor: false, again: true, values: values.clone() })
-                }
-                _ => None,
-            });
-            idea.extend(repeated);
+        if self.random.once_in(3) {
+            idea.extend(statement.again(&idea));
         }
         if self.random.once_in(2) {
-            idea.push(Action::Close(name.clone()));
+            idea.push(Action::Close(statement.0.clone()));
             if self.random.once_in(4) {
-                idea.push(execute(vec![Value::Int(1), Value::Int(1)]));
+                idea.push(statement.execute(vec![Value::Int(1), Value::Int(1)]));
             }
         }
         idea
+    }
+
+    /// Statements whose parameters have random values.
+    fn of_values(&mut self, which: usize, statement: &Statement) -> Idea {
+        match which {
+            0 => {
+                let values = [(); 3].map(|()| vec![self.value(), self.value()]);
+                let mut idea = vec![statement.prepare("SELECT ?, ? AS b")];
+                idea.extend(values.into_iter().map(|values| statement.execute(values)));
+                idea
+            }
+            8 => vec![statement.prepare("SET @u = ?"), statement.execute(vec![self.value()]), query("SELECT @u")],
+            _ => vec![statement.prepare("SELECT @u, ?"), statement.execute(vec![self.value()])],
+        }
+    }
+
+    /// Statements that read and write tables.
+    fn of_tables(&self, which: usize, statement: &Statement, table: &str, number: u32) -> Idea {
+        let me = self.me;
+        let key = |number: u32| Value::Int(100_000 + number as i32);
+        match which {
+            1 => vec![
+                statement.prepare(format!("SELECT id, k, v FROM {table} WHERE k <= ? ORDER BY id")),
+                statement.execute(vec![Value::Int(2)]),
+                statement.execute(vec![Value::Null]),
+            ],
+            2 => vec![
+                statement.prepare(format!("INSERT INTO {table} (k, v) VALUES (?, ?)")),
+                statement.execute(vec![key(number), Value::Text(b"p".to_vec())]),
+                query("SELECT LAST_INSERT_ID(), ROW_COUNT()"),
+                statement.execute(vec![key(number), Value::Null]),
+                query("SHOW WARNINGS"),
+            ],
+            3 => vec![
+                statement.prepare("SELECT * FROM {a}.shared ORDER BY id"),
+                statement.execute(vec![]),
+                statement.execute(vec![]),
+            ],
+            4 => vec![
+                statement.prepare(format!("SELECT * FROM t{me} ORDER BY id")),
+                query("USE {b}"),
+                statement.execute(vec![]),
+                query("SELECT DATABASE()"),
+            ],
+            5 => vec![
+                statement.prepare(format!("SELECT * FROM {{a}}.t{me} WHERE id = ?")),
+                statement.execute(vec![Value::Big(1)]),
+                query(format!("ALTER TABLE {{a}}.t{me} ADD COLUMN p{number} VARCHAR(5) DEFAULT 'new'")),
+                statement.execute(vec![Value::Big(1)]),
+            ],
+            6 => vec![statement.prepare("SELECT nosuch FROM {a}.shared"), statement.execute(vec![])],
+            14 => vec![
+                statement.prepare(format!("UPDATE {table} SET v = ?, n = ? WHERE k = ?")),
+                statement.execute(vec![Value::Text(b"upd".to_vec()), Value::Int(9999), Value::Int(1)]),
+                query("SHOW WARNINGS"),
+            ],
+            15 => vec![
+                statement.prepare("SELECT 1; SELECT 2"),
+                statement.prepare("SELECT ? + ? FROM {a}.shared LIMIT ?"),
+                statement.execute(vec![Value::Int(1), Value::Double(0.5), Value::Int(2)]),
+            ],
+            16 => vec![
+                statement.prepare(format!("SELECT {{lib}}.f_counts({me})")),
+                statement.execute(vec![]),
+                query(format!("SELECT n FROM {{lib}}.counter WHERE id = {me}")),
+            ],
+            _ => vec![
+                statement.prepare("SELECT d, f, t, b, v FROM {a}.shared WHERE id IN (?, ?) ORDER BY id"),
+                statement.execute(vec![Value::Int(1), Value::Int(4)]),
+                Action::ResetStatement(statement.0.clone()),
+                statement.execute(vec![Value::Int(2), Value::Int(3)]),
+            ],
+        }
     }
 
     pub(super) fn cursors(&mut self) -> Idea {
@@ -184,6 +206,34 @@ impl Generator {
                 idea.push(Action::Close(name.clone()));
                 idea
             }
+        }
+    }
+}
+
+/// Statements that ask for the state of their session, or change it.
+fn of_session(which: usize, statement: &Statement, table: &str, number: u32) -> Idea {
+    match which {
+        10 => {
+            vec![query("USE {lib}"), statement.prepare("CALL {lib}.p_rows(?)"), statement.execute(vec![Value::Int(3)])]
+        }
+        11 => vec![
+            statement.prepare("SELECT LAST_INSERT_ID(), CONNECTION_ID()"),
+            statement.execute(vec![]),
+            query(format!("INSERT INTO {table} (k) VALUES ({})", 200_000 + number)),
+            statement.execute(vec![]),
+        ],
+        12 => vec![
+            statement.prepare("SELECT FOUND_ROWS(), ROW_COUNT()"),
+            query("SELECT * FROM {a}.shared ORDER BY id"),
+            statement.execute(vec![]),
+        ],
+        13 => vec![
+            statement.prepare("SET sql_mode = 'ANSI_QUOTES'"),
+            statement.execute(vec![]),
+            query("SELECT @@sql_mode"),
+        ],
+        _ => {
+            vec![statement.prepare("SHOW WARNINGS"), query("SELECT nosuch FROM {a}.shared"), statement.execute(vec![])]
         }
     }
 }

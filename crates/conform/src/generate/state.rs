@@ -62,6 +62,23 @@ pub(super) const VARIABLES: &[(&str, &[&str])] = &[
     ("identity", &["78"]),
 ];
 
+/// Character sets as SET names them.
+const CHARACTER_SETS: [&str; 13] = [
+    "NAMES utf8mb4",
+    "NAMES latin1",
+    "NAMES 'utf8mb4' COLLATE 'utf8mb4_bin'",
+    "NAMES binary",
+    "NAMES DEFAULT",
+    "NAMES cp1251",
+    "NAMES gbk",
+    "NAMES sjis",
+    "NAMES nosuch",
+    "CHARACTER SET latin1",
+    "CHARACTER SET utf8mb4",
+    "CHARSET DEFAULT",
+    "NAMES utf8mb4 COLLATE utf8mb4_unicode_ci",
+];
+
 impl Generator {
     fn assignment(&mut self) -> (String, String) {
         let (name, values) = VARIABLES[self.random.below(VARIABLES.len())];
@@ -91,21 +108,7 @@ impl Generator {
                 queries([format!("SET {assignment}, {second}"), ask, ask_other])
             }
             6 => {
-                let names = self.random.pick(&[
-                    "NAMES utf8mb4",
-                    "NAMES latin1",
-                    "NAMES 'utf8mb4' COLLATE 'utf8mb4_bin'",
-                    "NAMES binary",
-                    "NAMES DEFAULT",
-                    "NAMES cp1251",
-                    "NAMES gbk",
-                    "NAMES sjis",
-                    "NAMES nosuch",
-                    "CHARACTER SET latin1",
-                    "CHARACTER SET utf8mb4",
-                    "CHARSET DEFAULT",
-                    "NAMES utf8mb4 COLLATE utf8mb4_unicode_ci",
-                ]);
+                let names = self.random.pick(&CHARACTER_SETS);
                 let ask = "SELECT @@character_set_client, @@character_set_connection, @@character_set_results, \
                            @@collation_connection, 'ä', HEX('ä'), COLLATION('x')";
                 queries([format!("SET {names}"), ask.into()])
@@ -116,27 +119,7 @@ impl Generator {
                         [self.random.below(3)];
                 queries([format!("SET STATEMENT {name} = {values} FOR SELECT @@{name}"), format!("SELECT @@{name}")])
             }
-            8 => {
-                let characteristics = self.random.pick(&[
-                    "ISOLATION LEVEL READ COMMITTED",
-                    "ISOLATION LEVEL REPEATABLE READ",
-                    "ISOLATION LEVEL SERIALIZABLE",
-                    "READ ONLY",
-                    "READ WRITE",
-                    "ISOLATION LEVEL READ UNCOMMITTED, READ WRITE",
-                ]);
-                let names = if self.mariadb() {
-                    "@@tx_isolation, @@tx_read_only"
-                } else {
-                    "@@transaction_isolation, @@transaction_read_only"
-                };
-                let table = self.table();
-                queries([
-                    format!("SET SESSION TRANSACTION {characteristics}"),
-                    format!("SELECT {names}"),
-                    format!("UPDATE {table} SET v = 'iso' WHERE k = 1"),
-                ])
-            }
+            8 => self.characteristics(),
             9 => queries([
                 "SET timestamp = 1600000000".into(),
                 "SELECT NOW(), CURDATE()".into(),
@@ -151,6 +134,29 @@ impl Generator {
             12 => queries([format!("SET GLOBAL {name} = DEFAULT"), format!("SELECT @@global.{name} IS NULL")]),
             _ => queries(["SET sql_mode = DEFAULT, NAMES utf8mb4".into(), "SELECT @@sql_mode".into()]),
         }
+    }
+
+    /// The characteristics of all transactions to come.
+    fn characteristics(&mut self) -> Idea {
+        let characteristics = self.random.pick(&[
+            "ISOLATION LEVEL READ COMMITTED",
+            "ISOLATION LEVEL REPEATABLE READ",
+            "ISOLATION LEVEL SERIALIZABLE",
+            "READ ONLY",
+            "READ WRITE",
+            "ISOLATION LEVEL READ UNCOMMITTED, READ WRITE",
+        ]);
+        let names = if self.mariadb() {
+            "@@tx_isolation, @@tx_read_only"
+        } else {
+            "@@transaction_isolation, @@transaction_read_only"
+        };
+        let table = self.table();
+        queries([
+            format!("SET SESSION TRANSACTION {characteristics}"),
+            format!("SELECT {names}"),
+            format!("UPDATE {table} SET v = 'iso' WHERE k = 1"),
+        ])
     }
 
     pub(super) fn user_variables(&mut self) -> Idea {

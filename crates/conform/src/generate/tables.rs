@@ -72,6 +72,15 @@ const SEQUENCES: &[(&str, &str)] = &[
     ("next_number", "CREATE VIEW {a}.next_number AS SELECT NEXTVAL({a}.sv) AS n"),
 ];
 
+/// Ways to ask for the id that was inserted last.
+const INSERT_IDS: [&str; 5] = [
+    "SELECT LAST_INSERT_ID()",
+    "SELECT @@last_insert_id, @@identity",
+    "SELECT LAST_INSERT_ID() + 1, ROW_COUNT()",
+    "SELECT LAST_INSERT_ID() FROM {a}.shared WHERE id < 3",
+    "SELECT last_insert_id ( ) AS x",
+];
+
 /// Whether a text has this name in it, not as a part of a longer one.
 fn names(text: &str, name: &str) -> bool {
     let of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -125,13 +134,7 @@ impl Generator {
         let key = 10 + number;
         let insert = format!("INSERT INTO {table} (k, v) VALUES ({key}, 'r{number}')");
         let read = format!("SELECT * FROM {table} ORDER BY id");
-        let ask = self.one_of(&[
-            "SELECT LAST_INSERT_ID()",
-            "SELECT @@last_insert_id, @@identity",
-            "SELECT LAST_INSERT_ID() + 1, ROW_COUNT()",
-            "SELECT LAST_INSERT_ID() FROM {a}.shared WHERE id < 3",
-            "SELECT last_insert_id ( ) AS x",
-        ]);
+        let ask = self.one_of(&INSERT_IDS);
         match self.random.below(24) {
             0 | 1 => queries([insert, ask]),
             2 => queries([insert, read]),
@@ -170,18 +173,7 @@ impl Generator {
                 "SHOW WARNINGS".into(),
             ]),
             14 => queries([format!("SELECT LAST_INSERT_ID({number})"), "SELECT LAST_INSERT_ID()".into()]),
-            15 if self.keeper => {
-                let mut idea = queries([
-                    format!("INSERT INTO {{a}}.g{me} (v) VALUES ('t{number}')"),
-                    "SELECT @triggered, LAST_INSERT_ID()".into(),
-                ]);
-                if !self.mariadb() {
-                    // Only what announces that the connection is kept finds no user variables of others on it there.
-                    idea.insert(0, query("BEGIN"));
-                    idea.push(query("COMMIT"));
-                }
-                idea
-            }
+            15 if self.keeper => self.triggered(number),
             16 => queries([
                 format!("INSERT INTO {{a}}.note (s, v) VALUES ({me}, 'note {number}')"),
                 "SELECT s, v FROM {a}.note ORDER BY id".into(),
@@ -205,6 +197,21 @@ impl Generator {
             ]),
             _ => queries([format!("DELETE FROM {table} WHERE k = {} LIMIT 1", key - 1), insert, ask]),
         }
+    }
+
+    /// A write whose trigger sets a user variable.
+    fn triggered(&self, number: u32) -> Idea {
+        let me = self.me;
+        let mut idea = queries([
+            format!("INSERT INTO {{a}}.g{me} (v) VALUES ('t{number}')"),
+            "SELECT @triggered, LAST_INSERT_ID()".into(),
+        ]);
+        if !self.mariadb() {
+            // Only what announces that the connection is kept finds no user variables of others on it there.
+            idea.insert(0, query("BEGIN"));
+            idea.push(query("COMMIT"));
+        }
+        idea
     }
 
     pub(super) fn definitions(&mut self) -> Idea {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use facts::changes::{TableChange, What};
+use facts::changes::{ChangeScope, TableChange};
 use sql::{Dialect, Encoding, Family, Modes};
 use wire::binlog::changes::{self as log, Statement};
 
@@ -17,10 +17,10 @@ const BITS: [(u64, Modes); 4] = [
 const ORACLE: u64 = 1 << 9;
 
 /// The changes of a transaction, as far as its text and rows tell.
-pub(super) fn what(family: Family, version: u32, transaction: log::What) -> What {
+pub(super) fn what(family: Family, version: u32, transaction: log::LoggedChange) -> ChangeScope {
     let (tables, statements) = match transaction {
-        log::What::Everything(why) => return What::Everything(why),
-        log::What::These { tables, statements } => (tables, statements),
+        log::LoggedChange::Everything(why) => return ChangeScope::Everything(why),
+        log::LoggedChange::These { tables, statements } => (tables, statements),
     };
     let mut all: BTreeMap<(Box<str>, Box<str>), TableChange> = BTreeMap::new();
     for table in tables {
@@ -30,7 +30,7 @@ pub(super) fn what(family: Family, version: u32, transaction: log::What) -> What
     }
     for statement in statements {
         let Some(named) = named(family, version, &statement) else {
-            return What::Everything("a statement was logged whose tables are not known");
+            return ChangeScope::Everything("a statement was logged whose tables are not known");
         };
         for name in named.written {
             let schema = name.schema.unwrap_or_else(|| statement.schema.clone());
@@ -41,7 +41,7 @@ pub(super) fn what(family: Family, version: u32, transaction: log::What) -> What
             change.defined |= named.defines;
         }
     }
-    What::Tables(all.into_values().collect())
+    ChangeScope::Tables(all.into_values().collect())
 }
 
 fn named(family: Family, version: u32, statement: &Statement) -> Option<sql::Tables> {
@@ -64,10 +64,10 @@ mod tests {
 
     fn of(schema: &str, sql_mode: Option<u64>, text: &str) -> String {
         let statement = Statement { schema: schema.into(), sql_mode, text: text.as_bytes().into() };
-        let transaction = log::What::These { tables: Vec::new(), statements: vec![statement] };
+        let transaction = log::LoggedChange::These { tables: Vec::new(), statements: vec![statement] };
         match what(Family::MySql, 80400, transaction) {
-            What::Everything(_) => "everything".into(),
-            What::Tables(tables) => {
+            ChangeScope::Everything(_) => "everything".into(),
+            ChangeScope::Tables(tables) => {
                 let one = |table: &TableChange| {
                     assert!(table.keys.is_none());
                     format!("{}.{}{}", table.schema, table.table, if table.defined { "!" } else { "" })

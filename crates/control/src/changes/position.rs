@@ -4,7 +4,7 @@ use facts::changes::Gtid;
 use facts::gtid::mariadb::Gtids;
 use facts::gtid::mysql::GtidSet;
 
-/// The transactions that have been told, or that a server has logged.
+/// The transactions that have been reported, or that a server has logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Position {
     MariaDb(Gtids),
@@ -49,7 +49,7 @@ impl Position {
         }
     }
 
-    /// Whether all of `other` has been told.
+    /// Whether all of `other` has been reported.
     pub(super) fn covers(&self, other: &Position) -> bool {
         match (self, other) {
             (Position::MariaDb(own), Position::MariaDb(other)) => {

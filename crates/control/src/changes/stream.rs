@@ -7,12 +7,12 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use facts::changes::{Gtid, Told, What};
+use facts::changes::{ChangeMessage, ChangeScope, Gtid};
 use net::query::{Client, Limits, QueryError};
 use sql::Family;
 use tokio::sync::{Notify, mpsc};
 use wire::binlog::changes::{Changes, Said};
-use wire::binlog::place::Place;
+use wire::binlog::position::LogPosition;
 use wire::codec::Write as _;
 use wire::command::Command;
 use wire::errno;
@@ -20,7 +20,7 @@ use wire::reply::ServerError;
 
 use super::named;
 use super::position::Position;
-use super::visible::{Hidden, Seen};
+use super::visible::{Hidden, VisiblePosition};
 use super::{ChangeFollower, End};
 use crate::monitor::dialect;
 use crate::monitor::heartbeat::Primary;
@@ -72,13 +72,13 @@ struct Goal {
     /// How often the log had been at its end by then.
     idle: u64,
     /// The transactions that sessions saw.
-    seen: Seen,
-    /// Its clients may not write, so whoever may does it elsewhere.
+    seen: VisiblePosition,
+    /// Its clients may not write: the cluster has another primary.
     read_only: bool,
 }
 
 impl Goal {
-    /// Everything of it has been told. A server says that it has nothing to send only then, and what it says twice it has said
+    /// Everything of it has been reported. A server says that it has nothing to send only then, and what it says twice it has said
     /// once since it was asked.
     fn is_reached(&self, position: &Position, idle: u64) -> bool {
         position.covers(&self.position) && (!self.tagged || idle >= self.idle + 2)
@@ -103,8 +103,8 @@ impl ChangeFollower {
         let settled = match place {
             Some(position) => position,
             None => {
-                self.tell(Gtid::Unknown, What::Everything("the stream begins anew"));
-                self.listener.told(Told::Visible(1));
+                self.tell(Gtid::Unknown, ChangeScope::Everything("the stream begins anew"));
+                self.listener.receive(ChangeMessage::Visible(1));
                 place.insert(begun.position.clone())
             }
         };
@@ -122,7 +122,7 @@ impl ChangeFollower {
             position: settled.clone(),
             settled,
             changes: Changes::new(mariadb),
-            here: Place::default(),
+            log: LogPosition::default(),
             at_end: false,
             hidden: Hidden::new(begun.seen.clone()),
             goals: VecDeque::from([begun]),
@@ -143,12 +143,12 @@ impl ChangeFollower {
     }
 
     async fn open(&self, primary: &Primary, reply_bytes_max: usize, timeout: Duration) -> Result<Client, End> {
-        let mut way = primary.way.clone();
+        let mut access = primary.access.clone();
         if let Some((user, password)) = &self.account {
-            (way.user, way.password) = (user.clone(), password.clone());
+            (access.user, access.password) = (user.clone(), password.clone());
         }
         let limits = Limits { reply_bytes_max, timeout };
-        way.open(self.timeout, limits).await.map_err(|failure| End::Lost(failure.text.to_string()))
+        access.open(self.timeout, limits).await.map_err(|failure| End::Lost(failure.text.to_string()))
     }
 }
 
@@ -160,14 +160,14 @@ struct Stream<'a> {
     number: u32,
     /// Up to where changes are visible: another stream begins there.
     settled: &'a mut Position,
-    /// Up to where changes have been told.
+    /// Up to where changes have been reported.
     position: Position,
     changes: Changes,
-    /// The place in the log behind the last event.
-    here: Place,
-    /// The server has nothing to send behind that place.
+    /// The position in the log after the last event.
+    log: LogPosition,
+    /// The server has nothing to send after that position.
     at_end: bool,
-    /// Changes that were told and may not be visible yet.
+    /// Changes that were reported and may not be visible yet.
     hidden: Hidden,
     goals: VecDeque<Goal>,
     /// How often the server has said that it has nothing to send.
@@ -191,7 +191,7 @@ impl Stream<'_> {
     /// Takes a packet of the stream in.
     fn hear(&mut self, packet: &[u8]) -> Result<(), End> {
         let said = said(&mut self.changes, packet)?;
-        self.here.pass(packet.get(1..).unwrap_or_default());
+        self.log.pass(packet.get(1..).unwrap_or_default());
         self.at_end = said == Said::Idle;
         match said {
             Said::Nothing => {}
@@ -205,7 +205,7 @@ impl Stream<'_> {
                 let gtid = transaction.gtid;
                 self.follower.tell(gtid, named::what(self.family, self.number, transaction.what));
                 self.position.add(gtid);
-                self.hidden.told(gtid, &self.here);
+                self.hidden.logged(gtid, &self.log);
                 if self.hidden.len() > HIDDEN_MAX {
                     return Err(End::Gap("too many changes are logged and not committed".into()));
                 }
@@ -217,9 +217,9 @@ impl Stream<'_> {
 
     /// Takes the server's answer in how far it is.
     fn answered(&mut self, goal: Goal) {
-        let visible = self.hidden.settle(&goal.seen, &self.here, self.at_end, self.settled);
+        let visible = self.hidden.settle(&goal.seen, &self.log, self.at_end, self.settled);
         if visible > 0 {
-            self.follower.listener.told(Told::Visible(visible));
+            self.follower.listener.receive(ChangeMessage::Visible(visible));
         }
         if self.hidden.len() > 0 {
             self.hurry.notify_one();
@@ -289,8 +289,8 @@ async fn ask(client: &mut Client, mariadb: bool) -> Result<Goal, End> {
     let position = Position::parse(mariadb, &text("position"));
     let (position, tagged) = position.ok_or_else(|| End::Gap("the server's position is none".into()))?;
     let seen = match &position {
-        Position::MySql(executed) => Some(Seen::MySql(executed.clone())),
-        Position::MariaDb(_) => Seen::parse(&text("seen")),
+        Position::MySql(executed) => Some(VisiblePosition::MySql(executed.clone())),
+        Position::MariaDb(_) => VisiblePosition::parse(&text("seen")),
     };
     let seen = seen.ok_or_else(|| End::Gap("the server does not tell up to where its log is committed".into()))?;
     let read_only = dialect::is_on(&text("read_only"));

@@ -9,7 +9,7 @@ use cluster::observation::Failure;
 use net::query::{Client, Limits};
 use tokio::time::Instant;
 
-use crate::monitor::link::{Way, query_failure};
+use crate::monitor::link::{ServerAccess, query_failure};
 use crate::steps::{self, FailedKind, Hand, Running};
 
 /// Time between two looks whether it still lives; far below what servers allow to be idle.
@@ -23,7 +23,7 @@ const STATEMENT_LIMIT: Duration = Duration::from_secs(3_600);
 
 /// A server's connection for actions.
 pub(crate) struct Kept {
-    way: Way,
+    access: ServerAccess,
     connect_timeout: Duration,
     idle: RefCell<Option<Client>>,
     watches_events: bool,
@@ -49,9 +49,9 @@ pub(crate) struct Taken {
 
 impl Kept {
     /// `watches_events`: while the server takes writes, its enabled events are read from time to time.
-    pub(crate) fn new(way: Way, connect_timeout: Duration, watches_events: bool) -> Rc<Kept> {
+    pub(crate) fn new(access: ServerAccess, connect_timeout: Duration, watches_events: bool) -> Rc<Kept> {
         let events = RefCell::new(Events::default());
-        Rc::new(Kept { way, connect_timeout, idle: RefCell::new(None), watches_events, events })
+        Rc::new(Kept { access, connect_timeout, idle: RefCell::new(None), watches_events, events })
     }
 
     /// The events that ran on the server when it was last seen as a primary; `None` when they were never read.
@@ -134,7 +134,7 @@ impl Kept {
     async fn open(&self, limit: Duration) -> Result<Client, Failure> {
         let limits = Limits { reply_bytes_max: REPLY_BYTES_MAX, timeout: STATEMENT_LIMIT };
         let open = async {
-            let mut client = self.way.open(limit, limits).await?;
+            let mut client = self.access.open(limit, limits).await?;
             // Literals are written for this mode, and nothing of the server's own makes the connection go.
             let session = "SET SESSION sql_mode = '', wait_timeout = 3600";
             client.query(session).await.map_err(|error| query_failure(&error))?;

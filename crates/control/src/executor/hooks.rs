@@ -11,7 +11,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::time::Instant;
 
-/// How much of what a hook says on standard error is told when it fails.
+/// The part of a hook's standard error that is logged when it fails.
 const WORDS_MAX: u64 = 1_000;
 
 /// The values that a hook is given beside its call.
@@ -25,7 +25,7 @@ pub(crate) struct Called {
 /// Between two looks whether a program has ended.
 const PACE: Duration = Duration::from_millis(10);
 
-/// A program that runs, and is killed when nobody waits for it any more.
+/// A program that runs, and is killed when its run waits no longer.
 ///
 /// It is none of tokio's: with those, every event loop of the process, a worker's too, looks for programs that have ended each time that it goes to
 /// sleep.
@@ -55,7 +55,7 @@ impl Drop for Running {
 }
 
 /// Runs a program, not through a shell, with `facts` and the search path as its only environment. It is killed when its time is
-/// over or nobody waits any more.
+/// over or its run waits no longer.
 pub(super) async fn run(
     command: &[Arc<str>],
     facts: &[(&str, String)],

@@ -29,8 +29,8 @@ const RENEWALS: u32 = 3;
 const NAME_SHOWN_MAX: usize = 100;
 
 /// The state of the key.
-enum Standing {
-    /// Nobody has asked yet, or the lease was given up.
+enum KeyState {
+    /// No request was made yet, or the lease was given up.
     Unknown,
     /// This process has it.
     Held,
@@ -43,7 +43,7 @@ enum Standing {
 pub(super) struct State {
     core: Rc<Core>,
     key: String,
-    standing: RefCell<Standing>,
+    key_state: RefCell<KeyState>,
 }
 
 /// How long a renewal is good for: a tenth less than etcd counts, for clocks that do not run alike.
@@ -86,17 +86,17 @@ fn own_name() -> String {
 
 impl State {
     fn new(cluster: &str, prefix: &str, core: Rc<Core>) -> State {
-        State { core, key: format!("{prefix}/{cluster}/holder"), standing: RefCell::new(Standing::Unknown) }
+        State { core, key: format!("{prefix}/{cluster}/holder"), key_state: RefCell::new(KeyState::Unknown) }
     }
 
-    fn set(&self, standing: Standing, until: Option<Instant>) {
-        match &standing {
-            Standing::Held => self.core.count(|counts| &mut counts.held),
-            Standing::Elsewhere(_) => self.core.count(|counts| &mut counts.elsewhere),
-            Standing::Failed(_) => self.core.count(|counts| &mut counts.failed),
-            Standing::Unknown => {}
+    fn set(&self, key_state: KeyState, until: Option<Instant>) {
+        match &key_state {
+            KeyState::Held => self.core.count(|counts| &mut counts.held),
+            KeyState::Elsewhere(_) => self.core.count(|counts| &mut counts.elsewhere),
+            KeyState::Failed(_) => self.core.count(|counts| &mut counts.failed),
+            KeyState::Unknown => {}
         }
-        self.standing.replace(standing);
+        self.key_state.replace(key_state);
         self.core.set_held(until);
     }
 }
@@ -105,12 +105,12 @@ impl Words for State {
     fn words(&self, now: Instant) -> String {
         let key = &self.key;
         let still = self.core.held.borrow().is_some_and(|end| end > now);
-        match &*self.standing.borrow() {
-            Standing::Held if still => format!("etcd key {key}"),
-            Standing::Unknown | Standing::Held => format!("etcd key {key} is not confirmed"),
-            Standing::Elsewhere(name) => format!("etcd key {key} is held by another process: {name}"),
-            Standing::Failed(text) if still => format!("etcd key {key}; cannot be renewed: {text}"),
-            Standing::Failed(text) => format!("etcd key {key} cannot be had: {text}"),
+        match &*self.key_state.borrow() {
+            KeyState::Held if still => format!("etcd key {key}"),
+            KeyState::Unknown | KeyState::Held => format!("etcd key {key} is not confirmed"),
+            KeyState::Elsewhere(name) => format!("etcd key {key} is held by another process: {name}"),
+            KeyState::Failed(text) if still => format!("etcd key {key}; cannot be renewed: {text}"),
+            KeyState::Failed(text) => format!("etcd key {key} cannot be had: {text}"),
         }
     }
 }
@@ -145,7 +145,7 @@ impl Holder {
             tokio::pin!(hurry);
             hurry.as_mut().enable();
             if state.core.paused(Instant::now()) {
-                state.set(Standing::Unknown, None);
+                state.set(KeyState::Unknown, None);
                 self.give_up().await;
                 state.core.given_up.notify_waiters();
             } else {
@@ -163,10 +163,10 @@ impl Holder {
                     }
                 }
                 match looked {
-                    Ok(Look::Held(end)) => state.set(Standing::Held, Some(end)),
-                    Ok(Look::Elsewhere(name)) => state.set(Standing::Elsewhere(name), None),
-                    Ok(Look::Again) => state.set(Standing::Failed("etcd changes its leader".into()), before),
-                    Err(text) => state.set(Standing::Failed(text), before),
+                    Ok(Look::Held(end)) => state.set(KeyState::Held, Some(end)),
+                    Ok(Look::Elsewhere(name)) => state.set(KeyState::Elsewhere(name), None),
+                    Ok(Look::Again) => state.set(KeyState::Failed("etcd changes its leader".into()), before),
+                    Err(text) => state.set(KeyState::Failed(text), before),
                 }
             }
             tokio::select! {
@@ -186,7 +186,7 @@ impl Holder {
         Ok(Look::Again)
     }
 
-    /// Renews the etcd lease and looks whose the key is; takes it when it is nobody's.
+    /// Renews the etcd lease and looks whose the key is; takes it when it is free.
     async fn look(&mut self) -> Result<Look, Trouble> {
         let asked = Instant::now();
         let renewed_in = self.renew().await?;

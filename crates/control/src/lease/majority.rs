@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use net::query::{Client, Limits};
 
 use super::{Core, Words};
-use crate::monitor::link::Way;
+use crate::monitor::link::ServerAccess;
 use crate::task::{Owned, own};
 
 /// Names of locks have at most 64 characters on MySQL.
@@ -21,7 +21,7 @@ const NAME_MAX: usize = 64;
 /// The state of one server's lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Lock {
-    /// Nobody has asked yet.
+    /// No request was made yet.
     Unknown,
     /// Held until then, unless confirmed again.
     Held(Instant),
@@ -41,15 +41,15 @@ pub(super) struct State {
 /// Tries for the locks of all these servers.
 pub(super) fn start(
     cluster: &str,
-    servers: Vec<(Arc<str>, Way)>,
+    servers: Vec<(Arc<str>, ServerAccess)>,
     interval: Duration,
     core: Rc<Core>,
 ) -> (Rc<State>, Vec<Owned>) {
     let locks = servers.iter().map(|(name, _)| (name.clone(), RefCell::new(Lock::Unknown))).collect();
     let state = Rc::new(State { core, locks, interval });
     let name: String = format!("sqluice:{cluster}").chars().take(NAME_MAX).collect();
-    let task = |(index, (_, way)): (usize, (Arc<str>, Way))| {
-        let holder = Holder { index, way, name: name.clone(), state: state.clone() };
+    let task = |(index, (_, access)): (usize, (Arc<str>, ServerAccess))| {
+        let holder = Holder { index, access, name: name.clone(), state: state.clone() };
         own(holder.run())
     };
     let tasks = servers.into_iter().enumerate().map(task).collect();
@@ -118,7 +118,7 @@ impl Words for State {
 /// Holds one server's lock.
 struct Holder {
     index: usize,
-    way: Way,
+    access: ServerAccess,
     name: String,
     state: Rc<State>,
 }
@@ -166,8 +166,11 @@ impl Holder {
             Some(client) => client,
             None => {
                 let limits = Limits { reply_bytes_max: 1 << 20, timeout: self.state.core.worth };
-                let mut client =
-                    self.way.open(self.state.core.worth, limits).await.map_err(|failure| failure.text.to_string())?;
+                let mut client = self
+                    .access
+                    .open(self.state.core.worth, limits)
+                    .await
+                    .map_err(|failure| failure.text.to_string())?;
                 let session = format!("SET SESSION sql_mode = '', wait_timeout = {seconds}");
                 client.query(session).await.map_err(|error| error.to_string())?;
                 kept.insert(client)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use admin::{ChannelReport, ServerReport};
-use cluster::journal::{Entry, EntryKind};
+use cluster::journal::{EntryKind, JournalEntry};
 use cluster::observation::{Facts, Receiver, Replication};
 use cluster::step::{Order, Step, StepId};
 use facts::view::ServerId;
@@ -117,8 +117,8 @@ impl Watched {
             if self.acting.connections.contains_key(id) {
                 continue;
             }
-            let Some(way) = self.way(name) else { continue };
-            let kept = Kept::new(way, self.config.monitor.timeout, self.config.promotion.events);
+            let Some(access) = self.access(name) else { continue };
+            let kept = Kept::new(access, self.config.monitor.timeout, self.config.promotion.events);
             let keeper = expected.then(|| own(kept.clone().keep()));
             self.acting.connections.insert(*id, Connection { kept, _keeper: keeper });
         }
@@ -144,7 +144,7 @@ impl Watched {
         match self.config.promotion.lease {
             config::Lease::Off => None,
             config::Lease::Majority => {
-                let servers = servers.iter().filter_map(|(_, name)| Some((name.clone(), self.way(name)?))).collect();
+                let servers = servers.iter().filter_map(|(_, name)| Some((name.clone(), self.access(name)?))).collect();
                 Some(Means::Majority { servers, interval })
             }
             config::Lease::Etcd => {
@@ -199,7 +199,7 @@ impl Watched {
     }
 
     /// Writes a line of the journal.
-    pub(super) fn note(&mut self, entry: Entry) {
+    pub(super) fn note(&mut self, entry: JournalEntry) {
         let (cluster, server) = (&*self.name, entry.server.as_deref().unwrap_or(""));
         let (run, text) = (entry.run, &entry.text);
         match entry.kind {

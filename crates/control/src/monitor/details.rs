@@ -14,7 +14,7 @@ use net::query::ResultSet;
 
 use super::dialect::{Dialect, is_on, without_line_breaks};
 
-/// Variables and status in one round trip. Those that a family, version or missing plugin does not have are not told.
+/// Variables and status in one round trip. Servers leave out those that a family, version or missing plugin does not have.
 pub(super) const DETAILS: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_uuid', 'gtid_mode', \
     'gtid_slave_pos', 'gtid_binlog_state', 'gtid_binlog_pos', 'log_bin', 'log_slave_updates', 'log_replica_updates', \
     'binlog_rows_query_log_events', 'binlog_annotate_row_events', 'event_scheduler', \
@@ -279,7 +279,7 @@ pub(super) fn period(seconds: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds.parse().ok()?).ok().filter(|period| !period.is_zero())
 }
 
-/// Adds what [`LIFE`] tells to the channels that `status` told; says whether it told something of each. Without it a channel lives
+/// Adds what [`LIFE`] reports to the channels of `status`; says whether it reported each. Without it a channel lives
 /// by what it has read, which the heartbeat that Sqluice writes moves on, and when its source should have said something is
 /// not known.
 pub(super) fn add_life(channels: &mut [Channel], status: &ResultSet, told: Option<&ResultSet>) -> bool {

@@ -139,7 +139,7 @@ pub(super) fn without_line_breaks(text: &str) -> Arc<str> {
 }
 
 /// Errors after which a receiver tries to connect again (`is_network_error` of both families): those of the client's library that
-/// say that nobody answered, too many connections, and a server that shuts down.
+/// say that no server answered, too many connections, and a server that shuts down.
 pub(super) fn is_no_connection(code: u16) -> bool {
     matches!(
         code,
@@ -192,7 +192,7 @@ pub(crate) fn read_replication(answer: &ResultSet) -> Replication {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use facts::gtid::Written;
+    use facts::gtid::WrittenGtids;
     use net::query::Column;
 
     use super::*;
@@ -298,7 +298,7 @@ pub(crate) mod tests {
         let told = |text: &str| read_position(maria, &table(text));
         let columns = "server_id|gtid_executed|gtid_replicated|log_bin";
         let (applied, logs) = told(&format!("{columns}\n2|0-1-5,1-2-9|0-1-5|1")).unwrap();
-        assert!(logs && applied.has(&Written::parse(true, "0-1-5,1-2-9").unwrap()));
+        assert!(logs && applied.has(&WrittenGtids::parse(true, "0-1-5,1-2-9").unwrap()));
         assert!(!told(&format!("{columns}\n2|||0")).unwrap().1);
         assert_eq!(told(&format!("{columns}\n2|what|0-1-5|1")), None);
         assert_eq!(told("server_id\n2"), None);
@@ -308,7 +308,7 @@ pub(crate) mod tests {
                 table(&format!("gtid_executed|gtid_mode|log_bin\n6aa342cb-e4ff-11f1-87a0-02fc00000001:1-5|{mode}|1"));
             read_position(mysql, &answer)
         };
-        let write = Written::parse(false, "6aa342cb-e4ff-11f1-87a0-02fc00000001:5").unwrap();
+        let write = WrittenGtids::parse(false, "6aa342cb-e4ff-11f1-87a0-02fc00000001:5").unwrap();
         assert!(told("ON").is_some_and(|(applied, logs)| logs && applied.has(&write)));
         assert!(told("ON_PERMISSIVE").is_some() && told("OFF").is_none() && told("OFF_PERMISSIVE").is_none());
     }

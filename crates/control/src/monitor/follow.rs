@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::observation::Seen;
+use cluster::observation::ObservationKind;
 use facts::gtid::Applied;
 use facts::published::Published;
 use facts::view::ServerId;
@@ -13,7 +13,7 @@ use net::query::{Client, Limits};
 use tokio::sync::{Notify, mpsc};
 
 use super::dialect::{self, Dialect};
-use super::link::Way;
+use super::link::ServerAccess;
 use super::probe::Probed;
 
 /// Least time between two questions: a hundred a second at most.
@@ -24,7 +24,7 @@ const SHARE: u32 = 10;
 const REPLY_BYTES_MAX: usize = 4 << 20;
 /// After a failure the next attempt waits this long; probes tell what is wrong.
 const RETRY: Duration = Duration::from_secs(1);
-/// The connection is closed when nobody wanted a position for this long.
+/// The connection is closed when no session wanted a position for this long.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// A member of a Galera group answers when it has all that the group has. While the group looks for a lost member it
@@ -36,7 +36,7 @@ const GROUP_RETRY: Duration = Duration::from_millis(100);
 /// Reads one server's position when it is wanted.
 pub(crate) struct Follower {
     pub(crate) id: ServerId,
-    pub(crate) way: Way,
+    pub(crate) access: ServerAccess,
     pub(crate) timeout: Duration,
     pub(crate) wanted: Rc<Notify>,
     pub(crate) published: Arc<Published>,
@@ -80,7 +80,7 @@ impl Follower {
             None => {
                 let timeout = if self.group.is_some() { GROUP_TIMEOUT } else { self.timeout };
                 let limits = Limits { reply_bytes_max: REPLY_BYTES_MAX, timeout };
-                let mut client = self.way.open(self.timeout, limits).await.ok()?;
+                let mut client = self.access.open(self.timeout, limits).await.ok()?;
                 if self.group.is_some() {
                     client.query("SET SESSION wsrep_sync_wait = 1").await.ok()?;
                 }
@@ -93,8 +93,14 @@ impl Follower {
             // The server opens a transaction when it has applied all that the group had ordered by then.
             client.query("START TRANSACTION READ ONLY; COMMIT").await.ok()?;
             self.published.publish_position(self.id, Some((Applied::Group, false)), asked);
-            let probed = Probed { id: self.id, seen: Seen::CaughtUp(asked), asked, took: asked.elapsed(), told: None };
-            // Nobody hears it any more: the watch ends.
+            let probed = Probed {
+                id: self.id,
+                seen: ObservationKind::CaughtUp(asked),
+                asked,
+                took: asked.elapsed(),
+                reported: None,
+            };
+            // No receiver is left: the watch ends.
             let _ = group.send(probed).await;
             return Some(());
         }

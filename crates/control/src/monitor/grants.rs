@@ -45,7 +45,7 @@ pub(crate) struct Loaded {
 /// Reads everything.
 ///
 /// # Errors
-/// The connection broke. What the monitor user may not read is no error.
+/// The connection broke. A table that the monitor user may not read is no error.
 pub(crate) async fn load(client: &mut Client, dialect: Dialect) -> Result<Loaded, QueryError> {
     let unknown = |why: String| Ok(Loaded { grants: Grants::default(), unknown: why });
     let mut answers = Vec::with_capacity(MYSQL.len());

@@ -3,7 +3,7 @@
 //! Both times come from this process's clock, so servers' clocks need not agree. Each machine that runs Sqluice writes a
 //! row of its own, chosen by its name, so that rows never pile up.
 
-mod place;
+mod row;
 pub(crate) mod writer;
 
 use std::collections::VecDeque;
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use facts::view::ServerId;
 
-pub(crate) use self::place::Place;
-use super::link::Way;
+pub(crate) use self::row::HeartbeatRow;
+use super::link::ServerAccess;
 
 /// Writes that are remembered; older rows are judged by their own time.
 const WRITES_MAX: usize = 4096;
@@ -88,7 +88,7 @@ impl Log {
 pub(crate) struct Primary {
     pub(crate) id: ServerId,
     pub(crate) name: Arc<str>,
-    pub(crate) way: Way,
+    pub(crate) access: ServerAccess,
 }
 
 #[cfg(test)]

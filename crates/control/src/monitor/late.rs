@@ -83,7 +83,7 @@ mod tests {
 
     use super::super::dialect::tests::table;
     use super::super::dialect::{self, Dialect};
-    use super::super::link::Way;
+    use super::super::link::ServerAccess;
     use super::*;
 
     fn channels(replication: Replication) -> Vec<Channel> {
@@ -139,14 +139,14 @@ mod tests {
 
     async fn compare(lab: &Lab) {
         let (primary, replica) = (lab.server(0), lab.server(1));
-        let way = Way {
+        let access = ServerAccess {
             address: net::Address::Tcp { host: "127.0.0.1".into(), port: replica.port() },
             tls: ClientTls::disabled(),
             user: lab::MONITOR_USER.into(),
             password: config::Secret::new(lab::MONITOR_PASSWORD),
             announce: None,
         };
-        let mut client = way.open(Duration::from_secs(5), Limits::default()).await.unwrap();
+        let mut client = access.open(Duration::from_secs(5), Limits::default()).await.unwrap();
         let status = client.query_one("SHOW REPLICA STATUS").await.unwrap();
         let known = channels(dialect::read_replication(&status));
         assert!(known[0].filters.contains("app.none") && known[0].source_server_id != 0, "{known:?}");

@@ -13,18 +13,18 @@ use wire::errno;
 use wire::handshake::HandshakeError;
 use wire::proxy_header::Version;
 
-/// How to reach a server as the monitor.
+/// The address, TLS settings and login by which the monitor and the failover reach one server.
 #[derive(Clone)]
-pub(crate) struct Way {
+pub(crate) struct ServerAccess {
     pub(crate) address: net::Address,
     pub(crate) tls: ClientTls,
     pub(crate) user: Arc<str>,
     pub(crate) password: config::Secret,
-    /// Servers that are told clients' addresses are told that this is nobody's connection.
+    /// The PROXY header that this server expects; the monitor sends one without a client address.
     pub(crate) announce: Option<Version>,
 }
 
-impl Way {
+impl ServerAccess {
     /// Opens a connection; the name is resolved anew each time.
     pub(crate) async fn open(&self, connect: Duration, limits: Limits) -> Result<Client, Failure> {
         let target = Target {
@@ -53,7 +53,7 @@ pub(crate) fn address(address: &config::Address) -> net::Address {
 
 fn connect_failure(error: &ConnectError) -> Failure {
     let class = match (&error.cause, error.phase) {
-        // The host took the connection, and nobody behind it speaks: the process may be frozen.
+        // The host took the connection, and no server speaks: the process may be frozen.
         (Cause::Timeout(_), Phase::Greeting) => FailureClass::Silent,
         (Cause::Timeout(_), _) => FailureClass::Timeout,
         // 1129 (host blocked), 1130 (host not allowed) and the like come instead of a greeting; they are refusals too.

@@ -12,7 +12,7 @@ use net::query::{Client, Limits};
 use tokio::sync::mpsc;
 
 use super::dialect::{self, Dialect};
-use super::link::{Way, query_failure};
+use super::link::{ServerAccess, query_failure};
 use super::{accounts, catalog, grants, tables};
 use crate::status::ClusterStatus;
 use crate::task::{Owned, own};
@@ -46,7 +46,7 @@ struct Job {
     started: Option<Instant>,
     /// `None` is at once.
     due: Option<Instant>,
-    /// The complaint that was told last.
+    /// The complaint that was logged last.
     told: String,
 }
 
@@ -121,7 +121,12 @@ impl Loads {
     }
 
     /// Starts readings whose time has come, from the first of `sources` that answers.
-    pub(crate) fn start_what_is_due(&mut self, config: &config::Cluster, sources: &[Way], primary: Option<ServerId>) {
+    pub(crate) fn start_what_is_due(
+        &mut self,
+        config: &config::Cluster,
+        sources: &[ServerAccess],
+        primary: Option<ServerId>,
+    ) {
         let now = Instant::now();
         (self.accounts_every, self.catalog_every) = (config.accounts_refresh, config.catalog_refresh);
         self.wanted |= self.published.take_accounts_request();
@@ -175,7 +180,7 @@ impl Loads {
     }
 
     /// Starts reading the tables of the primary, if anybody wants them.
-    fn start_tables(&mut self, primary: Option<&Way>, now: Instant) {
+    fn start_tables(&mut self, primary: Option<&ServerAccess>, now: Instant) {
         let published = &self.published.tables;
         let rested = self.tables.started.is_none_or(|started| now >= started + CATALOG_THROTTLE);
         let wanted = published.is_wanted() && self.tables.task.is_none() && rested;
@@ -190,7 +195,7 @@ impl Loads {
         }));
     }
 
-    fn start_grants(&mut self, primary: Option<&Way>, now: Instant) {
+    fn start_grants(&mut self, primary: Option<&ServerAccess>, now: Instant) {
         let published = &self.published.grants;
         let rested = self.grants.started.is_none_or(|started| now >= started + CATALOG_THROTTLE);
         let wanted = published.is_wanted() && self.grants.task.is_none() && rested;
@@ -315,7 +320,7 @@ impl Loads {
                 self.grants.started = Some(Instant::now() + RETRY.min(every));
                 self.status.figures().accounts_failures += 1;
                 tell(&self.cluster, told, what, &why);
-                // Nobody knows for how long: what was granted may have been taken away since.
+                // Its age is unknown: a grant may have been revoked since.
                 self.published.grants.forget();
             }
         }
@@ -332,7 +337,7 @@ fn tell(cluster: &str, told: &mut String, what: &str, why: &str) {
     }
 }
 
-async fn read_accounts(sources: &[Way], number: u64) -> Result<accounts::Loaded, String> {
+async fn read_accounts(sources: &[ServerAccess], number: u64) -> Result<accounts::Loaded, String> {
     let mut problem = String::new();
     for source in sources {
         match connect(source).await {
@@ -346,18 +351,22 @@ async fn read_accounts(sources: &[Way], number: u64) -> Result<accounts::Loaded,
     Err(problem)
 }
 
-async fn read_tables(primary: &Way) -> Result<tables::Loaded, String> {
+async fn read_tables(primary: &ServerAccess) -> Result<tables::Loaded, String> {
     let (mut client, dialect) = connect(primary).await?;
     tables::load(&mut client, dialect).await.map_err(|error| query_failure(&error).text.to_string())
 }
 
-async fn read_grants(primary: &Way) -> Result<grants::Loaded, String> {
+async fn read_grants(primary: &ServerAccess) -> Result<grants::Loaded, String> {
     let (mut client, dialect) = connect(primary).await?;
     grants::load(&mut client, dialect).await.map_err(|error| query_failure(&error).text.to_string())
 }
 
 /// `knows_primary`: the first of the sources is the primary.
-async fn read_catalog(sources: &[Way], before: &Catalog, knows_primary: bool) -> Result<catalog::Loaded, String> {
+async fn read_catalog(
+    sources: &[ServerAccess],
+    before: &Catalog,
+    knows_primary: bool,
+) -> Result<catalog::Loaded, String> {
     let mut problem = String::new();
     for (index, source) in sources.iter().enumerate() {
         match connect(source).await {
@@ -382,7 +391,7 @@ async fn read_catalog(sources: &[Way], before: &Catalog, knows_primary: bool) ->
 }
 
 /// The global variables of those servers that answer.
-async fn read_globals(servers: &[Way]) -> Vec<HashMap<String, String>> {
+async fn read_globals(servers: &[ServerAccess]) -> Vec<HashMap<String, String>> {
     let mut globals = Vec::new();
     for server in servers {
         let Ok(mut client) = server.open(CONNECT_TIMEOUT_REPLICA, LIMITS).await else { continue };
@@ -393,7 +402,7 @@ async fn read_globals(servers: &[Way]) -> Vec<HashMap<String, String>> {
     globals
 }
 
-async fn connect(source: &Way) -> Result<(Client, Dialect), String> {
+async fn connect(source: &ServerAccess) -> Result<(Client, Dialect), String> {
     let client = source.open(CONNECT_TIMEOUT, LIMITS).await.map_err(|failure| failure.text.to_string())?;
     let dialect = Dialect::of(&dialect::greeting(client.greeting()));
     Ok((client, dialect))

@@ -17,7 +17,7 @@ const NODES: &str = "SELECT m.group_id AS group_id, n.status AS status FROM ndbi
 pub(super) async fn read(client: &mut Client) -> Result<Option<Ndb>, Failure> {
     let Some(answer) = ask(client, STATUS).await? else { return Ok(None) };
     let mut ndb = read_status(&answer);
-    // Without data nodes there is nobody who could answer.
+    // Without data nodes no node can answer.
     if ndb.ready > 0
         && let Some(answer) = ask(client, NODES).await?
     {

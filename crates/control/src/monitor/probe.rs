@@ -6,7 +6,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::observation::{Channel, Details, Facts, Failure, FailureClass, GroupReplication, Replication, Seen};
+use cluster::observation::{
+    Channel, Details, Facts, Failure, FailureClass, GroupReplication, ObservationKind, Replication,
+};
 use facts::gtid::Applied;
 use facts::view::ServerId;
 use net::query::{Client, Limits, QueryError};
@@ -14,9 +16,9 @@ use tokio::sync::{Notify, mpsc};
 
 use super::details;
 use super::dialect::{self, Dialect};
-use super::heartbeat::{Clock, Log, Place};
+use super::heartbeat::{Clock, HeartbeatRow, Log};
 use super::late;
-use super::link::{Way, query_failure};
+use super::link::{ServerAccess, query_failure};
 use super::ndb;
 
 /// Largest answer; replication status and GTID sets are far smaller.
@@ -32,11 +34,11 @@ pub(crate) struct Prober {
     pub(crate) id: ServerId,
     pub(crate) cluster: Arc<str>,
     pub(crate) name: Arc<str>,
-    pub(crate) way: Way,
+    pub(crate) access: ServerAccess,
     pub(crate) interval: Duration,
     pub(crate) timeout: Duration,
     /// Where heartbeats are, if any are written.
-    pub(crate) place: Place,
+    pub(crate) heartbeat_row: HeartbeatRow,
     pub(crate) clock: Clock,
     pub(crate) log: Rc<RefCell<Log>>,
     pub(crate) filters: Filters,
@@ -63,16 +65,16 @@ pub(crate) struct Filters {
 /// A probe's outcome.
 pub(crate) struct Probed {
     pub(crate) id: ServerId,
-    pub(crate) seen: Seen,
+    pub(crate) seen: ObservationKind,
     /// When the probe began.
     pub(crate) asked: Instant,
     pub(crate) took: Duration,
     /// The position that it has applied, if it was asked; see [`dialect::read_position`].
-    pub(crate) told: Option<Told>,
+    pub(crate) reported: Option<PositionReport>,
 }
 
 /// The server's report of its position, and when it was asked.
-pub(crate) struct Told {
+pub(crate) struct PositionReport {
     pub(crate) position: Option<(Applied, bool)>,
     pub(crate) asked: Instant,
 }
@@ -91,11 +93,11 @@ impl Prober {
         self.anew(limit, Some(late::share(limit))).await.map(|(facts, _)| facts)
     }
 
-    async fn anew(&self, limit: Duration, step: Option<Duration>) -> Result<(Facts, Told), Failure> {
+    async fn anew(&self, limit: Duration, step: Option<Duration>) -> Result<(Facts, PositionReport), Failure> {
         let asked = async {
             let limits = Limits { reply_bytes_max: REPLY_BYTES_MAX, timeout: limit };
-            // A little less than all of the time, so that how far it came is told.
-            let client = self.way.open(limit * 9 / 10, limits).await?;
+            // A little less than all of the time, so that the error can say how far it came.
+            let client = self.access.open(limit * 9 / 10, limits).await?;
             self.ask(&mut Kept { client: Some(client), step }).await
         };
         tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err(late(limit)))
@@ -112,7 +114,7 @@ impl Prober {
         }
     }
 
-    /// Runs until the task is aborted or nobody listens any more; `urgent` asks for a probe at once.
+    /// Runs until the task is aborted or no receiver is left; `urgent` asks for a probe at once.
     pub(crate) async fn run(self: Rc<Prober>, urgent: Rc<Notify>, results: mpsc::Sender<Probed>) {
         let mut kept = Kept::default();
         let mut dice = u64::from(self.id.0) + 1;
@@ -120,17 +122,20 @@ impl Prober {
             let started = Instant::now();
             let (outcome, twice) = self.probe_twice(&mut kept).await;
             let refused = matches!(&outcome, Err(failure) if failure.class == FailureClass::Login);
-            let (seen, told) = match outcome {
-                Ok((facts, told)) => {
+            let (seen, reported) = match outcome {
+                Ok((facts, report)) => {
                     // A Galera group's members tell by a read that waits, not by GTIDs, what they have; SQL nodes of an NDB cluster
                     // all have the same, and binary logs of their own.
                     let by_gtids = !matches!(self.kind, config::ClusterKind::Galera | config::ClusterKind::Ndb);
-                    (Seen::Facts(Box::new(facts)), Some(told).filter(|_| by_gtids))
+                    (ObservationKind::Facts(Box::new(facts)), Some(report).filter(|_| by_gtids))
                 }
-                Err(failure) if twice => (Seen::FailedTwice(failure), None),
-                Err(failure) => (Seen::Failure(failure), None),
+                Err(failure) if twice => (ObservationKind::FailedTwice(failure), None),
+                Err(failure) => (ObservationKind::Failure(failure), None),
             };
-            if results.send(Probed { id: self.id, seen, asked: started, took: started.elapsed(), told }).await.is_err()
+            if results
+                .send(Probed { id: self.id, seen, asked: started, took: started.elapsed(), reported })
+                .await
+                .is_err()
             {
                 return;
             }
@@ -156,7 +161,7 @@ impl Prober {
 
     async fn ask_filters(&self) -> Result<(), Failure> {
         let limits = Limits { reply_bytes_max: REPLY_BYTES_MAX, timeout: self.timeout };
-        let mut client = self.way.open(self.timeout, limits).await?;
+        let mut client = self.access.open(self.timeout, limits).await?;
         let dialect = Dialect::of(&dialect::greeting(client.greeting()));
         let answer = client.query_one(dialect.binlog_filters()).await.map_err(|error| query_failure(&error))?;
         self.filters.told.replace(Some(details::read_binlog_filters(&answer)));
@@ -165,7 +170,7 @@ impl Prober {
 
     /// Probes. When the open connection says nothing for a while, a new one is tried beside it: its answer counts as well, and when
     /// neither brings one, how the new one failed tells more. Says whether that was so.
-    async fn probe_twice(self: &Rc<Prober>, kept: &mut Kept) -> (Result<(Facts, Told), Failure>, bool) {
+    async fn probe_twice(self: &Rc<Prober>, kept: &mut Kept) -> (Result<(Facts, PositionReport), Failure>, bool) {
         if kept.client.is_none() || !self.asks_twice {
             return (self.probe_in_time(kept).await, false);
         }
@@ -200,7 +205,7 @@ impl Prober {
         (outcome, twice)
     }
 
-    async fn probe_in_time(&self, kept: &mut Kept) -> Result<(Facts, Told), Failure> {
+    async fn probe_in_time(&self, kept: &mut Kept) -> Result<(Facts, PositionReport), Failure> {
         // Two limits of the probe's time: each step has its own, and all of them together have this one.
         match tokio::time::timeout(self.timeout * 2, self.probe(kept)).await {
             Ok(outcome) => outcome,
@@ -228,7 +233,7 @@ impl Prober {
         );
     }
 
-    async fn probe(&self, kept: &mut Kept) -> Result<(Facts, Told), Failure> {
+    async fn probe(&self, kept: &mut Kept) -> Result<(Facts, PositionReport), Failure> {
         if kept.client.is_some() {
             match self.ask(kept).await {
                 // A lost connection need not be a lost server: it may have been killed or timed out.
@@ -245,7 +250,7 @@ impl Prober {
             }
         }
         let limits = Limits { reply_bytes_max: REPLY_BYTES_MAX, timeout: self.timeout };
-        kept.client = Some(self.way.open(self.timeout, limits).await?);
+        kept.client = Some(self.access.open(self.timeout, limits).await?);
         let unknown = self.filters.told.borrow().is_none();
         if unknown {
             // The first facts should be complete; if it takes long, the task of its own goes on with it.
@@ -259,7 +264,7 @@ impl Prober {
         facts
     }
 
-    async fn ask(&self, kept: &mut Kept) -> Result<(Facts, Told), Failure> {
+    async fn ask(&self, kept: &mut Kept) -> Result<(Facts, PositionReport), Failure> {
         let Some(client) = kept.client.as_mut() else {
             return Err(Failure { class: FailureClass::Lost, text: "no connection".into() });
         };
@@ -267,7 +272,7 @@ impl Prober {
         let dialect = Dialect::of(&greeting);
         let asked = Instant::now();
         let answer = client.query_one(dialect.facts()).await.map_err(|error| query_failure(&error))?;
-        let told = Told { position: dialect::read_position(dialect, &answer), asked };
+        let report = PositionReport { position: dialect::read_position(dialect, &answer), asked };
         let resolved = client.stream().peer_addr();
         let unknown = Replication::Channels(Vec::new());
         let mut facts = dialect::read_facts(greeting, &answer, unknown).ok_or_else(|| Failure {
@@ -291,7 +296,7 @@ impl Prober {
             }
             Err(failure) => return Err(failure),
         }
-        Ok((facts, told))
+        Ok((facts, report))
     }
 
     /// Asks for the replication status, and on MySQL for the signs of life, which it does not tell.
@@ -335,7 +340,7 @@ impl Prober {
         let (limit, mut told) = (late::share(self.timeout), false);
         let asked = async {
             let limits = Limits { reply_bytes_max: REPLY_BYTES_MAX, timeout: limit / 2 };
-            let mut client = self.way.open(limit / 2, limits).await?;
+            let mut client = self.access.open(limit / 2, limits).await?;
             self.add_lag(&mut client, dialect, facts).await?;
             if let Some(channels) = self.late_channels(&mut client, dialect).await? {
                 told = true;
@@ -384,7 +389,7 @@ impl Prober {
             return Ok(());
         }
         // Without the row, or the right to read it, lag is what the server tells; what it tells while it delays may be 0.
-        let row = match client.query_one(self.place.select()).await {
+        let row = match client.query_one(self.heartbeat_row.select()).await {
             Ok(row) => Some(row),
             Err(QueryError::Server(_)) => None,
             Err(error) => return Err(query_failure(&error)),

@@ -1,4 +1,4 @@
-//! Reading the primary's tables, views, triggers, foreign keys and primary keys, for whoever must know what a statement touches.
+//! Reading the primary's tables, views, triggers, foreign keys and primary keys, by which Sqluice knows what a statement touches.
 
 mod columns;
 mod keys;

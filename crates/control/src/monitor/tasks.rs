@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use super::Watched;
 use super::follow::Follower;
-use super::heartbeat::Place;
+use super::heartbeat::HeartbeatRow;
 use super::heartbeat::writer::Writer;
 use super::probe::{Filters, Prober};
 use crate::changes::ChangeFollower;
@@ -27,7 +27,7 @@ pub(super) struct Probing {
 }
 
 impl Watched {
-    /// Has the log followed for whoever listens now.
+    /// Starts to follow the binary log for the present listener, or stops.
     pub(super) fn follow_changes(&mut self) {
         let Some(listener) = self.link.published.change_listener() else {
             if self.changes.take().is_some() {
@@ -59,17 +59,18 @@ impl Watched {
         let kind = self.config.kind;
         let in_galera = kind == config::ClusterKind::Galera;
         self.probers.retain(|id, _| servers.iter().any(|(known, _)| known == id));
-        let (monitor, place) = (self.config.monitor.clone(), Place::new(&self.config.monitor.heartbeat_schema));
+        let (monitor, heartbeat_row) =
+            (self.config.monitor.clone(), HeartbeatRow::new(&self.config.monitor.heartbeat_schema));
         for (id, name) in servers {
             if self.probers.contains_key(&id) {
                 continue;
             }
-            let Some(way) = self.way(&name) else { continue };
+            let Some(access) = self.access(&name) else { continue };
             let urgent = Rc::new(Notify::new());
             let wanted = Rc::new(Notify::new());
             let follower = Follower {
                 id,
-                way: way.clone(),
+                access: access.clone(),
                 timeout: monitor.timeout,
                 wanted: wanted.clone(),
                 published: self.link.published.clone(),
@@ -79,10 +80,10 @@ impl Watched {
                 id,
                 cluster: self.name.clone(),
                 name: name.clone(),
-                way,
+                access,
                 interval: monitor.interval,
                 timeout: monitor.timeout,
-                place: place.clone(),
+                heartbeat_row: heartbeat_row.clone(),
                 clock: self.clock,
                 log: self.heartbeats.clone(),
                 filters: Filters::default(),
@@ -107,7 +108,7 @@ impl Watched {
                     config::ClusterKind::Galera | config::ClusterKind::Ndb => config::Heartbeat::Off,
                     _ => monitor.heartbeat,
                 },
-                place,
+                heartbeat_row,
                 clock: self.clock,
                 interval: monitor.interval,
                 timeout: monitor.timeout,

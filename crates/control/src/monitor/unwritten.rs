@@ -1,7 +1,7 @@
 //! Why a heartbeat is not written to a primary that answers.
 //!
 //! On a full disk both families wait for room and say nothing to the client, a minute at a time; now and then they refuse with an
-//! error. What hangs is looked at over a second connection: a lock and a missing acknowledgement explain themselves.
+//! error. A second connection reads the state of a write that hangs: a lock and a missing acknowledgement have a state of their own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use cluster::observation::{NotWritten, WriteTrouble};
 use net::query::{Limits, QueryError, ResultSet};
 use wire::errno;
 
-use super::link::Way;
+use super::link::ServerAccess;
 
 /// Errors of a write for which there is no place.
 const FULL: [u16; 2] = [errno::ER_DISK_FULL, errno::ER_RECORD_FILE_FULL];
@@ -27,10 +27,10 @@ pub(super) fn of_error(error: &QueryError) -> Option<NotWritten> {
 }
 
 /// Looks why session `id` does not get its write done. `None`: the server does not answer, or the session is gone.
-pub(super) async fn look(way: &Way, limit: Duration, id: u32) -> Option<NotWritten> {
+pub(super) async fn look(access: &ServerAccess, limit: Duration, id: u32) -> Option<NotWritten> {
     let asked = async {
         let limits = Limits { reply_bytes_max: REPLY_BYTES_MAX, timeout: limit };
-        let mut client = way.open(limit, limits).await.ok()?;
+        let mut client = access.open(limit, limits).await.ok()?;
         let list = client.query_one("SHOW PROCESSLIST").await.ok()?;
         let state = state_of(&list, id)?;
         let waiting =

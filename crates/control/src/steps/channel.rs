@@ -13,7 +13,7 @@ const WAIT_SLICE: Duration = Duration::from_millis(250);
 /// Time between two looks at a thread that starts or stops.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The servers of a cluster, by which a channel from another source is told apart.
+/// The servers of a cluster, by which a channel from another source is recognized.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ours(pub(crate) Vec<(String, u16)>);
 

@@ -13,7 +13,7 @@ use net::query::ResultSet;
 use super::{Failed, FailedKind, Hand, set_read_only, text};
 use crate::monitor::dialect::is_on;
 
-/// Events that are moved; a server with more is told of.
+/// Events that are moved; a server with more is reported.
 const EVENTS_MAX: usize = 1_000;
 /// The privileges that an error names; servers name only the first that is missing.
 const RIGHTS_MARIADB: &str = "EVENT, BINLOG ADMIN and SET USER";
@@ -71,7 +71,7 @@ pub(crate) async fn disable_events(hand: &mut Hand<'_>) -> Result<(), Failed> {
     if events.is_empty() {
         return is_allowed(hand).await;
     }
-    // Nobody may change events then. `read_only` stays, which refuses all but the privileged.
+    // No user may change events then. `read_only` stays, which refuses all but the privileged.
     let lift = !hand.dialect.mariadb && is_super_read_only(hand).await?;
     if lift {
         hand.run("disable events", "SET GLOBAL super_read_only = 0").await?;
@@ -196,7 +196,7 @@ async fn alter(hand: &mut Hand<'_>, events: &[Event], change: &str) -> Result<()
     let before = hand.run(what, session).await?;
     let cell = |index: usize| before.rows.first().and_then(|row| String::from_utf8(row.get(index)?.clone()?).ok());
     let (Some(charset), Some(collation)) = (cell(0), cell(1)) else {
-        return Err(Failed::refused(format!("cannot {what}: the session's character set is not told")));
+        return Err(Failed::refused(format!("cannot {what}: the session's character set is unknown")));
     };
     // Ours ends with the step, so that no statement waits for a lock there and changes an event later.
     let seconds = hand.left().as_secs().max(1);

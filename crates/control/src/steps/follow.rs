@@ -91,7 +91,7 @@ async fn kept(hand: &mut Hand<'_>, channel: &Channel) -> Result<Options, Failed>
     };
     let answer = match hand.run("read its heartbeat period", sql).await {
         Ok(answer) => answer,
-        // Without the right to read it the period becomes a quick one, which harms nobody.
+        // Without the right to read it the period becomes a quick one, which does no harm.
         Err(failed) if failed.kind == FailedKind::Denied => return Ok(heartbeat(HEARTBEAT_SECONDS)),
         Err(failed) => return Err(failed),
     };
@@ -126,9 +126,9 @@ fn fresh(hand: &Hand<'_>, account: &Account) -> Options {
     options
 }
 
-/// On MariaDB only what came by replication counts in `gtid_slave_pos`, from which a replica asks on. What an old primary
-/// wrote itself must be in it, and what a killed replica logged but did not note (which it does in a step of its own
-/// after DDL). What a replica wrote by itself must not: it would skip what others wrote under these numbers.
+/// On MariaDB only what came by replication counts in `gtid_slave_pos`, from which a replica continues. An old primary's
+/// own writes must be in it, and transactions that a killed replica logged but did not note (after DDL it does so in a
+/// step of its own). A replica's own writes must not: it would skip other servers' writes with these numbers.
 async fn note_own_position(hand: &mut Hand<'_>, follows: bool) -> Result<(), Failed> {
     let what = "note its own position";
     let sql = "SELECT @@server_id, @@global.gtid_binlog_pos, @@global.gtid_slave_pos";

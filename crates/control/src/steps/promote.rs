@@ -4,7 +4,7 @@ use super::channel::{self, Ours};
 use super::{Failed, Hand, position, semi_sync, set_read_only};
 use crate::monitor::dialect;
 
-/// Makes the server take writes and follow nobody of this cluster any more.
+/// Makes the server take writes and follow no server of this cluster any more.
 ///
 /// Refuses when something that was received is not applied: forgetting the channel would destroy it.
 pub(crate) async fn promote(hand: &mut Hand<'_>, ours: &Ours) -> Result<(), Failed> {

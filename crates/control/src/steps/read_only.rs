@@ -52,8 +52,8 @@ pub(crate) async fn set_read_only(hand: &mut Hand<'_>, on: bool, cut: bool) -> R
 ///
 /// On MySQL a commit that waits for an acknowledgement outlives its session: KILL takes the client's connection, and the
 /// thread waits on, with locks that keep the server writable. Such commits are let go by switching semi-synchronous replication
-/// off, and only when nobody can be told of them: the statement that makes the server read-only waits already, which
-/// holds new writes back, and all sessions from before it are ended. What was let go stays on this server alone.
+/// off, and only when no client can get their OK: the statement that makes the server read-only waits already, which
+/// holds new writes back, and all sessions from before it are ended. Writes that were released stay on this server alone.
 pub(crate) async fn fence(
     hand: &mut Hand<'_>,
     open: impl AsyncFnOnce() -> Result<Client, Failed>,

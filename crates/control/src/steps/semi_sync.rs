@@ -41,7 +41,7 @@ pub(super) async fn become_replica(hand: &mut Hand<'_>) -> Result<(), Failed> {
 pub(super) enum SourceIs {
     /// It answers, or its connection is gone already.
     Well,
-    /// The replica takes it for connected, and it may hear nobody any more.
+    /// The replica takes it for connected, and it may get no data any more.
     PerhapsFrozen,
 }
 

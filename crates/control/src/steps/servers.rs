@@ -12,7 +12,7 @@ use net::tls::ClientTls;
 use tokio::time::Instant;
 
 use super::*;
-use crate::monitor::link::Way;
+use crate::monitor::link::ServerAccess;
 
 fn families() -> Vec<Family> {
     Binaries::find().unwrap().families()
@@ -43,7 +43,7 @@ fn as_source(family: Family) -> &'static str {
 }
 
 async fn open(server: &Server, user: &str, password: &str) -> Client {
-    let way = Way {
+    let access = ServerAccess {
         address: net::Address::Tcp { host: "127.0.0.1".into(), port: server.port() },
         tls: ClientTls::disabled(),
         user: user.into(),
@@ -51,7 +51,7 @@ async fn open(server: &Server, user: &str, password: &str) -> Client {
         announce: None,
     };
     let limits = Limits { timeout: Duration::from_secs(30), ..Limits::default() };
-    way.open(Duration::from_secs(5), limits).await.unwrap()
+    access.open(Duration::from_secs(5), limits).await.unwrap()
 }
 
 async fn monitor(server: &Server) -> Client {
@@ -137,7 +137,7 @@ async fn moves(cluster: &Replication) {
     let mut in_transaction = open(old, lab::APP_USER, lab::APP_PASSWORD).await;
     in_transaction.query("BEGIN").await.unwrap();
 
-    // Without cutting, a lock is waited for, and then it is told.
+    // Without cutting, a lock is waited for, and then reported.
     let soon = Instant::now() + Duration::from_millis(1500);
     let failed = set_read_only(&mut Hand::new(&mut on_old, soon), true, false).await.unwrap_err();
     assert_eq!(failed.kind, FailedKind::TimedOut, "{failed}");

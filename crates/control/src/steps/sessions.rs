@@ -16,7 +16,7 @@ const ROUNDS_MAX: usize = 20;
 /// were ended. A heartbeat of this user is ended as well while it is being written: it may wait for the acknowledgement of
 /// replicas that are gone, and until then the server cannot become read-only.
 ///
-/// Without the right PROCESS the list has the own sessions only, and nobody is ended: that is told as a failure when
+/// Without the right PROCESS the list has the own sessions only, and no session is ended: that is reported as a failure when
 /// the user cannot have it.
 pub(crate) async fn end_sessions(hand: &mut Hand<'_>, spare: &[&str]) -> Result<usize, Failed> {
     let what = "end the sessions of clients";

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use facts::changes::{ChangeListener, KeyPart, TableChange, Told, What};
+use facts::changes::{ChangeListener, ChangeMessage, ChangeScope, KeyPart, TableChange};
 use lab::{Family, Replication, ReplicationOptions};
 
 use super::{SOON, families, settled};
@@ -12,26 +12,26 @@ use crate::watch::Watch;
 
 /// Keeps what it hears.
 #[derive(Default)]
-pub(crate) struct Heard(Mutex<Vec<Told>>);
+pub(crate) struct Heard(Mutex<Vec<ChangeMessage>>);
 
 impl ChangeListener for Heard {
-    fn told(&self, told: Told) {
-        self.all().push(told);
+    fn receive(&self, message: ChangeMessage) {
+        self.all().push(message);
     }
 }
 
 impl Heard {
-    pub(crate) fn all(&self) -> MutexGuard<'_, Vec<Told>> {
+    pub(crate) fn all(&self) -> MutexGuard<'_, Vec<ChangeMessage>> {
         self.0.lock().unwrap()
     }
 
     /// Waits until all that was committed by now has been told, and gives what was told from `from` on.
-    pub(crate) fn until_now(&self, from: usize) -> Vec<Told> {
+    pub(crate) fn until_now(&self, from: usize) -> Vec<ChangeMessage> {
         let now = Instant::now();
         let deadline = now + SOON;
         loop {
             let told = self.all();
-            let caught_up = |told: &Told| matches!(told, Told::CaughtUp { as_of } if *as_of >= now);
+            let caught_up = |told: &ChangeMessage| matches!(told, ChangeMessage::CaughtUp { as_of } if *as_of >= now);
             if told.iter().any(caught_up) {
                 return told[from..].to_vec();
             }
@@ -46,8 +46,8 @@ impl Heard {
     /// Waits until the monitor has made its schema and writes into it.
     fn until_heartbeats(&self) {
         let deadline = Instant::now() + SOON;
-        let is_heartbeat = |told: &Told| match told {
-            Told::Change(change) => matches!(&change.what, What::Tables(tables)
+        let is_heartbeat = |told: &ChangeMessage| match told {
+            ChangeMessage::Change(change) => matches!(&change.what, ChangeScope::Tables(tables)
                 if tables.iter().any(|table| &*table.table == "heartbeat" && !table.defined)),
             _ => false,
         };
@@ -71,7 +71,7 @@ pub(crate) fn more() -> String {
 }
 
 /// The changes of transactions, but for the monitor's heartbeats: `table`, `table=keys`, `table!` when it was defined.
-fn words(told: &[Told]) -> Vec<String> {
+fn words(told: &[ChangeMessage]) -> Vec<String> {
     let table = |change: &TableChange| {
         let part = |part: &KeyPart| match part {
             KeyPart::Integer(number) => number.to_string(),
@@ -83,12 +83,12 @@ fn words(told: &[Told]) -> Vec<String> {
         format!("{table}{}{defined}", keys.unwrap_or_default())
     };
     let changes = told.iter().filter_map(|told| match told {
-        Told::Change(change) => Some(&change.what),
-        Told::Visible(_) | Told::CaughtUp { .. } | Told::Lost { .. } => None,
+        ChangeMessage::Change(change) => Some(&change.what),
+        ChangeMessage::Visible(_) | ChangeMessage::CaughtUp { .. } | ChangeMessage::Lost { .. } => None,
     });
-    let one = |what: &What| match what {
-        What::Everything(_) => Some("everything".to_owned()),
-        What::Tables(tables) => {
+    let one = |what: &ChangeScope| match what {
+        ChangeScope::Everything(_) => Some("everything".to_owned()),
+        ChangeScope::Tables(tables) => {
             let ours: Vec<String> = tables.iter().filter(|table| &*table.schema == "app").map(table).collect();
             (!ours.is_empty()).then(|| ours.join(" "))
         }
@@ -177,7 +177,7 @@ fn changes_are_told_by_table_and_key() {
                 &[("SET GLOBAL binlog_row_metadata = NO_LOG; INSERT INTO t VALUES (52, 'x')", &["t"])],
             );
         }
-        let lost = heard.all().iter().filter(|told| matches!(told, Told::Lost { .. })).count();
+        let lost = heard.all().iter().filter(|told| matches!(told, ChangeMessage::Lost { .. })).count();
         assert_eq!(lost, 0);
         let (_, page) = watch.api("GET", "/clusters/main", "");
         assert!(page["changes"]["tables"].as_u64() > Some(20) && page["changes"]["age_ms"].is_u64(), "{page}");
@@ -187,13 +187,13 @@ fn changes_are_told_by_table_and_key() {
 }
 
 /// Which keys of `app.f` were told, each with the place of its last telling, and where everything was told to have changed.
-fn told_keys(told: &[Told]) -> (BTreeMap<i128, usize>, Vec<usize>) {
+fn told_keys(told: &[ChangeMessage]) -> (BTreeMap<i128, usize>, Vec<usize>) {
     let (mut keys, mut everything) = (BTreeMap::new(), Vec::new());
     for (place, told) in told.iter().enumerate() {
-        let Told::Change(change) = told else { continue };
+        let ChangeMessage::Change(change) = told else { continue };
         match &change.what {
-            What::Everything(_) => everything.push(place),
-            What::Tables(tables) => {
+            ChangeScope::Everything(_) => everything.push(place),
+            ChangeScope::Tables(tables) => {
                 for key in tables.iter().filter(|table| &*table.table == "f").filter_map(|table| table.keys.as_ref()) {
                     keys.extend(key.iter().filter_map(|key| match key[..] {
                         [KeyPart::Integer(number)] => Some((number, place)),
@@ -244,7 +244,7 @@ fn nothing_is_missed_behind_a_switchover_and_a_broken_stream() {
         assert!(missed.is_empty(), "{family:?} missed {missed:?}");
         // It went on where it was.
         assert_eq!(everything, [0_usize; 0], "{told:?}");
-        assert!(told.iter().any(|told| matches!(told, Told::Lost { .. })));
+        assert!(told.iter().any(|told| matches!(told, ChangeMessage::Lost { .. })));
 
         // The new primary dies; whatever the stream says, nothing that is there is missed.
         let before = heard.all().len();
@@ -267,7 +267,7 @@ fn nothing_is_missed_behind_a_switchover_and_a_broken_stream() {
             cluster.server(2).sql(&format!("INSERT INTO app.f VALUES ({id})")).unwrap();
         }
         let told = heard.until_now(before);
-        assert!(told.iter().any(|told| matches!(told, Told::CaughtUp { as_of } if *as_of > killed)));
+        assert!(told.iter().any(|told| matches!(told, ChangeMessage::CaughtUp { as_of } if *as_of > killed)));
         let (keys, _) = told_keys(&told);
         let missed: Vec<i128> = (60..80).filter(|id| !keys.contains_key(id)).collect();
         assert!(missed.is_empty(), "{family:?} missed {missed:?}");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use facts::changes::{Told, What};
+use facts::changes::{ChangeMessage, ChangeScope};
 use lab::{Family, Replication, ReplicationOptions};
 
 use super::changes::{Heard, more};
@@ -14,20 +14,19 @@ use crate::watch::Watch;
 const STALL: Duration = Duration::from_secs(5);
 
 /// How many changes were told before the first one of this table and with it, and how many were told to be visible.
-fn told_and_visible(told: &[Told], table: &str) -> (Option<usize>, usize) {
+fn told_and_visible(told: &[ChangeMessage], table: &str) -> (Option<usize>, usize) {
     let (mut changes, mut of_table, mut visible) = (0, None, 0);
     for told in told {
         match told {
-            Told::Change(change) => {
+            ChangeMessage::Change(change) => {
                 changes += 1;
-                let names =
-                    |what: &What| matches!(what, What::Tables(tables) if tables.iter().any(|one| &*one.table == table));
+                let names = |what: &ChangeScope| matches!(what, ChangeScope::Tables(tables) if tables.iter().any(|one| &*one.table == table));
                 of_table = of_table.or_else(|| names(&change.what).then_some(changes));
             }
-            Told::Visible(more) => visible += more,
-            Told::CaughtUp { .. } => {}
+            ChangeMessage::Visible(more) => visible += more,
+            ChangeMessage::CaughtUp { .. } => {}
             // Changes that were not visible are told again.
-            Told::Lost { .. } => (changes, of_table, visible) = (0, None, 0),
+            ChangeMessage::Lost { .. } => (changes, of_table, visible) = (0, None, 0),
         }
     }
     (of_table, visible)
@@ -87,7 +86,7 @@ fn a_change_that_waits_for_a_replica_is_told_but_not_called_visible() {
             }
         });
         let told = heard.until_now(0);
-        let lost = told.iter().filter(|told| matches!(told, Told::Lost { .. })).count();
+        let lost = told.iter().filter(|told| matches!(told, ChangeMessage::Lost { .. })).count();
         assert_eq!(lost, 0, "{told:?}");
     }
 }

@@ -33,6 +33,7 @@ fn admin(config: &config::Config, control: &ControlHandle) -> AdminHandle {
         cache: None,
         tier: None,
         events: None,
+        sessions: None,
         status: control.status(),
         steering: control.steering(),
     };

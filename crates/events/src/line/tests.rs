@@ -30,6 +30,8 @@ fn query() -> Query {
         digest: Arc::new(digest),
         text: Some("INSERT INTO t VALUES ('x')".into()),
         text_cut: false,
+        writes: false,
+        slow: false,
         command: "COM_QUERY",
         answered_by: AnsweredBy::Server { name: "db1".into(), primary: true },
         route_reason: Some("write"),

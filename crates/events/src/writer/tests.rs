@@ -5,6 +5,7 @@ use stats::digests::DigestName;
 use super::*;
 use crate::condition::Condition;
 use crate::event::{AnsweredBy, Client, Query};
+use crate::sinks::{FileSettings, Rotation, Takes, Target};
 
 fn event(session: u32) -> Event {
     let digest = DigestName { hash: 7, text: "SELECT ?".into(), user: "app".into(), schema: "shop".into() };
@@ -16,6 +17,8 @@ fn event(session: u32) -> Event {
             digest: Arc::new(digest),
             text: Some("SELECT 'secret'".into()),
             text_cut: false,
+            writes: false,
+            slow: false,
             command: "COM_QUERY",
             answered_by: AnsweredBy::Server { name: "db1".into(), primary: true },
             route_reason: None,
@@ -33,7 +36,9 @@ fn event(session: u32) -> Event {
 
 fn file(path: &Path, texts: bool) -> Settings {
     let rotation = Rotation { size_max: 0, age_max: Duration::ZERO, keep: 3, compress: false };
-    Settings { node: "n1".into(), file: Some(FileSettings { path: path.to_owned(), rotation, texts }) }
+    let target = Target::File(FileSettings { path: path.to_owned(), rotation });
+    let sink = SinkSettings { name: "file".into(), takes: Takes::All, texts, target };
+    Settings { node: "n1".into(), sinks: vec![sink], spool: None }
 }
 
 /// The numbers that lines use, each with its kind.
@@ -72,27 +77,110 @@ fn a_full_ring_becomes_a_gap() {
     (0..5).for_each(|session| inbound.put(event(session)));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("events");
-    let (events, _) = Events::start(Settings::default(), 0).unwrap();
-    let settings = file(&path, false);
-    let sink = FileSink::open(settings.file.as_ref().unwrap()).unwrap();
-    let mut writer = Writer {
-        events: events.clone(),
-        rings: vec![out],
-        node: "n1".into(),
-        next: 1,
-        file: Some(sink),
-        batch: Batch::default(),
-        times: Timestamps::default(),
-    };
+    // Its own thread has no rings, and writes a start line.
+    let (events, _) = Events::start(file(&path, false), 0).unwrap();
+    while events.recent().tail(None, 1, &Condition::default()).newest == 0 {
+        std::thread::yield_now();
+    }
+    let mut writer = Writer::new(events.clone(), vec![out], "n1".into(), 2);
     assert_eq!(writer.round(), 3);
     writer.hand_over();
     inbound.put(event(9));
     assert_eq!(writer.round(), 1);
     writer.hand_over();
-    let kinds: Vec<_> = numbers(&path).into_iter().map(|(number, kind)| format!("{number} {kind}")).collect();
-    assert_eq!(kinds, ["1 query", "2 query", "3 query", "4 gap", "5 gap", "6 query"]);
-    assert_eq!(events.lost(), 2);
     events.stop();
+    let kinds: Vec<_> = numbers(&path).into_iter().map(|(number, kind)| format!("{number} {kind}")).collect();
+    assert_eq!(kinds, ["1 start", "2 query", "3 query", "4 query", "5 gap", "6 gap", "7 query"]);
+    assert_eq!(events.lost(), 2);
+}
+
+#[test]
+fn a_second_file_lacks_what_was_before_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+    std::fs::write(&first, "{\"v\":1,\"seq\":20}\n").unwrap();
+    std::fs::write(&second, "{\"v\":1,\"seq\":17,\"kind\":\"query\"}\n").unwrap();
+    let mut settings = file(&first, false);
+    let other = file(&second, false).sinks.pop().unwrap();
+    settings.sinks.push(SinkSettings { name: "files.second".into(), ..other });
+    let (events, _) = Events::start(settings, 0).unwrap();
+    events.stop();
+    let kinds: Vec<_> = numbers(&second).into_iter().map(|(number, kind)| format!("{number} {kind}")).collect();
+    assert_eq!(kinds, ["17 query", "18 gap", "19 gap", "20 gap", "21 start"]);
+}
+
+/// A sink that is behind finds in the spool what it lacks, whatever another one has.
+#[test]
+fn the_spool_keeps_what_one_sink_lacks_over_restarts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let with_spool = |late: &Path| {
+        let mut settings = file(&path("first"), false);
+        settings.sinks.push(SinkSettings { name: "files.late".into(), ..file(late, false).sinks.remove(0) });
+        settings.spool = Some(SpoolSettings { path: path("spool"), bytes_max: 1 << 20, age_max: Duration::ZERO });
+        settings
+    };
+    for _ in 0..3 {
+        // Nothing can be written there.
+        let (events, rings) = Events::start(with_spool(Path::new("/dev/full")), 1).unwrap();
+        (0..10).for_each(|session| rings[0].put(event(session)));
+        drop(rings);
+        events.stop();
+    }
+    let (events, _) = Events::start(with_spool(&path("late")), 0).unwrap();
+    while events.sinks().iter().any(|sink| sink.written < if sink.name == "file" { 1 } else { 34 }) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    events.stop();
+    for name in ["first", "late"] {
+        let numbers = numbers(&path(name));
+        assert!(numbers.iter().map(|(number, _)| *number).eq(1..=34), "{name}: {numbers:?}");
+        assert!(numbers.iter().all(|(_, kind)| kind != "gap"), "{name}: {numbers:?}");
+    }
+}
+
+/// Sinks come and go with a reload, and the others lose nothing.
+#[test]
+fn a_reload_adds_changes_and_removes_sinks() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (events, rings) = Events::start(file(&path("a"), false), 1).unwrap();
+    let with = |sinks: &[(&str, &str, Takes)]| {
+        let sinks = sinks.iter().map(|(name, file_name, takes)| SinkSettings {
+            name: (*name).into(),
+            takes: *takes,
+            ..file(&path(file_name), false).sinks.remove(0)
+        });
+        Settings { node: "n1".into(), sinks: sinks.collect(), spool: None }
+    };
+    let reload = |settings: Settings, names: &[&str]| {
+        events.reload(settings);
+        while events.sinks().iter().map(|sink| sink.name.clone()).ne(names.iter().copied()) {
+            std::thread::yield_now();
+        }
+    };
+    rings[0].put(event(1));
+    reload(with(&[("file", "a", Takes::All), ("files.b", "b", Takes::All)]), &["file", "files.b"]);
+    rings[0].put(event(2));
+    let is_in = |name: &str, session: u32| {
+        let text = std::fs::read_to_string(path(name)).unwrap_or_default();
+        text.contains(&format!("\"session\":{session},"))
+    };
+    while !is_in("b", 2) || !is_in("a", 2) {
+        std::thread::yield_now();
+    }
+    // The first one goes on in another file, without queries; the second one is gone.
+    reload(with(&[("file", "c", Takes::Off), ("files.d", "d", Takes::All)]), &["file", "files.d"]);
+    while !path("c").exists() {
+        std::thread::yield_now();
+    }
+    rings[0].put(event(3));
+    drop(rings);
+    events.stop();
+    let sessions = |name: &str| (1..=3).filter(|session| is_in(name, *session)).collect::<Vec<_>>();
+    assert_eq!(["a", "b", "c", "d"].map(sessions), [vec![1, 2], vec![2], vec![], vec![3]]);
+    let all: Vec<u64> = numbers(&path("a")).into_iter().map(|(number, _)| number).collect();
+    assert_eq!(all, [1, 2, 3]);
 }
 
 #[test]
@@ -114,52 +202,7 @@ fn literals_stand_only_where_they_are_wanted() {
 #[test]
 fn a_file_that_cannot_be_opened_is_told() {
     let Err(error) = Events::start(file(Path::new("/nowhere/events"), false), 1) else { panic!("it started") };
-    assert_eq!(
-        error.to_string(),
-        "events.file.path: cannot open /nowhere/events: No such file or directory (os error 2)"
-    );
-}
-
-#[test]
-fn lines_wait_for_a_full_disk_and_those_beyond_the_bound_become_a_gap() {
-    let settings = file(Path::new("/dev/full"), false);
-    let (counts, mut lines) = (Counts::default(), Vec::new());
-    event(1).line(1, "n1", Shows::Form, &mut Timestamps::default(), &mut lines);
-    let Ok(mut sink) = FileSink::open(settings.file.as_ref().unwrap()) else { panic!("no /dev/full") };
-    sink.take(&lines, 1, 1);
-    sink.flush("n1", &counts);
-    assert_eq!(counts.file_failures.load(Ordering::Relaxed), 1);
-    let many = lines.repeat(BACKLOG_EVENTS);
-    sink.take(&many, 2, BACKLOG_EVENTS as u64);
-    sink.take(&lines, 2 + BACKLOG_EVENTS as u64, 1);
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("events");
-    sink.move_to(&path);
-    sink.flush("n1", &counts);
-    let numbers = numbers(&path);
-    assert!(numbers.iter().map(|(number, _)| *number).eq(1..=2 + BACKLOG_EVENTS as u64));
-    assert_eq!(counts.file_lost.load(Ordering::Relaxed), 1 + BACKLOG_EVENTS as u64);
-}
-
-/// More than the backlog takes.
-const BACKLOG_EVENTS: usize = 40_000;
-
-#[test]
-fn lines_that_wait_become_a_gap_in_the_next_file() {
-    let (counts, mut lines) = (Counts::default(), Vec::new());
-    event(1).line(7, "n1", Shows::Form, &mut Timestamps::default(), &mut lines);
-    let Ok(mut full) = FileSink::open(file(Path::new("/dev/full"), true).file.as_ref().unwrap()) else { panic!() };
-    assert_eq!(full.unwritten(7), None);
-    full.take(&lines, 7, 1);
-    full.flush("n1", &counts);
-    full.take(&lines, 8, 1);
-    assert_eq!(full.unwritten(9), Some((7, 2)));
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("events");
-    let Ok(mut next) = FileSink::open(file(&path, false).file.as_ref().unwrap()) else { panic!() };
-    next.begin_with_gap(7, 2, "n1", &counts);
-    next.flush("n1", &counts);
-    assert_eq!(numbers(&path), [(7, "gap".to_owned()), (8, "gap".to_owned())]);
+    assert_eq!(error.to_string(), "events.file: cannot open /nowhere/events: No such file or directory (os error 2)");
 }
 
 #[test]

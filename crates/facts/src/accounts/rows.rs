@@ -88,7 +88,7 @@ impl PasswordAge {
     }
 }
 
-/// The account of one row of MariaDB's `mysql.global_priv`; `None` for a role, which nobody can log in as.
+/// The account of one row of MariaDB's `mysql.global_priv`; `None` for a role, which cannot log in.
 ///
 /// The JSON keys are those that the server itself writes: `plugin`, `authentication_string`, `auth_or` (further
 /// ways, of which an empty object stands for the outer `plugin`), `account_locked`, `ssl_type` (0 none, 1 ANY,

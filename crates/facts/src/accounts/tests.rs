@@ -83,7 +83,7 @@ fn masks_and_lengths() {
     assert_eq!(found(&all, "c", "203.0.113.9").as_deref(), Some("c@0.0.0.0/0"));
     assert_eq!(found(&all, "c", "2001:db8::9"), None);
     assert_eq!(found(&all, "c", ""), None);
-    // The network has bits outside the mask: such an account matches nobody (MySQL's manual, "Specifying Account Names").
+    // The network has bits outside the mask: such an account matches no client (MySQL's manual, "Specifying Account Names").
     assert_eq!(found(&accounts(&[("d", "10.0.0.1/255.0.0.0")]), "d", "10.0.0.1"), None);
 }
 

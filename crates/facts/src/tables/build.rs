@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sql::Dialect;
 
 use super::rows::{KnownRows, PrimaryKey};
-use super::{Entry, SCOPE_TABLES_MAX, Scope, TableCatalog, TableKey, key, place};
+use super::{SCOPE_TABLES_MAX, TableCatalog, TableEntry, TableKey, TableScope, key, place};
 
 /// Engines whose tables hold their own rows. Those of others may show rows of other tables, or of other servers.
 const OWN_ROWS: [&str; 8] = ["innodb", "myisam", "aria", "rocksdb", "tokudb", "memory", "archive", "csv"];
@@ -67,16 +67,16 @@ pub struct KeyRow {
     pub key: PrimaryKey,
 }
 
-/// The columns that are computed when they are read, as a server told them.
+/// The columns that are computed when they are read, as a server reported them.
 #[derive(Clone, Debug, Default)]
 pub struct ComputedColumns {
-    /// Tables whose columns were told. Others may have any.
+    /// Tables whose columns were reported. Others may have any.
     pub seen: HashSet<QualifiedName>,
     /// The expressions of such columns.
     pub expressions: Vec<(QualifiedName, String)>,
 }
 
-/// The tables that a server told.
+/// The tables that a server reported.
 #[derive(Clone, Debug)]
 pub struct TableRows {
     /// `lower_case_table_names` is 1 or 2.
@@ -89,7 +89,7 @@ pub struct TableRows {
     pub with_triggers: Option<Vec<QualifiedName>>,
     /// Foreign keys with CASCADE, SET NULL or SET DEFAULT.
     pub cascades: Vec<Cascade>,
-    /// Primary keys by which rows can be told, as far as they are known.
+    /// Primary keys by which rows can be identified, as far as they are known.
     pub keys: Vec<KeyRow>,
     /// Columns that are computed when they are read; `None` where none of them can differ by time or session.
     pub computed: Option<ComputedColumns>,
@@ -134,22 +134,22 @@ struct Builder<'a> {
     /// Tables that show the same to everybody and at all times; `None`: all do.
     steady: Option<HashSet<Box<str>>>,
     triggers: Option<HashSet<Box<str>>>,
-    entries: HashMap<Box<str>, Entry>,
+    entries: HashMap<Box<str>, TableEntry>,
 }
 
 impl Builder<'_> {
-    fn entry(&mut self, place: &str, depth: u8) -> Entry {
+    fn entry(&mut self, place: &str, depth: u8) -> TableEntry {
         if let Some(entry) = self.entries.get(place) {
             return entry.clone();
         }
-        let unknown = Entry::unknown();
+        let unknown = TableEntry::unknown();
         let entry = match self.found.get(place).map(|row| &row.kind) {
             Some(TableKind::Table { engine }) if OWN_ROWS.iter().any(|own| own.eq_ignore_ascii_case(engine)) => {
                 let (writes, comes_back) = self.written_with(place);
                 let rows =
                     self.keys.get(place).map(|key| KnownRows { key: Arc::new((*key).clone()), alone: !comes_back });
                 let is_steady = self.steady.as_ref().is_none_or(|steady| steady.contains(place));
-                Entry { reads: Scope::of(vec![key(place)]), writes, rows, is_steady }
+                TableEntry { reads: TableScope::of(vec![key(place)]), writes, rows, is_steady }
             }
             Some(TableKind::View { definition: Some(definition) }) if depth < VIEWS_DEEP_MAX => {
                 self.view(place, definition, depth)
@@ -164,8 +164,8 @@ impl Builder<'_> {
     }
 
     /// A view is what its query reads; a write through it may go to any of these tables.
-    fn view(&mut self, place: &str, definition: &str, depth: u8) -> Entry {
-        let unknown = Entry::unknown();
+    fn view(&mut self, place: &str, definition: &str, depth: u8) -> TableEntry {
+        let unknown = TableEntry::unknown();
         let Ok(named) = sql::tables(definition.as_bytes(), &self.rows.dialect) else { return unknown };
         if !named.functions.is_empty() || !named.written.is_empty() {
             return unknown;
@@ -174,11 +174,11 @@ impl Builder<'_> {
         let own_schema = place.split('\0').next().unwrap_or_default().to_owned();
         self.entries.insert(place.into(), unknown);
         let is_steady = sql::varies(definition.as_bytes(), &self.rows.dialect).is_none();
-        let mut all = Entry { reads: Scope::nothing(), writes: Scope::nothing(), rows: None, is_steady };
+        let mut all = TableEntry { reads: TableScope::nothing(), writes: TableScope::nothing(), rows: None, is_steady };
         for table in &named.read {
             let schema = table.schema.as_deref().unwrap_or(&own_schema);
             let of = self.entry(&super::place(self.rows.folds_case, schema, &table.name), depth + 1);
-            all = Entry {
+            all = TableEntry {
                 reads: all.reads.and(&of.reads),
                 writes: all.writes.and(&of.writes),
                 rows: None,
@@ -190,13 +190,13 @@ impl Builder<'_> {
 
     /// The table, and what foreign keys write with it; anything if one of these has triggers. And whether they may write other rows of the
     /// table itself.
-    fn written_with(&self, place: &str) -> (Scope, bool) {
-        let Some(triggers) = &self.triggers else { return (Scope::Any, true) };
+    fn written_with(&self, place: &str) -> (TableScope, bool) {
+        let Some(triggers) = &self.triggers else { return (TableScope::Any, true) };
         let (mut seen, mut next): (Vec<&str>, usize) = (vec![place], 0);
         let mut comes_back = false;
         while let Some(table) = seen.get(next).copied() {
             if triggers.contains(table) || seen.len() > SCOPE_TABLES_MAX {
-                return (Scope::Any, true);
+                return (TableScope::Any, true);
             }
             for child in self.children.get(table).into_iter().flatten() {
                 comes_back |= **child == *place;
@@ -207,6 +207,6 @@ impl Builder<'_> {
             next += 1;
         }
         let keys: Vec<TableKey> = seen.into_iter().map(key).collect();
-        (Scope::of(keys), comes_back)
+        (TableScope::of(keys), comes_back)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sql::TableName;
 
-use super::{Scope, TableCatalog, TableKey};
+use super::{TableCatalog, TableKey, TableScope};
 use crate::changes::{Key, KeyPart};
 
 /// More rows of one table than this are as good as any.
@@ -19,7 +19,7 @@ const EXACT_MAX: i128 = 1 << 53;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowKey(pub u64);
 
-/// How values of a key's column are told apart.
+/// How values of a key's column are distinguished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyKind {
     /// Whole numbers, up to this one.
@@ -36,13 +36,13 @@ pub enum KeyKind {
 pub struct KeyColumn {
     /// As it is written; case does not count.
     pub name: Box<str>,
-    /// How its values are told apart.
+    /// How its values are distinguished.
     pub kind: KeyKind,
     /// It is AUTO_INCREMENT.
     pub counts_up: bool,
 }
 
-/// A primary key by which rows can be told.
+/// A primary key by which rows can be identified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrimaryKey {
     /// Its columns, in its order.
@@ -70,23 +70,23 @@ pub enum KeyValue<'a> {
 
 /// The written tables and rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenRows {
     /// In which tables.
-    pub tables: Scope,
+    pub tables: TableScope,
     /// Of these tables no rows but these; of all others any.
     pub rows: Vec<(TableKey, Vec<RowKey>)>,
 }
 
-impl Written {
+impl WrittenRows {
     /// Any row of these.
-    pub fn all(tables: Scope) -> Written {
-        Written { tables, rows: Vec::new() }
+    pub fn all(tables: TableScope) -> WrittenRows {
+        WrittenRows { tables, rows: Vec::new() }
     }
 
     /// Of one of these tables only these rows.
-    pub fn only(tables: Scope, table: TableKey, rows: Vec<RowKey>) -> Written {
-        let is_known = rows.len() <= ROWS_MAX && tables != Scope::Any;
-        Written { tables, rows: if is_known { vec![(table, rows)] } else { Vec::new() } }
+    pub fn only(tables: TableScope, table: TableKey, rows: Vec<RowKey>) -> WrittenRows {
+        let is_known = rows.len() <= ROWS_MAX && tables != TableScope::Any;
+        WrittenRows { tables, rows: if is_known { vec![(table, rows)] } else { Vec::new() } }
     }
 
     /// The rows of a table that were written; `None`: any.
@@ -96,13 +96,13 @@ impl Written {
 
     /// Both together.
     #[must_use]
-    pub fn and(&self, other: &Written) -> Written {
+    pub fn and(&self, other: &WrittenRows) -> WrittenRows {
         let tables = self.tables.and(&other.tables);
-        let Scope::Tables(all) = &tables else { return Written::all(Scope::Any) };
-        let of = |one: &Written, table: TableKey| match &one.tables {
-            Scope::Tables(keys) if keys.contains(&table) => one.rows_of(table).map(<[RowKey]>::to_vec),
-            Scope::Tables(_) => Some(Vec::new()),
-            Scope::Any => None,
+        let TableScope::Tables(all) = &tables else { return WrittenRows::all(TableScope::Any) };
+        let of = |one: &WrittenRows, table: TableKey| match &one.tables {
+            TableScope::Tables(keys) if keys.contains(&table) => one.rows_of(table).map(<[RowKey]>::to_vec),
+            TableScope::Tables(_) => Some(Vec::new()),
+            TableScope::Any => None,
         };
         let both = |table: &TableKey| {
             let mut rows = of(self, *table)?;
@@ -112,7 +112,7 @@ impl Written {
             (rows.len() <= ROWS_MAX).then_some((*table, rows))
         };
         let rows = all.iter().filter_map(both).collect();
-        Written { tables, rows }
+        WrittenRows { tables, rows }
     }
 }
 
@@ -148,7 +148,7 @@ impl PrimaryKey {
 }
 
 impl TableCatalog {
-    /// The table of this name and its primary key; `None` if it is no table whose rows are told by that.
+    /// The table of this name and its primary key; `None` if it is no table whose rows are identified by that.
     pub fn key_of(&self, name: &TableName, schema: Option<&str>) -> Option<(TableKey, &PrimaryKey)> {
         let schema = name.schema.as_deref().or(schema)?;
         let entry = self.entry(schema, &name.name)?;
@@ -162,16 +162,16 @@ impl TableCatalog {
     }
 
     /// The tables and rows that a logged change of this table's rows may have changed, as [`TableCatalog::changed`] gives
-    /// them; of the table itself these rows only, where their keys can be told.
-    pub fn changed_rows(&self, schema: &str, table: &str, keys: Option<&BTreeSet<Key>>) -> Written {
+    /// them; of the table itself these rows only, where their keys are known.
+    pub fn changed_rows(&self, schema: &str, table: &str, keys: Option<&BTreeSet<Key>>) -> WrittenRows {
         let tables = self.changed(schema, table);
         let entry = self.entry(schema, table);
         let known = entry.and_then(|entry| Some((entry.table()?, entry.rows.as_ref().filter(|rows| rows.alone)?)));
-        let (Some(keys), Some((own, known))) = (keys, known) else { return Written::all(tables) };
+        let (Some(keys), Some((own, known))) = (keys, known) else { return WrittenRows::all(tables) };
         let rows: Option<Vec<RowKey>> = keys.iter().map(|key| known.key.logged(own, key)).collect();
         match rows {
-            Some(rows) => Written::only(tables, own, rows),
-            None => Written::all(tables),
+            Some(rows) => WrittenRows::only(tables, own, rows),
+            None => WrittenRows::all(tables),
         }
     }
 }

@@ -32,11 +32,11 @@ fn rows(tables: &[&str]) -> TableRows {
     }
 }
 
-fn keys(places: &[&str]) -> Scope {
-    Scope::of(places.iter().map(|text| key(&text.replace('.', "\0"))).collect())
+fn keys(places: &[&str]) -> TableScope {
+    TableScope::of(places.iter().map(|text| key(&text.replace('.', "\0"))).collect())
 }
 
-fn scopes(rows: &TableRows, text: &str) -> (Scope, Scope) {
+fn scopes(rows: &TableRows, text: &str) -> (TableScope, TableScope) {
     let (catalog, named) = (TableCatalog::new(rows), sql::tables(text.as_bytes(), &DIALECT));
     (catalog.read_by(&named, Some("app")), catalog.written_by(&named, Some("app")))
 }
@@ -46,13 +46,13 @@ fn tables_are_found_in_their_schemas() {
     let rows = rows(&["app.t", "app.u", "other.t"]);
     let reads = |text| scopes(&rows, text).0;
     assert_eq!(reads("SELECT * FROM t, other.t"), keys(&["app.t", "other.t"]));
-    assert_eq!(reads("SELECT * FROM t, unknown"), Scope::Any);
-    assert_eq!(reads("SELECT * FROM T"), Scope::Any, "case counts here");
-    assert_eq!(reads("SELECT f() FROM t"), Scope::Any);
-    assert_eq!(reads("CALL p()"), Scope::Any);
-    assert_eq!(reads("SELECT 1"), Scope::nothing());
+    assert_eq!(reads("SELECT * FROM t, unknown"), TableScope::Any);
+    assert_eq!(reads("SELECT * FROM T"), TableScope::Any, "case counts here");
+    assert_eq!(reads("SELECT f() FROM t"), TableScope::Any);
+    assert_eq!(reads("CALL p()"), TableScope::Any);
+    assert_eq!(reads("SELECT 1"), TableScope::nothing());
     let (catalog, named) = (TableCatalog::new(&rows), sql::tables(b"SELECT * FROM t", &DIALECT));
-    assert_eq!(catalog.read_by(&named, None), Scope::Any, "no schema is chosen");
+    assert_eq!(catalog.read_by(&named, None), TableScope::Any, "no schema is chosen");
     assert_eq!(catalog.read_by(&named, Some("other")), keys(&["other.t"]));
 }
 
@@ -80,11 +80,11 @@ fn views_are_what_they_read() {
     assert_eq!(scopes(&rows, "SELECT * FROM w").0, both);
     assert_eq!(scopes(&rows, "UPDATE v SET a = 1").1, both);
     for unknown in ["calls", "round", "about", "gone"] {
-        assert_eq!(scopes(&rows, &format!("SELECT * FROM {unknown}")).0, Scope::Any, "{unknown}");
+        assert_eq!(scopes(&rows, &format!("SELECT * FROM {unknown}")).0, TableScope::Any, "{unknown}");
     }
     let hidden = TableRow { name: name("app.v"), kind: TableKind::View { definition: None } };
     let rows = TableRows { tables: vec![hidden], ..rows };
-    assert_eq!(scopes(&rows, "SELECT * FROM v").0, Scope::Any, "its definition may not be seen");
+    assert_eq!(scopes(&rows, "SELECT * FROM v").0, TableScope::Any, "its definition may not be seen");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn what_differs_by_time_or_session_is_read_but_answered_by_nothing_known() {
         assert_eq!(answered(&all, table), keys(&["app.t"]), "{table}");
     }
     for table in ["own", "clock", "last", "of_clock"] {
-        assert_eq!(answered(&all, table), Scope::Any, "{table}");
+        assert_eq!(answered(&all, table), TableScope::Any, "{table}");
     }
     let with = |seen: &[&str], expression: &str| {
         let expressions = vec![(name("app.t"), expression.to_owned())];
@@ -115,8 +115,12 @@ fn what_differs_by_time_or_session_is_read_but_answered_by_nothing_known() {
         TableRows { computed: Some(computed), ..all.clone() }
     };
     assert_eq!(answered(&with(&["app.t"], "`a` + 1"), "plain"), keys(&["app.t"]));
-    assert_eq!(answered(&with(&["app.t"], "current_user()"), "plain"), Scope::Any, "a column of a table of the view");
-    assert_eq!(answered(&with(&["app.other"], "`a` + 1"), "t"), Scope::Any, "its columns are not seen");
+    assert_eq!(
+        answered(&with(&["app.t"], "current_user()"), "plain"),
+        TableScope::Any,
+        "a column of a table of the view"
+    );
+    assert_eq!(answered(&with(&["app.other"], "`a` + 1"), "t"), TableScope::Any, "its columns are not seen");
 }
 
 #[test]
@@ -127,7 +131,7 @@ fn views_deep_inside_one_another_are_followed_or_unknown() {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let found = scopes(&rows(&texts), "SELECT * FROM v3").0;
     assert_eq!(found, keys(&["app.v0"]));
-    assert_eq!(scopes(&rows(&texts), "SELECT * FROM v39").0, Scope::Any);
+    assert_eq!(scopes(&rows(&texts), "SELECT * FROM v39").0, TableScope::Any);
 }
 
 #[test]
@@ -139,20 +143,20 @@ fn a_write_counts_for_what_foreign_keys_and_triggers_make_of_it() {
     let writes = |rows: &TableRows, text| scopes(rows, text).1;
     assert_eq!(writes(&rows, "DELETE FROM a"), keys(&["app.a", "app.b", "app.c"]));
     assert_eq!(writes(&rows, "DELETE FROM d"), keys(&["app.d"]));
-    assert_eq!(writes(&rows, "INSERT INTO e VALUES (1)"), Scope::Any);
-    assert_eq!(writes(&rows, "ALTER TABLE d ADD x INT"), Scope::Any);
+    assert_eq!(writes(&rows, "INSERT INTO e VALUES (1)"), TableScope::Any);
+    assert_eq!(writes(&rows, "ALTER TABLE d ADD x INT"), TableScope::Any);
     assert_eq!(scopes(&rows, "SELECT * FROM a, e").0, keys(&["app.a", "app.e"]), "reading has no consequences");
     rows.cascades.push(cascade("app.d", "app.e"));
-    assert_eq!(writes(&rows, "DELETE FROM d"), Scope::Any);
+    assert_eq!(writes(&rows, "DELETE FROM d"), TableScope::Any);
     rows.with_triggers = None;
-    assert_eq!(writes(&rows, "DELETE FROM a"), Scope::Any, "triggers may be hidden");
+    assert_eq!(writes(&rows, "DELETE FROM a"), TableScope::Any, "triggers may be hidden");
 }
 
 #[test]
 fn engines_that_show_other_rows_are_unknown() {
     let rows = rows(&["app.m: MRG_MyISAM", "app.f: FEDERATED", "app.t: Aria"]);
-    assert_eq!(scopes(&rows, "SELECT * FROM m").0, Scope::Any);
-    assert_eq!(scopes(&rows, "INSERT INTO f VALUES (1)").1, Scope::Any);
+    assert_eq!(scopes(&rows, "SELECT * FROM m").0, TableScope::Any);
+    assert_eq!(scopes(&rows, "INSERT INTO f VALUES (1)").1, TableScope::Any);
     assert_eq!(scopes(&rows, "SELECT * FROM t").0, keys(&["app.t"]));
 }
 
@@ -234,8 +238,11 @@ fn a_row_is_known_by_all_columns_of_its_key() {
     assert_eq!(told(vec![KeyPart::Integer(5), text("x ")]), [(own, vec![same])]);
     assert_eq!(told(vec![text("x"), KeyPart::Integer(5)]), [], "the key is another one");
     assert_eq!(told(vec![KeyPart::Integer(5)]), []);
-    assert_eq!(catalog.changed_rows("app", "t", None), Written::all(keys(&["app.t"])));
-    assert_eq!(catalog.changed_rows("app", "u", Some(&[vec![KeyPart::Integer(5)]].into())), Written::all(Scope::Any));
+    assert_eq!(catalog.changed_rows("app", "t", None), WrittenRows::all(keys(&["app.t"])));
+    assert_eq!(
+        catalog.changed_rows("app", "u", Some(&[vec![KeyPart::Integer(5)]].into())),
+        WrittenRows::all(TableScope::Any)
+    );
 }
 
 #[test]
@@ -264,7 +271,7 @@ fn foreign_keys_that_lead_back_write_other_rows() {
     let alone = |name| catalog.writes_alone(&table(name), Some("app"));
     assert_eq!((alone("own"), alone("a"), alone("b"), alone("c")), (false, false, false, true));
     let change = |table| catalog.changed_rows("app", table, Some(&[vec![KeyPart::Integer(1)]].into()));
-    assert_eq!(change("own"), Written::all(keys(&["app.own"])));
+    assert_eq!(change("own"), WrittenRows::all(keys(&["app.own"])));
     let of_c = change("c");
     assert_eq!((of_c.tables.clone(), of_c.rows.len()), (keys(&["app.c", "app.b", "app.a"]), 1));
     assert!(of_c.rows_of(key("app\0c")).is_some() && of_c.rows_of(key("app\0b")).is_none());
@@ -274,16 +281,17 @@ fn foreign_keys_that_lead_back_write_other_rows() {
 fn writes_together_leave_no_row_out() {
     let (t, u) = (TableKey(1), TableKey(2));
     let only = |table: TableKey, rows: &[u64]| {
-        Written::only(Scope::of(vec![table]), table, rows.iter().map(|row| RowKey(*row)).collect())
+        WrittenRows::only(TableScope::of(vec![table]), table, rows.iter().map(|row| RowKey(*row)).collect())
     };
-    let rows =
-        |written: &Written, table| written.rows_of(table).map(|rows| rows.iter().map(|row| row.0).collect::<Vec<_>>());
+    let rows = |written: &WrittenRows, table| {
+        written.rows_of(table).map(|rows| rows.iter().map(|row| row.0).collect::<Vec<_>>())
+    };
     let both = only(t, &[2, 1]).and(&only(t, &[2, 3])).and(&only(u, &[7]));
     assert_eq!((rows(&both, t), rows(&both, u)), (Some(vec![1, 2, 3]), Some(vec![7])));
-    let more = both.and(&Written::all(Scope::of(vec![u])));
+    let more = both.and(&WrittenRows::all(TableScope::of(vec![u])));
     assert_eq!((rows(&more, t), rows(&more, u)), (Some(vec![1, 2, 3]), None));
-    assert_eq!(more.tables, Scope::of(vec![t, u]));
-    assert_eq!(more.and(&Written::all(Scope::Any)), Written::all(Scope::Any));
+    assert_eq!(more.tables, TableScope::of(vec![t, u]));
+    assert_eq!(more.and(&WrittenRows::all(TableScope::Any)), WrittenRows::all(TableScope::Any));
     let many: Vec<u64> = (0..ROWS_MAX as u64).collect();
     assert_eq!(rows(&only(t, &many).and(&only(t, &[5])), t).map(|rows| rows.len()), Some(ROWS_MAX));
     assert_eq!(rows(&only(t, &many).and(&only(t, &[ROWS_MAX as u64])), t), None, "they are too many");

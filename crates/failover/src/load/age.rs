@@ -13,7 +13,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Writes the time into a row, again and again; `newest` is what was acknowledged last.
 pub(super) async fn tick(shared: Arc<Shared>, newest: Arc<AtomicU64>) -> anyhow::Result<Ledger> {
-    let mut client = connect(shared.doors[0]).await?;
+    let mut client = connect(shared.addresses[0]).await?;
     let mut ledger = Ledger::default();
     while !shared.stop.load(Ordering::Relaxed) {
         let now = shared.clock.now_ms() as u64;
@@ -21,7 +21,7 @@ pub(super) async fn tick(shared: Arc<Shared>, newest: Arc<AtomicU64>) -> anyhow:
             Ok(_) => drop(newest.fetch_max(now, Ordering::Relaxed)),
             Err(error) => {
                 ledger.error("tick", &error);
-                client = connect(shared.doors[0]).await?;
+                client = connect(shared.addresses[0]).await?;
             }
         }
         tokio::time::sleep(PAUSE).await;
@@ -31,7 +31,7 @@ pub(super) async fn tick(shared: Arc<Shared>, newest: Arc<AtomicU64>) -> anyhow:
 
 /// Reads it, and keeps the greatest difference to what had been acknowledged when the read began.
 pub(super) async fn read(shared: Arc<Shared>, newest: Arc<AtomicU64>) -> anyhow::Result<Ledger> {
-    let mut client = connect(shared.doors[0]).await?;
+    let mut client = connect(shared.addresses[0]).await?;
     let mut ledger = Ledger::default();
     while !shared.stop.load(Ordering::Relaxed) {
         let acknowledged = newest.load(Ordering::Relaxed);
@@ -44,7 +44,7 @@ pub(super) async fn read(shared: Arc<Shared>, newest: Arc<AtomicU64>) -> anyhow:
             }
             Err(error) => {
                 ledger.error("reader", &error);
-                client = connect(shared.doors[0]).await?;
+                client = connect(shared.addresses[0]).await?;
             }
         }
         tokio::time::sleep(PAUSE).await;

@@ -23,10 +23,10 @@ const RETRY_PAUSE: Duration = Duration::from_millis(20);
 const CONNECTS_MAX: u32 = 1_000;
 
 /// Connects as the application.
-pub(super) async fn connect(door: SocketAddr) -> anyhow::Result<Client> {
+pub(super) async fn connect(to: SocketAddr) -> anyhow::Result<Client> {
     let mut login = net::query::login(lab::APP_USER, Credential::password(lab::APP_PASSWORD));
     login.schema = Some(lab::APP_DATABASE.into());
-    let address = door.to_string().parse().map_err(|error| anyhow::anyhow!("{error}"))?;
+    let address = to.to_string().parse().map_err(|error| anyhow::anyhow!("{error}"))?;
     let limits = Limits { timeout: REPLY_LIMIT, ..Limits::default() };
     Ok(Client::connect(&Target::plain(address, CONNECT_LIMIT), login, limits).await?)
 }
@@ -37,8 +37,8 @@ pub(super) struct Caller {
     prepares: bool,
     client: Client,
     prepared: Vec<Statement>,
-    /// Which way in is used; the next one when it is closed.
-    door: usize,
+    /// The index of the address in use; the next one when it is closed.
+    address: usize,
     next: i64,
     random: u64,
     last_keyed: Option<i64>,
@@ -48,12 +48,12 @@ pub(super) struct Caller {
 impl Caller {
     pub(super) async fn start(shared: Arc<Shared>, number: u32, prepares: bool) -> anyhow::Result<Caller> {
         // Both kinds of clients take all ways.
-        let door = (number / PREPARES_EVERY) as usize % shared.doors.len();
-        let client = connect(shared.doors[door]).await?;
+        let address = (number / PREPARES_EVERY) as usize % shared.addresses.len();
+        let client = connect(shared.addresses[address]).await?;
         let random = u64::from(number) << 32 | 0x9e37_79b9;
         let (prepared, next, ledger) = (Vec::new(), 0, Ledger::default());
         let mut caller =
-            Caller { shared, number, prepares, client, prepared, door, next, random, last_keyed: None, ledger };
+            Caller { shared, number, prepares, client, prepared, address, next, random, last_keyed: None, ledger };
         caller.prepare().await?;
         Ok(caller)
     }
@@ -184,13 +184,13 @@ impl Caller {
             if self.shared.stop.load(Ordering::Relaxed) {
                 return false;
             }
-            if let Ok(client) = connect(self.shared.doors[self.door % self.shared.doors.len()]).await {
+            if let Ok(client) = connect(self.shared.addresses[self.address % self.shared.addresses.len()]).await {
                 self.client = client;
                 if self.prepare().await.is_ok() {
                     return true;
                 }
             }
-            self.door += 1;
+            self.address += 1;
             tokio::time::sleep(RETRY_PAUSE).await;
         }
         false

@@ -7,7 +7,7 @@ use crate::Finding;
 use crate::tree::Crate;
 
 /// Crates of ours that each crate may import.
-const ALLOWED: [(&str, &[&str]); 24] = [
+const ALLOWED: [(&str, &[&str]); 26] = [
     ("wire", &[]),
     ("sql", &[]),
     ("stats", &[]),
@@ -19,16 +19,18 @@ const ALLOWED: [(&str, &[&str]); 24] = [
     ("route", &["sql", "config", "facts"]),
     ("policy", &["sql", "config", "stats", "route", "cache"]),
     ("proof", &["wire", "sql"]),
-    ("cache", &["sql"]),
+    ("cache", &["wire", "sql", "facts"]),
     ("testkit", &["wire"]),
     ("net", &["wire", "config"]),
     ("tier", &["stats", "net"]),
     ("events", &["stats"]),
+    ("history", &[]),
     (
         "proxy",
         &["wire", "sql", "config", "stats", "facts", "route", "policy", "proof", "cache", "net", "tier", "events"],
     ),
-    ("admin", &["sql", "config", "stats", "facts", "cache", "tier", "events"]),
+    ("admin", &["sql", "config", "stats", "facts", "cache", "tier", "events", "history"]),
+    ("console", &["wire", "config", "stats", "facts", "cache", "events", "history", "net", "admin"]),
     ("control", &["wire", "sql", "config", "stats", "facts", "cluster", "net", "admin"]),
     ("bench", &["wire", "net", "lab"]),
     ("conform", &["wire", "sql", "config", "stats", "facts", "net", "proxy", "control", "lab", "sqluice"]),
@@ -37,8 +39,8 @@ const ALLOWED: [(&str, &[&str]); 24] = [
     (
         "sqluice",
         &[
-            "wire", "sql", "config", "stats", "facts", "cache", "net", "tier", "events", "proxy", "admin", "control",
-            "lab",
+            "wire", "sql", "config", "stats", "facts", "cache", "net", "tier", "events", "proxy", "admin", "console",
+            "control", "lab",
         ],
     ),
 ];

@@ -41,7 +41,7 @@ const EXCEPTIONS: [(&str, &str, &str); 11] = [
     ("crates/stats/src/lib.rs", "std::sync::Mutex", "what a worker counts and a scrape reads"),
     ("crates/stats/src/cache.rs", "std::sync::Mutex", "the same for the result cache"),
     ("crates/stats/src/rules.rs", "std::sync::Mutex", "the same for rules"),
-    ("crates/facts/src/published.rs", "std::sync::Mutex", "snapshots and wishes between both planes"),
+    ("crates/facts/src/published.rs", "std::sync::Mutex", "snapshots and requests between both planes"),
     ("crates/facts/src/published.rs", "std::sync::RwLock", "the same"),
 ];
 

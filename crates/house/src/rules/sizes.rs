@@ -61,7 +61,7 @@ fn known(text: &str) -> anyhow::Result<BTreeMap<String, usize>> {
 /// A file cannot be read.
 pub fn files(root: &Path) -> anyhow::Result<Vec<Finding>> {
     let mut findings = Vec::new();
-    for path in tree::all_files(&root.join("crates"))? {
+    for path in tree::all_files(&root.join("crates"), "rs")? {
         let lines = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?.lines().count();
         let shown = path.strip_prefix(root).unwrap_or(&path);
         if lines > FILE_LINES_MAX {

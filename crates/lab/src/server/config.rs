@@ -7,7 +7,7 @@ use super::ServerOptions;
 use crate::Family;
 
 /// Values that change from start to start, beside the options.
-pub(super) struct Place<'a> {
+pub(super) struct StartValues<'a> {
     pub(super) folder: &'a Path,
     pub(super) port: u16,
     pub(super) read_only: bool,
@@ -15,9 +15,9 @@ pub(super) struct Place<'a> {
 }
 
 /// The text of `server.cnf`. Lines of the options come last, so that they win.
-pub(super) fn text(options: &ServerOptions, place: &Place<'_>) -> String {
-    let folder = place.folder.display();
-    let (port, server_id) = (place.port, options.server_id);
+pub(super) fn text(options: &ServerOptions, values: &StartValues<'_>) -> String {
+    let folder = values.folder.display();
+    let (port, server_id) = (values.port, options.server_id);
     let mut text = format!(
         "[mysqld]\n\
          datadir={folder}/data\n\
@@ -44,7 +44,7 @@ pub(super) fn text(options: &ServerOptions, place: &Place<'_>) -> String {
          innodb_doublewrite=OFF\n\
          innodb_lock_wait_timeout=10\n",
     );
-    if place.as_root {
+    if values.as_root {
         text.push_str("user=root\n");
     }
     // 2, not 0: what is committed is with the operating system, so that it survives `kill -9` of the server.
@@ -53,7 +53,7 @@ pub(super) fn text(options: &ServerOptions, place: &Place<'_>) -> String {
     } else {
         "innodb_flush_log_at_trx_commit=2\nsync_binlog=0\n"
     });
-    let _ = writeln!(text, "read_only={}", if place.read_only { "ON" } else { "OFF" });
+    let _ = writeln!(text, "read_only={}", if values.read_only { "ON" } else { "OFF" });
     match options.family {
         Family::MariaDb => mariadb(&mut text, options),
         Family::MySql => mysql(&mut text, options),

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-/// Places of the table, each with [`WAYS`] outcomes: 16,384 outcomes in 256 KiB.
-const PLACES: usize = 4_096;
-/// Outcomes at a place: one cache line.
+/// Buckets of the table, each with [`WAYS`] outcomes: 16,384 outcomes in 256 KiB.
+const BUCKETS: usize = 4_096;
+/// Outcomes of a bucket: one cache line.
 const WAYS: usize = 4;
 /// Different lists of rules that wait for the text; beyond that all is forgotten.
 const LISTS_MAX: usize = 4_096;
@@ -25,30 +25,30 @@ pub struct Outcome {
 pub struct Waiting(u32);
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct MemoEntry {
     /// 0 is none.
     key: u64,
     rule: u32,
     waiting: u32,
 }
 
-const EMPTY: Entry = Entry { key: 0, rule: NONE, waiting: NONE };
+const EMPTY: MemoEntry = MemoEntry { key: 0, rule: NONE, waiting: NONE };
 
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Place([Entry; WAYS]);
+struct Bucket([MemoEntry; WAYS]);
 
 /// Outcomes by key.
 #[derive(Debug)]
 pub struct Memo {
-    places: Box<[Place]>,
+    buckets: Box<[Bucket]>,
     lists: Vec<Box<[u32]>>,
     by_list: HashMap<Box<[u32]>, u32>,
 }
 
 impl Default for Memo {
     fn default() -> Memo {
-        Memo { places: vec![Place([EMPTY; WAYS]); PLACES].into(), lists: Vec::new(), by_list: HashMap::new() }
+        Memo { buckets: vec![Bucket([EMPTY; WAYS]); BUCKETS].into(), lists: Vec::new(), by_list: HashMap::new() }
     }
 }
 
@@ -57,19 +57,19 @@ impl Memo {
     #[inline]
     pub fn find(&self, key: u64) -> Option<Outcome> {
         let key = key.max(1);
-        let entry = self.places[Memo::place(key)].0.iter().find(|entry| entry.key == key)?;
+        let entry = self.buckets[Memo::bucket(key)].0.iter().find(|entry| entry.key == key)?;
         let some = |number: u32| (number != NONE).then_some(number);
         Some(Outcome { rule: some(entry.rule), waiting: some(entry.waiting).map(Waiting) })
     }
 
-    /// Remembers an outcome, and gives it. The oldest at its place is forgotten.
+    /// Remembers an outcome, and gives it. The oldest of its bucket is forgotten.
     pub fn insert(&mut self, key: u64, rule: Option<u32>, waiting: &[u32]) -> Outcome {
         let key = key.max(1);
         let waiting = if waiting.is_empty() { None } else { Some(self.list(waiting)) };
-        let place = &mut self.places[Memo::place(key)].0;
-        place.rotate_right(1);
+        let bucket = &mut self.buckets[Memo::bucket(key)].0;
+        bucket.rotate_right(1);
         let list = waiting.map_or(NONE, |Waiting(list)| list);
-        place[0] = Entry { key, rule: rule.unwrap_or(NONE), waiting: list };
+        bucket[0] = MemoEntry { key, rule: rule.unwrap_or(NONE), waiting: list };
         Outcome { rule, waiting }
     }
 
@@ -91,9 +91,9 @@ impl Memo {
         Waiting(list)
     }
 
-    fn place(key: u64) -> usize {
+    fn bucket(key: u64) -> usize {
         // Any bits will do.
-        (key >> 32) as usize % PLACES
+        (key >> 32) as usize % BUCKETS
     }
 }
 
@@ -101,7 +101,7 @@ impl Memo {
 mod tests {
     use super::*;
 
-    /// Keys of one place.
+    /// Keys of one bucket.
     fn key(n: u64) -> u64 {
         7 << 32 | n
     }

@@ -7,7 +7,7 @@ use config::patterns::Patterns;
 use config::{Consistency, Matchers, Network, Rule, RuleAccess};
 
 use super::comments::Comments;
-use super::{Asked, Asker, Inspect};
+use super::{Inspect, RuleSession, RuleStatement};
 
 /// The rules as all workers share them.
 #[derive(Debug)]
@@ -132,25 +132,25 @@ impl RuleSet {
 
 impl Compiled {
     /// Whether all holds but for regular expressions.
-    pub(super) fn fits(&self, asker: Asker<'_>, asked: Asked<'_>) -> bool {
+    pub(super) fn fits(&self, session: RuleSession<'_>, statement: RuleStatement<'_>) -> bool {
         let Matchers { listener, cluster, user, schema, client, digest, access, .. } = &self.rule.matchers;
         let is = |wanted: &Option<Arc<str>>, name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
-        is(user, asker.user)
-            && schema.as_deref().is_none_or(|wanted| asked.schema == Some(wanted))
-            && digest.is_none_or(|wanted| wanted == asked.digest)
-            && is(listener, asker.listener)
-            && is(cluster, asker.cluster)
-            && access.is_none_or(|wanted| (wanted == RuleAccess::Read) == asked.reads)
-            && client.is_none_or(|network| asker.client.is_some_and(|client| network.contains(client)))
+        is(user, session.user)
+            && schema.as_deref().is_none_or(|wanted| statement.schema == Some(wanted))
+            && digest.is_none_or(|wanted| wanted == statement.digest)
+            && is(listener, session.listener)
+            && is(cluster, session.cluster)
+            && access.is_none_or(|wanted| (wanted == RuleAccess::Read) == statement.reads)
+            && client.is_none_or(|network| session.client.is_some_and(|client| network.contains(client)))
     }
 
     /// Whether the rule's table is among those that the statement names.
-    pub(super) fn names_table(&self, asked: Asked<'_>, query: &(impl Inspect + ?Sized)) -> bool {
+    pub(super) fn names_table(&self, statement: RuleStatement<'_>, query: &(impl Inspect + ?Sized)) -> bool {
         let Some((schema, name)) = &self.table else { return true };
         // A command without a text names none.
-        let Some(tables) = query.tables().filter(|_| asked.digest != 0) else { return false };
+        let Some(tables) = query.tables().filter(|_| statement.digest != 0) else { return false };
         tables.read.iter().chain(&tables.written).any(|named| {
-            let is_in = named.schema.as_deref().or(asked.schema);
+            let is_in = named.schema.as_deref().or(statement.schema);
             named.name == *name && schema.as_deref().is_none_or(|wanted| is_in == Some(wanted))
         })
     }

@@ -52,18 +52,18 @@ struct Sent<'a> {
 const ASK: Sent<'static> =
     Sent { listener: "app", user: "bob", client: "10.1.2.3", schema: Some("shop"), text: "SELECT 1", reads: true };
 
-struct Told<'a>(&'a Case, Sent<'a>, OnceCell<Option<sql::Tables>>);
+struct TestQuery<'a>(&'a Case, Sent<'a>, OnceCell<Option<sql::Tables>>);
 
-impl Inspect for Told<'_> {
-    fn asker(&self) -> Asker<'_> {
-        asker_of(self.1)
+impl Inspect for TestQuery<'_> {
+    fn rule_session(&self) -> RuleSession<'_> {
+        session_of(self.1)
     }
 
-    fn parts(&self, see: &mut dyn FnMut(Asked<'_>, &dyn Inspect) -> bool) {
+    fn parts(&self, see: &mut dyn FnMut(RuleStatement<'_>, &dyn Inspect) -> bool) {
         let texts: Vec<&str> = self.1.text.split(';').collect();
         for text in texts.iter().filter(|_| texts.len() > 1) {
             let part = Sent { text, ..self.1 };
-            if see(asked_of(part), &Told(self.0, part, OnceCell::new())) {
+            if see(statement_of(part), &TestQuery(self.0, part, OnceCell::new())) {
                 return;
             }
         }
@@ -94,8 +94,8 @@ fn dialect() -> sql::Dialect {
     }
 }
 
-fn asker_of(sent: Sent<'_>) -> Asker<'_> {
-    Asker {
+fn session_of(sent: Sent<'_>) -> RuleSession<'_> {
+    RuleSession {
         listener: sent.listener,
         cluster: if sent.listener == "app" { "main" } else { "other" },
         user: sent.user,
@@ -103,9 +103,9 @@ fn asker_of(sent: Sent<'_>) -> Asker<'_> {
     }
 }
 
-fn asked_of(sent: Sent<'_>) -> Asked<'_> {
+fn statement_of(sent: Sent<'_>) -> RuleStatement<'_> {
     let digest = if sent.text.is_empty() { 0 } else { sql::digest_hash(sent.text.as_bytes(), &dialect()) };
-    Asked { schema: sent.schema, schema_hash: hash_of(sent.schema), digest, reads: sent.reads }
+    RuleStatement { schema: sent.schema, schema_hash: hash_of(sent.schema), digest, reads: sent.reads }
 }
 
 impl Case {
@@ -131,9 +131,9 @@ impl Case {
     /// The verdict, and the rule whose actions are the plan.
     fn ask(&self, sent: Sent<'_>, may_refuse: bool) -> Option<(Verdict, Option<String>)> {
         let (chain, mut plan) = (self.worker.get()?, Plan::default());
-        let scope = chain.scope(asker_of(sent));
-        let ask = Ask { scope, asked: asked_of(sent), may_refuse, searches: &self.searches };
-        let verdict = chain.ask(&ask, &Told(self, sent, OnceCell::new()), &mut plan);
+        let scope = chain.scope(session_of(sent));
+        let ask = RuleQuery { scope, statement: statement_of(sent), may_refuse, searches: &self.searches };
+        let verdict = chain.ask(&ask, &TestQuery(self, sent, OnceCell::new()), &mut plan);
         Some((verdict, plan.rule().map(|action| action.name.to_string())))
     }
 
@@ -266,12 +266,13 @@ fn texts_are_looked_at_only_for_those_whom_a_rule_may_fit() {
 #[test]
 fn a_scope_is_of_its_rules() {
     let case = Case::new(&rule("r", "client = \"10.0.0.0/8\""));
-    let asker = |client: &str| Asker { listener: "app", cluster: "main", user: "bob", client: client.parse().ok() };
+    let session =
+        |client: &str| RuleSession { listener: "app", cluster: "main", user: "bob", client: client.parse().ok() };
     let chain = case.worker.get().unwrap();
-    let scope = chain.scope(asker("10.0.0.1"));
-    assert!(chain.knows(scope) && !chain.knows(Scope::default()));
-    assert_eq!(scope.hash, chain.scope(Asker { user: "carol", ..asker("10.9.9.9") }).hash);
-    assert_ne!(scope.hash, chain.scope(asker("192.168.0.1")).hash);
+    let scope = chain.scope(session("10.0.0.1"));
+    assert!(chain.knows(scope) && !chain.knows(RuleScope::default()));
+    assert_eq!(scope.hash, chain.scope(RuleSession { user: "carol", ..session("10.9.9.9") }).hash);
+    assert_ne!(scope.hash, chain.scope(session("192.168.0.1")).hash);
     case.take(&rule("r", "user = \"bob\""));
     assert!(!case.worker.get().unwrap().knows(scope));
 }
@@ -325,10 +326,10 @@ fn a_rule_that_refuses_one_text_of_several_refuses_them_all() {
 fn a_query_that_is_remembered_counts_when_it_is_used() {
     let case = Case::new(&rule("reads", "digest_regex = \"^SELECT\""));
     let chain: Rc<Chain> = case.worker.get().unwrap();
-    let scope = chain.scope(asker_of(ASK));
-    assert!(chain.remembered(scope, asked_of(ASK), b"SELECT 1").is_none());
+    let scope = chain.scope(session_of(ASK));
+    assert!(chain.remembered(scope, statement_of(ASK), b"SELECT 1").is_none());
     assert_eq!(case.rule(ASK).as_deref(), Some("reads"));
-    let remembered = chain.remembered(scope, asked_of(ASK), b"SELECT 1").unwrap();
+    let remembered = chain.remembered(scope, statement_of(ASK), b"SELECT 1").unwrap();
     assert_eq!(&*remembered.action().unwrap().name, "reads");
     assert_eq!(case.hits(), [("reads".into(), 1)]);
     remembered.count();

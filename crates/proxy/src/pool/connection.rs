@@ -50,7 +50,7 @@ pub struct Key {
     pub credential: Arc<Credential>,
     /// The client's capabilities that matter ([`MEANINGFUL`]).
     pub capabilities: Capabilities,
-    /// The client's address, where servers are told it. Clients that differ in the port alone share connections: accounts
+    /// The client's address, where servers get it. Clients that differ in the port alone share connections: accounts
     /// know no ports.
     pub client: Option<SocketAddr>,
     /// The client's connection attributes, packed, for a session that has queried them on the server; other sessions share
@@ -113,6 +113,11 @@ pub struct Origin {
     pub tracks: bool,
     /// It tells what SET TRANSACTION has announced, whatever its state says of `session_track_transaction_info`.
     pub tells_characteristics: bool,
+    /// The flags of its replies for ANSI_QUOTES and NO_BACKSLASH_ESCAPES may be those of a routine's `sql_mode`, which servers
+    /// take back without them: clients escape texts by these flags.
+    pub mode_flags_unsure: bool,
+    /// MySQL's tracker may still have the access mode of a transaction that ended while the connection reported no characteristics.
+    pub access_mode_left: bool,
     /// Statements prepared on it.
     pub statements: ServerStatements,
     /// How many statements may be prepared on it.
@@ -167,7 +172,7 @@ pub enum End {
     Closed,
     /// It was reset.
     Reset,
-    /// Nobody waits for the server any more.
+    /// No session waits for the server any more.
     GivenUp,
 }
 

@@ -9,7 +9,7 @@ use stats::ServerStats;
 use wire::Capabilities;
 use wire::handshake::client::LoginRequest;
 
-use super::{Connection, Origin, ServerStatements, Wanted};
+use super::{Connection, ConnectionNeeds, Origin, ServerStatements};
 use crate::shared::{ClusterShared, login_as};
 use route::state::{StateMap, packet_max};
 
@@ -29,7 +29,7 @@ pub const ON_DEMAND: Capabilities = Capabilities::STMT_BULK.union(Capabilities::
 pub(super) async fn open(
     shared: &ClusterShared,
     server: &ServerView,
-    wanted: &Wanted,
+    wanted: &ConnectionNeeds,
     stats: &Arc<ServerStats>,
 ) -> Result<Connection, ConnectError> {
     let settings = shared.settings.load();
@@ -57,6 +57,8 @@ pub(super) async fn open(
         in_some_schema: false,
         tracks: false,
         tells_characteristics: false,
+        mode_flags_unsure: false,
+        access_mode_left: false,
         statements: ServerStatements::default(),
         statements_max: settings.pool.statements_max as usize,
         last_session: 0,
@@ -86,7 +88,7 @@ fn packet_max_of_today(shared: &ClusterShared) -> Option<u64> {
 pub(super) async fn log_in_again(
     shared: &ClusterShared,
     server: &ServerView,
-    wanted: &Wanted,
+    wanted: &ConnectionNeeds,
     connection: &mut Connection,
 ) -> Result<(), ConnectError> {
     let target = shared.target(server, shared.settings.load().pool.connect_timeout, wanted.key.client);
@@ -112,7 +114,7 @@ pub(super) async fn log_in_again(
     Ok(())
 }
 
-fn login(wanted: &Wanted) -> LoginRequest {
+fn login(wanted: &ConnectionNeeds) -> LoginRequest {
     let schema = wanted.state.schema().map(|name| name.as_bytes().to_vec());
     let mut capabilities = ALWAYS | wanted.key.capabilities;
     capabilities.set(Capabilities::CONNECT_WITH_DB, schema.is_some());

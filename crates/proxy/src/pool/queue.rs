@@ -25,7 +25,7 @@ pub(super) enum Grant {
     Permit,
 }
 
-/// A place in the queue. What was granted and not taken, because the session ended or its time was over, goes to the
+/// A place in the queue. A permit that was not taken, because the session ended or its time was over, goes to the
 /// next in the queue.
 pub(super) struct Ticket {
     pools: Rc<Pools>,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// How much longer somebody must have waited at another worker to get a connection that somebody waits for here, too:
 /// moving one costs both workers a few microseconds.
 const WORTH_MOVING: Duration = Duration::from_millis(1);
-/// Nobody waits.
+/// No session waits.
 const NOBODY: u64 = u64::MAX;
 
 /// The limit of one server (or of one cluster), and who uses how much of it.
@@ -107,14 +107,14 @@ impl Quota {
         self.workers.iter().map(|share| share.waiting.load(Ordering::Relaxed) as usize).sum()
     }
 
-    /// Since when the first in this worker's queue waits; `None` when nobody does.
+    /// Since when the first in this worker's queue waits; `None` when none does.
     pub fn set_oldest(&self, worker: usize, since: Option<Instant>) {
         let micros = |since: Instant| u64::try_from(since.saturating_duration_since(self.start).as_micros());
         let oldest = since.map_or(NOBODY, |since| micros(since).unwrap_or(NOBODY));
         self.workers[worker].oldest.store(oldest, Ordering::SeqCst);
     }
 
-    /// Which other worker should get what this one has to give: the one where somebody waits longest, if nobody has
+    /// Which other worker should get what this one has to give: the one where a session waits longest, if none has
     /// waited about as long here. So all are served in the order in which they came, whichever worker they are with.
     pub fn waits_longer(&self, worker: usize) -> Option<usize> {
         let mine = self.workers[worker].oldest.load(Ordering::SeqCst);
@@ -126,7 +126,7 @@ impl Quota {
     }
 
     /// Which other worker should get the permit of a connection that cannot be moved, and has to be closed for it: one
-    /// that waits while this one has nobody waiting, or that holds less than its fair part while this one holds more.
+    /// that waits while no session waits here, or that holds less than its fair part while this one holds more.
     pub fn lacks_its_part(&self, worker: usize) -> Option<usize> {
         let mine = &self.workers[worker];
         let fair = self.max().div_ceil(self.workers.len() as u32).max(1);

@@ -8,7 +8,7 @@ use facts::view::ServerId;
 use stats::ServerStats;
 
 use super::queue::Waiter;
-use super::{Connection, Key, Quota, Wanted};
+use super::{Connection, ConnectionNeeds, Key, Quota};
 use route::state::StateMap;
 
 /// How many idle connections are looked at for one that needs no fix-up.
@@ -27,7 +27,7 @@ pub struct ServerPool {
     pub(super) idle: RefCell<Vec<Box<Connection>>>,
     pub(super) waiters: RefCell<VecDeque<Waiter>>,
     /// The key and state that a session wanted last: the warm minimum is kept for them.
-    pub(super) last_wanted: RefCell<Option<Wanted>>,
+    pub(super) last_wanted: RefCell<Option<ConnectionNeeds>>,
     pub(super) warming: Cell<bool>,
     /// The server left the configuration or must be emptied: nothing goes back into the pool.
     pub(super) closed: Cell<bool>,

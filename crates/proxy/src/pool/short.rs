@@ -1,68 +1,12 @@
 //! Waiting for a connection that a server has refused to open: it has too many, or too many of one user (1040, 1203, 1226). The pools'
-//! own limits have room, so nobody gives way. Whoever gives a connection back, at any worker, looks here.
+//! own limits have room, so no connection gives way. A session that gives a connection back, at any worker, looks here.
 
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use facts::view::ServerId;
-use wire::errno;
 
 use super::{Connection, Pools, ServerPool};
-use crate::shared::Mail;
-
-/// The statements of a cluster that wait so, over all workers.
-#[derive(Debug, Default)]
-pub struct Short {
-    count: AtomicU32,
-    waiters: Mutex<Vec<ShortOf>>,
-}
-
-/// A connection that would help one of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShortOf {
-    /// The worker of its session.
-    worker: usize,
-    server: ServerId,
-    /// The user whose connections help; `None` is any.
-    user: Option<Arc<str>>,
-}
-
-impl ShortOf {
-    /// `None` when this error is no such refusal.
-    pub fn new(worker: usize, server: ServerId, user: &Arc<str>, code: u16) -> Option<ShortOf> {
-        match code {
-            errno::ER_CON_COUNT_ERROR => Some(ShortOf { worker, server, user: None }),
-            errno::ER_TOO_MANY_USER_CONNECTIONS | errno::ER_USER_LIMIT_REACHED => {
-                Some(ShortOf { worker, server, user: Some(user.clone()) })
-            }
-            _ => None,
-        }
-    }
-
-    fn is_helped(&self, server: ServerId, user: &str) -> bool {
-        self.server == server && self.user.as_deref().is_none_or(|own| own == user)
-    }
-}
-
-impl Short {
-    /// Whether anybody waits. Looked at for each connection that is given back.
-    fn is_waited(&self) -> bool {
-        self.count.load(Ordering::SeqCst) > 0
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Vec<ShortOf>)) {
-        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut waiters);
-        self.count.store(u32::try_from(waiters.len()).unwrap_or(u32::MAX), Ordering::SeqCst);
-    }
-
-    /// The worker where somebody has waited longest for such a connection.
-    fn worker_for(&self, server: ServerId, user: &str) -> Option<usize> {
-        let waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
-        waiters.iter().find(|waiter| waiter.is_helped(server, user)).map(|waiter| waiter.worker)
-    }
-}
+use crate::shared::{Mail, ShortOf};
 
 /// A place among those that wait; given up when it is dropped.
 pub struct ShortTicket {
@@ -101,7 +45,7 @@ impl Pools {
     /// Closes an idle connection that would make room, and that its session could not use. Gives whether there was one.
     pub fn make_room(&self, of: &ShortOf) -> bool {
         let Some(pool) = self.find(of.server) else { return false };
-        let connection = take_idle_for(&pool, |user| of.is_helped(of.server, user));
+        let connection = take_idle_for(&pool, |user| of.is_helped_by(of.server, user));
         connection.map(|connection| self.close(&pool, connection)).is_some()
     }
 
@@ -170,24 +114,4 @@ fn take_idle_for(pool: &ServerPool, helps: impl Fn(&str) -> bool) -> Option<Box<
     let place = idle.iter().position(|connection| helps(&connection.origin.key.user))?;
     pool.stats.idle.add(-1);
     Some(idle.remove(place))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_connection_of_the_same_user_helps_or_any_where_the_server_has_too_many() {
-        let (short, app) = (Short::default(), Arc::from("app"));
-        assert!(!short.is_waited() && ShortOf::new(0, ServerId(1), &app, 1045).is_none());
-        let of_user = ShortOf::new(0, ServerId(1), &app, 1226).unwrap();
-        let of_any = ShortOf::new(1, ServerId(1), &app, 1040).unwrap();
-        short.change(|waiters| waiters.extend([of_user.clone(), of_any]));
-        assert!(short.is_waited());
-        assert_eq!(short.worker_for(ServerId(1), "app"), Some(0));
-        assert_eq!(short.worker_for(ServerId(1), "other"), Some(1));
-        assert_eq!(short.worker_for(ServerId(2), "app"), None);
-        short.change(|waiters| waiters.retain(|waiter| *waiter != of_user));
-        assert_eq!(short.worker_for(ServerId(1), "app"), Some(1));
-    }
 }

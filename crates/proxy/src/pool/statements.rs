@@ -11,7 +11,7 @@ const TEXTS_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// The statements prepared on one backend connection, the least recently used going first.
 #[derive(Debug, Default)]
 pub struct ServerStatements {
-    known: HashMap<StatementKey, Known, RandomState>,
+    known: HashMap<StatementKey, PreparedHere, RandomState>,
     /// The length of their texts.
     bytes: usize,
     clock: u64,
@@ -29,7 +29,7 @@ pub struct StatementKey {
 }
 
 #[derive(Debug)]
-struct Known {
+struct PreparedHere {
     id: u32,
     used: u64,
     /// How its parameters got the types that they have, once it was executed.
@@ -58,7 +58,7 @@ pub struct TypesWanted {
 
 /// A statement that is prepared, for an execution whose parameters must have certain types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum ForTypes {
     /// With this id of the server's; they have them, or get them by the execution itself.
     Typed(u32),
     /// They have none: an execution that gives them must go ahead.
@@ -78,21 +78,21 @@ impl ServerStatements {
     /// behind it, perhaps. MySQL lets the
     /// first execution say of which type a parameter is whose place does not tell, and converts the values of later ones: one
     /// that another session has executed with other types is none for this session.
-    pub fn find_for(&mut self, key: &StatementKey, session: u32, wanted: &TypesWanted) -> Option<Found> {
+    pub fn find_for(&mut self, key: &StatementKey, session: u32, wanted: &TypesWanted) -> Option<ForTypes> {
         let id = self.find(key)?;
         let known = self.known.get_mut(key)?;
         let TypesWanted { types, gives, behind } = wanted;
         match &mut known.typed {
             None => {
                 known.typed = Some(TypedBy { session, types: behind.clone(), anew: false });
-                Some(if *gives { Found::Typed(id) } else { Found::Untyped(id) })
+                Some(if *gives { ForTypes::Typed(id) } else { ForTypes::Untyped(id) })
             }
             Some(by) if by.types == *types && types == behind && (!by.anew || by.session == session) => {
-                Some(Found::Typed(id))
+                Some(ForTypes::Typed(id))
             }
             Some(by) if by.session == session && (*gives || by.types == *types) => {
                 *by = TypedBy { session, types: behind.clone(), anew: true };
-                Some(Found::Typed(id))
+                Some(ForTypes::Typed(id))
             }
             Some(_) => None,
         }
@@ -102,7 +102,7 @@ impl ServerStatements {
     pub fn insert(&mut self, key: StatementKey, id: u32, max: usize) {
         self.clock += 1;
         let bytes = key.text.len();
-        match self.known.insert(key, Known { id, used: self.clock, typed: None }) {
+        match self.known.insert(key, PreparedHere { id, used: self.clock, typed: None }) {
             Some(old) => self.to_close.push(old.id),
             None => self.bytes += bytes,
         }
@@ -187,22 +187,22 @@ mod tests {
         let (int, text) = (&[3, 0][..], &[253, 0][..]);
         let [gives_int, gives_text] = [int, text].map(|types| wanted(types, true, types));
         let has_int = wanted(int, false, int);
-        assert_eq!(statements.find_for(&key, 7, &gives_int), Some(Found::Typed(1)));
-        assert_eq!(statements.find_for(&key, 8, &gives_int), Some(Found::Typed(1)), "the same types");
-        assert_eq!(statements.find_for(&key, 8, &has_int), Some(Found::Typed(1)), "they are there");
+        assert_eq!(statements.find_for(&key, 7, &gives_int), Some(ForTypes::Typed(1)));
+        assert_eq!(statements.find_for(&key, 8, &gives_int), Some(ForTypes::Typed(1)), "the same types");
+        assert_eq!(statements.find_for(&key, 8, &has_int), Some(ForTypes::Typed(1)), "they are there");
         assert_eq!(statements.find_for(&key, 8, &gives_text), None);
         assert_eq!(statements.find_for(&key, 8, &wanted(int, false, text)), None, "others go on with them");
         assert_eq!(
             statements.find_for(&key, 7, &gives_text),
-            Some(Found::Typed(1)),
+            Some(ForTypes::Typed(1)),
             "what it was to this session before"
         );
         assert_eq!(statements.find_for(&key, 8, &gives_text), None);
         assert_eq!(statements.find_for(&key, 7, &has_int), None, "they are others now");
         statements.insert(key.clone(), 2, 2);
-        assert_eq!(statements.find_for(&key, 7, &has_int), Some(Found::Untyped(2)));
-        assert_eq!(statements.find_for(&key, 7, &has_int), Some(Found::Typed(2)));
-        assert_eq!(statements.find_for(&key, 7, &wanted(int, false, text)), Some(Found::Typed(2)));
+        assert_eq!(statements.find_for(&key, 7, &has_int), Some(ForTypes::Untyped(2)));
+        assert_eq!(statements.find_for(&key, 7, &has_int), Some(ForTypes::Typed(2)));
+        assert_eq!(statements.find_for(&key, 7, &wanted(int, false, text)), Some(ForTypes::Typed(2)));
         assert_eq!(statements.find_for(&key, 7, &has_int), None);
     }
 }

@@ -38,12 +38,12 @@ pub enum UserLeaseError {
 }
 
 /// A place in the queue; it counts while it is there.
-struct Place<'a> {
+struct QueuePlace<'a> {
     limit: &'a Limit,
     stats: &'a WorkerStats,
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
         self.limit.waiting.fetch_sub(1, Ordering::Relaxed);
         self.stats.waiting.add(-1);
@@ -78,7 +78,7 @@ impl UserLeases {
         }
         stats.waiting.add(1);
         stats.waited.add_one();
-        let _place = Place { limit: &limit, stats };
+        let _place = QueuePlace { limit: &limit, stats };
         match tokio::time::timeout(wait, limit.semaphore.clone().acquire_owned()).await {
             Ok(Ok(permit)) => Ok(UserLease { _permit: Some(permit) }),
             Ok(Err(_)) | Err(_) => {

@@ -13,10 +13,11 @@ use sql::{Kind, Statement};
 use wire::errno;
 
 use super::checkout::Attempts;
+use super::cluster_session::ClusterSession;
 use super::relay::RelayError;
 use super::{Held, Session};
 use crate::error::Refusal;
-use crate::pool::{Lease, LeaseError, Wanted};
+use crate::pool::{ConnectionNeeds, Lease, LeaseError};
 use crate::shared::AccountChange;
 use crate::shared::Write;
 use route::{Reason, Route, Target};
@@ -39,24 +40,6 @@ fn is_refused(code: u16) -> bool {
 }
 
 impl Session {
-    /// A statement changed accounts, or may have: a client that logs in from now on is judged by what they are then, also by replicas.
-    pub(super) fn note_account_change(
-        &self,
-        held: &Held,
-        statement: &Statement,
-        error: Option<&Refusal>,
-        over: Instant,
-    ) {
-        if statement.kind == Kind::Account && statement.parts == 1 && error.is_some_and(|error| is_refused(error.code))
-        {
-            return;
-        }
-        let shared = &self.here.cluster.shared;
-        let change = AccountChange { server: held.lease.server(), at: over, login: shared.logins.now() };
-        shared.account_change.store(Some(Arc::new(change)));
-        shared.published.accounts_changed();
-    }
-
     /// A session that begins behind a change of accounts reads from replicas that have it, if it would find writes of its own there.
     /// Later than replicas may be behind nothing is known of that change any more.
     pub(super) fn find_account_change(&mut self) {
@@ -64,12 +47,12 @@ impl Session {
             Some(change) if self.watches_writes() && change.at.elapsed() < self.window() => **change,
             _ => return,
         };
-        self.note_write(Write::Untold(change.server, change.at));
+        self.note_write(Write::Unreported(change.server, change.at));
     }
 
     /// The connection that the session needs now.
-    pub(super) fn connection_wanted(&self, in_any_schema: bool) -> Wanted {
-        Wanted {
+    pub(super) fn connection_wanted(&self, in_any_schema: bool) -> ConnectionNeeds {
+        ConnectionNeeds {
             key: self.who.identity.key.clone(),
             state: self.belief.state.clone(),
             login: self.who.identity.login,
@@ -93,7 +76,7 @@ impl Session {
         let wanted = self.connection_wanted(attempts.in_any_schema);
         let done = tokio::select! {
             biased;
-            () = self.unfit(server.id, target, view) => {
+            () = self.here.unfit(server.id, target, view) => {
                 attempts.avoid.push(server.id);
                 return Ok(None);
             }
@@ -192,7 +175,7 @@ impl Session {
             let opened = tokio::select! {
                 biased;
                 opened = self.here.cluster.pools.lease_now(server, &wanted) => opened,
-                () = self.unfit(server.id, &Target::Primary, &view) => None,
+                () = self.here.unfit(server.id, &Target::Primary, &view) => None,
             };
             match opened {
                 Some(Ok(opened)) => lease = Some(opened),
@@ -203,5 +186,25 @@ impl Session {
             }
         }
         Ok(lease.map(|lease| Held { lease, awaits: None, _user: user }))
+    }
+}
+
+impl ClusterSession {
+    /// A statement changed accounts, or may have: a client that logs in from now on is judged by what they are then, also by replicas.
+    pub(super) fn note_account_change(
+        &self,
+        held: &Held,
+        statement: &Statement,
+        error: Option<&Refusal>,
+        over: Instant,
+    ) {
+        if statement.kind == Kind::Account && statement.parts == 1 && error.is_some_and(|error| is_refused(error.code))
+        {
+            return;
+        }
+        let shared = &self.cluster.shared;
+        let change = AccountChange { server: held.lease.server(), at: over, login: shared.logins.now() };
+        shared.account_change.store(Some(Arc::new(change)));
+        shared.published.accounts_changed();
     }
 }

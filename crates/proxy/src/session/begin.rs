@@ -35,7 +35,7 @@ impl Session {
     /// A session in which nothing was done yet, on servers of this flavour.
     pub(super) fn begin(beginning: Beginning, flavour: &Flavour) -> Session {
         let Beginning { env, cluster, client, who, state } = beginning;
-        env.handle.set_user(&who.identity.user);
+        env.handle.set_login(who.shown(&env.listener));
         let _ = env.handle.cluster.set(cluster.shared.name.clone());
         let family = if flavour.mariadb { Family::MariaDb } else { Family::MySql };
         let belief = Belief::new(state, cluster.catalog(), (family, flavour.number));

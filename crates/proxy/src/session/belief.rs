@@ -17,7 +17,7 @@ use super::idle::IdleLimits;
 use super::packet_limit::PacketLimit;
 use super::statements::ClientStatements;
 use super::tracking::ClientTracking;
-use crate::worker::CountedHere;
+use crate::shared::CountedHere;
 
 /// The state that the client believes it has.
 #[derive(Debug)]

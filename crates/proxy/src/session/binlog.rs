@@ -4,14 +4,14 @@
 //! client and server are left to themselves. The connection is closed behind it, as servers do too.
 
 use super::client::Request;
-use super::outgoing::write;
 use super::relay::RelayError;
+use super::write::write;
 use super::{Attempts, Session};
 use crate::error::{Refusal, SessionEnd};
 use route::Route;
 
 impl Session {
-    /// Sends the command on a connection in the session's state, which has what the replica told of itself by variables,
+    /// Sends the command on a connection in the session's state, which has the variables that the replica has set about itself,
     /// and passes everything on until one side closes.
     pub(super) async fn stream_binlog(&mut self, request: &Request, route: &Route) -> SessionEnd {
         let mut held = match self.checkout(route, &mut Attempts::new()).await {

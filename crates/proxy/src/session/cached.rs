@@ -4,11 +4,11 @@ use cache::Refusal;
 use sql::Kind;
 use stats::digests::CacheSaid;
 
-use super::Session;
+use super::environment::Environment;
 use super::query::{Body, Query};
 use route::state::hash_of;
 
-/// Longer texts are not told apart: they are seldom asked again.
+/// Longer texts share one number: they are seldom asked again.
 const TEXT_BYTES_MAX: usize = 16 * 1024;
 /// The number of a prepared statement, in front of the rest of its execution.
 const STATEMENT_ID_BYTES: usize = 4;
@@ -18,11 +18,11 @@ pub(super) fn refused(refusal: Refusal) -> CacheSaid {
     CacheSaid::Refused(refusal as u8)
 }
 
-impl Session {
-    /// The hash of a read with all its values, the same in all workers; 0 for all else, and while nobody wants to know.
+impl Environment {
+    /// The hash of a read with all its values, the same in all workers; 0 for all else, and while nothing uses it.
     #[inline]
     pub(super) fn question(&self, query: &Query<'_>) -> u64 {
-        if !self.env.worker.digests.borrow().looks_at_questions() {
+        if !self.worker.digests.borrow().looks_at_questions() {
             return 0;
         }
         if query.statement.kind != Kind::Select || !query.statement.access.only_reads() || !query.runs_text() {

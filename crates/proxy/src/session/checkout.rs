@@ -10,15 +10,18 @@ use tokio::sync::OwnedSemaphorePermit;
 use wire::errno;
 use wire::handshake::HandshakeError;
 
+use super::cluster_session::ClusterSession;
 use super::replica_wait::Awaits;
 use super::{Held, Session};
 use crate::error::Refusal;
-use crate::pool::{Lease, LeaseError, ShortOf, UserLease, UserLeaseError};
+use crate::pool::{Lease, LeaseError, UserLease, UserLeaseError};
+use crate::sessions::WaitsFor;
+use crate::shared::ShortOf;
 use route::{Pin, Preferences, Reason, Route, SharedWrites, Target, select};
 
-/// Servers that may fail one statement before the client is told.
+/// Servers that may fail one statement before the client gets an error.
 const FAILURES_MAX: usize = 4;
-/// A read that waits for a replica looks at what they told at this pace.
+/// A read that waits for a replica looks at the reported positions at this pace.
 const POSITION_PACE: Duration = Duration::from_millis(2);
 
 /// The attempts to run one statement.
@@ -183,11 +186,11 @@ impl Session {
         let positions = published.positions.load();
         // In a group what was written when the statement came is waited for, not what has been written since.
         let all = written.take().unwrap_or_else(|| self.writes_of_all(route, &positions));
-        let needs = self.needs(route, &all, &positions);
+        let needs = self.here.needs(route, &all, &positions);
         let (zone, slow_start) = (&*settings.zone, settings.slow_start);
         let gather = attempts.conflicts > 1;
         let lags = route.max_lag.map(|_| published.lags.load());
-        let near = self.near(route, lags.as_ref().map(|lags| &***lags));
+        let near = self.here.near(route, lags.as_ref().map(|lags| &***lags));
         let preferences = Preferences { zone, slow_start, avoid: &attempts.avoid, gather, needs, awaits: false, near };
         let chosen = select(view, &route.target, &self.here.cluster.loads, preferences, now);
         let lacks = route.lacks_replica() && (chosen.is_none() || chosen == view.primary);
@@ -198,9 +201,9 @@ impl Session {
         };
         *written = view.group.is_some().then_some(all);
         if lacks {
-            // Newer positions may be told any moment; nobody wakes a statement for them.
+            // Newer positions may come any moment; no message wakes a statement for them.
             published.want_positions();
-            match (self.replica_wait_left(attempts, now), waiting) {
+            match (self.env.replica_wait_left(attempts, now), waiting) {
                 (Some(limit), Some((replica, positions))) => {
                     return Choice::Server(replica, Some(Awaits { positions, limit }));
                 }
@@ -225,9 +228,10 @@ impl Session {
         }
         let wanted = self.connection_wanted(attempts.in_any_schema);
         let wait = self.here.cluster.pools.settings().pool.wait;
+        let _shown = self.env.handle.activity.wait(WaitsFor::Connection);
         let leased = tokio::select! {
             biased;
-            () = self.unfit(server.id, target, view) => {
+            () = self.here.unfit(server.id, target, view) => {
                 attempts.avoid.push(server.id);
                 return Ok(None);
             }
@@ -246,30 +250,6 @@ impl Session {
             }
             Err(LeaseError::QueueFull { waiting }) => Err(Refusal::pool_queue_full(&server.name, waiting)),
             Err(LeaseError::Open(error)) => self.open_failed(server.id, *error, target, attempts).map(|()| None),
-        }
-    }
-
-    /// Ends when a later view would not have this server chosen any more. One that hangs accepts connections and says nothing:
-    /// who wants one waits no longer than that.
-    pub(super) async fn unfit(&self, server: ServerId, target: &Target, view: &View) {
-        let is_fit = |view: &View| {
-            let known = view.server(server).filter(|known| !known.is_lost());
-            let for_writes = matches!(target, Target::Primary | Target::Pinned) && view.group != Some(Writers::All);
-            let held = for_writes && view.hold_writes;
-            let of_role =
-                |known: &ServerView| view.primary == Some(server) || !for_writes && known.health == Health::Up;
-            known.is_some_and(|known| !held && of_role(known))
-        };
-        if !is_fit(view) {
-            // It was the last resort already.
-            return std::future::pending().await;
-        }
-        loop {
-            let changed = self.here.cluster.changed.notified();
-            if !is_fit(&self.here.cluster.view()) {
-                return;
-            }
-            changed.await;
         }
     }
 
@@ -301,7 +281,7 @@ impl Session {
         let route = Route::to(target, Reason::SessionChange, config::Consistency::None);
         self.here.held = Some(self.checkout(&route, &mut Attempts::new()).await?);
         self.belief.pins.put(Pin::ExpiredPassword, true);
-        self.show_pins(self.belief.pins.bits());
+        self.env.show_pins(self.belief.pins.bits());
         Ok(())
     }
 
@@ -319,7 +299,7 @@ impl Session {
         Err(Refusal::own(errno::ER_UNKNOWN_ERROR, b"HY000", why))
     }
 
-    /// A new connection could not be opened: the client is told if the server refused this very user, else another
+    /// A new connection could not be opened: the client gets an error if the server refused this very user, else another
     /// server is tried.
     pub(super) fn open_failed(
         &self,
@@ -352,8 +332,8 @@ impl Session {
                     self.here.cluster.shared.published.request_accounts_refresh();
                     return Err(Refusal::of_server(said.code, said.sqlstate.as_deref(), &said.message));
                 }
-                // Too many connections and the like: the server lives, but has no place for us. If nobody makes one in time,
-                // the client hears the server's own words.
+                // Too many connections and the like: the server lives, but has no place for us. If no place comes free in time,
+                // the client gets the server's own error.
                 let worker = self.here.cluster.pools.worker();
                 if let Some(short) = ShortOf::new(worker, server, &self.who.identity.user, said.code) {
                     attempts.short_of.push(short);
@@ -363,7 +343,7 @@ impl Session {
                 (said.code == errno::ER_UNKNOWN_COM_ERROR).then_some(EvidenceKind::NotInGroup)
             }
             Cause::Protocol(HandshakeError::CredentialRefused(why)) => {
-                // All servers of a cluster are treated alike: no other one would be told more.
+                // All servers of a cluster are treated alike: no other one would get more.
                 return Err(Refusal::own(errno::ER_ACCESS_DENIED_ERROR, b"28000", format_args!("{why}")));
             }
             Cause::Protocol(_) => None,
@@ -376,5 +356,31 @@ impl Session {
         attempts.last_error = Some(text);
         attempts.avoid.push(server);
         Ok(())
+    }
+}
+
+impl ClusterSession {
+    /// Ends when a later view would not have this server chosen any more. One that hangs accepts connections and says nothing:
+    /// who wants one waits no longer than that.
+    pub(super) async fn unfit(&self, server: ServerId, target: &Target, view: &View) {
+        let is_fit = |view: &View| {
+            let known = view.server(server).filter(|known| !known.is_lost());
+            let for_writes = matches!(target, Target::Primary | Target::Pinned) && view.group != Some(Writers::All);
+            let held = for_writes && view.hold_writes;
+            let of_role =
+                |known: &ServerView| view.primary == Some(server) || !for_writes && known.health == Health::Up;
+            known.is_some_and(|known| !held && of_role(known))
+        };
+        if !is_fit(view) {
+            // It was the last resort already.
+            return std::future::pending().await;
+        }
+        loop {
+            let changed = self.cluster.changed.notified();
+            if !is_fit(&self.cluster.view()) {
+                return;
+            }
+            changed.await;
+        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Columns and rows count as they are on the wire, in whatever chunks they come; of what ends a result only what a client
 //! acts on: rows changed, warnings, the words of an UPDATE, the code of an error. Left out is what may be another one on
-//! another server: status flags, what is told of the session, the text of errors, and the AUTO_INCREMENT value, which is
+//! another server: status flags, reports of the session, the text of errors, and the AUTO_INCREMENT value, which is
 //! compared by itself.
 
 use wire::exchange::Event;

@@ -41,6 +41,8 @@ pub struct Client {
     sent: usize,
     /// The stream has taken bytes that the socket has not.
     unflushed: bool,
+    /// Bytes that the stream has taken and nobody has counted.
+    uncounted: u64,
     /// It has closed its side while a statement ran.
     left: bool,
 }
@@ -84,6 +86,7 @@ impl Client {
             outbox: Vec::new(),
             sent: 0,
             unflushed: false,
+            uncounted: 0,
             left: false,
         }
     }
@@ -256,6 +259,8 @@ impl Client {
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
         worker.busy_poll.note();
         worker.spend_bytes(buffer.filled().len());
+        worker.stats.received_bytes.add(buffer.filled().len() as u64);
+        worker.stats.sent_bytes.add(self.take_sent_bytes());
         self.append(buffer.filled());
         Poll::Ready(Ok(buffer.filled().len()))
     }
@@ -364,6 +369,12 @@ impl Client {
         self.put_packet(sequence, |out| refusal.as_packet().write(out));
     }
 
+    /// Bytes that were sent since this was asked last.
+    #[inline]
+    pub fn take_sent_bytes(&mut self) -> u64 {
+        std::mem::take(&mut self.uncounted)
+    }
+
     /// Something is still to be sent.
     pub fn has_unsent(&self) -> bool {
         self.sent < self.outbox.len() || self.unflushed
@@ -401,8 +412,13 @@ impl Client {
         if !self.has_unsent() && !self.stream.is_buffered() {
             match Pin::new(&mut self.stream).poll_write(cx, bytes) {
                 // Nearly always.
-                Poll::Ready(Ok(n)) if n == bytes.len() => return Poll::Ready(Ok(())),
-                Poll::Ready(Ok(n)) => rest = &bytes[n..],
+                Poll::Ready(Ok(n)) => {
+                    self.uncounted += n as u64;
+                    if n == bytes.len() {
+                        return Poll::Ready(Ok(()));
+                    }
+                    rest = &bytes[n..];
+                }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => {}
             }
@@ -447,6 +463,7 @@ impl Client {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.sent += n;
+            self.uncounted += n as u64;
         }
         self.sent = 0;
         if self.outbox.capacity() > BUFFER_KEPT_BYTES {

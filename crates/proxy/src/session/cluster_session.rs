@@ -24,7 +24,7 @@ pub(super) struct ClusterSession {
     /// The context of the result cache, as it was asked for last.
     pub cache_context: Option<Box<ContextHere>>,
     /// The writes that the result cache does not know of yet.
-    pub written_for_cache: Option<::facts::tables::Written>,
+    pub written_for_cache: Option<::facts::tables::WrittenRows>,
 }
 
 impl ClusterSession {

@@ -1,15 +1,17 @@
-//! Session consistency: a read never goes to a replica that lacks what its session has written. What was written is
-//! learned from replies; which replicas have it is judged by [`route::causal_reads`].
+//! Session consistency: a read never goes to a replica that lacks what its session has written. The session's writes are
+//! learned from replies; [`route::causal_reads`] judges which replicas have them.
 
 mod tables;
 
+use super::belief::Belief;
+use super::cluster_session::ClusterSession;
 use std::time::{Duration, Instant};
 
 use config::Consistency;
-use facts::gtid::Written;
+use facts::gtid::WrittenGtids;
 use facts::lags::Lags;
 use facts::positions::Positions;
-use facts::tables::Scope;
+use facts::tables::TableScope;
 use facts::view::{Health, Role, ServerId, ServerView};
 use sql::{Access, Asks, Kind, Why};
 use wire::Status;
@@ -21,47 +23,6 @@ use crate::shared::{Moment, Write};
 use route::{Near, Needs, OwnWrites, Pin, Reason, Route, SharedWrites, Target};
 
 impl Session {
-    /// The data that a replica must have to take a statement with this route; `all` is the result of
-    /// [`Session::writes_of_all`].
-    pub(super) fn needs<'a>(
-        &'a self,
-        route: &Route,
-        all: &'a [SharedWrites],
-        positions: &'a Positions,
-    ) -> Option<Needs<'a>> {
-        if route.consistency == Consistency::None {
-            return None;
-        }
-        let (own, before) = (self.own_for(route), self.before(route));
-        if own.is_none() && before.is_none() && all.is_empty() {
-            return None;
-        }
-        let view = self.here.cluster.view();
-        let counts = match route.target {
-            Target::Reader => true,
-            // A member that has just become the writer need not have all that another one wrote.
-            Target::Primary => view.group.is_some(),
-            Target::Pinned | Target::Named(_) => false,
-        };
-        if !counts || view.same_data {
-            return None;
-        }
-        Some(Needs { own, all, before, positions })
-    }
-
-    /// The session's own writes, as far as a read with this route must find them: of tables that it does not name, only writes
-    /// that no replica will ever have.
-    fn own_for(&self, route: &Route) -> Option<&OwnWrites> {
-        let all_counts = route.consistency != Consistency::Table || self.here.cluster.view().group.is_some();
-        self.here.own_writes.as_deref().filter(|own| all_counts || own.is_unlogged())
-    }
-
-    /// Where the session has read last, if a read with this route must not go back behind that. One that finds the last writes
-    /// of its tables does not, whatever was read of others.
-    fn before(&self, route: &Route) -> Option<ServerId> {
-        self.here.read_last.filter(|_| route.consistency != Consistency::Table)
-    }
-
     /// The writes of all sessions, as far as a read with this route must see them.
     pub(super) fn writes_of_all(&self, route: &Route, positions: &Positions) -> Vec<SharedWrites> {
         if !asks_for_all(route)
@@ -87,13 +48,13 @@ impl Session {
         }
     }
 
-    /// How long a write counts of which no position will be told.
+    /// How long a write counts for which no position will be reported.
     pub(super) fn window(&self) -> Duration {
         let window = self.env.listener.settings.load().consistency_window;
         window.unwrap_or_else(|| self.here.cluster.shared.settings.load().max_lag)
     }
 
-    /// Looks whether positions that were not told can be known by now.
+    /// Looks whether positions without a report are known by now.
     pub(super) fn settle_writes(&mut self) {
         if !self.here.own_writes.as_ref().is_some_and(|own| own.awaits_position()) {
             return;
@@ -108,22 +69,8 @@ impl Session {
         );
     }
 
-    /// A read in a schema whose tables tell of one server is the primary's, although its text does not name the schema.
-    pub(super) fn judge_schema(&self, route: &mut Route) {
-        if route.reason == Reason::Read && self.is_in_system_schema() {
-            (route.target, route.reason) = (Target::Primary, Reason::ServerState);
-        }
-    }
-
-    /// Whether the session's schema is one whose tables tell of one server.
-    pub(super) fn is_in_system_schema(&self) -> bool {
-        const SCHEMAS: [&str; 4] = ["information_schema", "performance_schema", "mysql", "sys"];
-        let is_system = |schema: &str| SCHEMAS.iter().any(|name| name.eq_ignore_ascii_case(schema));
-        self.belief.state.schema().is_some_and(is_system)
-    }
-
     /// A server that a rule names must have what a read must find, too: else any replica that has it will do. A hint is the
-    /// client's own wish, and is taken as it is.
+    /// client's own choice, and is taken as it is.
     pub(super) fn judge_named(&mut self, route: &mut Route) {
         if route.reason != Reason::Rule || route.consistency == Consistency::None {
             return;
@@ -137,40 +84,12 @@ impl Session {
         let Some(server) = view.server_named(name).map(|server| server.id) else { return };
         let positions = self.here.cluster.shared.published.positions.load();
         let all = self.writes_of_all(route, &positions);
-        let needs = Needs { own: self.own_for(route), all: &all, before: self.before(route), positions: &positions };
+        let needs =
+            Needs { own: self.here.own_for(route), all: &all, before: self.here.before(route), positions: &positions };
         let has_all = view.primary == Some(server) && view.group.is_none();
         if !has_all && needs.lacking(server).is_some() {
             route.target = Target::Reader;
             self.here.cluster.shared.published.want_positions();
-        }
-    }
-
-    /// The bound on lag of a route, as it is held against these lags.
-    pub(super) fn near<'a>(&'a self, route: &Route, lags: Option<&'a Lags>) -> Option<Near<'a>> {
-        Some(Near { max_lag: route.max_lag?, lags: lags?, bounds: &self.here.cluster.lag_bounds })
-    }
-
-    /// Finds out whether any replica is as near as a rule wants; if there are replicas, and none is, that is the route's
-    /// reason. A server that the rule names is asked only while it is near.
-    pub(super) fn judge_lag(&self, route: &mut Route) {
-        let is_named = route.reason == Reason::Rule && matches!(route.target, Target::Named(_));
-        if route.max_lag.is_none() || route.target != Target::Reader && !is_named {
-            return;
-        }
-        let lags = self.here.cluster.shared.published.lags.load();
-        let Some(near) = self.near(route, Some(&lags)) else { return };
-        let view = self.here.cluster.view();
-        if let Target::Named(name) = &route.target {
-            let too_far = |server: &ServerView| server.role == Role::Replica && !near.has(server.id);
-            if !view.server_named(name).is_some_and(too_far) {
-                return;
-            }
-            route.target = Target::Reader;
-        }
-        let mut readers = view.servers.iter().filter(|server| server.health == Health::Up && view.takes_reads(server));
-        let mut replicas = readers.by_ref().filter(|server| server.role == Role::Replica).peekable();
-        if replicas.peek().is_some() && !replicas.any(|replica| near.has(replica.id)) {
-            route.reason = Reason::ReplicaLag;
         }
     }
 
@@ -182,9 +101,9 @@ impl Session {
         }
         let view = self.here.cluster.view();
         let takes_reads = |server: &ServerView| server.health == Health::Up && view.takes_reads(server);
-        if !asks_for_all(route) && self.own_for(route).is_none() {
+        if !asks_for_all(route) && self.here.own_for(route).is_none() {
             // Where it has read last is all that it saw there.
-            let before = self.before(route).map(|before| view.server(before));
+            let before = self.here.before(route).map(|before| view.server(before));
             if before.is_none_or(|server| server.is_some_and(takes_reads)) {
                 return;
             }
@@ -192,7 +111,7 @@ impl Session {
         self.settle_writes();
         let positions = self.here.cluster.shared.published.positions.load();
         let all = self.writes_of_all(route, &positions);
-        let Some(needs) = self.needs(route, &all, &positions) else { return };
+        let Some(needs) = self.here.needs(route, &all, &positions) else { return };
         let mut lacking: Option<Reason> = None;
         for replica in view.servers.iter().filter(|server| takes_reads(server)) {
             match needs.lacking(replica.id) {
@@ -215,8 +134,8 @@ impl Session {
         self.who.identity.consistency != config::Consistency::None || asked_by_rule() || asked_by_others()
     }
 
-    /// The positions that a reply told, noted for proofs; none where nobody needs them.
-    pub(super) fn learn_commits(&self, held: &Held, outcome: &Outcome, over: Instant) -> Vec<Written> {
+    /// The positions that a reply reported, noted for proofs; none where no proof needs them.
+    pub(super) fn learn_commits(&self, held: &Held, outcome: &Outcome, over: Instant) -> Vec<WrittenGtids> {
         let texts = outcome.changes.iter().filter_map(|change| match change {
             StateChange::Committed(text) => Some(text),
             _ => None,
@@ -229,21 +148,21 @@ impl Session {
         if !proves && !self.watches_writes() {
             return Vec::new();
         }
-        let written: Vec<_> = texts.filter_map(|text| Written::parse(held.lease.origin.mariadb, text)).collect();
+        let written: Vec<_> = texts.filter_map(|text| WrittenGtids::parse(held.lease.origin.mariadb, text)).collect();
         if proves {
-            written.iter().for_each(|written| self.note_committed(written, over));
+            written.iter().for_each(|written| self.here.note_committed(written, over));
         }
         written
     }
 
-    /// Notes what the statement has written, by the positions that were told, and where it ran.
+    /// Notes the statement's writes, by the reported positions, and the server that ran it.
     pub(super) fn learn_writes(
         &mut self,
         held: &Held,
         query: &Query<'_>,
         route: &Route,
         outcome: &Outcome,
-        written: Vec<Written>,
+        written: Vec<WrittenGtids>,
         over: Instant,
     ) {
         let view = self.here.cluster.view();
@@ -273,28 +192,28 @@ impl Session {
             }
         }
         let wrote = may_have_written(query, outcome);
-        let mut told = false;
+        let mut reported = false;
         if in_group {
             return self.learn_write_in_group(server, wrote, over);
         }
         for written in written {
-            self.note_write(Write::Told(written));
+            self.note_write(Write::Reported(written));
             self.here.read_last = None;
-            told = true;
+            reported = true;
         }
         if self.belief.pins.has(Pin::Transaction) {
             self.transaction.writes_open |= wrote;
             return;
         }
         let wrote = std::mem::take(&mut self.transaction.writes_open) || wrote;
-        if told && outcome.error.is_none() || !wrote {
+        if reported && outcome.error.is_none() || !wrote {
             return;
         }
         // The end of a result set has no room for trackers under the old framing, and an error has none at all. That there is something
         // to tell MySQL's status flags do not say there, either (seen with 9.7).
         let has_to_tell = |status: Status| status.contains(Status::SESSION_STATE_CHANGED);
         let silent = outcome.error.is_some()
-            || outcome.ended_by_eof && (!self.is_mariadb() || outcome.status.is_none_or(has_to_tell));
+            || outcome.ended_by_eof && (!self.belief.is_mariadb() || outcome.status.is_none_or(has_to_tell));
         let tells = || {
             let positions = self.here.cluster.shared.published.positions.load();
             positions.of(server).is_some_and(|position| position.tells_writes)
@@ -302,7 +221,7 @@ impl Session {
         if !self.belief.state.logs_writes() {
             self.here.own_writes.get_or_insert_default().wrote_unlogged();
         } else if silent || !tells() {
-            self.note_write(Write::Untold(server, over));
+            self.note_write(Write::Unreported(server, over));
         }
     }
 
@@ -319,17 +238,17 @@ impl Session {
     /// Notes a write for this session, and for all if anybody wants to see what others write.
     pub(super) fn note_write(&mut self, write: Write) {
         let write = match write {
-            Write::Untold(server, at) if self.here.cluster.view().group.is_some() => Write::InGroup(server, at),
+            Write::Unreported(server, at) if self.here.cluster.view().group.is_some() => Write::InGroup(server, at),
             write => write,
         };
         let writes = &self.here.cluster.shared.writes;
         if writes.are_watched() {
-            writes.note(&write, self.transaction.written.as_ref().unwrap_or(&Scope::Any));
+            writes.note(&write, self.transaction.written.as_ref().unwrap_or(&TableScope::Any));
         }
         let own = self.here.own_writes.get_or_insert_default();
         match write {
-            Write::Told(written) => own.tell(written, Instant::now),
-            Write::Untold(server, at) => own.wrote_untold(server, at),
+            Write::Reported(written) => own.tell(written, Instant::now),
+            Write::Unreported(server, at) => own.wrote_unreported(server, at),
             Write::InGroup(server, at) => own.was_in_group(server, at),
             Write::AllOverGroup(server, at) => own.was_all_over_group(server, at),
         }
@@ -341,6 +260,94 @@ impl Session {
             && (self.here.cluster.shared.writes.are_watched()
                 || self.env.worker.shared.tier.is_some()
                 || query.statement.accounts)
+    }
+}
+
+impl ClusterSession {
+    /// The data that a replica must have to take a statement with this route; `all` is the result of
+    /// [`Session::writes_of_all`].
+    pub(super) fn needs<'a>(
+        &'a self,
+        route: &Route,
+        all: &'a [SharedWrites],
+        positions: &'a Positions,
+    ) -> Option<Needs<'a>> {
+        if route.consistency == Consistency::None {
+            return None;
+        }
+        let (own, before) = (self.own_for(route), self.before(route));
+        if own.is_none() && before.is_none() && all.is_empty() {
+            return None;
+        }
+        let view = self.cluster.view();
+        let counts = match route.target {
+            Target::Reader => true,
+            // A member that has just become the writer need not have all that another one wrote.
+            Target::Primary => view.group.is_some(),
+            Target::Pinned | Target::Named(_) => false,
+        };
+        if !counts || view.same_data {
+            return None;
+        }
+        Some(Needs { own, all, before, positions })
+    }
+
+    /// The session's own writes, as far as a read with this route must find them: of tables that it does not name, only writes
+    /// that no replica will ever have.
+    fn own_for(&self, route: &Route) -> Option<&OwnWrites> {
+        let all_counts = route.consistency != Consistency::Table || self.cluster.view().group.is_some();
+        self.own_writes.as_deref().filter(|own| all_counts || own.is_unlogged())
+    }
+
+    /// Where the session has read last, if a read with this route must not go back behind that. One that finds the last writes
+    /// of its tables does not, whatever was read of others.
+    fn before(&self, route: &Route) -> Option<ServerId> {
+        self.read_last.filter(|_| route.consistency != Consistency::Table)
+    }
+
+    /// The bound on lag of a route, as it is held against these lags.
+    pub(super) fn near<'a>(&'a self, route: &Route, lags: Option<&'a Lags>) -> Option<Near<'a>> {
+        Some(Near { max_lag: route.max_lag?, lags: lags?, bounds: &self.cluster.lag_bounds })
+    }
+
+    /// Finds out whether any replica is as near as a rule wants; if there are replicas, and none is, that is the route's
+    /// reason. A server that the rule names is asked only while it is near.
+    pub(super) fn judge_lag(&self, route: &mut Route) {
+        let is_named = route.reason == Reason::Rule && matches!(route.target, Target::Named(_));
+        if route.max_lag.is_none() || route.target != Target::Reader && !is_named {
+            return;
+        }
+        let lags = self.cluster.shared.published.lags.load();
+        let Some(near) = self.near(route, Some(&lags)) else { return };
+        let view = self.cluster.view();
+        if let Target::Named(name) = &route.target {
+            let too_far = |server: &ServerView| server.role == Role::Replica && !near.has(server.id);
+            if !view.server_named(name).is_some_and(too_far) {
+                return;
+            }
+            route.target = Target::Reader;
+        }
+        let mut readers = view.servers.iter().filter(|server| server.health == Health::Up && view.takes_reads(server));
+        let mut replicas = readers.by_ref().filter(|server| server.role == Role::Replica).peekable();
+        if replicas.peek().is_some() && !replicas.any(|replica| near.has(replica.id)) {
+            route.reason = Reason::ReplicaLag;
+        }
+    }
+}
+
+impl Belief {
+    /// A read in a schema whose tables tell of one server is the primary's, although its text does not name the schema.
+    pub(super) fn judge_schema(&self, route: &mut Route) {
+        if route.reason == Reason::Read && self.is_in_system_schema() {
+            (route.target, route.reason) = (Target::Primary, Reason::ServerState);
+        }
+    }
+
+    /// Whether the session's schema is one whose tables tell of one server.
+    pub(super) fn is_in_system_schema(&self) -> bool {
+        const SCHEMAS: [&str; 4] = ["information_schema", "performance_schema", "mysql", "sys"];
+        let is_system = |schema: &str| SCHEMAS.iter().any(|name| name.eq_ignore_ascii_case(schema));
+        self.state.schema().is_some_and(is_system)
     }
 }
 

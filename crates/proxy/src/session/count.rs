@@ -31,6 +31,20 @@ pub(super) enum End<'a> {
     Lost(Instant),
 }
 
+impl End<'_> {
+    /// The code of the error that the client got; 0 if it is not known.
+    #[inline]
+    fn error(&self) -> Option<u16> {
+        match self {
+            End::Relayed(ran, _) | End::Cached(ran) => ran.error,
+            End::Local(Answered::Error(code)) => Some(*code),
+            End::Local(_) => None,
+            End::Refused(_, refusal) => Some(refusal.code),
+            End::Lost(_) => Some(0),
+        }
+    }
+}
+
 /// The facts of a query that its end counts.
 pub(super) trait Finished {
     /// The digest of the text that it ran; 0 if it ran none.
@@ -175,13 +189,13 @@ impl Session {
         let time_us = stats::micros(took);
         stats.latency_us.record(time_us);
         let ran = Ran {
-            failed: outcome.error.is_some(),
+            error: outcome.error.as_ref().map(|error| error.code),
             rows_sent: outcome.rows_sent,
             rows_affected: outcome.rows_affected,
             by: if self.here.cluster.primary() == Some(server) { RanBy::Primary } else { RanBy::Replica },
             time_us,
             at: now,
-            question: self.question(query),
+            question: self.env.question(query),
         };
         self.finish(query, End::Relayed(&ran, Relayed { held, route, outcome, started }));
         now
@@ -195,9 +209,12 @@ impl Session {
     }
 
     fn count(&self, query: &impl Finished, end: End<'_>) {
-        let unserved = |failed, at| {
+        if let Some(code) = end.error() {
+            self.env.worker.stats.error_codes.add_one(code);
+        }
+        let unserved = |error, at| {
             let by = RanBy::Nobody;
-            Ran { failed, rows_sent: 0, rows_affected: 0, by, time_us: 0, at, question: 0 }
+            Ran { error, rows_sent: 0, rows_affected: 0, by, time_us: 0, at, question: 0 }
         };
         match end {
             End::Relayed(ran, _) => self.count_digest(query, ran),
@@ -211,11 +228,15 @@ impl Session {
                 }
                 // A command without a text has no digest, and needs no look at the clock.
                 if query.digest_that_ran() != 0 {
-                    let failed = matches!(answered, Answered::Error(_));
-                    self.count_digest(query, &unserved(failed, Instant::now()));
+                    let error = match answered {
+                        Answered::Error(code) => Some(code),
+                        Answered::Ok | Answered::Nothing => None,
+                    };
+                    self.count_digest(query, &unserved(error, Instant::now()));
                 }
             }
-            End::Refused(at, _) | End::Lost(at) => self.count_digest(query, &unserved(true, at)),
+            End::Refused(at, refusal) => self.count_digest(query, &unserved(Some(refusal.code), at)),
+            End::Lost(at) => self.count_digest(query, &unserved(Some(0), at)),
         }
     }
 

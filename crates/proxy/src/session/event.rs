@@ -9,6 +9,7 @@ use stats::digests::{DigestName, RanBy};
 use stats::micros;
 
 use super::count::{End, Finished};
+use super::environment::Environment;
 use super::local::Answered;
 use super::relay::Outcome;
 use super::{Held, Session};
@@ -18,7 +19,7 @@ use crate::sessions::SessionHandle;
 use crate::shared::ListenerShared;
 use crate::worker::Worker;
 
-/// Most characters of a name in an event that nobody has proven: no account and no schema has a longer one.
+/// Most characters of an unproven name in an event: no account and no schema has a longer one.
 const NAME_CHARS_MAX: usize = 128;
 
 /// The facts of a reply that only its relay has.
@@ -63,7 +64,7 @@ pub(super) fn login_refused(
     });
 }
 
-/// The facts of a login, as far as the client has told them.
+/// The facts of a login, as far as the client has sent them.
 #[derive(Debug)]
 pub(super) struct LoginTried {
     /// When the client came.
@@ -82,7 +83,7 @@ impl LoginTried {
         LoginTried { begun: Instant::now(), user: Vec::new(), schema: Vec::new(), tls: false }
     }
 
-    /// The client has said who it is. Nobody has proven that: no more is kept than events show.
+    /// The client has sent its user's name. The name is unproven: no more is kept than events show.
     pub(super) fn names(&mut self, user: &[u8], schema: Option<&[u8]>, tls: bool) {
         let kept = |name: &[u8]| name.get(..NAME_CHARS_MAX * 4).unwrap_or(name).to_vec();
         (self.user, self.schema, self.tls) = (kept(user), kept(schema.unwrap_or_default()), tls);
@@ -108,7 +109,7 @@ impl Session {
         let schema = self.belief.state.schema().unwrap_or_default().into();
         let login = Login { schema, failure: None, total_us: micros(begun.elapsed()) };
         let body = if changes_user { Body::ChangeUser(login) } else { Body::Login(login) };
-        self.put_event(client, body);
+        self.env.put_event(client, body);
     }
 
     /// The client wanted to be another user, and was refused.
@@ -116,14 +117,14 @@ impl Session {
         let (user, why) = (cut(user, NAME_CHARS_MAX).into(), cut(why.as_bytes(), REASON_CHARS_MAX));
         let client = client(&self.env.handle, &self.env.listener, user, self.who.login.fingerprint.is_some());
         let login = Login { schema: "".into(), failure: Some(why), total_us: micros(begun.elapsed()) };
-        self.put_event(client, Body::ChangeUser(login));
+        self.env.put_event(client, Body::ChangeUser(login));
     }
 
     /// The session is over.
     pub(super) fn note_end(&self, logged_in: Instant, end: &SessionEnd) {
         if let Some(client) = &self.who.client {
             let ended = Ended { reason: end.to_string(), total_us: micros(logged_in.elapsed()) };
-            self.put_event(client.clone(), Body::Logout(ended));
+            self.env.put_event(client.clone(), Body::Logout(ended));
         }
     }
 
@@ -160,6 +161,8 @@ impl Session {
             digest: self.named_digest(digest, query),
             text: text.map(cut_text),
             text_cut: text.is_some_and(|text| text.len() > TEXT_BYTES_MAX),
+            writes: query.writes(),
+            slow: filter.is_slow(total_us),
             command: query.command(),
             answered_by: answered_by(&end),
             route_reason: relayed.map(|relayed| relayed.route.reason.word()),
@@ -177,7 +180,7 @@ impl Session {
             }),
             total_us,
         });
-        self.put_event(client.clone(), body);
+        self.env.put_event(client.clone(), body);
     }
 
     /// The form of a query, shared with the table of digests if that has it.
@@ -185,10 +188,12 @@ impl Session {
         let known = self.env.worker.digests.borrow().name(self.digest_key(digest));
         known.unwrap_or_else(|| Arc::new(self.digest_name(digest, query.form(self))))
     }
+}
 
+impl Environment {
     fn put_event(&self, client: Arc<Client>, body: Body) {
-        let session = self.env.handle.id;
-        self.env.worker.events.put(|| Event { at: SystemTime::now(), session, client, body });
+        let session = self.handle.id;
+        self.worker.events.put(|| Event { at: SystemTime::now(), session, client, body });
     }
 }
 

@@ -1,28 +1,34 @@
 //! A statement and its reply: what goes to the server, and what comes back of it.
 
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::time::Instant;
+
 use sql::{Asks, FoundRows, Kind};
 use wire::command::Command;
 
+use super::belief::Belief;
 use super::cache::Fill;
 use super::checksum::Checksum;
-use super::processes::{Renumber, Shown, Tap};
+use super::processes::{Renumber, Shown};
 use super::query::Query;
-use super::relay::{Copied, Outcome, Relay, RelayError};
+use super::relay::{Copied, Outcome, Relay, RelayError, RowChange, Taps};
 use super::tracking::{Hearing, TRANSACTION_INFO};
 use super::{Held, Session};
+use crate::sessions::Activity;
 use route::{Route, Target};
 
 /// Of a longer reply it is plain that an aggregate function has made its row of something.
 const AGGREGATE_BYTES_MAX: usize = 4096;
 
 impl Session {
-    /// Sends the statement with what must go ahead of it, and relays the reply. What was learned is in `outcome`, also when it
-    /// failed.
+    /// Sends the statement with what must go ahead of it, and relays the reply. `outcome` has the facts of the reply, also after a
+    /// failure.
     pub(super) async fn exchange(
         &mut self,
         held: &mut Held,
         query: &Query<'_>,
-        route: &Route,
+        (route, began): (&Route, Instant),
         fill: Option<&Fill>,
         outcome: &mut Outcome,
     ) -> Result<(), RelayError> {
@@ -34,22 +40,25 @@ impl Session {
         let prepare_as = if query.prepares() { self.belief.statements.next_id() } else { 0 };
         let mut sent = self.send(held, query).await?;
         if held.lease.origin.tells_characteristics || self.belief.tracking.hides() {
-            self.hide_characteristics(held);
+            self.belief.hide_characteristics(held);
         }
         let effects = &query.statement.effects;
-        let wish_after =
+        let tracking_after =
             if effects.is_empty() { None } else { self.belief.tracking.after(effects, &self.here.cluster.catalog()) };
         let listed = self.listed(held, query);
-        let warnings = self.own_messages().filter(|_| matches!(query.command, Command::InitDb | Command::SetOption));
+        let warnings =
+            self.belief.own_messages().filter(|_| matches!(query.command, Command::InitDb | Command::SetOption));
         let withhold = self.withheld(query, route, held.lease.server());
         let keeps_end = self.notes_first(query);
-        let tap = sent.columns.take().map(Tap::Columns).or(listed);
         let hearing = Hearing { tracking: &self.belief.tracking, state: &self.belief.state, effects };
         outcome.sent = sent.sent;
-        outcome.checksum = self.transaction.log.is_some().then(Checksum::default);
-        outcome.copied = match query.statement.found_rows {
-            FoundRows::Aggregate if fill.is_none() => Some(Box::new(Copied::new(AGGREGATE_BYTES_MAX))),
-            _ => self.copy_for(fill, held.lease.server()),
+        outcome.taps = Taps {
+            sum: self.transaction.log.is_some().then(Checksum::default),
+            change: sent.columns.take().map(RowChange::Columns).or(listed),
+            copy: match query.statement.found_rows {
+                FoundRows::Aggregate if fill.is_none() => Some(Box::new(Copied::new(AGGREGATE_BYTES_MAX))),
+                _ => self.copy_for(fill, held.lease.server()),
+            },
         };
         let mut relay = Relay {
             worker: &self.env.worker,
@@ -57,9 +66,8 @@ impl Session {
             client: &mut self.client,
             connection: &mut held.lease,
             pending: std::mem::take(&mut sent.pending),
-            wish: wish_after.as_ref().unwrap_or(&self.belief.tracking),
+            tracking: tracking_after.as_ref().unwrap_or(&self.belief.tracking),
             withhold,
-            tap,
             hearing: Some(hearing),
             file_allowed: query.statement.asks.contains(sql::Asks::LOCAL_FILE),
             prepare_as,
@@ -67,14 +75,14 @@ impl Session {
             warnings,
             outcome,
         };
-        relay.run().await?;
+        show_query(&self.env.handle.activity, (query, began), pin!(relay.run())).await?;
         sent.pending = relay.pending;
-        sent.keep(&self.env.worker);
+        self.env.worker.outgoing.keep(sent);
         Ok(())
     }
 
     /// The change of a list of connections, or of variables, on its way to the client.
-    fn listed(&self, held: &Held, query: &Query<'_>) -> Option<Tap> {
+    fn listed(&self, held: &Held, query: &Query<'_>) -> Option<RowChange> {
         let statement = &query.statement;
         let lists = statement.asks.contains(Asks::PROCESSES)
             || statement.kind == Kind::Show && statement.asks.contains(Asks::SYSTEM_VARIABLES);
@@ -87,19 +95,40 @@ impl Session {
             if executes {
                 return None;
             }
-            let packet_max = self.packet_limit_to_list(query.request);
+            let packet_max = self.belief.packet_limit_to_list(query.request);
             let renumber = Renumber::of_variables(held.lease.origin.thread_id, self.own_id(), packet_max);
-            return Some(Tap::Processes(Box::new(renumber)));
+            return Some(RowChange::Processes(Box::new(renumber)));
         }
         let shown = Shown::on(&self.env.worker.shared, &self.here.cluster.shared, held.lease.server());
         let renumber = Renumber::of(shown, self.who.identity.user.clone());
-        Some(Tap::Processes(Box::new(if executes { renumber.binary() } else { renumber })))
+        Some(RowChange::Processes(Box::new(if executes { renumber.binary() } else { renumber })))
     }
+}
 
+impl Belief {
     /// The client hears of transactions what it has asked for, whatever its connection tells.
     fn hide_characteristics(&mut self, held: &Held) {
-        let own = self.belief.state.variable(TRANSACTION_INFO);
-        let own = own.or_else(|| self.belief.catalog.globals.get(TRANSACTION_INFO).map(String::as_str));
-        self.belief.tracking.hide(held.lease.origin.tells_characteristics, own, held.lease.origin.mariadb);
+        let own = self.state.variable(TRANSACTION_INFO);
+        let own = own.or_else(|| self.catalog.globals.get(TRANSACTION_INFO).map(String::as_str));
+        self.tracking.hide(held.lease.origin.tells_characteristics, own, held.lease.origin.mariadb);
     }
+}
+
+/// Runs a relay. Somebody who looks at the session meanwhile hears when its query began, and its form.
+async fn show_query(
+    activity: &Activity,
+    (query, began): (&Query<'_>, Instant),
+    mut run: Pin<&mut impl Future<Output = Result<(), RelayError>>>,
+) -> Result<(), RelayError> {
+    poll_fn(|cx| {
+        let polled = run.as_mut().poll(cx);
+        if polled.is_pending()
+            && activity.is_asked()
+            && let Some(form) = query.digest()
+        {
+            activity.tell(began, form);
+        }
+        polled
+    })
+    .await
 }

@@ -44,7 +44,8 @@ impl Session {
         let catalog = self.here.cluster.fresh_catalog(super::login::FRESH_CATALOG_WAIT).await;
         self.belief.tracking = ClientTracking::of_servers(&catalog);
         // With MySQL the capability counts for ever, with MariaDB until the first reset.
-        let ignores = !self.is_mariadb() && self.who.identity.key.capabilities.contains(Capabilities::IGNORE_SPACE);
+        let ignores =
+            !self.belief.is_mariadb() && self.who.identity.key.capabilities.contains(Capabilities::IGNORE_SPACE);
         self.belief.state =
             Arc::new(StateMap::of_session(&catalog, collation, schema).ignoring_space(ignores, &catalog));
         self.belief.catalog_at_login = catalog.clone();

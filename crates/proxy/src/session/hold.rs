@@ -7,8 +7,10 @@ use facts::view::View;
 
 use super::Session;
 use super::checkout::Attempts;
+use super::cluster_session::ClusterSession;
 use crate::error::Refusal;
-use crate::pool::ShortOf;
+use crate::sessions::WaitsFor;
+use crate::shared::ShortOf;
 use crate::worker::ClusterHere;
 use route::{Route, Target};
 
@@ -18,8 +20,6 @@ const RETRY_PACE: Duration = Duration::from_millis(100);
 const GROUP_PACE: Duration = Duration::from_millis(10);
 /// How long a server is given to notice that a connection was closed to make room.
 const ROOM_PACE: Duration = Duration::from_millis(2);
-/// Statements that waited for a primary and run at the same time, on one worker; the others wait for their turn.
-pub const RELEASED_MAX: usize = 32;
 /// Bytes of all statements that wait on one worker.
 pub const HELD_BYTES_MAX: usize = 64 << 20;
 
@@ -33,6 +33,7 @@ impl Session {
         let limit = self.env.listener.settings.load().hold;
         let changed = self.here.cluster.changed.notified();
         let _waiting = self.may_wait(limit, route, view, attempts)?;
+        let _shown = self.env.handle.activity.wait(WaitsFor::Server);
         let left = attempts.held_since.map_or(limit, |since| limit.saturating_sub(since.elapsed()));
         if attempts.turn.is_none() && matches!(route.target, Target::Primary | Target::Pinned) {
             // Statements with a turn look at views; all others stand in line behind them.
@@ -44,7 +45,7 @@ impl Session {
         }
         let looks_again = attempts.has_avoided() || route.lacks_replica();
         let pace = match looks_again {
-            // A member shows any moment that it has what the session wrote; nobody wakes a statement for that.
+            // A member shows any moment that it has what the session wrote; no message wakes a statement for that.
             _ if view.group.is_some() && view.primary.is_some() => left.min(GROUP_PACE),
             true => left.min(RETRY_PACE),
             false => left,
@@ -54,27 +55,11 @@ impl Session {
             let _ = tokio::time::timeout(pace, changed).await;
         } else {
             let short_of = std::mem::take(&mut attempts.short_of);
-            Box::pin(self.wait_short(&short_of, pace, changed)).await;
+            Box::pin(self.here.wait_short(&short_of, pace, changed)).await;
         }
         // Another view, or some time: who failed before may be good again.
         attempts.forgive();
         Ok(())
-    }
-
-    /// Waits until a connection has come free, at any worker, that a server has refused to open.
-    async fn wait_short(&self, short_of: &[ShortOf], pace: Duration, changed: impl Future<Output = ()>) {
-        let pools = &self.here.cluster.pools;
-        let _places: Vec<_> = short_of.iter().map(|short| pools.wait_short(short)).collect();
-        // An idle connection here is one that this session could not use.
-        let has_room = short_of.iter().any(|short| pools.make_room(short));
-        let pace = if has_room { pace.min(ROOM_PACE) } else { pace };
-        let woken = async {
-            tokio::select! {
-                () = changed => {}
-                () = pools.freed() => {}
-            }
-        };
-        let _ = tokio::time::timeout(pace, woken).await;
     }
 
     fn may_wait(
@@ -112,6 +97,24 @@ impl Session {
             Target::Primary | Target::Pinned => "primary".to_owned(),
         };
         Err(Refusal::no_server(&format!("{needs} of cluster '{}'", view.cluster), waited, &why))
+    }
+}
+
+impl ClusterSession {
+    /// Waits until a connection has come free, at any worker, that a server has refused to open.
+    async fn wait_short(&self, short_of: &[ShortOf], pace: Duration, changed: impl Future<Output = ()>) {
+        let pools = &self.cluster.pools;
+        let _places: Vec<_> = short_of.iter().map(|short| pools.wait_short(short)).collect();
+        // An idle connection here is one that this session could not use.
+        let has_room = short_of.iter().any(|short| pools.make_room(short));
+        let pace = if has_room { pace.min(ROOM_PACE) } else { pace };
+        let woken = async {
+            tokio::select! {
+                () = changed => {}
+                () = pools.freed() => {}
+            }
+        };
+        let _ = tokio::time::timeout(pace, woken).await;
     }
 }
 

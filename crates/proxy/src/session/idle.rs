@@ -10,6 +10,7 @@ use sql::Family;
 use wire::{Capabilities, Status, errno};
 
 use super::Session;
+use super::environment::Environment;
 use crate::error::Refusal;
 use facts::catalog::Catalog;
 use route::state::StateMap;
@@ -103,21 +104,16 @@ impl Session {
         self.belief.idle_defaults.set(IdleLimits::of_servers(
             &self.belief.catalog_at_login,
             interactive,
-            self.idle_s_max(),
+            self.env.idle_s_max(),
         ));
         self.renew_idle_limits();
     }
 
     /// The session's state has changed: takes the limits that it has now.
     pub(super) fn renew_idle_limits(&self) {
-        let limits = self.belief.idle_defaults.get().in_state(&self.belief.state, self.idle_s_max());
+        let limits = self.belief.idle_defaults.get().in_state(&self.belief.state, self.env.idle_s_max());
         self.belief.idle_limits.set(limits);
         self.env.handle.idle_s_max.store(limits.client_s, Ordering::Relaxed);
-    }
-
-    /// The operator's limit, in seconds.
-    fn idle_s_max(&self) -> u32 {
-        u32::try_from(self.env.listener.settings.load().idle_timeout.as_secs()).unwrap_or(u32::MAX)
     }
 
     /// A timer for the wait that begins, if its limit is too short for a look once a second.
@@ -128,9 +124,9 @@ impl Session {
 
     fn short_idle_timer(&self) -> Option<IdleTimer> {
         let limits = self.belief.idle_limits.get();
-        let in_transaction = self.is_mariadb() && self.belief.status.contains(Status::IN_TRANSACTION);
+        let in_transaction = self.belief.is_mariadb() && self.belief.status.contains(Status::IN_TRANSACTION);
         let limit_s = limits.timer_s(in_transaction, self.transaction.writes_open);
-        // Where a timer waits, nobody else ends the session.
+        // Where a timer waits, nothing else ends the session.
         self.env.handle.idle_s_max.store(if limit_s.is_some() { u32::MAX } else { limits.client_s }, Ordering::Relaxed);
         let limit = Duration::from_secs(limit_s?.into());
         let since_s = self.env.handle.idle_since_s.load(Ordering::Relaxed);
@@ -148,6 +144,13 @@ impl Session {
         self.client.put_error(0, &Refusal::like_server(errno::ER_CLIENT_INTERACTION_TIMEOUT, b"HY000", message));
         // Whether it arrives changes nothing.
         let _ = tokio::time::timeout(TELL_WAIT, self.client.flush()).await;
+    }
+}
+
+impl Environment {
+    /// The operator's limit, in seconds.
+    fn idle_s_max(&self) -> u32 {
+        u32::try_from(self.listener.settings.load().idle_timeout.as_secs()).unwrap_or(u32::MAX)
     }
 }
 

@@ -4,17 +4,13 @@
 //! it is sent: tables that list connections become queries that list sessions, and functions that give or take an id
 //! translate it. The client's own text is prepared beside it, not run: columns are described as the server describes those.
 
-mod columns;
 mod listing;
 
-use std::cell::RefCell;
 use std::fmt::Write as _;
-use std::rc::Rc;
 use std::sync::Arc;
 
-use facts::view::ServerId;
 use sql::Kind;
-use sql::connections::{IdTable, Place, What};
+use sql::connections::{IdPlace, IdTable, IdUse};
 use wire::codec::Reader;
 use wire::command::{Command, query_text_at};
 use wire::exchange::{Exchange, Expect};
@@ -22,47 +18,20 @@ use wire::packet::{self, First};
 use wire::reply::Prepared;
 
 use super::Session;
+use super::belief::Belief;
 use super::diagnostics::read_back::rows;
-use super::outgoing::{Outgoing, write};
 use super::processes::Shown;
 use super::query::Query;
 use super::relay::RelayError;
 use super::reset::{ask, read_reply};
+use super::write::write;
+use crate::outgoing::{COLUMNS_BYTES_MAX, Columns, Outgoing};
 use crate::pool::Connection;
-pub use columns::{Columns, kind_of};
+use crate::worker::Names;
 use listing::Listing;
 
 /// Sessions without a backend connection that a table lists at most; those of lower ids come first.
 const IDLE_ROWS_MAX: usize = 500;
-/// Descriptions of columns are longer only for results that no list of connections has.
-const COLUMNS_BYTES_MAX: usize = 1 << 20;
-/// Tables whose columns are remembered.
-const TABLES_MAX: usize = 64;
-
-type Names = Rc<[String]>;
-
-/// The columns of tables that list connections, as one server has them.
-#[derive(Debug, Default)]
-pub struct KnownColumns {
-    known: RefCell<Vec<(ServerId, &'static IdTable, Names)>>,
-}
-
-impl KnownColumns {
-    fn find(&self, server: ServerId, table: &'static IdTable) -> Option<Names> {
-        let known = self.known.borrow();
-        let found = known.iter().find(|(at, known, _)| *at == server && std::ptr::eq(*known, table));
-        found.map(|(_, _, columns)| columns.clone())
-    }
-
-    fn insert(&self, server: ServerId, table: &'static IdTable, columns: &Names) {
-        let mut known = self.known.borrow_mut();
-        if known.len() >= TABLES_MAX {
-            known.clear();
-        }
-        known.push((server, table, columns.clone()));
-    }
-}
-
 /// The text that Sqluice sends in place of a client's.
 #[derive(Debug)]
 pub(super) struct Instead {
@@ -77,13 +46,6 @@ impl Session {
     pub(super) fn own_id(&self) -> u64 {
         let set = self.belief.state.variable("pseudo_thread_id").and_then(|value| value.parse().ok());
         set.unwrap_or(u64::from(self.env.handle.id))
-    }
-
-    /// Whether the statement's text can only be made when its connection is known.
-    #[inline]
-    pub(super) fn needs_text_instead(&self, query: &Query<'_>) -> bool {
-        let named = query.statement.asks.contains(sql::Asks::SERVER_IDS) || self.belief.facts.get().in_schema_of_ids;
-        (query.is_late || named) && query.statement.parts == 1
     }
 
     /// The text that goes to this connection in place of the client's, if another one does.
@@ -148,7 +110,7 @@ impl Session {
         &self,
         connection: &mut Connection,
         text: &[u8],
-        places: &[Place],
+        places: &[IdPlace],
     ) -> Result<Option<Vec<u8>>, RelayError> {
         let server = connection.origin.server;
         let shown = Shown::on(&self.env.worker.shared, &self.here.cluster.shared, server);
@@ -158,7 +120,7 @@ impl Session {
             made.extend_from_slice(&text[copied..place.start]);
             let spelt = &text[place.start..place.end];
             match &place.what {
-                What::Table { table, named } => {
+                IdUse::Table { table, named } => {
                     let Some(columns) = self.columns_of(connection, table).await? else { return Ok(None) };
                     let sees_others = table.is_process_list && self.sees_others(connection).await?;
                     let query = Listing { shown: &shown, table, columns: &columns, session: self, sees_others, text };
@@ -168,11 +130,11 @@ impl Session {
                         made.extend_from_slice(format!(" AS {}", sql::text::quote_identifier(&name)).as_bytes());
                     }
                 }
-                What::Gives => {
+                IdUse::Gives => {
                     let call = String::from_utf8_lossy(spelt);
                     made.extend_from_slice(once(&call, |id| shown.as_clients_know(id)).as_bytes());
                 }
-                What::Takes { start, end } => {
+                IdUse::Takes { start, end } => {
                     let argument = String::from_utf8_lossy(&text[*start..*end]);
                     made.extend_from_slice(&text[place.start..*start]);
                     made.extend_from_slice(once(&argument, |id| shown.as_server_knows(id)).as_bytes());
@@ -209,6 +171,15 @@ impl Session {
         let sql = format!("SELECT 1 FROM information_schema.PROCESSLIST WHERE USER <> {user} LIMIT 1");
         let Some(reply) = ask(connection, &sql, &self.env.worker).await? else { return Ok(false) };
         Ok(!rows(&reply, 1, connection.origin.capabilities)?.is_empty())
+    }
+}
+
+impl Belief {
+    /// Whether the statement's text can only be made when its connection is known.
+    #[inline]
+    pub(super) fn needs_text_instead(&self, query: &Query<'_>) -> bool {
+        let named = query.statement.asks.contains(sql::Asks::SERVER_IDS) || self.facts.get().in_schema_of_ids;
+        (query.is_late || named) && query.statement.parts == 1
     }
 }
 

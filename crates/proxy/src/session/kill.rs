@@ -152,7 +152,7 @@ impl Session {
 
     /// A server answers a suicide with an error and then hangs up.
     fn kill_itself(&mut self, request: &Request, how: Kill) -> Answered {
-        let interrupted = how.query_only || !self.is_mariadb();
+        let interrupted = how.query_only || !self.belief.is_mariadb();
         let code = if interrupted { errno::ER_QUERY_INTERRUPTED } else { errno::ER_CONNECTION_KILLED };
         let message = if interrupted { "Query execution was interrupted" } else { "Connection was killed" };
         if !how.query_only {
@@ -193,9 +193,8 @@ impl Session {
     }
 
     async fn kill_other(&self, victim: &SessionHandle, how: Kill) -> Result<(), Refusal> {
-        let running = victim.kill_statement();
-        let done = scopeguard(|| victim.killed_statement());
-        let result = match running {
+        let kill = victim.begin_kill();
+        let result = match kill.held {
             // The server knows who may kill whom: it is asked as the killer's user.
             Some((server, thread_id)) => match self.kill_on_server(server, thread_id, how).await {
                 // The statement ended just now: there is nothing left to kill.
@@ -208,7 +207,7 @@ impl Session {
             None if self.may_kill_others().await => Ok(()),
             None => Err(not_owner(victim.id)),
         };
-        drop(done);
+        drop(kill);
         if result.is_ok() && !how.query_only {
             victim.killed.store(true, Ordering::SeqCst);
             victim.wake.call();
@@ -239,7 +238,7 @@ impl Session {
         if grants.iter().any(|grant| grants_kill(grant)) {
             return true;
         }
-        if self.is_mariadb() {
+        if self.belief.is_mariadb() {
             return false;
         }
         // MySQL lists what comes by roles for the roles that are asked for.
@@ -287,19 +286,6 @@ fn grants_kill(grant: &str) -> bool {
         return false;
     };
     privileges.split(',').any(|privilege| MAY_KILL.contains(&privilege.trim()))
-}
-
-/// Runs `last` when it is dropped, also when the future around it is.
-fn scopeguard<F: FnOnce()>(last: F) -> impl Drop {
-    struct Guard<F: FnOnce()>(Option<F>);
-    impl<F: FnOnce()> Drop for Guard<F> {
-        fn drop(&mut self) {
-            if let Some(last) = self.0.take() {
-                last();
-            }
-        }
-    }
-    Guard(Some(last))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use net::client::Cause;
 use wire::{Capabilities, errno};
 
 use super::Session;
+use super::cluster_session::ClusterSession;
 use super::relay::Outcome;
 use crate::pool::End;
 use crate::shared::login_as;
@@ -23,7 +24,7 @@ impl Session {
     /// Such a statement is not run again. A server that is gone refuses the login at once.
     pub(super) async fn was_killed(&self, server: ServerId, outcome: &Outcome, at: Instant) -> bool {
         // A connection that ended while it was idle may have taken the statement without a look at it.
-        if outcome.end != End::Closed || at.elapsed() < KILLED_AFTER || !self.serves_on(server, at) {
+        if outcome.end != End::Closed || at.elapsed() < KILLED_AFTER || !self.here.serves_on(server, at) {
             return false;
         }
         if !self.takes_logins(server).await {
@@ -31,17 +32,7 @@ impl Session {
         }
         // Failover tools end all connections, one after the other.
         tokio::time::sleep(OTHERS_WAIT).await;
-        self.serves_on(server, at) && !self.here.cluster.pools.has_lost_idle(server)
-    }
-
-    /// Whether the server does what it did: nothing moves away from it.
-    fn serves_on(&self, server: ServerId, at: Instant) -> bool {
-        let view = self.here.cluster.view();
-        // The change of roles has ended a statement that was under way.
-        self.here.cluster.roles_changed.get() <= at
-            && !view.hold_writes
-            && view.primary.is_some()
-            && view.server(server).is_some_and(|known| !known.is_lost())
+        self.here.serves_on(server, at) && !self.here.cluster.pools.has_lost_idle(server)
     }
 
     async fn takes_logins(&self, server: ServerId) -> bool {
@@ -61,5 +52,17 @@ impl Session {
             Ok(Err(error)) => matches!(error.cause, Cause::Server(said) if said.code != errno::ER_SERVER_SHUTDOWN),
             Err(_) => false,
         }
+    }
+}
+
+impl ClusterSession {
+    /// Whether the server does what it did: nothing moves away from it.
+    fn serves_on(&self, server: ServerId, at: Instant) -> bool {
+        let view = self.cluster.view();
+        // The change of roles has ended a statement that was under way.
+        self.cluster.roles_changed.get() <= at
+            && !view.hold_writes
+            && view.primary.is_some()
+            && view.server(server).is_some_and(|known| !known.is_lost())
     }
 }

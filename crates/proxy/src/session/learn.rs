@@ -2,23 +2,26 @@
 
 mod effects;
 
+use super::belief::Belief;
+use super::who::Who;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use facts::gtid::Written;
-use facts::tables::Scope;
-use sql::{Access, Effect, Kind, Why};
+use facts::gtid::WrittenGtids;
+use facts::tables::TableScope;
+use sql::{Access, Effect, Kind, Modes, Why};
 use wire::command::Command;
 use wire::{Capabilities, Status, errno};
 
-use super::cache::Told;
+use super::diagnostics::untold::is_hidden;
 use super::diagnostics::variables::{self, REPORTS};
 use super::query::{Body, Query};
 use super::relay::{Outcome, StateChange};
 use super::statements::{ClientStatement, PreparedText};
 use super::{Doubt, Held, Session};
 use crate::pool::Key;
+use cache::WriteFacts;
 use route::state::OF_SCHEMA;
 use route::{Pin, Route, Target};
 
@@ -40,6 +43,14 @@ fn may_have_begun(query: &Query<'_>, error: u16) -> bool {
     query.runs_text() && runs_others && !not_understood
 }
 
+/// Whether a statement may run code that its text does not show: routines, triggers, texts that were prepared.
+fn may_run_code(query: &Query<'_>) -> bool {
+    let statement = &query.statement;
+    let calls = matches!(statement.kind, Kind::Call | Kind::Compound | Kind::PreparedText);
+    let hides = query.hides.is_some() || statement.effects.iter().any(is_hidden);
+    query.runs_text() && (calls || hides || statement.asks.contains(sql::Asks::STORED_FUNCTIONS))
+}
+
 impl Session {
     /// Notes what the statement did. The truth comes from the server's trackers first, then from its status flags, then
     /// from the statement's text; where none can say, the session is pinned as opaque. Gives what the shared tier must hear of.
@@ -50,29 +61,28 @@ impl Session {
         route: &Route,
         outcome: &Outcome,
         over: Instant,
-    ) -> Option<facts::tables::Written> {
+    ) -> Option<facts::tables::WrittenRows> {
         let succeeded = outcome.error.is_none();
         let (was_open, was_told) =
             (self.belief.pins.has(Pin::Transaction), self.belief.status.contains(Status::IN_TRANSACTION));
-        let told = Told { in_parts: self.belief.pins.has(Pin::LongData), insert_id: outcome.insert_id };
-        let sets_tracking =
-            |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if super::tracking::is_wish(name));
+        let told = WriteFacts { in_parts: self.belief.pins.has(Pin::LongData), insert_id: outcome.insert_id };
+        let sets_tracking = |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if super::tracking::is_tracking_variable(name));
         let written = self.learn_commits(held, outcome, over);
         let effects = self.effects_of(query);
         let before = (!outcome.changes.is_empty() || !effects.is_empty()).then(|| self.belief.state.clone());
-        if self.learn_changes(query, outcome) || query.statement.effects.iter().any(sets_tracking) {
+        if self.belief.learn_changes(query, outcome) || query.statement.effects.iter().any(sets_tracking) {
             // The client's own tracking took the place of ours: it is set again with the next statement.
             held.lease.origin.tracks = false;
         }
         if query.statement.accounts {
-            self.note_account_change(held, &query.statement, outcome.error.as_ref(), over);
+            self.here.note_account_change(held, &query.statement, outcome.error.as_ref(), over);
         }
         if self.defines_code(query) {
             // The catalog is read again for routines, views and triggers; until then no function is believed to read only.
             self.here.cluster.shared.published.request_catalog_refresh();
         }
         if query.command == Command::SetOption && succeeded {
-            self.learn_set_option(held);
+            self.who.learn_set_option(held);
         }
         self.learn_what_stays(held, query, &effects, outcome);
         self.learn_diagnostics(held, query, outcome, route.target == Target::Pinned);
@@ -84,7 +94,7 @@ impl Session {
             self.belief.state = before;
         }
         self.learn_statement(held, query, outcome);
-        self.learn_status(query, outcome);
+        self.learn_status(held, query, outcome);
         if self.belief.pins.has(Pin::Savepoint) || query.statement.transaction.is_some() || !effects.is_empty() {
             self.learn_savepoint(was_told, query, succeeded);
         }
@@ -95,7 +105,7 @@ impl Session {
         if !query.statement.access.only_reads() {
             for_tier = self.end_answers(query, told);
         }
-        self.show_pins(self.belief.pins.bits());
+        self.env.show_pins(self.belief.pins.bits());
         if !Arc::ptr_eq(&held.lease.origin.state, &self.belief.state) {
             held.lease.origin.state = self.belief.state.clone();
         }
@@ -132,13 +142,18 @@ impl Session {
 
     /// Notes the status of the answer's end.
     #[inline]
-    fn learn_status(&mut self, query: &Query<'_>, outcome: &Outcome) {
+    fn learn_status(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
         if let Some(status) = outcome.status {
+            // Behind an error the status is that of a part before it.
+            if (status ^ self.belief.status).intersects(Status::OF_MODES) && outcome.error.is_none() {
+                self.learn_mode_flags(held, status);
+            }
             // The last status of a failed multi-statement says that more results follow; the next answer must not say so.
             self.belief.status = status & Status::OF_SESSION;
             self.belief.pins.put(Pin::Transaction, status.contains(Status::IN_TRANSACTION));
         }
         if let Some(error) = &outcome.error {
+            held.lease.origin.mode_flags_unsure |= may_run_code(query);
             // An ERR packet has no status flags, those are of the part before it: a deadlock has rolled the transaction back,
             // most errors have not. An open transaction counts as open until a status says otherwise.
             if ROLLED_BACK.contains(&error.code) {
@@ -151,7 +166,22 @@ impl Session {
         }
     }
 
-    /// Whether a transaction may be open that no status has told of: a statement that failed without autocommit may have opened it.
+    /// The flags that show the session's mode have changed. A routine that has set `sql_mode` leaves flags that contradict the
+    /// mode, since servers take back the mode alone (MariaDB 10.11, MySQL 9.7). The session goes on to see them, others must not.
+    #[cold]
+    fn learn_mode_flags(&mut self, held: &mut Held, status: Status) {
+        let modes = self.facts().dialect.modes;
+        let contradicts = |flag, mode| status.contains(flag) != modes.contains(mode);
+        let escapes = contradicts(Status::NO_BACKSLASH_ESCAPES, Modes::NO_BACKSLASH_ESCAPES);
+        let quotes = self.belief.is_mariadb() && contradicts(Status::ANSI_QUOTES, Modes::ANSI_QUOTES);
+        let is_known = !self.belief.past.variables.iter().any(|name| **name == *"sql_mode");
+        if is_known && (escapes || quotes) {
+            held.lease.origin.mode_flags_unsure = true;
+            self.belief.pins.put(Pin::Opaque, true);
+        }
+    }
+
+    /// Whether a transaction may be open that no status has reported: a statement that failed without autocommit may have opened it.
     pub(super) fn may_be_in_transaction(&self) -> bool {
         let told = self.belief.status.contains(Status::IN_TRANSACTION);
         self.here.held.is_some() && self.belief.pins.has(Pin::Transaction) && !told
@@ -165,7 +195,7 @@ impl Session {
         query: &Query<'_>,
         route: &Route,
         outcome: &Outcome,
-        (written, over): (Vec<Written>, Instant),
+        (written, over): (Vec<WrittenGtids>, Instant),
     ) {
         if self.watches_writes() {
             self.add_written(query, outcome);
@@ -175,88 +205,8 @@ impl Session {
             }
         } else {
             // Somebody may begin to ask before a transaction ends.
-            self.transaction.written = Some(Scope::Any);
+            self.transaction.written = Some(TableScope::Any);
         }
-    }
-
-    /// COM_SET_OPTION was taken: from now on the connection is good for sessions that have set the same.
-    fn learn_set_option(&self, held: &mut Held) {
-        let mut key = Key::clone(&held.lease.origin.key);
-        let on = self.who.identity.key.capabilities.contains(Capabilities::MULTI_STATEMENTS);
-        key.capabilities.set(Capabilities::MULTI_STATEMENTS, on);
-        held.lease.origin.key = Arc::new(key);
-    }
-
-    /// Gives whether the client changed what its connection tracks.
-    pub(super) fn learn_changes(&mut self, query: &Query<'_>, outcome: &Outcome) -> bool {
-        if outcome.changes.is_empty() {
-            return false;
-        }
-        let mut tracking_changed = false;
-        let sets = |wanted: &str| {
-            let is = |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if name == wanted);
-            query.statement.effects.iter().any(is)
-        };
-        let passing = |wanted: &str| {
-            let is = |effect: &Effect| matches!(effect, Effect::WhileRunning { name } if name == wanted);
-            query.statement.effects.iter().any(is)
-        };
-        let (mut unexplained, mut moves) = (false, false);
-        for change in &outcome.changes {
-            match change {
-                // A routine of another session left this change to be told; choosing a schema anew does more than it seems.
-                StateChange::Schema { name, .. }
-                    if self.belief.state.schema() == Some(name) && !may_choose(&query.statement) =>
-                {
-                    // Or MariaDB has read a view of another schema and chosen this one again, with its own character set.
-                    if OF_SCHEMA.iter().any(|name| self.belief.state.variable(name).is_some()) {
-                        self.belief.past.doubt_variable(OF_SCHEMA[1]);
-                    }
-                }
-                StateChange::Schema { name, more } => {
-                    let chosen = |effect: &Effect| matches!(effect, Effect::Schema(chosen) if chosen == name);
-                    if !more || name.is_empty() || query.statement.effects.iter().any(chosen) {
-                        Arc::make_mut(&mut self.belief.state).set_schema(Some(name));
-                    }
-                }
-                StateChange::Variable(name, value) => {
-                    let name = name.as_str();
-                    if super::tracking::is_wish(name) {
-                        self.belief.tracking.set(name, value);
-                        tracking_changed = true;
-                    } else if passing(name) {
-                        // It was so while the statement ran.
-                    } else if OF_SCHEMA.contains(&name) && !sets(name) {
-                        // It came with the schema, and will do so on any connection.
-                    } else if variables::moves(name, Some(value)) || name == "timestamp" && !sets(name) {
-                        // A routine's timestamp may stand or go on with the clock.
-                        moves = true;
-                    } else if !REPORTS.contains(&name) {
-                        Arc::make_mut(&mut self.belief.state).set_variable(name, value);
-                    }
-                }
-                StateChange::Some => unexplained = true,
-                StateChange::Characteristics(text) => self.learn_characteristics(text),
-                StateChange::Committed(_) => {}
-            }
-        }
-        // The text's own effects on the session explain a change; routines, triggers and texts that are prepared elsewhere
-        // change it behind the text's back. A read is told as a change now and then (SET STATEMENT, SHOW CREATE of another
-        // schema), but cannot make one unless it calls a function. A change of the schema, to that of a function or a view and
-        // back, explains it, unless a procedure or an unknown function may have done more.
-        let statement = &query.statement;
-        let calls = statement.asks.contains(sql::Asks::STORED_FUNCTIONS);
-        // Executions of prepared statements report changes that are none, such as their own preparation.
-        let may_change = match statement.access {
-            Access::Read => calls,
-            Access::Primary(Why::Writes) => statement.effects.is_empty() || calls,
-            Access::Primary(_) => statement.effects.is_empty() && query.command == Command::Query || calls,
-        } && !went_elsewhere(outcome)
-            || statement.effects.iter().any(is_hidden);
-        if moves || unexplained && may_change && query.runs_text() {
-            self.belief.pins.put(Pin::Opaque, true);
-        }
-        tracking_changed
     }
 
     /// Savepoints that no open transaction shows. With `autocommit = 0` servers set them before a table was read, and keep them
@@ -309,7 +259,7 @@ impl Session {
                 if open || self.belief.pins.has(Pin::Cursor) {
                     self.belief.pins.cursor(*id, open);
                 }
-                // The server has counted rows that nobody may ever fetch.
+                // The server has counted rows that no client may ever fetch.
                 self.belief.past.found_rows_unsure |= open;
                 if self.belief.pins.has(Pin::LongData) {
                     self.belief.pins.long_data(*id, false);
@@ -332,6 +282,97 @@ impl Session {
     }
 }
 
+impl Who {
+    /// COM_SET_OPTION was taken: from now on the connection is good for sessions that have set the same.
+    fn learn_set_option(&self, held: &mut Held) {
+        let mut key = Key::clone(&held.lease.origin.key);
+        let on = self.identity.key.capabilities.contains(Capabilities::MULTI_STATEMENTS);
+        key.capabilities.set(Capabilities::MULTI_STATEMENTS, on);
+        held.lease.origin.key = Arc::new(key);
+    }
+}
+
+impl Belief {
+    /// Gives whether the client changed what its connection tracks.
+    pub(super) fn learn_changes(&mut self, query: &Query<'_>, outcome: &Outcome) -> bool {
+        if outcome.changes.is_empty() {
+            return false;
+        }
+        let mut tracking_changed = false;
+        let sets = |wanted: &str| {
+            let is = |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if name == wanted);
+            query.statement.effects.iter().any(is)
+        };
+        let passing = |wanted: &str| {
+            let is = |effect: &Effect| matches!(effect, Effect::WhileRunning { name } if name == wanted);
+            query.statement.effects.iter().any(is)
+        };
+        let (mut unexplained, mut moves) = (false, false);
+        for change in &outcome.changes {
+            match change {
+                // This change is left over from a routine of another session; choosing a schema anew does more than it seems.
+                StateChange::Schema { name, .. }
+                    if self.state.schema() == Some(name) && !may_choose(&query.statement) =>
+                {
+                    // Or MariaDB has read a view of another schema and chosen this one again, with its own character set.
+                    if OF_SCHEMA.iter().any(|name| self.state.variable(name).is_some()) {
+                        self.past.doubt_variable(OF_SCHEMA[1]);
+                    }
+                }
+                StateChange::Schema { name, more } => {
+                    let chosen = |effect: &Effect| matches!(effect, Effect::Schema(chosen) if chosen == name);
+                    if !more || name.is_empty() || query.statement.effects.iter().any(chosen) {
+                        Arc::make_mut(&mut self.state).set_schema(Some(name));
+                    }
+                }
+                StateChange::Variable(name, value) => {
+                    let name = name.as_str();
+                    if super::tracking::is_tracking_variable(name) {
+                        self.tracking.set(name, value);
+                        tracking_changed = true;
+                    } else if passing(name) {
+                        // It was so while the statement ran.
+                    } else if OF_SCHEMA.contains(&name) && !sets(name) {
+                        // It came with the schema, and will do so on any connection.
+                    } else if variables::moves(name, Some(value)) || name == "timestamp" && !sets(name) {
+                        // A routine's timestamp may stand or go on with the clock.
+                        moves = true;
+                    } else if !REPORTS.contains(&name) {
+                        Arc::make_mut(&mut self.state).set_variable(name, value);
+                    }
+                }
+                StateChange::Some => unexplained = true,
+                StateChange::Characteristics(text) => self.learn_characteristics(text),
+                StateChange::Committed(_) => {}
+            }
+        }
+        if unexplained && query.runs_text() && may_change_unseen(query, outcome) {
+            self.pins.ran_unread();
+        } else if moves {
+            self.pins.put(Pin::Opaque, true);
+        }
+        tracking_changed
+    }
+}
+
+/// Whether a statement may have changed the session in a way that its text does not show.
+///
+/// The text's own effects on the session explain a change; routines, triggers and texts that are prepared elsewhere change it
+/// without the text. A server reports a read as a change now and then (SET STATEMENT, SHOW CREATE of another schema), but a read
+/// changes nothing unless it calls a function. A change of the schema, to that of a function or a view and back, explains the
+/// report, unless a procedure or an unknown function may have done more.
+fn may_change_unseen(query: &Query<'_>, outcome: &Outcome) -> bool {
+    let statement = &query.statement;
+    let calls = statement.asks.contains(sql::Asks::STORED_FUNCTIONS);
+    // Executions of prepared statements report changes that are none, such as their own preparation.
+    let may_change = match statement.access {
+        Access::Read => calls,
+        Access::Primary(Why::Writes) => statement.effects.is_empty() || calls,
+        Access::Primary(_) => statement.effects.is_empty() && query.command == Command::Query || calls,
+    };
+    may_change && !went_elsewhere(outcome) || statement.effects.iter().any(is_hidden)
+}
+
 /// Whether a statement may choose the schema that the session is in already: by USE, or in a routine of another one.
 fn may_choose(statement: &sql::Statement) -> bool {
     let chooses = |effect: &Effect| matches!(effect, Effect::Schema(_));
@@ -339,14 +380,9 @@ fn may_choose(statement: &sql::Statement) -> bool {
         || statement.effects.iter().any(|effect| chooses(effect) || is_hidden(effect))
 }
 
-/// Whether the server told of a schema, as it does behind views and routines of another one.
+/// Whether the server reported a schema, as it does after views and routines of another one.
 fn went_elsewhere(outcome: &Outcome) -> bool {
     outcome.changes.iter().any(|change| matches!(change, StateChange::Schema { .. }))
-}
-
-/// Routines, and texts that are made elsewhere.
-pub(super) fn is_hidden(effect: &Effect) -> bool {
-    matches!(effect, Effect::MayChangeSession | Effect::ExecuteText { .. })
 }
 
 /// Whether user variables may have been set behind the text's back. Servers tell a routine's `SET @x`, but neither

@@ -10,6 +10,7 @@ use wire::{Capabilities, Status, errno};
 use super::client::Request;
 use super::kill::Kill;
 use super::query::{Body, Query, Understood, plain};
+use super::who::Who;
 use super::{Identity, Session};
 use crate::error::{Refusal, SessionEnd};
 use crate::pool::Key;
@@ -54,7 +55,7 @@ impl Session {
             Command::Ping => {
                 // To a server its OK is one that changed no rows.
                 self.belief.past.answered(0);
-                let warnings = self.own_messages().unwrap_or(0);
+                let warnings = self.belief.own_messages().unwrap_or(0);
                 Ok(self.answer_ok(request, warnings))
             }
             Command::StmtClose => {
@@ -62,14 +63,14 @@ impl Session {
                 Ok(Answered::Nothing)
             }
             // MySQL 8.4 was the last to know it.
-            Command::ProcessKill if !self.is_mariadb() && self.belief.facts.get().dialect.version >= 90_000 => {
+            Command::ProcessKill if !self.belief.is_mariadb() && self.belief.facts.get().dialect.version >= 90_000 => {
                 Ok(self.answer_error(request, &unknown_command()))
             }
             Command::ProcessKill => {
                 let id = arguments.first_chunk().map(|id| u64::from(u32::from_le_bytes(*id)));
                 Ok(Box::pin(self.kill(request, id, Kill::default())).await)
             }
-            Command::ResetConnection => Ok(Box::pin(self.reset(request)).await),
+            Command::ResetConnection => Box::pin(self.reset(request)).await,
             Command::ChangeUser => Box::pin(self.change_user(request)).await,
             _ => {
                 let refusal = Refusal::not_supported(&format!("{} through a proxy", command.word()));
@@ -88,21 +89,14 @@ impl Session {
             Some(MULTI_STATEMENTS_OFF) => false,
             _ => return Understood::Answered(Box::new(query), self.answer_error(request, &unknown_command())),
         };
-        self.set_multi_statements(on);
+        self.who.set_multi_statements(on);
         if self.here.held.is_some() {
             return Understood::Query(query);
         }
-        let warnings = self.own_messages().unwrap_or(0);
+        let warnings = self.belief.own_messages().unwrap_or(0);
         self.belief.past.answered(-1);
         self.client.put_eof(request.sequence.wrapping_add(1), self.belief.status, warnings);
         Understood::Answered(Box::new(query), Answered::Ok)
-    }
-
-    fn set_multi_statements(&mut self, on: bool) {
-        let Identity { key, .. } = &mut self.who.identity;
-        let mut changed = Key::clone(key);
-        changed.capabilities.set(Capabilities::MULTI_STATEMENTS, on);
-        *key = Arc::new(changed);
     }
 
     /// Puts an OK into the client's outbox.
@@ -131,8 +125,8 @@ impl Session {
         id: Option<u32>,
         command: Command,
     ) -> Answered {
-        let refusal = unknown_statement(id.unwrap_or(0), command, self.is_mariadb());
-        let before = self.belief.past.warnings.take().filter(|_| !self.is_mariadb());
+        let refusal = unknown_statement(id.unwrap_or(0), command, self.belief.is_mariadb());
+        let before = self.belief.past.warnings.take().filter(|_| !self.belief.is_mariadb());
         let answered = self.answer_error(request, &refusal);
         if let Some(before) = before {
             let code = refusal.code.to_string();
@@ -140,5 +134,14 @@ impl Session {
             self.belief.past.warnings = super::diagnostics::read_back::with_row(before, &row);
         }
         answered
+    }
+}
+
+impl Who {
+    fn set_multi_statements(&mut self, on: bool) {
+        let Identity { key, .. } = &mut self.identity;
+        let mut changed = Key::clone(key);
+        changed.capabilities.set(Capabilities::MULTI_STATEMENTS, on);
+        *key = Arc::new(changed);
     }
 }

@@ -84,7 +84,7 @@ struct OngoingLogin {
     from: Option<FromAddress>,
 }
 
-/// Lets a client in. What it says of itself on the way stands in `tried`.
+/// Lets a client in. `tried` gets the client's user, schema and attributes on the way.
 pub(super) async fn log_in(
     worker: Rc<Worker>,
     stream: Stream,
@@ -366,7 +366,7 @@ impl Session {
 
     async fn accept(&mut self, proven: Proven) -> Result<(), SessionEnd> {
         let mut payload = Vec::new();
-        // Clients of MariaDB trust a certificate that nobody has signed if the server proves to know their password.
+        // Clients of MariaDB trust a certificate without a known authority if the server proves to know their password.
         let info = match (proven.certificate_hash, &self.who.login.fingerprint) {
             (Some(hash), Some(fingerprint)) if self.belief.facts.get().dialect.family == Family::MariaDb => {
                 wire::auth::certificate_proof(&hash, &self.who.login.scramble, fingerprint)

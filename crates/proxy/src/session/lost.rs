@@ -1,18 +1,19 @@
 //! A server was lost, or has given its place away, while a statement was on its way or a transaction was open: what goes on
-//! elsewhere, and what nobody may do twice.
+//! elsewhere, and the statements that may not run twice.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::proof::mark::Mark;
-use facts::gtid::Written;
-use facts::tables::Scope;
+use facts::gtid::WrittenGtids;
+use facts::tables::TableScope;
 use facts::view::ServerId;
 use sql::{Access, Effect, Kind, TransactionStep, Why};
 use wire::{Status, errno};
 
 use super::checkout::Attempts;
 use super::client::Request;
+use super::cluster_session::ClusterSession;
 use super::proof::{Answer, Proof};
 use super::query::Query;
 use super::recover::Next;
@@ -24,8 +25,7 @@ use crate::pool::{ClosedBy, End};
 use crate::shared::Write;
 use route::{Pin, Route, Target};
 
-/// How long it is looked whether a connection has ended that nobody waits for any more: what the system knows of it already comes at
-/// once.
+/// The time for finding out whether an abandoned connection has ended: a close that the system already knows comes at once.
 const END_WAIT: Duration = Duration::from_millis(50);
 
 /// A server's end, as one statement met it.
@@ -71,23 +71,6 @@ impl Session {
             }
             ClosedBy::Said(said) => Err(RelayError::Ended(said)),
         }
-    }
-
-    /// Whether a server works on a statement no more because it has ended its connection, or has answered after all, in the moment in
-    /// which nobody waited for it any more.
-    ///
-    /// That a connection is reset is the end of the server's process. A network answers so, too, but only to what is sent, and behind a
-    /// statement nothing is sent before TCP asks whether the server is still there.
-    pub(super) async fn is_ended_by_server(&self, held: &mut Held, outcome: &Outcome, at: Instant) -> bool {
-        if self.here.cluster.view().group.is_none() {
-            return false;
-        }
-        let end = match outcome.end {
-            End::GivenUp => tokio::time::timeout(END_WAIT, held.lease.end()).await.unwrap_or_default(),
-            end => end,
-        };
-        let silence = self.here.cluster.shared.settings.load().keepalive.idle;
-        end == End::Closed || end == End::Reset && (silence.is_zero() || at.elapsed() < silence)
     }
 
     /// Decides what follows when a server was lost before the client had a byte of the reply.
@@ -201,16 +184,16 @@ impl Session {
         }
     }
 
-    /// Something may have been written of which no position was told.
+    /// There may be a write without a reported position.
     fn note_unanswered(&mut self, lost: &Lost) {
         self.note_done(lost, None);
     }
 
     /// Something was written, at this position if it is known.
-    fn note_done(&mut self, lost: &Lost, position: Option<Written>) {
+    fn note_done(&mut self, lost: &Lost, position: Option<WrittenGtids>) {
         if self.watches_writes() {
-            self.transaction.written = Some(Scope::Any);
-            self.note_write(position.map_or_else(|| Write::Untold(lost.server, Instant::now()), Write::Told));
+            self.transaction.written = Some(TableScope::Any);
+            self.note_write(position.map_or_else(|| Write::Unreported(lost.server, Instant::now()), Write::Reported));
         }
     }
 
@@ -237,7 +220,7 @@ impl Session {
         }
     }
 
-    /// Nobody knows whether the statement was done.
+    /// The fate of the statement is unknown.
     fn in_doubt(&mut self, query: &Query<'_>, lost: &Lost, unproven: &str) -> Refusal {
         self.note_unanswered(lost);
         self.env.worker.stats.in_doubt.add_one();
@@ -250,6 +233,25 @@ impl Session {
         self.answer_error(request, &refusal);
         self.client.flush().await.map_err(SessionEnd::ClientLost)?;
         Ok(Next::Answered)
+    }
+}
+
+impl ClusterSession {
+    /// Whether a server works on a statement no more because it has ended its connection, or has answered after all, in the moment in
+    /// which no session waited for it any more.
+    ///
+    /// That a connection is reset is the end of the server's process. A network answers so, too, but only to what is sent, and behind a
+    /// statement nothing is sent before TCP asks whether the server is still there.
+    pub(super) async fn is_ended_by_server(&self, held: &mut Held, outcome: &Outcome, at: Instant) -> bool {
+        if self.cluster.view().group.is_none() {
+            return false;
+        }
+        let end = match outcome.end {
+            End::GivenUp => tokio::time::timeout(END_WAIT, held.lease.end()).await.unwrap_or_default(),
+            end => end,
+        };
+        let silence = self.cluster.shared.settings.load().keepalive.idle;
+        end == End::Closed || end == End::Reset && (silence.is_zero() || at.elapsed() < silence)
     }
 }
 
@@ -290,7 +292,7 @@ fn what(query: &Query<'_>) -> &'static str {
     match (query.statement.transaction, query.statement.kind) {
         (Some(TransactionStep::Commit { .. }), _) => "a COMMIT",
         (Some(TransactionStep::Begin { .. }), _) => "the commit of a transaction",
-        (Some(TransactionStep::ImplicitCommit), _) | (_, Kind::Definition) => "a statement that commits by itself",
+        (Some(TransactionStep::ImplicitCommit), _) | (_, Kind::Definition) => "a statement that commits implicitly",
         (_, Kind::Insert | Kind::Update | Kind::Delete | Kind::Load) => "a write",
         _ => "a statement that may write",
     }

@@ -7,6 +7,7 @@ use std::cell::Cell;
 use facts::catalog::Catalog;
 
 use super::Session;
+use super::belief::Belief;
 use super::client::Request;
 use crate::error::{Refusal, SessionEnd};
 use crate::pool::Origin;
@@ -61,20 +62,6 @@ impl Session {
         packet_max(&catalog) >= self.belief.packet_limit.login_bytes.get() && published.catalog_is_fresh()
     }
 
-    /// The session's value, for a text that may read it.
-    pub(super) fn packet_limit_to_show(&self, text: &[u8]) -> Option<u64> {
-        let is_named = || text.windows(NAME.len()).any(|window| window.eq_ignore_ascii_case(NAME.as_bytes()));
-        let bytes = self.belief.packet_limit.shown_bytes.get();
-        (bytes != 0 && is_named()).then_some(bytes)
-    }
-
-    /// The session's value, for SHOW VARIABLES.
-    pub(super) fn packet_limit_to_list(&self, request: &Request) -> Option<u64> {
-        let is_global = memchr::memmem::find(&request.payload().to_ascii_lowercase(), b"global").is_some();
-        let bytes = self.belief.packet_limit.shown_bytes.get();
-        (bytes != 0 && !is_global).then_some(bytes)
-    }
-
     /// Ends the session behind a command that servers refuse for its length.
     #[cold]
     pub(super) async fn refuse_length(&mut self, request: &Request) -> Option<SessionEnd> {
@@ -82,6 +69,22 @@ impl Session {
             return Some(self.client.too_long(Refusal::packet_too_large(), &self.env.worker).await);
         }
         None
+    }
+}
+
+impl Belief {
+    /// The session's value, for a text that may read it.
+    pub(super) fn packet_limit_to_show(&self, text: &[u8]) -> Option<u64> {
+        let is_named = || text.windows(NAME.len()).any(|window| window.eq_ignore_ascii_case(NAME.as_bytes()));
+        let bytes = self.packet_limit.shown_bytes.get();
+        (bytes != 0 && is_named()).then_some(bytes)
+    }
+
+    /// The session's value, for SHOW VARIABLES.
+    pub(super) fn packet_limit_to_list(&self, request: &Request) -> Option<u64> {
+        let is_global = memchr::memmem::find(&request.payload().to_ascii_lowercase(), b"global").is_some();
+        let bytes = self.packet_limit.shown_bytes.get();
+        (bytes != 0 && !is_global).then_some(bytes)
     }
 }
 

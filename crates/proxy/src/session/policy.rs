@@ -9,7 +9,7 @@ use super::Session;
 use super::count::End;
 use super::query::{Query, QueryText};
 use crate::error::{Refusal, SessionEnd};
-use policy::rules::{Ask, Asked, Asker, Inspect, Scope};
+use policy::rules::{Inspect, RuleQuery, RuleScope, RuleSession, RuleStatement};
 use policy::{Chain, Verdict};
 use route::state::StateMap;
 
@@ -28,8 +28,8 @@ struct Part<'a> {
 }
 
 impl Inspect for Part<'_> {
-    fn asker(&self) -> Asker<'_> {
-        self.session.asker()
+    fn rule_session(&self) -> RuleSession<'_> {
+        self.session.rule_session()
     }
 
     fn sent(&self) -> &[u8] {
@@ -45,12 +45,12 @@ impl Inspect for Part<'_> {
     }
 
     /// All texts within the outer one are shown.
-    fn parts(&self, _: &mut dyn FnMut(Asked<'_>, &dyn Inspect) -> bool) {}
+    fn parts(&self, _: &mut dyn FnMut(RuleStatement<'_>, &dyn Inspect) -> bool) {}
 }
 
 impl Inspect for Inspected<'_> {
-    fn asker(&self) -> Asker<'_> {
-        self.session.asker()
+    fn rule_session(&self) -> RuleSession<'_> {
+        self.session.rule_session()
     }
 
     fn sent(&self) -> &[u8] {
@@ -65,7 +65,7 @@ impl Inspect for Inspected<'_> {
         self.query.tables()?.as_ref().ok()
     }
 
-    fn parts(&self, see: &mut dyn FnMut(Asked<'_>, &dyn Inspect) -> bool) {
+    fn parts(&self, see: &mut dyn FnMut(RuleStatement<'_>, &dyn Inspect) -> bool) {
         if may_hold_texts(&self.query.statement) {
             self.session.show_parts(self.query, see);
         }
@@ -84,9 +84,9 @@ impl Session {
 
     #[inline(never)]
     fn ask_chain(&self, chain: &Chain, query: &mut Query<'_>) -> Verdict {
-        let ask = Ask {
+        let ask = RuleQuery {
             scope: self.policy_scope(chain),
-            asked: self.asked_of_policy(query.statement.digest, query.statement.access.only_reads()),
+            statement: self.asked_of_policy(query.statement.digest, query.statement.access.only_reads()),
             may_refuse: may_be_refused(query.command),
             searches: &self.env.worker.stats.rule_searches,
         };
@@ -98,7 +98,7 @@ impl Session {
 
     /// Shows the texts within a query: its statements, and each literal text that it prepares or runs.
     #[cold]
-    fn show_parts(&self, query: &Query<'_>, see: &mut dyn FnMut(Asked<'_>, &dyn Inspect) -> bool) {
+    fn show_parts(&self, query: &Query<'_>, see: &mut dyn FnMut(RuleStatement<'_>, &dyn Inspect) -> bool) {
         let Some(QueryText { bytes, dialect }) = query.text() else { return };
         let mut enough = false;
         sql::parts(bytes, &dialect, &mut |text| {
@@ -109,8 +109,8 @@ impl Session {
         });
     }
 
-    fn asker(&self) -> Asker<'_> {
-        Asker {
+    fn rule_session(&self) -> RuleSession<'_> {
+        RuleSession {
             listener: &self.env.listener.name,
             cluster: &self.here.cluster.shared.name,
             user: &self.who.identity.user,
@@ -119,15 +119,15 @@ impl Session {
     }
 
     #[inline]
-    pub(super) fn asked_of_policy(&self, digest: u64, reads: bool) -> Asked<'_> {
-        Asked { schema: self.belief.state.schema(), schema_hash: self.facts().schema_hash, digest, reads }
+    pub(super) fn asked_of_policy(&self, digest: u64, reads: bool) -> RuleStatement<'_> {
+        RuleStatement { schema: self.belief.state.schema(), schema_hash: self.facts().schema_hash, digest, reads }
     }
 
     #[inline]
-    pub(super) fn policy_scope(&self, chain: &Chain) -> Scope {
+    pub(super) fn policy_scope(&self, chain: &Chain) -> RuleScope {
         let mut scope = self.who.identity.policy_scope.get();
         if !chain.knows(scope) {
-            scope = chain.scope(self.asker());
+            scope = chain.scope(self.rule_session());
             self.who.identity.policy_scope.set(scope);
         }
         scope

@@ -7,10 +7,12 @@ use wire::command::{Command, LAST_PREPARED};
 use wire::exchange::Expect;
 
 use super::Session;
-use super::outgoing::Outgoing;
+use super::belief::Belief;
 use super::query::{Body, Query};
-use super::relay::{Purpose, RelayError};
-use crate::pool::{Connection, Found, StatementKey};
+use super::relay::RelayError;
+use crate::outgoing::Outgoing;
+use crate::outgoing::Purpose;
+use crate::pool::{Connection, ForTypes, StatementKey};
 
 impl Session {
     /// The server's id of a client's statement, prepared again on this connection if it must be.
@@ -23,24 +25,24 @@ impl Session {
     ) -> Result<u32, RelayError> {
         let Some(known) = self.belief.statements.find(id) else { return Ok(0) };
         let wanted = (!connection.origin.mariadb && query.command == Command::StmtExecute && known.parameters > 0)
-            .then(|| self.types_wanted(known, query.request));
+            .then(|| self.client.types_wanted(known, query.request));
         let me = self.env.handle.id;
         let find = |connection: &mut Connection, key: &StatementKey| match &wanted {
             Some((wanted, _)) => connection.origin.statements.find_for(key, me, wanted),
-            None => connection.origin.statements.find(key).map(Found::Typed),
+            None => connection.origin.statements.find(key).map(ForTypes::Typed),
         };
-        let given = |connection: &mut Connection, found: Found, out: &mut Outgoing| match (found, &wanted) {
-            (Found::Untyped(id), Some((_, Some(first)))) => {
+        let given = |connection: &mut Connection, found: ForTypes, out: &mut Outgoing| match (found, &wanted) {
+            (ForTypes::Untyped(id), Some((_, Some(first)))) => {
                 first.give(connection, id, out);
                 id
             }
-            (Found::Typed(id) | Found::Untyped(id), _) => id,
+            (ForTypes::Typed(id) | ForTypes::Untyped(id), _) => id,
         };
         let prepared = known.prepared.clone();
         let mut key = prepared.key.clone();
         let asks = prepared.statement.asks - (Asks::CONNECTION_ID | Asks::SYSTEM_VARIABLES);
         let executes = query.command == Command::StmtExecute;
-        let is_late = prepared.statement.asks.contains(Asks::CONNECTION_ID) || self.needs_text_instead(query);
+        let is_late = prepared.statement.asks.contains(Asks::CONNECTION_ID) || self.belief.needs_text_instead(query);
         if executes
             && is_late
             && let Some(instead) = Box::pin(self.text_instead(connection, query, &key.text, out)).await?
@@ -55,7 +57,7 @@ impl Session {
         }
         // A reset forgets what is prepared.
         let anew = connection.origin.state.needs_reset(&self.belief.state)
-            || connection.origin.mariadb && self.begins_long_data(id, query);
+            || connection.origin.mariadb && self.belief.begins_long_data(id, query);
         if !anew && let Some(found) = find(connection, &key) {
             return Ok(given(connection, found, out));
         }
@@ -78,13 +80,13 @@ impl Session {
         let found = find(connection, &key);
         Ok(found.map_or(0, |found| given(connection, found, out)))
     }
+}
 
+impl Belief {
     /// Whether the first part of a parameter is sent ahead. MariaDB 10.11 takes it for a value of the type that the parameter had
     /// before, and reads an address as a number: a statement that somebody has executed is prepared anew for it.
     fn begins_long_data(&self, id: u32, query: &Query<'_>) -> bool {
-        query.command == Command::StmtSendLongData
-            && !self.belief.pins.has_long_data(id)
-            && !self.belief.pins.has_cursor(id)
+        query.command == Command::StmtSendLongData && !self.pins.has_long_data(id) && !self.pins.has_cursor(id)
     }
 }
 

@@ -15,7 +15,6 @@ use facts::view::ServerId;
 pub use idle_row::IdleRow;
 pub use renumber::Renumber;
 
-use super::ids::Columns;
 use crate::sessions::SessionHandle;
 use crate::shared::{ClusterShared, Shared};
 
@@ -60,49 +59,6 @@ impl Shown {
             schema: session.schema(),
             command,
             idle_s,
-        }
-    }
-}
-
-/// A change of a reply on its way to the client.
-#[derive(Debug)]
-pub enum Tap {
-    /// The rows of a list of processes.
-    Processes(Box<Renumber>),
-    /// How columns are described.
-    Columns(Box<Columns>),
-}
-
-impl Tap {
-    /// Takes columns and rows, perhaps cut; gives false when no more is to be taken, and all of them is got by [`Tap::give_up`].
-    pub fn take(&mut self, bytes: &[u8]) -> bool {
-        match self {
-            Tap::Processes(renumber) => renumber.take(bytes),
-            Tap::Columns(columns) => !columns.take(bytes),
-        }
-    }
-
-    /// Gives the bytes that were taken last.
-    pub fn give_up(self) -> Vec<u8> {
-        match self {
-            Tap::Processes(renumber) => renumber.give_up(),
-            Tap::Columns(mut columns) => columns.give(),
-        }
-    }
-
-    /// Gives the packets that were taken, whole ones by now. `is_end`: the result is over, and its last packet follows.
-    pub fn give(&mut self, is_end: bool) -> Vec<u8> {
-        match self {
-            Tap::Processes(renumber) => renumber.give(is_end),
-            Tap::Columns(columns) => columns.give(),
-        }
-    }
-
-    /// The sequence number of a packet behind those that were given.
-    pub fn sequence_for(&mut self, came_with: u8) -> u8 {
-        match self {
-            Tap::Processes(renumber) => renumber.sequence_for(came_with),
-            Tap::Columns(_) => came_with,
         }
     }
 }

@@ -13,19 +13,19 @@ use facts::evidence::{Evidence, EvidenceKind};
 use facts::group_logs::GroupLogs;
 use facts::gtid::mariadb::Gtids;
 use facts::gtid::mysql::GtidSet;
-use facts::gtid::{Applied, Written};
+use facts::gtid::{Applied, WrittenGtids};
 use facts::view::{ServerId, ServerView};
 use net::query::{self, Client, Limits, QueryError};
 pub use proof::answer::Answer;
 use proof::answer::Columns;
-pub use proof::tail::Name;
-use proof::tail::{Found, Sought, Tail};
+use proof::tail::{Name, SearchOutcome, Sought, Tail};
 use wire::auth::Credential;
-use wire::binlog::{CHECKSUM_BYTES, Event, Kind as EventKind};
+use wire::binlog::{CHECKSUM_BYTES, Event, EventKind};
 use wire::codec::{Malformed, Write};
 use wire::command::Command;
 
 use super::checkout::Attempts;
+use super::cluster_session::ClusterSession;
 use super::lost::Lost;
 use super::query::Query;
 use super::reset::ask;
@@ -60,13 +60,13 @@ pub enum Proof {
     /// It was done.
     Done {
         /// The position that the server would have reported.
-        position: Option<Written>,
+        position: Option<WrittenGtids>,
         /// The server's reply to the write, where that is certain.
         answer: Option<Answer>,
     },
     /// It was not, and never will be.
     NotDone,
-    /// Nobody can tell, for this reason.
+    /// There is no proof, for this reason.
     Unknown(String),
 }
 
@@ -90,12 +90,12 @@ impl Session {
         };
         let on = held.lease.server();
         let columns = match &wanted.change {
-            Some((change, schema)) => self.ask_columns(&mut held, change, schema).await,
+            Some((change, schema)) => self.env.ask_columns(&mut held, change, schema).await,
             None => Some(Columns::default()),
         };
         match columns.is_some() {
             true => self.release(held).await,
-            false => self.close(held).await,
+            false => self.env.close(held).await,
         }
         let columns = columns.unwrap_or_default();
         let sought = Sought { mark: lost.mark.clone(), ..wanted.sought(&columns) };
@@ -112,30 +112,32 @@ impl Session {
         let in_group = self.here.cluster.view().group.is_some();
         let mut unclear = "";
         for _ in 0..CLAIM_TRIES {
-            // In a group the tail has what sessions write on the new writer, too, and are told only now.
-            let Some(told) = self.told_to_sessions(since).await else {
+            // In a group the tail has what sessions write on the new writer, too, and hear of only now.
+            let Some(confirmed) = self.confirmed_to_sessions(since).await else {
                 return Proof::Unknown("too much was written since".into());
             };
-            match self.claim(&tail, &told) {
-                Found::Nothing if in_group && !lost.ended => {
+            match self.here.claim(&tail, &confirmed) {
+                SearchOutcome::Nothing if in_group && !lost.ended => {
                     return Proof::Unknown("the member may still work on it, and come back".into());
                 }
-                Found::Nothing => return Proof::NotDone,
-                Found::These(names) => {
+                SearchOutcome::Nothing => return Proof::NotDone,
+                SearchOutcome::These(names) => {
                     let Some(name) = names.first() else { continue };
                     let changed = tail.changed(*name);
                     // Members of a group are not asked for positions.
                     let in_log = changed.filter(|_| !in_group);
-                    let position = in_log.and_then(|changed| self.position_of(*name, changed.server));
+                    let position = in_log.and_then(|changed| self.belief.position_of(*name, changed.server));
                     let answer = changed.and_then(|changed| self.answer_of(query, &wanted, &columns, changed));
                     return Proof::Done { position, answer };
                 }
-                Found::Unclear(why) => {
+                SearchOutcome::Unclear(why) => {
                     return Proof::Unknown(format!("the new primary's binary log does not tell: {why}"));
                 }
                 // Other sessions look for theirs, too.
-                Found::Similar => unclear = "some of the same form, whose values cannot be compared for certain",
-                Found::Others => unclear = "transactions of which nobody knows whose they are",
+                SearchOutcome::Similar => {
+                    unclear = "some of the same form, whose values cannot be compared for certain"
+                }
+                SearchOutcome::Others => unclear = "transactions of unknown origin",
             }
             tokio::time::sleep(CLAIM_PACE).await;
         }
@@ -169,7 +171,7 @@ impl Session {
                     return Err(STILL.into());
                 }
             } else {
-                self.close(held).await;
+                self.env.close(held).await;
             }
             let evidence = Evidence { server: lost.server, kind: EvidenceKind::ConnectionLost };
             self.here.cluster.shared.published.evidence(evidence);
@@ -178,19 +180,6 @@ impl Session {
             }
             tokio::time::sleep(pace).await;
         }
-    }
-
-    /// Looks what is left once all know what is theirs. Of several that are alike, each stands for one of the sessions that ask.
-    fn claim(&self, tail: &Tail, told: &HashSet<Name>) -> Found {
-        let mut claimed = self.here.cluster.shared.claimed.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = tail.found(|name| told.contains(&name) || claimed.contains(&name));
-        if let Found::These(names) = &found {
-            if claimed.len() >= CLAIMED_MAX {
-                claimed.clear();
-            }
-            claimed.extend(names.first());
-        }
-        found
     }
 
     /// The server whose log must have the transaction, the place where that part of it begins, and the moment since which it
@@ -205,8 +194,10 @@ impl Session {
         match view.group.and_then(|_| view.server(on)) {
             Some(member) => self.beginning_in_group(member, lost, known).await,
             None => {
-                let (from, since) =
-                    self.position_before(on, lost).ok_or("its position when the statement was sent is not known")?;
+                let (from, since) = self
+                    .here
+                    .position_before(on, lost)
+                    .ok_or("its position when the statement was sent is not known")?;
                 Ok((on, from, since))
             }
         }
@@ -225,7 +216,7 @@ impl Session {
                 Some(own.scalar().and_then(|text| text.parse().ok()).ok_or("it has no server_id")?)
             }
         };
-        let mariadb = self.is_mariadb();
+        let mariadb = self.belief.is_mariadb();
         let mut tail = Tail::new(Sought { logged_on, ..sought });
         // It says that checksums are known here; whether there are any, the log tells.
         for variable in ["master_binlog_checksum", "source_binlog_checksum"] {
@@ -281,32 +272,15 @@ impl Session {
         }
     }
 
-    /// Where a replica's log stood before the statement was sent, and since when.
-    fn position_before(&self, on: ServerId, lost: &Lost) -> Option<(From, Instant)> {
-        let (applied, since) = self.here.cluster.position_before(on, lost.at)?;
-        match &*applied {
-            Applied::MariaDb { replicated, .. } => Some((From::MariaDb(replicated.clone()), since)),
-            Applied::MySql(executed) => Some((From::MySql(executed.clone()), since)),
-            Applied::Group => None,
-        }
-    }
-
-    /// The transactions that all sessions were told to be theirs.
-    async fn told_to_sessions(&self, since: Instant) -> Option<HashSet<Name>> {
-        let mut told: HashSet<Name> = self.here.cluster.told_since(since)?.into_iter().collect();
-        for answered in self.here.cluster.shared.ask_told(self.env.worker.index, since) {
+    /// The transactions that servers confirmed to all sessions as theirs.
+    async fn confirmed_to_sessions(&self, since: Instant) -> Option<HashSet<Name>> {
+        let mut confirmed: HashSet<Name> = self.here.cluster.confirmed_since(since)?.into_iter().collect();
+        for answered in self.here.cluster.shared.ask_confirmed(self.env.worker.index, since) {
             if let Ok(others) = tokio::time::timeout(READ_WAIT, answered).await.ok()? {
-                told.extend(others?);
+                confirmed.extend(others?);
             }
         }
-        Some(told)
-    }
-
-    /// A server told a session at this moment that this transaction is its own.
-    pub(super) fn note_committed(&self, written: &Written, at: Instant) {
-        if let Some(name) = name_of(written) {
-            self.here.cluster.note_told(name, at);
-        }
+        Some(confirmed)
     }
 
     /// Logs in to a server as the one who may read its binary log: the user of replication, or else the monitor's.
@@ -326,6 +300,38 @@ impl Session {
     }
 }
 
+impl ClusterSession {
+    /// Looks what is left once all know what is theirs. Of several that are alike, each stands for one of the sessions that ask.
+    fn claim(&self, tail: &Tail, confirmed: &HashSet<Name>) -> SearchOutcome {
+        let mut claimed = self.cluster.shared.claimed.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = tail.found(|name| confirmed.contains(&name) || claimed.contains(&name));
+        if let SearchOutcome::These(names) = &found {
+            if claimed.len() >= CLAIMED_MAX {
+                claimed.clear();
+            }
+            claimed.extend(names.first());
+        }
+        found
+    }
+
+    /// Where a replica's log stood before the statement was sent, and since when.
+    fn position_before(&self, on: ServerId, lost: &Lost) -> Option<(From, Instant)> {
+        let (applied, since) = self.cluster.position_before(on, lost.at)?;
+        match &*applied {
+            Applied::MariaDb { replicated, .. } => Some((From::MariaDb(replicated.clone()), since)),
+            Applied::MySql(executed) => Some((From::MySql(executed.clone()), since)),
+            Applied::Group => None,
+        }
+    }
+
+    /// A server confirmed to a session at this moment that this transaction is its own.
+    pub(super) fn note_committed(&self, written: &WrittenGtids, at: Instant) {
+        if let Some(name) = name_of(written) {
+            self.cluster.note_confirmed(name, at);
+        }
+    }
+}
+
 /// Where in a log the tail begins.
 #[derive(Debug)]
 enum From {
@@ -341,13 +347,10 @@ fn refused(packet: &[u8]) -> String {
     error.map_or("what it sent is no event".into(), |error| String::from_utf8_lossy(error.message).into_owned())
 }
 
-/// The transaction that a server told of a commit.
-fn name_of(written: &Written) -> Option<Name> {
+/// The transaction that a server reported for a commit.
+fn name_of(written: &WrittenGtids) -> Option<Name> {
     match written {
-        Written::MariaDb(gtids) => gtids.iter().last().map(|gtid| (u128::from(gtid.domain), gtid.sequence)),
-        Written::MySql(set) => set.last(),
+        WrittenGtids::MariaDb(gtids) => gtids.iter().last().map(|gtid| (u128::from(gtid.domain), gtid.sequence)),
+        WrittenGtids::MySql(set) => set.last(),
     }
 }
-
-/// When a transaction was acknowledged.
-pub type Told = (Instant, Name);

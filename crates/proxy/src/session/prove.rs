@@ -89,12 +89,12 @@ pub struct Prover<'a> {
     pub speaks_native: bool,
     /// The client's share of the memory for logins, until it has logged in.
     pub memory: Option<&'a mut LoginShare>,
-    /// It was told that its proof is wrong.
+    /// It has got the error of a wrong proof.
     pub was_denied: Cell<bool>,
 }
 
 impl Prover<'_> {
-    /// Runs the conversation to its end; a client that fails has been told so.
+    /// Runs the conversation to its end; a client that fails has got its error.
     pub async fn prove(
         &mut self,
         conversation: Conversation,
@@ -155,7 +155,7 @@ impl Prover<'_> {
         }
     }
 
-    /// Asks the client for its proof. A client whose answer is wrong has been told so.
+    /// Asks the client for its proof. A client with a wrong answer has got its error.
     async fn ask(
         &mut self,
         conversation: Conversation,

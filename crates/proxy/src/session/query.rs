@@ -42,7 +42,7 @@ impl<'r> Understood<'r> {
 
 /// One statement on its way, or another command that needs a server: all that belongs to it and to no session.
 ///
-/// `Session::understand` makes it. Everybody asks it for the text; nobody works that out again.
+/// `Session::understand` makes it. All callers take the text from it; none works that out again.
 #[derive(Debug)]
 pub struct Query<'r> {
     /// The packets that it came in.
@@ -208,7 +208,7 @@ impl<'r> Query<'r> {
         }
     }
 
-    /// The tables of its text, as far as they can be told from it.
+    /// The tables of its text, as far as the text shows them.
     pub fn tables(&self) -> Option<&Result<Tables, Unread>> {
         let text = self.text()?;
         Some(self.statement.tables(text.bytes, &text.dialect))
@@ -283,7 +283,9 @@ impl<'r> Query<'r> {
     /// The session may be pinned behind it for more than its user variables.
     pub fn may_pin(&self) -> bool {
         let pins = |effect: &Effect| match effect {
-            Effect::Variable { name, value } => *value == sql::Value::Unknown || name == "insert_id",
+            Effect::Variable { name, value } => {
+                *value == sql::Value::Unknown || name == "insert_id" || name == "autocommit" && self.statement.parts > 1
+            }
             Effect::TransactionCharacteristics { session, .. } => !session,
             Effect::CreateTemporaryTable(_)
             | Effect::LockTables(_)
@@ -298,7 +300,9 @@ impl<'r> Query<'r> {
             _ => false,
         };
         let begins = matches!(self.statement.transaction, Some(TransactionStep::Begin { .. }));
-        self.will_pin() || begins || self.statement.effects.iter().any(pins)
+        // MySQL makes a variable that a write names and no SET has made, and reports a change without a name.
+        let makes_variables = self.statement.asks.contains(Asks::USER_VARIABLES) && !self.statement.access.only_reads();
+        self.will_pin() || begins || makes_variables || self.statement.effects.iter().any(pins)
     }
 
     /// The reply has no end: what follows is for client and server alone.

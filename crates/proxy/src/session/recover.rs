@@ -1,5 +1,7 @@
-//! A try failed: another one may follow, the client is told, or the session ends.
+//! A try failed: another one may follow, the client gets an error, or the session ends.
 
+use super::cluster_session::ClusterSession;
+use super::environment::Environment;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -109,7 +111,7 @@ impl Session {
         Ok(Next::TryAgain)
     }
 
-    /// Decides what follows. What a lost server did not do, or may do twice, is tried again elsewhere.
+    /// Decides what follows. A statement that a lost server did not run, or that may run twice, is tried again elsewhere.
     pub(super) async fn recover(
         &mut self,
         query: &Query<'_>,
@@ -134,14 +136,14 @@ impl Session {
             RelayError::Withheld(refusal) if refusal.code == NOT_IN_GROUP && route.target != Target::Pinned => {
                 let server = held.lease.server();
                 held.lease.stats().retries.add_one();
-                self.close(held).await;
-                self.avoid_member(server, refusal, attempts);
+                self.env.close(held).await;
+                self.here.avoid_member(server, refusal, attempts);
                 Ok(Next::TryAgain)
             }
             RelayError::FixUp(refusal) if refusal.code == NOT_IN_GROUP && route.target != Target::Pinned => {
                 let server = held.lease.server();
-                self.close(held).await;
-                self.avoid_member(server, refusal, attempts);
+                self.env.close(held).await;
+                self.here.avoid_member(server, refusal, attempts);
                 Ok(Next::TryAgain)
             }
             RelayError::Withheld(_) if route.target == Target::Pinned || route.reason == Reason::ReadOnlySession => {
@@ -157,15 +159,15 @@ impl Session {
             }
             RelayError::FixUp(refusal) if route.target != Target::Pinned => {
                 let server = held.lease.server();
-                self.close(held).await;
+                self.env.close(held).await;
                 self.fix_up_refused(query.request, route, server, refusal).await
             }
             RelayError::FixUp(refusal) => {
-                self.close(held).await;
+                self.env.close(held).await;
                 self.end_with(query.request, refusal)
             }
             RelayError::Ended(refusal) => {
-                self.close(held).await;
+                self.env.close(held).await;
                 self.end_with(query.request, refusal)
             }
             RelayError::Server(error) => self.lose_connection(query, route, (held, outcome, error), attempts).await,
@@ -181,7 +183,7 @@ impl Session {
         name: &str,
     ) -> Result<Next, SessionEnd> {
         let server = held.lease.server_name().clone();
-        self.close(held).await;
+        self.env.close(held).await;
         tracing::warn!(server = %server, file = name, "a server asked for a client's file behind another statement");
         let refusal = Refusal::file_refused(&server, name);
         self.env.worker.stats.own_errors.add_one();
@@ -206,7 +208,7 @@ impl Session {
         let (server, name) = (held.lease.server(), held.lease.server_name().clone());
         let mark = held.lease.origin.mark.clone();
         let at = attempts.at;
-        self.close(held).await;
+        self.env.close(held).await;
         let kind = match refusal.code {
             errno::ER_OPTION_PREVENTS_STATEMENT | errno::ER_READ_ONLY_MODE => EvidenceKind::ReadOnly,
             NOT_IN_GROUP | GROUP_LOST => EvidenceKind::NotInGroup,
@@ -222,17 +224,18 @@ impl Session {
     /// A write in a transaction, or a session, that only reads: the client hears what a server would say.
     async fn refuse_write(&mut self, query: &Query<'_>, mut held: Held) -> Result<Next, SessionEnd> {
         // MariaDB ends the transaction before it refuses.
-        let ends = query.statement.transaction == Some(sql::TransactionStep::ImplicitCommit) && self.is_mariadb();
+        let ends =
+            query.statement.transaction == Some(sql::TransactionStep::ImplicitCommit) && self.belief.is_mariadb();
         if ends && matches!(ask(&mut held.lease, "COMMIT", &self.env.worker).await, Ok(Some(_))) {
             self.belief.pins.put(Pin::Transaction, false);
             self.belief.status -= Status::IN_TRANSACTION | Status::IN_READ_ONLY_TRANSACTION;
-            self.show_pins(self.belief.pins.bits());
+            self.env.show_pins(self.belief.pins.bits());
         }
         match self.belief.pins.is_empty() {
             true => self.release(held).await,
             false => self.here.held = Some(held),
         }
-        self.answer_error(query.request, &read_only_transaction(self.is_mariadb()));
+        self.answer_error(query.request, &read_only_transaction(self.belief.is_mariadb()));
         self.client.flush().await.map_err(SessionEnd::ClientLost)?;
         Ok(Next::Answered)
     }
@@ -250,7 +253,7 @@ impl Session {
         let (server, name) = (held.lease.server(), held.lease.server_name().clone());
         let (stats, mark) = (held.lease.stats().clone(), held.lease.origin.mark.clone());
         self.here.cluster.shared.published.evidence(Evidence { server, kind: EvidenceKind::ConnectionLost });
-        let ended = outcome.sent && self.is_ended_by_server(&mut held, &outcome, at).await;
+        let ended = outcome.sent && self.here.is_ended_by_server(&mut held, &outcome, at).await;
         drop(held);
         let killed_here = self.env.handle.end_statement(kill::KILL_WAIT).await;
         if killed_here || outcome.sent && Box::pin(self.was_killed(server, &outcome, at)).await {
@@ -269,17 +272,6 @@ impl Session {
             stats.retries.add_one();
         }
         next
-    }
-
-    /// A member of a Galera group serves nobody: another one does.
-    pub(super) fn avoid_member(&self, server: ServerId, refusal: Refusal, attempts: &mut Attempts) {
-        self.here.cluster.shared.published.evidence(Evidence { server, kind: EvidenceKind::NotInGroup });
-        attempts.refused(server, refusal);
-    }
-
-    pub(super) async fn close(&mut self, held: Held) {
-        drop(held);
-        self.env.handle.end_statement(kill::KILL_WAIT).await;
     }
 
     pub(super) fn end_with(&mut self, request: &Request, refusal: Refusal) -> Result<Next, SessionEnd> {
@@ -351,9 +343,24 @@ impl Session {
         }
         if query.statement.kind == sql::Kind::Set || is_ending {
             // A part of it may have been done.
-            return self.close(held).await;
+            return self.env.close(held).await;
         }
         self.release(held).await;
+    }
+}
+
+impl ClusterSession {
+    /// A member of a Galera group serves no session: another one does.
+    pub(super) fn avoid_member(&self, server: ServerId, refusal: Refusal, attempts: &mut Attempts) {
+        self.cluster.shared.published.evidence(Evidence { server, kind: EvidenceKind::NotInGroup });
+        attempts.refused(server, refusal);
+    }
+}
+
+impl Environment {
+    pub(super) async fn close(&mut self, held: Held) {
+        drop(held);
+        self.handle.end_statement(kill::KILL_WAIT).await;
     }
 }
 

@@ -1,5 +1,5 @@
 //! Replaying a transaction: its statements run again on another server, their replies are swallowed and compared with what
-//! the client was told before. Only when all are the same does the session go on, with the statement that was interrupted.
+//! the client got before. Only when all are the same does the session go on, with the statement that was interrupted.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,13 +12,15 @@ use super::checkout::Attempts;
 use super::checksum::Checksum;
 use super::client::Request;
 use super::diagnostics::learned::holds_number;
+use super::environment::Environment;
 use super::lost::Lost;
 use super::query::{Body, Kept, Query};
-use super::relay::{NOT_IN_GROUP, Outcome, Purpose, Relay, RelayError, Withhold, is_not_in_group};
+use super::relay::{NOT_IN_GROUP, Outcome, Relay, RelayError, Taps, Withhold, is_not_in_group};
 use super::reset::ask;
-use super::transaction_log::{Entry, Limits, Obstacle, Said, TransactionLog};
+use super::transaction_log::{Limits, LoggedStatement, Obstacle, Said, TransactionLog};
 use super::{Held, Past, Session};
 use crate::error::Refusal;
+use crate::outgoing::Purpose;
 use route::{Pin, Pins, Reason, Route};
 
 /// The pause before a replay that met a deadlock begins anew, times the number of tries.
@@ -47,7 +49,7 @@ impl NotReplayed {
         }
     }
 
-    /// A KILL of the connection is a wish that the session ends.
+    /// A KILL of the connection asks that the session ends.
     pub fn ends_session(&self) -> bool {
         matches!(self, NotReplayed::Killed)
     }
@@ -80,7 +82,7 @@ enum Wrong {
     Conflict(String),
     /// The server was lost, or is read-only.
     Lost(String),
-    /// The server says that its group serves nobody here: that is no try, and soon another one is the writer.
+    /// The server says that its group serves no session here: that is no try, and soon another one is the writer.
     OutOfGroup(Refusal),
 }
 
@@ -191,7 +193,7 @@ impl Session {
     }
 
     /// The part of a statement that writes which has another value each time.
-    fn volatile_in(entry: &Entry, request: &Request) -> Option<String> {
+    fn volatile_in(entry: &LoggedStatement, request: &Request) -> Option<String> {
         if entry.kept.statement.access.only_reads() {
             return None;
         }
@@ -236,15 +238,15 @@ impl Session {
                 }
                 Err(Wrong::Lost(why)) => {
                     let server = held.lease.server();
-                    self.close(held).await;
+                    self.env.close(held).await;
                     attempts.failed_on(server);
                     last = why;
                 }
                 Err(Wrong::OutOfGroup(refusal)) => {
                     let server = held.lease.server();
-                    self.close(held).await;
+                    self.env.close(held).await;
                     attempts.replays -= 1;
-                    self.avoid_member(server, refusal, attempts);
+                    self.here.avoid_member(server, refusal, attempts);
                 }
             }
         }
@@ -268,9 +270,7 @@ impl Session {
             }
             let used = || log.holds_behind(index, id) || holds_number(interrupted.payload(), id);
             if said.insert_id != id && (said.insert_id == 0 || id == 0 || used()) {
-                return Err(differs(
-                    "another AUTO_INCREMENT value, and the client may have used the one that it was told",
-                ));
+                return Err(differs("another AUTO_INCREMENT value, and the client may have used the first one"));
             }
             if let Some(state) = &entry.state {
                 self.belief.state = state.clone();
@@ -282,8 +282,13 @@ impl Session {
         Ok(())
     }
 
-    /// Runs one statement. A row gets the id that the client was told, if nobody else has it.
-    async fn run_with_id(&mut self, held: &mut Held, entry: &Entry, request: &Request) -> Result<Said, Wrong> {
+    /// Runs one statement. A row gets the id of the client's reply, if no other row has it.
+    async fn run_with_id(
+        &mut self,
+        held: &mut Held,
+        entry: &LoggedStatement,
+        request: &Request,
+    ) -> Result<Said, Wrong> {
         let (id, succeeded) = (entry.said.insert_id, entry.said.error == 0);
         if !succeeded || !was_made(entry) {
             return self.run_entry(held, entry, request).await;
@@ -291,14 +296,14 @@ impl Session {
         let force = format!("SET insert_id={id}");
         if holds_number(request.payload(), id) {
             // The client may have given the id itself: one that is set for nothing would be the next statement's.
-            self.ask_for_replay(held, "SAVEPOINT sqluice_replay").await?;
+            self.env.ask_for_replay(held, "SAVEPOINT sqluice_replay").await?;
             let said = self.run_entry(held, entry, request).await?;
             if said.insert_id == id || said.error != 0 {
                 return Ok(said);
             }
-            self.ask_for_replay(held, "ROLLBACK TO SAVEPOINT sqluice_replay").await?;
+            self.env.ask_for_replay(held, "ROLLBACK TO SAVEPOINT sqluice_replay").await?;
         }
-        self.ask_for_replay(held, &force).await?;
+        self.env.ask_for_replay(held, &force).await?;
         let said = self.run_entry(held, entry, request).await?;
         match said.error {
             errno::ER_DUP_ENTRY => self.run_entry(held, entry, request).await,
@@ -306,13 +311,8 @@ impl Session {
         }
     }
 
-    /// Whether it succeeds shows in what follows.
-    async fn ask_for_replay(&mut self, held: &mut Held, text: &str) -> Result<(), Wrong> {
-        ask(&mut held.lease, text, &self.env.worker).await.map(drop).map_err(wrong)
-    }
-
     /// Runs one statement; gives what was said to it.
-    async fn run_entry(&mut self, held: &mut Held, entry: &Entry, request: &Request) -> Result<Said, Wrong> {
+    async fn run_entry(&mut self, held: &mut Held, entry: &LoggedStatement, request: &Request) -> Result<Said, Wrong> {
         if let Body::Execute(id) = entry.kept.body
             && let Some(known) = self.belief.statements.find_mut(id)
         {
@@ -332,27 +332,27 @@ impl Session {
                 return Err(Wrong::Lost(why));
             }
         }
-        self.learn_insert_id(held, &query, &outcome);
+        self.belief.learn_insert_id(held, &query, &outcome);
         Ok(Said::of(&outcome))
     }
 
-    /// Runs a statement whose reply is for nobody.
+    /// Runs a statement and drops its reply.
     async fn swallow(&mut self, held: &mut Held, query: &Query<'_>) -> Result<Outcome, RelayError> {
         self.env.handle.begin_statement(held.lease.server(), held.lease.origin.thread_id);
         let mut sent = self.send(held, query).await?;
         if let Some(last) = sent.pending.back_mut() {
             last.purpose = Purpose::Replay;
         }
-        let mut outcome = Outcome { checksum: Some(Checksum::default()), ..Outcome::default() };
+        let mut outcome =
+            Outcome { taps: Taps { sum: Some(Checksum::default()), ..Taps::default() }, ..Outcome::default() };
         let mut relay = Relay {
             worker: &self.env.worker,
             handle: &self.env.handle,
             client: &mut self.client,
             connection: &mut held.lease,
             pending: std::mem::take(&mut sent.pending),
-            wish: &self.belief.tracking,
+            tracking: &self.belief.tracking,
             withhold: Withhold::Nothing,
-            tap: None,
             hearing: None,
             file_allowed: false,
             prepare_as: 0,
@@ -362,6 +362,13 @@ impl Session {
         };
         relay.run().await?;
         Ok(outcome)
+    }
+}
+
+impl Environment {
+    /// Whether it succeeds shows in what follows.
+    async fn ask_for_replay(&mut self, held: &mut Held, text: &str) -> Result<(), Wrong> {
+        ask(&mut held.lease, text, &self.worker).await.map(drop).map_err(wrong)
     }
 }
 
@@ -381,8 +388,8 @@ fn wrong(error: RelayError) -> Wrong {
     }
 }
 
-/// Whether the server may have made the id that the client was told, and can be made to make it again.
-fn was_made(entry: &Entry) -> bool {
+/// Whether the server may have made the id of the client's reply, and can be made to make it again.
+fn was_made(entry: &LoggedStatement) -> bool {
     let Kept { command, statement, .. } = &entry.kept;
     entry.said.insert_id != 0
         && statement.kind == Kind::Insert

@@ -8,9 +8,10 @@ use wire::command::Command;
 use wire::exchange::Expect;
 
 use super::checkout::Attempts;
-use super::outgoing::Outgoing;
-use super::relay::Purpose;
+use super::environment::Environment;
 use super::{Held, Session};
+use crate::outgoing::Outgoing;
+use crate::outgoing::Purpose;
 use crate::pool::Connection;
 use route::{Preferences, Target, select};
 
@@ -24,7 +25,7 @@ pub(super) struct Awaits {
 }
 
 impl Awaits {
-    /// A statement with one row if the server has what it waits for, and with none if it has not in time. So nobody has to read
+    /// A statement with one row if the server has what it waits for, and with none if it has not in time. So no caller has to read
     /// a row.
     fn text(&self, mariadb: bool) -> String {
         let function = if mariadb { "MASTER_GTID_WAIT" } else { "WAIT_FOR_EXECUTED_GTID_SET" };
@@ -39,24 +40,6 @@ impl Awaits {
 }
 
 impl Session {
-    /// How much longer a read that no replica can serve yet may wait for one.
-    pub(super) fn replica_wait_left(&self, attempts: &mut Attempts, now: Instant) -> Option<Duration> {
-        let limit = self.env.listener.settings.load().consistency_wait;
-        if limit.is_zero() || attempts.waited_too_long {
-            return None;
-        }
-        let stats = &self.env.worker.stats;
-        let since = *attempts.lacking_since.get_or_insert_with(|| {
-            stats.replica_waits.add_one();
-            now
-        });
-        let left = limit.checked_sub(now.saturating_duration_since(since)).filter(|left| !left.is_zero());
-        if left.is_none() {
-            stats.replica_wait_timeouts.add_one();
-        }
-        left
-    }
-
     /// A replica that can be asked to wait for what the read must find, and what that is.
     pub(super) fn choose_waiting(
         &self,
@@ -69,7 +52,7 @@ impl Session {
             return None;
         }
         let chosen = select(view, target, &self.here.cluster.loads, Preferences { awaits: true, ..preferences }, now)?;
-        // The primary is the last resort, and waits for nobody.
+        // The primary is the last resort, and waits for no other server.
         if view.primary == Some(chosen) {
             return None;
         }
@@ -81,10 +64,30 @@ impl Session {
     pub(super) async fn waited_too_long(&mut self, held: Held, attempts: &mut Attempts) {
         let server = held.lease.server();
         self.env.worker.stats.replica_wait_timeouts.add_one();
-        self.close(held).await;
+        self.env.close(held).await;
         attempts.waited_too_long = true;
         attempts.at = Instant::now();
         self.here.cluster.loads.was_late(server, attempts.at);
+    }
+}
+
+impl Environment {
+    /// How much longer a read that no replica can serve yet may wait for one.
+    pub(super) fn replica_wait_left(&self, attempts: &mut Attempts, now: Instant) -> Option<Duration> {
+        let limit = self.listener.settings.load().consistency_wait;
+        if limit.is_zero() || attempts.waited_too_long {
+            return None;
+        }
+        let stats = &self.worker.stats;
+        let since = *attempts.lacking_since.get_or_insert_with(|| {
+            stats.replica_waits.add_one();
+            now
+        });
+        let left = limit.checked_sub(now.saturating_duration_since(since)).filter(|left| !left.is_zero());
+        if left.is_none() {
+            stats.replica_wait_timeouts.add_one();
+        }
+        left
     }
 }
 

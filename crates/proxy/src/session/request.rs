@@ -31,7 +31,7 @@ impl Session {
         match command {
             Command::Query => self.understand_query(request, arguments).await,
             Command::StmtPrepare => self.understand_prepare(request, arguments).await,
-            Command::StmtBulkExecute if !self.is_mariadb() => Ok(self.not_known(request, command)),
+            Command::StmtBulkExecute if !self.belief.is_mariadb() => Ok(self.not_known(request, command)),
             Command::StmtBulkExecute if !self.client.capabilities.contains(Capabilities::STMT_BULK) => {
                 let answered = self.answer_error(request, &unsupported_in_protocol());
                 Ok(Understood::answered(request, command, answered))
@@ -60,7 +60,7 @@ impl Session {
                 let answered = self.answer_command(request, command, arguments).await?;
                 Ok(Understood::answered(request, command, answered))
             }
-            _ => match administrative(command, arguments, self.is_mariadb()) {
+            _ => match administrative(command, arguments, self.belief.is_mariadb()) {
                 Some((statement, expect)) => {
                     Ok(Understood::Query(Query::new(request, command, statement, Body::AsCame, expect)))
                 }
@@ -173,7 +173,7 @@ impl Session {
     pub(super) fn rewritten(&self, text: &[u8], asks: Asks, kept: bool) -> Option<Rewritten> {
         let asks_variables = asks.contains(Asks::SYSTEM_VARIABLES);
         let asks_tracked = asks_variables && super::tracking::is_named_in(text);
-        let packet_max = if asks_variables { self.packet_limit_to_show(text) } else { None };
+        let packet_max = if asks_variables { self.belief.packet_limit_to_show(text) } else { None };
         if !asks_tracked
             && packet_max.is_none()
             && !asks.intersects(Asks::CONNECTION_ID | Asks::ROW_COUNT | Asks::FOUND_ROWS)
@@ -272,7 +272,7 @@ impl Session {
             _ => (Body::OfStatement(id), Expect::Nothing),
         };
         if command == Command::StmtFetch && !self.belief.pins.has_cursor(id) {
-            let end = if self.is_mariadb() { "" } else { "." };
+            let end = if self.belief.is_mariadb() { "" } else { "." };
             let message = format!("The statement ({}) has no open cursor{end}", id);
             let refusal = Refusal::like_server(errno::ER_STMT_HAS_NO_OPEN_CURSOR, b"HY000", message);
             let answered = self.answer_error(request, &refusal);

@@ -1,5 +1,7 @@
 //! Cleaning up: COM_RESET_CONNECTION, and what a session leaves on its connection when it ends.
 
+use super::belief::Belief;
+use super::environment::Environment;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,11 +13,11 @@ use wire::packet;
 use super::checkout::Attempts;
 use super::client::Request;
 use super::local::Answered;
-use super::outgoing::write;
 use super::query::Query;
 use super::relay::{RelayError, hear};
+use super::write::write;
 use super::{Held, Past, Session};
-use crate::error::Refusal;
+use crate::error::{Refusal, SessionEnd};
 use crate::pool::Connection;
 use crate::worker::Worker;
 use route::state::OF_SCHEMA;
@@ -28,11 +30,15 @@ const CLEAN_UP_WAIT: Duration = Duration::from_secs(5);
 const ASK_BYTES_MAX: usize = 64 * 1024;
 
 impl Session {
-    /// COM_RESET_CONNECTION: the session is as it was after its login, but stays in its schema.
-    pub(super) async fn reset(&mut self, request: &Request) -> Answered {
-        self.forget().await;
+    /// COM_RESET_CONNECTION: the session is as it was after its login, but stays in its schema, and keeps its role.
+    pub(super) async fn reset(&mut self, request: &Request) -> Result<Answered, SessionEnd> {
+        if self.belief.pins.may_have_role() {
+            self.reset_with_role().await?;
+        } else {
+            self.forget().await;
+        }
         // MySQL goes back to the server's character sets, MariaDB to those of the login.
-        let collation = if self.is_mariadb() { self.who.identity.collation } else { 0 };
+        let collation = if self.belief.is_mariadb() { self.who.identity.collation } else { 0 };
         let schema = self.belief.state.schema().map(str::to_owned);
         self.begin_anew(collation, schema.as_deref()).await;
         if schema.is_some() {
@@ -42,7 +48,25 @@ impl Session {
             }
         }
         self.belief.status = self.status_at_rest();
-        self.answer_ok(request, 0)
+        Ok(self.answer_ok(request, 0))
+    }
+
+    /// Servers keep the role of a session that is reset, and only its connection knows it: the connection is reset and stays
+    /// with the session.
+    async fn reset_with_role(&mut self) -> Result<(), SessionEnd> {
+        let Some(mut held) = self.here.held.take() else { return Ok(()) };
+        let asked = !self.belief.past.found_rows_unsure || self.read_found_rows(&mut held).await;
+        let clean = asked && reset_in_time(&mut held.lease, &self.env.worker).await;
+        self.lose_pinned_state();
+        if !clean {
+            return Err(SessionEnd::ServerLost("the role of the session is gone with it".into()));
+        }
+        held.lease.origin.is_reset();
+        self.belief.pins.put(Pin::Role, true);
+        self.env.show_pins(self.belief.pins.bits());
+        self.forget_statements();
+        self.here.held = Some(held);
+        Ok(())
     }
 
     /// Everything goes that the session's statements left, but for FOUND_ROWS(), which servers do not reset.
@@ -53,6 +77,11 @@ impl Session {
             self.clean_up(held).await;
         }
         self.lose_pinned_state();
+        self.forget_statements();
+    }
+
+    /// Prepared statements go, and what the last statement left.
+    fn forget_statements(&mut self) {
         self.belief.statements.clear();
         let found_rows = self.belief.past.found_rows;
         self.belief.past = Past { found_rows, ..Past::default() };
@@ -64,16 +93,16 @@ impl Session {
         use sql::TransactionStep::{Begin, ImplicitCommit};
         let read_only = match query.statement.transaction {
             Some(Begin { read_only, .. }) => read_only,
-            Some(ImplicitCommit) if self.is_mariadb() => None,
+            Some(ImplicitCommit) if self.belief.is_mariadb() => None,
             _ => return false,
         };
         // On MySQL a transaction that is not called READ WRITE goes on as the one that it ends.
-        !read_only.unwrap_or_else(|| !self.is_mariadb() || self.facts().reads_only)
+        !read_only.unwrap_or_else(|| !self.belief.is_mariadb() || self.facts().reads_only)
     }
 
     /// A transaction that may write begins, and ends one that is READ ONLY: the session does not stay on that one's replica.
     pub(super) async fn leave_read_only_transaction(&mut self) {
-        if !self.transaction_can_move() || !self.belief.status.contains(Status::IN_READ_ONLY_TRANSACTION) {
+        if !self.belief.transaction_can_move() || !self.belief.status.contains(Status::IN_READ_ONLY_TRANSACTION) {
             return;
         }
         let Some(primary) = self.here.cluster.view().primary else { return };
@@ -88,14 +117,6 @@ impl Session {
             None => {}
         }
         self.lose_pinned_state();
-    }
-
-    /// Whether nothing keeps the connection but a transaction, and what can be read back.
-    fn transaction_can_move(&self) -> bool {
-        const MAY_GO: u32 = 1 << Pin::Transaction as u32 | 1 << Pin::UserVariable as u32 | 1 << Pin::FoundRows as u32;
-        self.belief.pins.has(Pin::Transaction)
-            && self.belief.pins.bits() & !MAY_GO == 0
-            && self.belief.past.variables.is_empty()
     }
 
     /// Reads what the session's statements have left on a connection that it leaves. `None` when the connection is lost, false
@@ -119,7 +140,7 @@ impl Session {
     /// may need behind the transaction.
     pub(super) fn outlives_read_only_transaction(&self, query: &Query<'_>) -> bool {
         self.belief.status.contains(Status::IN_READ_ONLY_TRANSACTION)
-            && self.transaction_can_move()
+            && self.belief.transaction_can_move()
             && (query.will_pin() || route::needs_primary_in_transaction(&query.statement))
             && self
                 .here
@@ -130,7 +151,7 @@ impl Session {
     }
 
     /// The open READ ONLY transaction goes on as a new one on the primary, with a newer snapshot: a replica's locks would keep
-    /// nobody out, and nobody could write beside what stays behind there.
+    /// no writer out, and no session could write beside the rest of the transaction there.
     ///
     /// # Errors
     /// The primary has no place for it; nothing has changed then.
@@ -187,12 +208,8 @@ impl Session {
     pub(super) fn lose_pinned_state(&mut self) {
         self.transaction.log = None;
         self.belief.pins.clear();
-        self.show_pins(0);
+        self.env.show_pins(0);
         self.belief.status -= Status::IN_TRANSACTION | Status::IN_READ_ONLY_TRANSACTION;
-    }
-
-    pub(super) fn is_mariadb(&self) -> bool {
-        self.belief.facts.get().dialect.family == sql::Family::MariaDb
     }
 
     /// The status flags outside any transaction.
@@ -208,14 +225,14 @@ impl Session {
         if self.belief.pins.has(Pin::ExpiredPassword) {
             return;
         }
-        let connection = &mut *held.lease;
-        let clean = tokio::time::timeout(CLEAN_UP_WAIT, reset_connection(connection, &self.env.worker)).await;
+        let clean = reset_in_time(&mut held.lease, &self.env.worker).await;
         if self.env.handle.end_statement(super::kill::KILL_WAIT).await {
             return;
         }
-        if let Ok(Ok(())) = clean {
+        if clean {
+            let connection = &mut *held.lease;
             connection.origin.is_reset();
-            if self.belief.pins.has(Pin::Role) || self.belief.pins.has(Pin::Opaque) {
+            if self.belief.pins.may_have_role() {
                 // COM_RESET_CONNECTION leaves the role: whoever comes next logs in again.
                 connection.origin.logged_in = 0;
             }
@@ -224,15 +241,27 @@ impl Session {
     }
 }
 
-impl Session {
+impl Belief {
+    /// Whether nothing keeps the connection but a transaction, and what can be read back.
+    fn transaction_can_move(&self) -> bool {
+        const MAY_GO: u32 = 1 << Pin::Transaction as u32 | 1 << Pin::UserVariable as u32 | 1 << Pin::FoundRows as u32;
+        self.pins.has(Pin::Transaction) && self.pins.bits() & !MAY_GO == 0 && self.past.variables.is_empty()
+    }
+
+    pub(super) fn is_mariadb(&self) -> bool {
+        self.facts.get().dialect.family == sql::Family::MariaDb
+    }
+}
+
+impl Environment {
     /// A connection that others have used may remember what sequences gave them, by writes whose text does not say so: the
     /// session that asks for LASTVAL() has none there. A connection that breaks here is found broken by the statement.
     pub(super) async fn forget_sequences(&mut self, held: &mut Held) {
         let origin = &held.lease.origin;
-        if origin.last_session == self.env.handle.id && !origin.of_several {
+        if origin.last_session == self.handle.id && !origin.of_several {
             return;
         }
-        if let Ok(()) = reset_connection(&mut held.lease, &self.env.worker).await {
+        if let Ok(()) = reset_connection(&mut held.lease, &self.worker).await {
             held.lease.origin.is_reset();
         }
     }
@@ -253,6 +282,11 @@ pub(super) async fn ask(
     connection.origin.hears_question();
     write(connection, &bytes).await?;
     read_reply(connection, &mut Exchange::new(Expect::Results, capabilities), worker, ASK_BYTES_MAX).await
+}
+
+/// Resets a connection; gives whether the server has done it in time.
+async fn reset_in_time(connection: &mut Connection, worker: &Worker) -> bool {
+    matches!(tokio::time::timeout(CLEAN_UP_WAIT, reset_connection(connection, worker)).await, Ok(Ok(())))
 }
 
 async fn reset_connection(connection: &mut Connection, worker: &Worker) -> Result<(), RelayError> {
@@ -299,7 +333,7 @@ pub(super) async fn read_reply(
             return Ok(good.then_some(reply));
         }
         if exchange.awaits_infile() {
-            return Err(RelayError::Server("the server asked for a file that nobody offered".into()));
+            return Err(RelayError::Server("the server asked for a file that no statement offered".into()));
         }
         hear(connection, worker).await?;
     }

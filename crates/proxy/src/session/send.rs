@@ -10,14 +10,17 @@ use wire::packet::{self, HEADER_BYTES, Header};
 use wire::reply::{self, Ok};
 use wire::{Capabilities, Status};
 
+use super::client::Client;
 use super::client::Request;
-use super::outgoing::{Outgoing, write, write_while_alive};
 use super::query::{Body, Query};
-use super::relay::{Outcome, Purpose, Relay, RelayError, Withhold};
+use super::relay::{Outcome, Relay, RelayError, Withhold};
 use super::statements::ClientStatement;
 use super::tracking::TRANSACTION_INFO;
 use super::typed::Typed;
+use super::write::{write, write_while_alive};
 use super::{Held, Session};
+use crate::outgoing::Outgoing;
+use crate::outgoing::Purpose;
 use crate::pool::{Connection, Origin, StatementKey, TypesWanted};
 use route::Pin;
 use route::state::StateMap;
@@ -26,17 +29,20 @@ const WRITES: Access = Access::Primary(Why::Writes);
 /// Makes a connection tell all changes of its state.
 const TRACK_EVERYTHING: &str = "session_track_schema=1,session_track_state_change=1,session_track_system_variables='*'";
 
+/// Makes the flags of replies those of the mode that is in effect.
+const RENEW_MODE_FLAGS: &[u8] = b"SET sql_mode=@@sql_mode";
+
 impl Session {
     /// Sends the statement; gives the replies that are outstanding then.
     pub(super) async fn send(&mut self, held: &mut Held, query: &Query<'_>) -> Result<Outgoing, RelayError> {
-        let mut out = Outgoing::of(&self.env.worker);
+        let mut out = self.env.worker.outgoing.take();
         let connection = &mut *held.lease;
         let reads = query.statement.access.only_reads();
         if self.finds_variables_of_others(&connection.origin, query) {
             reset_ahead(connection, &mut out);
         }
         let mut instead = None;
-        if query.command == Command::Query && self.needs_text_instead(query) {
+        if query.command == Command::Query && self.belief.needs_text_instead(query) {
             instead = Box::pin(self.query_instead(connection, query, &mut out)).await?.map(Body::Payload);
         }
         let statement = match &query.body {
@@ -117,7 +123,7 @@ impl Session {
 
     /// A text that is marked: the part before the mark, the mark, and the part behind it.
     fn marked<'a>(connection: &'a Connection, query: &'a Query<'_>) -> Option<(&'a [u8], &'a [u8], &'a [u8])> {
-        // Most statements are no writes: they are told first.
+        // Most statements are no writes: they are sorted out first.
         if query.command != Command::Query || query.statement.access != WRITES {
             return None;
         }
@@ -165,6 +171,15 @@ impl Session {
     /// Puts what brings the connection to `wanted` into `out`; gives whether the schema changes. The connection counts as
     /// being in that state from now on: should a fix-up fail, it is closed.
     pub(super) fn fix_up(&self, connection: &mut Connection, wanted: &Arc<StateMap>, out: &mut Outgoing) -> bool {
+        let changes_schema = self.bring_to(connection, wanted, out);
+        if connection.origin.mode_flags_unsure && connection.origin.last_session != self.env.handle.id {
+            connection.origin.mode_flags_unsure = false;
+            out.command(connection, Command::Query, RENEW_MODE_FLAGS, Purpose::Variables, Expect::Results);
+        }
+        changes_schema
+    }
+
+    fn bring_to(&self, connection: &mut Connection, wanted: &Arc<StateMap>, out: &mut Outgoing) -> bool {
         for id in connection.origin.statements.take_closing() {
             out.command(connection, Command::StmtClose, &id.to_le_bytes(), Purpose::Client, Expect::Nothing);
         }
@@ -221,33 +236,6 @@ impl Session {
         chooses_schema
     }
 
-    /// The types that the parameters of an execution must have on MySQL, and what gave them where it does not do that itself.
-    pub(super) fn types_wanted(&self, known: &ClientStatement, request: &Request) -> (TypesWanted, Option<Box<Typed>>) {
-        let types = self.types_executed(known, request);
-        let arguments = request.payload().get(1..).unwrap_or_default();
-        let execute = Execute::parse(arguments, known.parameters, self.client.capabilities).ok();
-        let (Some(typed), Some(execute)) = (&known.typed, execute) else {
-            return (TypesWanted { behind: types.clone(), types, gives: true }, None);
-        };
-        let before = typed.types();
-        if typed.is_given_by(&execute, &types) {
-            return (TypesWanted { behind: before.clone(), types: before, gives: true }, None);
-        }
-        let behind = match typed.stays_for(&execute, &types) {
-            true => before.clone(),
-            false => Typed::by(&execute, &types, Some(typed)).map_or(types, |typed| typed.types()),
-        };
-        (TypesWanted { types: before, gives: false, behind }, Some(typed.clone()))
-    }
-
-    /// The types that an execution gives its parameters, with it or with an earlier one.
-    pub(super) fn types_executed(&self, known: &ClientStatement, request: &Request) -> Box<[u8]> {
-        let arguments = request.payload().get(1..).unwrap_or_default();
-        let execute = Execute::parse(arguments, known.parameters, self.client.capabilities).ok();
-        let came = execute.and_then(|execute| execute.types);
-        came.or(known.types.as_ref().map(|(_, types)| &**types)).unwrap_or_default().into()
-    }
-
     /// Sends what is in `out` and waits for its replies.
     pub(super) async fn settle_fix_ups(
         &mut self,
@@ -262,10 +250,9 @@ impl Session {
             client: &mut self.client,
             connection,
             pending: std::mem::take(&mut out.pending),
-            wish: &self.belief.tracking,
+            tracking: &self.belief.tracking,
             withhold: Withhold::Nothing,
             file_allowed: false,
-            tap: None,
             hearing: None,
             prepare_as: 0,
             keeps_end: false,
@@ -293,7 +280,7 @@ impl Session {
         let (id, server_id) = statement.unwrap_or_default();
         let arguments = request.payload().get(1..).unwrap_or_default();
         let capabilities = self.client.capabilities;
-        let may_give_types = !self.is_mariadb() && !self.belief.pins.has_long_data(id);
+        let may_give_types = !self.belief.is_mariadb() && !self.belief.pins.has_long_data(id);
         let Some(known) = self.belief.statements.find_mut(id) else { return };
         if command == Command::StmtBulkExecute {
             if let Ok(bulk) = BulkExecute::parse(arguments, known.parameters) {
@@ -329,7 +316,7 @@ impl Session {
         }
         self.belief.pins.cursor(id, false);
         self.belief.pins.long_data(id, false);
-        self.show_pins(self.belief.pins.bits());
+        self.env.show_pins(self.belief.pins.bits());
         let Some(mut held) = self.here.held.take() else { return };
         if let Some(server_id) = key.and_then(|key| {
             let found = held.lease.origin.statements.find(&key);
@@ -347,6 +334,35 @@ impl Session {
         } else {
             self.here.held = Some(held);
         }
+    }
+}
+
+impl Client {
+    /// The types that the parameters of an execution must have on MySQL, and what gave them where it does not do that itself.
+    pub(super) fn types_wanted(&self, known: &ClientStatement, request: &Request) -> (TypesWanted, Option<Box<Typed>>) {
+        let types = self.types_executed(known, request);
+        let arguments = request.payload().get(1..).unwrap_or_default();
+        let execute = Execute::parse(arguments, known.parameters, self.capabilities).ok();
+        let (Some(typed), Some(execute)) = (&known.typed, execute) else {
+            return (TypesWanted { behind: types.clone(), types, gives: true }, None);
+        };
+        let before = typed.types();
+        if typed.is_given_by(&execute, &types) {
+            return (TypesWanted { behind: before.clone(), types: before, gives: true }, None);
+        }
+        let behind = match typed.stays_for(&execute, &types) {
+            true => before.clone(),
+            false => Typed::by(&execute, &types, Some(typed)).map_or(types, |typed| typed.types()),
+        };
+        (TypesWanted { types: before, gives: false, behind }, Some(typed.clone()))
+    }
+
+    /// The types that an execution gives its parameters, with it or with an earlier one.
+    pub(super) fn types_executed(&self, known: &ClientStatement, request: &Request) -> Box<[u8]> {
+        let arguments = request.payload().get(1..).unwrap_or_default();
+        let execute = Execute::parse(arguments, known.parameters, self.capabilities).ok();
+        let came = execute.and_then(|execute| execute.types);
+        came.or(known.types.as_ref().map(|(_, types)| &**types)).unwrap_or_default().into()
     }
 }
 

@@ -82,8 +82,8 @@ fn login_failed(
     }
 }
 
-/// Runs what a session does, and listens to who calls the session from outside meanwhile. What it does is kept by the caller: by value
-/// this future had it twice, as what it was given and as what it runs.
+/// Runs what a session does, and listens to who calls the session from outside meanwhile. The caller keeps the work: by value
+/// this future would have it twice, as its argument and as the future that it runs.
 pub(super) async fn run_until_called<T>(
     worker: &Worker,
     handle: &SessionHandle,
@@ -161,7 +161,7 @@ impl Session {
     /// memory only: who has to end it wakes it.
     async fn next_request(&mut self) -> Result<Request, SessionEnd> {
         loop {
-            self.flush_answers().await?;
+            self.client.flush_answers().await?;
             if self.may_leave() {
                 return Err(SessionEnd::Draining);
             }

@@ -1,9 +1,12 @@
 //! Behind a reply: what has to be asked before the connection may serve somebody else, and giving it back.
 
 use std::sync::atomic::Ordering;
+
+use stats::micros;
 use wire::errno;
 
 use super::diagnostics::untold;
+use super::environment::Environment;
 use super::query::Query;
 use super::relay::Outcome;
 use super::{Held, Session, kill};
@@ -24,15 +27,16 @@ impl Session {
         // A session that was killed may be killed once more: nothing is asked after that.
         let failed = outcome.error.as_ref().is_some_and(|error| error.code != errno::ER_QUERY_INTERRUPTED);
         let unread = std::mem::take(&mut self.belief.past.messages_unread) && (failed || outcome.error.is_none());
-        let (asks_one_use, asks_locks) = self.asks_of_pins();
-        let settles = self.belief.pins.is_empty() || self.only_user_variables_pin() || asks_one_use || asks_locks;
+        let (asks_one_use, asks_locks) = self.belief.asks_of_pins();
+        let settles =
+            self.belief.pins.is_empty() || self.belief.only_user_variables_pin() || asks_one_use || asks_locks;
         let hears_more = untold::may_be(query, outcome) && settles;
         // Each later question would change the answer.
         let counts = (settles || self.belief.past.found_rows_stand_in)
             && std::mem::take(&mut self.belief.past.found_rows_unsure);
         // On MySQL any question takes the messages away, elsewhere that for hidden variables.
         let asks_of_pins = asks_one_use || asks_locks;
-        let asks_more = hears_more || counts || asks_of_pins || self.only_user_variables_pin();
+        let asks_more = hears_more || counts || asks_of_pins || self.belief.only_user_variables_pin();
         let mut kept = unread && !held.lease.origin.mariadb && asks_more;
         if kept || asks_more || settles && self.belief.past.messages_unsure {
             self.belief.past.is_here();
@@ -47,7 +51,7 @@ impl Session {
             self.lose_pinned_state();
             return Err(SessionEnd::ServerLost("what it had to tell of the session is gone with it".into()));
         }
-        if self.only_user_variables_pin() {
+        if self.belief.only_user_variables_pin() {
             let take_away = unread && !kept && self.belief.pins.has_hidden_user_variables();
             kept |= take_away;
             let good = !take_away || Box::pin(self.keep_warnings(&mut held)).await;
@@ -92,26 +96,40 @@ impl Session {
     /// The session is over: what it held is cleaned and given back, or closed.
     pub(super) async fn end(mut self) {
         self.env.worker.stats.sessions.add(-1);
-        self.show_pins(0);
+        self.env.worker.stats.sent_bytes.add(self.client.take_sent_bytes());
+        self.env.show_pins(0);
         if let Some(held) = self.here.held.take() {
             Box::pin(self.clean_up(held)).await;
         }
+    }
+}
+
+impl Environment {
+    /// Shows others which query runs.
+    #[inline]
+    pub(super) fn show_query(&self, query: &Query<'_>) {
+        self.handle.activity.begin_query(query.statement.digest, self.worker.uptime_s.get());
     }
 
     /// Tells the counts and the session list what the session is pinned by.
     pub(super) fn show_pins(&mut self, bits: u32) {
         // Only the session itself writes it.
-        let before = self.env.handle.pins.load(Ordering::Relaxed);
+        let before = self.handle.pins.load(Ordering::Relaxed);
         if before == bits {
             return;
         }
-        self.env.handle.pins.store(bits, Ordering::Relaxed);
+        self.handle.pins.store(bits, Ordering::Relaxed);
+        let transaction = 1 << route::Pin::Transaction as u32;
+        if (before ^ bits) & transaction != 0 {
+            let now = || micros(self.worker.shared.started.elapsed());
+            self.handle.activity.set_transaction((bits & transaction != 0).then(now));
+        }
         for (index, _) in route::Pin::ALL.iter().enumerate() {
             let (was, is) = (before >> index & 1, bits >> index & 1);
-            if let (Some(gauge), true) = (self.env.worker.stats.pins.at(index), was != is) {
+            if let (Some(gauge), true) = (self.worker.stats.pins.at(index), was != is) {
                 gauge.add(i64::from(is) - i64::from(was));
             }
-            if let (Some(count), true) = (self.env.worker.stats.pinned.at(index), was < is) {
+            if let (Some(count), true) = (self.worker.stats.pinned.at(index), was < is) {
                 count.add_one();
             }
         }

@@ -1,7 +1,7 @@
 //! Session tracking as the client asked for it, whatever Sqluice uses towards servers.
 //!
-//! Sqluice makes its backend connections tell every change. A client that negotiated session tracking must hear what the
-//! server's own defaults, or its own SET of a `session_track_…` variable, would have told it, and nothing else.
+//! Sqluice has its backend connections report every change. A client that negotiated session tracking must get the reports of
+//! the server's own defaults, or of its own SET of a `session_track_…` variable, and nothing else.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use sql::{Effect, Value};
 use wire::codec::Write;
 use wire::reply::{Change, Ok};
 
-/// The reports that the client wants. Its wish for reports of transactions is part of its state and not here: its backend
+/// The reports that the client wants. Its choice for reports of transactions is part of its state and not here: its backend
 /// connections have the very setting that it made, so their reports are for it, but for those that Sqluice makes report more
 /// ([`ClientTracking::hide`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct ClientTracking {
     gtids: Gtids,
     /// The reports of transactions that it wants, where its connection gives more than it has asked for.
     transactions: Option<Transactions>,
-    /// The transaction that a statement began, as it was told of last.
+    /// The transaction that a statement began, as last reported.
     explicit: Cell<Explicit>,
 }
 
@@ -89,8 +89,8 @@ const DEFAULT_VARIABLES: &str =
 /// The variable that sets the connections' reports of transactions.
 pub const TRANSACTION_INFO: &str = "session_track_transaction_info";
 
-/// Whether a variable says what is told of the session and is not simply part of the session's state.
-pub fn is_wish(name: &str) -> bool {
+/// Whether a variable controls the reports of the session, and is not simply part of the session's state.
+pub fn is_tracking_variable(name: &str) -> bool {
     name.starts_with("session_track_") && name != TRANSACTION_INFO
 }
 
@@ -177,7 +177,7 @@ impl ClientTracking {
         self.gtids == Gtids::All
     }
 
-    /// The client's wish once a statement with these effects has succeeded, if that is another one: it holds for the
+    /// The client's choice once a statement with these effects has succeeded, if that is another one: it holds for the
     /// statement's own reply already.
     pub fn after(&self, effects: &[Effect], catalog: &Catalog) -> Option<ClientTracking> {
         let mut after = None;
@@ -190,12 +190,12 @@ impl ClientTracking {
                 after.get_or_insert_with(|| self.clone()).transactions = None;
             }
             if let Effect::Variable { name, value } = effect
-                && is_wish(name)
+                && is_tracking_variable(name)
             {
-                let wish: &mut ClientTracking = after.get_or_insert_with(|| self.clone());
+                let tracking: &mut ClientTracking = after.get_or_insert_with(|| self.clone());
                 match value {
-                    Value::Literal(literal) => wish.set(name, literal.trim_matches('\'')),
-                    Value::Default => wish.set_default(name, catalog),
+                    Value::Literal(literal) => tracking.set(name, literal.trim_matches('\'')),
+                    Value::Default => tracking.set_default(name, catalog),
                     Value::Unknown => continue,
                 };
             }
@@ -295,7 +295,7 @@ impl ClientTracking {
 }
 
 /// Puts character sets into the order of their names, which is MySQL's and most often MariaDB's: that one goes by the places of
-/// variables in a hash table, which grows by what a connection has told before when it tells of all variables.
+/// variables in a hash table, which grows by the variables that a connection has reported before, when it reports all.
 fn in_order(told: &[u8], charsets: Vec<(&[u8], Range<usize>)>) -> Vec<u8> {
     let places: Vec<_> = charsets.iter().map(|(_, place)| place.clone()).collect();
     let mut by_name = charsets;
@@ -361,25 +361,25 @@ mod tests {
             state.put_lenenc_bytes(&data);
         }
         let ok = Ok { status: Status::SESSION_STATE_CHANGED, session_state: &state, ..Ok::default() };
-        let heard = |wish: &ClientTracking| {
-            let told = wish.filter(&ok);
+        let heard = |tracking: &ClientTracking| {
+            let told = tracking.filter(&ok);
             Ok { session_state: &told, ..ok }.changes().count()
         };
-        let mut wish = ClientTracking::of_servers(&Catalog::default());
-        assert_eq!(wish.beginning(Some("db")), b"\x01\x03\x02db");
-        let hearing = Hearing { tracking: &wish, state: &StateMap::default(), effects: &[] };
-        assert!(wish.beginning(None).is_empty() && !hearing.is_of_any());
-        assert_eq!(heard(&wish), 2, "the connection has the client's own setting");
+        let mut tracking = ClientTracking::of_servers(&Catalog::default());
+        assert_eq!(tracking.beginning(Some("db")), b"\x01\x03\x02db");
+        let hearing = Hearing { tracking: &tracking, state: &StateMap::default(), effects: &[] };
+        assert!(tracking.beginning(None).is_empty() && !hearing.is_of_any());
+        assert_eq!(heard(&tracking), 2, "the connection has the client's own setting");
         for (own, expected) in [(None, 0), (Some("OFF"), 0), (Some("STATE"), 1), (Some("characteristics"), 2)] {
-            wish.hide(true, own, true);
-            assert_eq!(heard(&wish), expected, "{own:?}");
+            tracking.hide(true, own, true);
+            assert_eq!(heard(&tracking), expected, "{own:?}");
         }
-        wish.hide(true, None, false);
+        tracking.hide(true, None, false);
         let told: Vec<_> = ["T_______", "T_R__sS_", "________", "I_R__s__", "________"]
             .into_iter()
             .map(|text| {
                 let state = [&[5, 9, 8][..], text.as_bytes()].concat();
-                !wish.filter(&Ok { session_state: &state, ..ok }).is_empty()
+                !tracking.filter(&Ok { session_state: &state, ..ok }).is_empty()
             })
             .collect();
         assert_eq!(told, [true, false, true, false, false], "MySQL's OFF");
@@ -397,12 +397,16 @@ mod tests {
             data.put_lenenc_bytes(began.as_bytes());
             told.push(4);
             told.put_lenenc_bytes(&data);
-            let heard = wish.filter(&Ok { session_state: &told, ..ok });
+            let heard = tracking.filter(&Ok { session_state: &told, ..ok });
             assert_eq!(heard.get(3..).unwrap_or_default(), expected.as_bytes(), "{state} {began}");
         }
         let set = Effect::Variable { name: TRANSACTION_INFO.into(), value: Value::Literal("'STATE'".into()) };
-        wish.hide(true, None, true);
-        assert_eq!(wish.after(&[set], &Catalog::default()).map(|after| heard(&after)), Some(2), "its own from now on");
+        tracking.hide(true, None, true);
+        assert_eq!(
+            tracking.after(&[set], &Catalog::default()).map(|after| heard(&after)),
+            Some(2),
+            "its own from now on"
+        );
     }
 
     #[test]
@@ -417,17 +421,17 @@ mod tests {
         }
         state.extend([2, 2, 1, b'1']);
         let ok = Ok { status: Status::SESSION_STATE_CHANGED, session_state: &state, ..Ok::default() };
-        let heard = |wish: &ClientTracking| {
-            let told = wish.filter(&ok);
+        let heard = |tracking: &ClientTracking| {
+            let told = tracking.filter(&ok);
             let ok = Ok { session_state: &told, ..ok };
             ok.changes().map(|change| format!("{:?}", change.unwrap())).collect::<Vec<_>>().len()
         };
-        let mut wish = ClientTracking::of_servers(&Catalog::default());
-        assert_eq!(heard(&wish), 1, "autocommit only");
-        assert!(wish.set("session_track_system_variables", "*,sql_mode"));
-        assert_eq!(heard(&wish), 2);
-        assert!(wish.set("session_track_state_change", "1"));
-        assert_eq!(heard(&wish), 3);
-        assert!(!wish.set("sql_mode", "''"));
+        let mut tracking = ClientTracking::of_servers(&Catalog::default());
+        assert_eq!(heard(&tracking), 1, "autocommit only");
+        assert!(tracking.set("session_track_system_variables", "*,sql_mode"));
+        assert_eq!(heard(&tracking), 2);
+        assert!(tracking.set("session_track_state_change", "1"));
+        assert_eq!(heard(&tracking), 3);
+        assert!(!tracking.set("sql_mode", "''"));
     }
 }

@@ -1,6 +1,6 @@
 //! The open transaction of a session. Each COMMIT and ROLLBACK ends it, whichever way the client hears of that.
 
-use ::facts::tables::Scope;
+use ::facts::tables::TableScope;
 
 use super::cache::TransactionReads;
 use super::transaction_log::TransactionLog;
@@ -13,7 +13,7 @@ pub(super) struct Transaction {
     /// Its reads, for the result cache.
     pub reads: TransactionReads,
     /// The tables that it may have written.
-    pub written: Option<Scope>,
+    pub written: Option<TableScope>,
     /// Something may have been written in it.
     pub writes_open: bool,
 }

@@ -20,7 +20,7 @@ use super::statements::ClientStatement;
 use route::state::StateMap;
 use route::{Pin, Pins, Target};
 
-/// Why a transaction cannot be replayed, in words that a client is told.
+/// Why a transaction cannot be replayed, in words for the client.
 pub type Obstacle = Cow<'static, str>;
 
 /// The bytes that a state of the session counts for: it shares most of them with others.
@@ -47,7 +47,7 @@ pub struct TransactionLog {
     /// Something may have been written.
     pub wrote: bool,
     bytes: Vec<u8>,
-    entries: Vec<Entry>,
+    entries: Vec<LoggedStatement>,
     /// The first entries, which only open the transaction.
     preamble: usize,
     /// A transaction is open, not only announced by SET TRANSACTION.
@@ -63,7 +63,7 @@ pub struct TransactionLog {
 
 /// One statement, and what was said to it.
 #[derive(Debug)]
-pub struct Entry {
+pub struct LoggedStatement {
     /// All but its packets.
     pub kept: Kept,
     /// The types of its parameters, and of how many they are.
@@ -81,7 +81,7 @@ pub struct Entry {
 pub struct Said {
     /// Of columns, rows and ends.
     pub sum: u64,
-    /// The AUTO_INCREMENT value that the client was told, or 0.
+    /// The AUTO_INCREMENT value of the client's reply, or 0.
     pub insert_id: u64,
     /// The code of its error, or 0.
     pub error: u16,
@@ -91,7 +91,7 @@ impl Said {
     /// The values of a reply.
     pub fn of(outcome: &Outcome) -> Said {
         Said {
-            sum: outcome.checksum.map_or(0, |sum| sum.value()),
+            sum: outcome.taps.sum.map_or(0, |sum| sum.value()),
             insert_id: outcome.insert_id,
             error: outcome.error.as_ref().map_or(0, |error| error.code),
         }
@@ -135,12 +135,12 @@ impl TransactionLog {
     }
 
     /// The statements.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[LoggedStatement] {
         &self.entries
     }
 
     /// A statement's packets.
-    pub fn request(&self, entry: &Entry) -> Request {
+    pub fn request(&self, entry: &LoggedStatement) -> Request {
         Request::again(self.bytes.get(entry.at.clone()).unwrap_or_default(), entry.sequence)
     }
 
@@ -151,14 +151,14 @@ impl TransactionLog {
 
     /// The client closes a prepared statement.
     pub fn closes(&mut self, statement: ClientStatement) {
-        let uses = |entry: &Entry| matches!(entry.kept.body, Body::Execute(id) if id == statement.id);
+        let uses = |entry: &LoggedStatement| matches!(entry.kept.body, Body::Execute(id) if id == statement.id);
         if self.entries.iter().any(uses) {
             self.closed.push(statement);
         }
     }
 
-    /// Whether a later statement than the entry of this index holds this number: the client may have used an id that it was
-    /// told.
+    /// Whether a later statement than the entry of this index holds this number: the client may have used an id from
+    /// its reply.
     pub fn holds_behind(&self, index: usize, number: u64) -> bool {
         let later = self.entries.iter().skip(index + 1);
         later.into_iter().any(|entry| {
@@ -208,7 +208,7 @@ impl TransactionLog {
         if changed {
             (self.last, self.states) = (after.clone(), self.states + 1);
         }
-        let entries = (self.entries.len() + 1) * size_of::<Entry>() + self.states * STATE_BYTES;
+        let entries = (self.entries.len() + 1) * size_of::<LoggedStatement>() + self.states * STATE_BYTES;
         let cost = start + query.request.packets.len() + entries;
         if cost as u64 > limits.bytes_max {
             return self.give_up(format!("it is longer than {} bytes (replay_bytes_max)", limits.bytes_max).into());
@@ -218,7 +218,7 @@ impl TransactionLog {
             return self.give_up(format!("it has more than {max} statements (replay_statements_max)").into());
         }
         self.bytes.extend_from_slice(&query.request.packets);
-        self.entries.push(Entry {
+        self.entries.push(LoggedStatement {
             kept: query.keep(),
             types,
             state: changed.then(|| after.clone()),

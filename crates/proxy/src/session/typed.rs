@@ -25,8 +25,8 @@ use wire::codec::Reader;
 use wire::command::Execute;
 use wire::exchange::Expect;
 
-use super::outgoing::Outgoing;
-use super::relay::Purpose;
+use crate::outgoing::Outgoing;
+use crate::outgoing::Purpose;
 use crate::pool::Connection;
 
 /// Executions with more bytes of values are not kept.

@@ -1,4 +1,4 @@
-//! Running a file of statements in sessions that are twins of a client's, so that the result cache keeps the answers under the
+//! Running a file of statements in sessions that are like a client's, so that the result cache keeps the answers under the
 //! questions that such clients ask.
 
 use std::cell::{Cell, RefCell};
@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ::cache::{Context, Refusal as Why, WarmCounts, WarmRun};
+use ::cache::{Context, Refusal, WarmCounts, WarmRun};
 use config::Warm;
 use net::Stream;
 use stats::digests::CacheSaid;
@@ -23,7 +23,7 @@ use super::serve::{Registered, run_until_called};
 use super::who::{LoginFacts, Who};
 use super::{Identity, Session};
 use crate::error::SessionEnd;
-use crate::warm::{Kind, Warming};
+use crate::shared::{ClientKind, Mail, Warming};
 use crate::worker::Worker;
 
 /// Longest wait for one statement.
@@ -31,16 +31,16 @@ const STATEMENT_LIMIT: Duration = Duration::from_secs(60);
 /// Statements that were not kept for a reason that passes are tried so often, at this pace.
 const ROUNDS: u32 = 10;
 const ROUND_PACE: Duration = Duration::from_secs(1);
-/// Mistakes that are told one by one.
+/// Mistakes that are logged one by one.
 const MISTAKES_MAX: usize = 20;
-/// Progress is told so often.
+/// Progress is logged so often.
 const TELL_EACH: Duration = Duration::from_secs(5);
 
 /// Reasons that pass: the tables were not read yet, a replica is behind, somebody writes.
-const PASSING: [Why; 4] = [Why::UnknownTables, Why::Behind, Why::Raced, Why::NotFollowing];
+const PASSING: [Refusal; 4] = [Refusal::UnknownTables, Refusal::Behind, Refusal::Raced, Refusal::NotFollowing];
 
 /// A run that is under way.
-struct Run<'a> {
+struct FileRun<'a> {
     name: &'a str,
     warming: &'a Warming,
     warm: &'a Warm,
@@ -57,13 +57,13 @@ pub async fn warm_up(
     worker: &Rc<Worker>,
     name: &Arc<str>,
     warm: &Arc<Warm>,
-    kind: &Arc<Kind>,
+    kind: &Arc<ClientKind>,
     why: &'static str,
 ) -> Option<WarmRun> {
     kind.key.upgrade()?;
     let begun = Instant::now();
     tracing::info!(warm = %name, user = %warm.user, statements = warm.statements.len(), why, "filling the result cache");
-    let run = Run {
+    let run = FileRun {
         name,
         warming: &worker.shared.warming,
         warm,
@@ -104,7 +104,7 @@ async fn all<F: Future<Output = ()> + Unpin>(mut futures: Vec<F>) {
 }
 
 /// One session takes one statement after the other.
-async fn feed(worker: &Rc<Worker>, kind: &Kind, run: &Run<'_>) {
+async fn feed(worker: &Rc<Worker>, kind: &ClientKind, run: &FileRun<'_>) {
     let mut session = None;
     loop {
         // The borrow must not last.
@@ -128,7 +128,7 @@ async fn feed(worker: &Rc<Worker>, kind: &Kind, run: &Run<'_>) {
 }
 
 impl Session {
-    /// A session asks the cache: those like it are a kind for which it may be filled. The user's rights are told by a hash.
+    /// A session asks the cache: those like it are a kind for which it may be filled. A hash stands for the user's rights.
     pub(super) fn note_kind(&self, rights: u64) {
         if self.env.worker.shared.config.load().warms.is_empty() {
             return;
@@ -138,9 +138,25 @@ impl Session {
         let capabilities = self.client.capabilities.bits().to_le_bytes();
         let fixed = [self.env.listener.name.as_bytes(), ip.as_bytes(), &capabilities];
         let context = Context::new(fixed.into_iter().chain(self.belief.state.answer_context()));
-        let (cluster, user) = (&self.here.cluster.shared.name, &self.who.identity.user);
-        crate::warm::note(&self.env.worker, cluster, user, self.belief.state.schema(), (&context, rights), || Kind {
-            context: context.clone(),
+        let (cluster, user) = (&self.here.cluster.shared, &self.who.identity.user);
+        let config = self.env.worker.shared.config.load();
+        for (name, warm) in &config.warms {
+            let fits = warm.cluster == cluster.name && warm.user == *user;
+            if !fits || warm.schema.as_deref() != self.belief.state.schema() {
+                continue;
+            }
+            let kind = || self.kind(context.clone(), rights);
+            if let Some(kind) = self.env.worker.shared.warming.note(name, (&context, rights), kind) {
+                cluster.send(self.env.worker.index, Mail::WarmKind(name.clone(), kind));
+            }
+        }
+    }
+
+    /// The kind of clients that this session's is of.
+    fn kind(&self, context: Context, rights: u64) -> ClientKind {
+        let key = &self.who.identity.key;
+        ClientKind {
+            context,
             rights,
             listener: self.env.listener.clone(),
             key: Arc::downgrade(key),
@@ -154,7 +170,7 @@ impl Session {
             connections_max: self.who.identity.connections_max,
             busy: Arc::default(),
             again: Arc::default(),
-        });
+        }
     }
 }
 
@@ -164,7 +180,7 @@ enum Came {
     Failed(String),
 }
 
-impl Run<'_> {
+impl FileRun<'_> {
     fn count(&self, index: usize, line: u32, came: Came) {
         let mut tally = self.tally.borrow_mut();
         let count: fn(&mut WarmCounts) -> &mut u64 = match came {
@@ -172,12 +188,12 @@ impl Run<'_> {
             Came::Said(Some(CacheSaid::Hit { .. })) => |counts| &mut counts.there,
             Came::Said(None) => |counts| &mut counts.without_rule,
             Came::Said(Some(CacheSaid::Refused(reason))) => {
-                let reason = Why::ALL.get(usize::from(reason)).copied();
+                let reason = Refusal::ALL.get(usize::from(reason)).copied();
                 if reason.is_some_and(|reason| PASSING.contains(&reason)) && !self.is_last.get() {
                     self.again.borrow_mut().push_back(index);
                     return;
                 }
-                *tally.refused.entry(reason.map_or("", Why::word)).or_default() += 1;
+                *tally.refused.entry(reason.map_or("", Refusal::word)).or_default() += 1;
                 |counts| &mut counts.refused
             }
             Came::Failed(why) => {
@@ -199,14 +215,14 @@ impl Run<'_> {
     }
 }
 
-/// A session like a client's, whose replies nobody reads.
+/// A session like a client's, whose replies are dropped.
 struct WarmSession {
     session: Session,
     _registered: Registered,
 }
 
 impl WarmSession {
-    fn new(worker: &Rc<Worker>, kind: &Kind) -> Option<WarmSession> {
+    fn new(worker: &Rc<Worker>, kind: &ClientKind) -> Option<WarmSession> {
         let key = kind.key.upgrade()?;
         let (one, other) = std::os::unix::net::UnixStream::pair().ok()?;
         let (stream, mut sink) = (Stream::attach(one.into()).ok()?, Stream::attach(other.into()).ok()?);
@@ -217,7 +233,7 @@ impl WarmSession {
         let handle = worker.shared.sessions.register(None);
         let registered = Registered::new(worker, &handle);
         if let Some(client) = kind.client {
-            let _ = handle.told_from.set(client);
+            let _ = handle.proxied_from.set(client);
         }
         handle.idle_s_max.store(u32::MAX, std::sync::atomic::Ordering::Relaxed);
         let listener = kind.listener.clone();

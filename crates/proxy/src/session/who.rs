@@ -4,10 +4,18 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use config::{Consistency, Split};
-use policy::rules::Scope;
+use policy::rules::RuleScope;
+
+use wire::handshake::Attributes;
 
 use super::login::UserSession;
+use crate::login_log::cut;
 use crate::pool::Key;
+use crate::sessions::LoggedIn;
+use crate::shared::ListenerShared;
+
+/// Most characters of a program's name: a client may say anything.
+const PROGRAM_CHARS_MAX: usize = 128;
 
 /// The user that has logged in, and how.
 #[derive(Debug)]
@@ -18,6 +26,21 @@ pub(super) struct Who {
     pub login: LoginFacts,
     /// The client as events show it, once it has logged in; sessions that fill the cache have none.
     pub client: Option<Arc<events::Client>>,
+}
+
+impl Who {
+    /// The login, as others may know it.
+    pub fn shown(&self, listener: &ListenerShared) -> LoggedIn {
+        let packed = self.identity.attributes.as_deref().unwrap_or_default();
+        let attributes = Attributes::unpack(packed).unwrap_or_default();
+        let program = attributes.iter().find(|(name, _)| *name == b"program_name");
+        LoggedIn {
+            key: self.identity.key.clone(),
+            listener: listener.name.clone(),
+            program: program.map(|(_, value)| cut(value, PROGRAM_CHARS_MAX).into()),
+            tls: self.login.fingerprint.is_some(),
+        }
+    }
 }
 
 /// The facts of a client's login.
@@ -55,7 +78,7 @@ pub(super) struct Identity {
     /// The same as listener and user say.
     pub configured: Consistency,
     /// The session values that policy looks at.
-    pub policy_scope: Cell<Scope>,
+    pub policy_scope: Cell<RuleScope>,
     /// Backend connections that the user may use at a time; 0 is no limit.
     pub connections_max: u32,
     /// Counts as one of the user's sessions.

@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use cache::{Epochs, Follow};
+use cache::{Follow, WriteCounters};
 use facts::published::Published;
 use facts::view::{ServerId, ServerView};
 use net::client::{Announce, Target};
 use net::stream::Keepalive;
 use net::tls::ClientTls;
 use proof::mark::Marks;
+use proof::tail::Name;
 use tokio::sync::mpsc::UnboundedSender;
 use wire::Capabilities;
 use wire::auth::Credential;
@@ -23,10 +24,10 @@ use wire::proxy_header::Version;
 
 use super::cluster_writes::ClusterWrites;
 use super::logins::{AccountChange, Logins};
-use super::mail::{AskTold, Mail, Mailboxes};
+use super::mail::{AskConfirmed, Mail, Mailboxes};
+use super::short::Short;
 use crate::keyring::Keyring;
 use crate::pool::Quota;
-use crate::session::Name;
 
 /// The longest packet announced to servers.
 const PACKET_BYTES_MAX: u32 = 1 << 30;
@@ -42,7 +43,7 @@ pub struct ClusterSettings {
     pub tls_number: u64,
     /// Compression towards the servers.
     pub compression: Option<Algorithm>,
-    /// The form in which servers are told the clients' addresses.
+    /// The form in which servers get the clients' addresses.
     pub announce: Option<Version>,
     /// How a vanished server is noticed.
     pub keepalive: Keepalive,
@@ -90,13 +91,13 @@ pub struct ClusterShared {
     pub account_change: ArcSwapOption<AccountChange>,
     quotas: RwLock<HashMap<ServerId, NamedQuota>>,
     /// When its tables were written, once an answer is to be kept.
-    pub epochs: OnceLock<Epochs>,
+    pub epochs: OnceLock<WriteCounters>,
     /// The changes that its binary log reports, if cached results are to follow it.
     pub follow: ArcSwapOption<Follow>,
     /// The writes of all sessions, once a read wants to see them.
     pub writes: ClusterWrites,
     /// Statements that wait for connections which servers have refused to open.
-    pub short: crate::pool::Short,
+    pub short: Short,
     /// Connections in use by each user, for `max_connections_per_user`.
     pub user_leases: crate::pool::UserLeases,
     mailboxes: Mailboxes,
@@ -131,7 +132,7 @@ impl ClusterShared {
             epochs: OnceLock::new(),
             follow: ArcSwapOption::empty(),
             writes: ClusterWrites::default(),
-            short: crate::pool::Short::default(),
+            short: Short::default(),
             user_leases: crate::pool::UserLeases::default(),
             mailboxes,
             workers,
@@ -220,13 +221,17 @@ impl ClusterShared {
         }
     }
 
-    /// Asks the other workers which transactions their sessions were told to be theirs.
-    pub fn ask_told(&self, worker: usize, since: Instant) -> Vec<tokio::sync::oneshot::Receiver<Option<Vec<Name>>>> {
+    /// Asks the other workers for the transactions that servers confirmed to their sessions.
+    pub fn ask_confirmed(
+        &self,
+        worker: usize,
+        since: Instant,
+    ) -> Vec<tokio::sync::oneshot::Receiver<Option<Vec<Name>>>> {
         let others = self.mailboxes.iter().enumerate().filter(|(index, _)| *index != worker);
         let ask = |(_, mailbox): (usize, &UnboundedSender<Mail>)| {
             let (answer, answered) = tokio::sync::oneshot::channel();
-            // A worker that has ended has told nobody anything that counts.
-            let _ = mailbox.send(Mail::Told(self.name.clone(), AskTold { since, answer }));
+            // A worker that has ended has confirmed no transaction that counts.
+            let _ = mailbox.send(Mail::Confirmed(self.name.clone(), AskConfirmed { since, answer }));
             answered
         };
         others.map(ask).collect()

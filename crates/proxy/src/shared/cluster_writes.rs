@@ -9,9 +9,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use facts::gtid::Written;
+use facts::gtid::WrittenGtids;
 use facts::positions::Positions;
-use facts::tables::{Scope, TableKey};
+use facts::tables::{TableKey, TableScope};
 use facts::view::{ServerId, View};
 
 use route::{OwnWrites, SharedWrites};
@@ -23,13 +23,13 @@ const INTERVALS_MAX: usize = 64;
 /// Places for the last writes of tables. Tables whose keys lead to the same place count for one another.
 const PLACES: usize = 4096;
 
-/// A write, as far as its reply told.
+/// A write, as far as its reply reported it.
 #[derive(Clone, Debug)]
 pub enum Write {
     /// It has this position.
-    Told(Written),
+    Reported(WrittenGtids),
     /// It was done on this server before this moment.
-    Untold(ServerId, Instant),
+    Unreported(ServerId, Instant),
     /// It was done on this member of a Galera group before this moment.
     InGroup(ServerId, Instant),
     /// It was done on this member of a Galera group, or on others, before this moment.
@@ -43,7 +43,7 @@ pub struct Moment<'a> {
     pub view: &'a View,
     /// The positions that servers reported last.
     pub positions: &'a Positions,
-    /// How long a write counts of which no position will be told.
+    /// How long a write counts for which no position will be reported.
     pub window: Duration,
 }
 
@@ -90,7 +90,7 @@ impl ClusterWrites {
         self.by_table.get().is_some()
     }
 
-    /// From now on writes are noted by table; of what was written until now nobody knows to which.
+    /// From now on writes are noted by table; the tables of earlier writes are unknown.
     pub fn watch_by_table(&self, moment: Moment<'_>) {
         self.by_table(moment);
     }
@@ -106,12 +106,12 @@ impl ClusterWrites {
     }
 
     /// Notes a write to these tables.
-    pub fn note(&self, write: &Write, scope: &Scope) {
+    pub fn note(&self, write: &Write, scope: &TableScope) {
         add(&self.last, write);
         let Some(by_table) = self.by_table.get() else { return };
         match scope {
-            Scope::Any => add(&by_table.any, write),
-            Scope::Tables(keys) => keys.iter().for_each(|key| add(by_table.place(*key), write)),
+            TableScope::Any => add(&by_table.any, write),
+            TableScope::Tables(keys) => keys.iter().for_each(|key| add(by_table.place(*key), write)),
         }
     }
 
@@ -128,11 +128,11 @@ impl ClusterWrites {
     }
 
     /// The same as [`ClusterWrites::last`], for a read of these tables.
-    pub fn last_of(&self, scope: &Scope, moment: Moment<'_>) -> Vec<SharedWrites> {
+    pub fn last_of(&self, scope: &TableScope, moment: Moment<'_>) -> Vec<SharedWrites> {
         let by_table = self.by_table(moment);
         match scope {
             // Members of a group tell no positions that could be compared.
-            Scope::Tables(keys) if moment.view.group.is_none() => {
+            TableScope::Tables(keys) if moment.view.group.is_none() => {
                 let of_tables = keys.iter().map(|key| settled(by_table.place(*key), moment));
                 [settled(&by_table.any, moment)].into_iter().chain(of_tables).collect()
             }
@@ -146,7 +146,7 @@ fn anything(moment: Moment<'_>) -> Write {
     let (server, now) = (moment.view.primary.unwrap_or(ServerId::NONE), Instant::now());
     match moment.view.group {
         Some(_) => Write::AllOverGroup(server, now),
-        None => Write::Untold(server, now),
+        None => Write::Unreported(server, now),
     }
 }
 
@@ -154,8 +154,8 @@ fn add(last: &ArcSwap<OwnWrites>, write: &Write) {
     last.rcu(|last| {
         let mut next = OwnWrites::clone(last);
         match write {
-            Write::Told(written) => next.tell_of_many(written.clone(), INTERVALS_MAX, Instant::now),
-            Write::Untold(server, at) => next.wrote_untold(*server, *at),
+            Write::Reported(written) => next.tell_of_many(written.clone(), INTERVALS_MAX, Instant::now),
+            Write::Unreported(server, at) => next.wrote_unreported(*server, *at),
             Write::InGroup(server, at) => next.was_in_group(*server, *at),
             Write::AllOverGroup(server, at) => next.was_all_over_group(*server, *at),
         }
@@ -189,7 +189,7 @@ mod tests {
     const PRIMARY: ServerId = ServerId(0);
     const REPLICA: ServerId = ServerId(1);
 
-    fn told(server: ServerId, sequence: u64) -> Option<(Applied, bool)> {
+    fn reported(server: ServerId, sequence: u64) -> Option<(Applied, bool)> {
         let all = Gtids::parse(&format!("0-1-{sequence}")).unwrap();
         let replicated = if server == PRIMARY { Gtids::default() } else { all.clone() };
         Some((Applied::MariaDb { server: u32::from(server.0) + 1, replicated, current: all }, true))
@@ -208,55 +208,56 @@ mod tests {
         Needs { own: None, all: &all, before: None, positions }.lacking(REPLICA)
     }
 
-    fn scope(tables: &[u64]) -> Scope {
-        Scope::of(tables.iter().map(|table| TableKey(*table)).collect())
+    fn scope(tables: &[u64]) -> TableScope {
+        TableScope::of(tables.iter().map(|table| TableKey(*table)).collect())
     }
 
-    fn told_write(sequence: u64) -> Write {
-        Write::Told(Written::parse(true, &format!("0-1-{sequence}")).unwrap())
+    fn reported_write(sequence: u64) -> Write {
+        Write::Reported(WrittenGtids::parse(true, &format!("0-1-{sequence}")).unwrap())
     }
 
     #[test]
     fn what_was_written_before_anybody_asked_counts_too() {
         let writes = ClusterWrites::default();
         assert!(!writes.are_watched());
-        let positions = Positions::default().with(PRIMARY, told(PRIMARY, 10), Instant::now());
-        let positions = positions.with(REPLICA, told(REPLICA, 9), Instant::now());
+        let positions = Positions::default().with(PRIMARY, reported(PRIMARY, 10), Instant::now());
+        let positions = positions.with(REPLICA, reported(REPLICA, 9), Instant::now());
         assert_eq!(lacking(&writes, &positions), Some(Reason::ClusterWrite), "nobody knows what the primary has");
         assert!(writes.are_watched());
-        let positions = positions.with(PRIMARY, told(PRIMARY, 10), Instant::now());
+        let positions = positions.with(PRIMARY, reported(PRIMARY, 10), Instant::now());
         assert_eq!(lacking(&writes, &positions), Some(Reason::ClusterWrite), "the replica lacks it");
-        let positions = positions.with(REPLICA, told(REPLICA, 10), Instant::now());
+        let positions = positions.with(REPLICA, reported(REPLICA, 10), Instant::now());
         assert_eq!(lacking(&writes, &positions), None);
     }
 
     #[test]
-    fn a_write_of_any_session_counts_and_one_that_is_told_late_is_no_step_back() {
+    fn a_write_of_any_session_counts_and_one_that_is_reported_late_is_no_step_back() {
         let writes = ClusterWrites::default();
-        let positions = Positions::default().with(REPLICA, told(REPLICA, 10), Instant::now());
+        let positions = Positions::default().with(REPLICA, reported(REPLICA, 10), Instant::now());
         lacking(&writes, &positions);
-        let positions = positions.with(PRIMARY, told(PRIMARY, 10), Instant::now());
+        let positions = positions.with(PRIMARY, reported(PRIMARY, 10), Instant::now());
         assert_eq!(lacking(&writes, &positions), None);
         for sequence in [12, 11] {
-            writes.note(&told_write(sequence), &Scope::Any);
+            writes.note(&reported_write(sequence), &TableScope::Any);
         }
-        let positions = positions.with(REPLICA, told(REPLICA, 11), Instant::now());
+        let positions = positions.with(REPLICA, reported(REPLICA, 11), Instant::now());
         assert_eq!(lacking(&writes, &positions), Some(Reason::ClusterWrite));
-        let positions = positions.with(REPLICA, told(REPLICA, 12), Instant::now());
+        let positions = positions.with(REPLICA, reported(REPLICA, 12), Instant::now());
         assert_eq!(lacking(&writes, &positions), None);
     }
 
     #[test]
-    fn a_write_that_is_told_late_is_no_step_back_behind_another_server_s_either() {
+    fn a_write_that_is_reported_late_is_no_step_back_behind_another_server_s_either() {
         let writes = ClusterWrites::default();
-        let positions = Positions::default().with(REPLICA, told(REPLICA, 10), Instant::now());
+        let positions = Positions::default().with(REPLICA, reported(REPLICA, 10), Instant::now());
         lacking(&writes, &positions);
-        let positions = positions.with(PRIMARY, told(PRIMARY, 10), Instant::now());
-        let note = |text: &str| writes.note(&Write::Told(Written::parse(true, text).unwrap()), &Scope::Any);
+        let positions = positions.with(PRIMARY, reported(PRIMARY, 10), Instant::now());
+        let note =
+            |text: &str| writes.note(&Write::Reported(WrittenGtids::parse(true, text).unwrap()), &TableScope::Any);
         note("0-3-15");
         note("0-1-11");
         for (sequence, expected) in [(11, Some(Reason::ClusterWrite)), (14, Some(Reason::ClusterWrite)), (15, None)] {
-            let positions = positions.with(REPLICA, told(REPLICA, sequence), Instant::now());
+            let positions = positions.with(REPLICA, reported(REPLICA, sequence), Instant::now());
             assert_eq!(lacking(&writes, &positions), expected, "{sequence}");
         }
     }
@@ -264,46 +265,46 @@ mod tests {
     #[test]
     fn a_read_waits_for_its_own_tables_only() {
         let writes = ClusterWrites::default();
-        let positions = Positions::default().with(REPLICA, told(REPLICA, 10), Instant::now());
+        let positions = Positions::default().with(REPLICA, reported(REPLICA, 10), Instant::now());
         assert_eq!(
             lacking_of(&writes, &[1], &positions),
             Some(Reason::ClusterWrite),
             "who knows what was written before"
         );
-        let positions = positions.with(PRIMARY, told(PRIMARY, 10), Instant::now());
+        let positions = positions.with(PRIMARY, reported(PRIMARY, 10), Instant::now());
         assert_eq!(lacking_of(&writes, &[1], &positions), None);
-        writes.note(&told_write(11), &scope(&[1, 2]));
+        writes.note(&reported_write(11), &scope(&[1, 2]));
         assert_eq!(lacking_of(&writes, &[1], &positions), Some(Reason::ClusterWrite));
         assert_eq!(lacking_of(&writes, &[3, 2], &positions), Some(Reason::ClusterWrite));
         assert_eq!(lacking_of(&writes, &[3], &positions), None, "nobody has written that");
         assert_eq!(lacking_of(&writes, &[], &positions), None);
         assert_eq!(lacking(&writes, &positions), Some(Reason::ClusterWrite), "what was written anywhere counts there");
-        let positions = positions.with(REPLICA, told(REPLICA, 11), Instant::now());
+        let positions = positions.with(REPLICA, reported(REPLICA, 11), Instant::now());
         assert_eq!(lacking_of(&writes, &[1, 2, 3], &positions), None);
-        writes.note(&told_write(12), &Scope::Any);
+        writes.note(&reported_write(12), &TableScope::Any);
         assert_eq!(lacking_of(&writes, &[3], &positions), Some(Reason::ClusterWrite), "it may have been to any table");
         assert_eq!(
             lacking_of(&writes, &[], &positions),
             Some(Reason::ClusterWrite),
             "and have made one that is none here"
         );
-        let positions = positions.with(REPLICA, told(REPLICA, 12), Instant::now());
+        let positions = positions.with(REPLICA, reported(REPLICA, 12), Instant::now());
         assert_eq!(lacking_of(&writes, &[3], &positions), None);
     }
 
     #[test]
     fn a_write_without_a_position_counts_for_its_tables() {
         let writes = ClusterWrites::default();
-        let positions = Positions::default().with(REPLICA, told(REPLICA, 10), Instant::now());
+        let positions = Positions::default().with(REPLICA, reported(REPLICA, 10), Instant::now());
         lacking_of(&writes, &[1], &positions);
-        let positions = positions.with(PRIMARY, told(PRIMARY, 10), Instant::now());
+        let positions = positions.with(PRIMARY, reported(PRIMARY, 10), Instant::now());
         assert_eq!(lacking_of(&writes, &[1], &positions), None);
-        writes.note(&Write::Untold(PRIMARY, Instant::now()), &scope(&[1]));
+        writes.note(&Write::Unreported(PRIMARY, Instant::now()), &scope(&[1]));
         assert_eq!(lacking_of(&writes, &[1], &positions), Some(Reason::ClusterWrite));
         assert_eq!(lacking_of(&writes, &[2], &positions), None);
-        let positions = positions.with(PRIMARY, told(PRIMARY, 11), Instant::now());
+        let positions = positions.with(PRIMARY, reported(PRIMARY, 11), Instant::now());
         assert_eq!(lacking_of(&writes, &[1], &positions), Some(Reason::ClusterWrite));
-        let positions = positions.with(REPLICA, told(REPLICA, 11), Instant::now());
+        let positions = positions.with(REPLICA, reported(REPLICA, 11), Instant::now());
         assert_eq!(lacking_of(&writes, &[1], &positions), None);
     }
 }

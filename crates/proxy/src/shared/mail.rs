@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use facts::view::ServerId;
+use proof::tail::Name;
 use stats::digests::{Deliver, DigestSource};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::NewClient;
+use super::warming::ClientKind;
 use crate::pool::Parcel;
-use crate::session::Name;
 
 /// Where mail to each worker goes in.
 pub type Mailboxes = Arc<[UnboundedSender<Mail>]>;
@@ -41,15 +42,19 @@ pub enum Mail {
     Rules,
     /// The file of this name is to be run, so that the result cache has its answers.
     Warm(Arc<str>),
-    /// Somebody wants to know which transactions sessions were told to be theirs.
-    Told(Arc<str>, AskTold),
+    /// The file of this name is to be run for a kind of clients that is new.
+    WarmKind(Arc<str>, Arc<ClientKind>),
+    /// Another server is the primary of this cluster.
+    PrimaryChanged(Arc<str>),
+    /// Another worker asks for the transactions that servers confirmed to sessions.
+    Confirmed(Arc<str>, AskConfirmed),
     /// Somebody wants to know the digests.
     Digests(AskDigests),
 }
 
-/// A request for the transactions that a worker's sessions were told to be theirs.
+/// A request for the transactions that servers confirmed to a worker's sessions.
 #[derive(Debug)]
-pub struct AskTold {
+pub struct AskConfirmed {
     /// All since then are needed.
     pub since: Instant,
     /// Takes them; `None` if not all are known any more.

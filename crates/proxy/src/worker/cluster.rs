@@ -11,28 +11,30 @@ use facts::group_logs::GroupLogs;
 use facts::gtid::Applied;
 use facts::positions::Positions;
 use facts::view::{Health, ServerId, ServerView, View};
+use proof::tail::Name;
 use sql::{Dialect, FunctionAccess, Functions, Leaves, Memo, Statement};
 use stats::WorkerStats;
 use tokio::sync::{Notify, Semaphore};
 
+use super::id_columns::KnownColumns;
 use crate::pool::{Key, Pools};
-use crate::session::{self, Name, Told};
-use crate::shared::{ClusterShared, Shared};
+use crate::shared::{ClusterShared, CountedHere, Shared};
 use route::{LagBounds, Loads};
 
 /// How long the answers of a member are waited for that has left its group.
 const LAST_ANSWER_WAIT: Duration = Duration::from_millis(200);
-/// How many of the last transactions that sessions were told to be theirs are remembered, for proofs.
-const TOLD_MAX: usize = 16_384;
+/// How many of the last transactions that servers confirmed to sessions are remembered, for proofs.
+const CONFIRMED_MAX: usize = 16_384;
 /// How many of the last positions of all servers are remembered, one a second: a statement that ran for longer is not looked for.
 const PAST_POSITIONS_MAX: usize = 120;
 
+/// Statements that waited for a primary and run at the same time, on one worker; the others wait for their turn.
+const RELEASED_MAX: usize = 32;
 /// How many keys of sessions are remembered for a cluster.
 const KEYS_MAX: usize = 64;
 
-/// A snapshot that all workers have, counted per worker: statements must not write to a count that workers share.
-#[allow(clippy::redundant_allocation, reason = "the outer count is the worker's own, the inner one is shared")]
-pub type CountedHere<T> = Rc<Arc<T>>;
+/// When a transaction was acknowledged.
+type Acknowledged = (Instant, Name);
 
 /// A user and a schema.
 pub type UserSchema = (Arc<str>, Arc<str>);
@@ -42,8 +44,8 @@ pub type UserSchema = (Arc<str>, Arc<str>);
 struct Past {
     positions: Arc<Positions>,
     group_logs: Arc<GroupLogs>,
-    /// All of it was told before this moment. When a server was asked says less: it may have answered much later, with what was
-    /// written since.
+    /// All of it was reported before this moment. The moment of the question says less: the server may have answered much later,
+    /// with later writes.
     noted: Instant,
 }
 
@@ -56,7 +58,7 @@ fn before(past: &VecDeque<Past>, at: Instant) -> impl Iterator<Item = &Past> {
 #[derive(Debug)]
 pub struct ClusterHere {
     /// The columns of tables that list connections.
-    pub id_columns: session::KnownColumns,
+    pub id_columns: KnownColumns,
     /// The part of it that all workers share.
     pub shared: Arc<ClusterShared>,
     /// This worker's backend connections.
@@ -71,8 +73,8 @@ pub struct ClusterHere {
     pub roles_changed: Cell<Instant>,
     /// Turns of statements that wait, or have waited, for a primary.
     pub turns: Arc<Semaphore>,
-    /// Transactions that sessions were told to be theirs, the oldest first.
-    pub told: RefCell<VecDeque<Told>>,
+    /// Transactions that servers confirmed to sessions, the oldest first.
+    confirmed: RefCell<VecDeque<Acknowledged>>,
     /// The servers' reports of their positions, the oldest first.
     past_positions: RefCell<VecDeque<Past>>,
     /// Bytes of statements that wait for a view.
@@ -104,15 +106,15 @@ impl ClusterHere {
     /// [`ClusterHere::refresh`].
     pub fn new(worker: usize, shared: &Arc<ClusterShared>, stats: &Arc<WorkerStats>) -> ClusterHere {
         ClusterHere {
-            id_columns: session::KnownColumns::default(),
+            id_columns: KnownColumns::default(),
             pools: Rc::new(Pools::new(worker, shared.clone(), stats.clone())),
             shared: shared.clone(),
             loads: Loads::default(),
             lag_bounds: LagBounds::default(),
             changed: Notify::new(),
             roles_changed: Cell::new(Instant::now()),
-            turns: Arc::new(Semaphore::new(session::RELEASED_MAX)),
-            told: RefCell::default(),
+            turns: Arc::new(Semaphore::new(RELEASED_MAX)),
+            confirmed: RefCell::default(),
             past_positions: RefCell::default(),
             held_bytes: Cell::new(0),
             entered: RefCell::default(),
@@ -142,7 +144,7 @@ impl ClusterHere {
 
     /// This key, as equal sessions of the last time have it.
     pub fn same_key(&self, key: Key) -> Arc<Key> {
-        // Where servers are told each client's address and port, no two are the same.
+        // Where servers get each client's address and port, no two are the same.
         if key.client.is_some() {
             return Arc::new(key);
         }
@@ -239,7 +241,7 @@ impl ClusterHere {
         if let Some(epochs) = self.shared.epochs.get().filter(|_| before.primary != view.primary) {
             epochs.written(None);
         }
-        // Nobody waits for one that is given up, or that takes no sessions any more.
+        // No session waits for one that is given up, or that takes no sessions any more.
         let is_lost = |id: ServerId| view.server(id).is_none_or(ServerView::is_lost);
         for server in before.servers.iter().filter(|server| !server.is_lost() && is_lost(server.id)) {
             match view.server(server.id) {
@@ -289,20 +291,20 @@ impl Functions for KnownFunctions<'_> {
 }
 
 impl ClusterHere {
-    /// A session was told at this moment that this transaction is its own.
-    pub fn note_told(&self, name: Name, at: Instant) {
-        let mut told = self.told.borrow_mut();
-        if told.len() >= TOLD_MAX {
-            told.pop_front();
+    /// A server confirmed to a session at this moment that this transaction is its own.
+    pub fn note_confirmed(&self, name: Name, at: Instant) {
+        let mut confirmed = self.confirmed.borrow_mut();
+        if confirmed.len() >= CONFIRMED_MAX {
+            confirmed.pop_front();
         }
-        told.push_back((at, name));
+        confirmed.push_back((at, name));
     }
 
-    /// All that sessions were told since then; `None` if some of it is forgotten.
-    pub fn told_since(&self, since: Instant) -> Option<Vec<Name>> {
-        let told = self.told.borrow();
-        let reaches = told.len() < TOLD_MAX || told.front().is_some_and(|(at, _)| *at < since);
-        reaches.then(|| told.iter().map(|(_, name)| *name).collect())
+    /// All confirmed transactions since then; `None` if some are forgotten.
+    pub fn confirmed_since(&self, since: Instant) -> Option<Vec<Name>> {
+        let confirmed = self.confirmed.borrow();
+        let reaches = confirmed.len() < CONFIRMED_MAX || confirmed.front().is_some_and(|(at, _)| *at < since);
+        reaches.then(|| confirmed.iter().map(|(_, name)| *name).collect())
     }
 
     /// The position that a server had applied before this moment, and the moment from which on it had that.

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Instant;
 
-use config::{EventQueries, EventText};
+use config::EventQueries;
 use events::{Event, Filter, Queries, Ring};
 
 /// The way of a worker's events. Without a ring there are none.
@@ -30,8 +30,7 @@ impl WorkerEvents {
             EventQueries::All => Queries::All,
         };
         let slow_us = stats::micros(settings.slow);
-        let texts = settings.file.as_ref().is_some_and(|file| file.text == EventText::Text);
-        let filter = Filter { queries, slow_us, sample: settings.sample, texts };
+        let filter = Filter { queries, slow_us, sample: settings.sample, texts: settings.has_texts() };
         self.filter.set(filter);
         self.takes_queries.set(self.ring.is_some() && !filter.is_off());
     }

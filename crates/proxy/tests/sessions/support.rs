@@ -77,7 +77,7 @@ impl Front {
         self.stats.iter().map(|worker| count(worker)).sum()
     }
 
-    /// Sessions pinned now, in words. What `client` asked for last is counted when its next command is answered.
+    /// Sessions pinned now, in words. The last statement of `client` is counted when its next command is answered.
     pub async fn pins(&self, client: &mut Client) -> Vec<&'static str> {
         client.ping().await.unwrap();
         let mut words = Vec::new();

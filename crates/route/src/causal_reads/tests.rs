@@ -1,4 +1,4 @@
-//! Cases of what sessions did and servers told.
+//! Cases of writes of sessions, and of reports of servers.
 
 use super::*;
 use facts::gtid::mariadb::Gtids;
@@ -13,7 +13,7 @@ fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-fn told(server: ServerId, sequence: u64, logs: bool) -> Option<(Applied, bool)> {
+fn reported(server: ServerId, sequence: u64, logs: bool) -> Option<(Applied, bool)> {
     let all = Gtids::parse(&format!("0-1-{sequence}")).unwrap();
     let replicated = if server == PRIMARY { Gtids::default() } else { all.clone() };
     Some((Applied::MariaDb { server: u32::from(server.0) + 1, replicated, current: all }, logs))
@@ -61,12 +61,12 @@ impl Case {
     }
 
     fn tell(&mut self, at_ms: u64, server: ServerId, sequence: u64) {
-        self.positions = self.positions.with(server, told(server, sequence, true), self.at(at_ms));
+        self.positions = self.positions.with(server, reported(server, sequence, true), self.at(at_ms));
     }
 
     fn wrote(&mut self, sequence: u64) {
         let start = self.start;
-        self.own.tell(Written::parse(true, &format!("0-1-{sequence}")).unwrap(), || start);
+        self.own.tell(WrittenGtids::parse(true, &format!("0-1-{sequence}")).unwrap(), || start);
     }
 
     fn settle(&mut self, at_ms: u64, view: &View) {
@@ -84,7 +84,7 @@ fn a_read_goes_where_the_write_is() {
     let mut case = Case::new();
     assert_eq!(case.lacking(REPLICA), None, "nothing was written");
     case.wrote(7);
-    assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite), "it has told nothing yet");
+    assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite), "it has reported nothing yet");
     case.tell(0, REPLICA, 6);
     assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite));
     case.tell(1, REPLICA, 7);
@@ -94,11 +94,11 @@ fn a_read_goes_where_the_write_is() {
 }
 
 #[test]
-fn a_write_on_a_former_primary_that_is_told_late_is_no_step_back() {
+fn a_write_on_a_former_primary_that_is_reported_late_is_no_step_back() {
     let mut case = Case::new();
     let tell = |case: &mut Case, text: &str, at_ms: u64| {
         let at = case.at(at_ms);
-        case.own.tell_of_many(Written::parse(true, text).unwrap(), WRITTEN_MAX, || at);
+        case.own.tell_of_many(WrittenGtids::parse(true, text).unwrap(), WRITTEN_MAX, || at);
     };
     tell(&mut case, "0-3-15", 0);
     tell(&mut case, "0-1-11", 1);
@@ -121,12 +121,12 @@ fn a_replica_can_be_asked_to_wait_for_what_positions_tell() {
         Needs { own, all, before: case.before, positions }.awaited(REPLICA)
     };
     case.wrote(7);
-    assert_eq!(awaited(&case, &[]), None, "it has told nothing yet");
+    assert_eq!(awaited(&case, &[]), None, "it has reported nothing yet");
     case.tell(0, REPLICA, 6);
     assert_eq!(awaited(&case, &[]).as_deref(), Some("0-1-7"));
     let others = arc_swap::ArcSwap::from_pointee(OwnWrites::default());
     let mut later = OwnWrites::default();
-    later.tell(Written::parse(true, "0-1-9").unwrap(), Instant::now);
+    later.tell(WrittenGtids::parse(true, "0-1-9").unwrap(), Instant::now);
     others.store(Arc::new(later));
     assert_eq!(awaited(&case, &[others.load()]).as_deref(), Some("0-1-9"), "all are behind the last one");
     case.tell(1, REPLICA, 7);
@@ -134,9 +134,9 @@ fn a_replica_can_be_asked_to_wait_for_what_positions_tell() {
     // A replica cannot wait for writes without a position, nor for data that was read.
     case.wrote(8);
     let at = case.at(2);
-    case.own.wrote_untold(PRIMARY, at);
+    case.own.wrote_unreported(PRIMARY, at);
     assert_eq!(awaited(&case, &[]), None);
-    case.own.untold.clear();
+    case.own.unreported.clear();
     case.own.saw(PRIMARY, at);
     assert_eq!(awaited(&case, &[]), None);
     case.own.seen = Seen::Nothing;
@@ -151,7 +151,7 @@ fn a_write_without_a_position_is_covered_by_what_its_server_tells_next() {
     case.tell(0, PRIMARY, 5);
     case.tell(0, REPLICA, 5);
     let written = case.at(10);
-    case.own.wrote_untold(PRIMARY, written);
+    case.own.wrote_unreported(PRIMARY, written);
     case.settle(10_000, &view);
     assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite), "time alone does not help");
     case.tell(20, PRIMARY, 6);
@@ -161,7 +161,7 @@ fn a_write_without_a_position_is_covered_by_what_its_server_tells_next() {
     assert_eq!(case.lacking(REPLICA), None);
     // A write while the primary is being asked is not in the answer.
     let written = case.at(41);
-    case.own.wrote_untold(PRIMARY, written);
+    case.own.wrote_unreported(PRIMARY, written);
     case.tell(40, PRIMARY, 6);
     case.settle(50, &view);
     assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite));
@@ -172,8 +172,8 @@ fn writes_without_positions_on_two_servers_are_both_covered() {
     let (mut case, view) = (Case::new(), view(Health::Up));
     let (first, second) = (case.at(10), case.at(11));
     // The primary has moved, and the word of the former one comes late.
-    case.own.wrote_untold(REPLICA, second);
-    case.own.wrote_untold(PRIMARY, first);
+    case.own.wrote_unreported(REPLICA, second);
+    case.own.wrote_unreported(PRIMARY, first);
     case.tell(20, PRIMARY, 5);
     case.tell(20, OTHER, 9);
     case.settle(30, &view);
@@ -185,7 +185,7 @@ fn writes_without_positions_on_two_servers_are_both_covered() {
     assert!(!case.own.awaits_position());
     assert_eq!(case.lacking(OTHER), Some(Reason::OwnWrite));
     // The former primary's word alone does not take the other one's away.
-    case.own.wrote_untold(PRIMARY, second);
+    case.own.wrote_unreported(PRIMARY, second);
     case.settle(50, &view);
     assert_eq!(case.lacking(OTHER), Some(Reason::OwnWrite));
     case.tell(60, OTHER, 10);
@@ -196,16 +196,16 @@ fn writes_without_positions_on_two_servers_are_both_covered() {
 fn without_gtids_the_primary_serves_for_a_while() {
     let (mut case, view) = (Case::new(), view(Health::Up));
     let written = case.at(0);
-    case.own.wrote_untold(PRIMARY, written);
+    case.own.wrote_unreported(PRIMARY, written);
     case.settle(4_999, &view);
     assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite));
     case.settle(5_000, &view);
     assert_eq!(case.lacking(REPLICA), None);
     // Without a binary log there are positions of what came from elsewhere, but none of writes.
     let asked = case.at(6_000);
-    case.positions = case.positions.with(PRIMARY, told(PRIMARY, 9, false), asked);
+    case.positions = case.positions.with(PRIMARY, reported(PRIMARY, 9, false), asked);
     let written = case.at(5_500);
-    case.own.wrote_untold(PRIMARY, written);
+    case.own.wrote_unreported(PRIMARY, written);
     case.settle(6_000, &view);
     assert_eq!(case.lacking(REPLICA), Some(Reason::OwnWrite));
     case.settle(10_500, &view);
@@ -218,7 +218,7 @@ fn a_lost_server_is_not_waited_for() {
     case.tell(20, PRIMARY, 6);
     case.tell(20, REPLICA, 6);
     let written = case.at(10);
-    case.own.wrote_untold(OTHER, written);
+    case.own.wrote_unreported(OTHER, written);
     case.settle(30, &view(Health::Up));
     assert_eq!(case.lacking(REPLICA), None);
 }

@@ -74,13 +74,13 @@ fn a_pin_beats_a_hint_and_a_hint_beats_what_is_configured() {
     assert_eq!(routed(FREE, "/* sqluice: server=db2 */ SELECT 1"), (Target::Named("db2".into()), "hint"));
 }
 
-fn rule(way: Option<Way>, consistency: Option<Consistency>) -> Directive {
-    Directive { way, consistency, max_lag: None }
+fn rule(target: Option<RuleTarget>, consistency: Option<Consistency>) -> Directive {
+    Directive { target, consistency, max_lag: None }
 }
 
 #[test]
 fn a_pin_and_a_hint_beat_a_rule_and_a_rule_beats_the_split() {
-    let replica = rule(Some(Way::Replica), None);
+    let replica = rule(Some(RuleTarget::Replica), None);
     let by = |facts: Facts, rule: &Directive, text: &str| {
         let route = ruled(facts, Some(rule), text);
         (route.target, route.reason.word())
@@ -89,22 +89,22 @@ fn a_pin_and_a_hint_beat_a_rule_and_a_rule_beats_the_split() {
     assert_eq!(by(primary_only, &replica, "SELECT 1"), (Target::Reader, "rule"));
     assert_eq!(by(Facts { pinned: true, ..FREE }, &replica, "SELECT 1"), (Target::Pinned, "pinned"));
     assert_eq!(by(FREE, &replica, "/* sqluice: primary */ SELECT 1"), (Target::Primary, "hint"));
-    let primary = rule(Some(Way::Primary), None);
+    let primary = rule(Some(RuleTarget::Primary), None);
     assert_eq!(by(FREE, &primary, "SELECT 1"), (Target::Primary, "rule"));
     assert_eq!(by(FREE, &primary, "/* sqluice: replica */ SELECT 1"), (Target::Reader, "hint"));
     // A hint that says nothing for this statement leaves it to the rule.
     assert_eq!(by(FREE, &primary, "/* sqluice: replica */ DELETE FROM t"), (Target::Primary, "rule"));
-    let server = rule(Some(Way::Server("db3".into())), None);
+    let server = rule(Some(RuleTarget::Server("db3".into())), None);
     assert_eq!(by(FREE, &server, "SELECT 1"), (Target::Named("db3".into()), "rule"));
-    let auto = rule(Some(Way::Auto), None);
+    let auto = rule(Some(RuleTarget::Auto), None);
     assert_eq!(by(primary_only, &auto, "SELECT 1"), (Target::Reader, "read"));
     assert_eq!(by(Facts { split: Split::Replica, ..FREE }, &auto, "DELETE FROM t"), (Target::Primary, "writes"));
 }
 
 #[test]
 fn a_rule_leads_no_write_away_from_the_primary() {
-    for way in [Way::Replica, Way::Server("db3".into())] {
-        let rule = rule(Some(way), None);
+    for target in [RuleTarget::Replica, RuleTarget::Server("db3".into())] {
+        let rule = rule(Some(target), None);
         for text in [
             "DELETE FROM t",
             "BEGIN",

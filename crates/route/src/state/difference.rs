@@ -36,6 +36,25 @@ impl Difference {
     pub fn is_empty(&self) -> bool {
         !self.reset && self.schema.is_none() && self.set.is_empty() && self.set_user.is_empty()
     }
+
+    /// Adds an assignment, in up to two pieces.
+    #[inline]
+    fn assign(&mut self, begin: &str, end: &str) {
+        let set = if begin.starts_with('@') { &mut self.set_user } else { &mut self.set };
+        set.push_str(if set.is_empty() { "SET " } else { "," });
+        set.push_str(begin);
+        set.push_str(end);
+    }
+
+    /// Adds the assignment that gives a variable its global value again, or takes a user variable's value away.
+    #[inline]
+    fn unset(&mut self, entry: &Entry, name: &str) {
+        if entry.key.starts_with('@') {
+            NO_VALUE.iter().for_each(|suffix| self.assign(name, suffix));
+        } else {
+            self.assign(name, back_to_global(name));
+        }
+    }
 }
 
 impl StateMap {
@@ -64,22 +83,15 @@ impl StateMap {
         let nothing = Vec::new();
         difference.reset = self.needs_reset(wanted);
         let have = if difference.reset { &nothing } else { &self.entries };
-        let (mut set, mut set_user) = (String::new(), String::new());
-        let mut assign = |assignment: &str, suffix: &str| {
-            let set = if assignment.starts_with('@') { &mut set_user } else { &mut set };
-            set.push_str(if set.is_empty() { "SET " } else { "," });
-            set.push_str(assignment);
-            set.push_str(suffix);
-        };
         let results = |entries: &Vec<Entry>| entries.iter().find(|entry| &*entry.key == RESULTS).cloned();
         let names = results(&wanted.entries).filter(|entry| entry.assignment.starts_with(NAMES));
         let names = names.filter(|entry| results(have).as_ref() != Some(entry));
         if let Some(names) = &names {
             // First, so that what it sets along has its own value afterwards.
-            assign(&names.assignment, "");
+            difference.assign(&names.assignment, "");
             for key in ["character_set_client", CONNECTION_COLLATION] {
                 if wanted.position(key).is_err() && have.iter().all(|entry| &*entry.key != key) {
-                    assign(key, "=DEFAULT");
+                    difference.assign(key, "=DEFAULT");
                 }
             }
         }
@@ -96,11 +108,7 @@ impl StateMap {
                         have.next();
                         continue;
                     }
-                    if old.key.starts_with('@') {
-                        NO_VALUE.iter().for_each(|suffix| assign(name, suffix));
-                    } else {
-                        assign(name, back_to_global(name));
-                    }
+                    difference.unset(old, name);
                     have.next();
                 }
                 (old, Some(new)) => {
@@ -110,10 +118,10 @@ impl StateMap {
                     let same = same_key && !overwritten && old.is_some_and(|old| old.assignment == new.assignment);
                     if set_along(new) {
                         if &*new.key != RESULTS {
-                            assign(&new.assignment, "");
+                            difference.assign(&new.assignment, "");
                         }
                     } else if !same {
-                        assign(&new.assignment, "");
+                        difference.assign(&new.assignment, "");
                     }
                     want.next();
                     if same_key {
@@ -124,7 +132,6 @@ impl StateMap {
                 (Some(_), None) => break,
             }
         }
-        (difference.set, difference.set_user) = (set, set_user);
         difference
     }
 

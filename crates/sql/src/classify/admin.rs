@@ -1,8 +1,9 @@
 //! Administration, KILL and diagnostics.
 
 use super::Classifier;
+use crate::effect::{Effect, Value, Victim};
 use crate::lexer::TokenKind;
-use crate::statement::{Asks, Effect, Kind, Value, Victim, Why};
+use crate::statement::{Asks, Kind, Why};
 use crate::text;
 use crate::words::W;
 

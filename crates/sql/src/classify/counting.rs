@@ -1,8 +1,10 @@
 //! The value of FOUND_ROWS() behind a statement.
 
 use super::Classifier;
+use crate::dialect::Family;
+use crate::effect::Effect;
 use crate::lexer::TokenKind;
-use crate::statement::{Asks, Effect, Family, FoundRows, Kind};
+use crate::statement::{Asks, FoundRows, Kind};
 use crate::words::W;
 
 /// The tokens seen so far that decide it.

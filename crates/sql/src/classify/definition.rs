@@ -1,8 +1,9 @@
 //! CREATE, ALTER, DROP, RENAME, TRUNCATE, IMPORT.
 
 use super::Classifier;
+use crate::effect::Effect;
 use crate::lexer::TokenKind;
-use crate::statement::{Effect, Kind, Why};
+use crate::statement::{Kind, Why};
 use crate::words::W;
 
 impl Classifier<'_> {

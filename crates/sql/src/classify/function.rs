@@ -1,11 +1,14 @@
 //! Calls: of built-in functions that do more than give a value, and of stored ones.
 
 use super::Classifier;
-use super::query::Name;
+use super::name::Name;
 use crate::cursor::Cursor;
+use crate::dialect::{Family, Modes};
+use crate::effect::Effect;
+use crate::functions::FunctionAccess;
 use crate::leaves::Leaves;
 use crate::lexer::{Token, TokenKind};
-use crate::statement::{Asks, Effect, Family, FunctionAccess, Modes, Why};
+use crate::statement::{Asks, Why};
 use crate::text;
 use crate::words::{Entry, Flags, W, find_quoted};
 

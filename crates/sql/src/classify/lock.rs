@@ -1,8 +1,9 @@
 //! LOCK, UNLOCK, FLUSH, BACKUP, HANDLER.
 
 use super::Classifier;
+use crate::effect::{Effect, LockKind};
 use crate::lexer::TokenKind;
-use crate::statement::{Effect, Kind, LockKind, Why};
+use crate::statement::{Kind, Why};
 use crate::words::W;
 
 impl Classifier<'_> {

@@ -2,8 +2,10 @@
 
 use super::Classifier;
 use crate::cursor::Cursor;
+use crate::dialect::Dialect;
+use crate::functions::NoFunctions;
 use crate::lexer::TokenKind;
-use crate::statement::{Dialect, Kind, NoFunctions};
+use crate::statement::Kind;
 use crate::words::W;
 
 /// Takes a text; gives whether that was enough.
@@ -145,7 +147,7 @@ fn block(mut cursor: Cursor<'_>, end: usize, depth: u8, see: See<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statement::{Encoding, Family, Modes};
+    use crate::dialect::{Encoding, Family, Modes};
 
     fn all(text: &str) -> Vec<String> {
         let dialect =

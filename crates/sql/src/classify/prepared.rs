@@ -1,9 +1,11 @@
 //! PREPARE, EXECUTE and DEALLOCATE as text.
 
 use super::{Classifier, NESTING_MAX};
+use crate::dialect::Family;
+use crate::effect::Effect;
 use crate::leaves::Leaves;
 use crate::lexer::TokenKind;
-use crate::statement::{Effect, Family, Kind, Why};
+use crate::statement::{Kind, Why};
 use crate::text;
 use crate::words::W;
 

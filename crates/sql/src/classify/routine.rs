@@ -1,9 +1,10 @@
 //! Statements that may hold `;` without ending: the bodies of routines, triggers and events, and compound statements.
 
 use super::Classifier;
+use crate::dialect::Modes;
 use crate::leaves::Leaves;
 use crate::lexer::TokenKind;
-use crate::statement::{Kind, Modes, Why};
+use crate::statement::{Kind, Why};
 use crate::words::W;
 
 impl Classifier<'_> {

@@ -2,8 +2,9 @@
 
 use super::Classifier;
 use crate::cursor::Cursor;
+use crate::effect::{Effect, Value};
 use crate::lexer::TokenKind;
-use crate::statement::{Effect, Kind, Value, Why};
+use crate::statement::{Kind, Why};
 use crate::text;
 use crate::words::W;
 

@@ -1,8 +1,9 @@
 //! SHOW, DESCRIBE, EXPLAIN, ANALYZE and USE.
 
 use super::Classifier;
+use crate::effect::{Effect, Value};
 use crate::lexer::TokenKind;
-use crate::statement::{Asks, Effect, Kind, Value, Why};
+use crate::statement::{Asks, Kind, Why};
 use crate::words::W;
 
 /// Verbs that EXPLAIN and ANALYZE take.
@@ -50,6 +51,14 @@ impl Classifier<'_> {
             self.cursor.bump();
         }
         self.counting.shows(self.is_list());
+        self.shown(global);
+        // A WHERE clause may call functions; a name before it is no call.
+        self.skip_to(&[W::Where]);
+        self.scan();
+    }
+
+    /// The object that is shown: the parts of the past that it tells of, and the servers that can tell.
+    fn shown(&mut self, global: bool) {
         match self.cursor.word {
             W::Tables
             | W::Columns
@@ -109,9 +118,6 @@ impl Classifier<'_> {
             }
             _ => self.primary(Why::Administration),
         }
-        // A WHERE clause may call functions; a name before it is no call.
-        self.skip_to(&[W::Where]);
-        self.scan();
     }
 
     /// Whether servers count the rows of what is shown: they make tables of some, which they read as a SELECT does.

@@ -1,7 +1,9 @@
 //! Transaction control and XA.
 
 use super::Classifier;
-use crate::statement::{Effect, Kind, Modes, TransactionStep, Why};
+use crate::dialect::Modes;
+use crate::effect::Effect;
+use crate::statement::{Kind, TransactionStep, Why};
 use crate::words::W;
 
 impl Classifier<'_> {

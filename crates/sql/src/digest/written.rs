@@ -1,8 +1,8 @@
 //! The text of a digest.
 
 use super::DIGEST_TEXT_MAX;
-use super::shape::{Fixed, Piece, Sink};
 use crate::lexer::Token;
+use crate::shape::{Fixed, Piece, Sink};
 use crate::words::{Entry, W, find_quoted};
 
 /// Writes the text, as long as there is room.

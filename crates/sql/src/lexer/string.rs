@@ -1,7 +1,7 @@
 //! Strings and quoted identifiers.
 
 use super::{Lexer, Token, TokenKind};
-use crate::statement::Modes;
+use crate::dialect::Modes;
 use memchr::{memchr, memchr2};
 
 impl Lexer<'_> {

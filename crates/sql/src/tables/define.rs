@@ -1,8 +1,8 @@
 //! Statements that make, change and drop tables.
 
-use super::UnreadReason;
 use super::walk::{At, Step, Walk, unread};
 use crate::lexer::TokenKind;
+use crate::names::UnreadReason;
 
 impl Walk<'_> {
     /// `IF [NOT] EXISTS`.

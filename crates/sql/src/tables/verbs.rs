@@ -1,8 +1,8 @@
 //! How each statement begins: what it writes stands there.
 
-use super::UnreadReason;
 use super::walk::{At, Step, Walk, unread};
 use crate::lexer::TokenKind;
+use crate::names::UnreadReason;
 
 impl Walk<'_> {
     /// Takes a statement's beginning; the walk goes on behind it.

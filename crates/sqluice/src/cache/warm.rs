@@ -33,7 +33,7 @@ pub(super) struct Warm {
 
 /// The exit code is 1 when a statement of the run failed, no client was seen, or it took longer than the wait.
 pub(super) fn warm(args: &Warm) -> anyhow::Result<ExitCode> {
-    let api = Api::find(&args.common.place)?;
+    let api = Api::find(&args.common.api)?;
     let query = args.cluster.as_ref().map_or(String::new(), |name| format!("?cluster={}", part(name)));
     let mut answer = match args.show {
         true => api.ask("GET", "/cache/warm", "")?,

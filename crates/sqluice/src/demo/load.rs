@@ -22,6 +22,11 @@ const RETRY: Duration = Duration::from_millis(200);
 /// Longest wait for a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
+/// A query that somebody forgot an index for: the page of the demo shows which one it is, and its clients.
+const BAD: &str = "SELECT COUNT(*) FROM account a JOIN account b ON a.note LIKE CONCAT('%', b.note, '%')";
+/// How often a client sends it: once in so many pieces of work.
+const BAD_EVERY: u64 = 200;
+
 /// The work of clients so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Done {
@@ -186,6 +191,10 @@ impl Worker {
     async fn one_thing(&mut self, connection: &mut Connection) -> Result<u64, QueryError> {
         let Connection { client, by_id, set_note } = connection;
         let (a, b) = (self.random.account(), self.random.account());
+        if self.random.below(BAD_EVERY) == 0 {
+            client.query(BAD).await?;
+            return Ok(1);
+        }
         match self.random.below(100) {
             0..35 => drop(client.query(format!("SELECT balance, note FROM account WHERE id = {a}")).await?),
             35..60 => drop(client.execute(by_id, &[Parameter::Unsigned(a)]).await?),

@@ -19,7 +19,7 @@ const KEY_WAIT: Duration = Duration::from_millis(100);
 /// Keys that wait to be looked at; more are dropped.
 const KEYS_MAX: usize = 16;
 
-/// The user's wish.
+/// A command of the user, by the key that was pressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Quit,

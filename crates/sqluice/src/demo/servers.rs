@@ -10,8 +10,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
-use lab::{APP_DATABASE, Binaries, Family, MONITOR_PASSWORD, MONITOR_USER, Replication, ReplicationOptions};
+use lab::{
+    APP_DATABASE, Binaries, Family, MONITOR_PASSWORD, MONITOR_USER, REPL_PASSWORD, REPL_USER, Replication,
+    ReplicationOptions,
+};
 
+use crate::init::files::made_up_password;
 use crate::out;
 
 /// The listener's name.
@@ -31,6 +35,8 @@ const CONFIG: [&str; 2] = ["max_binlog_size=16M", "loose_binlog_expire_logs_seco
 /// The demo's servers.
 pub(super) struct Servers {
     replication: Replication,
+    /// The key of the page and the API.
+    key: String,
     client: String,
 }
 
@@ -71,12 +77,17 @@ impl Servers {
         }
         out::line(&format!("they replicate, after {:.1} s", started.elapsed().as_secs_f64()))?;
         let client = binary.client.file_name().map_or("mariadb".into(), |name| name.to_string_lossy().into_owned());
-        Ok(Servers { replication, client })
+        Ok(Servers { replication, key: made_up_password()?, client })
     }
 
     /// How many replicas there are.
     pub(super) fn replicas(&self) -> usize {
         self.replication.servers().len() - 1
+    }
+
+    /// The key of the page and the API.
+    pub(super) fn key(&self) -> &str {
+        &self.key
     }
 
     /// The ordinary client's name.
@@ -93,9 +104,12 @@ impl Servers {
     pub(super) fn config(&self, port: u16) -> anyhow::Result<config::Config> {
         let mut text = format!(
             "[listener.{LISTENER}]\naddress = \"127.0.0.1:{port}\"\ncluster = \"{CLUSTER}\"\n\n\
-             [admin]\naddress = \"127.0.0.1:0\"\n\n\
+             [proxy]\ndigests_max = 2000\n\n[admin]\naddress = \"127.0.0.1:0\"\nkey = \"{}\"\n\n\
+             [events]\nqueries = \"all\"\n\n[history]\npath = \"history.sqlite\"\n\n\
              [cluster.{CLUSTER}]\nkind = \"replication\"\n\
-             monitor = {{ user = \"{MONITOR_USER}\", password = \"{MONITOR_PASSWORD}\" }}\n"
+             monitor = {{ user = \"{MONITOR_USER}\", password = \"{MONITOR_PASSWORD}\" }}\n\
+             replication = {{ user = \"{REPL_USER}\", password = \"{REPL_PASSWORD}\" }}\n",
+            self.key
         );
         for (index, server) in self.replication.servers().iter().enumerate() {
             writeln!(text, "servers.{} = {{ address = \"{}\" }}", name(index), server.address())?;

@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use config::document::sample;
 use config::{Address, ClusterKind, Errors, FileContent, Source, SystemSource};
 
-use super::grants::{Family, Kind, plain};
+use super::grants::{ClusterKindArg, Family, plain};
 use super::{Args, files};
 use crate::out;
 
@@ -25,7 +25,7 @@ pub(super) struct Answers {
     pub(super) monitor_user: String,
     pub(super) admin: Option<String>,
     pub(super) family: Family,
-    pub(super) kind: Kind,
+    pub(super) kind: ClusterKindArg,
     pub(super) failover: bool,
 }
 
@@ -123,7 +123,11 @@ impl Answers {
         let listen = or_ask(&args.listen, "Where clients connect", default_listen(&servers))?;
         let monitor_user = or_ask(&args.monitor_user, "User that watches the servers", "sqluice")?;
         let admin = or_ask(&args.admin, "Where metrics and health are served, or none", "127.0.0.1:9104")?;
-        let kind = args.kind.unwrap_or(if servers.len() == 1 { Kind::Standalone } else { Kind::Replication });
+        let kind = args.kind.unwrap_or(if servers.len() == 1 {
+            ClusterKindArg::Standalone
+        } else {
+            ClusterKindArg::Replication
+        });
         let family = match kind.family(args.family)? {
             Some(family) => family,
             None => match or_ask(&None, "What the servers are, mariadb or mysql", "mariadb")?.as_str() {
@@ -139,16 +143,16 @@ impl Answers {
         }
         let admin = Some(admin).filter(|admin| admin != "none");
         let failover = args.failover;
-        if failover && kind != Kind::Replication {
+        if failover && kind != ClusterKindArg::Replication {
             match kind {
-                Kind::Standalone => bail!("--failover needs at least two servers"),
+                ClusterKindArg::Standalone => bail!("--failover needs at least two servers"),
                 _ => bail!(
                     "--failover has no use with --kind {}: who belongs to it decides the group",
                     kind.config().word()
                 ),
             }
         }
-        if kind == Kind::Standalone && servers.len() > 1 {
+        if kind == ClusterKindArg::Standalone && servers.len() > 1 {
             bail!("--kind standalone is for one server");
         }
         Ok(Self { servers, listen, cluster: args.cluster.clone(), monitor_user, admin, family, kind, failover })
@@ -199,13 +203,13 @@ impl Family {
     }
 }
 
-impl Kind {
+impl ClusterKindArg {
     /// The family, if it was given or follows from the kind.
     ///
     /// # Errors
     /// The family that was given has no such kind.
     pub(super) fn family(self, given: Option<Family>) -> anyhow::Result<Option<Family>> {
-        let only_mysql = matches!(self, Kind::GroupReplication | Kind::Ndb);
+        let only_mysql = matches!(self, ClusterKindArg::GroupReplication | ClusterKindArg::Ndb);
         match given {
             Some(Family::Mariadb) if only_mysql => {
                 bail!("MariaDB has no {}: --family mysql", self.config().word())
@@ -218,22 +222,22 @@ impl Kind {
     /// From the configuration.
     pub(super) fn of(kind: ClusterKind) -> Self {
         match kind {
-            ClusterKind::Standalone => Kind::Standalone,
-            ClusterKind::Replication => Kind::Replication,
-            ClusterKind::Galera => Kind::Galera,
-            ClusterKind::GroupReplication => Kind::GroupReplication,
-            ClusterKind::Ndb => Kind::Ndb,
+            ClusterKind::Standalone => ClusterKindArg::Standalone,
+            ClusterKind::Replication => ClusterKindArg::Replication,
+            ClusterKind::Galera => ClusterKindArg::Galera,
+            ClusterKind::GroupReplication => ClusterKindArg::GroupReplication,
+            ClusterKind::Ndb => ClusterKindArg::Ndb,
         }
     }
 
     /// As the configuration has it.
     fn config(self) -> ClusterKind {
         match self {
-            Kind::Standalone => ClusterKind::Standalone,
-            Kind::Replication => ClusterKind::Replication,
-            Kind::Galera => ClusterKind::Galera,
-            Kind::GroupReplication => ClusterKind::GroupReplication,
-            Kind::Ndb => ClusterKind::Ndb,
+            ClusterKindArg::Standalone => ClusterKind::Standalone,
+            ClusterKindArg::Replication => ClusterKind::Replication,
+            ClusterKindArg::Galera => ClusterKind::Galera,
+            ClusterKindArg::GroupReplication => ClusterKind::GroupReplication,
+            ClusterKindArg::Ndb => ClusterKind::Ndb,
         }
     }
 }
@@ -294,16 +298,16 @@ pub(super) fn check(
     admin_key: Option<&AdminKey>,
 ) -> Result<(), Errors> {
     let name = output.display().to_string();
-    config::parse(&name, text, &Written { password, admin_key }).map(|_| ())
+    config::parse(&name, text, &SourceAfterInit { password, admin_key }).map(|_| ())
 }
 
 /// The machine as it will be: with the password file that is still to be written, and the variable still to be set.
-struct Written<'a> {
+struct SourceAfterInit<'a> {
     password: &'a Password,
     admin_key: Option<&'a AdminKey>,
 }
 
-impl Source for Written<'_> {
+impl Source for SourceAfterInit<'_> {
     fn file(&self, path: &Path) -> io::Result<FileContent> {
         let content = |text: &str| FileContent { bytes: text.to_owned().into_bytes().into(), mode: Some(0o600) };
         match (self.password, self.admin_key) {

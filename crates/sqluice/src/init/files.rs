@@ -68,7 +68,7 @@ const SYMBOLS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxy
 const PASSWORD_LENGTH: usize = 32;
 
 /// A random password that the servers' password checks accept: it has a letter of each case, a digit and a sign.
-pub(super) fn made_up_password() -> anyhow::Result<String> {
+pub(crate) fn made_up_password() -> anyhow::Result<String> {
     let mut random = File::open("/dev/urandom").context("cannot get random bytes")?;
     loop {
         let mut bytes = [0u8; PASSWORD_LENGTH];

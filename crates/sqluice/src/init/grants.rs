@@ -16,7 +16,7 @@ pub(crate) enum Family {
 /// How the servers keep the same data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
-pub(crate) enum Kind {
+pub(crate) enum ClusterKindArg {
     /// One server.
     Standalone,
     /// One primary and its replicas.
@@ -41,7 +41,7 @@ pub(crate) struct Grantee<'a> {
     /// The schema of the heartbeat table.
     pub(crate) heartbeat_schema: &'a str,
     /// Of what kind the cluster is.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ClusterKindArg,
     /// Whether Sqluice may replace a primary, and not only watch.
     pub(crate) failover: bool,
 }
@@ -50,12 +50,14 @@ pub(crate) struct Grantee<'a> {
 pub(crate) fn sql(family: Family, grantee: &Grantee) -> String {
     let account = format!("{}@{}", text(grantee.user), text(grantee.host));
     let place = match grantee.kind {
-        Kind::Standalone => "-- Run this as an administrator.\n",
-        Kind::Replication => "-- Run this as an administrator on the primary; replication brings it to the replicas.\n",
-        Kind::Galera | Kind::GroupReplication => {
+        ClusterKindArg::Standalone => "-- Run this as an administrator.\n",
+        ClusterKindArg::Replication => {
+            "-- Run this as an administrator on the primary; replication brings it to the replicas.\n"
+        }
+        ClusterKindArg::Galera | ClusterKindArg::GroupReplication => {
             "-- Run this as an administrator on a member that takes writes; the group brings it to the others.\n"
         }
-        Kind::Ndb => "-- Run this as an administrator on each SQL node.\n",
+        ClusterKindArg::Ndb => "-- Run this as an administrator on each SQL node.\n",
     };
     let mut sql = format!("{place}\n-- The user itself. If it is there already, its password stays what it is.\n");
     sql.push_str(&format!("CREATE USER IF NOT EXISTS {account} IDENTIFIED BY {};\n", text(grantee.password)));
@@ -64,7 +66,10 @@ pub(crate) fn sql(family: Family, grantee: &Grantee) -> String {
         Family::Mysql => mysql(&account),
     });
     // Members of the others do not follow one another with a lag that it could measure.
-    if matches!(grantee.kind, Kind::Standalone | Kind::Replication | Kind::GroupReplication) {
+    if matches!(
+        grantee.kind,
+        ClusterKindArg::Standalone | ClusterKindArg::Replication | ClusterKindArg::GroupReplication
+    ) {
         let schema = schema_pattern(grantee.heartbeat_schema);
         sql.push_str(&format!(
             "\n\
@@ -73,13 +78,13 @@ pub(crate) fn sql(family: Family, grantee: &Grantee) -> String {
         ));
     }
     match grantee.kind {
-        Kind::GroupReplication => sql.push_str(&group_replication(&account)),
-        Kind::Ndb => sql.push_str(&format!(
+        ClusterKindArg::GroupReplication => sql.push_str(&group_replication(&account)),
+        ClusterKindArg::Ndb => sql.push_str(&format!(
             "\n\
              -- The state of the data nodes, and the nodes with the same data. The views read other tables of the schema.\n\
              GRANT SELECT ON ndbinfo.* TO {account};\n"
         )),
-        Kind::Standalone | Kind::Replication | Kind::Galera => {}
+        ClusterKindArg::Standalone | ClusterKindArg::Replication | ClusterKindArg::Galera => {}
     }
     sql.push_str(&tables(family, &account));
     sql.push_str(&sharing(family, &account));

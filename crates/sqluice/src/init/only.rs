@@ -7,7 +7,7 @@ use std::str;
 use anyhow::{Context as _, anyhow, bail};
 
 use super::answers::read_password;
-use super::grants::{self, Family, Grantee, Kind, plain};
+use super::grants::{self, ClusterKindArg, Family, Grantee, plain};
 use super::{ANY_HOST, Args, HEARTBEAT_SCHEMA};
 use crate::out;
 
@@ -39,7 +39,7 @@ fn of_file(args: &Args) -> anyhow::Result<String> {
     let several = config.clusters.len() > 1;
     let mut sql = String::new();
     for (name, cluster) in &config.clusters {
-        let kind = args.kind.unwrap_or(Kind::of(cluster.kind));
+        let kind = args.kind.unwrap_or(ClusterKindArg::of(cluster.kind));
         let password = match &args.monitor_password_file {
             Some(path) => read_password(path)?,
             None => {
@@ -58,7 +58,8 @@ fn of_file(args: &Args) -> anyhow::Result<String> {
                 password: &password,
                 heartbeat_schema: &cluster.monitor.heartbeat_schema,
                 kind,
-                failover: kind == Kind::Replication && (args.failover || cluster.failover != config::Failover::Off),
+                failover: kind == ClusterKindArg::Replication
+                    && (args.failover || cluster.failover != config::Failover::Off),
             },
         ));
     }
@@ -67,9 +68,9 @@ fn of_file(args: &Args) -> anyhow::Result<String> {
 
 /// For the arguments alone.
 fn of_arguments(args: &Args) -> anyhow::Result<String> {
-    let default = if args.servers.len() == 1 { Kind::Standalone } else { Kind::Replication };
+    let default = if args.servers.len() == 1 { ClusterKindArg::Standalone } else { ClusterKindArg::Replication };
     let kind = args.kind.unwrap_or(default);
-    if args.failover && kind != Kind::Replication {
+    if args.failover && kind != ClusterKindArg::Replication {
         bail!("--failover is for --kind replication");
     }
     let password = args.monitor_password_file.as_deref().map(read_password).transpose()?;
@@ -86,7 +87,7 @@ fn of_arguments(args: &Args) -> anyhow::Result<String> {
     ))
 }
 
-fn family(args: &Args, kind: Kind) -> anyhow::Result<Family> {
+fn family(args: &Args, kind: ClusterKindArg) -> anyhow::Result<Family> {
     Ok(kind.family(args.family)?.unwrap_or_else(|| {
         out::say("This is for MariaDB; for MySQL say --family mysql.");
         Family::Mariadb

@@ -188,7 +188,7 @@ fn sql_quotes_names_and_escapes_the_schema() {
         host: "10.%",
         password: "p'w",
         heartbeat_schema: "sq_luice",
-        kind: Kind::Replication,
+        kind: ClusterKindArg::Replication,
         failover: false,
     };
     for family in [Family::Mariadb, Family::Mysql] {
@@ -217,7 +217,7 @@ fn with_failover_the_account_replicates_and_the_api_has_a_key() {
     assert_eq!(cluster.replication.user.as_deref(), Some("sqluice"));
     assert_eq!(cluster.replication.password.as_ref(), Some(&cluster.monitor.password));
     let key = fs::read_to_string(folder.path().join("sqluice-admin.key")).unwrap();
-    assert_eq!(config.admin.unwrap().key.unwrap().expose(), key.trim_end().as_bytes());
+    assert_eq!(config.admin.unwrap().keys.admin.unwrap().expose(), key.trim_end().as_bytes());
 
     let one = self::args(folder.path(), &["--server", "10.0.0.1", "--failover", "--force"]);
     assert!(init(&one).unwrap_err().to_string().contains("at least two servers"));

@@ -23,7 +23,7 @@ fn sections(tier: &str) -> String {
     )
 }
 
-/// One Sqluice. What the cache does not answer the primary does, so that nobody is given what a replica does not have yet.
+/// One Sqluice. All reads that miss the cache go to the primary, so that no client misses a write that a replica does not have yet.
 async fn front(family: Family, tier: &str) -> Front {
     Front::start(calm(family).await, |setup| {
         setup.admin = format!("key = \"{KEY}\"");

@@ -182,7 +182,7 @@ async fn a_flood_of_forms_takes_no_more_than_its_budget() {
     assert_eq!((&rows(&page)[0]["text"], counts[0]), (&"SELECT ? AS heavy".into(), 200));
     let metrics = front.metrics().await;
     assert_eq!(metrics.sum("sqluice_digests", &[]), 20.0);
-    assert_eq!(metrics.sum("sqluice_digests_lost_total", &[]), others as f64);
+    assert_eq!(metrics.sum("sqluice_digests_dropped_total", &[]), others as f64);
     // Switched off without a restart.
     front.reload(|setup| setup.proxy = "workers = 1\ndrain_ms = 200\ndigests_max = 0".into());
     until("the table to be gone", async || rows(&digests(&front, "").await).is_empty().then_some(())).await;

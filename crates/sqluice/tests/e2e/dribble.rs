@@ -70,21 +70,21 @@ async fn connect(target: &Target, eof: bool) -> Client {
     Client::connect(target, login, limits).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// How both sides of Sqluice are spoken to.
+/// The encoding of the bytes on both sides of Sqluice.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Way {
+enum Transport {
     Plain,
     Encrypted,
     Compressed,
     EncryptedAndCompressed,
 }
 
-async fn check(way: Way) {
+async fn check(transport: Transport) {
     let servers = calm(Family::MariaDb).await;
     let server = servers.primary().address();
     let behind = Dribble::start(server).await;
-    let encrypts = matches!(way, Way::Encrypted | Way::EncryptedAndCompressed);
-    let compresses = matches!(way, Way::Compressed | Way::EncryptedAndCompressed);
+    let encrypts = matches!(transport, Transport::Encrypted | Transport::EncryptedAndCompressed);
+    let compresses = matches!(transport, Transport::Compressed | Transport::EncryptedAndCompressed);
     let front = Front::start_on(&[behind.address().to_string()], |setup| {
         // Probes are dribbled, too: they may take their time.
         setup.interval_ms = 1000;
@@ -111,7 +111,7 @@ async fn check(way: Way) {
         assert_eq!(client.stream().compression().is_some(), compresses);
         let seen = conversation(&mut client).await;
         for (seen, expected) in seen.iter().zip(&expected) {
-            assert_eq!(seen, expected, "{way:?}, EOF packets: {eof}");
+            assert_eq!(seen, expected, "{transport:?}, EOF packets: {eof}");
         }
         assert_eq!(seen.len(), expected.len());
     }
@@ -119,20 +119,20 @@ async fn check(way: Way) {
 
 #[tokio::test]
 async fn plain_bytes_come_one_by_one() {
-    check(Way::Plain).await;
+    check(Transport::Plain).await;
 }
 
 #[tokio::test]
 async fn encrypted_bytes_come_one_by_one() {
-    check(Way::Encrypted).await;
+    check(Transport::Encrypted).await;
 }
 
 #[tokio::test]
 async fn compressed_bytes_come_one_by_one() {
-    check(Way::Compressed).await;
+    check(Transport::Compressed).await;
 }
 
 #[tokio::test]
 async fn encrypted_and_compressed_bytes_come_one_by_one() {
-    check(Way::EncryptedAndCompressed).await;
+    check(Transport::EncryptedAndCompressed).await;
 }

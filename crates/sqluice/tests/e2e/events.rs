@@ -1,5 +1,11 @@
 //! Events: each query and login in a file and in the API, none with a literal.
 
+#[cfg(feature = "kafka")]
+mod kafka;
+mod receiver;
+mod sinks;
+mod spool;
+
 use std::path::Path;
 
 use lab::Family;
@@ -40,6 +46,12 @@ fn form_begins(line: &Value, begin: &str) -> bool {
 
 /// In a database of its own for each test, with a file in this folder.
 async fn start(family: Family, database: &str, settings: &str, file: &Path) -> Front {
+    let more = format!("[events]\n{settings}\n[events.file]\npath = \"{}\"\n", file.display());
+    start_with(family, database, &more).await
+}
+
+/// In a database of its own for each test, with these sections.
+async fn start_with(family: Family, database: &str, more: &str) -> Front {
     let sql = "CREATE TABLE items (id INT PRIMARY KEY, v VARCHAR(40)); INSERT INTO items VALUES (1,'a'),(2,'b');
         CREATE PROCEDURE takes(x VARCHAR(40)) SELECT LENGTH(x)";
     let (front, servers) = statements::start(family, database, sql).await;
@@ -47,7 +59,7 @@ async fn start(family: Family, database: &str, settings: &str, file: &Path) -> F
     Front::start(servers, |setup| {
         setup.admin = format!("key = \"{KEY}\"");
         setup.listener = "consistency = \"none\"".into();
-        setup.more = format!("[events]\n{settings}\n[events.file]\npath = \"{}\"\n", file.display());
+        setup.more = more.to_owned();
     })
     .await
 }

@@ -149,7 +149,7 @@ async fn a_killed_writer_costs_no_more_than_the_standstill_of_the_group() {
     group.with(|servers| servers.restart(0).unwrap()).await;
     group.front.knows(3).await;
     clients.more(200).await;
-    // The one that served it as a donor may have handed over meanwhile.
+    // The member that was its donor may have handed over meanwhile.
     assert_ne!(group.writer().await, Some(1), "no way back by itself");
     let load = clients.end().await;
     report("kill -9 of the writer", &load, Some(stood_still));
@@ -208,7 +208,7 @@ async fn a_writer_that_stops_and_returns_costs_no_more_than_the_standstill_of_th
         group.with(move |servers| servers.restart(writer - 1).unwrap()).await;
         group.front.knows(3).await;
         coming.end(&group, "return of the former writer").await;
-        // The one that served it as a donor may have handed over meanwhile.
+        // The member that was its donor may have handed over meanwhile.
         assert_ne!(group.writer().await, Some(writer), "no way back by itself");
     }
 }

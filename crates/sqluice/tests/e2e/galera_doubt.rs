@@ -286,7 +286,7 @@ async fn what_a_killed_member_did_is_answered_and_what_it_did_not_is_done() {
     let counters = "SELECT GROUP_CONCAT(client, ':', n ORDER BY client) FROM app.counter";
     assert_eq!(value(&mut client, counters).await, "100:1,101:1", "each once");
     assert_eq!(value(&mut client, "SELECT COUNT(*) FROM app.t").await, "1");
-    assert_eq!(group.front.metrics().await.sum("sqluice_in_doubt_total", &[]), 0.0);
+    assert_eq!(group.front.metrics().await.sum("sqluice_statements_in_doubt_total", &[]), 0.0);
 }
 
 /// A member that is cut off keeps its sessions, and goes on with them when it comes back.

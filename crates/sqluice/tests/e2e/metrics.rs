@@ -1,5 +1,8 @@
 //! The figures of the admin address, compared with the real work.
 
+use std::io::Write;
+use std::process::{Command, Stdio};
+
 use lab::Family;
 use net::query::Parameter;
 
@@ -68,7 +71,7 @@ async fn pins_are_shown_by_reason_while_they_last() {
     front.is_pinned_by(&["temporary_table"]).await;
     drop(other);
     front.is_pinned_by(&[]).await;
-    let pinned = front.metrics().await.sum("sqluice_pinned_total", &[]);
+    let pinned = front.metrics().await.sum("sqluice_pins_total", &[]);
     assert_eq!(pinned, 2.0);
     until("the connection to be idle", async || {
         (front.metrics().await.sum("sqluice_server_connections", &["state=\"used\""]) == 0.0).then_some(())
@@ -87,4 +90,41 @@ async fn health_pages_answer() {
     for secret in [lab::APP_PASSWORD, lab::MONITOR_PASSWORD] {
         assert!(!page.contains(secret) && !front.log().contains(secret));
     }
+}
+
+/// Runs Prometheus' own checker in the folder of the alarm rules, with this on its standard input.
+fn promtool(arguments: &[&str], input: &str) {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../monitoring");
+    let mut command = Command::new("promtool");
+    command.args(arguments).current_dir(folder);
+    let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = match spawned {
+        Ok(child) => child,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return lab::skip("promtool is not there"),
+        Err(error) => panic!("promtool: {error}"),
+    };
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "promtool {arguments:?}: {}", String::from_utf8_lossy(&said));
+}
+
+#[tokio::test]
+async fn prometheus_own_checker_accepts_the_page_and_the_alarm_rules() {
+    let servers = calm(Family::MariaDb).await;
+    let front = Front::start(servers, |_| {}).await;
+    let mut client = front.client().await;
+    all(&mut client, "SELECT 1").await;
+    assert_eq!(error(&mut client, "SELECT nosuch").await.0, 1054);
+    client.ping().await.unwrap();
+    let (_, page) = http(&front.admin, "/metrics").await;
+    assert!(page.contains("sqluice_errors_total{code=\"1054\"} 1"), "{page}");
+    let metrics = front.metrics().await;
+    assert!(metrics.sum("sqluice_client_received_bytes_total", &[]) > 20.0);
+    assert!(metrics.sum("sqluice_client_sent_bytes_total", &[]) > 20.0);
+    assert!(metrics.sum("process_open_fds", &[]) > 5.0);
+    assert_eq!(metrics.sum("sqluice_listener_sessions", &[]), 1.0);
+    promtool(&["check", "metrics"], &page);
+    promtool(&["check", "rules", "alerts.yml"], "");
+    promtool(&["test", "rules", "alerts_test.yml"], "");
 }

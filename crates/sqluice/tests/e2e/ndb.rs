@@ -108,7 +108,7 @@ async fn every_sql_node_takes_writes_and_a_read_behind_a_write_waits_for_nobody(
         (["db1", "db2"].iter().all(is_used) && changes > 1).then_some(metrics)
     })
     .await;
-    assert_eq!(metrics.sum("sqluice_held_total", &[]), 0.0);
+    assert_eq!(metrics.sum("sqluice_holds_total", &[]), 0.0);
 }
 
 #[tokio::test]
@@ -131,7 +131,7 @@ async fn an_sql_node_without_data_nodes_is_left_alone_and_without_any_statements
     serving(&front, 0).await;
     let waits = tokio::spawn(async move { value(&mut client, "SELECT name FROM whom").await });
     until("a statement that waits", async || {
-        (front.metrics().await.sum("sqluice_held_total", &[]) > 0.0).then_some(())
+        (front.metrics().await.sum("sqluice_holds_total", &[]) > 0.0).then_some(())
     })
     .await;
     assert!(!waits.is_finished());

@@ -25,7 +25,7 @@ async fn waiting(front: &Front, sql: String, waiters: f64) -> JoinHandle<Client>
         client
     });
     until("the statement to wait", async || {
-        (front.metrics().await.sum("sqluice_waiting", &[]) == waiters).then_some(())
+        (front.metrics().await.sum("sqluice_pool_waiting_statements", &[]) == waiters).then_some(())
     })
     .await;
     task
@@ -54,7 +54,10 @@ async fn who_waits_in_vain_hears_for_what_why_and_how_long() {
         let told = error(&mut second, "/* sqluice: primary */ SELECT 4").await;
         (second, told)
     });
-    until("one to wait", async || (front.metrics().await.sum("sqluice_waiting", &[]) == 1.0).then_some(())).await;
+    until("one to wait", async || {
+        (front.metrics().await.sum("sqluice_pool_waiting_statements", &[]) == 1.0).then_some(())
+    })
+    .await;
     // One too many does not wait until its own time is over, of which it would be told otherwise.
     let (code, message) = error(&mut third, "/* sqluice: primary */ SELECT 5").await;
     assert!(message.contains("wait_max") && code == 1203, "{message}");
@@ -62,7 +65,7 @@ async fn who_waits_in_vain_hears_for_what_why_and_how_long() {
     assert_eq!(told.0, 1203);
     all(&mut holder, "COMMIT").await;
     assert_eq!(value(&mut second, "/* sqluice: primary */ SELECT 6").await, "6");
-    assert_eq!(front.metrics().await.sum("sqluice_wait_timeouts_total", &[]), 2.0);
+    assert_eq!(front.metrics().await.sum("sqluice_pool_wait_timeouts_total", &[]), 2.0);
 }
 
 #[tokio::test]
@@ -332,7 +335,8 @@ async fn check_server_limit(family: Family, tls: bool) {
             })
         })
         .collect();
-    until("all to wait", async || (front.metrics().await.sum("sqluice_holding", &[]) >= 3.0).then_some(())).await;
+    until("all to wait", async || (front.metrics().await.sum("sqluice_held_statements", &[]) >= 3.0).then_some(()))
+        .await;
     let begun = Instant::now();
     all(&mut first, "COMMIT").await;
     for client in waiting {

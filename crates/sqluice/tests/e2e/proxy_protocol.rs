@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use wire::auth::Credential;
 use wire::handshake::client::LoginRequest;
-use wire::proxy_header::{Told, Version, write};
+use wire::proxy_header::{HeaderContent, Version, write};
 
 use crate::support::{Front, all, app, calm, error, until, value};
 
@@ -56,10 +56,10 @@ async fn a_trusted_proxy_says_where_its_client_is() {
                 assert_eq!(value(&mut client, "SELECT 1").await, "1");
             }
         }
-        // A header in pieces, with the login's TLS wish behind it, is still a header.
+        // A header in pieces, with the login's request for TLS after it, is still a header.
         let mut header = Vec::new();
         let address: SocketAddr = "10.9.8.7:1".parse().unwrap();
-        write(Version::V1, Told::Client { source: address, destination: address }, &mut header);
+        write(Version::V1, HeaderContent::Client { source: address, destination: address }, &mut header);
         let mut socket = TcpStream::connect(&front.address).await.unwrap();
         socket.set_nodelay(true).unwrap();
         for byte in &header {

@@ -363,7 +363,7 @@ async fn held_writes_are_let_go_one_behind_the_other() {
         tokio::spawn(async move { all(&mut client, &format!("INSERT INTO app.held VALUES ({n})")).await.len() })
     });
     let writers: Vec<_> = writers.collect();
-    let holding = async || front.metrics().await.sum("sqluice_holding", &[]) as usize;
+    let holding = async || front.metrics().await.sum("sqluice_held_statements", &[]) as usize;
     until("all writes to be held", async || (holding().await == CLIENTS).then_some(())).await;
     promote(*servers).await;
     for writer in writers {
@@ -397,7 +397,7 @@ fn dies_at(text: &'static str) -> Server {
 }
 
 /// An OK packet within a transaction.
-fn begun(reply: testkit::Reply) -> testkit::Reply {
+fn begun(reply: testkit::ReplyBuilder) -> testkit::ReplyBuilder {
     reply.packet(&[0, 0, 0, 0x03, 0, 0, 0])
 }
 
@@ -429,7 +429,7 @@ async fn a_commit_without_an_answer_is_in_doubt_and_not_repeated() {
     assert!(message.contains("in doubt") && message.contains("db1") && message.contains("a COMMIT"), "{message}");
     // The session goes on, without a transaction.
     all(&mut client, "INSERT INTO t VALUES (1)").await;
-    assert_eq!(front.metrics().await.sum("sqluice_in_doubt_total", &[]), 1.0);
+    assert_eq!(front.metrics().await.sum("sqluice_statements_in_doubt_total", &[]), 1.0);
     assert_eq!(front.metrics().await.sum("sqluice_replays_total", &[]), 0.0);
 }
 

@@ -187,10 +187,11 @@ async fn a_client_that_never_speaks_is_disconnected() {
     assert_eq!(front.metrics().await.sum("sqluice_login_failures_total", &[]), 1.0);
 }
 
-/// An SSLRequest: the fixed part of a login, with the wish for TLS.
+/// An SSLRequest: the fixed part of a login, with the request for TLS.
 fn ssl_request() -> Vec<u8> {
-    let wishes = wire::Capabilities::TLS | wire::Capabilities::PROTOCOL_41 | wire::Capabilities::SECURE_CONNECTION;
-    let request = wire::handshake::SslRequest { capabilities: wishes, packet_bytes_max: 1 << 24, collation: 45 };
+    let capabilities =
+        wire::Capabilities::TLS | wire::Capabilities::PROTOCOL_41 | wire::Capabilities::SECURE_CONNECTION;
+    let request = wire::handshake::SslRequest { capabilities, packet_bytes_max: 1 << 24, collation: 45 };
     let (mut payload, mut out) = (Vec::new(), Vec::new());
     request.encode(&mut payload);
     wire::packet::append(&mut out, 1, &payload);

@@ -54,6 +54,7 @@ pub fn merge(reports: impl IntoIterator<Item = DigestReport>, order: Order) -> D
                 Some(known) => {
                     known.figures.add(&row.figures);
                     known.cached.add(&row.cached);
+                    known.spread.add(&row.spread);
                     match (&mut known.questions, row.questions) {
                         (Some(mine), Some(theirs)) => mine.add(&theirs),
                         (mine @ None, theirs) => *mine = theirs,

@@ -5,7 +5,9 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use super::{CacheSaid, CachedFigures, DigestFigures, DigestName, DigestReport, DigestRow, Questions, Ran, RanBy};
+use super::{
+    CacheSaid, CachedFigures, DigestFigures, DigestName, DigestReport, DigestRow, Questions, Ran, RanBy, Spread,
+};
 
 /// Of this many entries, the lightest is looked for as one of many: finding them takes a walk through the whole table.
 const VICTIMS_SHARE: usize = 16;
@@ -16,7 +18,7 @@ const SEEN_SHARE: usize = 4;
 #[derive(Debug)]
 pub struct DigestTable {
     index: HashMap<u64, u32, BuildHasherDefault<AsItIs>>,
-    entries: Vec<Entry>,
+    entries: Vec<DigestEntry>,
     entries_max: usize,
     others: DigestFigures,
     others_cached: CachedFigures,
@@ -32,7 +34,7 @@ pub struct DigestTable {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct DigestEntry {
     key: u64,
     /// Microseconds, and the weight of what it replaced.
     weight: u64,
@@ -43,13 +45,19 @@ struct Entry {
     /// Most forms have neither.
     cached: Option<Box<CachedFigures>>,
     questions: Option<Box<Questions>>,
+    spread: Box<Spread>,
 }
 
-impl Entry {
+impl DigestEntry {
     #[inline]
     fn count(&mut self, ran: &Ran, second: u64) {
-        self.figures.count(ran);
+        if self.figures.count(ran) {
+            self.spread.time(ran.time_us);
+        }
         self.last = ran.at;
+        if let Some(code) = ran.error {
+            self.spread.error(code);
+        }
         match ran.by {
             RanBy::Cache { saved_us, bytes } => self.say(CacheSaid::Hit { saved_us, bytes }),
             _ if ran.question != 0 => {
@@ -94,20 +102,22 @@ fn weight(ran: &Ran) -> u64 {
 }
 
 impl DigestFigures {
+    /// Gives whether a server ran it, which took time.
     #[inline]
-    fn count(&mut self, ran: &Ran) {
+    fn count(&mut self, ran: &Ran) -> bool {
         self.statements += 1;
-        self.errors += u64::from(ran.failed);
+        self.errors += u64::from(ran.error.is_some());
         self.rows_sent = self.rows_sent.saturating_add(ran.rows_sent);
         self.rows_affected = self.rows_affected.saturating_add(ran.rows_affected);
         match ran.by {
             RanBy::Primary => self.on_primary += 1,
             RanBy::Replica => self.on_replicas += 1,
-            RanBy::Nobody | RanBy::Cache { .. } => return,
+            RanBy::Nobody | RanBy::Cache { .. } => return false,
         }
         self.time_us += ran.time_us;
         self.time_us_min = Some(self.time_us_min.map_or(ran.time_us, |least| least.min(ran.time_us)));
         self.time_us_max = self.time_us_max.max(ran.time_us);
+        true
     }
 }
 
@@ -227,8 +237,17 @@ impl DigestTable {
         let entry = |weight: u64| {
             let figures = DigestFigures::default();
             let (first, last) = (ran.at, ran.at);
-            let mut entry =
-                Entry { key, weight, figures, first, last, name: Arc::new(name()), cached: None, questions: None };
+            let mut entry = DigestEntry {
+                key,
+                weight,
+                figures,
+                first,
+                last,
+                name: Arc::new(name()),
+                cached: None,
+                questions: None,
+                spread: Box::default(),
+            };
             entry.count(ran, second);
             entry
         };
@@ -283,11 +302,12 @@ impl DigestTable {
     pub fn report(&self) -> DigestReport {
         let (began, calendar) = self.began;
         let time = |at: Instant| calendar + at.saturating_duration_since(began);
-        let row = |entry: &Entry| DigestRow {
+        let row = |entry: &DigestEntry| DigestRow {
             name: entry.name.clone(),
             figures: entry.figures,
             cached: entry.cached.as_deref().cloned().unwrap_or_default(),
             questions: entry.questions.clone(),
+            spread: entry.spread.clone(),
             first_seen: time(entry.first),
             last_seen: time(entry.last),
         };

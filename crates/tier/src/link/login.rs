@@ -6,8 +6,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{Trouble, refused};
 use crate::Settings;
-use crate::lease::Clock;
-use crate::resp::{self, Reply};
+use crate::membership::Clock;
+use crate::resp::{self, RespReply};
 use crate::scripts::{ASK, BEAT, JOIN};
 
 /// Largest reply while logging in: INFO has some kilobytes.
@@ -69,7 +69,7 @@ pub(super) async fn open(settings: &Settings) -> Result<(net::Stream, Server), T
                 return Err(Trouble::Text("it has closed the connection".into()));
             }
         };
-        if let Reply::Error(words) = &reply {
+        if let RespReply::Error(words) = &reply {
             return Err(match refused(words) {
                 Trouble::Refused(words) => Trouble::Refused(format!("to {what}: {words}")),
                 other => other,
@@ -91,9 +91,9 @@ pub(super) async fn open(settings: &Settings) -> Result<(net::Stream, Server), T
 }
 
 /// TIME in milliseconds: it says seconds and microseconds.
-fn time(reply: &Reply) -> Option<u64> {
+fn time(reply: &RespReply) -> Option<u64> {
     let [seconds, micros] = reply.elements() else { return None };
-    let number = |reply: &Reply| std::str::from_utf8(reply.bytes()?).ok()?.parse::<u64>().ok();
+    let number = |reply: &RespReply| std::str::from_utf8(reply.bytes()?).ok()?.parse::<u64>().ok();
     Some(number(seconds)?.checked_mul(1000)? + number(micros)? / 1000)
 }
 
@@ -171,9 +171,9 @@ mod tests {
 
     #[test]
     fn the_time_is_in_milliseconds() {
-        let bulk = |text: &str| Reply::Bulk(text.as_bytes().into());
-        assert_eq!(time(&Reply::Array(vec![bulk("1700000000"), bulk("123456")])), Some(1_700_000_000_123));
-        assert_eq!(time(&Reply::Array(vec![bulk("x"), bulk("1")])), None);
-        assert_eq!(time(&Reply::Nil), None);
+        let bulk = |text: &str| RespReply::Bulk(text.as_bytes().into());
+        assert_eq!(time(&RespReply::Array(vec![bulk("1700000000"), bulk("123456")])), Some(1_700_000_000_123));
+        assert_eq!(time(&RespReply::Array(vec![bulk("x"), bulk("1")])), None);
+        assert_eq!(time(&RespReply::Nil), None);
     }
 }

@@ -6,9 +6,9 @@ use std::time::Instant;
 use stats::micros;
 
 use super::{Link, Request, TEXT_MAX, Trouble, refused};
-use crate::lease::Clock;
-use crate::resp::{self, Reply};
-use crate::{MARK_BYTES, State, Told};
+use crate::membership::Clock;
+use crate::resp::{self, RespReply};
+use crate::{State, TAG_BYTES, TierReply};
 
 impl Link<'_> {
     pub(super) fn take_replies(&mut self, complained: &mut Option<String>) -> Result<(), Trouble> {
@@ -26,10 +26,10 @@ impl Link<'_> {
         Ok(())
     }
 
-    fn take_reply(&mut self, reply: Reply, complained: &mut Option<String>) -> Result<(), Trouble> {
+    fn take_reply(&mut self, reply: RespReply, complained: &mut Option<String>) -> Result<(), Trouble> {
         let (request, since) =
             self.under_way.pop_front().ok_or_else(|| Trouble::Text("it answers what was not asked".into()))?;
-        if let Reply::Error(words) = &reply {
+        if let RespReply::Error(words) = &reply {
             self.shared.counts.errors.fetch_add(1, Ordering::Relaxed);
             // It has no room for what it was to keep; nothing else hangs on that.
             let is_full = words.starts_with(b"OOM");
@@ -37,14 +37,14 @@ impl Link<'_> {
                 Request::Ask(_) | Request::Put if is_full => Ok(()),
                 Request::Leave => Ok(()),
                 request => {
-                    // So that it counts as not told.
+                    // So that it counts as not reported.
                     self.under_way.push_front((request, since));
                     Err(refused(words))
                 }
             };
         }
-        let now = reply.elements().first().and_then(Reply::integer).and_then(|now| u64::try_from(now).ok());
-        let is_done = reply.elements().get(1).and_then(Reply::integer) == Some(1);
+        let now = reply.elements().first().and_then(RespReply::integer).and_then(|now| u64::try_from(now).ok());
+        let is_done = reply.elements().get(1).and_then(RespReply::integer) == Some(1);
         let strange = || Trouble::Text("it answers a script as no script here does".into());
         match request {
             Request::Tell(number) => self.told(number),
@@ -54,7 +54,7 @@ impl Link<'_> {
                 self.clock = Clock::new(now.ok_or_else(strange)?, Instant::now());
                 self.beats = false;
                 if is_done {
-                    self.known.has_untold = false;
+                    self.state.has_untold = false;
                     self.told(number);
                     self.joined(complained);
                 }
@@ -63,7 +63,7 @@ impl Link<'_> {
                 self.clock = Clock::new(now.ok_or_else(strange)?, Instant::now());
                 self.beats = false;
                 if is_done {
-                    self.see_members(reply.elements().get(2).map(Reply::elements).unwrap_or_default());
+                    self.see_members(reply.elements().get(2).map(RespReply::elements).unwrap_or_default());
                 } else {
                     // The word came too late, or the tier has lost it.
                     self.is_member = false;
@@ -97,7 +97,7 @@ impl Link<'_> {
         self.shared.words().trouble = None;
     }
 
-    fn see_members(&mut self, members: &[Reply]) {
+    fn see_members(&mut self, members: &[RespReply]) {
         let members: Vec<Box<[u8]>> = members.iter().filter_map(|member| member.bytes().map(Box::from)).collect();
         let mut words = self.shared.words();
         let name = |member: &[u8]| {
@@ -106,29 +106,29 @@ impl Link<'_> {
         };
         words.members = members.iter().map(|member| name(member)).collect();
         drop(words);
-        self.known.members = members.into_iter().filter(|member| **member != *self.shared.member).collect();
+        self.state.members = members.into_iter().filter(|member| **member != *self.shared.member).collect();
     }
 
-    fn told_by(&self, reply: &Reply, now_ms: u64, fields: usize) -> Option<Told> {
+    fn told_by(&self, reply: &RespReply, now_ms: u64, fields: usize) -> Option<TierReply> {
         let counts = &self.shared.counts;
         let count = |count: &std::sync::atomic::AtomicU64| _ = count.fetch_add(1, Ordering::Relaxed);
-        let [_, marks, rest @ ..] = reply.elements() else {
+        let [_, tags, rest @ ..] = reply.elements() else {
             count(&counts.closed);
-            return Some(Told::Nothing);
+            return Some(TierReply::Nothing);
         };
-        let marks: Box<[u8]> = marks.bytes().filter(|marks| marks.len() == fields * MARK_BYTES)?.into();
+        let tags: Box<[u8]> = tags.bytes().filter(|tags| tags.len() == fields * TAG_BYTES)?.into();
         match rest.first() {
-            Some(Reply::Integer(1)) => {
+            Some(RespReply::Integer(1)) => {
                 count(&counts.good);
-                Some(Told::Good)
+                Some(TierReply::Good)
             }
             Some(answer) => {
                 count(&counts.found);
-                Some(Told::Marks { now_ms, marks, answer: Some(answer.bytes()?.into()) })
+                Some(TierReply::Tags { now_ms, tags, answer: Some(answer.bytes()?.into()) })
             }
             None => {
                 count(&counts.missed);
-                Some(Told::Marks { now_ms, marks, answer: None })
+                Some(TierReply::Tags { now_ms, tags, answer: None })
             }
         }
     }

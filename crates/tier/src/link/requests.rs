@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use super::{Link, Order, Request};
 use crate::resp;
-use crate::{FORM, Place};
+use crate::{FORM, ResultKey};
 
-/// How long names stay in the tier when nobody uses them any more.
+/// How long unused names stay in the tier.
 const KEPT_MS: &str = "86400000";
 
 impl Link<'_> {
@@ -24,7 +24,7 @@ impl Link<'_> {
             return;
         }
         self.shared.counts.tells.fetch_add(1, Ordering::Relaxed);
-        let key = self.marks_key.clone();
+        let key = self.tags_key.clone();
         if gathered.everything {
             self.put(Request::Tell(gathered.number), &[b"DEL", &key]);
         } else {
@@ -34,10 +34,10 @@ impl Link<'_> {
         }
     }
 
-    /// Promises to be there for a lease from now on. Gives the end on the tier's clock. What is gathered up to here must go out before that
-    /// is said: who adds something later knows of the promise and waits for it.
+    /// Promises to be there for the time of a membership from now on. Gives the end on the tier's clock. Writes that are gathered up to here must go out before this
+    /// message; a session that adds one later knows of the promise and waits for it.
     fn promise(&self, now: Instant) -> Vec<u8> {
-        let until = now + self.shared.settings.lease;
+        let until = now + self.shared.settings.membership;
         self.shared.promise(until);
         self.clock.reached_by(until).to_string().into_bytes()
     }
@@ -70,10 +70,10 @@ impl Link<'_> {
     pub(super) fn join(&mut self, now: Instant) {
         let until = self.promise(now);
         let gathered = self.shared.tells.take();
-        let all_end = self.known.has_untold || !gathered.is_empty();
+        let all_end = self.state.has_untold || !gathered.is_empty();
         // Until it is done it may have to be done again.
-        self.known.has_untold = all_end;
-        let (script, keys, known) = (self.server.join.clone(), self.keys(), self.known.members.clone());
+        self.state.has_untold = all_end;
+        let (script, keys, known) = (self.server.join.clone(), self.keys(), self.state.members.clone());
         let shared = self.shared;
         let all_end: &[u8] = if all_end { b"1" } else { b"0" };
         let words: Vec<&[u8]> =
@@ -91,11 +91,11 @@ impl Link<'_> {
     }
 
     fn keys(&self) -> [Vec<u8>; 3] {
-        [self.members_key.clone(), self.marks_key.clone(), self.nothing_key.clone()]
+        [self.members_key.clone(), self.tags_key.clone(), self.nothing_key.clone()]
     }
 
-    fn answer_key(&self, place: &Place) -> Vec<u8> {
-        let hex: String = place.iter().map(|byte| format!("{byte:02x}")).collect();
+    fn answer_key(&self, key: &ResultKey) -> Vec<u8> {
+        let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{}:{FORM}:{}:answer:{hex}", self.shared.settings.prefix, self.server.run).into_bytes()
     }
 
@@ -104,9 +104,9 @@ impl Link<'_> {
             Order::Ask(ask) if !self.is_member || ask.reply.is_closed() => drop(ask),
             Order::Ask(ask) => {
                 let (script, keys) = (self.server.ask.clone(), self.keys());
-                let answer = ask.place.map_or_else(|| self.nothing_key.clone(), |place| self.answer_key(&place));
-                let (shared, mark) = (self.shared, self.shared.new_mark());
-                let wants = if ask.place.is_some() { self.shared.packed_max() } else { 0 }.to_string();
+                let answer = ask.key.map_or_else(|| self.nothing_key.clone(), |key| self.answer_key(&key));
+                let (shared, tag) = (self.shared, self.shared.new_tag());
+                let wants = if ask.key.is_some() { self.shared.packed_max() } else { 0 }.to_string();
                 let mut unsent = std::mem::take(&mut self.unsent);
                 let words: Vec<&[u8]> = [
                     &b"EVALSHA"[..],
@@ -117,7 +117,7 @@ impl Link<'_> {
                     &keys[2],
                     &answer,
                     &shared.member,
-                    &mark,
+                    &tag,
                     &ask.have,
                     wants.as_bytes(),
                 ]
@@ -130,7 +130,7 @@ impl Link<'_> {
             }
             Order::Put(put) => {
                 self.shared.put_bytes.fetch_sub(put.body.len(), Ordering::Relaxed);
-                let key = self.answer_key(&put.place);
+                let key = self.answer_key(&put.key);
                 let keep = put.keep_ms.to_string();
                 self.put(Request::Put, &[b"SET", &key, &put.body, b"PX", keep.as_bytes()]);
             }

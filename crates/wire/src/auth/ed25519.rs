@@ -1,7 +1,7 @@
 //! `client_ed25519` of MariaDB.
 //!
 //! It is Ed25519 with a password in the place of the seed: SHA-512 of a password of any length is the expanded secret. The
-//! server stores the public key (base64, without padding), sends 32 random bytes, and gets their signature. So whoever
+//! server stores the public key (base64, without padding), sends 32 random bytes, and gets their signature. So a server that
 //! checks a signature learns nothing that could be used elsewhere. Source: MariaDB's documentation "Authentication plugin:
 //! ed25519"; the equations are those of RFC 8032, 5.1.6.
 

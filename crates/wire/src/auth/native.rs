@@ -1,7 +1,7 @@
 //! `mysql_native_password`.
 //!
 //! The server stores `SHA1(SHA1(password))`; the client answers `SHA1(password) XOR SHA1(scramble + SHA1(SHA1(password)))`.
-//! Source: MariaDB's documentation "Authentication plugin: mysql_native_password". Whoever checks an answer learns
+//! Source: MariaDB's documentation "Authentication plugin: mysql_native_password". A server that checks an answer learns
 //! `SHA1(password)`, with which it can log in to servers that know the same password.
 
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};

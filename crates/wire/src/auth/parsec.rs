@@ -2,7 +2,7 @@
 //!
 //! The password, a salt and a number of iterations give an Ed25519 seed by PBKDF2-HMAC-SHA512; the server stores salt and
 //! public key. It sends 32 random bytes; the client asks for the *extended salt* with an empty packet, and answers with 32
-//! random bytes of its own and the signature of both. Whoever checks it learns nothing that could be used elsewhere.
+//! random bytes of its own and the signature of both. A server that checks it learns nothing that could be used elsewhere.
 //! Source: MariaDB's documentation "Authentication Plugin - PARSEC".
 
 use std::num::NonZeroU32;
@@ -21,7 +21,7 @@ pub const EXT_SALT_BYTES: usize = 2 + SALT_BYTES;
 /// Bytes of a client's answer: its own challenge and the signature.
 pub const ANSWER_BYTES: usize = 32 + SIGNATURE_BYTES;
 /// The largest factor that is computed: 1024 · 2⁸ iterations, a quarter of a second. Servers of 11.x take up to 3; later
-/// ones can be told to ask for a day of work, which nobody does for a login.
+/// ones can be told to ask for a day of work, which no login needs.
 pub const FACTOR_MAX: u8 = 8;
 
 /// How a password becomes a key.

@@ -12,7 +12,7 @@ use super::equal;
 
 /// The longest password that MySQL takes for these plugins, in bytes.
 pub const PASSWORD_BYTES_MAX: usize = 256;
-/// Rounds of `sha256_password`, and of `caching_sha2_password` unless the server is told otherwise.
+/// Rounds of `sha256_password`, and of `caching_sha2_password` unless the server is configured otherwise.
 const ROUNDS_USUAL: u32 = 5000;
 /// More rounds than this are left to the server: they take a tenth of a second.
 const ROUNDS_MAX: u32 = 200_000;

@@ -1,6 +1,6 @@
 //! The changes of the transactions of a binary log, in the order of their commits.
 //!
-//! It errs on the side of more: an event that is not understood makes its transaction change [`What::Everything`].
+//! It errs on the side of more: an event that is not understood makes its transaction change [`LoggedChange::Everything`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,23 +34,23 @@ pub enum Gtid {
 pub struct Transaction {
     /// Its name.
     pub gtid: Gtid,
-    /// When it was logged, in seconds since 1970 by the clock of the server that it began on; 0: not told.
+    /// When it was logged, in seconds since 1970 by the clock of the server that it began on; 0: not reported.
     pub at: u32,
     /// The changes.
-    pub what: What,
+    pub what: LoggedChange,
 }
 
 /// The changes of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
-    /// These.
+pub enum LoggedChange {
+    /// The changed tables, and the statements.
     These {
         /// Tables with rows that were changed.
         tables: Vec<TableChange>,
         /// Statements that were logged as such: DDL, and changes where rows are not logged.
         statements: Vec<Statement>,
     },
-    /// Nobody knows; and why, for logs.
+    /// They are not known. The text is the reason, for logs.
     Everything(&'static str),
 }
 
@@ -70,7 +70,7 @@ pub struct TableChange {
 pub struct Statement {
     /// The schema that names without one are in; may be empty.
     pub schema: Box<str>,
-    /// The bits of `sql_mode` with which it was run, as servers number them; `None`: not told.
+    /// The bits of `sql_mode` with which it was run, as servers number them; `None`: not reported.
     pub sql_mode: Option<u64>,
     /// Its text.
     pub text: Box<[u8]>,
@@ -104,7 +104,7 @@ type Name = (Box<str>, Box<str>);
 struct Open {
     gtid: Gtid,
     at: u32,
-    /// More than one statement: its end is told.
+    /// More than one statement: its end is reported.
     group: bool,
     /// By schema and name.
     tables: BTreeMap<Name, Option<BTreeSet<Key>>>,
@@ -139,7 +139,7 @@ impl Changes {
         let understood = self.understand(&header, body);
         Ok(understood.unwrap_or_else(|_| {
             self.opened(at).everything.get_or_insert("an event is malformed");
-            // Whether it ended here nobody knows: what is told twice does no harm.
+            // Whether it ended here is unknown: a second report does no harm.
             if ends(code) { self.commit() } else { Said::Nothing }
         }))
     }
@@ -165,7 +165,7 @@ impl Changes {
             }
             (2, _) => return self.query(at, body, false),
             (165, true) => return self.query(at, body, true),
-            // XID, and the first half of a distributed transaction: its second half is a statement that nobody understands.
+            // XID, and the first half of a distributed transaction: its second half is a statement that is not understood.
             (16 | 38, _) => return Ok(self.commit()),
             (19, _) => {
                 if self.tables.len() >= TABLES_MAX {
@@ -230,8 +230,11 @@ impl Changes {
         let Some(open) = self.open.take() else { return Said::Nothing };
         let table = |((schema, table), keys)| TableChange { schema, table, keys };
         let what = match open.everything {
-            Some(why) => What::Everything(why),
-            None => What::These { tables: open.tables.into_iter().map(table).collect(), statements: open.statements },
+            Some(why) => LoggedChange::Everything(why),
+            None => LoggedChange::These {
+                tables: open.tables.into_iter().map(table).collect(),
+                statements: open.statements,
+            },
         };
         Said::Committed(Transaction { gtid: open.gtid, at: open.at, what })
     }
@@ -273,7 +276,7 @@ impl Changes {
     fn rows(&mut self, at: u32, code: u8, body: &[u8], is_compressed: bool) -> Result<(), Malformed> {
         let mut rows = Rows::parse(code, body)?.ok_or(Malformed("type of a rows event"))?;
         let Some(table) = self.tables.get(&rows.table) else {
-            // The end of a statement without rows, or rows whose table was not told.
+            // The end of a statement without rows, or rows whose table was not reported.
             self.opened(at).everything.get_or_insert("rows of a table that was not told");
             return Ok(());
         };

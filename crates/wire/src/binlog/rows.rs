@@ -144,7 +144,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The bytes of a row's values by their columns; `None` where one is NULL or not told.
+/// The bytes of a row's values by their columns; `None` where one is NULL or not logged.
 type Row<'a> = Vec<Option<&'a [u8]>>;
 
 /// Reads one image of a row.

@@ -24,7 +24,7 @@ use zeroize::Zeroizing;
 /// Packets that a server may send between login and OK. The longest honest login takes four.
 pub const AUTH_PACKETS_MAX: u8 = 8;
 
-/// The collation that is told when the wanted one does not fit the login's one byte: `utf8mb4_general_ci`, which all
+/// The collation that is sent when the wanted one does not fit the login's one byte: `utf8mb4_general_ci`, which all
 /// servers know. The caller sets the wanted one afterwards.
 pub const COLLATION_FALLBACK: u16 = 45;
 
@@ -41,7 +41,7 @@ pub struct LoginRequest {
     pub credential: Credential,
     /// The schema to start in.
     pub schema: Option<Vec<u8>>,
-    /// The capabilities that the caller can work with. What the server does not offer is dropped;
+    /// The capabilities that the caller can work with. Capabilities that the server does not offer are dropped;
     /// [`Capabilities::TLS`], [`Capabilities::CONNECT_WITH_DB`], [`Capabilities::CONNECT_ATTRS`] and those of
     /// authentication are set here as needed.
     pub capabilities: Capabilities,
@@ -60,9 +60,9 @@ pub struct LoginRequest {
 pub enum RsaPolicy {
     /// None: such a login fails.
     Refuse,
-    /// The one that the server sends. Who can change what is on the wire can send another and read the password.
+    /// The key that the server sends. An attacker who can change the bytes on the wire can send another and read the password.
     AskServer,
-    /// The one that the server sends, if the hash of its text is this.
+    /// The key that the server sends, if the hash of its text is this.
     Known([u8; 32]),
     /// This one.
     Pinned(PublicKey),
@@ -108,7 +108,7 @@ impl Greeted {
         Ready { greeting: self.greeting, sequence: 1, channel, tls: false }
     }
 
-    /// Appends the wish for TLS.
+    /// Appends the request for TLS.
     ///
     /// # Errors
     /// The server has no TLS.

@@ -95,7 +95,7 @@ impl fmt::Debug for Attributes {
     }
 }
 
-/// The client's wish for TLS: the fixed part of a login without a user.
+/// The client's request for TLS: the fixed part of a login without a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SslRequest {
     /// The client's capabilities.

@@ -29,7 +29,7 @@ use crate::codec::Malformed;
 use crate::greeting::Greeting;
 pub use method::{Denial, Method, Proof};
 
-/// The greeting is sent; a login or the wish for TLS is awaited.
+/// The greeting is sent; a login or the request for TLS is awaited.
 #[derive(Debug)]
 pub struct AwaitResponse {
     offered: Capabilities,

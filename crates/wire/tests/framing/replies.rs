@@ -14,24 +14,24 @@ const PAIRS_BYTES_MAX: usize = 130;
 
 /// Builds replies packet by packet.
 #[derive(Clone)]
-struct Reply {
+struct ReplyBuilder {
     bytes: Vec<u8>,
     sequence: u8,
     capabilities: Capabilities,
 }
 
-impl Reply {
-    fn new(capabilities: Capabilities) -> Reply {
-        Reply { bytes: Vec::new(), sequence: 1, capabilities }
+impl ReplyBuilder {
+    fn new(capabilities: Capabilities) -> ReplyBuilder {
+        ReplyBuilder { bytes: Vec::new(), sequence: 1, capabilities }
     }
 
-    fn packet(mut self, payload: &[u8]) -> Reply {
+    fn packet(mut self, payload: &[u8]) -> ReplyBuilder {
         self.sequence = packet::append(&mut self.bytes, self.sequence, payload);
         self
     }
 
     /// An OK packet that tells a change of the session to those who track.
-    fn ok(self, header: u8, status: Status) -> Reply {
+    fn ok(self, header: u8, status: Status) -> ReplyBuilder {
         let state = b"\x00\x0f\x0aautocommit\x03OFF";
         let status = status | Status::SESSION_STATE_CHANGED;
         let ok =
@@ -41,7 +41,7 @@ impl Reply {
         self.packet(&payload)
     }
 
-    fn end(self, status: Status) -> Reply {
+    fn end(self, status: Status) -> ReplyBuilder {
         if self.capabilities.contains(Capabilities::DEPRECATE_EOF) {
             return self.ok(EOF, status);
         }
@@ -50,13 +50,13 @@ impl Reply {
         self.packet(&payload)
     }
 
-    fn error(self) -> Reply {
+    fn error(self) -> ReplyBuilder {
         let mut payload = Vec::new();
         ServerError { code: 1317, sqlstate: *b"70100", message: b"interrupted" }.write(&mut payload);
         self.packet(&payload)
     }
 
-    fn columns(mut self, count: u8, status: Status) -> Reply {
+    fn columns(mut self, count: u8, status: Status) -> ReplyBuilder {
         self = self.packet(&[count]);
         for _ in 0..count {
             self = self.packet(b"\x03def\x01s\x01t\x01t\x01c\x01c\x0c\x2d\x00\x0b\0\0\0\xfd\0\0\0\0\0");
@@ -64,69 +64,69 @@ impl Reply {
         if self.capabilities.contains(Capabilities::DEPRECATE_EOF) { self } else { self.plain_eof(status) }
     }
 
-    fn plain_eof(self, status: Status) -> Reply {
+    fn plain_eof(self, status: Status) -> ReplyBuilder {
         let mut payload = Vec::new();
         Eof { status, warnings: 0 }.write(&mut payload);
         self.packet(&payload)
     }
 
     /// Rows of the text protocol: values, NULL first, empty, and one whose length takes three bytes.
-    fn text_rows(self) -> Reply {
+    fn text_rows(self) -> ReplyBuilder {
         let mut long = vec![0xfb];
         long.put_lenenc_bytes(&[0xfe; 260]);
         self.packet(b"\x01a\x01b").packet(b"\xfb\xfb").packet(b"\x00\x00").packet(&long)
     }
 
     /// Rows of the binary protocol: zero, NULL bitmap, values.
-    fn binary_rows(self) -> Reply {
+    fn binary_rows(self) -> ReplyBuilder {
         self.packet(b"\x00\x00\x01a\x01b").packet(b"\x00\x0c").packet(b"\x00\x04\xfc\x03\x00xyz")
     }
 }
 
 /// The events.
 #[derive(Debug, PartialEq, Eq)]
-enum Seen {
+enum ReplyPart {
     Passed(Vec<u8>),
     Packet(String, Vec<u8>),
 }
 
 /// Feeds a reply that ends its pieces at these places.
-fn follow(expect: Expect, reply: &Reply, cuts: &[usize]) -> Vec<Seen> {
+fn follow(expect: Expect, reply: &ReplyBuilder, cuts: &[usize]) -> Vec<ReplyPart> {
     let bytes = &reply.bytes;
     let mut exchange = Exchange::new(expect, reply.capabilities);
     let mut ends = cuts.iter().copied().chain([bytes.len()]);
     let (mut start, mut end) = (0, ends.next().unwrap());
-    let mut seen = Vec::new();
+    let mut parts = Vec::new();
     while !exchange.is_over() {
-        match exchange.advance(&bytes[start..end]).unwrap_or_else(|error| panic!("{error} after {seen:?}")) {
+        match exchange.advance(&bytes[start..end]).unwrap_or_else(|error| panic!("{error} after {parts:?}")) {
             Advance::Pass(n) => {
                 assert!(n > 0 && start + n <= end);
-                match seen.last_mut() {
-                    Some(Seen::Passed(passed)) => passed.extend_from_slice(&bytes[start..start + n]),
-                    _ => seen.push(Seen::Passed(bytes[start..start + n].to_vec())),
+                match parts.last_mut() {
+                    Some(ReplyPart::Passed(passed)) => passed.extend_from_slice(&bytes[start..start + n]),
+                    _ => parts.push(ReplyPart::Passed(bytes[start..start + n].to_vec())),
                 }
                 start += n;
             }
             Advance::Packet(packet) => {
                 let whole = bytes[start..start + packet.taken].to_vec();
-                seen.push(Seen::Packet(format!("{} {:?} {}", packet.sequence, packet.event, packet.over), whole));
+                parts.push(ReplyPart::Packet(format!("{} {:?} {}", packet.sequence, packet.event, packet.over), whole));
                 start += packet.taken;
                 exchange.infile_sent();
             }
             Advance::Needs(n) => {
                 assert!(n > end - start, "asks for {n} with {} there", end - start);
-                end = ends.next().unwrap_or_else(|| panic!("wants more than the reply: {seen:?}"));
+                end = ends.next().unwrap_or_else(|| panic!("wants more than the reply: {parts:?}"));
             }
         }
     }
-    assert_eq!(start, bytes.len(), "a part was left over after {seen:?}");
-    seen
+    assert_eq!(start, bytes.len(), "a part was left over after {parts:?}");
+    parts
 }
 
 /// The replies of every form, by name.
-fn replies(capabilities: Capabilities) -> Vec<(&'static str, Expect, Reply)> {
+fn replies(capabilities: Capabilities) -> Vec<(&'static str, Expect, ReplyBuilder)> {
     let (more, none) = (Status::MORE_RESULTS, Status::AUTOCOMMIT);
-    let new = || Reply::new(capabilities);
+    let new = || ReplyBuilder::new(capabilities);
     let prepared = |columns: u8, parameters: u8| {
         let mut reply = new().packet(&[0, 1, 0, 0, 0, columns, 0, parameters, 0, 0, 0, 0]);
         for count in [parameters, columns] {

@@ -1,26 +1,60 @@
 //! Metrics of events.
 
-use super::{Kind, Metric, metric};
+use super::{Metric, MetricKind, metric};
 
 pub(in super::super) const EVENTS: Metric =
-    metric("sqluice_events_total", Kind::Counter, &["kind"], "Events of queries, and of logins and their ends.");
+    metric("sqluice_events_total", MetricKind::Counter, &["kind"], "Events of queries, and of logins and their ends.");
 pub(in super::super) const EVENTS_LOST: Metric = metric(
     "sqluice_events_lost_total",
-    Kind::Counter,
+    MetricKind::Counter,
     &[],
     "Events that were lost because more came than could be written; the log has a gap event for them.",
 );
-pub(in super::super) const EVENT_FILE_BYTES: Metric =
-    metric("sqluice_events_file_bytes_total", Kind::Counter, &[], "Bytes that were written to the file of events.");
-pub(in super::super) const EVENT_FILE_LOST: Metric = metric(
-    "sqluice_events_file_lost_total",
-    Kind::Counter,
-    &[],
-    "Events that are not in the file because it could not be written for too long; it has a gap event for them.",
+pub(in super::super) const EVENT_SINK_WRITTEN: Metric =
+    metric("sqluice_events_sink_written_total", MetricKind::Counter, &["sink"], "Events that a sink has written.");
+pub(in super::super) const EVENT_SINK_BYTES: Metric =
+    metric("sqluice_events_sink_bytes_total", MetricKind::Counter, &["sink"], "Bytes of these events.");
+pub(in super::super) const EVENT_SINK_FAILURES: Metric = metric(
+    "sqluice_events_sink_failures_total",
+    MetricKind::Counter,
+    &["sink"],
+    "Writes of a sink that failed. Sqluice tries them again every second; the events wait.",
 );
-pub(in super::super) const EVENT_FILE_FAILURES: Metric = metric(
-    "sqluice_events_file_failures_total",
-    Kind::Counter,
+pub(in super::super) const EVENT_SINK_DROPPED: Metric = metric(
+    "sqluice_events_sink_dropped_total",
+    MetricKind::Counter,
+    &["sink"],
+    "Events that a sink lacks because they waited too long; it has a gap event for them.",
+);
+pub(in super::super) const EVENT_SINK_BEHIND: Metric = metric(
+    "sqluice_events_sink_behind_seconds",
+    MetricKind::Gauge,
+    &["sink"],
+    "Age of the oldest event that a sink has not written yet.",
+);
+pub(in super::super) const EVENT_SPOOL_BYTES: Metric =
+    metric("sqluice_events_spool_bytes", MetricKind::Gauge, &[], "Size of the spool of events.");
+pub(in super::super) const EVENT_SPOOL_FAILURES: Metric = metric(
+    "sqluice_events_spool_failures_total",
+    MetricKind::Counter,
     &[],
-    "Failed writes to the file of events. The events wait in memory, up to 8 MiB.",
+    "Failed writes to the spool of events. The events wait in memory, up to 8 MiB.",
+);
+pub(in super::super) const EVENT_SPOOL_LOST: Metric = metric(
+    "sqluice_events_spool_lost_total",
+    MetricKind::Counter,
+    &[],
+    "Events that are not in the spool because it could not be written for too long; sinks have a gap event for them.",
+);
+pub(in super::super) const EVENT_SPOOL_REMOVED: Metric = metric(
+    "sqluice_events_spool_removed_unread_total",
+    MetricKind::Counter,
+    &[],
+    "Events that left the spool, because it was full or they were too old, before every sink had them.",
+);
+pub(in super::super) const EVENT_SPOOL_DAMAGED: Metric = metric(
+    "sqluice_events_spool_damaged_total",
+    MetricKind::Counter,
+    &[],
+    "Damaged places that a sink found in the spool; it has a gap event for the events there.",
 );

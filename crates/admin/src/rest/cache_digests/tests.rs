@@ -9,7 +9,15 @@ fn row(hash: u64, text: &str, runs: u64, each_us: u64) -> DigestRow {
     let figures =
         DigestFigures { statements: runs, on_replicas: runs, time_us: runs * each_us, ..DigestFigures::default() };
     let (first_seen, last_seen) = (SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH);
-    DigestRow { name: name.into(), figures, cached: CachedFigures::default(), questions: None, first_seen, last_seen }
+    DigestRow {
+        name: name.into(),
+        figures,
+        cached: CachedFigures::default(),
+        questions: None,
+        spread: Box::default(),
+        first_seen,
+        last_seen,
+    }
 }
 
 /// The same, of so many questions in turn, ten a second.
@@ -92,7 +100,7 @@ fn digests_tell_what_the_cache_did() {
 }
 
 #[test]
-fn wishes_are_read_or_refused() {
+fn parameters_are_read_or_refused() {
     assert_eq!(ListQuery::parse("ttl_ms=60000&limit=3"), Ok(ListQuery { limit: 3, ttl: 2 }));
     for wrong in ["ttl_ms=5", "limit=x", "order=time"] {
         assert!(ListQuery::parse(wrong).is_err(), "{wrong}");

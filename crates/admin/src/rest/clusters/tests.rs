@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use super::*;
 use crate::shared::Sources;
-use crate::testing::{Known, OneCluster, Orders, config, sources};
+use crate::testing::{FixedStatus, OneCluster, Orders, config, sources};
 
 fn line(kind: LineKind, step: Option<u64>, at_ms: u64) -> JournalLine {
     let at = SystemTime::UNIX_EPOCH + Duration::from_millis(at_ms);
@@ -15,7 +15,8 @@ fn line(kind: LineKind, step: Option<u64>, at_ms: u64) -> JournalLine {
 fn put(orders: &Arc<Orders>, journal: &[JournalLine], action: &str, body: &str) -> (u16, Value) {
     let mut cluster = OneCluster::new("main");
     cluster.journal = journal.to_vec();
-    let sources = Sources { status: Known::one(Arc::new(cluster)), steering: orders.clone(), ..sources(Arc::new([])) };
+    let sources =
+        Sources { status: FixedStatus::one(Arc::new(cluster)), steering: orders.clone(), ..sources(Arc::new([])) };
     let shared = Arc::new(Shared::new(&config(""), sources));
     let path = Path(("main".to_owned(), action.to_owned()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

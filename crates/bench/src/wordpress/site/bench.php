@@ -9,7 +9,7 @@ function wp_mail() {
 // Clients comment as fast as they can, all from one address.
 add_filter('wp_is_comment_flood', '__return_false', 99);
 
-// What the page took of the database, behind the page. Only pages of HTML end so: nothing else is measured.
+// The page's time in the database, after the page. Only pages of HTML end so: nothing else is measured.
 add_action('wp_footer', function () {
     register_shutdown_function(function () {
         global $wpdb;

@@ -18,7 +18,7 @@ fn who_follows_a_dead_former_primary_is_moved_before_that_is_down() {
     script.good(3, lost(3, 10));
     assert_eq!((script.primary(), script.server(1).health), (Some(2), Health::Suspect));
     assert_eq!(script.words(), ["take the lease"]);
-    assert!(logged(&script, "s3 follows s1, which follows nobody"));
+    assert!(logged(&script, "s3 follows s1, which follows no server"));
 }
 
 #[test]
@@ -56,16 +56,16 @@ fn a_server_that_came_back_behind_is_fenced_and_attached() {
     assert!(script.server(1).fenced && script.server(1).health == Health::Up);
     assert!(script.words().iter().any(|words| words == "ask s1 again"), "{:?}", script.words());
     let writable = |step: &Step| match step {
-        Step::ReadFacts { .. } if number(step) == 1 => told(primary(8)),
-        Step::ReadFacts { .. } if number(step) == 2 => told(promoted()),
-        Step::ReadFacts { .. } => told(of_two()),
+        Step::ReadFacts { .. } if number(step) == 1 => reported(primary(8)),
+        Step::ReadFacts { .. } if number(step) == 2 => reported(promoted()),
+        Step::ReadFacts { .. } => reported(of_two()),
         _ => Ok(StepResult::Done),
     };
     (0..2).for_each(|_| script.answer(writable));
     assert_eq!(script.words(), ["end the clients' connections of s1"]);
     (0..2).for_each(|_| script.answer(writable));
     let read_only = |step: &Step| match number(step) {
-        1 if matches!(step, Step::ReadFacts { .. }) => told(Facts { read_only: true, ..primary(8) }),
+        1 if matches!(step, Step::ReadFacts { .. }) => reported(Facts { read_only: true, ..primary(8) }),
         _ => writable(step),
     };
     (0..3).for_each(|_| script.answer(read_only));
@@ -76,9 +76,9 @@ fn a_server_that_came_back_behind_is_fenced_and_attached() {
 fn a_server_that_came_back_ahead_is_kept_out_and_the_extra_is_named() {
     let mut script = returned(15);
     let answer = |step: &Step| match step {
-        Step::ReadFacts { .. } if number(step) == 1 => told(Facts { read_only: true, ..primary(15) }),
-        Step::ReadFacts { .. } if number(step) == 2 => told(promoted()),
-        Step::ReadFacts { .. } => told(of_two()),
+        Step::ReadFacts { .. } if number(step) == 1 => reported(Facts { read_only: true, ..primary(15) }),
+        Step::ReadFacts { .. } if number(step) == 2 => reported(promoted()),
+        Step::ReadFacts { .. } => reported(of_two()),
         _ => Ok(StepResult::Done),
     };
     (0..2).for_each(|_| script.answer(answer));
@@ -130,8 +130,8 @@ fn another_process_that_finds_a_promotion_half_done_finishes_it() {
     }
     assert_eq!(script.primary(), Some(2), "{:?}", script.log);
     let answer = |step: &Step| match step {
-        Step::ReadFacts { .. } if number(step) == 2 => told(alone(2, 10)),
-        Step::ReadFacts { .. } if number(step) == 3 => told(with_receiver(replica(3, 10), Receiver::Stopped)),
+        Step::ReadFacts { .. } if number(step) == 2 => reported(alone(2, 10)),
+        Step::ReadFacts { .. } if number(step) == 3 => reported(with_receiver(replica(3, 10), Receiver::Stopped)),
         _ => world(step, &[10, 10]),
     };
     let mut ordered = Vec::new();
@@ -151,7 +151,9 @@ fn another_process_that_finds_only_stopped_receivers_starts_them_to_learn() {
     }
     assert_eq!(script.words(), ["ask s2 again", "ask s3 again", "ask s2 again", "ask s3 again"][..script.orders.len()]);
     let answer = |step: &Step| match step {
-        Step::ReadFacts { .. } if number(step) > 1 => told(with_receiver(replica(number(step), 10), Receiver::Stopped)),
+        Step::ReadFacts { .. } if number(step) > 1 => {
+            reported(with_receiver(replica(number(step), 10), Receiver::Stopped))
+        }
         _ => world(step, &[10, 10]),
     };
     let mut ordered = Vec::new();
@@ -171,7 +173,7 @@ fn a_receiver_that_was_left_stopped_is_started_at_once_when_its_source_is_gone()
     let stopped = |number| with_receiver(replica(number, 10), Receiver::Stopped);
     (2..=3).for_each(|number| script.good(number, stopped(number)));
     let answer = |step: &Step| match step {
-        Step::ReadFacts { .. } if number(step) > 1 => told(stopped(number(step))),
+        Step::ReadFacts { .. } if number(step) > 1 => reported(stopped(number(step))),
         _ => world(step, &[10, 10]),
     };
     let mut ordered = Vec::new();
@@ -208,12 +210,12 @@ fn a_primary_that_runs_no_events_is_told_when_another_server_would() {
         (false, Some(false), vec![]),
     ] {
         let mut script = cluster(Failover { events, ..AUTO }, 3);
-        let told = |mut facts: Facts, scheduler| {
+        let reported = |mut facts: Facts, scheduler| {
             facts.details.event_scheduler = scheduler;
             facts
         };
-        script.good(1, told(primary(10), scheduler));
-        script.good(3, told(replica(3, 10), Some(true)));
+        script.good(1, reported(primary(10), scheduler));
+        script.good(3, reported(replica(3, 10), Some(true)));
         assert_eq!(script.found(), wanted, "{events} {scheduler:?}");
     }
 }

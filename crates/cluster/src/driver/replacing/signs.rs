@@ -45,7 +45,7 @@ fn a_primary_that_answers_the_second_look_stays() {
     script.good(2, lost(2, 10));
     script.good(3, lost(3, 10));
     assert_eq!(script.orders.len(), 3);
-    script.answer(|step| if number(step) == 1 { told(primary(10)) } else { world(step, &[10, 10]) });
+    script.answer(|step| if number(step) == 1 { reported(primary(10)) } else { world(step, &[10, 10]) });
     assert_eq!((script.orders.len(), script.primary()), (0, Some(1)));
 }
 
@@ -71,7 +71,7 @@ fn heard() -> Script {
 fn silent(step: &Step, look: FailureClass) -> Result<StepResult, StepError> {
     match step {
         Step::ReadFacts { .. } if number(step) == 1 => refused(look),
-        Step::ReadFacts { .. } => told(hearing(number(step), 5)),
+        Step::ReadFacts { .. } => reported(hearing(number(step), 5)),
         _ => world(step, &[10, 10]),
     }
 }
@@ -120,7 +120,7 @@ fn a_replica_that_does_not_tell_its_status_has_not_lost_the_primary() {
 fn one_that_was_silent_on_two_connections_is_looked_at_for_half_the_time() {
     let mut script = heard();
     script.now += Duration::from_millis(1000);
-    script.see(1, Seen::FailedTwice(Failure { class: FailureClass::Silent, text: "silent".into() }));
+    script.see(1, ObservationKind::FailedTwice(Failure { class: FailureClass::Silent, text: "silent".into() }));
     (2..=3).for_each(|number| script.good(number, hearing(number, 5)));
     assert_eq!(script.words(), ["ask s1 again", "ask s2 again", "ask s3 again"]);
     let limits: Vec<u128> = script.orders.iter().map(|order| order.timeout.as_millis()).collect();

@@ -1,12 +1,12 @@
-//! Switchovers, and other wishes.
+//! Switchovers, and other commands.
 
 use super::*;
 
 /// The results of servers that have received all there is: `s1`, the primary, answers as read-only or not.
 fn willing(step: &Step, read_only: bool) -> Result<StepResult, StepError> {
     match step {
-        Step::ReadFacts { .. } if number(step) == 1 => told(Facts { read_only, ..primary(10) }),
-        Step::ReadFacts { .. } => told(replica(number(step), 10)),
+        Step::ReadFacts { .. } if number(step) == 1 => reported(Facts { read_only, ..primary(10) }),
+        Step::ReadFacts { .. } => reported(replica(number(step), 10)),
         Step::Promote { .. } => world(step, &[10, 10]),
         _ => Ok(StepResult::Done),
     }
@@ -50,7 +50,7 @@ fn an_answer_from_before_the_promotion_does_not_take_the_role_away() {
     script.answer(|order| willing(order, true));
     assert_eq!(script.primary(), Some(3));
     let probes = script.probes.len();
-    script.see_late(3, asked, Seen::Facts(Box::new(replica(3, 10))));
+    script.see_late(3, asked, ObservationKind::Facts(Box::new(replica(3, 10))));
     assert_eq!((script.primary(), script.probes.len()), (Some(3), probes + 1), "it is asked anew");
     script.good(3, replica(3, 10));
     assert_eq!(script.primary(), None, "one that was asked afterwards is believed");
@@ -103,17 +103,17 @@ fn a_switchover_whose_promotion_fails_leaves_replicas_with_the_old_primary() {
 fn wishes_that_make_no_sense_are_refused_in_words() {
     let mut script = cluster(AUTO, 3);
     let s1 = Script::id(1);
-    for (wish, words) in [
+    for (command, words) in [
         (Command::Switchover { to: Some(s1), dry_run: true }, "s1 is the primary"),
         (Command::Failover { to: None, dry_run: true, force: false }, "s1 answers"),
         (Command::Rejoin { server: s1, dry_run: true }, "s1 is the primary"),
-        (Command::Maintenance { server: s1 }, "switchover first"),
-        (Command::Drain { server: ServerId(99) }, "no such server"),
+        (Command::Maintenance { server: s1, dry_run: false }, "switchover first"),
+        (Command::Drain { server: ServerId(99), dry_run: false }, "no such server"),
     ] {
-        let refused = script.driver.command(script.now, wish).unwrap_err().to_string();
+        let refused = script.driver.command(script.now, command).unwrap_err().to_string();
         assert!(refused.contains(words), "{refused}");
     }
-    script.driver.command(script.now, Command::Maintenance { server: Script::id(2) }).unwrap();
+    script.driver.command(script.now, Command::Maintenance { server: Script::id(2), dry_run: false }).unwrap();
     let only = script.driver.command(script.now, Command::Switchover { to: None, dry_run: true }).unwrap();
     assert!(only.others[0].contains("drained or in maintenance"), "{:?}", only.others);
     assert_eq!(script.server(2).health, Health::Maintenance);
@@ -141,7 +141,7 @@ fn events_move_with_the_primary_and_nothing_waits_for_them() {
     let _ = script.driver.command(script.now, Command::Switchover { to: Some(Script::id(3)), dry_run: false });
     script.drain();
     script.answer(|step| match step {
-        Step::ReadFacts { .. } if number(step) == 1 => told(primary(10)),
+        Step::ReadFacts { .. } if number(step) == 1 => reported(primary(10)),
         step => answer(step),
     });
     script.answer(answer);
@@ -203,8 +203,8 @@ fn each_exclusion_has_its_words() {
         let mut odd = replica(2, 10);
         change(&mut odd);
         script.good(2, odd);
-        let wish = Command::Switchover { to: None, dry_run: true };
-        let accepted = script.driver.command(script.now, wish).unwrap();
+        let command = Command::Switchover { to: None, dry_run: true };
+        let accepted = script.driver.command(script.now, command).unwrap();
         assert!(accepted.others.iter().any(|line| line.contains(words)), "{words}: {:?}", accepted.others);
         assert!(accepted.steps.contains(&"promote s3".to_owned()), "{:?}", accepted.steps);
         assert_eq!(script.orders, []);
@@ -229,7 +229,7 @@ fn a_replica_without_weight_is_no_reader_that_is_left() {
     specs[2].weight = 0;
     script.driver.reconfigure(Settings { failover: AUTO, ..settings() }, specs, script.now);
     script.drain();
-    let accepted = script.driver.command(script.now, Command::Drain { server: Script::id(2) }).unwrap();
+    let accepted = script.driver.command(script.now, Command::Drain { server: Script::id(2), dry_run: false }).unwrap();
     assert_eq!(accepted.warnings, ["no replica is left that serves reads: the primary s1 serves all"]);
 }
 
@@ -237,13 +237,17 @@ fn a_replica_without_weight_is_no_reader_that_is_left() {
 fn taking_the_last_reader_out_warns_the_operator_and_outlives_the_process() {
     let mut script = cluster(AUTO, 3);
     let drain = |script: &mut Script, number: u32| {
-        let accepted = script.driver.command(script.now, Command::Drain { server: Script::id(number) }).unwrap();
+        let accepted =
+            script.driver.command(script.now, Command::Drain { server: Script::id(number), dry_run: false }).unwrap();
         script.drain();
         accepted.warnings
     };
+    let dry = script.driver.command(script.now, Command::Drain { server: Script::id(2), dry_run: true }).unwrap();
+    script.drain();
+    assert!(dry.steps[0].starts_with("s2 gets no new work") && script.server(2).health == Health::Up, "{dry:?}");
     assert_eq!(drain(&mut script, 2), Vec::<String>::new());
     assert_eq!(drain(&mut script, 3), ["no replica is left that serves reads: the primary s1 serves all"]);
-    let maintenance = Command::Maintenance { server: Script::id(3) };
+    let maintenance = Command::Maintenance { server: Script::id(3), dry_run: false };
     script.driver.command(script.now, maintenance).unwrap();
     script.drain();
     assert_eq!((script.server(2).health, script.server(3).health), (Health::Draining, Health::Maintenance));
@@ -263,7 +267,8 @@ fn taking_the_last_reader_out_warns_the_operator_and_outlives_the_process() {
     next.drain();
     assert_eq!(next.memory.uses, [("s2".into(), crate::memory::ServerUse::Draining)]);
     // Where nothing is kept, that is said.
-    let accepted = next.driver.command(next.now, Command::Maintenance { server: Script::id(3) }).unwrap();
+    let accepted =
+        next.driver.command(next.now, Command::Maintenance { server: Script::id(3), dry_run: false }).unwrap();
     assert!(
         accepted.warnings.iter().any(|warning| warning.contains("forgotten when the process ends")),
         "{accepted:?}"

@@ -182,7 +182,7 @@ async fn open(endpoint: &config::Address, tls: &ClientTls) -> Result<Connection,
     let mut builder = Builder::new();
     builder.max_buf_size(BUFFER_BYTES);
     let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
-    // Its errors reach whoever waits for an answer.
+    // The task that waits for an answer gets its errors.
     let task = own(async move { drop(connection.await) });
     Ok(Connection { sender, _task: task })
 }

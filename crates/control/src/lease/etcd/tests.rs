@@ -88,7 +88,7 @@ fn one_holds_it_and_another_takes_over() {
         assert!(other.take(tokio::time::Instant::now() + Duration::from_millis(100)).await.is_err());
         let end = one.take(tokio::time::Instant::now() + SOON).await.unwrap();
         assert!(end <= Instant::now() + worth(TIME));
-        // A process that is killed: nobody renews, and nobody gives it back.
+        // A process that is killed: its lease is neither renewed nor given back.
         let gone = Instant::now();
         let last = one.watch().borrow().unwrap();
         drop(one);
@@ -124,7 +124,7 @@ fn a_process_that_ends_gives_it_back() {
         drop(one);
         is_held(&other).await;
         assert!(given.elapsed() < TIME, "{:?}", given.elapsed());
-        // Without etcd nobody waits longer than he wants to.
+        // Without etcd a request ends at its own limit.
         etcd.kill(0);
         let begun = Instant::now();
         other.end(Duration::from_millis(100)).await;

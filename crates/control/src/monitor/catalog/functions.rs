@@ -176,7 +176,7 @@ fn is_believed(declared: &str) -> bool {
 }
 
 /// Whether a body may set user variables. Servers tell only of `SET @x`, and for a function of another schema not even that
-/// can be told from the change of the schema.
+/// can be seen from the change of the schema.
 fn sets_user_variables(body: &str) -> bool {
     let named = body.split("@@").any(|part| part.contains('@'));
     let lower = body.to_lowercase();

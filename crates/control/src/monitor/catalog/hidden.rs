@@ -1,5 +1,5 @@
 //! Tables and views that do more than their names tell: views that write or lock, triggers that lock, columns whose default asks a
-//! sequence. What the monitor user may not see is not found.
+//! sequence. Objects that the monitor user may not see are not found.
 
 use std::collections::{HashMap, HashSet};
 

@@ -5,14 +5,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::observation::{NotWritten, Seen};
+use cluster::observation::{NotWritten, ObservationKind};
 use config::Heartbeat as Mode;
 use facts::view::ServerId;
 use net::query::{Client, Limits, QueryError};
 use tokio::sync::{mpsc, watch};
 use wire::errno;
 
-use super::{Clock, Log, Place, Primary};
+use super::{Clock, HeartbeatRow, Log, Primary};
 use crate::monitor::link::is_denied;
 use crate::monitor::probe::Probed;
 use crate::monitor::unwritten;
@@ -23,20 +23,20 @@ const DENIED_RETRY: Duration = Duration::from_secs(60);
 /// A write that hangs for longer is begun anew. Until then there is one, for another would hang beside it.
 const HANGS_MAX: Duration = Duration::from_secs(120);
 
-/// Writes to whoever is the primary, each interval.
+/// Writes the heartbeat to the primary, each interval.
 pub(crate) struct Writer {
     pub(crate) cluster: Arc<str>,
     pub(crate) mode: Mode,
-    pub(crate) place: Place,
+    pub(crate) heartbeat_row: HeartbeatRow,
     pub(crate) clock: Clock,
     pub(crate) interval: Duration,
     pub(crate) timeout: Duration,
     pub(crate) log: Rc<RefCell<Log>>,
     pub(crate) status: Arc<ClusterStatus>,
     pub(crate) primary: watch::Receiver<Option<Primary>>,
-    /// Where it is told that writes fail, and that they are done again.
+    /// The receiver of reports that writes fail, and that they succeed again.
     pub(crate) results: mpsc::Sender<Probed>,
-    /// That they fail was told.
+    /// Their failure was reported.
     pub(crate) told_not_written: bool,
 }
 
@@ -56,7 +56,7 @@ impl Writer {
         if self.mode == Mode::Off {
             return;
         }
-        // The same complaint is told once until something works again.
+        // The same complaint is reported once until something works again.
         let mut told = String::new();
         let mut before = None;
         loop {
@@ -104,7 +104,7 @@ impl Writer {
 
     async fn serve(&mut self, primary: &Primary, told: &mut String) -> Stop {
         let limits = Limits { reply_bytes_max: 1 << 20, timeout: HANGS_MAX };
-        let mut client = match primary.way.open(self.timeout, limits).await {
+        let mut client = match primary.access.open(self.timeout, limits).await {
             Ok(client) => client,
             // The prober tells what is wrong with the server.
             Err(_) => return Stop::Failed(None),
@@ -152,8 +152,8 @@ impl Writer {
         (at_us, by_statement): (u64, bool),
         told: &mut String,
     ) -> Option<Result<(), QueryError>> {
-        let (id, place) = (client.greeting().connection_id, self.place.clone());
-        let mut write = std::pin::pin!(place.write_to(client, at_us, by_statement));
+        let (id, heartbeat_row) = (client.greeting().connection_id, self.heartbeat_row.clone());
+        let mut write = std::pin::pin!(heartbeat_row.write_to(client, at_us, by_statement));
         let mut wait = self.timeout;
         loop {
             tokio::select! {
@@ -167,7 +167,7 @@ impl Writer {
                 }
             }
             // A server that does not answer either is the prober's matter.
-            let Some(seen) = unwritten::look(&primary.way, self.timeout, id).await else {
+            let Some(seen) = unwritten::look(&primary.access, self.timeout, id).await else {
                 return Some(Err(QueryError::Timeout(self.timeout)));
             };
             self.status.figures().heartbeat_failures += 1;
@@ -190,8 +190,9 @@ impl Writer {
             return;
         }
         self.told_not_written = failed.is_some();
-        let seen = failed.map_or(Seen::Written, Seen::NotWritten);
-        // Nobody listens when the cluster is watched no more.
-        let _ = self.results.send(Probed { id, seen, asked: Instant::now(), took: Duration::ZERO, told: None }).await;
+        let seen = failed.map_or(ObservationKind::Written, ObservationKind::NotWritten);
+        // No receiver is left when the cluster is watched no more.
+        let _ =
+            self.results.send(Probed { id, seen, asked: Instant::now(), took: Duration::ZERO, reported: None }).await;
     }
 }

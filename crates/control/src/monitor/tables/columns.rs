@@ -67,7 +67,7 @@ pub(super) fn computed(columns: &ResultSet) -> ComputedColumns {
     computed
 }
 
-/// How many of these tables nobody is known to see a column of.
+/// The number of these tables without a user known to see a column.
 pub(super) fn unseen(tables: &ResultSet, computed: &ComputedColumns) -> usize {
     let is_table = |row: &usize| !matches!(tables.text(*row, "TABLE_TYPE").as_deref(), Some("VIEW") | None);
     let names =

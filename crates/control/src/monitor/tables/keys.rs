@@ -1,4 +1,4 @@
-//! Primary keys by which rows can be told.
+//! Primary keys by which rows can be identified.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,7 +24,7 @@ const OF_BYTES: [&str; 11] = [
 
 /// The known parts of one table.
 #[derive(Default)]
-struct Known {
+struct KeyParts {
     /// Columns of its primary key by their places, from 1.
     columns: Vec<(usize, KeyColumn)>,
     /// One of them is of another kind, or only its beginning counts.
@@ -42,7 +42,7 @@ pub(super) fn keys(tables: &ResultSet, indexes: &ResultSet, columns: &ResultSet)
             Some(((table, columns.text(row, "COLUMN_NAME")?.into_owned()), found))
         })
         .collect();
-    let mut known: HashMap<QualifiedName, Known> = HashMap::new();
+    let mut known: HashMap<QualifiedName, KeyParts> = HashMap::new();
     for row in 0..indexes.rows.len() {
         let Some(table) = name(indexes, row, "TABLE_SCHEMA", "TABLE_NAME") else { continue };
         let entry = known.entry(table.clone()).or_default();
@@ -80,7 +80,7 @@ pub(super) fn keys(tables: &ResultSet, indexes: &ResultSet, columns: &ResultSet)
         .collect()
 }
 
-/// How a column's values are told apart; `None` where that is not certain.
+/// How a column's values are distinguished; `None` where that is not certain.
 fn kind(columns: &ResultSet, row: usize) -> Option<KeyKind> {
     if columns.text(row, "GENERATION_EXPRESSION").is_some_and(|expression| !expression.is_empty()) {
         return None;

@@ -1,13 +1,15 @@
 //! Asking the cache for a statement. The cache answers it, has it wait for the session that asks a server the same, or has a server
 //! answer and keeps that.
 
+use crate::session::cluster_session::ClusterSession;
+use crate::session::environment::Environment;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cache::{Answer, Epochs, Filling, Follow, Found, Freshness, Known, Refusal, Stamp, Summary, Ticket};
+use cache::{Answer, AnswerParts, Filling, Follow, Freshness, Lookup, Refusal, Stamp, Summary, Ticket, WriteCounters};
 use config::{CacheFreshness, CacheMode};
-use facts::tables::Scope;
+use facts::tables::TableScope;
 use stats::digests::CacheSaid;
 use tier::Tier;
 
@@ -15,7 +17,7 @@ use super::super::Session;
 use super::super::cached::refused;
 use super::super::query::Query;
 use super::hit::count_hit;
-use super::in_tier::{Looked, Marked, Wanted};
+use super::in_tier::{Looked, Marked, TierLookup};
 use super::keep::Fill;
 use super::question::AskedFor;
 use crate::error::SessionEnd;
@@ -27,7 +29,7 @@ const TRIES_MAX: u32 = 2;
 
 /// The cache's decision on a statement.
 #[derive(Debug)]
-pub(in crate::session) enum Asked {
+pub(in crate::session) enum CacheDecision {
     /// The client has its answer.
     Answered,
     /// A server answers, and that is kept.
@@ -65,8 +67,8 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    fn epochs(&self) -> &Epochs {
-        self.shared.epochs.get_or_init(Epochs::default)
+    fn epochs(&self) -> &WriteCounters {
+        self.shared.epochs.get_or_init(WriteCounters::default)
     }
 
     /// The log that ends results, if the rule goes by it.
@@ -83,11 +85,11 @@ impl Look<'_> {
 }
 
 /// The cache has no part in a statement: counts why.
-fn refuse(cache: &CacheRule, refusal: Refusal) -> Asked {
+fn refuse(cache: &CacheRule, refusal: Refusal) -> CacheDecision {
     if let Some(count) = cache.counts.refused.get(refusal as usize) {
         count.add_one();
     }
-    Asked::No(Some(refused(refusal)))
+    CacheDecision::No(Some(refused(refusal)))
 }
 
 /// The consequence of one answer of the store.
@@ -95,7 +97,7 @@ enum Next {
     /// The store is asked again.
     Again,
     /// The look is over.
-    Over(Asked),
+    Over(CacheDecision),
     /// A server answers, and that is kept.
     Fill(ToKeep),
     /// The cache has no part in it.
@@ -106,7 +108,7 @@ enum Next {
 struct ToKeep {
     ticket: Ticket,
     stamp: Stamp,
-    reads: Scope,
+    reads: TableScope,
     tier: Option<Box<Marked>>,
 }
 
@@ -117,24 +119,24 @@ impl Session {
         query: &Query<'_>,
         rule: &Arc<str>,
         cache: &CacheRule,
-    ) -> Result<Asked, SessionEnd> {
+    ) -> Result<CacheDecision, SessionEnd> {
         let mut look = match self.begin_look(query, rule, cache) {
             Ok(look) => look,
             Err(refusal) => return Ok(refuse(cache, refusal)),
         };
         loop {
-            let next = match self.ask_store(&mut look) {
-                Found::Hit(answer) => self.give(&mut look, answer, false).await?,
-                Found::Stale(answer) => self.give(&mut look, answer, true).await?,
-                Found::Fill(ticket) => self.fill(&mut look, ticket).await.unwrap_or_else(Next::Refused),
-                Found::Wait(filling) => self.wait_for_fill(&mut look, &filling).await,
-                Found::Pass(Refusal::Rights) if !look.is_own => self.ask_for_itself(&mut look),
-                Found::Pass(refusal) => Next::Refused(refusal),
+            let next = match self.env.ask_store(&mut look) {
+                Lookup::Hit(answer) => self.give(&mut look, answer, false).await?,
+                Lookup::Stale(answer) => self.give(&mut look, answer, true).await?,
+                Lookup::Fill(ticket) => self.fill(&mut look, ticket).await.unwrap_or_else(Next::Refused),
+                Lookup::Wait(filling) => self.env.wait_for_fill(&mut look, &filling).await,
+                Lookup::Pass(Refusal::Rights) if !look.is_own => self.ask_for_itself(&mut look),
+                Lookup::Pass(refusal) => Next::Refused(refusal),
             };
             match next {
                 Next::Again => {}
                 Next::Over(asked) => return Ok(asked),
-                Next::Fill(to_keep) => return Ok(Asked::Fill(Box::new(look.fill(to_keep)))),
+                Next::Fill(to_keep) => return Ok(CacheDecision::Fill(Box::new(look.fill(to_keep)))),
                 Next::Refused(refusal) => return Ok(refuse(cache, refusal)),
             }
         }
@@ -148,7 +150,7 @@ impl Session {
         cache: &'a CacheRule,
     ) -> Result<Look<'a>, Refusal> {
         self.may_ask_here()?;
-        self.may_ask(query)?;
+        self.belief.may_ask(query)?;
         if let Some(refusal) = self.here.cluster.refused.get(query.statement.digest) {
             return Err(refusal);
         }
@@ -161,7 +163,7 @@ impl Session {
         // A comment that limits the age of a result means it.
         let stale = if comment.ttl.is_some() { Duration::ZERO } else { cache.wanted.stale };
         let (anew, advises, at) = (comment.anew, cache.wanted.mode == CacheMode::Advise, Instant::now());
-        let tier = self.tier_for(cache);
+        let tier = self.env.tier_for(cache);
         if tier.is_none() && cache.wanted.tier && !advises {
             // It is configured from the next start on.
             return Err(Refusal::NoTier);
@@ -197,36 +199,13 @@ impl Session {
         Ok(look)
     }
 
-    fn ask_store(&self, look: &mut Look<'_>) -> Found {
-        if look.followed().is_some_and(|follow| !follow.serves(look.at)) {
-            return Found::Pass(Refusal::NotFollowing);
-        }
-        let (question, _) = look.asked.question(look.query);
-        self.env.worker.shared.cache.ask(&question, look.epochs(), look.freshness, look.at, look.anew)
-    }
-
     /// From now on the question is this user's alone.
     fn ask_for_itself(&mut self, look: &mut Look<'_>) -> Next {
         (look.asked.context, look.is_own) = (self.own_context(), true);
         Next::Again
     }
 
-    /// Another session asks a server the same: waits for that once.
-    async fn wait_for_fill(&self, look: &mut Look<'_>, filling: &Filling) -> Next {
-        if look.has_waited || look.advises {
-            return Next::Over(Asked::No(None));
-        }
-        look.has_waited = true;
-        look.cache.counts.waits.add_one();
-        let limit = self.env.worker.shared.config.load().cache.fill_wait;
-        // Whatever became of it, the cache is asked again.
-        let mut place = None;
-        let _ = tokio::time::timeout(limit, poll_fn(|cx| filling.poll_over(&mut place, cx))).await;
-        look.at = Instant::now();
-        Next::Again
-    }
-
-    /// Nobody knows the answer here: the tier does, or a server is asked and its answer is kept.
+    /// This process has no result: the tier has one, or a server is asked and its reply is kept.
     async fn fill(&mut self, look: &mut Look<'_>, ticket: Ticket) -> Result<Next, Refusal> {
         let (question, _) = look.asked.question(look.query);
         let Some(sent) = look.query.text() else { return Err(Refusal::Command) };
@@ -240,8 +219,8 @@ impl Session {
             None => stamp().map(|(stamp, reads)| (stamp, reads, Looked::Nowhere))?,
             Some(tier) => {
                 let (ttl, anew, rule) = (look.freshness.ttl, look.anew, look.rule);
-                let wanted = Wanted { question: &question, ttl, anew, rule };
-                Box::pin(self.look_in_tier(tier, look.query, stamp, wanted)).await?
+                let wanted = TierLookup { question: &question, ttl, anew, rule };
+                Box::pin(self.here.look_in_tier(tier, look.query, stamp, wanted)).await?
             }
         };
         let tier = match looked {
@@ -252,7 +231,7 @@ impl Session {
                 look.tries += 1;
                 // Others take it from here; so does this session, unless something was written.
                 let again = is_kept && look.tries <= TRIES_MAX;
-                return Ok(if again { Next::Again } else { Next::Over(Asked::No(None)) });
+                return Ok(if again { Next::Again } else { Next::Over(CacheDecision::No(None)) });
             }
         };
         if !self.transaction_has_writes_to(&reads) {
@@ -262,7 +241,7 @@ impl Session {
             && !self.rights_cover(&rights, look.query)
         {
             // The others with these rights ask for themselves at once.
-            let known = self.nothing_for_others(look.query, look.rule, look.at);
+            let known = self.here.nothing_for_others(look.query, look.rule, look.at);
             let _ = ticket.keep(&question, stamp, known, look.epochs());
             return Ok(self.ask_for_itself(look));
         }
@@ -273,7 +252,7 @@ impl Session {
     /// The store knows an answer: the client gets it, if it is good for this session.
     async fn give(&mut self, look: &mut Look<'_>, answer: Answer, is_stale: bool) -> Result<Next, SessionEnd> {
         let summary = answer.summary();
-        if !self.fits_transaction(summary.server) {
+        if !self.here.fits_transaction(summary.server) {
             return Ok(Next::Refused(Refusal::Behind));
         }
         if let Some(tier) = &look.tier {
@@ -284,7 +263,7 @@ impl Session {
                     self.env.worker.shared.cache.forget(&look.asked.question(look.query).0, &answer);
                     return Ok(Next::Again);
                 }
-                Ok(false) => return Ok(Next::Over(Asked::No(None))),
+                Ok(false) => return Ok(Next::Over(CacheDecision::No(None))),
                 Err(refusal) => return Ok(Next::Refused(refusal)),
             }
         }
@@ -292,24 +271,24 @@ impl Session {
         if look.advises {
             count_hit(look.cache, summary);
             let saved_us = stats::micros(summary.took);
-            return Ok(Next::Over(Asked::No(Some(CacheSaid::Hit { saved_us, bytes: 0 }))));
+            return Ok(Next::Over(CacheDecision::No(Some(CacheSaid::Hit { saved_us, bytes: 0 }))));
         }
         let reply = self.reply_here(&answer);
         self.note_answer(look.query, look.cache, summary, reply.len(), look.at);
         poll_fn(|cx| self.client.poll_answer(cx, &reply)).await.map_err(SessionEnd::ClientLost)?;
         self.log_answer(look.query, &answer);
-        Ok(Next::Over(Asked::Answered))
+        Ok(Next::Over(CacheDecision::Answered))
     }
 
     /// The stamp of an answer that is about to be read, and the tables that it is read from.
     fn stamp(
         &self,
         query: &Query<'_>,
-        epochs: &Epochs,
+        epochs: &WriteCounters,
         follow: Option<&Follow>,
         at: Instant,
-    ) -> Result<(Stamp, Scope), Refusal> {
-        let mut scope = Scope::Any;
+    ) -> Result<(Stamp, TableScope), Refusal> {
+        let mut scope = TableScope::Any;
         let reads = || {
             let (tables, reads) = self.reads_of(query);
             scope = tables;
@@ -324,10 +303,37 @@ impl Session {
             stamp => Ok((stamp, scope)),
         }
     }
+}
 
+impl Environment {
+    fn ask_store(&self, look: &mut Look<'_>) -> Lookup {
+        if look.followed().is_some_and(|follow| !follow.serves(look.at)) {
+            return Lookup::Pass(Refusal::NotFollowing);
+        }
+        let (question, _) = look.asked.question(look.query);
+        self.worker.shared.cache.ask(&question, look.epochs(), look.freshness, look.at, look.anew)
+    }
+
+    /// Another session asks a server the same: waits for that once.
+    async fn wait_for_fill(&self, look: &mut Look<'_>, filling: &Filling) -> Next {
+        if look.has_waited || look.advises {
+            return Next::Over(CacheDecision::No(None));
+        }
+        look.has_waited = true;
+        look.cache.counts.waits.add_one();
+        let limit = self.worker.shared.config.load().cache.fill_wait;
+        // Whatever became of it, the cache is asked again.
+        let mut place = None;
+        let _ = tokio::time::timeout(limit, poll_fn(|cx| filling.poll_over(&mut place, cx))).await;
+        look.at = Instant::now();
+        Next::Again
+    }
+}
+
+impl ClusterSession {
     /// The entry for others with the same privileges: each has to ask for itself.
-    fn nothing_for_others(&self, query: &Query<'_>, rule: &Arc<str>, at: Instant) -> Known {
-        Known {
+    fn nothing_for_others(&self, query: &Query<'_>, rule: &Arc<str>, at: Instant) -> AnswerParts {
+        AnswerParts {
             reply: Err(Refusal::Rights),
             summary: Summary {
                 rows: 0,
@@ -339,7 +345,7 @@ impl Session {
                 digest: query.statement.digest,
             },
             rule: rule.clone(),
-            cluster: self.here.cluster.shared.name.clone(),
+            cluster: self.cluster.shared.name.clone(),
             tier: None,
         }
     }

@@ -1,7 +1,7 @@
 //! A hit: what is asked is found by its bytes alone, before it is understood.
 //!
-//! Whatever was kept was understood then, with its context: that holds for the same bytes in the same context. What may differ is the rule
-//! that decides, which is asked for, and whether the session could run a statement on any connection now.
+//! Whatever was kept was understood then, with its context: that holds for the same bytes in the same context. Two things may differ: the rule
+//! that decides, which is looked up, and whether the session could run a statement on any connection now.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -28,27 +28,27 @@ const PARAMETERS_KEPT_BYTES: usize = 64 * 1024;
 
 /// The reply that a client gets.
 #[derive(Debug)]
-pub(in crate::session) enum Reply {
+pub(in crate::session) enum CachedReply {
     /// In memory of the worker's, to be given back.
     Copied(Vec<u8>),
     /// A long one.
     Kept(Answer),
 }
 
-impl Reply {
+impl CachedReply {
     /// Its packets.
     #[inline]
     pub(in crate::session) fn bytes(&self) -> &[u8] {
         match self {
-            Reply::Copied(bytes) => bytes,
-            Reply::Kept(answer) => answer.reply().unwrap_or_default(),
+            CachedReply::Copied(bytes) => bytes,
+            CachedReply::Kept(answer) => answer.reply().unwrap_or_default(),
         }
     }
 
     /// It was sent.
     #[inline]
     pub(in crate::session) fn over(self, worker: &Worker) {
-        if let Reply::Copied(bytes) = self {
+        if let CachedReply::Copied(bytes) = self {
             worker.reply.replace(bytes);
         }
     }
@@ -58,7 +58,7 @@ impl Session {
     /// The answer that is kept, if one is and may be given without any more thought. The session is as it would be behind a
     /// server's then: all that is left is to send it.
     #[inline]
-    pub(in crate::session) fn known_reply(&mut self, request: &Request) -> Option<Reply> {
+    pub(in crate::session) fn known_reply(&mut self, request: &Request) -> Option<CachedReply> {
         match self.here.cache_context {
             Some(_) => self.find_reply(request),
             None => None,
@@ -66,7 +66,7 @@ impl Session {
     }
 
     #[inline(never)]
-    fn find_reply(&mut self, request: &Request) -> Option<Reply> {
+    fn find_reply(&mut self, request: &Request) -> Option<CachedReply> {
         self.look_at_catalog();
         // It is not asked for meanwhile.
         let here = self.here.cache_context.take()?;
@@ -77,8 +77,8 @@ impl Session {
         parameters.clear();
         parameters.shrink_to(PARAMETERS_KEPT_BYTES);
         Some(match found? {
-            Hit::Copied(_) => Reply::Copied(std::mem::take(&mut reply)),
-            Hit::Kept(answer) => Reply::Kept(answer),
+            Hit::Copied(_) => CachedReply::Copied(std::mem::take(&mut reply)),
+            Hit::Kept(answer) => CachedReply::Kept(answer),
         })
     }
 
@@ -138,7 +138,7 @@ impl Session {
         let bytes = match &hit {
             Hit::Copied(_) if cache.wanted.tier => return None,
             Hit::Copied(_) => reply.len(),
-            Hit::Kept(answer) if cache.wanted.tier && !self.is_trusted(answer, Instant::now()) => return None,
+            Hit::Kept(answer) if cache.wanted.tier && !self.env.is_trusted(answer, Instant::now()) => return None,
             Hit::Kept(answer) => answer.reply().map_or(0, <[u8]>::len),
         };
         remembered.count();
@@ -181,7 +181,7 @@ impl Session {
     ) {
         self.learn_answer(summary);
         let by = RanBy::Cache { saved_us: stats::micros(summary.took), bytes: bytes as u64 };
-        let ran = Ran { failed: false, rows_sent: summary.rows, rows_affected: 0, by, time_us: 0, at, question: 0 };
+        let ran = Ran { error: None, rows_sent: summary.rows, rows_affected: 0, by, time_us: 0, at, question: 0 };
         self.finish(query, End::Cached(&ran));
         count_hit(cache, summary);
         cache.counts.bytes.add(bytes as u64);
@@ -192,7 +192,7 @@ impl Session {
         self.belief.status = self.status_behind(Status::from_bits_retain(summary.status));
         if self.belief.pins.has(Pin::FoundRows) {
             self.belief.pins.put(Pin::FoundRows, false);
-            self.show_pins(self.belief.pins.bits());
+            self.env.show_pins(self.belief.pins.bits());
         }
         let past = &mut self.belief.past;
         // A connection that is kept does not know of it.

@@ -1,8 +1,8 @@
 //! The cache in a transaction: one that has only read, and whose statements each see what is committed by then, READ COMMITTED, is answered
 //! as a session without one is.
 //!
-//! A snapshot (REPEATABLE READ, SERIALIZABLE) is the server's alone: an answer from outside is of another moment. So is what nobody has
-//! committed (READ UNCOMMITTED), which may never be, so that no write ends it. A transaction that has
+//! A snapshot (REPEATABLE READ, SERIALIZABLE) is the server's alone: an answer from outside is of another moment. So is uncommitted
+//! data (READ UNCOMMITTED): it may never be committed, so that no write invalidates it. A transaction that has
 //! written, or locked something, sees and means more than what others have committed. Its answers say in their status flags that it is
 //! open, which is put into them when they are given; what is kept has the flags of a session without one.
 //!
@@ -12,7 +12,7 @@
 use std::borrow::Cow;
 
 use cache::{Answer, Refusal};
-use facts::tables::Scope;
+use facts::tables::TableScope;
 use facts::view::ServerId;
 use sql::{Access, Effect, TransactionStep, Why};
 use wire::Status;
@@ -20,9 +20,10 @@ use wire::exchange::{Advance, Event, Exchange};
 
 use super::super::checksum::Checksum;
 use super::super::query::Query;
-use super::super::relay::Outcome;
+use super::super::relay::{Outcome, Taps};
 use super::super::send::with_flags;
 use super::super::{Held, Session};
+use crate::session::cluster_session::ClusterSession;
 use route::Pin;
 
 /// The status flags that tell of transactions.
@@ -72,16 +73,9 @@ impl Session {
         if self.transaction.reads.newest { Ok(()) } else { Err(Refusal::Snapshot) }
     }
 
-    /// Whether an answer of this server may be given in between those of the connection that the session keeps.
-    pub(super) fn fits_transaction(&self, server: u16) -> bool {
-        let Some(held) = &self.here.held else { return true };
-        let (here, view) = (held.lease.server(), self.here.cluster.shared.published.view.load());
-        here == ServerId(server) || view.same_data || view.primary == Some(here) && view.group.is_none()
-    }
-
     /// Whether the connection that the session keeps, if it does, is one to a server that has all writes to these tables. Asked behind the
     /// stamp, and ahead of the statement.
-    pub(super) fn transaction_has_writes_to(&self, tables: &Scope) -> bool {
+    pub(super) fn transaction_has_writes_to(&self, tables: &TableScope) -> bool {
         let here = self.here.held.as_ref().map(|held: &Held| held.lease.server());
         let has = here.is_none_or(|server| self.has_writes_to(tables, server));
         if !has {
@@ -185,8 +179,17 @@ impl Session {
                 Ok(Advance::Needs(_)) | Err(_) => break,
             }
         }
-        let outcome = Outcome { checksum: Some(sum), ..Outcome::default() };
+        let outcome = Outcome { taps: Taps { sum: Some(sum), ..Taps::default() }, ..Outcome::default() };
         self.log(query, &outcome);
+    }
+}
+
+impl ClusterSession {
+    /// Whether an answer of this server may be given in between those of the connection that the session keeps.
+    pub(super) fn fits_transaction(&self, server: u16) -> bool {
+        let Some(held) = &self.held else { return true };
+        let (here, view) = (held.lease.server(), self.cluster.shared.published.view.load());
+        here == ServerId(server) || view.same_data || view.primary == Some(here) && view.group.is_none()
     }
 }
 

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cache::{Known, Refusal, Stamp, Summary, Ticket};
+use cache::{AnswerParts, Refusal, Stamp, Summary, Ticket, WriteFacts, table_writes};
 use config::{CacheMode, Consistency, Split};
-use facts::tables::{Scope, Written};
+use facts::tables::{TableScope, WrittenRows};
 use facts::view::ServerId;
 use sql::Kind;
 use wire::Status;
@@ -21,7 +21,7 @@ use super::super::{Held, Session};
 use super::in_tier::Marked;
 use super::in_transaction::at_rest;
 use super::question::AskedFor;
-use super::rows::{Told, table_writes};
+use crate::session::cluster_session::ClusterSession;
 use crate::shared::Moment;
 use policy::CacheRule;
 use route::{Needs, Pin, Route, Target};
@@ -32,7 +32,7 @@ pub(in crate::session) struct Fill {
     pub(super) ticket: Ticket,
     pub(super) stamp: Stamp,
     /// The tables that are read.
-    pub(super) reads: Scope,
+    pub(super) reads: TableScope,
     pub(super) asked: AskedFor,
     pub(super) at: Instant,
     pub(super) rule: Arc<str>,
@@ -63,7 +63,7 @@ impl Session {
     }
 
     /// A read that a rule wants answered from the cache, and that a server answers without its being kept, finds all that anybody
-    /// has written to its tables, too: what the rule promises does not depend on what is kept. Who asks for less gets it.
+    /// has written to its tables, too: what the rule promises does not depend on what is kept. A session that asks for less gets it.
     pub(in crate::session) fn route_uncached(&mut self, route: &mut Route, query: &Query<'_>) {
         let is_elsewhere = matches!(route.target, Target::Reader | Target::Named(_));
         let serves = query.plan.cache().is_some_and(|cache| cache.wanted.mode == CacheMode::On);
@@ -95,7 +95,7 @@ impl Session {
             CacheMode::Advise => 0,
             _ => self.env.worker.shared.cache.bounds().entry_max,
         };
-        let is_good = fill.tier.as_ref().is_none_or(|marked| self.is_shared_primary(marked, server));
+        let is_good = fill.tier.as_ref().is_none_or(|marked| self.here.is_shared_primary(marked, server));
         (is_good && self.has_writes_to(&fill.reads, server)).then(|| Box::new(Copied::new(bytes_max)))
     }
 
@@ -107,8 +107,8 @@ impl Session {
         self.here.cluster.shared.published.watch_tables();
     }
 
-    /// Whether a server has all that any session of this process has written to these tables and was told of.
-    pub(super) fn has_writes_to(&self, tables: &Scope, server: ServerId) -> bool {
+    /// Whether a server has all writes to these tables that servers confirmed to any session of this process.
+    pub(super) fn has_writes_to(&self, tables: &TableScope, server: ServerId) -> bool {
         // The newest one: the log of another primary may be followed before this worker hears of it.
         let view = self.here.cluster.shared.published.view.load();
         if view.same_data || view.primary == Some(server) && view.group.is_none() {
@@ -138,7 +138,7 @@ impl Session {
             }
             self.count_cached(query, refused(refusal));
         };
-        let Some(copied) = outcome.copied.take() else { return refuse(Refusal::Behind) };
+        let Some(copied) = outcome.taps.copy.take() else { return refuse(Refusal::Behind) };
         let reply = match self.reply_to_keep(*copied, outcome, cache.wanted.mode) {
             Ok(reply) => reply,
             Err(refusal) => return refuse(refusal),
@@ -155,7 +155,7 @@ impl Session {
             }
             Err(refusal) => (Err(refusal), status),
         };
-        let mut known = Known {
+        let mut known = AnswerParts {
             reply,
             summary: Summary {
                 rows: outcome.rows.unwrap_or(0),
@@ -177,7 +177,7 @@ impl Session {
             Ok(()) if is_kept => {
                 cache.counts.kept.add_one();
                 if let Some(packed) = packed {
-                    self.put_into_tier(&packed, &cache, at);
+                    self.env.put_into_tier(&packed, &cache, at);
                 }
             }
             Ok(()) => {}
@@ -196,7 +196,7 @@ impl Session {
         let status = outcome.status.unwrap_or_default();
         let mut plain = Status::OF_SESSION | Status::NO_INDEX | Status::NO_GOOD_INDEX | Status::QUERY_WAS_SLOW;
         let changes = outcome.changes.iter().any(|change| !only_counts(change));
-        // The changes that were told are known.
+        // The reported changes are known.
         plain.set(Status::SESSION_STATE_CHANGED, !outcome.changes.is_empty());
         Ok(match () {
             () if outcome.error.is_some() => return Err(Refusal::Failed),
@@ -214,11 +214,12 @@ impl Session {
 
     /// The writes end the life of results that were read before them: at the end of the transaction, before the client hears
     /// of that. Gives the writes that the shared tier must hear of, if there is one.
-    pub(in crate::session) fn end_answers(&mut self, query: &Query<'_>, told: Told) -> Option<Written> {
+    pub(in crate::session) fn end_answers(&mut self, query: &Query<'_>, told: WriteFacts) -> Option<WrittenRows> {
         if self.here.cluster.shared.epochs.get().is_none() {
             // Nobody has ever kept an answer, and who keeps the first one reads what is written by now; what is open may be
             // committed behind that.
-            self.here.written_for_cache = self.belief.pins.has(Pin::Transaction).then(|| Written::all(Scope::Any));
+            self.here.written_for_cache =
+                self.belief.pins.has(Pin::Transaction).then(|| WrittenRows::all(TableScope::Any));
             return None;
         }
         if may_write(query) {
@@ -246,10 +247,12 @@ impl Session {
         }
         for_tier
     }
+}
 
-    /// A statement went wrong of which nobody knows what it has done.
+impl ClusterSession {
+    /// A statement failed with an unknown effect.
     pub(in crate::session) fn end_all_answers(&self, query: &Query<'_>) {
-        if let Some(epochs) = self.here.cluster.shared.epochs.get().filter(|_| !query.statement.access.only_reads()) {
+        if let Some(epochs) = self.cluster.shared.epochs.get().filter(|_| !query.statement.access.only_reads()) {
             epochs.written(None);
         }
     }

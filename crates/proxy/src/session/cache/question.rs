@@ -12,6 +12,7 @@ use super::super::Session;
 use super::super::client::Request;
 use super::super::diagnostics::found_rows::counts_found_rows;
 use super::super::query::{Body, Query};
+use crate::session::belief::Belief;
 use policy::CacheRule;
 
 /// The question for the cache; a text is that of the request.
@@ -36,27 +37,6 @@ impl AskedFor {
 }
 
 impl Session {
-    /// Whether a session may have this command answered by the cache at all.
-    pub(super) fn may_ask(&self, query: &Query<'_>) -> Result<(), Refusal> {
-        let statement = &*query.statement;
-        match () {
-            () if !matches!(query.command, Command::Query | Command::StmtExecute) || query.request.sequence != 0 => {
-                Err(Refusal::Command)
-            }
-            () if query.opens_cursor => Err(Refusal::Command),
-            () if statement.hint.is_some() => Err(Refusal::Hint),
-            () if !matches!(query.body, Body::AsCame | Body::Execute(_)) => Err(Refusal::Rewritten),
-            () if self.is_in_system_schema() => Err(Refusal::ServerTables),
-            // Only the server knows what FOUND_ROWS() is behind it, and it is asked for nothing but SQL_CALC_FOUND_ROWS.
-            () if !matches!(statement.found_rows, FoundRows::Rows { .. } | FoundRows::Aggregate | FoundRows::Uncut)
-                && !counts_found_rows(statement) =>
-            {
-                Err(Refusal::Session)
-            }
-            () => Ok(()),
-        }
-    }
-
     /// The question for the cache.
     pub(super) fn asked(&mut self, query: &Query<'_>, cache: &CacheRule) -> Result<AskedFor, Refusal> {
         let Body::Execute(id) = query.body else {
@@ -78,6 +58,29 @@ impl Session {
         let (text, prepared_in) = (known.prepared.key.text.clone(), known.prepared.state.clone());
         let (context, rights) = self.context(cache, Some(prepared_in));
         Ok(AskedFor { context, rights, prepared: Some((text, parameters)) })
+    }
+}
+
+impl Belief {
+    /// Whether a session may have this command answered by the cache at all.
+    pub(super) fn may_ask(&self, query: &Query<'_>) -> Result<(), Refusal> {
+        let statement = &*query.statement;
+        match () {
+            () if !matches!(query.command, Command::Query | Command::StmtExecute) || query.request.sequence != 0 => {
+                Err(Refusal::Command)
+            }
+            () if query.opens_cursor => Err(Refusal::Command),
+            () if statement.hint.is_some() => Err(Refusal::Hint),
+            () if !matches!(query.body, Body::AsCame | Body::Execute(_)) => Err(Refusal::Rewritten),
+            () if self.is_in_system_schema() => Err(Refusal::ServerTables),
+            // Only the server knows what FOUND_ROWS() is behind it, and it is asked for nothing but SQL_CALC_FOUND_ROWS.
+            () if !matches!(statement.found_rows, FoundRows::Rows { .. } | FoundRows::Aggregate | FoundRows::Uncut)
+                && !counts_found_rows(statement) =>
+            {
+                Err(Refusal::Session)
+            }
+            () => Ok(()),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use sql::Kind;
 
 use super::super::Session;
 use super::super::query::Query;
+use crate::session::belief::Belief;
 
 /// Grants are tables of this schema.
 const SCHEMA: &str = "mysql";
@@ -37,7 +38,7 @@ impl Session {
         named.as_ref().is_ok_and(|named| {
             named.functions.is_empty()
                 && named.read.iter().all(|table| {
-                    let schema = table.schema.as_deref().or_else(|| self.schema_of(query));
+                    let schema = table.schema.as_deref().or_else(|| self.belief.schema_of(query));
                     schema.is_some_and(|schema| {
                         tables.is_table(schema, &table.name) && grants.reads(user, schema, &table.name)
                     })
@@ -54,9 +55,11 @@ impl Session {
         if statement.access.only_reads() || !published.grants.is_watched() || query.prepares() {
             return None;
         }
-        self.may_grant(query).then(|| published.granting())
+        self.belief.may_grant(query).then(|| published.granting())
     }
+}
 
+impl Belief {
     /// Procedures count for what they are called for: what they grant is known with the next reading.
     fn may_grant(&self, query: &Query<'_>) -> bool {
         let statement = &*query.statement;

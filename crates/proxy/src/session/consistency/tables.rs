@@ -1,9 +1,11 @@
 //! Which tables the session's statements read and write, for reads that must find the last writes of their tables
 //! (`consistency = "table"`).
 
+use crate::session::belief::Belief;
+use crate::session::who::Who;
 use config::Consistency;
 use facts::published::Defining;
-use facts::tables::{Scope, TableCatalog};
+use facts::tables::{TableCatalog, TableScope};
 use sql::{Effect, Kind, Tables, Unread, Value};
 use wire::errno;
 
@@ -26,13 +28,13 @@ impl Session {
         }
     }
 
-    fn read_scope(&self, query: &Query<'_>) -> Scope {
+    fn read_scope(&self, query: &Query<'_>) -> TableScope {
         self.here.cluster.shared.published.watch_tables();
         let statement = &*query.statement;
         // Reads of other tables may follow a statement that opens a transaction, or stays on its connection.
         let alone = statement.transaction.is_none() && self.facts().autocommit && !query.will_pin();
         if !alone || !statement.access.only_reads() {
-            return Scope::Any;
+            return TableScope::Any;
         }
         self.scope_of(query, TableCatalog::read_by)
     }
@@ -46,7 +48,7 @@ impl Session {
         }
         let scope = match self.here.cluster.shared.writes.are_watched_by_table() {
             true => self.scope_of(query, TableCatalog::written_by),
-            false => Scope::Any,
+            false => TableScope::Any,
         };
         self.transaction.written = Some(match &self.transaction.written {
             Some(before) => before.and(&scope),
@@ -58,16 +60,11 @@ impl Session {
     pub(in crate::session) fn scope_of(
         &self,
         query: &Query<'_>,
-        part: fn(&TableCatalog, &Result<Tables, Unread>, Option<&str>) -> Scope,
-    ) -> Scope {
-        let Some(catalog) = self.here.cluster.shared.published.tables.current() else { return Scope::Any };
-        let Some(named) = query.tables() else { return Scope::Any };
-        part(&catalog, named, self.schema_of(query))
-    }
-
-    /// The schema in which a statement's unqualified names are.
-    pub(in crate::session) fn schema_of<'a>(&'a self, query: &'a Query<'_>) -> Option<&'a str> {
-        query.prepared().map_or(&self.belief.state, |prepared| &prepared.state).schema()
+        part: fn(&TableCatalog, &Result<Tables, Unread>, Option<&str>) -> TableScope,
+    ) -> TableScope {
+        let Some(catalog) = self.here.cluster.shared.published.tables.current() else { return TableScope::Any };
+        let Some(named) = query.tables() else { return TableScope::Any };
+        part(&catalog, named, self.belief.schema_of(query))
     }
 
     /// For as long as a statement runs that may define tables, views, triggers and the like, and until the catalogue was
@@ -97,7 +94,16 @@ impl Session {
             _ => query.tables().is_none_or(|named| named.as_ref().map_or(true, |named| named.defines)),
         }
     }
+}
 
+impl Belief {
+    /// The schema in which a statement's unqualified names are.
+    pub(in crate::session) fn schema_of<'a>(&'a self, query: &'a Query<'_>) -> Option<&'a str> {
+        query.prepared().map_or(&self.state, |prepared| &prepared.state).schema()
+    }
+}
+
+impl Who {
     /// Takes `SET @sqluice_consistency = '…'`; gives the error of a value that means nothing.
     pub(in crate::session) fn take_consistency(&mut self, query: &Query<'_>) -> Option<Refusal> {
         if query.prepares() {
@@ -113,9 +119,9 @@ impl Session {
                 Value::Default | Value::Unknown => "",
             };
             let asked = Consistency::ALL.iter().find(|known| known.word().eq_ignore_ascii_case(word));
-            self.who.identity.consistency = match asked {
+            self.identity.consistency = match asked {
                 Some(asked) => *asked,
-                None if word.eq_ignore_ascii_case("null") => self.who.identity.configured,
+                None if word.eq_ignore_ascii_case("null") => self.identity.configured,
                 None => {
                     let words: Vec<&str> = Consistency::ALL.iter().map(|known| known.word()).collect();
                     let why = format_args!("@{VARIABLE} must be NULL or one of '{}', as a literal", words.join("', '"));

@@ -1,4 +1,4 @@
-//! The value of FOUND_ROWS(): told by replies where they can, asked for where they cannot.
+//! The value of FOUND_ROWS(): from replies where they have it, else from a query.
 
 use sql::{Asks, FoundRows, Kind};
 use wire::codec::Reader;
@@ -8,10 +8,12 @@ use wire::exchange::Expect;
 use wire::packet::{self, First};
 
 use crate::error::SessionEnd;
+use crate::outgoing::Outgoing;
+use crate::outgoing::Purpose;
 use crate::pool::Connection;
-use crate::session::outgoing::Outgoing;
+use crate::session::belief::Belief;
 use crate::session::query::Query;
-use crate::session::relay::{Copied, Outcome, Purpose};
+use crate::session::relay::{Copied, Outcome};
 use crate::session::{Held, Session};
 use route::Pin;
 
@@ -59,65 +61,18 @@ const WHILE_RUNNING: [u16; 23] = [
 const ROWS_GIVEN_MAX: u64 = 64;
 
 impl Session {
-    /// The session's own count, ahead of a statement behind which only the server knows it: what leaves it as it was, such as
-    /// a CALL of a procedure without a query, must not leave another session's. PREPARE has it go ahead too: then it is there for
-    /// EXECUTE, which must find ROW_COUNT() as well.
-    #[inline]
-    pub(in crate::session) fn give_found_rows(
-        &mut self,
-        connection: &Connection,
-        query: &Query<'_>,
-        out: &mut Outgoing,
-    ) {
-        let may_leave = match query.statement.found_rows {
-            // A session that has never asked for the count is spared that, but for its first statement.
-            FoundRows::Aggregate => {
-                (self.belief.past.asks_found_rows || self.belief.past.found_rows.is_none())
-                    && self.belief.past.found_rows != Some(1)
-            }
-            _ => may_leave_count(query),
-        };
-        if may_leave {
-            self.put_found_rows(connection, out);
-        }
-    }
-
-    #[cold]
-    fn put_found_rows(&mut self, connection: &Connection, out: &mut Outgoing) {
-        let is_here = self.belief.pins.is_empty() || self.belief.past.found_rows_are_here;
-        let refuses = self.belief.pins.has(Pin::Xa) || self.belief.pins.has(Pin::ExpiredPassword);
-        let count = self.belief.past.found_rows.unwrap_or(0);
-        if !is_here || refuses || self.belief.past.found_rows_unsure {
-            return;
-        }
-        (self.belief.past.found_rows_given, self.belief.past.found_rows_stand_in) = (true, count > ROWS_GIVEN_MAX);
-        let text = match count {
-            1..=ROWS_GIVEN_MAX => {
-                let rows = vec!["SELECT 1"; usize::try_from(count).unwrap_or(1)];
-                // `sql_select_limit` cuts nothing that has a limit of its own.
-                format!("{} LIMIT {count}", rows.join(" UNION ALL "))
-            }
-            _ => "SELECT 1 FROM DUAL WHERE 1=0".to_owned(),
-        };
-        out.command(connection, Command::Query, text.as_bytes(), Purpose::Variables, Expect::Results);
-        if self.belief.past.row_count == 0 {
-            // It was -1 behind the query.
-            out.command(connection, Command::Ping, &[], Purpose::Variables, Expect::Results);
-        }
-    }
-
     /// Notes the value of FOUND_ROWS() behind this statement, which ran on the connection that the session kept, or on
     /// another one.
     pub(in crate::session) fn learn_found_rows(&mut self, query: &Query<'_>, outcome: &Outcome, kept: bool) {
         self.belief.past.asks_found_rows |= query.statement.asks.contains(Asks::FOUND_ROWS);
         self.belief.past.found_rows_own = None;
         let counted = match query.statement.found_rows {
-            FoundRows::Left => return self.leave_found_rows(kept),
-            _ if outcome.error.is_some() && self.failed_uncounted(&query.statement, outcome) => {
-                return self.leave_found_rows(kept);
+            FoundRows::Left => return self.belief.leave_found_rows(kept),
+            _ if outcome.error.is_some() && self.belief.failed_uncounted(&query.statement, outcome) => {
+                return self.belief.leave_found_rows(kept);
             }
             _ if outcome.error.is_some() => None,
-            // The last result in there counts, told or not.
+            // The last result in there counts, reported or not.
             FoundRows::Unsure => None,
             FoundRows::One => Some(1),
             FoundRows::Matched => outcome.matched,
@@ -150,14 +105,6 @@ impl Session {
         self.belief.past.found_rows = counted.or(self.belief.past.found_rows);
     }
 
-    /// The count is as it was. A connection that is not kept, and was not given it, has another one.
-    fn leave_found_rows(&mut self, kept: bool) {
-        match std::mem::take(&mut self.belief.past.found_rows_given) {
-            true => self.belief.past.found_rows_are_here = self.belief.past.found_rows_stand_in,
-            false => self.belief.past.found_rows_are_here |= !kept,
-        }
-    }
-
     /// Behind an answer that the cache is to keep: asks what FOUND_ROWS() is, where SQL_CALC_FOUND_ROWS keeps the connection for the case
     /// that the client asks for it. It is kept with the answer, and the session needs that connection no more.
     pub(in crate::session) async fn ask_found_rows(
@@ -188,8 +135,72 @@ impl Session {
         }
         self.belief.past.found_rows_unsure = false;
         self.belief.pins.put(Pin::FoundRows, false);
-        self.show_pins(self.belief.pins.bits());
+        self.env.show_pins(self.belief.pins.bits());
         Ok(())
+    }
+
+    /// Whether `sql_select_limit` is less than anything.
+    fn cuts_results(&self) -> bool {
+        const NAME: &str = "sql_select_limit";
+        let catalog = self.here.cluster.catalog();
+        let limit = self.belief.state.variable(NAME).or_else(|| catalog.globals.get(NAME).map(String::as_str));
+        limit.is_some_and(|limit| limit.parse() != Ok(u64::MAX))
+    }
+}
+
+impl Belief {
+    /// The session's own count, ahead of a statement behind which only the server knows it: what leaves it as it was, such as
+    /// a CALL of a procedure without a query, must not leave another session's. PREPARE has it go ahead too: then it is there for
+    /// EXECUTE, which must find ROW_COUNT() as well.
+    #[inline]
+    pub(in crate::session) fn give_found_rows(
+        &mut self,
+        connection: &Connection,
+        query: &Query<'_>,
+        out: &mut Outgoing,
+    ) {
+        let may_leave = match query.statement.found_rows {
+            // A session that has never asked for the count is spared that, but for its first statement.
+            FoundRows::Aggregate => {
+                (self.past.asks_found_rows || self.past.found_rows.is_none()) && self.past.found_rows != Some(1)
+            }
+            _ => may_leave_count(query),
+        };
+        if may_leave {
+            self.put_found_rows(connection, out);
+        }
+    }
+
+    #[cold]
+    fn put_found_rows(&mut self, connection: &Connection, out: &mut Outgoing) {
+        let is_here = self.pins.is_empty() || self.past.found_rows_are_here;
+        let refuses = self.pins.has(Pin::Xa) || self.pins.has(Pin::ExpiredPassword);
+        let count = self.past.found_rows.unwrap_or(0);
+        if !is_here || refuses || self.past.found_rows_unsure {
+            return;
+        }
+        (self.past.found_rows_given, self.past.found_rows_stand_in) = (true, count > ROWS_GIVEN_MAX);
+        let text = match count {
+            1..=ROWS_GIVEN_MAX => {
+                let rows = vec!["SELECT 1"; usize::try_from(count).unwrap_or(1)];
+                // `sql_select_limit` cuts nothing that has a limit of its own.
+                format!("{} LIMIT {count}", rows.join(" UNION ALL "))
+            }
+            _ => "SELECT 1 FROM DUAL WHERE 1=0".to_owned(),
+        };
+        out.command(connection, Command::Query, text.as_bytes(), Purpose::Variables, Expect::Results);
+        if self.past.row_count == 0 {
+            // It was -1 behind the query.
+            out.command(connection, Command::Ping, &[], Purpose::Variables, Expect::Results);
+        }
+    }
+
+    /// The count is as it was. A connection that is not kept, and was not given it, has another one.
+    fn leave_found_rows(&mut self, kept: bool) {
+        match std::mem::take(&mut self.past.found_rows_given) {
+            true => self.past.found_rows_are_here = self.past.found_rows_stand_in,
+            false => self.past.found_rows_are_here |= !kept,
+        }
     }
 
     /// Whether a statement that failed has left FOUND_ROWS() alone.
@@ -205,14 +216,6 @@ impl Session {
                 _ => alone && (statement.parts <= 1 || outcome.status.is_none()),
             }
     }
-
-    /// Whether `sql_select_limit` is less than anything.
-    fn cuts_results(&self) -> bool {
-        const NAME: &str = "sql_select_limit";
-        let catalog = self.here.cluster.catalog();
-        let limit = self.belief.state.variable(NAME).or_else(|| catalog.globals.get(NAME).map(String::as_str));
-        limit.is_some_and(|limit| limit.parse() != Ok(u64::MAX))
-    }
 }
 
 /// Whether a statement that counts in a way of its own may leave the count as it was.
@@ -227,7 +230,7 @@ fn may_leave_count(query: &Query<'_>) -> bool {
 
 /// Whether all values of the only row are NULL or 0, as aggregate functions make them of nothing.
 fn may_be_of_nothing(outcome: &Outcome) -> bool {
-    let Some(reply) = outcome.copied.as_deref().and_then(Copied::reply) else { return false };
+    let Some(reply) = outcome.taps.copy.as_deref().and_then(Copied::reply) else { return false };
     let mut packets = packets(reply);
     // The number of columns, their descriptions, in the old framing what ends those; the row, what ends that.
     let Some(count) = packets.next().and_then(|payload| payload.first().copied()).map(usize::from) else {
@@ -268,12 +271,16 @@ pub(in crate::session) fn counts_found_rows(statement: &sql::Statement) -> bool 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::testing::packets as written;
+    use crate::session::relay::Taps;
+    use crate::testing::packets as written;
 
     fn of_nothing(payloads: &[&[u8]]) -> bool {
         let mut copied = Copied::new(4096);
         copied.take(&written(payloads));
-        may_be_of_nothing(&Outcome { copied: Some(Box::new(copied)), ..Outcome::default() })
+        may_be_of_nothing(&Outcome {
+            taps: Taps { copy: Some(Box::new(copied)), ..Taps::default() },
+            ..Outcome::default()
+        })
     }
 
     #[test]

@@ -5,6 +5,7 @@ use wire::command::Command;
 use wire::errno;
 
 use super::{messages, read_back};
+use crate::session::belief::Belief;
 use crate::session::query::{Body, Query};
 use crate::session::relay::Outcome;
 use crate::session::{Doubt, Held, Session};
@@ -22,11 +23,11 @@ impl Session {
     ) {
         if query.runs_text() {
             self.learn_past(query, outcome, kept);
-            self.learn_insert_id(held, query, outcome);
+            self.belief.learn_insert_id(held, query, outcome);
         } else {
-            self.learn_row_count(query, outcome);
+            self.belief.learn_row_count(query, outcome);
         }
-        if query.command == Command::FieldList && !self.is_mariadb() {
+        if query.command == Command::FieldList && !self.belief.is_mariadb() {
             self.learn_added_messages(held, outcome);
         } else if query.runs_text() || query.prepares() || outcome.error.is_some() {
             self.learn_messages(held, query, outcome);
@@ -46,7 +47,7 @@ impl Session {
         (self.belief.past.own_messages, self.belief.past.messages_unread, self.belief.past.messages_unsure) =
             (0, false, false);
         self.belief.past.messages = self.belief.past.messages.wrapping_add(1);
-        self.show_pins(self.belief.pins.bits());
+        self.env.show_pins(self.belief.pins.bits());
     }
 
     /// Notes the values of ROW_COUNT() and FOUND_ROWS() behind this statement.
@@ -64,55 +65,44 @@ impl Session {
         self.learn_found_rows(query, outcome, kept);
     }
 
-    /// Notes the value of ROW_COUNT() behind a command that runs no text: OK packets count, and all that ends otherwise
-    /// counts as -1.
-    fn learn_row_count(&mut self, query: &Query<'_>, outcome: &Outcome) {
-        let counted = match query.command {
-            _ if outcome.error.is_some() => -1,
-            Command::StmtPrepare | Command::StmtSendLongData | Command::Statistics => return,
-            Command::SetOption => -1,
-            _ => outcome.row_count(),
-        };
-        (self.belief.past.row_count, self.belief.past.row_count_is_here) = (counted, false);
-    }
-
     /// The answer of SHOW WARNINGS now. A statement that asks for messages leaves them. MariaDB keeps them until a statement
     /// names tables or has messages of its own, be it run or prepared; MySQL until the next one.
     fn learn_messages(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
         let statement = &query.statement;
-        if query.command == Command::InitDb && !self.is_mariadb() && outcome.error.is_none() {
+        if query.command == Command::InitDb && !self.belief.is_mariadb() && outcome.error.is_none() {
             return;
         }
         self.belief.past.own_messages = if outcome.error.is_some() { 1 } else { outcome.warnings };
         let leaves_messages = match statement.kind {
             Kind::Show | Kind::Diagnostics => true,
-            _ => self.is_mariadb() && statement.kind != Kind::Select,
+            _ => self.belief.is_mariadb() && statement.kind != Kind::Select,
         };
         let new = outcome.warnings > 0 || outcome.error.is_some();
         if statement.asks.contains(Asks::DIAGNOSTICS) && leaves_messages {
             if statement.kind == Kind::Diagnostics && matches!(query.body, Body::Payload(_)) {
                 // It was sent as a SET, which on MySQL takes away whatever messages the connection had.
                 held.lease.origin.messages = None;
-            } else if statement.parts > 1 && !self.is_mariadb() {
+            } else if statement.parts > 1 && !self.belief.is_mariadb() {
                 // The last of several has left its own, or those before it.
                 self.forget_messages(held);
                 self.belief.past.messages_unread = true;
             } else {
-                self.belief.past.messages_unread = new && !self.adds_message(outcome);
+                self.belief.past.messages_unread = new && !self.belief.adds_message(outcome);
             }
             return;
         }
-        if self.is_mariadb() && !new && !outcome.warned_before && query.runs_text() && may_name_tables(statement) {
+        if self.belief.is_mariadb() && !new && !outcome.warned_before && query.runs_text() && may_name_tables(statement)
+        {
             self.belief.past.messages_unsure = self.belief.past.has_messages();
             // Those of another session may have gone, or may still be there.
             held.lease.origin.messages = held.lease.origin.messages.filter(|mark| Some(*mark) == self.messages_mark());
             return;
         }
-        if self.is_mariadb() && !new && !statement.uses_tables && !outcome.warned_before {
+        if self.belief.is_mariadb() && !new && !statement.uses_tables && !outcome.warned_before {
             return;
         }
         // MariaDB keeps the messages of one of several statements through those that name no table.
-        let earlier = self.is_mariadb() && !new && outcome.warned_before;
+        let earlier = self.belief.is_mariadb() && !new && outcome.warned_before;
         self.forget_messages(held);
         self.belief.past.error = outcome.error.clone();
         self.belief.past.warning_count = outcome.warnings;
@@ -131,20 +121,6 @@ impl Session {
         (self.belief.past.warnings_before, self.belief.past.messages_unread) = (before, true);
     }
 
-    /// GET DIAGNOSTICS of a condition that is not there adds a message to those that are. Gives whether it stands with those that are kept.
-    fn adds_message(&mut self, outcome: &Outcome) -> bool {
-        const NO_CONDITION: [&[u8]; 3] = [b"Error", b"1758", b"Invalid condition number"];
-        if outcome.error.is_some() || outcome.warnings == 0 {
-            return false;
-        }
-        let Some(kept) = self.belief.past.warnings.take() else { return false };
-        self.belief.past.warnings = read_back::with_row(kept, &NO_CONDITION);
-        self.belief.past.warning_count = self.belief.past.warning_count.saturating_add(1);
-        self.belief.past.signal = None;
-        self.belief.past.messages = self.belief.past.messages.wrapping_add(1);
-        self.belief.past.warnings.is_some()
-    }
-
     /// Those of the statements before are gone, and the connection has what came instead.
     fn forget_messages(&mut self, held: &mut Held) {
         self.belief.past.messages_unsure = false;
@@ -154,24 +130,52 @@ impl Session {
         self.belief.past.messages = self.belief.past.messages.wrapping_add(1);
         (held.lease.origin.messages, held.lease.origin.stands_in) = (self.messages_mark(), false);
     }
+}
+
+impl Belief {
+    /// Notes the value of ROW_COUNT() behind a command that runs no text: OK packets count, and all that ends otherwise
+    /// counts as -1.
+    fn learn_row_count(&mut self, query: &Query<'_>, outcome: &Outcome) {
+        let counted = match query.command {
+            _ if outcome.error.is_some() => -1,
+            Command::StmtPrepare | Command::StmtSendLongData | Command::Statistics => return,
+            Command::SetOption => -1,
+            _ => outcome.row_count(),
+        };
+        (self.past.row_count, self.past.row_count_is_here) = (counted, false);
+    }
+
+    /// GET DIAGNOSTICS of a condition that is not there adds a message to those that are. Gives whether it stands with those that are kept.
+    fn adds_message(&mut self, outcome: &Outcome) -> bool {
+        const NO_CONDITION: [&[u8]; 3] = [b"Error", b"1758", b"Invalid condition number"];
+        if outcome.error.is_some() || outcome.warnings == 0 {
+            return false;
+        }
+        let Some(kept) = self.past.warnings.take() else { return false };
+        self.past.warnings = read_back::with_row(kept, &NO_CONDITION);
+        self.past.warning_count = self.past.warning_count.saturating_add(1);
+        self.past.signal = None;
+        self.past.messages = self.past.messages.wrapping_add(1);
+        self.past.warnings.is_some()
+    }
 
     /// The value of LAST_INSERT_ID() now. An id that stands in the request was given, not made: then nothing changed.
     pub(in crate::session) fn learn_insert_id(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
         let (id, origin) = (outcome.insert_id, &mut held.lease.origin);
-        let own = self.belief.past.doubt.is_some() || origin.insert_id == Some(self.belief.past.insert_id);
+        let own = self.past.doubt.is_some() || origin.insert_id == Some(self.past.insert_id);
         if query.statement.insert_id_unsure {
-            (self.belief.past.doubt, origin.insert_id) = (Some(Doubt::Any), None);
+            (self.past.doubt, origin.insert_id) = (Some(Doubt::Any), None);
         } else if id == 0 && outcome.error.is_some() && may_have_made_id(query, outcome) && own {
             if self.inserts_rows(query.request) {
-                self.belief.past.doubt = Some(Doubt::Any);
+                self.past.doubt = Some(Doubt::Any);
             }
         } else if id != 0 && holds_number(query.request.payload(), id) {
-            self.belief.past.doubt = Some(if own { Doubt::Any } else { Doubt::Given(id) });
+            self.past.doubt = Some(if own { Doubt::Any } else { Doubt::Given(id) });
         } else if id != 0 {
-            (self.belief.past.insert_id, self.belief.past.doubt, origin.insert_id) = (id, None, Some(id));
+            (self.past.insert_id, self.past.doubt, origin.insert_id) = (id, None, Some(id));
             if outcome.error.is_some() {
                 // A later part of the text has failed.
-                self.belief.past.doubt = Some(Doubt::Any);
+                self.past.doubt = Some(Doubt::Any);
             }
         }
     }

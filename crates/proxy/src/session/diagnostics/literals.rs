@@ -80,7 +80,7 @@ pub(in crate::session) fn is_word(word: &str) -> bool {
 
 /// The value of a user variable, as the server reported it.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::session) enum Found {
+pub(in crate::session) enum ReportedVariable {
     /// This literal makes its value.
     Value(String),
     /// It is NULL, and has the type of this literal.
@@ -98,19 +98,19 @@ pub(in crate::session) fn literal(
     value: Option<&[u8]>,
     hex: Option<&[u8]>,
     collation: Option<&[u8]>,
-) -> Result<Found, Malformed> {
+) -> Result<ReportedVariable, Malformed> {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| Malformed("user variable: text"));
     // A NULL has a type, too.
     let Some(value) = value else {
         let collation = text(collation.unwrap_or_default())?;
         return Ok(match (kind, collation.split_once('_')) {
-            (LONGLONG, _) => Found::Null(format!("CAST(0 AS {}SIGNED)", if unsigned { "UN" } else { "" })),
-            (DOUBLE, _) => Found::Null("0e0".into()),
-            (NEWDECIMAL, _) => Found::Null("CAST(0 AS DECIMAL(65,30))".into()),
+            (LONGLONG, _) => ReportedVariable::Null(format!("CAST(0 AS {}SIGNED)", if unsigned { "UN" } else { "" })),
+            (DOUBLE, _) => ReportedVariable::Null("0e0".into()),
+            (NEWDECIMAL, _) => ReportedVariable::Null("CAST(0 AS DECIMAL(65,30))".into()),
             (_, Some((charset, _))) if is_word(&collation) => {
-                Found::Null(format!("_{charset} X'' COLLATE {collation}"))
+                ReportedVariable::Null(format!("_{charset} X'' COLLATE {collation}"))
             }
-            _ => Found::Null("X''".into()),
+            _ => ReportedVariable::Null("X''".into()),
         });
     };
     let literal = match kind {
@@ -132,7 +132,7 @@ pub(in crate::session) fn literal(
             }
         }
     };
-    literal.map(Found::Value)
+    literal.map(ReportedVariable::Value)
 }
 
 fn is_utf8(hex: &str) -> bool {
@@ -158,14 +158,14 @@ mod tests {
             (0xfa, "x", "78", "binary", "X'78'"),
         ] {
             let read = literal((kind, false), Some(value.as_bytes()), Some(hex.as_bytes()), Some(collation.as_bytes()));
-            assert_eq!(read, Ok(Found::Value(expected.into())));
+            assert_eq!(read, Ok(ReportedVariable::Value(expected.into())));
         }
         let unsigned = literal((LONGLONG, true), Some(b"5"), Some(b"5"), Some(b"latin1_swedish_ci"));
-        assert_eq!(unsigned, Ok(Found::Value("CAST(5 AS UNSIGNED)".into())));
+        assert_eq!(unsigned, Ok(ReportedVariable::Value("CAST(5 AS UNSIGNED)".into())));
         let null = |kind, collation: &str| literal((kind, false), None, None, Some(collation.as_bytes()));
-        assert_eq!(null(DOUBLE, "binary"), Ok(Found::Null("0e0".into())));
-        assert_eq!(null(0xfa, "latin1_bin"), Ok(Found::Null("_latin1 X'' COLLATE latin1_bin".into())));
-        assert_eq!(null(0xfa, "binary"), Ok(Found::Null("X''".into())));
+        assert_eq!(null(DOUBLE, "binary"), Ok(ReportedVariable::Null("0e0".into())));
+        assert_eq!(null(0xfa, "latin1_bin"), Ok(ReportedVariable::Null("_latin1 X'' COLLATE latin1_bin".into())));
+        assert_eq!(null(0xfa, "binary"), Ok(ReportedVariable::Null("X''".into())));
         assert!(literal((0xfa, false), Some(b"x"), Some(b"78"), Some(b"x';--")).is_err());
         let broken = |collation: &[u8]| literal((0xfa, false), Some(b"?"), Some(b"FF27"), Some(collation)).is_err();
         assert!(broken(b"utf8mb4_bin") && !broken(b"latin1_bin") && !broken(b"binary"));

@@ -14,6 +14,7 @@ use super::read_back;
 use crate::error::Refusal;
 use crate::pool::Origin;
 use crate::session::Session;
+use crate::session::belief::Belief;
 use crate::session::client::Request;
 use crate::session::query::Query;
 use crate::session::relay::Outcome;
@@ -50,8 +51,8 @@ impl Session {
         // should be now; with others beside it, none is to be lost.
         let fits = |error: &Refusal| error.message.chars().count() <= MESSAGE_TEXT_CHARS_MAX;
         if self.belief.past.error.as_ref().is_some_and(fits)
-            && self.belief.past.warnings_charset.as_deref() != self.results_charset()
-            && self.kept_messages(self.client.capabilities).is_some_and(|messages| messages.len() == 1)
+            && self.belief.past.warnings_charset.as_deref() != self.belief.results_charset()
+            && self.belief.kept_messages(self.client.capabilities).is_some_and(|messages| messages.len() == 1)
         {
             return false;
         }
@@ -90,25 +91,53 @@ impl Session {
         };
         let mut set = String::from("SET ");
         for (at, (variable, item)) in items.iter().enumerate() {
-            let value = self.diagnostic(*item, conditions.len(), condition)?;
+            let value = self.belief.diagnostic(*item, conditions.len(), condition)?;
             set.push_str(if at > 0 { "," } else { "" });
             set.push_str(&format!("{variable}={value}"));
         }
         Some(set.into_bytes())
     }
 
+    /// The messages, if they are known.
+    fn conditions(&self) -> Option<Vec<Condition>> {
+        let past = &self.belief.past;
+        if past.messages_unsure || past.messages_unread {
+            return None;
+        }
+        if !past.has_messages() {
+            return Some(Vec::new());
+        }
+        let of_error = past.error.as_ref().map(|error| (error.code, error.message.as_str(), error.sqlstate));
+        let Some(kept) = &past.warnings else {
+            let (code, message, state) = of_error?;
+            return Some(vec![Condition { code, message: message.to_owned(), state: Some(state) }]);
+        };
+        let rows = read_back::rows(kept, COLUMNS, self.client.capabilities).ok()?;
+        let condition = |row: read_back::Row| {
+            let mut values = row.into_iter().skip(1);
+            let code = String::from_utf8(values.next()??).ok()?.parse().ok()?;
+            let message = String::from_utf8(values.next()??).ok()?;
+            let told = of_error.filter(|(of, text, _)| *of == code && *text == message).map(|(.., state)| state);
+            let known = || (!past.signals).then(|| sqlstate::sqlstate(code, self.belief.is_mariadb()));
+            Some(Condition { state: told.or_else(known), code, message })
+        };
+        rows.into_iter().map(condition).collect()
+    }
+}
+
+impl Belief {
     /// A value as an expression that gives it the type that GET DIAGNOSTICS gives it.
     fn diagnostic(&self, item: DiagnosticsItem, count: usize, condition: Option<&Condition>) -> Option<String> {
         let number = |number: usize| Some(format!("CAST({number} AS UNSIGNED)"));
         Some(match item {
             DiagnosticsItem::Number => number(count)?,
-            DiagnosticsItem::RowCount => self.belief.past.row_count.to_string(),
+            DiagnosticsItem::RowCount => self.past.row_count.to_string(),
             DiagnosticsItem::MysqlErrno => number(usize::from(condition?.code))?,
             DiagnosticsItem::MessageText => self.metadata_text(&condition?.message)?,
             DiagnosticsItem::ReturnedSqlstate => self.metadata_text(std::str::from_utf8(&condition?.state?).ok()?)?,
             // SIGNAL may have given them.
             DiagnosticsItem::ClassOrigin | DiagnosticsItem::SubclassOrigin | DiagnosticsItem::Name
-                if self.belief.past.signals =>
+                if self.past.signals =>
             {
                 return None;
             }
@@ -147,32 +176,6 @@ impl Session {
             _ => "MySQL",
         }
     }
-
-    /// The messages, if they are known.
-    fn conditions(&self) -> Option<Vec<Condition>> {
-        let past = &self.belief.past;
-        if past.messages_unsure || past.messages_unread {
-            return None;
-        }
-        if !past.has_messages() {
-            return Some(Vec::new());
-        }
-        let of_error = past.error.as_ref().map(|error| (error.code, error.message.as_str(), error.sqlstate));
-        let Some(kept) = &past.warnings else {
-            let (code, message, state) = of_error?;
-            return Some(vec![Condition { code, message: message.to_owned(), state: Some(state) }]);
-        };
-        let rows = read_back::rows(kept, COLUMNS, self.client.capabilities).ok()?;
-        let condition = |row: read_back::Row| {
-            let mut values = row.into_iter().skip(1);
-            let code = String::from_utf8(values.next()??).ok()?.parse().ok()?;
-            let message = String::from_utf8(values.next()??).ok()?;
-            let told = of_error.filter(|(of, text, _)| *of == code && *text == message).map(|(.., state)| state);
-            let known = || (!past.signals).then(|| sqlstate::sqlstate(code, self.is_mariadb()));
-            Some(Condition { state: told.or_else(known), code, message })
-        };
-        rows.into_iter().map(condition).collect()
-    }
 }
 
 /// The text of a SIGNAL that gives the same condition wherever it runs.
@@ -194,7 +197,7 @@ pub(in crate::session) fn may_signal(statement: &Statement, request: &Request, o
     let says_so = || memchr::memmem::find(&request.payload().to_ascii_lowercase(), b"signal").is_some();
     statement.asks.contains(Asks::STORED_FUNCTIONS)
         || matches!(statement.kind, Call | Compound | Diagnostics | PreparedText | Unknown)
-        || statement.parts > 1 && (statement.effects.iter().any(crate::session::learn::is_hidden) || says_so())
+        || statement.parts > 1 && (statement.effects.iter().any(super::untold::is_hidden) || says_so())
 }
 
 /// The kept reply to SHOW WARNINGS with those of its rows that are to be shown.
@@ -251,7 +254,7 @@ fn binary_row(level: &[u8], code: &[u8], message: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::testing::packets;
+    use crate::testing::packets;
 
     /// A kept reply with these levels, codes and messages.
     fn kept(rows: &[[&str; 3]]) -> Vec<u8> {

@@ -27,6 +27,11 @@
 //! does not make up for it later; to set the variable once more makes both families say what waits. The variable
 //! must be set before SET TRANSACTION: a server does not know what was announced while it was off.
 //!
+//! MySQL's tracker keeps the READ ONLY or READ WRITE of a START TRANSACTION that ended while the variable was off, and reports it
+//! as announced once the variable is set; it forgets that when a COMMIT ends, also one without a transaction (seen with 9.7).
+//! Nothing that waits can have been announced on a connection that does not tell: outside a transaction each possible
+//! announcement makes it tell first, and within one the server refuses.
+//!
 //! The number of SET insert_id waits for a row that is given a number, of any table, also when that INSERT fails
 //! afterwards. `@@insert_id` is 0 then. On MySQL 0 may be the number that waits.
 
@@ -36,10 +41,13 @@ use wire::exchange::Expect;
 use wire::packet::HEADER_BYTES;
 use wire::reply;
 
+use crate::outgoing::Outgoing;
+use crate::outgoing::Purpose;
 use crate::pool::Connection;
-use crate::session::outgoing::Outgoing;
+use crate::session::belief::Belief;
+use crate::session::environment::Environment;
 use crate::session::query::Query;
-use crate::session::relay::{Outcome, Purpose, RelayError, StateChange, changes_of};
+use crate::session::relay::{Outcome, RelayError, StateChange, changes_of};
 use crate::session::reset::ask;
 use crate::session::tracking::TRANSACTION_INFO;
 use crate::session::{Held, Session};
@@ -47,6 +55,8 @@ use route::{OneUse, Pin};
 
 /// Makes a connection tell what SET TRANSACTION has announced, now and whenever it changes.
 const TELL_CHARACTERISTICS: &str = "SET session_track_transaction_info='CHARACTERISTICS'";
+/// Takes away what is announced, whatever `completion_type` says.
+const TAKE_AWAY: &str = "COMMIT AND NO CHAIN NO RELEASE";
 
 /// The state of one use that only the server knows.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,10 +73,15 @@ pub(in crate::session) struct Unsure {
 /// Whether a statement may leave SET TRANSACTION waiting: by its text, or behind it.
 pub(in crate::session) fn may_announce(statement: &Statement) -> bool {
     let announces = |effect: &Effect| {
-        matches!(effect, Effect::TransactionCharacteristics { session: false, .. })
-            || crate::session::learn::is_hidden(effect)
+        matches!(effect, Effect::TransactionCharacteristics { session: false, .. }) || super::untold::is_hidden(effect)
     };
     statement.effects.iter().any(announces)
+}
+
+/// Whether a transaction that the statement begins may leave its access mode in MySQL's tracker.
+fn may_leave_access_mode(statement: &Statement) -> bool {
+    let begins = matches!(statement.transaction, Some(TransactionStep::Begin { read_only: Some(_), .. }));
+    begins || statement.parts > 1 || statement.effects.iter().any(super::untold::is_hidden)
 }
 
 impl Session {
@@ -77,7 +92,7 @@ impl Session {
         query: &Query<'_>,
         out: &mut Outgoing,
     ) {
-        // In an open transaction SET TRANSACTION is refused, and MySQL would forget that it has told of a transaction.
+        // In an open transaction SET TRANSACTION is refused, and MySQL would forget that it has reported a transaction.
         let needs_not = self.belief.pins.has(Pin::Transaction) || self.belief.pins.has(Pin::ExpiredPassword);
         if needs_not || self.tells(connection) || !query.runs_text() || !may_announce(&query.statement) {
             return;
@@ -85,6 +100,11 @@ impl Session {
         let set = TELL_CHARACTERISTICS.as_bytes();
         out.command(connection, Command::Query, set, Purpose::Variables, Expect::Results);
         connection.origin.tells_characteristics = true;
+        // A savepoint without a transaction would go with it.
+        if connection.origin.access_mode_left && !self.belief.pins.has(Pin::Savepoint) {
+            connection.origin.access_mode_left = false;
+            out.command(connection, Command::Query, TAKE_AWAY.as_bytes(), Purpose::Variables, Expect::Results);
+        }
     }
 
     /// Whether a connection tells what SET TRANSACTION announces.
@@ -97,13 +117,6 @@ impl Session {
                 .is_some_and(|own| own.eq_ignore_ascii_case("CHARACTERISTICS"))
     }
 
-    /// The server says what SET TRANSACTION has announced, in SQL; nothing when that was used up.
-    pub(in crate::session) fn learn_characteristics(&mut self, text: &str) {
-        self.belief.past.unsure.characteristics = false;
-        // START TRANSACTION alone is what the open transaction began with.
-        self.belief.pins.one_use(OneUse::Characteristics, text.contains("SET TRANSACTION"));
-    }
-
     /// Learns the state of one use that a statement leaves waiting, as far as its text and its reply tell.
     pub(in crate::session) fn learn_one_use(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
         let statement = &*query.statement;
@@ -111,6 +124,9 @@ impl Session {
             self.belief.past.unsure.unheard &= outcome.error.is_some();
         } else if may_announce(statement) && !self.tells(&held.lease) {
             self.belief.past.unsure.unheard = true;
+        }
+        if may_leave_access_mode(statement) && !self.tells(&held.lease) {
+            held.lease.origin.access_mode_left = !held.lease.origin.mariadb;
         }
         let untold = outcome.error.is_some() || outcome.ended_by_eof;
         let told = || outcome.changes.iter().any(|change| matches!(change, StateChange::Characteristics(_)));
@@ -128,61 +144,27 @@ impl Session {
         };
         if (!statement.effects.is_empty() || !outcome.changes.is_empty()) && sets(TRANSACTION_INFO) {
             held.lease.origin.tells_characteristics = false;
-            if self.belief.pins.awaits_use(OneUse::Characteristics) {
+            if self.belief.pins.awaits_use(OneUse::Characteristics) || self.belief.past.unsure.characteristics {
                 self.belief.pins.put(Pin::Opaque, true);
             }
         }
-        self.learn_given_id(query, outcome);
-    }
-
-    fn learn_given_id(&mut self, query: &Query<'_>, outcome: &Outcome) {
-        let statement = &*query.statement;
-        let sets = statement.effects.iter().rev().find_map(|effect| match effect {
-            Effect::Variable { name, value } if name == "insert_id" => Some(value),
-            _ => None,
-        });
-        let told = |change: &StateChange| matches!(change, StateChange::Variable(name, _) if name == "insert_id");
-        // A part of a text that failed, and a routine, may have set it.
-        let may_be_set = sets.is_some() && (outcome.error.is_none() || statement.parts > 1);
-        if may_be_set || outcome.changes.iter().any(told) {
-            self.belief.pins.one_use(OneUse::InsertId, true);
-            let is_number = |value: &Value| matches!(value, Value::Literal(text) if text.bytes().any(|byte| (b'1'..=b'9').contains(&byte)));
-            let is_sure = sets.is_some_and(is_number);
-            self.belief.past.unsure.insert_id |= !is_sure || statement.parts > 1;
-            if !is_sure && !self.is_mariadb() {
-                // `@@insert_id` would not tell a 0 that waits from nothing.
-                self.belief.pins.put(Pin::Opaque, true);
-            }
-        } else if self.belief.pins.awaits_use(OneUse::InsertId)
-            && (!statement.access.only_reads() || statement.asks.contains(sql::Asks::STORED_FUNCTIONS))
-            && !(matches!(statement.kind, Kind::Set | Kind::Use | Kind::Transaction) && statement.parts <= 1)
-        {
-            self.belief.past.unsure.insert_id = true;
-        }
-    }
-
-    /// The questions for the server when nothing keeps the connection but pins that may be over by now (and user variables):
-    /// state of one use, and user locks.
-    pub(in crate::session) fn asks_of_pins(&self) -> (bool, bool) {
-        let unsure = self.belief.past.unsure;
-        let one_use = unsure.characteristics || unsure.insert_id || unsure.unheard;
-        let locks = self.belief.pins.has(Pin::UserLock) && self.belief.pins.unsure_user_locks().is_some();
-        let bit = |pin: Pin, may_go: bool| u32::from(may_go) << pin as u32;
-        let may_go = bit(Pin::UserVariable, true) | bit(Pin::NextStatement, one_use) | bit(Pin::UserLock, locks);
-        let alone = self.belief.pins.bits() & !may_go == 0;
-        (one_use && alone, locks && alone)
+        self.belief.learn_given_id(query, outcome);
     }
 
     /// Asks the server whether state of one use still waits. Gives whether the connection is still good.
     pub(in crate::session) async fn ask_one_use(&mut self, held: &mut Held) -> bool {
         if std::mem::take(&mut self.belief.past.unsure.unheard)
-            && ask(&mut held.lease, "COMMIT", &self.env.worker).await.is_err()
+            && ask(&mut held.lease, TAKE_AWAY, &self.env.worker).await.is_err()
         {
             return false;
         }
         if std::mem::take(&mut self.belief.past.unsure.characteristics) {
-            match self.ask_characteristics(held).await {
-                Ok(Some(text)) => self.learn_characteristics(&text),
+            let reply = match self.tells(&held.lease) {
+                true => self.env.ask_characteristics(held).await,
+                false => Ok(Some(String::new())),
+            };
+            match reply {
+                Ok(Some(text)) => self.belief.learn_characteristics(&text),
                 Ok(None) => self.belief.pins.put(Pin::Opaque, true),
                 Err(_) => return false,
             }
@@ -198,13 +180,62 @@ impl Session {
             // Nothing is announced any more: the next transaction's statements are kept anew.
             self.transaction.log = None;
         }
-        self.show_pins(self.belief.pins.bits());
+        self.env.show_pins(self.belief.pins.bits());
         true
     }
+}
 
+impl Belief {
+    /// The server says what SET TRANSACTION has announced, in SQL; nothing when that was used up.
+    pub(in crate::session) fn learn_characteristics(&mut self, text: &str) {
+        self.past.unsure.characteristics = false;
+        // START TRANSACTION alone is what the open transaction began with.
+        self.pins.one_use(OneUse::Characteristics, text.contains("SET TRANSACTION"));
+    }
+
+    fn learn_given_id(&mut self, query: &Query<'_>, outcome: &Outcome) {
+        let statement = &*query.statement;
+        let sets = statement.effects.iter().rev().find_map(|effect| match effect {
+            Effect::Variable { name, value } if name == "insert_id" => Some(value),
+            _ => None,
+        });
+        let told = |change: &StateChange| matches!(change, StateChange::Variable(name, _) if name == "insert_id");
+        // A part of a text that failed, and a routine, may have set it.
+        let may_be_set = sets.is_some() && (outcome.error.is_none() || statement.parts > 1);
+        if may_be_set || outcome.changes.iter().any(told) {
+            self.pins.one_use(OneUse::InsertId, true);
+            let is_number = |value: &Value| matches!(value, Value::Literal(text) if text.bytes().any(|byte| (b'1'..=b'9').contains(&byte)));
+            let is_sure = sets.is_some_and(is_number);
+            self.past.unsure.insert_id |= !is_sure || statement.parts > 1;
+            if !is_sure && !self.is_mariadb() {
+                // `@@insert_id` would not tell a 0 that waits from nothing.
+                self.pins.put(Pin::Opaque, true);
+            }
+        } else if self.pins.awaits_use(OneUse::InsertId)
+            && (!statement.access.only_reads() || statement.asks.contains(sql::Asks::STORED_FUNCTIONS))
+            && !(matches!(statement.kind, Kind::Set | Kind::Use | Kind::Transaction) && statement.parts <= 1)
+        {
+            self.past.unsure.insert_id = true;
+        }
+    }
+
+    /// The questions for the server when nothing keeps the connection but pins that may be over by now (and user variables):
+    /// state of one use, and user locks.
+    pub(in crate::session) fn asks_of_pins(&self) -> (bool, bool) {
+        let unsure = self.past.unsure;
+        let one_use = unsure.characteristics || unsure.insert_id || unsure.unheard;
+        let locks = self.pins.has(Pin::UserLock) && self.pins.unsure_user_locks().is_some();
+        let bit = |pin: Pin, may_go: bool| u32::from(may_go) << pin as u32;
+        let may_go = bit(Pin::UserVariable, true) | bit(Pin::NextStatement, one_use) | bit(Pin::UserLock, locks);
+        let alone = self.pins.bits() & !may_go == 0;
+        (one_use && alone, locks && alone)
+    }
+}
+
+impl Environment {
     async fn ask_characteristics(&mut self, held: &mut Held) -> Result<Option<String>, RelayError> {
         held.lease.origin.tells_characteristics = true;
-        let reply = ask(&mut held.lease, TELL_CHARACTERISTICS, &self.env.worker).await?;
+        let reply = ask(&mut held.lease, TELL_CHARACTERISTICS, &self.worker).await?;
         let Some(payload) = reply.as_deref().and_then(|reply| reply.get(HEADER_BYTES..)) else { return Ok(None) };
         let ok = reply::Ok::parse(payload, held.lease.origin.capabilities)?;
         let mut changes = Vec::new();

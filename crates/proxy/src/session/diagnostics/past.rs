@@ -10,12 +10,14 @@ use super::learned::{holds_number, may_name_tables};
 use super::one_use::Unsure;
 use super::read_back::Row;
 use crate::error::Refusal;
+use crate::outgoing::Outgoing;
+use crate::outgoing::{Expected, Purpose};
 use crate::pool::Connection;
+use crate::session::belief::Belief;
 use crate::session::client::Request;
-use crate::session::outgoing::{Outgoing, write};
 use crate::session::query::{Body, Query};
-use crate::session::relay::{Expected, Purpose};
 use crate::session::send::without_state;
+use crate::session::write::write;
 use crate::session::{Held, Session};
 
 /// Adds an error to the messages that are there; the variable is left as it was (seen with MariaDB 10.11 and MySQL 9.7).
@@ -29,7 +31,7 @@ pub(in crate::session) struct Past {
     pub insert_id: u64,
     /// LAST_INSERT_ID() may be something else: the server is asked before the connection goes.
     pub doubt: Option<Doubt>,
-    /// System variables whose values are asked for before the connection goes: nothing told them. SET CHARACTER SET takes
+    /// System variables whose values are asked for before the connection goes: no reply reported them. SET CHARACTER SET takes
     /// the schema's collation, and another schema does not change it.
     pub variables: Vec<Box<str>>,
     /// The parts of [`route::OneUse`] that the server is asked for before the connection goes.
@@ -78,7 +80,7 @@ pub(in crate::session) struct Past {
 pub(in crate::session) enum Doubt {
     /// It is whatever the server says.
     Any,
-    /// This id was told, and may have been given by the client: then nothing has changed.
+    /// This id was reported, and may have been given by the client: then nothing has changed.
     Given(u64),
     /// A statement failed, and may have made one before that: then it is another one than its connection had.
     Made,
@@ -114,7 +116,7 @@ impl Session {
             out.command(connection, Command::Query, set.as_bytes(), Purpose::Variables, Expect::Results);
         }
         if !connection.origin.mariadb && !statement.asks.contains(Asks::DIAGNOSTICS) {
-            self.give_found_rows(connection, query, out);
+            self.belief.give_found_rows(connection, query, out);
         }
         if !out.pending.is_empty() {
             connection.origin.hears_question();
@@ -124,8 +126,8 @@ impl Session {
         let is_set = statement.kind == Kind::Diagnostics && matches!(body, Body::Payload(_));
         // A statement that may leave messages or take them away must find them.
         let needs_messages = !is_set && statement.asks.contains(Asks::DIAGNOSTICS)
-            || self.is_mariadb() && self.belief.past.has_messages() && may_ask(statement)
-            || self.is_mariadb() && statement.effects.iter().any(tells_older_messages);
+            || self.belief.is_mariadb() && self.belief.past.has_messages() && may_ask(statement)
+            || self.belief.is_mariadb() && statement.effects.iter().any(tells_older_messages);
         if needs_messages && connection.origin.messages != mine {
             let again = self.belief.past.signal.as_deref().filter(|_| self.belief.past.has_messages());
             (connection.origin.messages, connection.origin.stands_in) = (mine, again.is_none());
@@ -140,7 +142,7 @@ impl Session {
                         || statement.kind == sql::Kind::Diagnostics && !condition()
                         || statement.asks.contains(Asks::MESSAGE_COUNT)
                         || query.command == Command::FieldList;
-                    let kept = self.kept_messages(connection.origin.capabilities).unwrap_or_default();
+                    let kept = self.belief.kept_messages(connection.origin.capabilities).unwrap_or_default();
                     match counts && kept.len() > 1 {
                         true => {
                             more_errors = kept.iter().filter(is_error).count().saturating_sub(1).min(ERRORS_MAX);
@@ -149,7 +151,7 @@ impl Session {
                         false => (signal(error), Purpose::Signal),
                     }
                 }
-                (None, None) => (self.warn_again(connection.origin.capabilities), Purpose::Variables),
+                (None, None) => (self.belief.warn_again(connection.origin.capabilities), Purpose::Variables),
             };
             out.command(connection, Command::Query, text.as_bytes(), purpose, Expect::Results);
             for _ in 0..more_errors {
@@ -158,7 +160,7 @@ impl Session {
         }
         if connection.origin.mariadb {
             // Statements that make messages again may count; a question without a table leaves the count.
-            self.give_found_rows(connection, query, out);
+            self.belief.give_found_rows(connection, query, out);
         }
     }
 
@@ -171,62 +173,12 @@ impl Session {
             || statement.insert_id_unsure
             || query.hides.as_ref().is_some_and(|hidden| hidden.writes)
             || statement.kind == Kind::Insert
-                && (keeps || may_be_given(on_connection, query.request) || self.inserts_rows(query.request))
-    }
-
-    /// Whether an INSERT may have several rows: the first ones may be given numbers before a later one fails, and servers
-    /// remember such a number (seen with MariaDB 10.11 and MySQL 9.7).
-    pub(in crate::session) fn inserts_rows(&self, request: &Request) -> bool {
-        let payload = request.payload();
-        let (command, arguments) = payload.split_first().unwrap_or((&0, &[]));
-        let text = if *command == Command::Query.byte() {
-            arguments
-        } else if *command == Command::StmtExecute.byte() {
-            let known = crate::session::request::statement_id(arguments).and_then(|id| self.belief.statements.find(id));
-            known.map_or(&[][..], |known| &known.prepared.key.text)
-        } else {
-            return true;
-        };
-        memchr::memchr_iter(b')', text).any(|at| text[at + 1..].trim_ascii_start().first() == Some(&b','))
+                && (keeps || may_be_given(on_connection, query.request) || self.belief.inserts_rows(query.request))
     }
 
     /// The value of [`crate::pool::Origin::messages`] on a connection that has this session's.
     pub(in crate::session) fn messages_mark(&self) -> Option<(u32, u32)> {
         Some((self.env.handle.id, self.belief.past.messages))
-    }
-
-    /// How many messages are told behind a command that has none of its own: on MySQL those of the statement before.
-    pub(in crate::session) fn own_messages(&self) -> Option<u16> {
-        (!self.is_mariadb()).then_some(self.belief.past.own_messages)
-    }
-
-    /// The character set that replies come in, as far as the session has chosen one.
-    pub(in crate::session) fn results_charset(&self) -> Option<&str> {
-        self.belief.state.variable("character_set_results")
-    }
-
-    /// The rows of SHOW WARNINGS, if they were kept.
-    pub(super) fn kept_messages(&self, capabilities: Capabilities) -> Option<Vec<super::read_back::Row>> {
-        super::read_back::rows(self.belief.past.warnings.as_deref()?, 3, capabilities).ok()
-    }
-
-    /// A statement that leaves as many warnings as the last one did: the very one, if there was one.
-    fn warn_again(&self, capabilities: wire::Capabilities) -> String {
-        let kept = self.kept_messages(capabilities);
-        // With `max_error_count` servers count more messages than they keep.
-        if self.belief.past.warning_count == 1
-            && let Some([row]) = kept.as_deref()
-            && let [_, Some(code), Some(message)] = &row[..]
-        {
-            let code = String::from_utf8_lossy(code).parse().unwrap_or(0);
-            let message = String::from_utf8_lossy(message).into_owned();
-            return signal(&Refusal::like_server(code, b"01000", message));
-        }
-        match self.belief.past.warning_count {
-            // Messages go with the next statement that names a table.
-            0 => "DO (SELECT 1 FROM (SELECT 1) AS d)".into(),
-            count => format!("DO {}", warnings(usize::from(count))),
-        }
     }
 
     /// Keeps the reply to SHOW WARNINGS before the connection goes to another session. Gives whether the connection is
@@ -247,7 +199,7 @@ impl Session {
                 let before = self.belief.past.warnings_before.take();
                 let shown = reply.map(|reply| without_state(reply, capabilities));
                 self.belief.past.warnings = shown.and_then(|shown| with_added(before, shown, capabilities));
-                self.belief.past.warnings_charset = self.results_charset().map(Into::into);
+                self.belief.past.warnings_charset = self.belief.results_charset().map(Into::into);
                 let kept = self.belief.past.warnings.as_deref();
                 let rows = kept.and_then(|reply| super::read_back::rows(reply, 3, capabilities).ok());
                 let count = rows.map(|rows| u16::try_from(rows.len()).unwrap_or(u16::MAX));
@@ -261,6 +213,58 @@ impl Session {
                 true
             }
             Err(_) => false,
+        }
+    }
+}
+
+impl Belief {
+    /// Whether an INSERT may have several rows: the first ones may be given numbers before a later one fails, and servers
+    /// remember such a number (seen with MariaDB 10.11 and MySQL 9.7).
+    pub(in crate::session) fn inserts_rows(&self, request: &Request) -> bool {
+        let payload = request.payload();
+        let (command, arguments) = payload.split_first().unwrap_or((&0, &[]));
+        let text = if *command == Command::Query.byte() {
+            arguments
+        } else if *command == Command::StmtExecute.byte() {
+            let known = crate::session::request::statement_id(arguments).and_then(|id| self.statements.find(id));
+            known.map_or(&[][..], |known| &known.prepared.key.text)
+        } else {
+            return true;
+        };
+        memchr::memchr_iter(b')', text).any(|at| text[at + 1..].trim_ascii_start().first() == Some(&b','))
+    }
+
+    /// The number of messages that are reported after a command that has none of its own: on MySQL those of the statement before.
+    pub(in crate::session) fn own_messages(&self) -> Option<u16> {
+        (!self.is_mariadb()).then_some(self.past.own_messages)
+    }
+
+    /// The character set that replies come in, as far as the session has chosen one.
+    pub(in crate::session) fn results_charset(&self) -> Option<&str> {
+        self.state.variable("character_set_results")
+    }
+
+    /// The rows of SHOW WARNINGS, if they were kept.
+    pub(super) fn kept_messages(&self, capabilities: Capabilities) -> Option<Vec<super::read_back::Row>> {
+        super::read_back::rows(self.past.warnings.as_deref()?, 3, capabilities).ok()
+    }
+
+    /// A statement that leaves as many warnings as the last one did: the very one, if there was one.
+    fn warn_again(&self, capabilities: wire::Capabilities) -> String {
+        let kept = self.kept_messages(capabilities);
+        // With `max_error_count` servers count more messages than they keep.
+        if self.past.warning_count == 1
+            && let Some([row]) = kept.as_deref()
+            && let [_, Some(code), Some(message)] = &row[..]
+        {
+            let code = String::from_utf8_lossy(code).parse().unwrap_or(0);
+            let message = String::from_utf8_lossy(message).into_owned();
+            return signal(&Refusal::like_server(code, b"01000", message));
+        }
+        match self.past.warning_count {
+            // Messages go with the next statement that names a table.
+            0 => "DO (SELECT 1 FROM (SELECT 1) AS d)".into(),
+            count => format!("DO {}", warnings(usize::from(count))),
         }
     }
 }
@@ -290,7 +294,7 @@ fn tells_older_messages(effect: &sql::Effect) -> bool {
     matches!(effect, sql::Effect::Role { .. })
 }
 
-/// Whether a request may give the very id that LAST_INSERT_ID() is on the connection: nobody could tell the two apart.
+/// Whether a request may give the very id that LAST_INSERT_ID() is on the connection: the two would look the same.
 fn may_be_given(known: Option<u64>, request: &Request) -> bool {
     known.is_none_or(|known| known != 0 && holds_number(request.payload(), known))
 }

@@ -3,13 +3,15 @@
 //! The values come back in the text protocol; the column's type and collation say how to write each as a literal that
 //! makes the same value, of the same type, on another connection.
 
+use crate::session::belief::Belief;
+use crate::session::environment::Environment;
 use std::cmp::Ordering;
 
 use wire::Capabilities;
 use wire::codec::{Malformed, Reader, Write};
 use wire::packet::{self, First, HEADER_BYTES, Header};
 
-use super::literals::{Found, is_wide, literal};
+use super::literals::{ReportedVariable, is_wide, literal};
 use crate::session::relay::RelayError;
 use crate::session::reset::ask;
 use crate::session::{Doubt, Held, Past, Session};
@@ -45,7 +47,7 @@ impl Session {
         let mut names = self.belief.pins.user_variables();
         let hidden = self.belief.pins.has_hidden_user_variables();
         if hidden {
-            match self.list_variables(held).await {
+            match self.env.list_variables(held).await {
                 Ok(Some(listed)) => names.extend(listed),
                 Ok(None) => {
                     self.keep_for_hidden_variables();
@@ -62,7 +64,7 @@ impl Session {
             }
             if names.is_empty() {
                 self.belief.pins.hidden_user_variables(false);
-                self.show_pins(self.belief.pins.bits());
+                self.env.show_pins(self.belief.pins.bits());
                 return true;
             }
         }
@@ -81,48 +83,30 @@ impl Session {
         let state = std::sync::Arc::make_mut(&mut self.belief.state);
         for (name, found) in names.iter().zip(literals) {
             match found {
-                Found::Value(literal) => state.set_user_variable(name, &literal),
+                ReportedVariable::Value(literal) => state.set_user_variable(name, &literal),
                 // A session before left it there. A statement that may assign NULL does not find such variables.
-                Found::Null(_) if held.lease.origin.once_set.contains(name) && !state.has_user_variable(name) => {}
-                Found::Null(of_its_type) => {
+                ReportedVariable::Null(_)
+                    if held.lease.origin.once_set.contains(name) && !state.has_user_variable(name) => {}
+                ReportedVariable::Null(of_its_type) => {
                     state.set_user_variable(name, &of_its_type);
                     state.set_user_variable(name, "NULL");
                 }
-                Found::Nothing => state.remove_user_variable(name),
+                ReportedVariable::Nothing => state.remove_user_variable(name),
             }
             self.belief.pins.user_variable_known(name);
         }
         self.belief.pins.hidden_user_variables(false);
         held.lease.origin.state = self.belief.state.clone();
-        self.show_pins(self.belief.pins.bits());
+        self.env.show_pins(self.belief.pins.bits());
         true
     }
 
-    /// The user variables that have a value on this connection, in lower case. `None` when the server does not tell, they are
-    /// too many, or their names are none that can be asked for whatever the character set.
-    async fn list_variables(&mut self, held: &mut Held) -> Result<Option<Vec<String>>, RelayError> {
-        let connection = &mut *held.lease;
-        let capabilities = connection.origin.capabilities;
-        // It has messages of its own.
-        connection.origin.messages = None;
-        let list = if connection.origin.mariadb { LIST_OF_MARIADB } else { LIST_OF_MYSQL };
-        let reply = ask(connection, list, &self.env.worker).await?;
-        let rows = reply.and_then(|reply| rows(&reply, 1, capabilities).ok());
-        Ok(rows.filter(|rows| rows.len() <= VARIABLES_MAX).and_then(|rows| {
-            let names = rows.into_iter().map(|row| {
-                let name = String::from_utf8(row.into_iter().next()??).ok()?;
-                name.is_ascii().then(|| name.to_ascii_lowercase())
-            });
-            names.collect()
-        }))
-    }
-
-    /// The session keeps its connection for good, since nobody can say what it has there.
+    /// The session keeps its connection for good, since its state there is unknown.
     fn keep_for_hidden_variables(&mut self) {
         self.belief.past.is_here();
         self.belief.pins.hidden_user_variables(false);
         self.belief.pins.put(Pin::Opaque, true);
-        self.show_pins(self.belief.pins.bits());
+        self.env.show_pins(self.belief.pins.bits());
     }
 
     /// Asks what LAST_INSERT_ID() is. Gives whether the connection is still good.
@@ -194,7 +178,7 @@ impl Session {
                 if reply.is_some() {
                     self.belief.pins.user_locks_are(&[]);
                 }
-                self.show_pins(self.belief.pins.bits());
+                self.env.show_pins(self.belief.pins.bits());
                 return true;
             }
             // In these a name is made of other bytes than it was when the lock was taken under another one.
@@ -214,14 +198,37 @@ impl Session {
             let is_held = |(name, value): (String, &Option<Vec<u8>>)| (value.as_deref() != Some(b"0")).then_some(name);
             let held: Vec<String> = names.into_iter().zip(row).filter_map(is_held).collect();
             self.belief.pins.user_locks_are(&held);
-            self.show_pins(self.belief.pins.bits());
+            self.env.show_pins(self.belief.pins.bits());
         }
         true
     }
+}
 
+impl Environment {
+    /// The user variables that have a value on this connection, in lower case. `None` when the server does not tell, they are
+    /// too many, or their names are none that can be asked for whatever the character set.
+    async fn list_variables(&mut self, held: &mut Held) -> Result<Option<Vec<String>>, RelayError> {
+        let connection = &mut *held.lease;
+        let capabilities = connection.origin.capabilities;
+        // It has messages of its own.
+        connection.origin.messages = None;
+        let list = if connection.origin.mariadb { LIST_OF_MARIADB } else { LIST_OF_MYSQL };
+        let reply = ask(connection, list, &self.worker).await?;
+        let rows = reply.and_then(|reply| rows(&reply, 1, capabilities).ok());
+        Ok(rows.filter(|rows| rows.len() <= VARIABLES_MAX).and_then(|rows| {
+            let names = rows.into_iter().map(|row| {
+                let name = String::from_utf8(row.into_iter().next()??).ok()?;
+                name.is_ascii().then(|| name.to_ascii_lowercase())
+            });
+            names.collect()
+        }))
+    }
+}
+
+impl Belief {
     /// Nothing but user variables with unknown values pins the session.
     pub(in crate::session) fn only_user_variables_pin(&self) -> bool {
-        self.belief.pins.bits() == 1 << Pin::UserVariable as u8
+        self.pins.bits() == 1 << Pin::UserVariable as u8
     }
 }
 
@@ -234,7 +241,7 @@ fn question(names: &[String]) -> String {
 }
 
 /// The values of `count` variables, from the reply to [`question`].
-fn literals(reply: &[u8], count: usize, capabilities: Capabilities) -> Result<Vec<Found>, Malformed> {
+fn literals(reply: &[u8], count: usize, capabilities: Capabilities) -> Result<Vec<ReportedVariable>, Malformed> {
     let mut rest = reply;
     let mut next = || match packet::first(rest, REPLY_BYTES_MAX) {
         First::Whole { payload, taken, .. } => {
@@ -264,7 +271,7 @@ fn literals(reply: &[u8], count: usize, capabilities: Capabilities) -> Result<Ve
             let [value, hex, collation] = [(); 3].map(|()| row.text_value("user variable"));
             match kind {
                 Some(kind) => literal(kind, value?, hex?, collation?),
-                None => Ok(Found::Nothing),
+                None => Ok(ReportedVariable::Nothing),
             }
         })
         .collect()
@@ -348,7 +355,7 @@ fn column_kind(payload: &[u8], capabilities: Capabilities) -> Result<Option<(u8,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::testing::packets;
+    use crate::testing::packets;
 
     #[test]
     fn a_reply_takes_one_more_row() {

@@ -7,6 +7,7 @@ use sql::{Asks, Effect};
 use wire::packet::HEADER_BYTES;
 use wire::{Status, reply};
 
+use crate::session::environment::Environment;
 use crate::session::query::Query;
 use crate::session::relay::{Outcome, RelayError, StateChange, changes_of};
 use crate::session::reset::ask;
@@ -14,6 +15,11 @@ use crate::session::{Held, Session};
 
 /// Set to the value that it has: servers tell what is left to tell with the next OK that has a change of its own.
 const TOUCHED: &str = "default_week_format";
+
+/// Whether a part of a statement does what its text does not show: a routine, or a text that is made elsewhere.
+pub(in crate::session) fn is_hidden(effect: &Effect) -> bool {
+    matches!(effect, Effect::MayChangeSession | Effect::ExecuteText { .. })
+}
 
 /// Whether a statement may have changed the session in a way that its reply could not tell.
 pub(in crate::session) fn may_be(query: &Query<'_>, outcome: &Outcome) -> bool {
@@ -26,29 +32,29 @@ pub(in crate::session) fn may_be(query: &Query<'_>, outcome: &Outcome) -> bool {
         || query.runs_text() && statement.effects.iter().any(passing)
         || outcome.error.is_some()
             && query.runs_text()
-            && (statement.asks.contains(Asks::STORED_FUNCTIONS)
-                || statement.effects.iter().any(crate::session::learn::is_hidden))
+            && (statement.asks.contains(Asks::STORED_FUNCTIONS) || statement.effects.iter().any(is_hidden))
 }
 
 impl Session {
-    /// Lets the server tell what it has not told yet. Gives whether the connection is still good.
+    /// Has the server report the rest. Gives whether the connection is still good.
     pub(in crate::session) async fn ask_untold(&mut self, held: &mut Held, query: &Query<'_>) -> bool {
-        let Ok(outcome) = self.send_question(held).await else { return false };
-        self.learn_changes(query, &outcome);
+        let Ok(outcome) = self.env.send_question(held).await else { return false };
+        self.belief.learn_changes(query, &outcome);
         held.lease.origin.state = self.belief.state.clone();
-        self.show_pins(self.belief.pins.bits());
+        self.env.show_pins(self.belief.pins.bits());
         true
     }
+}
 
+impl Environment {
     async fn send_question(&mut self, held: &mut Held) -> Result<Outcome, RelayError> {
-        let reply =
-            ask(&mut held.lease, &format!("SET SESSION {TOUCHED}=@@session.{TOUCHED}"), &self.env.worker).await?;
+        let reply = ask(&mut held.lease, &format!("SET SESSION {TOUCHED}=@@session.{TOUCHED}"), &self.worker).await?;
         let mut outcome = Outcome::default();
         let payload = reply.as_deref().and_then(|reply| reply.get(HEADER_BYTES..));
         if let Some(Ok(ok)) = payload.map(|payload| reply::Ok::parse(payload, held.lease.origin.capabilities)) {
             changes_of(&ok, &mut outcome.changes)?;
         }
-        // That something has changed is told of the question itself.
+        // The report of a change belongs to the question itself.
         outcome.changes.retain(|change| match change {
             StateChange::Variable(name, _) => name != TOUCHED,
             change => *change != StateChange::Some,

@@ -1,5 +1,7 @@
 //! System variables that a statement set: what is known of their values, and what must be asked.
 
+use crate::session::belief::Belief;
+use crate::session::environment::Environment;
 use std::sync::Arc;
 
 use sql::Value;
@@ -36,7 +38,7 @@ const MOVES: [&str; 7] = [
     "rand_seed2",
 ];
 
-/// Whether a session that gives a variable this value keeps its connection, because nobody can say what it is later.
+/// Whether a session that gives a variable this value keeps its connection, because the value may be another one later.
 pub(in crate::session) fn moves(name: &str, value: Option<&str>) -> bool {
     // It is what each connection begins with.
     let is_own = name == "gtid_next" && value.is_some_and(|value| value.eq_ignore_ascii_case("AUTOMATIC"));
@@ -67,63 +69,7 @@ impl Past {
 }
 
 impl Session {
-    /// A statement has set a system variable of the session. The tracker knows best; MariaDB's tells nothing of
-    /// `SET @@x = …` without a scope (seen with 10.11).
-    pub(in crate::session) fn learn_variable(
-        &mut self,
-        held: &mut Held,
-        name: &str,
-        value: &Value,
-        tracked: bool,
-        outcome: &Outcome,
-    ) {
-        let state = Arc::make_mut(&mut self.belief.state);
-        match value {
-            Value::Default => {
-                if matches!(name, "collation_connection" | "character_set_connection") {
-                    self.belief.past.doubt_variable("collation_connection");
-                }
-                // A connection's login would set another one.
-                if name.starts_with("character_set_") || name.starts_with("collation_") {
-                    if !tracked {
-                        self.belief.past.doubt_variable(name);
-                    }
-                } else if let Some(value) = self.belief.catalog.uneven.get(name) {
-                    state.set_variable(name, value);
-                } else if !tracked
-                    || REPORTS.contains(&name)
-                    || state.variable(name) == self.belief.catalog.globals.get(name).map(String::as_str)
-                {
-                    // Another value than the global one was told: MySQL switches foreign_key_checks and unique_checks off.
-                    state.remove_variable(name);
-                }
-            }
-            Value::Literal(literal) => {
-                if !REPORTS.contains(&name) && !tracked || name == "timestamp" {
-                    state.set_variable_literal(name, literal);
-                    if (outcome.warnings > 0 || outcome.warned_before) && has_default(name) && is_word(name) {
-                        // Another value may have been taken, and each connection would warn again.
-                        self.belief.past.doubt_variable(name);
-                    }
-                }
-                if matches!(name, "last_insert_id" | "identity") {
-                    self.belief.past.insert_id = literal.parse().unwrap_or(self.belief.past.insert_id);
-                    self.belief.past.doubt = None;
-                    held.lease.origin.insert_id = literal.parse().ok();
-                }
-            }
-            Value::Unknown if name == "last_insert_id" || name == "identity" => {
-                (self.belief.past.doubt, held.lease.origin.insert_id) = (Some(Doubt::Any), None);
-            }
-            Value::Unknown if tracked && name != "timestamp" => {}
-            Value::Unknown if REPORTS.contains(&name) || !has_default(name) || !is_word(name) => {
-                self.belief.pins.put(Pin::Opaque, true);
-            }
-            Value::Unknown => self.belief.past.doubt_variable(name),
-        }
-    }
-
-    /// Asks for the variables that are in doubt. Gives whether the connection is still good; what cannot be told pins.
+    /// Asks for the variables that are in doubt. Gives whether the connection is still good; a value without a report pins.
     pub(in crate::session) async fn read_variables(&mut self, held: &mut Held) -> bool {
         let names = std::mem::take(&mut self.belief.past.variables);
         if names.len() > VARIABLES_MAX {
@@ -131,12 +77,12 @@ impl Session {
             return true;
         }
         let mut told = Vec::new();
-        match self.ask_variables(held, &names).await {
+        match self.env.ask_variables(held, &names).await {
             Ok(Some(row)) => told.extend(names.iter().zip(row)),
             // A global one is among them: its SET was refused, and the session has no value of its own.
             Ok(None) => {
                 for name in &names {
-                    match self.ask_variables(held, std::slice::from_ref(name)).await {
+                    match self.env.ask_variables(held, std::slice::from_ref(name)).await {
                         Ok(row) => told.extend(std::iter::once(name).zip(row.unwrap_or_default())),
                         Err(_) => return false,
                     }
@@ -158,17 +104,77 @@ impl Session {
         true
     }
 
+    fn keep_opaque(&mut self) {
+        self.belief.pins.put(Pin::Opaque, true);
+        self.env.show_pins(self.belief.pins.bits());
+    }
+}
+
+impl Belief {
+    /// A statement has set a system variable of the session. The tracker knows best; MariaDB's tells nothing of
+    /// `SET @@x = …` without a scope (seen with 10.11).
+    pub(in crate::session) fn learn_variable(
+        &mut self,
+        held: &mut Held,
+        name: &str,
+        value: &Value,
+        tracked: bool,
+        outcome: &Outcome,
+    ) {
+        let state = Arc::make_mut(&mut self.state);
+        match value {
+            Value::Default => {
+                if matches!(name, "collation_connection" | "character_set_connection") {
+                    self.past.doubt_variable("collation_connection");
+                }
+                // A connection's login would set another one.
+                if name.starts_with("character_set_") || name.starts_with("collation_") {
+                    if !tracked {
+                        self.past.doubt_variable(name);
+                    }
+                } else if let Some(value) = self.catalog.uneven.get(name) {
+                    state.set_variable(name, value);
+                } else if !tracked
+                    || REPORTS.contains(&name)
+                    || state.variable(name) == self.catalog.globals.get(name).map(String::as_str)
+                {
+                    // The reported value is not the global one: MySQL switches foreign_key_checks and unique_checks off.
+                    state.remove_variable(name);
+                }
+            }
+            Value::Literal(literal) => {
+                if !REPORTS.contains(&name) && !tracked || name == "timestamp" {
+                    state.set_variable_literal(name, literal);
+                    if (outcome.warnings > 0 || outcome.warned_before) && has_default(name) && is_word(name) {
+                        // Another value may have been taken, and each connection would warn again.
+                        self.past.doubt_variable(name);
+                    }
+                }
+                if matches!(name, "last_insert_id" | "identity") {
+                    self.past.insert_id = literal.parse().unwrap_or(self.past.insert_id);
+                    self.past.doubt = None;
+                    held.lease.origin.insert_id = literal.parse().ok();
+                }
+            }
+            Value::Unknown if name == "last_insert_id" || name == "identity" => {
+                (self.past.doubt, held.lease.origin.insert_id) = (Some(Doubt::Any), None);
+            }
+            Value::Unknown if tracked && name != "timestamp" => {}
+            Value::Unknown if REPORTS.contains(&name) || !has_default(name) || !is_word(name) => {
+                self.pins.put(Pin::Opaque, true);
+            }
+            Value::Unknown => self.past.doubt_variable(name),
+        }
+    }
+}
+
+impl Environment {
     /// The session's values of these variables; `None` when the server refuses to tell one of them.
     async fn ask_variables(&self, held: &mut Held, names: &[Box<str>]) -> Result<Option<Row>, RelayError> {
         let capabilities = held.lease.origin.capabilities;
         let columns: Vec<_> = names.iter().map(|name| format!("@@session.`{name}`")).collect();
-        let reply = ask(&mut held.lease, &format!("SELECT {}", columns.join(",")), &self.env.worker).await?;
+        let reply = ask(&mut held.lease, &format!("SELECT {}", columns.join(",")), &self.worker).await?;
         let row = reply.and_then(|reply| rows(&reply, names.len(), capabilities).ok()?.pop());
         Ok(row.filter(|row| row.len() == names.len()))
-    }
-
-    fn keep_opaque(&mut self) {
-        self.belief.pins.put(Pin::Opaque, true);
-        self.show_pins(self.belief.pins.bits());
     }
 }

@@ -70,7 +70,7 @@ impl Listing<'_> {
 
     /// An id, of the type that the table's own are.
     fn as_id(&self, id: &str) -> String {
-        let is_signed = self.session.is_mariadb() && self.table.schema == "information_schema";
+        let is_signed = self.session.belief.is_mariadb() && self.table.schema == "information_schema";
         format!("CAST({id} AS {})", if is_signed { "SIGNED" } else { "UNSIGNED" })
     }
 

@@ -6,6 +6,7 @@ use sql::{Effect, Kind, Statement, Value};
 use wire::errno::ER_SP_DOES_NOT_EXIST;
 
 use crate::error::Refusal;
+use crate::session::belief::Belief;
 use crate::session::diagnostics::variables::moves_to;
 use crate::session::query::Query;
 use crate::session::relay::{Outcome, StateChange};
@@ -55,7 +56,7 @@ impl Session {
                 self.here.cluster.shared.published.request_catalog_refresh();
             }
             if in_part {
-                self.doubt_effect(held, effect, &tracked);
+                self.belief.doubt_effect(held, effect, &tracked);
             }
             if !succeeded {
                 continue;
@@ -64,23 +65,25 @@ impl Session {
             match effect {
                 Effect::Variable { name, value } if moves_to(name, value) => self.belief.pins.put(Pin::Opaque, true),
                 // The server does not tell a list that does not name itself.
-                Effect::Variable { name, .. } if tracking::is_wish(name) => {
-                    if let Some(wish) =
+                Effect::Variable { name, .. } if tracking::is_tracking_variable(name) => {
+                    if let Some(tracking) =
                         self.belief.tracking.after(std::slice::from_ref(effect), &self.here.cluster.catalog())
                     {
-                        self.belief.tracking = wish;
+                        self.belief.tracking = tracking;
                     }
                     // Other connections tell of this session's own transactions only.
                     if self.belief.tracking.all_gtids() {
                         self.belief.pins.put(Pin::Opaque, true);
                     }
                 }
-                // The tracker told the value that came last.
+                // The tracker reported the last value.
                 Effect::Variable { name, value: Value::Default }
                     if effects[at + 1..]
                         .iter()
                         .any(|later| matches!(later, Effect::Variable { name: again, .. } if again == name)) => {}
-                Effect::Variable { name, value } => self.learn_variable(held, name, value, tracked(name), outcome),
+                Effect::Variable { name, value } => {
+                    self.belief.learn_variable(held, name, value, tracked(name), outcome)
+                }
                 Effect::Names { .. } | Effect::CharacterSet(_) => self.learn_charset(effect),
                 Effect::UserVariable { name, value: Value::Literal(literal) } => state.set_user_variable(name, literal),
                 Effect::UserVariable { name, .. } => {
@@ -130,37 +133,38 @@ impl Session {
             _ => {}
         }
     }
+}
 
+impl Belief {
     /// The effect of a text that failed: a part before may have made it.
     fn doubt_effect(&mut self, held: &mut Held, effect: &Effect, tracked: &impl Fn(&str) -> bool) {
         match effect {
             Effect::UserVariable { name, .. } => {
                 let unknown = Effect::UserVariable { name: name.clone(), value: Value::Unknown };
-                self.belief.pins.note(&unknown, None, false);
+                self.pins.note(&unknown, None, false);
             }
             Effect::Variable { name, .. } if matches!(&**name, "last_insert_id" | "identity") => {
-                let own =
-                    self.belief.past.doubt.is_some() || held.lease.origin.insert_id == Some(self.belief.past.insert_id);
-                self.belief.past.doubt = Some(if own || tracked(name) { Doubt::Any } else { Doubt::Made });
+                let own = self.past.doubt.is_some() || held.lease.origin.insert_id == Some(self.past.insert_id);
+                self.past.doubt = Some(if own || tracked(name) { Doubt::Any } else { Doubt::Made });
             }
             // A timestamp goes on as the clock does, or stands: only the tracker shows which, and MariaDB's does not tell all.
             Effect::Variable { name, value }
                 if (moves_to(name, value) || name == "timestamp") && (tracked(name) || self.is_mariadb()) =>
             {
-                self.belief.pins.put(Pin::Opaque, true);
+                self.pins.put(Pin::Opaque, true);
             }
             // MySQL tells of each variable that was set, MariaDB does not. Only variables that exist can be asked for.
             Effect::Variable { name, .. }
                 if self.is_mariadb()
                     && !tracked(name)
-                    && !tracking::is_wish(name)
+                    && !tracking::is_tracking_variable(name)
                     && has_default(name)
-                    && self.belief.catalog.globals.contains_key(&**name) =>
+                    && self.catalog.globals.contains_key(&**name) =>
             {
-                self.belief.past.doubt_variable(name);
+                self.past.doubt_variable(name);
             }
             Effect::Names { .. } | Effect::CharacterSet(_) if tracked("character_set_client") => {
-                self.belief.past.doubt_variable("collation_connection");
+                self.past.doubt_variable("collation_connection");
             }
             _ => {}
         }

@@ -22,7 +22,7 @@ impl OngoingLogin {
         self.handle.client_ip().filter(|address| counts(&self.listener, *address))
     }
 
-    /// Counts as a connection of the client's address; a client that is one too many is told so, by a packet of this number.
+    /// Counts as a connection of the client's address; a client beyond the limit gets an error, in a packet of this number.
     pub(super) async fn count_address(&mut self, sequence: u8) -> Result<(), SessionEnd> {
         let Some(address) = self.limited_address() else { return Ok(()) };
         let (logins_max, sessions_max) = {

@@ -8,7 +8,7 @@ use net::announce::{self, First, FirstError};
 use net::packets::Packet;
 use wire::errno;
 use wire::packet::Header;
-use wire::proxy_header::Told;
+use wire::proxy_header::HeaderContent;
 
 use super::OngoingLogin;
 use crate::error::{Refusal, SessionEnd};
@@ -43,7 +43,7 @@ impl OngoingLogin {
 
     /// Reads the client's first packet, and a header ahead of it where there may be one.
     pub(super) async fn first_packet(&mut self) -> Result<Packet, SessionEnd> {
-        if self.listener.settings.load().proxy_protocol == ProxyIn::Off || self.handle.told_from.get().is_some() {
+        if self.listener.settings.load().proxy_protocol == ProxyIn::Off || self.handle.proxied_from.get().is_some() {
             return self.read().await;
         }
         let mut may_come = true;
@@ -64,10 +64,10 @@ impl OngoingLogin {
         }
     }
 
-    fn believe(&self, told: Told) {
-        if let Told::Client { source, .. } = told {
+    fn believe(&self, told: HeaderContent) {
+        if let HeaderContent::Client { source, .. } = told {
             // There is one header at most, so nothing is there yet.
-            let _ = self.handle.told_from.set(source);
+            let _ = self.handle.proxied_from.set(source);
         }
     }
 

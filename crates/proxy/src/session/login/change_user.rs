@@ -17,7 +17,7 @@ use crate::error::{Refusal, SessionEnd};
 
 /// Refused COM_CHANGE_USERs after which MariaDB answers no more of them on a connection.
 const REFUSED_CHANGES_MAX: u8 = 3;
-/// MariaDB's pause after one, so that nobody tries many passwords.
+/// MariaDB's pause after one, so that no client tries many passwords.
 const REFUSED_CHANGE_PAUSE: Duration = Duration::from_secs(1);
 
 impl Session {
@@ -37,7 +37,7 @@ impl Session {
         self.forget().await;
         self.client.flush().await.map_err(SessionEnd::ClientLost)?;
         let schema = self.belief.state.schema().map(str::to_owned);
-        let goes_on = self.is_mariadb();
+        let goes_on = self.belief.is_mariadb();
         let answered = if goes_on && self.who.login.refused_changes >= REFUSED_CHANGES_MAX {
             self.answer_error(request, &unknown_command())
         } else {
@@ -98,13 +98,13 @@ impl Session {
             Ok(identity) => std::mem::replace(&mut self.who.identity, identity),
             Err(refusal) => return Err(refuse(&mut self.client.stream, proven.finish, &refusal).await),
         };
-        self.env.handle.set_user(&self.who.identity.user);
         self.who.identity.describe(&change.attributes);
+        self.env.handle.set_login(self.who.shown(&self.env.listener));
         self.begin_anew(collation, None).await;
         self.find_account_change();
         if let Err(refusal) = self.enter(change.schema.as_deref(), proven.expired).await {
-            self.env.handle.set_user(&before.user);
             self.who.identity = before;
+            self.env.handle.set_login(self.who.shown(&self.env.listener));
             return Err(refuse(&mut self.client.stream, proven.finish, &refusal).await);
         }
         self.belief.status = self.status_at_rest();

@@ -7,7 +7,7 @@ use wire::packet::{self, HEADER_BYTES, Header};
 
 use super::Shown;
 use super::idle_row::{LONG, LONGLONG, NULL, bitmap_bytes};
-use crate::session::ids::kind_of;
+use crate::outgoing::kind_of;
 
 /// Longer lists pass as they are.
 const BYTES_MAX: usize = 16 << 20;
@@ -259,14 +259,14 @@ enum Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::testing::packets;
     use crate::sessions::Sessions;
+    use crate::testing::packets;
 
     #[test]
     fn connections_of_sessions_are_shown_as_these() {
         let sessions = Sessions::default();
         let (busy, idle) = (sessions.register(None), sessions.register(None));
-        idle.set_user(&"app".into());
+        idle.set_login(crate::testing::login("app"));
         let shown = Shown {
             in_use: std::collections::HashMap::from([(7, busy.clone())]),
             hidden: std::collections::HashSet::from([9]),

@@ -1,6 +1,8 @@
 //! The texts that a log is searched for, and the questions and answers about them.
 
-use facts::gtid::Written;
+use crate::session::belief::Belief;
+use crate::session::environment::Environment;
+use facts::gtid::WrittenGtids;
 use proof::answer::{self, Answer, Column, Columns};
 use proof::changed::{Changed, Target};
 use proof::logged::{Execution, Text};
@@ -22,14 +24,14 @@ const COLUMNS_MAX: u32 = 4096;
 
 /// The writes that a log is searched for.
 #[derive(Debug)]
-pub struct Wanted {
+pub struct SoughtWrites {
     /// The statements that may have written, in order.
     pub texts: Vec<Text>,
     /// The one statement, and the schema of its table, if the client must hear more of it than that it was done.
     pub change: Option<(RowChange, String)>,
 }
 
-impl Wanted {
+impl SoughtWrites {
     /// The same, for the table with these columns.
     pub fn sought(&mut self, columns: &Columns) -> Sought {
         let target = self.change.as_ref().map(|(change, schema)| Target {
@@ -44,7 +46,7 @@ impl Wanted {
 
 impl Session {
     /// The statements whose transaction is sought.
-    pub(super) fn wanted(&self, query: &Query<'_>) -> Result<Wanted, &'static str> {
+    pub(super) fn wanted(&self, query: &Query<'_>) -> Result<SoughtWrites, &'static str> {
         let statement = &*query.statement;
         if statement.parts != 1 {
             return Err("it is a text of several statements");
@@ -69,7 +71,7 @@ impl Session {
                     }
                     state = entry.state.as_ref().unwrap_or(state);
                 }
-                Ok(Wanted { texts, change: None })
+                Ok(SoughtWrites { texts, change: None })
             }
             // Values that only the session knows may have made other rows of the very same text.
             (None, Kind::Insert | Kind::Update | Kind::Delete) if is_plain(query, Asks::LAST_INSERT_ID) => {
@@ -77,7 +79,7 @@ impl Session {
                 let change = sql::row_change(&text.text, &text.dialect);
                 let calls = statement.asks.contains(Asks::STORED_FUNCTIONS);
                 let change = change.filter(|_| !calls).zip(text.table_schema.clone());
-                Ok(Wanted { texts: vec![text], change })
+                Ok(SoughtWrites { texts: vec![text], change })
             }
             _ => Err("only commits and single writes are looked for"),
         }
@@ -91,7 +93,7 @@ impl Session {
             Body::Execute(id) => {
                 let known = self.belief.statements.find(id)?;
                 names_in = known.prepared.state.schema();
-                let types = types.map_or_else(|| self.types_executed(known, query.request), Box::from);
+                let types = types.map_or_else(|| self.client.types_executed(known, query.request), Box::from);
                 let payload = query.request.payload().get(1..)?.to_vec();
                 let capabilities = self.client.capabilities;
                 Some(Execution { payload, types, count: known.parameters, capabilities })
@@ -104,6 +106,23 @@ impl Session {
         Some(Text { text, is_marked, execution, dialect, schema: schema.map(str::to_owned), table_schema })
     }
 
+    /// The reply that the client gets to a write that was done; `None` where that is not certain.
+    pub(super) fn answer_of(
+        &self,
+        query: &Query<'_>,
+        wanted: &SoughtWrites,
+        columns: &Columns,
+        changed: &Changed,
+    ) -> Option<Answer> {
+        let (change, _) = wanted.change.as_ref()?;
+        let text = self.text(query, None, self.belief.state.schema())?;
+        let values = text.values()?;
+        let counts_found = self.client.capabilities.contains(Capabilities::FOUND_ROWS);
+        answer::ProvenWrite { change, values: &values, columns, changed, counts_found }.answer()
+    }
+}
+
+impl Environment {
     /// Asks the new primary what the table is like. `None` if the connection is of no more use.
     pub(super) async fn ask_columns(&self, held: &mut Held, change: &RowChange, schema: &str) -> Option<Columns> {
         let literal = |name: &str| sql::text::literal(name.as_bytes(), sql::Encoding::Utf8).unwrap_or_default();
@@ -124,37 +143,23 @@ impl Session {
         let capabilities = held.lease.origin.capabilities;
         // It names tables: what messages there were on the connection are gone.
         held.lease.origin.messages = None;
-        let reply =
-            tokio::time::timeout(READ_WAIT, ask(&mut held.lease, &question, &self.env.worker)).await.ok()?.ok()?;
+        let reply = tokio::time::timeout(READ_WAIT, ask(&mut held.lease, &question, &self.worker)).await.ok()?.ok()?;
         let rows = reply.and_then(|reply| rows(&reply, 5, capabilities).ok()).unwrap_or_default();
         let refers_to_itself = rows.first().is_some_and(|row| row.get(4) != Some(&Some(b"0".to_vec())));
         let columns: Option<Vec<Column>> = rows.iter().map(|row| column(row)).collect();
         Some(Columns { columns: columns.unwrap_or_default(), refers_to_itself })
     }
+}
 
-    /// The reply that the client gets to a write that was done; `None` where that is not certain.
-    pub(super) fn answer_of(
-        &self,
-        query: &Query<'_>,
-        wanted: &Wanted,
-        columns: &Columns,
-        changed: &Changed,
-    ) -> Option<Answer> {
-        let (change, _) = wanted.change.as_ref()?;
-        let text = self.text(query, None, self.belief.state.schema())?;
-        let values = text.values()?;
-        let counts_found = self.client.capabilities.contains(Capabilities::FOUND_ROWS);
-        answer::Written { change, values: &values, columns, changed, counts_found }.answer()
-    }
-
+impl Belief {
     /// The position of a transaction, as a server would tell it.
-    pub(super) fn position_of(&self, (origin, number): Name, server: u32) -> Option<Written> {
+    pub(super) fn position_of(&self, (origin, number): Name, server: u32) -> Option<WrittenGtids> {
         if self.is_mariadb() {
-            return Written::parse(true, &format!("{origin}-{server}-{number}"));
+            return WrittenGtids::parse(true, &format!("{origin}-{server}-{number}"));
         }
         let digits = format!("{origin:032x}");
         let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|range| digits.get(range).unwrap_or_default());
-        Written::parse(false, &format!("{}:{number}", parts.join("-")))
+        WrittenGtids::parse(false, &format!("{}:{number}", parts.join("-")))
     }
 }
 

@@ -122,7 +122,7 @@ impl Prover<'_> {
             match net::client::connect(&target, login).await {
                 Ok(_) => return Ok(keyring.remember(user, credential)),
                 Err(error) => match error.server_error() {
-                    // The password was right, and has expired. What that means is for the session's own connection to hear.
+                    // The password was right, and has expired. The session's own connection gets the server's error.
                     Some(said) if said.code == errno::ER_MUST_CHANGE_PASSWORD_LOGIN => {
                         return Ok(keyring.remember(user, credential));
                     }

@@ -11,7 +11,7 @@ use wire::handshake::server::Method;
 
 use super::Prover;
 use crate::error::Refusal;
-use crate::keyring::Known;
+use crate::keyring::PasswordCheck;
 
 /// The method of a login, and the judge of the client's proof.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub enum Judge {
     Account { verifiers: Vec<Verifier>, server: bool },
     /// A server.
     Server,
-    /// Nobody: there is no such account. These are checked all the same, so that it takes as long.
+    /// There is no such account. The login is checked all the same, so that it takes as long.
     Nobody(Vec<Verifier>),
 }
 
@@ -54,7 +54,7 @@ impl Facts {
 
 /// The meaning of plugins that Sqluice does not speak, for a client.
 enum Policy {
-    /// The server takes the password itself: so may we, where nobody listens.
+    /// The server takes the password itself: so may we, where no stranger listens.
     Cleartext,
     /// The server looks at who owns the other end of its local socket, which is Sqluice.
     Socket,
@@ -86,7 +86,7 @@ fn policy(plugin: &str) -> Policy {
 
 /// The client, as far as it matters for asking it.
 #[derive(Clone, Copy)]
-pub struct Asked {
+pub struct AskedClient {
     /// The plugin that it names; `None` if it names none, or one that is not spoken here.
     pub plugin: Option<Plugin>,
     /// It lacks the greeting's plugin: it named another.
@@ -102,7 +102,7 @@ impl Prover<'_> {
         let plugin = plugin.map_or(Some(Plugin::Native), Plugin::from_name);
         let lacks_native =
             !self.speaks_native && greets_native && plugin.is_some_and(|plugin| plugin != Plugin::Native);
-        let asked = Asked { plugin, lacks_native, channel };
+        let asked = AskedClient { plugin, lacks_native, channel };
         let config = self.worker.shared.config.load_full();
         let own = config.users.get(&**user).map(|own| &own.credential);
         let mut accounts = self.cluster.shared.published.accounts.load_full();
@@ -159,9 +159,9 @@ impl Prover<'_> {
     async fn known_password(&self, user: &Arc<str>, verifiers: &[Verifier]) -> Option<Arc<Credential>> {
         let keyring = &self.cluster.shared.keyring;
         let credential = match keyring.knows(user, verifiers) {
-            Known::Yes(credential) => return Some(credential),
-            Known::No => return None,
-            Known::Unchecked(credential) => credential,
+            PasswordCheck::Yes(credential) => return Some(credential),
+            PasswordCheck::No => return None,
+            PasswordCheck::Unchecked(credential) => credential,
         };
         let password = credential.cleartext()?;
         let fitting = fitting(password, verifiers).await;
@@ -177,7 +177,7 @@ impl Prover<'_> {
         &self,
         known: Arc<Credential>,
         verifiers: &[Verifier],
-        asked: Asked,
+        asked: AskedClient,
         account: Facts,
     ) -> Result<Plan, Refusal> {
         let no_randomness = |error| Refusal::own(errno::ER_ACCESS_DENIED_ERROR, b"28000", error);
@@ -207,7 +207,7 @@ impl Prover<'_> {
     }
 
     /// How a password that is not known here is asked for; `None` if it cannot be.
-    async fn method(&self, user: &str, verifiers: &[Verifier], asked: Asked) -> Option<Method> {
+    async fn method(&self, user: &str, verifiers: &[Verifier], asked: AskedClient) -> Option<Method> {
         let secure = asked.channel == Channel::Secure;
         let native = verifiers.iter().find_map(|one| match one {
             Verifier::Native(stage2) => Some(Method::Native { stage2: *stage2 }),
@@ -239,7 +239,7 @@ impl Prover<'_> {
         (cleartext && secure).then_some(Method::Clear)
     }
 
-    /// Why nobody can log in to an account through Sqluice, or not from where this client is. The log tells; the client is asked and
+    /// Why an account cannot log in through Sqluice, or not from this client's address. The log has it; the client is asked and
     /// refused like a user without an account, for whoever guesses names must not learn which there are.
     fn not_here(&self, user: &str, account: &Account, channel: Channel) {
         let other = |one: &Verifier| match one {
@@ -266,9 +266,9 @@ impl Prover<'_> {
         log.refused(&self.cluster.shared.name, &self.handle.client(), user.as_bytes(), &why);
     }
 
-    /// A user without an account is asked like one with, and told no more than that the password is wrong. Like servers do,
+    /// A user without an account is asked like one with, and gets no other error than that of a wrong password. Like servers do,
     /// an account is drawn by lot, the same for the same name.
-    async fn ask_nobody(&self, user: &Arc<str>, accounts: &Accounts, asked: Asked) -> Result<Plan, Refusal> {
+    async fn ask_nobody(&self, user: &Arc<str>, accounts: &Accounts, asked: AskedClient) -> Result<Plan, Refusal> {
         static LOT: OnceLock<RandomState> = OnceLock::new();
         let drawn = LOT.get_or_init(RandomState::new).hash_one(user);
         let asks = |one: &&Account| {
@@ -283,7 +283,7 @@ impl Prover<'_> {
         let method = match self.method("", verifiers, asked).await {
             Some(Method::CachingSha2 { rsa, .. }) => Method::CachingSha2 { remembered: None, rsa },
             Some(Method::Sha256 { rsa }) => Method::Sha256 { rsa },
-            // A check that nobody can pass.
+            // A check that always fails.
             _ => Method::Native {
                 stage2: wire::auth::new_scramble()
                     .map_err(|error| Refusal::own(errno::ER_ACCESS_DENIED_ERROR, b"28000", error))?,

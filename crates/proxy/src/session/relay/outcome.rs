@@ -8,10 +8,9 @@ use wire::exchange::Event;
 use wire::reply::{self, Change, Eof, Ok, Prepared};
 use wire::{Status, errno};
 
-use super::Copied;
+use super::taps::Taps;
 use crate::error::Refusal;
 use crate::pool::End;
-use crate::session::checksum::Checksum;
 
 /// Changes of the session that are kept for after one reply. Beyond them it is only known that something changed.
 const CHANGES_MAX: usize = 4096;
@@ -54,10 +53,8 @@ pub struct Outcome {
     pub ended_by_eof: bool,
     /// The head of a prepared statement, with the server's id.
     pub prepared: Option<Prepared>,
-    /// The checksum of the reply, for a transaction that may have to be replayed.
-    pub checksum: Option<Checksum>,
-    /// The reply's packets, for the result cache.
-    pub copied: Option<Box<Copied>>,
+    /// All that reads the reply on its way, or changes it.
+    pub taps: Taps,
     /// All of the statement was given to the server's connection.
     pub sent: bool,
     /// How the connection ended.
@@ -124,7 +121,7 @@ pub enum Withhold {
     Nothing,
     /// Those of a server that is read-only: it is the primary no more, and has done nothing.
     ReadOnly,
-    /// Those of a member of a Galera group that serves nobody or lost its group in a commit, and of a single write that lost
+    /// Those of a member of a Galera group that serves no session or lost its group in a commit, and of a single write that lost
     /// against another one there.
     Group {
         /// Those of a server that is read-only, too.
@@ -176,7 +173,7 @@ impl Withhold {
     }
 }
 
-/// A member of a Galera group without its group, or one that an operator has told to refuse, says so before it does anything.
+/// A member of a Galera group without its group, or one that an operator has set to refuse, says so before it does anything.
 /// The same code is that of commands that a server does not know.
 pub fn is_not_in_group(error: &reply::ServerError<'_>) -> bool {
     error.code == NOT_IN_GROUP && memchr::memmem::find(error.message, b"WSREP").is_some()

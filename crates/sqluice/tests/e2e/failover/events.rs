@@ -1,4 +1,4 @@
-//! Events run on the primary only, whoever that is.
+//! Events run on the primary only, also after a change of primary.
 
 use super::*;
 

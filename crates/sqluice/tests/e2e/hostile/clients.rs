@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use net::Stream;
-use testkit::{Act, Moment, Reply, Server};
+use testkit::{Act, Moment, ReplyBuilder, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -159,13 +159,13 @@ async fn commands_that_are_none_are_answered_as_servers_do() {
 }
 
 /// Rows without an end: 1 GiB of them.
-fn endless(moment: Moment<'_>, reply: Reply) -> Option<Vec<Act>> {
+fn endless(moment: Moment<'_>, reply: ReplyBuilder) -> Option<Vec<Act>> {
     let Moment::Command(command) = moment else { return None };
     if !command.ends_with(b"endless") {
         return None;
     }
     let head = reply.clone().columns(["x"].into_iter()).bytes;
-    let row = Reply::new(Capabilities::empty()).numbered(3).row([&[b'x'; 60_000][..]].into_iter()).bytes;
+    let row = ReplyBuilder::new(Capabilities::empty()).numbered(3).row([&[b'x'; 60_000][..]].into_iter()).bytes;
     let end = reply.numbered(4).end().bytes;
     Some(vec![Act::Send(head), Act::Repeat(row, 1 << 30 >> 16), Act::Send(end)])
 }

@@ -191,8 +191,8 @@ impl Field {
         let clean = async |metrics: &Metrics| {
             metrics.sum("sqluice_sessions", &[]) == 1.0
                 && metrics.sum("sqluice_server_connections", &["cluster=\"main\"", "state=\"used\""]) == 0.0
-                && metrics.sum("sqluice_waiting", &[]) == 0.0
-                && metrics.sum("sqluice_holding", &[]) == 0.0
+                && metrics.sum("sqluice_pool_waiting_statements", &[]) == 0.0
+                && metrics.sum("sqluice_held_statements", &[]) == 0.0
                 && metrics.pins().is_empty()
         };
         let (pid, before) = (self.front.pid(), self.files);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use net::query::{Client, QueryError};
-use testkit::{Act, Moment, Reply, Server};
+use testkit::{Act, Moment, ReplyBuilder, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 use wire::Capabilities;
@@ -13,7 +13,7 @@ use super::{Field, raw_login};
 use crate::support::{SOON, until};
 
 /// A server that does `acts` when a statement ends with `word`.
-fn at(word: &'static str, acts: impl Fn(Reply) -> Vec<Act> + Send + Sync + 'static) -> Server {
+fn at(word: &'static str, acts: impl Fn(ReplyBuilder) -> Vec<Act> + Send + Sync + 'static) -> Server {
     Server::start(move |moment, reply| match moment {
         Moment::Command(command) if command.ends_with(word.as_bytes()) => Some(acts(reply)),
         _ => None,
@@ -37,7 +37,7 @@ async fn works(client: &mut Client) {
 
 #[tokio::test]
 async fn replies_that_break_off() {
-    let broken = |reply: Reply, command: &[u8]| {
+    let broken = |reply: ReplyBuilder, command: &[u8]| {
         let columns = reply.clone().columns(["a", "b"].into_iter()).bytes;
         let text = String::from_utf8_lossy(command).into_owned();
         let bytes = match text.rsplit(' ').next().unwrap_or_default() {
@@ -166,14 +166,14 @@ async fn wrong_numbers_and_long_words_reach_the_client_as_they_are() {
 #[tokio::test]
 async fn ten_thousand_columns_pass() {
     let names: Vec<String> = (0..10_000).map(|number| format!("column_{number}")).collect();
-    let wide = move |reply: Reply| {
+    let wide = move |reply: ReplyBuilder| {
         let mut reply = reply.columns(names.iter().map(String::as_str));
         for _ in 0..3 {
             reply = reply.row((0..10_000).map(|_| &b"12345678"[..]));
         }
         reply.end().bytes
     };
-    let expected = wide(Reply::new(Capabilities::DEPRECATE_EOF));
+    let expected = wide(ReplyBuilder::new(Capabilities::DEPRECATE_EOF));
     let server = at("wide", move |reply| vec![Act::Send(wide(reply))]);
     let field = Field::start("10,000 columns", server, "").await;
     field.serves().await;
@@ -216,7 +216,7 @@ async fn rows_of_a_hundred_megabytes_pass_through_a_little_memory() {
                 break;
             }
         }
-        acts.push(Act::Send(Reply::new(Capabilities::DEPRECATE_EOF).numbered(sequence).end().bytes));
+        acts.push(Act::Send(ReplyBuilder::new(Capabilities::DEPRECATE_EOF).numbered(sequence).end().bytes));
         acts
     });
     let field = Field::start("8 rows of 100 MiB at a time", server, "").await;

@@ -55,8 +55,8 @@ async fn transactions(family: Family) {
     let case = Case { family, database: "par_track_trx", setup: SETUP, capabilities: MODERN };
     case.run(async |wire| {
         wire.hide_gtids = true;
-        for wish in ["STATE", "CHARACTERISTICS", "OFF"] {
-            wire.query(&format!("SET session_track_transaction_info = '{wish}'")).await;
+        for value in ["STATE", "CHARACTERISTICS", "OFF"] {
+            wire.query(&format!("SET session_track_transaction_info = '{value}'")).await;
             for sql in [
                 "START TRANSACTION READ ONLY",
                 "SELECT * FROM par_track_trx.t",

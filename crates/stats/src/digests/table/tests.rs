@@ -14,7 +14,7 @@ fn name(key: u64, user: &str) -> DigestName {
 }
 
 fn ran(time_us: u64, at: Instant) -> Ran {
-    Ran { failed: false, rows_sent: 2, rows_affected: 3, by: RanBy::Primary, time_us, at, question: 0 }
+    Ran { error: None, rows_sent: 2, rows_affected: 3, by: RanBy::Primary, time_us, at, question: 0 }
 }
 
 /// A key as spread as real ones.
@@ -45,9 +45,9 @@ fn statements_are_counted_with_all_that_is_known_of_them() {
     let at = |us: u64| began.0 + Duration::from_micros(us);
     let mut table = DigestTable::new(10, began);
     run(&mut table, 1, &ran(50, at(1)));
-    run(&mut table, 1, &Ran { failed: true, by: RanBy::Replica, ..ran(10, at(2)) });
+    run(&mut table, 1, &Ran { error: Some(1064), by: RanBy::Replica, ..ran(10, at(2)) });
     run(&mut table, 1, &Ran { rows_sent: 40, ..ran(70, at(3)) });
-    run(&mut table, 1, &Ran { failed: true, rows_sent: 0, rows_affected: 0, by: RanBy::Nobody, ..ran(0, at(4)) });
+    run(&mut table, 1, &Ran { error: Some(1064), rows_sent: 0, rows_affected: 0, by: RanBy::Nobody, ..ran(0, at(4)) });
     let report = table.report();
     let [row] = &report.rows[..] else { panic!("{report:?}") };
     let expected = DigestFigures {
@@ -162,7 +162,7 @@ fn tables_of_workers_add_up_and_are_sorted() {
     tables[1].admit(key(2), &ran(2, began.0), || unreachable!("there is no room"));
     // The same form of another user is another entry.
     tables[0].admit(key(7), &Ran { rows_sent: 100, ..ran(4, began.0) }, || name(1, "v"));
-    run(&mut tables[0], 3, &Ran { failed: true, ..ran(0, began.0) });
+    run(&mut tables[0], 3, &Ran { error: Some(1064), ..ran(0, began.0) });
     let sorted = |order| {
         let report = merge(tables.iter().map(DigestTable::report), order);
         let names = report.rows.iter().map(|row| (row.name.hash, Arc::clone(&row.name.user)));

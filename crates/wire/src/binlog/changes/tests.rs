@@ -56,7 +56,9 @@ fn of(mariadb: bool, events: &[Vec<u8>]) -> Transaction {
 }
 
 fn keys_of(transaction: Transaction) -> Option<Vec<i128>> {
-    let What::These { tables, statements } = transaction.what else { panic!("everything: {:?}", transaction.what) };
+    let LoggedChange::These { tables, statements } = transaction.what else {
+        panic!("everything: {:?}", transaction.what)
+    };
     assert!(statements.is_empty() && tables.len() == 1);
     assert_eq!((&*tables[0].schema, &*tables[0].table), ("app", "t"));
     let number = |key: &Key| match key[..] {
@@ -87,7 +89,7 @@ fn rows_give_their_keys() {
 fn without_what_tells_the_key_the_whole_table_is_changed() {
     assert_eq!(keys_of(in_transaction(table_map(&[]), rows(30, ROW))), None);
     assert_eq!(keys_of(in_transaction(table_map(&[1, 1, 0x80]), rows(30, ROW))), None);
-    // A key whose sign is not told.
+    // A key whose sign is not reported.
     assert_eq!(keys_of(in_transaction(table_map(&[8, 1, 1]), rows(30, ROW))), None);
     // Rows that are cut off, and rows of another number of columns.
     assert_eq!(keys_of(in_transaction(table_map(FULL), rows(30, &ROW[..5]))), None);
@@ -101,7 +103,7 @@ fn without_what_tells_the_key_the_whole_table_is_changed() {
 
 #[test]
 fn what_is_not_understood_changes_everything() {
-    let everything = |transaction: Transaction| matches!(transaction.what, What::Everything(_));
+    let everything = |transaction: Transaction| matches!(transaction.what, LoggedChange::Everything(_));
     // Rows without their table, a table that is cut off, an unknown event, one that is lost and said to be.
     assert!(everything(of(false, &[gtid(), query(b"BEGIN"), rows(30, ROW), event(16, &[])])));
     assert!(everything(in_transaction(event(19, &[5, 0, 0]), rows(30, ROW))));
@@ -119,7 +121,7 @@ fn what_is_not_understood_changes_everything() {
 
 #[test]
 fn statements_are_given_as_they_are() {
-    let What::These { statements, .. } = of(false, &[gtid(), query(b"ALTER TABLE t ADD c INT")]).what else {
+    let LoggedChange::These { statements, .. } = of(false, &[gtid(), query(b"ALTER TABLE t ADD c INT")]).what else {
         panic!("everything");
     };
     let text: Box<[u8]> = b"ALTER TABLE t ADD c INT".as_slice().into();
@@ -130,7 +132,7 @@ fn statements_are_given_as_they_are() {
     let transaction = of(true, &[name(1), query(b"DROP TABLE t")]);
     assert_eq!(transaction.gtid, Gtid::MariaDb(2, 7, 9));
     let transaction = of(true, &[name(0), query(b"INSERT INTO t VALUES (1)"), query(b"COMMIT")]);
-    assert!(matches!(transaction.what, What::These { statements, .. } if statements.len() == 1));
+    assert!(matches!(transaction.what, LoggedChange::These { statements, .. } if statements.len() == 1));
 }
 
 #[test]
@@ -145,9 +147,9 @@ fn compressed_transactions_are_read_and_bounded() {
     assert_eq!(keys_of(of(false, &[gtid(), payload(size, &packed)])), Some(vec![4_294_967_295]));
     // It holds more than it says.
     let lies = of(false, &[gtid(), payload(size - 1, &packed)]);
-    assert!(matches!(lies.what, What::Everything(_)));
+    assert!(matches!(lies.what, LoggedChange::Everything(_)));
     let huge = [&[3, 9, 0xfe][..], &(INFLATED_BYTES_MAX as u64 + 1).to_le_bytes(), &[0], &packed].concat();
-    assert!(matches!(of(false, &[gtid(), event(40, &huge)]).what, What::Everything(_)));
+    assert!(matches!(of(false, &[gtid(), event(40, &huge)]).what, LoggedChange::Everything(_)));
 }
 
 #[test]

@@ -26,14 +26,14 @@ pub enum Method {
     CachingSha2 {
         /// SHA256(SHA256(password)).
         remembered: Option<[u8; caching_sha2::HASH_BYTES]>,
-        /// For clients on an open channel; without it they are told that they need TLS.
+        /// For clients on an open channel; without it they get the error that they need TLS.
         rsa: Option<Arc<RsaKey>>,
     },
     /// By `mysql_clear_password`: the password itself, over a secure channel only.
     Clear,
     /// By `sha256_password`: the password itself, which the caller then checks.
     Sha256 {
-        /// For clients on an open channel; without it they are told that they need TLS.
+        /// For clients on an open channel; without it they get the error that they need TLS.
         rsa: Option<Arc<RsaKey>>,
     },
     /// By `client_ed25519`: a signature.
@@ -84,7 +84,7 @@ impl Method {
         }
     }
 
-    /// Appends the challenge that goes with the wish to switch to this method's plugin.
+    /// Appends the challenge that goes with the request to switch to this method's plugin.
     pub(super) fn put_challenge(&self, scramble: &Scramble, payload: &mut Vec<u8>) {
         match self {
             // These plugins count the bytes.
@@ -118,9 +118,9 @@ pub enum Proof {
     NativeStage1(Zeroizing<[u8; native::HASH_BYTES]>),
     /// SHA256(password).
     CachingSha2Stage1(Zeroizing<[u8; caching_sha2::HASH_BYTES]>),
-    /// A password that nobody has checked yet.
+    /// A password that is not checked yet.
     Password(Zeroizing<Vec<u8>>),
-    /// The client knows the password that the account's public key belongs to. Nobody else can make use of that.
+    /// The client knows the password that the account's public key belongs to. No other party can make use of that.
     Signature,
 }
 

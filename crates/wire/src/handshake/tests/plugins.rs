@@ -41,7 +41,7 @@ fn who_knows_the_password_signs_and_nobody_else() {
 
 #[test]
 fn a_signature_that_came_with_the_login_does_not_count() {
-    // Nobody can have signed a challenge that was not sent yet.
+    // A challenge that was not sent yet cannot be signed.
     let mut out = Vec::new();
     for name in ["client_ed25519", "parsec"] {
         let method = if name == "parsec" { parsec_method("secret") } else { ed25519_method("secret") };

@@ -1,0 +1,122 @@
+//! Asks each request of the API for the role that it needs, and records each change.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use axum::body::{Body, to_bytes};
+use axum::extract::{OriginalUri, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::keys::Role;
+use super::peer::Peer;
+use super::record::ChangeRecord;
+use crate::shared::Shared;
+
+/// Characters of a body that the record keeps.
+const ORDER_CHARS_MAX: usize = 300;
+
+/// The role that a request needs.
+#[derive(Clone)]
+pub(crate) struct Guard {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) role: Role,
+    /// The largest body, in bytes.
+    pub(crate) body_max: usize,
+}
+
+impl Guard {
+    /// Lets a request through whose key has the role.
+    pub(crate) async fn check(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+        if comes_from_elsewhere(request.headers()) {
+            return refusal(StatusCode::FORBIDDEN, "requests of other sites are refused");
+        }
+        if guard.role == Role::Nobody {
+            return next.run(request).await;
+        }
+        let is_change = !matches!(*request.method(), Method::GET | Method::HEAD);
+        let peer = Peer::of(&request);
+        let role = match guard.shared.access.role(request.headers(), is_change, peer, Instant::now()) {
+            Ok(role) => role,
+            Err((status, words)) => return refusal(status, &words),
+        };
+        if !is_change {
+            return match guard.lacks(role) {
+                Some(words) => refusal(StatusCode::FORBIDDEN, &words),
+                None => next.run(request).await,
+            };
+        }
+        guard.change(role, peer, request, next).await
+    }
+
+    fn lacks(&self, role: Role) -> Option<String> {
+        let (needed, own) = (self.role.word(), role.word());
+        (role < self.role).then(|| format!("this needs the role {needed}; your key has the role {own}"))
+    }
+
+    /// A change is recorded, whatever becomes of it.
+    async fn change(&self, role: Role, client: Option<IpAddr>, request: Request, next: Next) -> Response {
+        let uri = request.extensions().get::<OriginalUri>().map_or(request.uri(), |original| &original.0);
+        let text = format!("{} {uri}", request.method());
+        let (parts, body) = request.into_parts();
+        let Ok(body) = to_bytes(body, self.body_max).await else {
+            return refusal(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large");
+        };
+        let order = String::from_utf8_lossy(&body).chars().take(ORDER_CHARS_MAX).collect::<String>();
+        let mut entry = Entry { shared: &self.shared, role, client, text, order, result: None };
+        let response = match self.lacks(role) {
+            Some(words) => refusal(StatusCode::FORBIDDEN, &words),
+            None => next.run(Request::from_parts(parts, Body::from(body))).await,
+        };
+        entry.result = Some(response.status());
+        response
+    }
+}
+
+/// A change that is recorded when its request ends, in whatever way.
+struct Entry<'a> {
+    shared: &'a Shared,
+    role: Role,
+    client: Option<IpAddr>,
+    text: String,
+    order: String,
+    result: Option<StatusCode>,
+}
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        let result =
+            self.result.map_or_else(|| "the client left before the reply".to_owned(), |status| status.to_string());
+        self.shared.record.note(ChangeRecord {
+            at: SystemTime::now(),
+            kind: "order",
+            role: Some(self.role.word()),
+            client: self.client,
+            text: std::mem::take(&mut self.text),
+            order: std::mem::take(&mut self.order),
+            result,
+        });
+    }
+}
+
+/// Browsers say which site a request comes from.
+fn comes_from_elsewhere(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    matches!(site, Some(b"cross-site" | b"same-site"))
+}
+
+fn refusal(status: StatusCode, words: &str) -> Response {
+    let mut refusal = (status, format!("{words}\n")).into_response();
+    match status {
+        StatusCode::UNAUTHORIZED => {
+            refusal.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        StatusCode::TOO_MANY_REQUESTS => {
+            refusal.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+        }
+        _ => {}
+    }
+    refusal
+}

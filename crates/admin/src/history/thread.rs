@@ -1,0 +1,216 @@
+//! The thread that keeps the history: it looks at `/metrics` every ten seconds, and at the digests every minute.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use history::{DIGESTS_PACE_S, DigestFigures, Figure, FigureKind, HistoryError, Opened, PACE_S, Recorder};
+use stats::digests::{DigestReport, Order, ask_each, merge};
+
+use super::{Keeper, KeeperFigures, KeeperOrder};
+use crate::digests::ANSWER_WAIT;
+use crate::metrics::{self, MetricKind};
+use crate::shared::Shared;
+
+/// The metrics that have a history: those that answer where the load, the time and the trouble were.
+const KEPT: [&str; 42] = [
+    "sqluice_sessions",
+    "sqluice_requests_total",
+    "sqluice_logins_total",
+    "sqluice_login_failures_total",
+    "sqluice_clients_accepted_total",
+    "sqluice_clients_refused_total",
+    "sqluice_local_answers_total",
+    "sqluice_routes_total",
+    "sqluice_pinned_sessions",
+    "sqluice_held_statements",
+    "sqluice_holds_total",
+    "sqluice_hold_timeouts_total",
+    "sqluice_pool_waiting_statements",
+    "sqluice_pool_waits_total",
+    "sqluice_pool_wait_timeouts_total",
+    "sqluice_replays_total",
+    "sqluice_statements_in_doubt_total",
+    "sqluice_own_errors_total",
+    "sqluice_errors_total",
+    "sqluice_client_received_bytes_total",
+    "sqluice_client_sent_bytes_total",
+    "process_cpu_seconds_total",
+    "process_resident_memory_bytes",
+    "sqluice_rule_hits_total",
+    "sqluice_cache_results",
+    "sqluice_cache_bytes",
+    "sqluice_cache_hits_total",
+    "sqluice_cache_misses_total",
+    "sqluice_cache_saved_seconds_total",
+    "sqluice_events_total",
+    "sqluice_events_lost_total",
+    "sqluice_server_reads_total",
+    "sqluice_server_writes_total",
+    "sqluice_server_errors_total",
+    "sqluice_server_retries_total",
+    "sqluice_server_connections",
+    "sqluice_server_latency_seconds_sum",
+    "sqluice_server_latency_seconds_count",
+    "sqluice_server_lag_seconds",
+    "sqluice_server_up",
+    "sqluice_cluster_has_primary",
+    "sqluice_cluster_epoch",
+];
+
+/// Opens the file and starts the thread. A file that cannot be opened is a line in the log: the process goes on without a history.
+pub(crate) fn start(settings: &config::History, shared: &Arc<Shared>) -> Option<(Keeper, JoinHandle<()>)> {
+    let recorder = match history::open(&settings.path, settings.size_max) {
+        Ok((recorder, Opened::Whole)) => recorder,
+        Ok((recorder, Opened::SetAside(aside))) => {
+            tracing::warn!(path = %settings.path.display(), aside = %aside.display(), "the file of history was damaged; a new one begins");
+            recorder
+        }
+        Err(error) => {
+            tracing::error!(path = %settings.path.display(), %error, "there is no history");
+            return None;
+        }
+    };
+    let (orders, inbox) = mpsc::channel();
+    let figures = Arc::<KeeperFigures>::default();
+    let thread =
+        KeeperThread { shared: shared.clone(), recorder, figures: figures.clone(), is_failing: false, digests_at_s: 0 };
+    let spawned = std::thread::Builder::new().name("sqluice-history".into()).spawn(move || thread.run(&inbox));
+    match spawned {
+        Ok(joined) => Some((Keeper { path: settings.path.clone(), orders, figures }, joined)),
+        Err(error) => {
+            tracing::error!(%error, "there is no history: its thread could not be made");
+            None
+        }
+    }
+}
+
+struct KeeperThread {
+    shared: Arc<Shared>,
+    recorder: Recorder,
+    figures: Arc<KeeperFigures>,
+    is_failing: bool,
+    digests_at_s: u64,
+}
+
+impl KeeperThread {
+    fn run(mut self, inbox: &Receiver<KeeperOrder>) {
+        let mut next = Instant::now();
+        loop {
+            match inbox.recv_timeout(next.saturating_duration_since(Instant::now())) {
+                Ok(KeeperOrder::Mark { author, text, answer }) => {
+                    let marked = self.recorder.mark(now_s(), &author, &text).map_err(|error| error.to_string());
+                    // The client may have gone.
+                    let _ = answer.send(marked);
+                }
+                Ok(KeeperOrder::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {
+                    next = Instant::now() + Duration::from_secs(PACE_S);
+                    self.look();
+                }
+            }
+        }
+    }
+
+    fn look(&mut self) {
+        let now_s = now_s();
+        let figures = kept(&metrics::render(&self.shared));
+        let mut written = self.recorder.figures(now_s, &figures);
+        if now_s >= self.digests_at_s + DIGESTS_PACE_S {
+            self.digests_at_s = now_s;
+            written = written.and(self.recorder.digests(now_s, digest_figures(&digests_of_all(&self.shared))));
+        }
+        self.note(written);
+        self.figures.left_out.store(self.recorder.left_out(), Ordering::Relaxed);
+        self.figures.bytes.store(self.recorder.bytes().unwrap_or(0), Ordering::Relaxed);
+    }
+
+    fn note(&mut self, written: Result<(), HistoryError>) {
+        match written {
+            Ok(()) if self.is_failing => tracing::info!("the history is written again"),
+            Err(ref error) if !self.is_failing => tracing::warn!(%error, "the history cannot be written"),
+            _ => {}
+        }
+        self.is_failing = written.is_err();
+        self.figures.failures.fetch_add(u64::from(self.is_failing), Ordering::Relaxed);
+    }
+}
+
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// The figures of a page that have a history. A line is a name, labels perhaps, and a value.
+fn kept(page: &str) -> Vec<Figure> {
+    let figure = |line: &str| {
+        let (series, value) = line.rsplit_once(' ')?;
+        let name = series.split('{').next()?;
+        let kept = KEPT.iter().find(|kept| **kept == name)?;
+        Some(Figure { series: series.to_owned(), kind: kind(kept), value: value.parse().ok()? })
+    };
+    page.lines().filter(|line| !line.starts_with('#')).filter_map(figure).collect()
+}
+
+fn kind(name: &str) -> FigureKind {
+    let metric = metrics::METRICS.iter().find(|metric| metric.name == name);
+    match metric.map(|metric| metric.kind) {
+        Some(MetricKind::Gauge) => FigureKind::Gauge,
+        // The parts of a histogram count up, too.
+        _ => FigureKind::Counter,
+    }
+}
+
+fn digests_of_all(shared: &Shared) -> DigestReport {
+    let (sender, answers) = mpsc::channel();
+    ask_each(&*shared.digests, false, move |report| {
+        // The receiver may have gone.
+        let _ = sender.send(report);
+    });
+    let deadline = Instant::now() + ANSWER_WAIT;
+    let next = || answers.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok();
+    merge(std::iter::from_fn(next), Order::Time)
+}
+
+fn digest_figures(report: &DigestReport) -> Vec<DigestFigures> {
+    let figures = |row: &stats::digests::DigestRow| DigestFigures {
+        hash: format!("{:016x}", row.name.hash),
+        text: row.name.text.to_string(),
+        user: row.name.user.to_string(),
+        schema: row.name.schema.to_string(),
+        statements: row.figures.statements,
+        errors: row.figures.errors,
+        rows: row.figures.rows_sent.saturating_add(row.figures.rows_affected),
+        time_us: row.figures.time_us,
+    };
+    report.rows.iter().map(figures).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kept_metric_is_one_of_the_page() {
+        for name in KEPT {
+            let base = name.trim_end_matches("_sum").trim_end_matches("_count");
+            assert!(metrics::METRICS.iter().any(|metric| metric.name == name || metric.name == base), "{name}");
+        }
+        assert_eq!(
+            (kind("sqluice_sessions"), kind("sqluice_requests_total")),
+            (FigureKind::Gauge, FigureKind::Counter)
+        );
+        assert_eq!(kind("sqluice_server_latency_seconds_sum"), FigureKind::Counter);
+    }
+
+    #[test]
+    fn kept_lines_become_figures() {
+        let page = "# HELP sqluice_sessions Client sessions now.\nsqluice_sessions 6\nsqluice_workers 2\n\
+                    sqluice_server_up{cluster=\"main\",server=\"a b\"} 1\n";
+        let figures = kept(page);
+        let shown: Vec<_> = figures.iter().map(|figure| (&*figure.series, figure.value)).collect();
+        let up = "sqluice_server_up{cluster=\"main\",server=\"a b\"}";
+        assert_eq!(shown, [("sqluice_sessions", 6.0), (up, 1.0)]);
+    }
+}

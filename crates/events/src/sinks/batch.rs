@@ -1,0 +1,193 @@
+//! A batch: the lines that a sink writes together. It tries the same batch again until it is written.
+
+use std::time::SystemTime;
+
+use crate::block::{Block, Class, Record, micros};
+use crate::line;
+use crate::queue::Item;
+
+/// Events and bytes after which a batch takes no further block.
+const EVENTS_MAX: usize = 4_096;
+const BYTES_MAX: usize = 1 << 20;
+
+/// The queries that a sink takes. Logins, gaps and starts it takes always.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Takes {
+    /// None.
+    Off,
+    /// Those that ended in an error.
+    Errors,
+    /// The same, and slow ones.
+    Slow,
+    /// Those that ended in an error, and those that may have changed data.
+    Writes,
+    /// All that are events.
+    #[default]
+    All,
+}
+
+impl Takes {
+    pub(crate) fn takes(self, class: Class) -> bool {
+        let wanted = match self {
+            Takes::All => return true,
+            Takes::Off => Class::default(),
+            Takes::Errors => Class::FAILED,
+            Takes::Slow => Class::FAILED.with(Class::SLOW, true),
+            Takes::Writes => Class::FAILED.with(Class::WRITES, true),
+        };
+        !class.has(Class::QUERY) || class.has(wanted)
+    }
+}
+
+/// One line of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    /// Where it ends, with its line feed.
+    end: usize,
+    /// The numbers that it uses.
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) class: Class,
+}
+
+/// Lines that are written together.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    lines: Vec<u8>,
+    rows: Vec<Row>,
+    /// The number behind the last one of the batch, whether a line has that number or the sink leaves it out.
+    pub(crate) next: u64,
+    /// When its first event was, in microseconds since 1970; 0 if there is none.
+    pub(crate) at_us: u64,
+    /// Numbers of events that this sink lacks.
+    pub(crate) dropped: u64,
+}
+
+impl Batch {
+    /// An empty batch, for events from this number on.
+    pub(crate) fn from(next: u64) -> Batch {
+        Batch { next, ..Batch::default() }
+    }
+
+    /// Whether there is nothing to write.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Whether it takes no more.
+    pub(crate) fn is_full(&self) -> bool {
+        self.rows.len() >= EVENTS_MAX || self.lines.len() >= BYTES_MAX
+    }
+
+    /// All lines.
+    pub(crate) fn lines(&self) -> &[u8] {
+        &self.lines
+    }
+
+    /// Each line without its line feed.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (Row, &[u8])> {
+        let begins = std::iter::once(0).chain(self.rows.iter().map(|row| row.end));
+        self.rows.iter().zip(begins).map(|(row, begin)| {
+            let line = self.lines.get(begin..row.end.saturating_sub(1)).unwrap_or_default();
+            (*row, line)
+        })
+    }
+
+    /// The number of lines.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Begins anew.
+    pub(crate) fn clear(&mut self) {
+        self.lines.clear();
+        self.rows.clear();
+        (self.at_us, self.dropped) = (0, 0);
+    }
+
+    /// Takes what waited.
+    pub(crate) fn take(&mut self, item: &Item, takes: Takes, texts: bool, node: &str) {
+        match item {
+            Item::Block(block) => self.take_next(block, takes, texts, node),
+            Item::Gap { first, last } => self.take_gap(*first, *last, node),
+        }
+    }
+
+    /// Takes the next block. Numbers that lie before it and never came here become a gap.
+    pub(crate) fn take_next(&mut self, block: &Block, takes: Takes, texts: bool, node: &str) {
+        if block.first > self.next {
+            self.take_gap(self.next, block.first - 1, node);
+        }
+        self.take_block(block, takes, texts);
+    }
+
+    /// Takes the events of a block that the sink wants.
+    pub(crate) fn take_block(&mut self, block: &Block, takes: Takes, texts: bool) {
+        let next = self.next;
+        for record in block.records().filter(|record| record.first >= next && takes.takes(record.class)) {
+            self.put(&record, texts);
+        }
+        self.note(block.at_us);
+        self.next = block.last.saturating_add(1);
+    }
+
+    /// Takes a gap: the sink lacks these numbers.
+    pub(crate) fn take_gap(&mut self, first: u64, last: u64, node: &str) {
+        let lost = last.saturating_sub(first).saturating_add(1);
+        let now = SystemTime::now();
+        line::gap(first, lost, node, now, &mut self.lines);
+        self.rows.push(Row { end: self.lines.len(), first, last, class: Class::default() });
+        self.dropped = self.dropped.saturating_add(lost);
+        self.note(micros(now));
+        self.next = last.saturating_add(1);
+    }
+
+    fn put(&mut self, record: &Record<'_>, texts: bool) {
+        let line = if texts && !record.text.is_empty() { record.text } else { record.form };
+        self.lines.extend_from_slice(line);
+        let Record { first, last, class, .. } = *record;
+        self.rows.push(Row { end: self.lines.len(), first, last, class });
+    }
+
+    fn note(&mut self, at_us: u64) {
+        if self.at_us == 0 {
+            self.at_us = at_us;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block() -> Block {
+        let mut block = Block::begin(5, SystemTime::now());
+        block.put(5, Class::default(), b"login\n", b"login\n");
+        block.put(6, Class::QUERY, b"read\n", b"read text\n");
+        block.put(7, Class::QUERY.with(Class::WRITES, true), b"write\n", b"");
+        block.put(8, Class::QUERY.with(Class::FAILED, true), b"error\n", b"");
+        block.put(9, Class::QUERY.with(Class::SLOW, true), b"slow\n", b"");
+        block
+    }
+
+    fn lines(takes: Takes, texts: bool, next: u64) -> String {
+        let mut batch = Batch::from(next);
+        batch.take_block(&block(), takes, texts);
+        assert_eq!(batch.next, 10);
+        batch.rows().map(|(_, line)| str::from_utf8(line).unwrap()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn each_sink_takes_what_it_wants() {
+        assert_eq!(lines(Takes::Off, false, 0), "login");
+        assert_eq!(lines(Takes::Errors, false, 0), "login error");
+        assert_eq!(lines(Takes::Slow, false, 0), "login error slow");
+        assert_eq!(lines(Takes::Writes, false, 0), "login write error");
+        assert_eq!(lines(Takes::All, true, 0), "login read text write error slow");
+    }
+
+    #[test]
+    fn events_that_were_written_are_passed_over() {
+        assert_eq!(lines(Takes::All, false, 8), "error slow");
+    }
+}

@@ -1,0 +1,167 @@
+use std::path::Path;
+
+use crate::{DIGESTS_KEPT, Figure, FigureKind, History, Opened, RESOLUTIONS, Range, SERIES_MAX, open};
+
+use super::DigestFigures;
+
+const NO_BOUND: u64 = u64::MAX;
+const START: u64 = 1_800_000_000;
+
+fn gauge(series: &str, value: f64) -> Figure {
+    Figure { series: series.to_owned(), kind: FigureKind::Gauge, value }
+}
+
+fn counter(series: &str, value: f64) -> Figure {
+    Figure { series: series.to_owned(), kind: FigureKind::Counter, value }
+}
+
+fn folder() -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("history.sqlite");
+    (folder, path)
+}
+
+fn points(path: &Path, name: &str, step: usize) -> Vec<(u64, f64)> {
+    let range = Range { from_s: 0, until_s: u64::from(u32::MAX) };
+    let found = History::of(path).series(&[name.to_owned()], range, RESOLUTIONS[step], 10).unwrap();
+    found.into_iter().next().map(|series| series.points).unwrap_or_default()
+}
+
+#[test]
+fn gauges_are_kept_and_counters_become_rates() {
+    let (_folder, path) = folder();
+    let (mut recorder, opened) = open(&path, NO_BOUND).unwrap();
+    assert_eq!(opened, Opened::Whole);
+    for (second, sessions, requests) in [(0, 5.0, 100.0), (10, 7.0, 150.0), (20, 6.0, 30.0), (30, 6.0, 130.0)] {
+        let figures = [gauge("sessions", sessions), counter("requests", requests), gauge("none", f64::NAN)];
+        recorder.figures(START + second, &figures).unwrap();
+    }
+    let at = |second: u64| START + second;
+    assert_eq!(points(&path, "sessions", 0), [(at(0), 5.0), (at(10), 7.0), (at(20), 6.0), (at(30), 6.0)]);
+    // At 20 the counter had begun anew.
+    assert_eq!(points(&path, "requests", 0), [(at(10), 5.0), (at(30), 10.0)]);
+    assert_eq!(History::of(&path).names().unwrap(), ["requests", "sessions"]);
+}
+
+#[test]
+fn coarser_resolutions_have_means_and_old_points_go() {
+    let (_folder, path) = folder();
+    let (mut recorder, _) = open(&path, NO_BOUND).unwrap();
+    let day = 24 * 3600;
+    for second in (0..=day + 1200).step_by(10) {
+        recorder.figures(START + second, &[gauge("sessions", (second % 60 / 10) as f64)]).unwrap();
+    }
+    let fine = points(&path, "sessions", 0);
+    assert_eq!((fine[0].0, fine.len() as u64), (START + 1200, day / 10 + 1));
+    let minutes = points(&path, "sessions", 1);
+    assert_eq!((minutes[0], minutes.len() as u64), ((START, 2.5), (day + 1200) / 60));
+    assert_eq!(points(&path, "sessions", 2).len() as u64, (day + 1200) / 600);
+}
+
+#[test]
+fn a_killed_process_loses_nothing() {
+    let (_folder, path) = folder();
+    let (mut recorder, _) = open(&path, NO_BOUND).unwrap();
+    recorder.figures(START, &[gauge("sessions", 5.0)]).unwrap();
+    let id = recorder.mark(START, "ann", "deploy 7").unwrap();
+    // As with SIGKILL, nothing is closed.
+    std::mem::forget(recorder);
+    let (mut recorder, opened) = open(&path, NO_BOUND).unwrap();
+    recorder.figures(START + 10, &[gauge("sessions", 6.0)]).unwrap();
+    assert_eq!((opened, points(&path, "sessions", 0).len()), (Opened::Whole, 2));
+    let marks = History::of(&path).marks(Range { from_s: START, until_s: START + 1 }, 10).unwrap();
+    assert_eq!((marks[0].id, &*marks[0].author, &*marks[0].text), (id, "ann", "deploy 7"));
+    assert!(recorder.mark(START, "ann", " ").is_err() && recorder.mark(START, "ann", &"x".repeat(501)).is_err());
+}
+
+#[test]
+fn a_damaged_file_is_set_aside() {
+    let (_folder, path) = folder();
+    drop(open(&path, NO_BOUND).unwrap());
+    std::fs::write(&path, vec![7; 9000]).unwrap();
+    let (mut recorder, opened) = open(&path, NO_BOUND).unwrap();
+    let Opened::SetAside(aside) = opened else { panic!("{opened:?}") };
+    assert!(aside.ends_with("history.sqlite.damaged") && aside.exists());
+    recorder.figures(START, &[gauge("sessions", 5.0)]).unwrap();
+    assert_eq!(points(&path, "sessions", 0).len(), 1);
+    assert!(open(&path.join("no/such/folder"), NO_BOUND).is_err());
+}
+
+#[test]
+fn the_file_keeps_within_its_bound() {
+    let (_folder, path) = folder();
+    let bound = 160 << 10;
+    let (mut recorder, _) = open(&path, bound).unwrap();
+    let figures: Vec<Figure> = (0..50).map(|number| gauge(&format!("series{number}"), number as f64)).collect();
+    let mut largest = 0;
+    for tick in 0..500 {
+        recorder.figures(START + tick * 10, &figures).unwrap();
+        largest = largest.max(recorder.bytes().unwrap());
+    }
+    // The points of one moment come on top before others go.
+    assert!(largest <= bound + (64 << 10), "{largest}");
+    let last = *points(&path, "series7", 0).last().unwrap();
+    assert_eq!(last, (START + 4_990, 7.0));
+}
+
+#[test]
+fn there_is_room_for_so_many_series() {
+    let (_folder, path) = folder();
+    let (mut recorder, _) = open(&path, NO_BOUND).unwrap();
+    let figures: Vec<Figure> = (0..SERIES_MAX + 3).map(|number| gauge(&format!("s{number}"), 1.0)).collect();
+    recorder.figures(START, &figures).unwrap();
+    assert_eq!((recorder.left_out(), History::of(&path).names().unwrap().len()), (3, SERIES_MAX));
+}
+
+fn digest(hash: &str, statements: u64, time_us: u64) -> DigestFigures {
+    DigestFigures {
+        hash: hash.to_owned(),
+        text: format!("SELECT {hash}"),
+        user: "app".to_owned(),
+        schema: String::new(),
+        statements,
+        errors: 0,
+        rows: statements,
+        time_us,
+    }
+}
+
+#[test]
+fn the_heaviest_digests_of_each_minute_are_kept() {
+    let (_folder, path) = folder();
+    let (mut recorder, _) = open(&path, NO_BOUND).unwrap();
+    recorder.digests(START, vec![digest("a", 100, 9_000)]).unwrap();
+    recorder.digests(START + 60, vec![digest("a", 110, 9_500), digest("b", 1, 70_000)]).unwrap();
+    // The table had forgotten `a`, and knows it again.
+    recorder.digests(START + 120, vec![digest("a", 5, 300), digest("b", 1, 70_000)]).unwrap();
+    let sums = History::of(&path).digests(Range { from_s: START, until_s: START + 1000 }, 10).unwrap();
+    let shown: Vec<_> = sums.iter().map(|sum| (&*sum.hash, sum.statements, sum.time_us, sum.seen_s)).collect();
+    assert_eq!(shown, [("b", 1, 70_000, (START + 60, START + 60)), ("a", 15, 800, (START + 60, START + 120))]);
+    let many =
+        |statements| (0..30).map(|number| digest(&format!("d{number}"), statements, number * statements)).collect();
+    recorder.digests(START + 180, many(1)).unwrap();
+    recorder.digests(START + 240, many(2)).unwrap();
+    let last = History::of(&path).digests(Range { from_s: START + 240, until_s: START + 241 }, 100).unwrap();
+    assert_eq!((last.len(), &*last[0].hash), (DIGESTS_KEPT, "d29"));
+}
+
+#[test]
+fn a_longer_time_has_a_coarser_resolution() {
+    let now = START;
+    let step = |from: u64| Range { from_s: now - from, until_s: now }.resolution(now).step_s;
+    let (hour, day) = (3600, 24 * 3600);
+    assert_eq!((step(hour), step(6 * hour), step(day), step(7 * day), step(300 * day)), (10, 10, 60, 600, 600));
+}
+
+#[test]
+fn a_step_that_is_left_out_costs_no_coarser_point() {
+    let (_folder, path) = folder();
+    let (mut recorder, _) = open(&path, NO_BOUND).unwrap();
+    // No look comes at 60, 120 and 600, where a minute ends, and ten.
+    for second in [0, 10, 20, 30, 40, 50, 70, 110, 130, 590, 610] {
+        recorder.figures(START + second, &[gauge("sessions", 3.0)]).unwrap();
+    }
+    let minutes: Vec<u64> = points(&path, "sessions", 1).iter().map(|(at, _)| at - START).collect();
+    assert_eq!(minutes, [0, 60, 540]);
+    assert_eq!(points(&path, "sessions", 2), [(START, 3.0)]);
+}

@@ -1,0 +1,146 @@
+//! The event loop of a worker: it takes its mail, begins the sessions of clients that have come, and does the work of each second.
+
+use std::rc::Rc;
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use stats::digests::DigestTable;
+use tokio::runtime::LocalOptions;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::pool::Pools;
+use crate::session;
+use crate::shared::{Mail, Shared};
+use crate::warm;
+use crate::worker::Worker;
+
+/// How often a worker that is about to end looks whether its sessions have ended.
+const DRAIN_PACE: Duration = Duration::from_millis(20);
+
+/// Tells workers once a second what time it is, for as long as there are any.
+pub async fn tell_seconds(shared: Weak<Shared>) {
+    let mut second = tokio::time::interval(Duration::from_secs(1));
+    second.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    while let Some(shared) = shared.upgrade() {
+        shared.seconds.send_replace(shared.uptime_s());
+        drop(shared);
+        second.tick().await;
+    }
+}
+
+/// Runs a worker until all its sessions have ended after [`Mail::Drain`], or the mail's senders are gone. Takes
+/// the thread it is called on.
+///
+/// # Errors
+/// The event loop could not be made.
+pub fn run(
+    index: usize,
+    shared: Arc<Shared>,
+    mail: UnboundedReceiver<Mail>,
+    ring: Option<events::Ring>,
+) -> std::io::Result<()> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build_local(LocalOptions::default())?;
+    let worker = Rc::new(Worker::new(index, shared, ring));
+    worker.take_rules();
+    runtime.block_on(serve(worker, mail));
+    Ok(())
+}
+
+async fn serve(worker: Rc<Worker>, mut mail: UnboundedReceiver<Mail>) {
+    let busy_poll = worker.busy_poll.clone();
+    tokio::task::spawn_local(async move { busy_poll.run().await });
+    let mut seconds = worker.shared.seconds.subscribe();
+    tidy(&worker);
+    loop {
+        if worker.draining.get() && worker.stats.sessions.get() == 0 {
+            return;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(DRAIN_PACE), if worker.draining.get() => {}
+            received = mail.recv() => match received {
+                Some(mail) => receive(&worker, mail),
+                None => return,
+            },
+            // The sender lives as long as the data that all workers share.
+            _ = seconds.changed() => tidy(&worker),
+        }
+    }
+}
+
+fn receive(worker: &Rc<Worker>, mail: Mail) {
+    let pools_of = |name: &str, then: &mut dyn FnMut(&Rc<Pools>)| {
+        if let Some(cluster) = worker.known_cluster(name) {
+            then(&cluster.pools);
+        }
+    };
+    match mail {
+        Mail::Client(client) => session::spawn(worker.clone(), *client),
+        Mail::Published(name) => {
+            if let Some(cluster) = worker.known_cluster(&name) {
+                worker.take_published(&cluster);
+            }
+        }
+        Mail::Connection(name, parcel) => {
+            if let Some(cluster) = worker.known_cluster(&name) {
+                cluster.pools.receive(*parcel);
+            }
+        }
+        Mail::Permit(name, server) => pools_of(&name, &mut |pools| pools.receive_permit(server)),
+        Mail::Asked(name, server) => pools_of(&name, &mut |pools| pools.asked(server)),
+        Mail::Room(name) => pools_of(&name, &mut |pools| pools.serve_waiters()),
+        Mail::Short(name, server) => pools_of(&name, &mut |pools| pools.asked_by_short(server)),
+        Mail::Freed(name) => pools_of(&name, &mut |pools| pools.room_for_short()),
+        Mail::Confirmed(name, ask) => {
+            let confirmed =
+                worker.known_cluster(&name).map_or(Some(Vec::new()), |cluster| cluster.confirmed_since(ask.since));
+            // The session that asked may have gone.
+            let _ = ask.answer.send(confirmed);
+        }
+        Mail::Refused(reason) => worker.count_refused(reason),
+        Mail::Drain => worker.draining.set(true),
+        Mail::Rules => worker.take_rules(),
+        Mail::Warm(name) => warm::run_for_all(worker, &name, "asked for"),
+        Mail::WarmKind(name, kind) => warm::run_for(worker, &name, kind, "first client"),
+        Mail::PrimaryChanged(name) => warm::primary_changed(worker, name),
+        Mail::Digests(ask) => {
+            let report = worker.digests.borrow().report();
+            if ask.reset {
+                worker.change_digests(DigestTable::reset);
+            }
+            (ask.deliver)(report);
+        }
+    }
+}
+
+/// The work of each second.
+fn tidy(worker: &Worker) {
+    let second = worker.shared.uptime_s();
+    worker.uptime_s.set(second);
+    let config = worker.shared.config.load();
+    worker.busy_poll.set(config.proxy.busy_poll);
+    worker.events.take_settings(&config.events);
+    worker.change_digests(|digests| {
+        digests.set_max(config.proxy.digests_max);
+        digests.set_second(u64::from(second));
+    });
+    if worker.index == 0 {
+        worker.shared.end_idle_sessions();
+        tidy_logins(worker);
+    }
+    worker.refresh_pools();
+}
+
+/// Forgets refused logins that no longer matter, and counts the memory and the addresses of clients.
+fn tidy_logins(worker: &Worker) {
+    let (shared, stats, now) = (&worker.shared, &worker.stats, Instant::now());
+    shared.addresses.tidy(now);
+    let clusters = shared.clusters.read().unwrap_or_else(PoisonError::into_inner);
+    clusters.values().for_each(|cluster| cluster.keyring.tidy(now));
+    let set = |gauge: &stats::Gauge, value: i64| gauge.add(value - gauge.get());
+    set(&stats.login_memory_bytes, i64::try_from(shared.login_memory.used_bytes()).unwrap_or(i64::MAX));
+    set(&stats.prepared_bytes, i64::try_from(shared.prepared.bytes()).unwrap_or(i64::MAX));
+    set(&stats.client_addresses, shared.addresses.count() as i64);
+    let waits = &stats.login_memory_waits;
+    waits.add(shared.login_memory.waited().saturating_sub(waits.get()));
+}

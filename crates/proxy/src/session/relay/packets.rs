@@ -1,0 +1,151 @@
+//! The packets of a reply that are neither columns nor rows: Sqluice learns from them, and the client gets them as it must see them.
+
+use std::time::Instant;
+
+use wire::exchange::{Event, Packet};
+use wire::packet::HEADER_BYTES;
+use wire::reply::{self, Eof, Ok, Prepared};
+use wire::{Status, errno};
+
+use super::{Relay, RelayError, Span};
+use crate::error::Refusal;
+use crate::outgoing::{Expected, Purpose};
+use crate::session::tracking::Hearing;
+
+/// How much of a refused file's name stands in the client's error.
+const FILE_NAME_TOLD_MAX: usize = 200;
+
+impl Relay<'_> {
+    /// A packet of the client's reply: learn from it, and forward it as it is or as this client must see it.
+    pub(super) fn client_packet(
+        &mut self,
+        packet: &Packet<'_>,
+        rows: u64,
+        run: &mut Span,
+        bytes: &[u8],
+        start: usize,
+        end: usize,
+    ) -> Result<(), RelayError> {
+        let is_put = match packet.event {
+            Event::Ok(ok) => self.ok_packet(packet.sequence, &ok, None, run, bytes)?,
+            Event::RowsEnd(ok) => self.ok_packet(packet.sequence, &ok, Some(rows), run, bytes)?,
+            Event::Eof(eof) => self.eof_packet(packet.sequence, eof, rows, run, bytes),
+            Event::Error(error) => {
+                let message = String::from_utf8_lossy(error.message).into_owned();
+                let refusal = Refusal { code: error.code, sqlstate: error.sqlstate, message };
+                let untouched = !self.outcome.delivered && run.end == run.start;
+                if untouched && self.pending.len() == 1 && self.withhold.applies(&error) && end == bytes.len() {
+                    return Err(RelayError::Withheld(refusal));
+                }
+                self.outcome.error = Some(refusal);
+                false
+            }
+            Event::Prepared(prepared) => {
+                self.outcome.prepared = Some(prepared);
+                self.outcome.warnings = prepared.warnings;
+                self.put_run(run, bytes);
+                let id_at = start + HEADER_BYTES + Prepared::STATEMENT_AT.start;
+                self.client.put(&bytes[start..id_at]);
+                self.client.put(&self.prepare_as.to_le_bytes());
+                self.client.put(&bytes[id_at + Prepared::STATEMENT_AT.len()..end]);
+                true
+            }
+            Event::Infile(name) if !self.file_allowed => {
+                self.put_run(run, bytes);
+                let name = String::from_utf8_lossy(&name[..name.len().min(FILE_NAME_TOLD_MAX)]).into_owned();
+                return Err(RelayError::UnexpectedInfile { sequence: packet.sequence, name });
+            }
+            Event::Infile(_) | Event::Progress | Event::Text(_) => false,
+        };
+        if !is_put && bytes[start + HEADER_BYTES - 1] == packet.sequence {
+            self.pass(run, bytes, start, end);
+            return Ok(());
+        }
+        if !is_put {
+            self.put_run(run, bytes);
+            self.client.put_packet(packet.sequence, |out| out.extend_from_slice(&bytes[start + HEADER_BYTES..end]));
+        }
+        self.outcome.delivered = true;
+        Ok(())
+    }
+
+    /// An OK packet, at the end of `rows` if there were any; gives whether the client gets another one in its place, which is put then.
+    fn ok_packet(
+        &mut self,
+        sequence: u8,
+        ok: &Ok<'_>,
+        rows: Option<u64>,
+        run: &mut Span,
+        bytes: &[u8],
+    ) -> Result<bool, RelayError> {
+        self.outcome.learn(ok)?;
+        self.outcome.rows = rows;
+        self.outcome.rows_sent += rows.unwrap_or(0);
+        let warnings = self.warnings.unwrap_or(ok.warnings);
+        if ok.session_state.is_empty() && warnings == ok.warnings {
+            return Ok(false);
+        }
+        self.put_run(run, bytes);
+        let header = if rows.is_some() { reply::EOF } else { reply::OK };
+        // The server's reports on the session are for Sqluice; the client gets those that it asked for itself.
+        let told = self.tracking.filter(ok);
+        let is_whole = told.is_empty() && warnings == ok.warnings;
+        let ok = Ok { session_state: &told, warnings, ..*ok };
+        let capabilities = self.client.capabilities;
+        match &mut self.outcome.taps.copy {
+            Some(copied) if is_whole => copied.take_packet(sequence, |out| ok.write(out, header, capabilities)),
+            Some(copied) => copied.give_up(cache::Refusal::Changes),
+            None => {}
+        }
+        self.client.put_packet(sequence, |out| ok.write(out, header, capabilities));
+        Ok(true)
+    }
+
+    /// An EOF packet; gives whether the client gets another one in its place, which is put then.
+    fn eof_packet(&mut self, sequence: u8, eof: Eof, rows: u64, run: &mut Span, bytes: &[u8]) -> bool {
+        self.outcome.learn_end(eof, rows);
+        let mut told = Eof { warnings: self.warnings.unwrap_or(eof.warnings), ..eof };
+        if eof.status.contains(Status::SESSION_STATE_CHANGED) && !self.hearing.as_ref().is_some_and(Hearing::is_of_any)
+        {
+            // It is about all that Sqluice tracks; this framing has no room to tell what it is.
+            told.status -= Status::SESSION_STATE_CHANGED;
+        }
+        if told == eof {
+            return false;
+        }
+        self.put_run(run, bytes);
+        if let Some(copied) = &mut self.outcome.taps.copy {
+            copied.take_packet(sequence, |out| told.write(out));
+        }
+        self.client.put_packet(sequence, |out| told.write(out));
+        true
+    }
+
+    /// A packet of the reply to a fix-up, which the client does not see.
+    pub(super) fn fix_up_packet(&mut self, packet: &Packet<'_>, rows: u64) -> Result<(), RelayError> {
+        if matches!(self.pending.front(), Some(Expected { purpose: Purpose::Wait, .. })) {
+            // A server that cannot wait has not shown that it has it, either.
+            if matches!(packet.event, Event::Error(_)) || packet.over && rows == 0 {
+                let why = "the server has not applied in time what the statement must find";
+                return Err(RelayError::NotThere(Refusal::own(errno::ER_LOCK_WAIT_TIMEOUT, b"HY000", why)));
+            }
+            if packet.over {
+                self.outcome.there_at = Some(Instant::now());
+            }
+            return Ok(());
+        }
+        let is_signal = matches!(self.pending.front(), Some(Expected { purpose: Purpose::Signal, .. }));
+        if let (Event::Error(error), false) = (packet.event, is_signal) {
+            let message = String::from_utf8_lossy(error.message).into_owned();
+            return Err(RelayError::FixUp(Refusal { code: error.code, sqlstate: error.sqlstate, message }));
+        }
+        if let (Event::Prepared(prepared), Some(Expected { purpose: Purpose::Prepare(key), .. })) =
+            (packet.event, self.pending.front())
+        {
+            let max = self.connection.origin.statements_max;
+            self.connection.origin.statements.insert(key.clone(), prepared.statement, max);
+            self.outcome.prepared = Some(prepared);
+        }
+        Ok(())
+    }
+}

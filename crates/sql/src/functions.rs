@@ -1,0 +1,40 @@
+//! The facts of stored functions that a text does not show, asked of whoever knows the servers.
+
+use crate::leaves::Leaves;
+
+/// The access of a stored function, as the servers know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FunctionAccess {
+    /// NO SQL, CONTAINS SQL or READS SQL DATA (and it is not known to call what writes).
+    Reads,
+    /// MODIFIES SQL DATA.
+    Writes,
+    /// Not known.
+    Unknown,
+}
+
+/// Looks up functions that are not built in.
+pub trait Functions {
+    /// The data access of `schema.name`; `schema` is `None` when the call was not qualified.
+    fn access(&self, schema: Option<&str>, name: &str) -> FunctionAccess;
+
+    /// The state that the stored function may leave on the connection that calls it.
+    fn leaves(&self, _schema: Option<&str>, _name: &str) -> Leaves {
+        Leaves::empty()
+    }
+
+    /// The same of a procedure.
+    fn procedure_leaves(&self, _schema: Option<&str>, _name: &str) -> Leaves {
+        Leaves::empty()
+    }
+}
+
+/// Knows no function.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoFunctions;
+
+impl Functions for NoFunctions {
+    fn access(&self, _schema: Option<&str>, _name: &str) -> FunctionAccess {
+        FunctionAccess::Unknown
+    }
+}

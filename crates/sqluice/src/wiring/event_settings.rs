@@ -1,0 +1,83 @@
+//! The settings of events, as their crate takes them.
+
+use config::{Config, EventKafka, EventSink, EventTarget, EventText, SinkQueries, SyslogProtocol};
+use events::{
+    FileSettings, KafkaKey, KafkaLogin, KafkaSasl, KafkaSettings, KafkaTls, Rotation, SinkSettings, SpoolSettings,
+    SyslogAddress, SyslogSettings, Takes, Target,
+};
+
+/// The settings of events.
+pub(super) fn event_settings(config: &Config) -> events::Settings {
+    let config::Events { node, spool, sinks, .. } = &config.events;
+    events::Settings {
+        node: node.as_deref().unwrap_or_default().to_owned(),
+        sinks: sinks.iter().map(|(name, sink)| sink_settings(name, sink)).collect(),
+        spool: spool.as_ref().map(|spool| SpoolSettings {
+            path: spool.path.clone(),
+            bytes_max: spool.max_bytes,
+            age_max: spool.max_age,
+        }),
+    }
+}
+
+fn sink_settings(name: &str, sink: &EventSink) -> SinkSettings {
+    let takes = match sink.queries {
+        SinkQueries::Off => Takes::Off,
+        SinkQueries::Errors => Takes::Errors,
+        SinkQueries::Slow => Takes::Slow,
+        SinkQueries::Writes => Takes::Writes,
+        SinkQueries::All => Takes::All,
+    };
+    let texts = sink.text == EventText::Text;
+    SinkSettings { name: name.to_owned(), takes, texts, target: target(&sink.target) }
+}
+
+fn target(target: &EventTarget) -> Target {
+    match target {
+        EventTarget::File(file) => Target::File(FileSettings {
+            path: file.path.clone(),
+            rotation: Rotation {
+                size_max: file.rotate_size,
+                age_max: file.rotate,
+                keep: file.keep,
+                compress: file.compress,
+            },
+        }),
+        EventTarget::Stdout => Target::Stdout,
+        EventTarget::Syslog(syslog) => {
+            let address = match (&syslog.address, syslog.protocol) {
+                (config::Address::Unix(path), _) => SyslogAddress::Unix(path.to_path_buf()),
+                (address, SyslogProtocol::Udp) => SyslogAddress::Udp(address.to_string()),
+                (address, SyslogProtocol::Tcp) => SyslogAddress::Tcp(address.to_string()),
+            };
+            Target::Syslog(SyslogSettings { address, facility: syslog.facility.number() })
+        }
+        EventTarget::Kafka(kafka) => Target::Kafka(kafka_settings(kafka)),
+    }
+}
+
+fn kafka_settings(kafka: &EventKafka) -> KafkaSettings {
+    let key = match kafka.key {
+        config::KafkaKey::Session => KafkaKey::Session,
+        config::KafkaKey::User => KafkaKey::User,
+        config::KafkaKey::Digest => KafkaKey::Digest,
+        config::KafkaKey::None => KafkaKey::None,
+    };
+    let sasl = |sasl| match sasl {
+        config::KafkaSasl::Off => None,
+        config::KafkaSasl::Plain => Some(KafkaSasl::Plain),
+        config::KafkaSasl::Scram256 => Some(KafkaSasl::Scram256),
+        config::KafkaSasl::Scram512 => Some(KafkaSasl::Scram512),
+    };
+    let login = kafka.login.as_ref().and_then(|login| {
+        let password = String::from_utf8_lossy(login.password.expose()).into_owned();
+        Some(KafkaLogin { sasl: sasl(login.sasl)?, user: login.user.as_ref().to_owned(), password })
+    });
+    KafkaSettings {
+        brokers: kafka.brokers.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
+        topic: kafka.topic.as_ref().to_owned(),
+        key,
+        tls: kafka.tls.as_ref().map(|tls| KafkaTls { ca_file: tls.ca_file.clone(), own: tls.own.clone() }),
+        login,
+    }
+}

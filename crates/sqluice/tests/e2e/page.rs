@@ -1,0 +1,297 @@
+//! The operator's page in a real browser, with real servers behind it. `SCREENSHOTS=FOLDER` keeps a picture of each view.
+
+mod browser;
+mod world;
+
+use serde_json::{Value, json};
+
+use crate::support::{http, http_send, http_with, until};
+use browser::Browser;
+use world::{ADMIN_KEY, OPERATE_KEY, VIEW_KEY, World};
+
+/// Whether the program has the page: it is embedded if it was built before.
+async fn has_page(world: &World) -> bool {
+    let (status, shell) = http(&world.front.admin, "/").await;
+    assert_eq!(status, 200, "{shell}");
+    let built = shell.contains("<div id=\"app\">");
+    if !built {
+        lab::skip("the program has no page: `./dev ui` builds it, then build the program again");
+    }
+    built
+}
+
+async fn log_in(browser: &Browser, world: &World, key: &str, role: &str) {
+    browser.open(&format!("http://{}/", world.front.admin)).await;
+    browser.write("#key", key).await;
+    browser.click("#log-in").await;
+    browser.wait(&format!("document.getElementById('role')?.textContent === '{role}'")).await;
+}
+
+/// Goes to a view, and waits until an expression says that it has its data.
+async fn view(browser: &Browser, hash: &str, is_there: &str) {
+    browser.value(&format!("location.hash = '{hash}'")).await;
+    let name = hash.trim_start_matches("#/").split(['/', '?']).next().unwrap();
+    browser.wait(&format!("document.getElementById('view-{name}')")).await;
+    browser.wait(is_there).await;
+}
+
+/// A function of JavaScript: the row of a table with a text.
+const ROW_WITH: &str = "(table, text) => [...document.querySelectorAll('#table-' + table + ' tbody tr')]\
+                        .find(row => row.innerText.includes(text))";
+
+async fn has_row(browser: &Browser, table: &str, text: &str) {
+    browser.wait(&format!("({})({}, {})", ROW_WITH, Value::from(table), Value::from(text))).await;
+}
+
+#[tokio::test]
+async fn an_operator_sees_and_acts_in_a_browser() {
+    let world = World::start().await;
+    if !has_page(&world).await {
+        return world.end().await;
+    }
+    let Some(browser) = Browser::start().await else { return world.end().await };
+    a_wrong_key_is_refused(&browser, &world).await;
+    log_in(&browser, &world, ADMIN_KEY, "admin").await;
+    let transaction = world.idle_transaction().await;
+    every_view_has_its_data(&browser).await;
+    a_digest_is_understood_and_killed(&browser, &world).await;
+    drop(transaction);
+    sessions_are_killed_by_a_filter(&browser, &world).await;
+    the_primary_is_moved(&browser, &world).await;
+    the_timeline_has_what_was_done(&browser, &world).await;
+    keys_and_narrow_screens_work(&browser).await;
+    nothing_comes_from_elsewhere(&browser, &world).await;
+    who_only_looks_changes_nothing(&browser, &world).await;
+    browser.end().await;
+    world.end().await;
+}
+
+async fn a_wrong_key_is_refused(browser: &Browser, world: &World) {
+    browser.open(&format!("http://{}/", world.front.admin)).await;
+    browser.write("#key", "guess").await;
+    browser.click("#log-in").await;
+    browser.shows("this is not the key").await;
+    assert_eq!(browser.value("Boolean(document.querySelector('nav'))").await, false, "there is no page behind it");
+    browser.picture("login").await;
+}
+
+async fn every_view_has_its_data(browser: &Browser) {
+    let paint = browser.value("performance.getEntriesByName('first-contentful-paint')[0]?.startTime").await;
+    eprintln!("first paint after {paint} ms");
+    assert!(paint.as_f64().is_some_and(|ms| ms < 2_000.0), "{paint}");
+    view(browser, "#/now", "document.querySelectorAll('.chart path').length > 8").await;
+    has_row(browser, "now", "db1").await;
+    browser.wait("Number(document.querySelector('.figure b').textContent) > 0").await;
+    // The history has its first step after ten seconds.
+    browser.wait("document.querySelector('#history .legend b')?.textContent !== '–'").await;
+    browser.value("scrollTo(0, 0)").await;
+    browser.picture("now").await;
+    view(browser, "#/digests", "document.querySelectorAll('.bubble').length > 4").await;
+    has_row(browser, "digests", "SELECT COUNT(*), SUM(price) FROM app.items").await;
+    browser.picture("digests").await;
+    view(browser, "#/sessions?order=transaction", "true").await;
+    has_row(browser, "sessions", "idle in transaction").await;
+    browser.picture("sessions").await;
+    view(browser, "#/servers", "document.querySelectorAll('.topology .server').length === 2").await;
+    has_row(browser, "servers-main", "db2").await;
+    browser.wait("document.querySelector('.topology').textContent.includes('lag ')").await;
+    browser.picture("servers").await;
+    view(browser, "#/errors", "true").await;
+    has_row(browser, "codes", "1062").await;
+    has_row(browser, "errors", "INSERT INTO app.items").await;
+    browser.wait("document.querySelector('.lines code')?.textContent.includes('app.items')").await;
+    browser.picture("errors").await;
+    view(browser, "#/rules", "true").await;
+    has_row(browser, "rules", "no-full-delete").await;
+    browser.wait(&format!("Number(({})('rules', 'no-full-delete').cells[5].textContent) > 0", ROW_WITH)).await;
+    browser.picture("rules").await;
+    view(browser, "#/cache", "true").await;
+    has_row(browser, "cache-rules", "pages").await;
+    has_row(browser, "cache-digests", "SELECT body FROM app.pages").await;
+    has_row(browser, "candidates", "SELECT").await;
+    browser.picture("cache").await;
+    view(browser, "#/workers", "document.querySelectorAll('#table-workers .bar').length === 2").await;
+    browser.picture("workers").await;
+    view(browser, "#/log?where=kind%3Dquery", "true").await;
+    has_row(browser, "log", "SELECT name, price FROM app.items").await;
+    browser.picture("log").await;
+}
+
+async fn a_digest_is_understood_and_killed(browser: &Browser, world: &World) {
+    let long = world.long("marker_running").await;
+    view(browser, "#/sessions?where=form~marker_running", "true").await;
+    has_row(browser, "sessions", "marker_running").await;
+    browser.click("#table-sessions td.wide a").await;
+    // Its first statement is counted when it ends; until then the page knows it from the sessions.
+    browser.wait("document.querySelector('.one pre')?.textContent.includes('marker_running')").await;
+    browser.shows("1 session now: app from 127.0.0.1.").await;
+    browser.click("#kill-digest").await;
+    browser.shows("1 statement would end:").await;
+    browser.click("dialog #do").await;
+    browser.shows("1 ended.").await;
+    browser.click("dialog #close").await;
+    until("what ran it has ended", async || long.is_finished().then_some(())).await;
+    let long = world.long("marker_digest").await;
+    view(browser, "#/digests", "document.querySelectorAll('.bubble').length > 4").await;
+    browser.click("#table-digests tbody tr").await;
+    browser.click("#rule-refuse").await;
+    browser.wait("document.getElementById('rule-text').textContent.includes('refuse = ')").await;
+    browser.click("#rule-route").await;
+    browser.wait("document.getElementById('rule-text').textContent.includes('route = ')").await;
+    browser.click("#rule-cache").await;
+    browser.wait("document.getElementById('rule-text').textContent.includes('cache = ')").await;
+    browser.value("scrollTo(0, 0)").await;
+    browser.picture("digest").await;
+    view(browser, "#/sessions?where=form~marker_digest", "true").await;
+    has_row(browser, "sessions", "marker_digest").await;
+    browser.click("#table-sessions td .acts button").await;
+    browser.click("dialog #do").await;
+    browser.shows("It has ended.").await;
+    browser.click("dialog #close").await;
+    until("the statement has ended", async || long.is_finished().then_some(())).await;
+}
+
+async fn sessions_are_killed_by_a_filter(browser: &Browser, world: &World) {
+    let mut long = Vec::new();
+    for _ in 0..3 {
+        long.push(world.long("marker_filter").await);
+    }
+    let spared = world.long("marker_spared").await;
+    view(browser, "#/sessions", "true").await;
+    browser.press("/").await;
+    browser.write("#filter", "form~marker_filter and state=running").await;
+    browser.wait("document.querySelectorAll('#table-sessions tbody tr').length === 3").await;
+    browser.click("#kill-all").await;
+    browser.shows("3 sessions would end:").await;
+    assert!(!long.iter().any(|reply| reply.is_finished()), "a look kills nothing");
+    browser.picture("kill").await;
+    browser.click("dialog #do").await;
+    browser.shows("3 ended.").await;
+    browser.click("dialog #close").await;
+    until("all three have ended", async || long.iter().all(|reply| reply.is_finished()).then_some(())).await;
+    assert!(!spared.is_finished(), "another statement goes on");
+    let order = json!({ "where": "form~marker_spared" }).to_string();
+    let (status, page) = http_send(&world.front.admin, "PUT", "/api/v1/sessions/kill", Some(OPERATE_KEY), &order).await;
+    assert_eq!(status, 200, "{page}");
+    spared.await.unwrap();
+}
+
+async fn primary(world: &World) -> Value {
+    let (_, page) = http_with(&world.front.admin, "GET", "/api/v1/clusters/main", Some(VIEW_KEY)).await;
+    serde_json::from_str::<Value>(&page).unwrap()["primary"].take()
+}
+
+async fn the_primary_is_moved(browser: &Browser, world: &World) {
+    view(browser, "#/servers", "document.querySelectorAll('.topology .server').length === 2").await;
+    browser.click("#drain-db2").await;
+    browser.shows("db2 gets no new work").await;
+    browser.click("dialog #close").await;
+    browser.click("#switchover-main").await;
+    browser.wait("document.querySelectorAll('.preview li').length > 2").await;
+    browser.picture("switchover").await;
+    assert_eq!(primary(world).await, "db1", "a look moves nothing");
+    browser.click("dialog #do").await;
+    browser.wait("document.querySelector('.result')?.textContent.includes('primary db2')").await;
+    assert_eq!(primary(world).await, "db2");
+    browser.click("dialog #close").await;
+}
+
+async fn the_timeline_has_what_was_done(browser: &Browser, world: &World) {
+    view(browser, "#/timeline", "document.getElementById('timeline').textContent.includes('/switchover')").await;
+    browser.write("#mark", "deploy 7").await;
+    browser.click("main form button").await;
+    browser.wait("document.getElementById('timeline').textContent.includes('deploy 7')").await;
+    for text in ["/sessions/kill", "Sqluice", "promoted"] {
+        browser.wait(&format!("document.getElementById('timeline').textContent.includes('{text}')")).await;
+    }
+    browser.picture("timeline").await;
+    let log = world.front.log();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("audit: ")).collect();
+    for (part, result) in [
+        ("login to the page", "401"),
+        ("login to the page", "200"),
+        ("PUT /api/v1/sessions/kill", "200"),
+        ("PUT /api/v1/clusters/main/switchover", "200"),
+        ("POST /api/v1/marks", "200"),
+    ] {
+        let found = lines.iter().any(|line| line.contains(part) && line.contains(result) && line.contains("127.0.0.1"));
+        assert!(found, "no line of {part} with {result} in {lines:#?}");
+    }
+    for key in [ADMIN_KEY, VIEW_KEY, "guess"] {
+        assert!(!log.contains(key), "the log has a key");
+    }
+}
+
+async fn keys_and_narrow_screens_work(browser: &Browser) {
+    browser.press("gw").await;
+    browser.wait("location.hash === '#/workers'").await;
+    browser.press("?").await;
+    browser.shows("dark, light, as the system").await;
+    browser.click("dialog footer button").await;
+    browser.press("gn").await;
+    browser.wait("location.hash === '#/now'").await;
+    browser.resize(500, 800).await;
+    for name in ["now", "digests", "sessions", "servers", "errors", "rules", "cache", "workers", "timeline", "log"] {
+        view(browser, &format!("#/{name}"), "document.querySelector('main').children.length > 0").await;
+        let too_wide = browser.value("document.documentElement.scrollWidth - innerWidth").await;
+        assert!(too_wide.as_i64().is_some_and(|pixels| pixels <= 0), "{name} is too wide by {too_wide}");
+    }
+    view(browser, "#/now", "document.querySelectorAll('.chart path').length > 8").await;
+    browser.picture("narrow").await;
+    browser.resize(1280, 860).await;
+    // Dark, light, as the system.
+    browser.press("t").await;
+    browser.wait("document.documentElement.dataset.theme === 'dark'").await;
+    browser.picture("dark").await;
+    browser.press("t").await;
+    browser.wait("document.documentElement.dataset.theme === 'light'").await;
+    browser.press("t").await;
+}
+
+async fn nothing_comes_from_elsewhere(browser: &Browser, world: &World) {
+    let names = browser.value("performance.getEntriesByType('resource').map(entry => entry.name)").await;
+    let own = format!("http://{}/", world.front.admin);
+    let names = names.as_array().unwrap();
+    assert!(names.len() > 5 && names.iter().all(|name| name.as_str().unwrap().starts_with(&own)), "{names:?}");
+    let complaints = browser.complaints().await;
+    // A browser complains of a refused login; of nothing else.
+    let others: Vec<&String> = complaints.iter().filter(|line| !line.contains("/api/v1/login")).collect();
+    assert!(others.is_empty(), "{others:?}");
+    let inline = "(() => { try { const script = document.createElement('script'); script.text = 'window.inline = 1'; \
+                  document.body.append(script) } catch {} return window.inline })()";
+    let inline = browser.value(inline).await;
+    assert_eq!(inline, Value::Null, "the policy lets no other script run");
+}
+
+async fn who_only_looks_changes_nothing(browser: &Browser, world: &World) {
+    browser.click("#log-out").await;
+    browser.wait("document.getElementById('key')").await;
+    log_in(browser, world, VIEW_KEY, "view").await;
+    view(browser, "#/sessions", "true").await;
+    has_row(browser, "sessions", "app").await;
+    assert_eq!(browser.value("document.getElementById('kill-all').disabled").await, true);
+    assert_eq!(browser.value("document.querySelectorAll('td .acts button:not(:disabled)').length").await, 0);
+    // Whatever a script of the page tries, the API refuses.
+    let put = |token: &str| {
+        format!(
+            "fetch('api/v1/sessions/kill', {{ method: 'PUT', headers: {{ 'x-sqluice-token': {token} }}, \
+             body: JSON.stringify({{ where: 'user=app' }}) }}).then(async reply => reply.status + ' ' + await reply.text())"
+        )
+    };
+    let without = browser.promised(&put("'x'")).await;
+    assert!(without.as_str().is_some_and(|text| text.starts_with("403 a change by cookie needs")), "{without}");
+    let own = "(await fetch('api/v1/login').then(reply => reply.json())).token";
+    let with = browser.promised(&format!("(async () => {})()", put(own))).await;
+    let words = "403 this needs the role operate; your key has the role view";
+    assert!(with.as_str().is_some_and(|text| text.starts_with(words)), "{with}");
+    assert_eq!(browser.value("document.cookie").await, "", "scripts do not see the login");
+    until("the refusal is in the log", async || {
+        world
+            .front
+            .log()
+            .lines()
+            .any(|line| line.contains("audit: ") && line.contains("403") && line.contains("view"))
+            .then_some(())
+    })
+    .await;
+}

@@ -120,6 +120,7 @@ fn queries(page: &mut Page, workers: &[Arc<WorkerStats>]) {
     by_reason(page, PINS, workers, |worker| &worker.pins, Gauge::get);
     by_reason(page, PINNED, workers, |worker| &worker.pinned, |counter| counter.get() as i64);
     by_reason(page, ROUTES, workers, |worker| &worker.routes, |counter| counter.get() as i64);
+    by_reason(page, UNPIPELINED, workers, |worker| &worker.unpipelined, |counter| counter.get() as i64);
     gauge(page, HOLDING, |worker| &worker.holding);
     counter(page, HELD, |worker| &worker.held);
     counter(page, HOLD_TIMEOUTS, |worker| &worker.hold_timeouts);
@@ -220,6 +221,11 @@ fn servers(page: &mut Page, shared: &Shared) {
     counter(page, WRITES, |stats| &stats.writes);
     counter(page, ERRORS, |stats| &stats.errors);
     counter(page, RETRIES, |stats| &stats.retries);
+    counter(page, PIPELINED, |stats| &stats.pipelined);
+    let mut outstanding = family(page, PIPELINED_NOW);
+    for ((cluster, server), sum) in &sums {
+        outstanding.sample(&[cluster, server], sum.gauge(|stats| &stats.pipelined_now));
+    }
     counter(page, OPENED, |stats| &stats.opened);
     counter(page, OPEN_FAILURES, |stats| &stats.open_failures);
     counter(page, RELOGINS, |stats| &stats.relogins);

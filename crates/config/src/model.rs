@@ -60,7 +60,9 @@ pub use events::{
 pub use failover::{Failover, Lease, Promotion, PromotionRule, ReplicationAccount, ReplicationTls, Unwritable};
 pub use galera::{Donors, Galera, Writers};
 pub use history::History;
-pub use listener::{ClientCert, ClientCompression, Consistency, Listener, ListenerTls, ProxyIn, Split, TlsMode};
+pub use listener::{
+    ClientCert, ClientCompression, Consistency, Listener, ListenerTls, Pipelines, ProxyIn, Split, TlsMode,
+};
 pub use replay::{Replay, ReplayMode};
 pub use rule::{CacheFreshness, CacheMode, Matchers, Rule, RuleAccess, RuleCache, RuleRoute};
 pub use tier::Tier;
@@ -249,6 +251,8 @@ pub struct User {
     pub split: Option<Split>,
     /// The writes that this user's reads are sure to see; none: as the listener says.
     pub consistency: Option<Consistency>,
+    /// Whether this user's reads share connections; none: as the listener says.
+    pub pipelines: Option<Pipelines>,
     /// The only cluster this user may use, which exists; none: any.
     pub cluster: Option<Arc<str>>,
 }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use config::{CacheMode, Rule, RuleCache, RuleRoute};
+use config::{CacheMode, Pipelines, Rule, RuleCache, RuleRoute};
 use route::{Directive, RuleTarget};
 use stats::cache::{CacheCounts, RuleCaches};
 
@@ -30,6 +30,12 @@ impl Plan {
     #[inline]
     pub fn directive(&self) -> Option<&Directive> {
         self.rule().map(|action| &action.directive)
+    }
+
+    /// Whether the read shares a connection with those of other sessions, if a rule says so.
+    #[inline]
+    pub fn pipelines(&self) -> Option<Pipelines> {
+        self.rule()?.pipelines
     }
 
     /// The use of the result cache.
@@ -76,6 +82,8 @@ pub struct Action {
     pub directive: Directive,
     /// The use of the result cache.
     pub cache: Option<CacheRule>,
+    /// Whether the read shares a connection.
+    pub pipelines: Option<Pipelines>,
     /// The text of the error that the client gets instead.
     pub refuse: Option<Arc<str>>,
 }
@@ -107,6 +115,7 @@ impl Action {
                 .cache
                 .filter(|cache| cache.mode != CacheMode::Off)
                 .map(|wanted| CacheRule { wanted, counts: caches.of(&rule.name, cache::Refusal::ALL.len()) }),
+            pipelines: rule.pipelines,
             refuse: rule.refuse.clone(),
         }
     }

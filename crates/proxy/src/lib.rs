@@ -4,7 +4,7 @@
 //! tells the life of each query (`Session::handle`), [`route`] decides, [`pool`] lends backend connections;
 //! [`route::state`] is what both sides believe of each other.
 //!
-//! Imports run one way: `start`, `event_loop`, `warm` → [`session`] → [`worker`] → [`pool`] → [`shared`].
+//! Imports run one way: `start`, `event_loop`, `warm` → [`session`] → [`worker`] → [`pipeline`] → [`pool`] → [`shared`].
 
 pub mod addresses;
 pub mod busy_poll;
@@ -18,6 +18,7 @@ mod login_log;
 pub mod login_memory;
 mod operator;
 pub mod outgoing;
+pub mod pipeline;
 pub mod pool;
 pub mod prepared_memory;
 pub mod session;

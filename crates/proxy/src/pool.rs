@@ -12,6 +12,7 @@ mod open;
 mod queue;
 mod quota;
 mod server_pool;
+mod shared_out;
 mod short;
 mod spare;
 mod statements;

@@ -30,6 +30,7 @@ mod login;
 mod long_text;
 mod lost;
 mod packet_limit;
+mod pipelined;
 mod policy;
 mod prepare_again;
 mod processes;
@@ -69,6 +70,7 @@ use cluster_session::{ClusterSession, Held};
 use count::End;
 use diagnostics::past::{Doubt, Past};
 use environment::Environment;
+use pipelined::Piped;
 use query::{Query, Understood};
 use recover::{Failed, Next};
 use relay::Outcome;
@@ -200,8 +202,20 @@ impl Session {
         defines: bool,
     ) -> Result<(), SessionEnd> {
         let mut attempts = Attempts::of(query.request.packets.len());
-        attempts.in_any_schema = self.does_same_in_any_schema(query);
         self.env.show_query(query);
+        let shares = fill.is_none() && self.may_share(query);
+        if shares {
+            match self.run_on_pipeline(query, &route, &mut attempts).await? {
+                Piped::Over => return Ok(()),
+                Piped::Alone => {}
+                Piped::Failed(failed) => {
+                    if Box::pin(self.go_on(query, &mut route, *failed, &mut attempts)).await? == Next::Answered {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        attempts.in_any_schema = self.does_same_in_any_schema(query);
         loop {
             let mut held = match self.checkout(&route, &mut attempts).await {
                 Ok(held) => held,
@@ -228,6 +242,10 @@ impl Session {
             // The time that the server waited is no time of the statement.
             let started = outcome.there_at.unwrap_or(attempts.at);
             let over = self.finish_relayed(&held, query, &route, &outcome, started);
+            if shares {
+                let took = over.saturating_duration_since(started);
+                self.here.cluster.pipelines.ran_alone(query.statement.digest, took, outcome.bytes);
+            }
             if let Some(written) = self.learn(&mut held, query, &route, &outcome, over) {
                 Box::pin(self.tell_tier(written, defines)).await;
             }

@@ -172,7 +172,7 @@ impl Worker {
         if let Some(cluster) = self.known_cluster(&shared.name) {
             return cluster;
         }
-        let cluster = Rc::new(ClusterHere::new(self.index, shared, &self.stats));
+        let cluster = Rc::new(ClusterHere::new(self.index, shared, &self.stats, &self.busy_poll));
         cluster.refresh(&self.shared);
         self.clusters.borrow_mut().push(cluster.clone());
         cluster

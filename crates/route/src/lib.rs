@@ -9,6 +9,7 @@ pub mod near;
 pub mod pin;
 pub mod read_write_split;
 pub mod select_server;
+pub mod short_forms;
 pub mod state;
 
 pub use causal_reads::{Needs, OwnWrites, SharedWrites};
@@ -17,3 +18,4 @@ pub use near::{LagBounds, Near};
 pub use pin::{OneUse, Pin, Pins, UnsureLocks};
 pub use read_write_split::{Directive, Facts, Reason, Route, RuleTarget, Target, decide, needs_primary_in_transaction};
 pub use select_server::{Preferences, select};
+pub use short_forms::{ShortBounds, ShortForms};

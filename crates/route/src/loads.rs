@@ -86,6 +86,11 @@ impl Loads {
         self.with(server, |load| load.outstanding = load.outstanding.saturating_sub(1));
     }
 
+    /// Statements of this worker that are on their way to the server.
+    pub fn outstanding(&self, server: ServerId) -> u32 {
+        self.with(server, |load| load.outstanding)
+    }
+
     /// The first byte of a reply came after `waited`.
     pub fn first_byte(&self, server: ServerId, waited: Duration, now: Instant) {
         self.with(server, |load| {

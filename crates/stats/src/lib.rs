@@ -30,6 +30,10 @@ pub struct ServerStats {
     pub writes: Counter,
     /// Replies that were errors of the server's own.
     pub errors: Counter,
+    /// Reads that shared a connection with reads of other sessions.
+    pub pipelined: Counter,
+    /// Such reads whose replies are outstanding.
+    pub pipelined_now: Gauge,
     /// Statements that had to be tried again elsewhere because this server was lost.
     pub retries: Counter,
     /// Backend connections opened.
@@ -50,6 +54,13 @@ pub struct ServerStats {
 
 /// The results of a replay: run again; not tried; stopped because a reply was different; failed.
 pub const REPLAY_RESULTS: &[&str] = &["replayed", "refused", "differs", "failed"];
+
+/// Why reads that may share a connection have one of their own. First those that never shared one: their form is not known to be
+/// short; nothing else ran; no connection in the session's state was at hand; they need a position, or a server for themselves. Then
+/// those that ran once more: the reply was an error, had warnings or told of the session; it was too large; another read on the
+/// connection was long; the connection was lost.
+pub const UNPIPELINED: &[&str] =
+    &["unknown_form", "quiet", "no_connection", "position", "reply", "large_reply", "behind_long", "lost"];
 
 /// Why connections of clients are refused before they log in: the listener has as many sessions as it may have; the process as many
 /// files as it may open, or as much memory for logins; the client's address as many connections or sessions.
@@ -90,6 +101,8 @@ pub struct WorkerStats {
     pub pinned: Labelled<Counter>,
     /// Routes taken, by reason.
     pub routes: Labelled<Counter>,
+    /// Reads that had a connection of their own although they may share one, by reason ([`UNPIPELINED`]).
+    pub unpipelined: Labelled<Counter>,
     /// Statements waiting for a view that has what they need.
     pub holding: Gauge,
     /// Statements that waited for a view.
@@ -168,6 +181,7 @@ impl WorkerStats {
             pins: Labelled::new(pin_reasons),
             pinned: Labelled::new(pin_reasons),
             routes: Labelled::new(route_reasons),
+            unpipelined: Labelled::new(UNPIPELINED),
             holding: Gauge::default(),
             held: Counter::default(),
             hold_timeouts: Counter::default(),

@@ -212,6 +212,12 @@ pub struct Pool {
     pub wait_max: u32,
     /// Prepared statements kept per backend connection; the least recently used goes.
     pub statements_max: u32,
+    /// Connections to one server on which each worker may have reads of several sessions outstanding; 0 is none.
+    pub pipelines: u32,
+    /// How long a read on such a connection may take.
+    pub pipeline_time: Duration,
+    /// How large its reply may be, in bytes.
+    pub pipeline_reply_max: u64,
     /// Longest time for connecting and logging in to a server.
     pub connect_timeout: Duration,
     /// Silence before TCP asks whether the server is still there; zero is never.

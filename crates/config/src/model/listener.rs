@@ -7,6 +7,18 @@ use super::{Pem, Replay, TlsVersion};
 use crate::{Address, Network, Secret};
 
 words! {
+    /// Whether reads share backend connections with those of other sessions.
+    Pipelines {
+        /// Those that are known to be short do.
+        On = "on",
+        /// None do.
+        Off = "off",
+        /// All that may do.
+        Always = "always",
+    }
+}
+
+words! {
     /// Where statements of a listener or user go.
     Split {
         /// Reads outside transactions to replicas, all else to the primary.
@@ -108,6 +120,8 @@ pub struct Listener {
     pub split: Split,
     /// The writes that a read is sure to see.
     pub consistency: Consistency,
+    /// Whether reads share connections with those of other sessions.
+    pub pipelines: Pipelines,
     /// How long a read waits for a replica that has what it is sure to see.
     pub consistency_wait: Duration,
     /// How long reads stay on the primary behind a write of which no position is known; none: the cluster's `max_lag`.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Consistency;
+use super::{Consistency, Pipelines};
 use crate::Network;
 
 words! {
@@ -56,6 +56,8 @@ pub struct Rule {
     pub max_lag: Option<Duration>,
     /// The use of the result cache.
     pub cache: Option<RuleCache>,
+    /// Whether the read shares a connection with those of other sessions.
+    pub pipelines: Option<Pipelines>,
     /// The statement is refused with this text.
     pub refuse: Option<Arc<str>>,
 }
@@ -234,8 +236,9 @@ impl Rule {
             };
             format!("cache {} for {} ms{stale}{followed}{shared}{tier}", cache.mode, cache.ttl.as_millis())
         });
+        let pipelines = self.pipelines.map(|pipelines| format!("pipelines {pipelines}"));
         let refuse = self.refuse.as_ref().map(|text| format!("refuse: {text}"));
-        [route, consistency, max_lag, cache, refuse].into_iter().flatten().collect::<Vec<_>>().join(", ")
+        [route, consistency, max_lag, cache, pipelines, refuse].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -279,6 +282,7 @@ mod tests {
                 shared: true,
                 tier: true,
             }),
+            pipelines: None,
             refuse: None,
         };
         assert_eq!(

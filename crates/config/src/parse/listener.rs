@@ -8,8 +8,8 @@ use crate::checks::Places;
 use crate::read::{Reader, Table};
 use crate::settings::{listener as keys, replay};
 use crate::{
-    ClientCert, ClientCompression, Consistency, Listener, ListenerTls, ProxyIn, Replay, ReplayMode, Split, TlsMode,
-    TlsVersion,
+    ClientCert, ClientCompression, Consistency, Listener, ListenerTls, Pipelines, ProxyIn, Replay, ReplayMode, Split,
+    TlsMode, TlsVersion,
 };
 
 pub(super) fn read_all(reader: &mut Reader, root: &Table, places: &mut Places) -> BTreeMap<Arc<str>, Listener> {
@@ -23,6 +23,9 @@ pub(super) fn read_all(reader: &mut Reader, root: &Table, places: &mut Places) -
             consistency: reader
                 .choice(&table, &keys::CONSISTENCY, Consistency::ALL, Consistency::word)
                 .unwrap_or(Consistency::Session),
+            pipelines: reader
+                .choice(&table, &keys::PIPELINES, Pipelines::ALL, Pipelines::word)
+                .unwrap_or(Pipelines::On),
             consistency_wait: reader.duration(&table, &keys::CONSISTENCY_WAIT),
             consistency_window: Some(reader.duration(&table, &keys::CONSISTENCY_WINDOW)).filter(|time| !time.is_zero()),
             max_sessions: reader.number(&table, &keys::MAX_SESSIONS),

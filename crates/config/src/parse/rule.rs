@@ -8,7 +8,8 @@ use crate::checks::Places;
 use crate::read::{Reader, Table, quote};
 use crate::settings::{Setting, rule as keys};
 use crate::{
-    CacheFreshness, CacheMode, Consistency, Matchers, Network, Rule, RuleAccess, RuleCache, RuleRoute, patterns,
+    CacheFreshness, CacheMode, Consistency, Matchers, Network, Pipelines, Rule, RuleAccess, RuleCache, RuleRoute,
+    patterns,
 };
 
 pub(super) fn read_all(reader: &mut Reader, root: &Table, has_tier: bool, places: &mut Places) -> Arc<[Rule]> {
@@ -87,6 +88,7 @@ fn read(reader: &mut Reader, table: &Table, has_tier: bool, bytes: &mut usize) -
     let consistency = reader.choice(table, &keys::CONSISTENCY, Consistency::ALL, Consistency::word);
     let max_lag = Some(reader.duration(table, &keys::MAX_LAG)).filter(|max| !max.is_zero());
     let cache = read_cache(reader, table, has_tier);
+    let pipelines = reader.choice(table, &keys::PIPELINES, Pipelines::ALL, Pipelines::word);
     let refuse = reader.text(table, &keys::REFUSE);
     let has_any = |keys: &[&Setting]| keys.iter().any(|key| table.has(key));
     let matching = [
@@ -108,14 +110,14 @@ fn read(reader: &mut Reader, table: &Table, has_tier: bool, bytes: &mut usize) -
         let message = "the rule has no matcher, so that it would hold for every statement";
         reader.problem_with(place.clone(), table.path(), message, Some(listed(&matching)), None);
     }
-    let acting = [&keys::ROUTE, &keys::CONSISTENCY, &keys::MAX_LAG, &keys::CACHE, &keys::REFUSE];
+    let acting = [&keys::ROUTE, &keys::CONSISTENCY, &keys::MAX_LAG, &keys::CACHE, &keys::PIPELINES, &keys::REFUSE];
     if !has_any(&acting) {
         reader.problem_with(place, table.path(), "the rule has no action", Some(listed(&acting)), None);
-    } else if table.has(&keys::REFUSE) && has_any(&acting[..4]) {
-        let message = "a statement that is refused goes nowhere: `refuse` excludes `route`, `consistency`, `max_lag_ms` and `cache`";
+    } else if table.has(&keys::REFUSE) && has_any(&acting[..5]) {
+        let message = "a statement that is refused goes nowhere: `refuse` excludes `route`, `consistency`, `max_lag_ms`, `cache` and `pipelines`";
         reader.problem(table.place(&keys::REFUSE), table.key(&keys::REFUSE), message);
     }
-    Rule { name, enabled, matchers, route, consistency, max_lag, cache, refuse }
+    Rule { name, enabled, matchers, route, consistency, max_lag, cache, pipelines, refuse }
 }
 
 fn read_client(reader: &mut Reader, table: &Table) -> Option<Network> {

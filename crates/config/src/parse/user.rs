@@ -7,7 +7,7 @@ use super::secrets;
 use crate::checks::Places;
 use crate::read::{Reader, Table};
 use crate::settings::user as keys;
-use crate::{Consistency, Credential, Secret, Split, User};
+use crate::{Consistency, Credential, Pipelines, Secret, Split, User};
 
 pub(super) fn read_all(reader: &mut Reader, root: &Table, places: &mut Places) -> BTreeMap<Arc<str>, User> {
     let mut users = BTreeMap::new();
@@ -18,6 +18,7 @@ pub(super) fn read_all(reader: &mut Reader, root: &Table, places: &mut Places) -
             max_connections: reader.number(&table, &keys::MAX_CONNECTIONS),
             split: reader.choice(&table, &keys::SPLIT, Split::ALL, Split::word),
             consistency: reader.choice(&table, &keys::CONSISTENCY, Consistency::ALL, Consistency::word),
+            pipelines: reader.choice(&table, &keys::PIPELINES, Pipelines::ALL, Pipelines::word),
             cluster: reader.text(&table, &keys::CLUSTER),
         };
         if let Some(cluster) = &user.cluster

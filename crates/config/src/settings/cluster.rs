@@ -269,6 +269,9 @@ pub static POOL: Section = Section {
         &WAIT,
         &WAIT_MAX,
         &STATEMENTS_MAX,
+        &PIPELINES,
+        &PIPELINE_TIME,
+        &PIPELINE_REPLY_MAX,
         &CONNECT_TIMEOUT,
         &KEEPALIVE,
         &USER_TIMEOUT,
@@ -332,6 +335,30 @@ pub static STATEMENTS_MAX: Setting = count(
     10_000,
     "Prepared statements that Sqluice keeps on one connection; beyond that it closes the least recently used one. \
      This number times the number of connections should be below the server's max_prepared_stmt_count.",
+);
+/// `pipelines` of the pool
+pub static PIPELINES: Setting = limit(
+    "pipelines",
+    4,
+    64,
+    "none",
+    "Most connections of a worker to one server that short reads of several sessions share at a time. Of limited \
+     connections they take half.",
+);
+/// `pipeline_time_ms`
+pub static PIPELINE_TIME: Setting = millis(
+    "pipeline_time_ms",
+    10,
+    1,
+    1_000,
+    "Longest time of the server for a read on a shared connection. If a read takes longer, Sqluice runs those behind \
+     it on other connections. Forms that took longer in more than 1 of 100 runs do not share.",
+);
+/// `pipeline_reply_max`
+pub static PIPELINE_REPLY_MAX: Setting = live(
+    "pipeline_reply_max",
+    Kind::Size { default: 16 << 10, min: 1 << 10, max: 1 << 20 },
+    "Largest reply on a shared connection. Forms with larger ones in more than 1 of 100 runs do not share.",
 );
 /// `connect_timeout_ms`
 pub static CONNECT_TIMEOUT: Setting =

@@ -1,7 +1,7 @@
 //! `[listener.NAME]`.
 
 use super::{Form, Kind, Section, Setting, Unit, Word, count, limit, live, millis, replay, seconds, whole};
-use crate::{ClientCert, ClientCompression, Consistency, ProxyIn, Split, TlsMode, TlsVersion};
+use crate::{ClientCert, ClientCompression, Consistency, Pipelines, ProxyIn, Split, TlsMode, TlsVersion};
 
 /// `[listener.NAME]`
 pub static LISTENER: Section = Section {
@@ -12,6 +12,7 @@ pub static LISTENER: Section = Section {
         &ADDRESS,
         &CLUSTER,
         &SPLIT,
+        &PIPELINES,
         &CONSISTENCY,
         &CONSISTENCY_WAIT,
         &CONSISTENCY_WINDOW,
@@ -77,6 +78,18 @@ pub static SPLIT: Setting = live(
     Kind::Choice { default: Some(Split::Auto.word()), words: SPLIT_WORDS },
     "The servers for the \
          statements of this listener.",
+);
+pub(super) const PIPELINES_WORDS: &[Word] = &[
+    Word::new(Pipelines::On.word(), "reads whose forms are known to be short do, while others run"),
+    Word::new(Pipelines::Off.word(), "each statement has a connection of its own while it runs"),
+    Word::new(Pipelines::Always.word(), "all reads do that may, known or not; for tests"),
+];
+
+/// `pipelines`
+pub static PIPELINES: Setting = live(
+    "pipelines",
+    Kind::Choice { default: Some(Pipelines::On.word()), words: PIPELINES_WORDS },
+    "Whether reads of several sessions share connections to the servers (docs/guides/pipelines.md).",
 );
 pub(super) const CONSISTENCY_WORDS: &[Word] = &[
     Word::new(

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::listener::PIPELINES_WORDS;
 use super::{Form, Kind, Section, Setting, Unit, Word, live, millis, whole};
 use crate::{CacheFreshness, CacheMode, Consistency, RuleAccess};
 
@@ -39,6 +40,7 @@ pub static RULE: Section = Section {
         &ROUTE,
         &CONSISTENCY,
         &MAX_LAG,
+        &PIPELINES,
         &CACHE,
         &CACHE_FRESHNESS,
         &CACHE_TTL,
@@ -172,6 +174,14 @@ pub static MAX_LAG: Setting = whole(
      `max_lag_ms`. If no replica is near enough, the primary serves the read.",
 )
 .example("500");
+
+/// `pipelines` of a rule
+pub static PIPELINES: Setting = live(
+    "pipelines",
+    Kind::Choice { default: None, words: PIPELINES_WORDS },
+    "Action: whether the reads share connections to the servers, instead of the settings of listener and user.",
+)
+.example("\"off\"");
 
 const CACHE_WORDS: &[Word] = &[
     Word::new(CacheMode::On.word(), "the cache answers, if it may (docs/guides/cache.md)"),

@@ -1,6 +1,6 @@
 //! `[user.NAME]`.
 
-use super::listener::{CONSISTENCY_WORDS, SPLIT_WORDS};
+use super::listener::{CONSISTENCY_WORDS, PIPELINES_WORDS, SPLIT_WORDS};
 use super::{Form, Kind, Section, Setting, limit, live};
 
 /// `[user.NAME]`
@@ -17,6 +17,7 @@ pub static USER: Section = Section {
         &MAX_SESSIONS,
         &MAX_CONNECTIONS,
         &SPLIT,
+        &PIPELINES,
         &CONSISTENCY,
         &CLUSTER,
     ],
@@ -66,6 +67,13 @@ pub static CONSISTENCY: Setting = live(
     "The writes that this user's reads are sure to see. Without it, the listener's setting applies.",
 )
 .example("\"none\"");
+/// `pipelines` of a user
+pub static PIPELINES: Setting = live(
+    "pipelines",
+    Kind::Choice { default: None, words: PIPELINES_WORDS },
+    "Whether this user's reads share connections to the servers. Without it, the listener's setting applies.",
+)
+.example("\"off\"");
 /// `cluster` of a user
 pub static CLUSTER: Setting =
     live("cluster", Kind::Text { default: None, max: 64 }, "The only cluster that this user may use. Without it, any.")

@@ -49,6 +49,11 @@ impl Quota {
         }
     }
 
+    /// How many workers share it.
+    pub fn workers(&self) -> usize {
+        self.workers.len()
+    }
+
     /// The limit; 0 is none.
     pub fn max(&self) -> u32 {
         self.max.load(Ordering::Relaxed)

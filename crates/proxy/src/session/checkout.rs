@@ -112,7 +112,7 @@ impl Attempts {
 }
 
 /// The server for a statement.
-enum Choice {
+pub(super) enum Choice {
     /// This one, which may have to be asked to wait for what was written.
     Server(ServerId, Option<Awaits>),
     /// None fits now; a replica may in a moment.
@@ -174,7 +174,7 @@ impl Session {
 
     /// Chooses a server for a statement. `written` keeps what was written in a group when the statement came.
     #[inline]
-    fn choose(
+    pub(super) fn choose(
         &self,
         route: &Route,
         view: &View,

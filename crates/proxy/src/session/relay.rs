@@ -98,6 +98,15 @@ impl Relay<'_> {
         Ok(())
     }
 
+    /// Takes a reply that is here as a whole.
+    pub fn take_whole(&mut self, cx: &mut Context<'_>, reply: &[u8]) -> Result<(), RelayError> {
+        let taken = self.take(cx, reply)?;
+        match self.pending.is_empty() && taken == reply.len() {
+            true => Ok(()),
+            false => Err(RelayError::Server("its reply is not whole".into())),
+        }
+    }
+
     /// Reads once, understands all that is there, sends once.
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
         let worker = self.worker;
@@ -198,6 +207,7 @@ impl Relay<'_> {
                 Advance::Needs(_) => break,
             }
         }
+        self.outcome.bytes += taken as u64;
         self.send_run(cx, run, bytes)?;
         if self.pending.is_empty() && taken < bytes.len() {
             return Err(RelayError::Server("the server sent more than its reply".into()));

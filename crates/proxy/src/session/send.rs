@@ -87,7 +87,7 @@ impl Session {
     }
 
     /// Puts the statement into `out`, unless its packets can go as they came: then it gives these.
-    fn write_body<'q>(
+    pub(super) fn write_body<'q>(
         &mut self,
         connection: &Connection,
         query: &'q Query<'_>,

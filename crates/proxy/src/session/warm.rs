@@ -249,6 +249,7 @@ impl WarmSession {
             attributes: None,
             collation: kind.collation,
             split: kind.split,
+            pipelines: config::Pipelines::Off,
             consistency: kind.consistency.0,
             configured: kind.consistency.1,
             policy_scope: Cell::default(),

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use config::{Consistency, Split};
+use config::{Consistency, Pipelines, Split};
 use policy::rules::RuleScope;
 
 use wire::handshake::Attributes;
@@ -73,6 +73,8 @@ pub(super) struct Identity {
     pub collation: u16,
     /// How its statements are split.
     pub split: Split,
+    /// Whether its reads share connections with those of other sessions.
+    pub pipelines: Pipelines,
     /// The consistency of reads: as configured, or as the client has set it since.
     pub consistency: Consistency,
     /// The same as listener and user say.

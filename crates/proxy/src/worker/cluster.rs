@@ -17,6 +17,8 @@ use stats::WorkerStats;
 use tokio::sync::{Notify, Semaphore};
 
 use super::id_columns::KnownColumns;
+use crate::busy_poll::BusyPoll;
+use crate::pipeline::{PipelineBounds, Pipelines};
 use crate::pool::{Key, Pools};
 use crate::shared::{ClusterShared, CountedHere, Shared};
 use route::{LagBounds, Loads};
@@ -63,6 +65,8 @@ pub struct ClusterHere {
     pub shared: Arc<ClusterShared>,
     /// This worker's backend connections.
     pub pools: Rc<Pools>,
+    /// The pipelines to its servers.
+    pub pipelines: Pipelines,
     /// How busy and how fast its servers are.
     pub loads: Loads,
     /// Which of them are too far behind for rules that bound lag.
@@ -104,10 +108,16 @@ impl Drop for ClusterHere {
 impl ClusterHere {
     /// A worker's side of a cluster, without any connections yet. It takes part when it has taken what was published:
     /// [`ClusterHere::refresh`].
-    pub fn new(worker: usize, shared: &Arc<ClusterShared>, stats: &Arc<WorkerStats>) -> ClusterHere {
+    pub fn new(
+        worker: usize,
+        shared: &Arc<ClusterShared>,
+        stats: &Arc<WorkerStats>,
+        busy_poll: &Rc<BusyPoll>,
+    ) -> ClusterHere {
         ClusterHere {
             id_columns: KnownColumns::default(),
             pools: Rc::new(Pools::new(worker, shared.clone(), stats.clone())),
+            pipelines: Pipelines::new(busy_poll.clone()),
             shared: shared.clone(),
             loads: Loads::default(),
             lag_bounds: LagBounds::default(),
@@ -227,6 +237,7 @@ impl ClusterHere {
     pub fn refresh(self: &Rc<Self>, shared: &Arc<Shared>) {
         self.note_positions();
         self.pools.renew_settings();
+        self.pipelines.set_bounds(PipelineBounds::of(&self.pools.settings().pool));
         let before = self.take_view();
         let view = self.view();
         self.loads.viewed(&view, Instant::now());
@@ -264,6 +275,7 @@ impl ClusterHere {
         }
         *self.catalog.borrow_mut() = Rc::new(catalog);
         self.pools.tidy(&self.view.borrow().servers);
+        self.pipelines.tidy(&self.view.borrow().servers);
         self.changed.notify_waiters();
     }
 }

@@ -41,6 +41,7 @@ mod one_use;
 mod packet_limit;
 mod page;
 mod parity;
+mod pipelines;
 mod plugins;
 mod pool;
 mod proxy_protocol;

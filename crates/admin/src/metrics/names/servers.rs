@@ -26,6 +26,18 @@ pub(in super::super) const RETRIES: Metric = metric(
     &["cluster", "server"],
     "Statements tried again on another server because this one was lost.",
 );
+pub(in super::super) const PIPELINED: Metric = metric(
+    "sqluice_pipelined_reads_total",
+    MetricKind::Counter,
+    &["cluster", "server"],
+    "Reads that shared a backend connection with reads of other sessions.",
+);
+pub(in super::super) const PIPELINED_NOW: Metric = metric(
+    "sqluice_pipelined_reads_outstanding",
+    MetricKind::Gauge,
+    &["cluster", "server"],
+    "Reads on shared backend connections whose replies are outstanding.",
+);
 pub(in super::super) const OPENED: Metric = metric(
     "sqluice_server_connections_opened_total",
     MetricKind::Counter,

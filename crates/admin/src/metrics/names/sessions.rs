@@ -56,6 +56,12 @@ pub(in super::super) const PINS: Metric = metric(
 );
 pub(in super::super) const PINNED: Metric =
     metric("sqluice_pins_total", MetricKind::Counter, &["reason"], "Times that a session became pinned, by reason.");
+pub(in super::super) const UNPIPELINED: Metric = metric(
+    "sqluice_unpipelined_reads_total",
+    MetricKind::Counter,
+    &["reason"],
+    "Reads that may share a backend connection and had one of their own, by reason.",
+);
 pub(in super::super) const ROUTES: Metric =
     metric("sqluice_routes_total", MetricKind::Counter, &["reason"], "Routes taken, by reason.");
 pub(in super::super) const HOLDING: Metric = metric(

@@ -140,7 +140,7 @@ impl Session {
     }
 
     /// Whether `sql_select_limit` is less than anything.
-    fn cuts_results(&self) -> bool {
+    pub(in crate::session) fn cuts_results(&self) -> bool {
         const NAME: &str = "sql_select_limit";
         let catalog = self.here.cluster.catalog();
         let limit = self.belief.state.variable(NAME).or_else(|| catalog.globals.get(NAME).map(String::as_str));
@@ -159,15 +159,20 @@ impl Belief {
         query: &Query<'_>,
         out: &mut Outgoing,
     ) {
-        let may_leave = match query.statement.found_rows {
+        if self.may_leave_found_rows(query) {
+            self.put_found_rows(connection, out);
+        }
+    }
+
+    /// Whether a statement may leave the count as it was, which the session must find then.
+    #[inline]
+    pub(in crate::session) fn may_leave_found_rows(&self, query: &Query<'_>) -> bool {
+        match query.statement.found_rows {
             // A session that has never asked for the count is spared that, but for its first statement.
             FoundRows::Aggregate => {
                 (self.past.asks_found_rows || self.past.found_rows.is_none()) && self.past.found_rows != Some(1)
             }
             _ => may_leave_count(query),
-        };
-        if may_leave {
-            self.put_found_rows(connection, out);
         }
     }
 
@@ -228,9 +233,12 @@ fn may_leave_count(query: &Query<'_>) -> bool {
     may && query.runs_text()
 }
 
-/// Whether all values of the only row are NULL or 0, as aggregate functions make them of nothing.
 fn may_be_of_nothing(outcome: &Outcome) -> bool {
-    let Some(reply) = outcome.taps.copy.as_deref().and_then(Copied::reply) else { return false };
+    outcome.taps.copy.as_deref().and_then(Copied::reply).is_some_and(is_of_nothing)
+}
+
+/// Whether all values of the only row are NULL or 0, as aggregate functions make them of nothing.
+pub(in crate::session) fn is_of_nothing(reply: &[u8]) -> bool {
     let mut packets = packets(reply);
     // The number of columns, their descriptions, in the old framing what ends those; the row, what ends that.
     let Some(count) = packets.next().and_then(|payload| payload.first().copied()).map(usize::from) else {

@@ -113,6 +113,7 @@ pub(super) fn identify(
         attributes: None,
         collation,
         split,
+        pipelines: own.and_then(|own| own.pipelines).unwrap_or(settings.pipelines),
         consistency,
         configured: consistency,
         policy_scope: Cell::default(),

@@ -37,6 +37,8 @@ pub struct Outcome {
     pub rows_sent: u64,
     /// Rows changed, of all replies.
     pub rows_affected: u64,
+    /// Bytes of all replies.
+    pub bytes: u64,
     /// Warnings.
     pub warnings: u16,
     /// A result before the last one had warnings.

@@ -1,0 +1,162 @@
+//! A session's place in a pipeline, and the read that has it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use wire::Status;
+
+use super::Pipeline;
+use crate::outgoing::{Expected, Outgoing};
+use crate::pool::{End, Lease};
+
+/// Why a read has to run on a connection of its own, in the order of [`stats::UNPIPELINED`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Its form is not known to be short.
+    UnknownForm,
+    /// Nothing else runs on its server.
+    Quiet,
+    /// No connection in its session's state is at hand.
+    NoConnection,
+    /// It needs what a server may not have yet, or no server fits.
+    Position,
+    /// Its reply is an error, has warnings, or changes the session.
+    Reply,
+    /// Its reply is larger than replies on a pipeline may be.
+    Large,
+    /// A read ahead of it is long.
+    BehindLong,
+    /// The connection was lost.
+    Lost,
+}
+
+/// The outcome of a read on a pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The reply is here: a result without warnings, under these flags.
+    Clean(Status),
+    /// The read is long. The connection is for it alone; the answer is still to come.
+    Long,
+    /// The connection of a long read was lost: [`Place::take_lost`] has it.
+    LostLong,
+    /// An error is the reply to a long read.
+    ErrorLong,
+    /// It has to run on a connection of its own.
+    Alone(Why),
+}
+
+/// A connection that was lost, and how.
+#[derive(Debug)]
+pub struct Lost {
+    /// The connection.
+    pub lease: Lease,
+    /// How it ended.
+    pub end: End,
+    /// The same in words.
+    pub text: String,
+}
+
+/// A read on a pipeline. The pipeline writes its outcome, the session takes it.
+#[derive(Debug)]
+pub struct Read {
+    /// Its form.
+    pub(super) digest: u64,
+    /// The packets to send.
+    pub(super) request: Vec<u8>,
+    /// The replies that it has; the last one is the session's, unless nobody waits for it.
+    pub(super) expected: RefCell<VecDeque<Expected>>,
+    /// The session's reply, as far as it is here.
+    pub(super) reply: RefCell<Vec<u8>>,
+    /// It is long, and its session knows it.
+    pub(super) is_long: Cell<bool>,
+    /// Its reply is here, and the connection waits until its session has taken it.
+    pub(super) is_untaken: Cell<bool>,
+    /// Its connection, if that was lost while the read was long.
+    pub(super) lost: RefCell<Option<Lost>>,
+    pub(super) answer: Cell<Option<Answer>>,
+    pub(super) session: RefCell<Option<Waker>>,
+}
+
+impl Read {
+    /// What `outgoing` has, for a read of this form.
+    pub fn new(digest: u64, outgoing: &mut Outgoing) -> Read {
+        Read {
+            digest,
+            request: std::mem::take(&mut outgoing.bytes),
+            expected: RefCell::new(std::mem::take(&mut outgoing.pending)),
+            reply: RefCell::default(),
+            is_long: Cell::new(false),
+            is_untaken: Cell::new(false),
+            lost: RefCell::new(None),
+            answer: Cell::new(None),
+            session: RefCell::new(None),
+        }
+    }
+
+    /// Tells its session.
+    pub(super) fn tell(&self, answer: Answer) {
+        self.answer.set(Some(answer));
+        if let Some(session) = self.session.borrow_mut().take() {
+            session.wake();
+        }
+    }
+}
+
+/// A session's place in a pipeline. When it is dropped, the session has taken its reply, or needs none any more.
+#[derive(Debug)]
+pub struct Place {
+    pipeline: Rc<Pipeline>,
+    read: Rc<Read>,
+}
+
+impl Place {
+    pub(super) fn new(pipeline: Rc<Pipeline>, read: Rc<Read>) -> Place {
+        Place { pipeline, read }
+    }
+
+    /// The pipeline.
+    pub fn pipeline(&self) -> &Pipeline {
+        &self.pipeline
+    }
+
+    /// Waits for the next news of the read.
+    pub fn poll_answer(&self, cx: &mut Context<'_>) -> Poll<Answer> {
+        if let Some(answer) = self.read.answer.take() {
+            return Poll::Ready(answer);
+        }
+        let mut session = self.read.session.borrow_mut();
+        if !session.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            *session = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// The connection of a long read that was lost, once.
+    pub fn take_lost(&self) -> Option<Lost> {
+        self.read.lost.take()
+    }
+
+    /// The server of a long read was given up: takes the connection.
+    pub fn give_up(&self) -> Option<Lease> {
+        self.read.is_long.set(false);
+        self.pipeline.take_lost()
+    }
+
+    /// The bytes of the reply, once.
+    pub fn take_reply(&self) -> Vec<u8> {
+        self.read.reply.take()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.read.is_untaken.take() {
+            self.pipeline.taken();
+        } else if self.read.is_long.take() {
+            // Nobody waits for the end of a long read: the server may end it.
+            self.pipeline.lose();
+        }
+    }
+}

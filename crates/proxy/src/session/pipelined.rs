@@ -1,0 +1,317 @@
+//! Reads on pipelines: which may share a connection with reads of other sessions, and how their sessions take the replies.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+use config::Pipelines;
+use facts::view::ServerId;
+use sql::{Access, Asks, FoundRows, Kind};
+use wire::command::Command;
+use wire::exchange::{Exchange, Expect};
+use wire::{Capabilities, Status};
+
+use super::checkout::{Attempts, Choice};
+use super::diagnostics::found_rows::is_of_nothing;
+use super::kill::KILL_WAIT;
+use super::prepare_again::Shared;
+use super::query::{Body, Query};
+use super::recover::Failed;
+use super::relay::{GIVEN_UP, Outcome, Relay, RelayError, Withhold};
+use super::tracking::Hearing;
+use super::{Held, Session};
+use crate::error::SessionEnd;
+use crate::outgoing::{Expected, Outgoing, Purpose};
+use crate::pipeline::{Answer, Pipeline, Place, REQUEST_BYTES_MAX, Read, Wanted, Why};
+use crate::pool::{Connection, End, Lease, UserLease};
+use route::Route;
+
+/// The outcome of a query that was to run on a pipeline.
+pub(super) enum Piped {
+    /// The client has its reply.
+    Over,
+    /// It has to run on a connection of its own.
+    Alone,
+    /// Its server failed it, on a connection that was its own by then.
+    Failed(Box<Failed>),
+}
+
+impl Session {
+    /// Whether a query may run on a pipeline: a single read that leaves nothing, in a session without a transaction or a pin, and
+    /// that is answered the same on any connection in the session's state.
+    #[inline]
+    pub(super) fn may_share(&self, query: &Query<'_>) -> bool {
+        let statement = &*query.statement;
+        statement.kind == Kind::Select
+            && self.wants_pipelines(query) != Pipelines::Off
+            && self.here.cluster.pipelines.is_on()
+            && self.belief.pins.is_empty()
+            && matches!(statement.access, Access::Read)
+            && statement.asks.is_empty()
+            && statement.effects.is_empty()
+            && statement.parts == 1
+            && self.may_share_now(query)
+    }
+
+    /// As a rule says, else as user or listener do.
+    fn wants_pipelines(&self, query: &Query<'_>) -> Pipelines {
+        query.plan.pipelines().unwrap_or(self.who.identity.pipelines)
+    }
+
+    fn may_share_now(&self, query: &Query<'_>) -> bool {
+        let (statement, past, facts) = (&*query.statement, &self.belief.past, self.facts());
+        let as_it_is = match query.command {
+            Command::Query => matches!(query.body, Body::AsCame),
+            Command::StmtExecute => matches!(query.body, Body::Execute(_)) && !query.opens_cursor,
+            _ => false,
+        };
+        let counts_itself = match statement.found_rows {
+            FoundRows::Rows { skipped: 0 } | FoundRows::One => true,
+            FoundRows::Uncut => !self.cuts_results(),
+            FoundRows::Aggregate => !self.belief.may_leave_found_rows(query),
+            _ => false,
+        };
+        as_it_is
+            && counts_itself
+            && statement.transaction.is_none()
+            && statement.hint.is_none()
+            && !statement.insert_id_unsure
+            && query.hides.is_none()
+            && query.expect == Expect::Results
+            && query.request.packets.len() <= REQUEST_BYTES_MAX
+            && facts.autocommit
+            && self.here.held.is_none()
+            && self.transaction.log.is_none()
+            && self.who.identity.connections_max == 0
+            && !self.belief.needs_text_instead(query)
+            && !self.belief.tracking.hides()
+            && past.doubt.is_none()
+            && past.variables.is_empty()
+            && !past.messages_unsure
+            && !past.found_rows_unsure
+    }
+
+    /// Runs a query on a pipeline if there is one for it.
+    pub(super) async fn run_on_pipeline(
+        &mut self,
+        query: &Query<'_>,
+        route: &Route,
+        attempts: &mut Attempts,
+    ) -> Result<Piped, SessionEnd> {
+        let (server, place) = match self.append_to_pipeline(query, route, attempts) {
+            Ok(appended) => appended,
+            Err(why) => return Ok(self.runs_alone(why)),
+        };
+        let mut answer = poll_fn(|cx| place.poll_answer(cx)).await;
+        if answer == Answer::Long {
+            answer = match Box::pin(self.wait_for_long(server, &place)).await {
+                Ok(answer) => answer,
+                Err(failed) => return Ok(Piped::Failed(failed)),
+            };
+        }
+        if let Answer::Alone(_) | Answer::Long | Answer::LostLong = answer {
+            self.here.cluster.loads.end(server);
+            return Ok(self.runs_alone(if let Answer::Alone(why) = answer { why } else { Why::Lost }));
+        }
+        let reply = place.take_reply();
+        let is_as_expected = match answer {
+            Answer::Clean(status) => {
+                status & Status::OF_SESSION == self.belief.status
+                    && !(query.statement.found_rows == FoundRows::Aggregate
+                        && self.belief.past.found_rows != Some(1)
+                        && is_of_nothing(&reply))
+            }
+            _ => true,
+        };
+        let taken = match is_as_expected {
+            true => poll_fn(|cx| Poll::Ready(self.take_reply(cx, &place, query, route, &reply, attempts))).await,
+            false => None,
+        };
+        drop(place);
+        match taken {
+            None => {
+                self.here.cluster.loads.end(server);
+                Ok(self.runs_alone(Why::Reply))
+            }
+            Some(Err(RelayError::Client(error))) => Err(SessionEnd::ClientLost(error)),
+            Some(Err(error)) => Err(SessionEnd::ServerLost(format!("{error:?}"))),
+            Some(Ok(())) => {
+                self.client.flush().await.map_err(SessionEnd::ClientLost)?;
+                Ok(Piped::Over)
+            }
+        }
+    }
+
+    fn runs_alone(&self, why: Why) -> Piped {
+        if let Some(count) = self.env.worker.stats.unpipelined.at(why as usize) {
+            count.add_one();
+        }
+        Piped::Alone
+    }
+
+    /// Waits for the end of a read that is long. Others see it run, and can kill it; the server may be given up.
+    async fn wait_for_long(&mut self, server: ServerId, place: &Place) -> Result<Answer, Box<Failed>> {
+        let thread_id = place.pipeline().with_lease(|lease| {
+            let thread_id = lease.origin.thread_id;
+            (lease, thread_id)
+        });
+        self.env.handle.begin_statement(server, thread_id.unwrap_or(0));
+        let answer = poll_fn(|cx| match self.env.handle.abandoned.load(Ordering::Relaxed) {
+            true => Poll::Ready(None),
+            false => place.poll_answer(cx).map(Some),
+        })
+        .await;
+        let (lease, end, text) = match answer {
+            None => (place.give_up(), End::GivenUp, GIVEN_UP.to_owned()),
+            Some(Answer::LostLong) => match place.take_lost() {
+                Some(lost) => (Some(lost.lease), lost.end, lost.text),
+                None => return Ok(Answer::LostLong),
+            },
+            Some(answer) => {
+                if self.env.handle.end_statement(KILL_WAIT).await {
+                    // Somebody kills what runs there, which may be the next read.
+                    drop(place.give_up());
+                }
+                return Ok(answer);
+            }
+        };
+        match lease {
+            None => Ok(Answer::LostLong),
+            Some(lease) => {
+                let outcome = Outcome { sent: true, end, ..Outcome::default() };
+                Err(Box::new(Failed { held: alone(lease), error: RelayError::Server(text), outcome }))
+            }
+        }
+    }
+
+    /// Appends a query to a pipeline.
+    ///
+    /// # Errors
+    /// Why it has to run on a connection of its own.
+    fn append_to_pipeline(
+        &mut self,
+        query: &Query<'_>,
+        route: &Route,
+        attempts: &mut Attempts,
+    ) -> Result<(ServerId, Place), Why> {
+        let cluster = self.here.cluster.clone();
+        let (digest, always) = (query.statement.digest, self.wants_pipelines(query) == Pipelines::Always);
+        if !always && !cluster.pipelines.is_short(digest, attempts.at) {
+            return Err(Why::UnknownForm);
+        }
+        let view = cluster.view();
+        let Choice::Server(chosen, None) = self.choose(route, &view, attempts, &mut None) else {
+            return Err(Why::Position);
+        };
+        let server = view.server(chosen).ok_or(Why::Position)?;
+        // Where nothing else runs a connection of its own is as good.
+        if !always && cluster.loads.outstanding(chosen) == 0 {
+            return Err(Why::Quiet);
+        }
+        let identity = &self.who.identity;
+        let wanted = Wanted { server, key: &identity.key, login: identity.login, state: &self.belief.state };
+        let pipeline = cluster.pipelines.find(&cluster.pools, &wanted).ok_or(Why::NoConnection)?;
+        let mut out = Outgoing::default();
+        let written = pipeline.with_lease(|mut lease| {
+            let written = !self.outgrows(&lease.origin) && self.write_shared(&mut lease, &pipeline, query, &mut out);
+            (lease, written)
+        });
+        if written != Some(true) {
+            pipeline.leave();
+            return Err(Why::NoConnection);
+        }
+        cluster.loads.begin(chosen);
+        Ok((chosen, pipeline.append(Read::new(digest, &mut out))))
+    }
+
+    /// Writes a query for a pipeline. Gives whether it could: else what it lacks there is on its way for later ones.
+    fn write_shared(
+        &mut self,
+        connection: &mut Connection,
+        pipeline: &Rc<Pipeline>,
+        query: &Query<'_>,
+        out: &mut Outgoing,
+    ) -> bool {
+        let statement = match query.body {
+            Body::Execute(id) => match self.prepared_on_shared(connection, id, query) {
+                Shared::There(server_id) => Some((id, server_id)),
+                Shared::Lacks(mut setup) => {
+                    pipeline.append_setup(Read::new(0, &mut setup));
+                    return false;
+                }
+                Shared::Never => return false,
+            },
+            _ => None,
+        };
+        for id in connection.origin.statements.take_closing() {
+            out.command(connection, Command::StmtClose, &id.to_le_bytes(), Purpose::Client, Expect::Nothing);
+        }
+        if let Some(as_came) = self.write_body(connection, query, &query.body, statement, out) {
+            out.bytes.extend_from_slice(as_came);
+        }
+        out.expect(connection, query.expect, Purpose::Client);
+        true
+    }
+
+    /// Gives the client its reply, and learns from it. `None` if the connection is gone, which there is no reply without.
+    fn take_reply(
+        &mut self,
+        cx: &mut Context<'_>,
+        place: &Place,
+        query: &Query<'_>,
+        route: &Route,
+        reply: &[u8],
+        attempts: &Attempts,
+    ) -> Option<Result<(), RelayError>> {
+        place.pipeline().with_lease(|lease| {
+            let mut held = alone(lease);
+            let mut outcome = Outcome { sent: true, ..Outcome::default() };
+            let relayed = self.relay_whole(cx, &mut held, query, reply, &mut outcome);
+            if relayed.is_ok() {
+                held.lease.stats().pipelined.add_one();
+                let over = self.finish_relayed(&held, query, route, &outcome, attempts.at);
+                // A read leaves nothing that the shared tier must hear of.
+                let _ = self.learn(&mut held, query, route, &outcome, over);
+                // Its messages are those of its error: others have used the connection since.
+                self.belief.past.messages_unread = false;
+            }
+            (held.lease, relayed)
+        })
+    }
+
+    fn relay_whole(
+        &mut self,
+        cx: &mut Context<'_>,
+        held: &mut Held,
+        query: &Query<'_>,
+        reply: &[u8],
+        outcome: &mut Outcome,
+    ) -> Result<(), RelayError> {
+        let capabilities: Capabilities = held.lease.origin.capabilities;
+        let expected = Expected { exchange: Exchange::new(query.expect, capabilities), purpose: Purpose::Client };
+        let hearing =
+            Hearing { tracking: &self.belief.tracking, state: &self.belief.state, effects: &query.statement.effects };
+        let mut relay = Relay {
+            worker: &self.env.worker,
+            handle: &self.env.handle,
+            client: &mut self.client,
+            connection: &mut held.lease,
+            pending: [expected].into(),
+            tracking: &self.belief.tracking,
+            withhold: Withhold::Nothing,
+            hearing: Some(hearing),
+            file_allowed: query.statement.asks.contains(Asks::LOCAL_FILE),
+            prepare_as: 0,
+            keeps_end: false,
+            warnings: None,
+            outcome,
+        };
+        relay.take_whole(cx, reply)
+    }
+}
+
+/// A connection as a session holds one, without the user's right to it: many sessions use it at once.
+fn alone(lease: Lease) -> Held {
+    Held { lease, awaits: None, _user: UserLease::default() }
+}

@@ -71,6 +71,8 @@ pub struct Report {
     pub skipped: u64,
     /// Answers of the result cache.
     pub hits: u64,
+    /// Reads that shared a connection with reads of other sessions.
+    pub pipelined: u64,
     /// The first difference of each kind.
     pub failures: Vec<Failure>,
     /// How many scripts showed a difference of each [kind](Mismatch::kind).
@@ -147,6 +149,7 @@ fn lane(world: &World, index: usize, shared: &Shared<'_>) -> anyhow::Result<()> 
         shared.report().steps += lane.compared;
         shared.report().skipped += lane.skipped;
         shared.report().hits += lane.hits();
+        shared.report().pipelined += lane.pipelined;
         lane.stop().await;
         Ok(())
     })
@@ -191,9 +194,9 @@ pub fn fits(name: &str, family: Family) -> bool {
 }
 
 /// The script of a seed: every second one keeps to the primary; of four that follow each other, two share one connection where
-/// `shared` says nothing.
+/// `shared` says nothing. Of eight, the reads of the last four share connections wherever they may.
 pub fn seeded(seed: u64, family: Family, shared: Option<bool>) -> Script {
-    let shape = Shape { family, keepers: KEEPERS, primary_only: seed % 2 == 1 };
+    let shape = Shape { family, keepers: KEEPERS, primary_only: seed % 2 == 1, pipelined: seed % 8 > 3 };
     if shared.unwrap_or(seed % 4 > 1) { share(seed, shape) } else { generate(seed, shape) }
 }
 

@@ -108,6 +108,7 @@ fn tell(report: &Report, cached: bool, seconds: f64) {
     if report.skipped > 0 {
         println!("{} more steps were left out: another session held the only connection", report.skipped);
     }
+    println!("{} reads were on pipelines", report.pipelined);
     if cached {
         println!("{} steps were answered by the result cache", report.hits);
     }

@@ -72,6 +72,8 @@ pub struct Shape {
     pub keepers: usize,
     /// Everything goes to the primary.
     pub primary_only: bool,
+    /// All reads that may share a connection with others do.
+    pub pipelined: bool,
 }
 
 /// The variables whose global values scripts set to their defaults.
@@ -84,7 +86,7 @@ pub fn generate(seed: u64, shape: Shape) -> Script {
     let mut random = Random::new(seed);
     let sessions = 4 + random.below(9);
     let steps = 60 + random.below(120);
-    let mut script = Script { primary_only: shape.primary_only, ..Script::default() };
+    let mut script = Script { primary_only: shape.primary_only, pipelined: shape.pipelined, ..Script::default() };
     script.title.push(format!("seed {seed}"));
     for session in 1..=sessions {
         let login = login(&mut random);
@@ -199,7 +201,8 @@ mod tests {
     #[test]
     fn a_seed_gives_the_same_script_and_its_text_gives_it_back() {
         for seed in 0..300 {
-            let shape = Shape { family: Family::MariaDb, keepers: 2, primary_only: seed % 2 == 0 };
+            let shape =
+                Shape { family: Family::MariaDb, keepers: 2, primary_only: seed % 2 == 0, pipelined: seed % 3 == 0 };
             let script = generate(seed, shape);
             assert_eq!(script, generate(seed, shape), "seed {seed}");
             let text = script.to_string();

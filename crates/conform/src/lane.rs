@@ -59,6 +59,8 @@ pub struct Lane<'a> {
     pub compared: u64,
     /// How many steps were left out, because another session held the only connection.
     pub skipped: u64,
+    /// Reads that shared a connection with reads of other sessions.
+    pub pipelined: u64,
 }
 
 impl<'a> Lane<'a> {
@@ -92,7 +94,7 @@ impl<'a> Lane<'a> {
         let (direct, primary) = (server_address(world.direct())?, server_address(world.cluster().primary())?);
         let administrator = fill_text("{admin}", index);
         let house = if cached { Some(House::start(world, connections, true, index).await?) } else { None };
-        let workshop = house.as_ref().map_or(&primary, |house| house.front(true));
+        let workshop = house.as_ref().map_or(&primary, |house| house.to_primary());
         let mut lane = Lane {
             world,
             index,
@@ -109,6 +111,7 @@ impl<'a> Lane<'a> {
             position: String::new(),
             compared: 0,
             skipped: 0,
+            pipelined: 0,
         };
         lane.sync().await?;
         Ok(lane)
@@ -134,7 +137,9 @@ impl<'a> Lane<'a> {
         // The workshop is one of a cache's sessions.
         let others = usize::from(self.cached && !script.shared);
         let mut sessions = Sessions::new(script, others);
+        let pipelined = house.pipelined();
         let found = self.run_with(script, &house, &mut sessions).await;
+        self.pipelined += house.pipelined() - pipelined;
         self.end_prepared(script, &mut sessions).await;
         if script.shared && found.is_ok() {
             sessions.leave_all(&house, &mut self.direct).await?;
@@ -169,7 +174,7 @@ impl<'a> Lane<'a> {
         sessions: &mut Sessions,
     ) -> anyhow::Result<Option<Mismatch>> {
         let direct = server_address(self.world.direct())?;
-        let through = house.front(script.primary_only).clone();
+        let through = house.front(script).clone();
         let lane = self.index;
         let entrance = |address: &net::Address, session: &usize| Entrance {
             address: address.clone(),

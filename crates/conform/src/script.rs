@@ -4,6 +4,7 @@
 //! # A comment.
 //! split primary
 //! pool one
+//! pipelines always
 //! session 2 classic-eof no-tracking
 //! 0: CREATE TABLE {a}.x (id INT)
 //! 1: SELECT 1
@@ -135,6 +136,8 @@ pub struct Script {
     pub title: Vec<String>,
     /// Everything goes to the primary.
     pub primary_only: bool,
+    /// All reads that may share a connection with others do.
+    pub pipelined: bool,
     /// All sessions share one connection to each server. Steps that would wait for it are left out.
     pub shared: bool,
     /// How sessions log in that do not do it the usual way.
@@ -179,6 +182,7 @@ impl Script {
             "split primary" => self.primary_only = true,
             "split auto" => self.primary_only = false,
             "pool one" => self.shared = true,
+            "pipelines always" => self.pipelined = true,
             _ if line.starts_with("session ") => {
                 let mut words = line.split_whitespace().skip(1);
                 let session = words.next().unwrap_or_default().parse()?;
@@ -209,6 +213,9 @@ impl fmt::Display for Script {
         writeln!(f, "split {}", if self.primary_only { "primary" } else { "auto" })?;
         if self.shared {
             writeln!(f, "pool one")?;
+        }
+        if self.pipelined {
+            writeln!(f, "pipelines always")?;
         }
         for (session, login) in &self.logins {
             let mut login = *login;

@@ -18,7 +18,8 @@ pub fn share(seed: u64, shape: Shape) -> Script {
     let mut random = Random::new(seed ^ 0x5a5a_5a5a);
     let actors = 2 + random.below(4);
     let steps = 30 + random.below(60);
-    let mut script = Script { primary_only: shape.primary_only, shared: true, ..Script::default() };
+    let mut script =
+        Script { primary_only: shape.primary_only, pipelined: shape.pipelined, shared: true, ..Script::default() };
     script.title.push(format!("seed {seed}"));
     // Only sessions that log in alike share connections.
     let common = login(&mut random);

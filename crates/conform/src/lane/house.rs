@@ -8,13 +8,14 @@ use facts::view::{Role, View};
 use sqluice::wiring::Running;
 
 use super::{SOON, fill_text};
+use crate::script::Script;
 use crate::world::World;
 
 /// One Sqluice, in this process, in front of the world's cluster.
 pub(super) struct House {
     running: Running,
-    /// `split = "auto"`, and `split = "primary"`.
-    fronts: [net::Address; 2],
+    /// `split = "auto"`, and `split = "primary"`; the same with `pipelines = "always"`.
+    fronts: [net::Address; 4],
 }
 
 impl House {
@@ -24,13 +25,24 @@ impl House {
             let address = running.addresses().get(name).cloned().ok_or_else(|| anyhow!("no listener {name}"))?;
             address.parse().map_err(|error| anyhow!("{address}: {error}"))
         };
-        let fronts = [address("auto")?, address("primary")?];
+        let fronts = [address("auto")?, address("primary")?, address("auto-pipelined")?, address("primary-pipelined")?];
         knows(&running, world.cluster().replicas().count(), lane).await?;
         Ok(House { running, fronts })
     }
 
-    pub(super) fn front(&self, primary_only: bool) -> &net::Address {
-        &self.fronts[usize::from(primary_only)]
+    pub(super) fn front(&self, script: &Script) -> &net::Address {
+        &self.fronts[usize::from(script.primary_only) + 2 * usize::from(script.pipelined)]
+    }
+
+    /// The way to the primary, for what goes on beside scripts.
+    pub(super) fn to_primary(&self) -> &net::Address {
+        &self.fronts[1]
+    }
+
+    /// How many reads shared a connection with reads of other sessions.
+    pub(super) fn pipelined(&self) -> u64 {
+        let workers = self.running.stats();
+        workers.iter().flat_map(|worker| worker.servers()).map(|server| server.stats.pipelined.get()).sum()
     }
 
     /// How many answers came from the result cache.
@@ -112,16 +124,29 @@ async fn knows(running: &Running, replicas: usize, lane: usize) -> anyhow::Resul
     Ok(())
 }
 
+/// The listeners of [`House::fronts`].
+fn listeners() -> String {
+    let mut text = String::new();
+    for (pipelines, end) in [("on", ""), ("always", "-pipelined")] {
+        for split in ["auto", "primary"] {
+            text.push_str(&format!(
+                "[listener.{split}{end}]\naddress = \"127.0.0.1:0\"\ncluster = \"main\"\nsplit = \"{split}\"\n\
+                 pipelines = \"{pipelines}\"\n"
+            ));
+        }
+    }
+    text
+}
+
 fn config(world: &World, connections: usize, cached: bool) -> anyhow::Result<config::Config> {
     // A step that waits for the only connection is left out.
     let wait_ms = if connections > 1 { 3000 } else { 400 };
     let mut text = format!(
         "[proxy]\nworkers = 1\ndrain_ms = 200\n\
-         [listener.auto]\naddress = \"127.0.0.1:0\"\ncluster = \"main\"\n\
-         [listener.primary]\naddress = \"127.0.0.1:0\"\ncluster = \"main\"\nsplit = \"primary\"\n\
-         [cluster.main]\nkind = \"replication\"\nslow_start_s = 0\ncatalog_refresh_s = 1\n\
+         {}[cluster.main]\nkind = \"replication\"\nslow_start_s = 0\ncatalog_refresh_s = 1\n\
          monitor = {{ user = \"{}\", password = \"{}\", interval_ms = 100 }}\n\
          pool = {{ max_connections_per_server = {connections}, wait_ms = {wait_ms} }}\ntls = {{ mode = \"disabled\" }}\n",
+        listeners(),
         lab::MONITOR_USER,
         lab::MONITOR_PASSWORD
     );

@@ -31,6 +31,8 @@ const POLL: Duration = Duration::from_millis(50);
 pub(crate) enum Query {
     /// A row of sysbench's tables, by its key.
     Point,
+    /// The same, prepared.
+    Prepared,
     /// Rows of a megabyte each.
     Large,
     /// One of 1,000 rows of these tables.

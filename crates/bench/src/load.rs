@@ -22,6 +22,8 @@ pub(crate) enum Load {
     Connect,
     /// Point selects with TLS and without.
     Tls,
+    /// Point selects of many clients on one thread, as text and prepared: what sharing connections to the server gives.
+    Pipelines,
     /// Rows of one megabyte.
     Large,
     /// 10,000 clients on 40 connections to the server.
@@ -45,6 +47,7 @@ impl Load {
             Load::Latency => "latency",
             Load::Connect => "connect",
             Load::Tls => "tls",
+            Load::Pipelines => "pipelines",
             Load::Large => "large",
             Load::Tail => "tail",
             Load::Idle => "idle",
@@ -69,6 +72,10 @@ impl Load {
                 "One row by its primary key, without TLS and with it. HAProxy passes TLS on as it is; the others end it, and \
                  speak TLS with the server as well."
             }
+            Load::Pipelines => {
+                "One row by its primary key, as text and prepared, for clients that wait for each answer: what it gives that reads of \
+                 several sessions share connections to the server."
+            }
             Load::Large => "Four rows of one megabyte in each reply.",
             Load::Tail => {
                 "10,000 clients that ask one row after the other, over 40 connections to the server. For comparison 40 \
@@ -92,7 +99,7 @@ impl Load {
             Load::Point | Load::Threads | Load::Rules => &[Throughput, Cpu, User, Mean, Added, P99],
             Load::ReadOnly | Load::ReadWrite | Load::Mysqlslap => &[Throughput, Cpu, User, Mean],
             Load::Latency => &[P50, AddedP50, Mean, Added, P99, Cpu, User],
-            Load::Connect | Load::Tls => &[Throughput, Cpu, User, P50, P99],
+            Load::Connect | Load::Tls | Load::Pipelines => &[Throughput, Cpu, User, P50, P99],
             Load::Large => &[Bandwidth, CpuMegabyte, PeakMemory],
             Load::Tail => &[Clients, Throughput, P50, P99, P999, Evenness, Cpu, PeakMemory],
             Load::Idle => &[Clients, ClientMemory, PeakMemory],
@@ -115,7 +122,7 @@ impl Load {
     pub(crate) fn axis(self) -> &'static str {
         match self {
             Load::Threads => "threads",
-            Load::Mysqlslap | Load::Latency | Load::Connect | Load::Tls => "clients",
+            Load::Mysqlslap | Load::Latency | Load::Connect | Load::Tls | Load::Pipelines => "clients",
             Load::Tail | Load::Idle => "load",
             _ => "connections",
         }

@@ -154,6 +154,7 @@ pub(crate) fn plan(load: Load, options: &Options) -> anyhow::Result<Plan> {
         }
         Load::Mysqlslap => slap_points(options, seconds),
         Load::Latency | Load::Connect | Load::Tls | Load::Large => generated(load, options, seconds),
+        Load::Pipelines => pipelined(options, seconds),
         _ => sysbench_points(load, options, seconds),
     };
     if contenders.is_empty() {
@@ -297,6 +298,30 @@ fn generated(load: Load, options: &Options, seconds: u32) -> Vec<Point> {
         .iter()
         .flat_map(|tls| connections(options, usual).iter().map(move |clients| point(*tls, *clients)))
         .collect()
+}
+
+/// Clients that wait for each answer, as many as a small and a large application has.
+fn pipelined(options: &Options, seconds: u32) -> Vec<Point> {
+    let usual: &[u32] = if options.quick { &[64] } else { &[1, 16, 64, 256] };
+    let point = |group: &str, query: Query, clients: u32| Point {
+        group: group.to_owned(),
+        label: clients.to_string(),
+        tls: false,
+        cold: None,
+        work: Work::Generate(generate::Work {
+            clients,
+            threads: 1,
+            warm_up: WARM_UP,
+            measured: Duration::from_secs(seconds.into()),
+            query,
+            reconnect: false,
+            tls: false,
+        }),
+    };
+    let of = |(group, query): (&str, Query)| -> Vec<Point> {
+        connections(options, usual).iter().map(|clients| point(group, query, *clients)).collect()
+    };
+    [("text", Query::Point), ("prepared", Query::Prepared)].into_iter().flat_map(of).collect()
 }
 
 /// A contender without rules, and as others with some.

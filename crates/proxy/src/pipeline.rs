@@ -33,7 +33,7 @@ const SCRATCH_BYTES: usize = 32 * 1024;
 /// Most bytes of a read that is appended to a pipeline.
 pub const REQUEST_BYTES_MAX: usize = 16 * 1024;
 /// Reads that are outstanding on a pipeline before another one is begun, if there may be one.
-const DEPTH_WANTED: usize = 8;
+const DEPTH_WANTED: usize = 16;
 /// Reads that are sent at a time; those behind them wait, and lose nothing when the connection is lost.
 const SENT_MAX: usize = 64;
 

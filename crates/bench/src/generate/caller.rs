@@ -56,6 +56,8 @@ pub(super) struct Caller {
     stream: Stream,
     capabilities: Capabilities,
     query: Query,
+    /// The server's id of the prepared statement, if there is one.
+    statement: u32,
     random: u64,
     request: Vec<u8>,
     buffer: Vec<u8>,
@@ -67,7 +69,22 @@ impl Caller {
         let bytes = if query == Query::Large { READ_BYTES_LARGE } else { READ_BYTES };
         // Marsaglia's xorshift must not begin with 0.
         let random = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        Ok(Caller { stream, capabilities, query, random, request: Vec::new(), buffer: Vec::with_capacity(bytes) })
+        let (request, buffer) = (Vec::new(), Vec::with_capacity(bytes));
+        let mut caller = Caller { stream, capabilities, query, statement: 0, random, request, buffer };
+        if query == Query::Prepared {
+            caller.prepare().await?;
+        }
+        Ok(caller)
+    }
+
+    async fn prepare(&mut self) -> anyhow::Result<()> {
+        let (table, _) = self.roll();
+        let text = format!("SELECT c FROM sbtest{table} WHERE id=?");
+        self.request.clear();
+        let payload = [&[command::Command::StmtPrepare.byte()], text.as_bytes()].concat();
+        packet::append(&mut self.request, 0, &payload);
+        self.send_and_read(Expect::Prepared).await?;
+        Ok(())
     }
 
     /// Says good-bye, and comes again.
@@ -84,9 +101,13 @@ impl Caller {
     /// Asks once and reads the whole reply; gives its bytes.
     pub(super) async fn ask(&mut self) -> anyhow::Result<usize> {
         self.write_request();
+        self.send_and_read(Expect::Results).await
+    }
+
+    async fn send_and_read(&mut self, expect: Expect) -> anyhow::Result<usize> {
         self.stream.write_all(&self.request).await?;
         self.stream.flush().await?;
-        let mut exchange = Exchange::new(Expect::Results, self.capabilities);
+        let mut exchange = Exchange::new(expect, self.capabilities);
         self.buffer.clear();
         let (mut bytes, mut needs) = (0, 1);
         loop {
@@ -99,11 +120,20 @@ impl Caller {
             let mut taken = 0;
             loop {
                 match exchange.advance(self.buffer.get(taken..).unwrap_or_default())? {
-                    Advance::Pass(passed) => taken += passed,
+                    Advance::Pass(passed) => {
+                        taken += passed;
+                        // The columns of a prepared statement may be the last.
+                        if exchange.is_over() {
+                            return Ok(bytes);
+                        }
+                    }
                     Advance::Packet(packet) => {
                         taken += packet.taken;
                         if let Event::Error(error) = packet.event {
                             bail!("{} {}", error.code, String::from_utf8_lossy(error.message));
+                        }
+                        if let Event::Prepared(prepared) = packet.event {
+                            self.statement = prepared.statement;
                         }
                         if packet.over {
                             return Ok(bytes);
@@ -123,10 +153,18 @@ impl Caller {
         use std::io::Write as _;
         self.request.clear();
         let begun = packet::begin(&mut self.request);
+        if self.query == Query::Prepared {
+            let (_, number) = self.roll();
+            self.write_execution(1 + number % u64::from(TABLE_ROWS));
+            begun.end(&mut self.request, 0);
+            return;
+        }
         command::begin_query(&mut self.request, self.capabilities);
         // Writing to memory does not fail.
         let _ = match self.query {
             Query::Large => write!(self.request, "SELECT data FROM {LARGE_TABLE}"),
+            // It has no text.
+            Query::Prepared => Ok(()),
             Query::Point => {
                 let (table, number) = self.roll();
                 write!(self.request, "SELECT c FROM sbtest{table} WHERE id={}", 1 + number % u64::from(TABLE_ROWS))
@@ -153,6 +191,16 @@ impl Caller {
             }
         };
         begun.end(&mut self.request, 0);
+    }
+
+    /// COM_STMT_EXECUTE with one parameter, a BIGINT whose type is sent each time, as drivers do.
+    fn write_execution(&mut self, id: u64) {
+        /// No cursor, one iteration; no NULL; types follow; BIGINT.
+        const HEAD: [u8; 9] = [0, 1, 0, 0, 0, 0, 1, 8, 0];
+        self.request.push(command::Command::StmtExecute.byte());
+        self.request.extend_from_slice(&self.statement.to_le_bytes());
+        self.request.extend_from_slice(&HEAD);
+        self.request.extend_from_slice(&id.to_le_bytes());
     }
 
     /// A table, and a number for all else.

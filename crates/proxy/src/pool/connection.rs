@@ -82,6 +82,9 @@ pub struct Connection {
     pub origin: Origin,
 }
 
+/// [`Origin::messages`] of a connection that has none: it fits all sessions that have none. No session has the id 0.
+pub const NO_MESSAGES: (u32, u32) = (0, 0);
+
 /// All of a backend connection but its socket.
 #[derive(Debug)]
 pub struct Origin {
@@ -128,7 +131,7 @@ pub struct Origin {
     pub of_several: bool,
     /// The value of LAST_INSERT_ID() on it, when that is known.
     pub insert_id: Option<u64>,
-    /// The session whose messages SHOW WARNINGS shows on it, and that session's own count of them.
+    /// The session whose messages SHOW WARNINGS shows on it, and that session's own count of them, or [`NO_MESSAGES`].
     pub messages: Option<(u32, u32)>,
     /// Those messages are stand-ins: as many as there were, with what little could be given to them.
     pub stands_in: bool,
@@ -225,7 +228,7 @@ impl Origin {
         self.statements.clear();
         (self.last_session, self.of_several) = (0, false);
         self.insert_id = Some(0);
-        self.messages = None;
+        (self.messages, self.stands_in) = (Some(NO_MESSAGES), false);
         self.once_set.clear();
     }
 

@@ -9,7 +9,7 @@ use stats::ServerStats;
 use wire::Capabilities;
 use wire::handshake::client::LoginRequest;
 
-use super::{Connection, ConnectionNeeds, Origin, ServerStatements};
+use super::{Connection, ConnectionNeeds, NO_MESSAGES, Origin, ServerStatements};
 use crate::shared::{ClusterShared, login_as};
 use route::state::{StateMap, packet_max};
 
@@ -64,7 +64,7 @@ pub(super) async fn open(
         last_session: 0,
         of_several: false,
         insert_id: Some(0),
-        messages: None,
+        messages: Some(NO_MESSAGES),
         stands_in: false,
         once_set: Vec::new(),
         packet_max,

@@ -4,6 +4,7 @@
 //! Ahead of a statement [`past`] gives a connection what the statement may ask for. Behind a reply [`learned`] notes what the
 //! reply says, and before the connection goes to another session the server is asked for the rest ([`read_back`]).
 
+mod again;
 pub(super) mod found_rows;
 pub(super) mod learned;
 pub(super) mod literals;

@@ -84,7 +84,9 @@ impl Session {
     fn forget_statements(&mut self) {
         self.belief.statements.clear();
         let found_rows = self.belief.past.found_rows;
-        self.belief.past = Past { found_rows, ..Past::default() };
+        // Connections that others have not used since are marked with the numbers before.
+        let messages = self.belief.past.messages.wrapping_add(1);
+        self.belief.past = Past { found_rows, messages, ..Past::default() };
     }
 
     /// Whether a statement ends a READ ONLY transaction first and may write then: one that begins another, and with MariaDB

@@ -26,10 +26,13 @@ impl Session {
         }
         // A session that was killed may be killed once more: nothing is asked after that.
         let failed = outcome.error.as_ref().is_some_and(|error| error.code != errno::ER_QUERY_INTERRUPTED);
-        let unread = std::mem::take(&mut self.belief.past.messages_unread) && (failed || outcome.error.is_none());
+        let unread = std::mem::take(&mut self.belief.past.messages_unread)
+            && (failed || outcome.error.is_none())
+            && self.has_messages_on(&held.lease.origin);
         let (asks_one_use, asks_locks) = self.belief.asks_of_pins();
         let settles =
             self.belief.pins.is_empty() || self.belief.only_user_variables_pin() || asks_one_use || asks_locks;
+        let mariadb = held.lease.origin.mariadb;
         let hears_more = untold::may_be(query, outcome) && settles;
         // Each later question would change the answer.
         let counts = (settles || self.belief.past.found_rows_stand_in)
@@ -37,7 +40,7 @@ impl Session {
         // On MySQL any question takes the messages away, elsewhere that for hidden variables.
         let asks_of_pins = asks_one_use || asks_locks;
         let asks_more = hears_more || counts || asks_of_pins || self.belief.only_user_variables_pin();
-        let mut kept = unread && !held.lease.origin.mariadb && asks_more;
+        let mut kept = unread && !mariadb && asks_more;
         if kept || asks_more || settles && self.belief.past.messages_unsure {
             self.belief.past.is_here();
         }
@@ -61,26 +64,32 @@ impl Session {
             }
         }
         if !self.belief.pins.is_empty() {
+            // MariaDB keeps them beyond the end of a transaction, behind which another connection may be asked for them.
+            self.belief.past.messages_unread = unread && !kept && mariadb;
             self.here.held = Some(held);
             return Ok(());
         }
         if unread && !kept && !Box::pin(self.keep_warnings(&mut held)).await {
             return Ok(());
         }
+        self.release_known(held).await;
+        Ok(())
+    }
+
+    /// Gives a connection back when the values that are in doubt are known; the session may keep it for one of them.
+    async fn release_known(&mut self, mut held: Held) {
         if !self.belief.past.variables.is_empty() {
             if !Box::pin(self.read_variables(&mut held)).await {
-                return Ok(());
+                return;
             }
             if !self.belief.pins.is_empty() {
                 self.here.held = Some(held);
-                return Ok(());
+                return;
             }
         }
-        if self.belief.past.doubt.is_some() && !Box::pin(self.read_insert_id(&mut held)).await {
-            return Ok(());
+        if self.belief.past.doubt.is_none() || Box::pin(self.read_insert_id(&mut held)).await {
+            self.release(held).await;
         }
-        self.release(held).await;
-        Ok(())
     }
 
     /// Gives a connection back, unless somebody has just killed what ran on it.

@@ -90,6 +90,10 @@ impl Classifier<'_> {
         self.kind(Kind::Diagnostics);
         self.primary(Why::SessionState);
         if !self.cursor.at(W::Get) {
+            if self.cursor.bytes().eq_ignore_ascii_case(b"resignal") {
+                // Its error stands behind the messages that are there.
+                self.asks |= Asks::DIAGNOSTICS;
+            }
             return self.scan();
         }
         self.asks |= Asks::DIAGNOSTICS | Asks::KEEPS_ROW_COUNT;

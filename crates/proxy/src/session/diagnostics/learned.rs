@@ -5,6 +5,7 @@ use wire::command::Command;
 use wire::errno;
 
 use super::{messages, read_back};
+use crate::pool::NO_MESSAGES;
 use crate::session::belief::Belief;
 use crate::session::query::{Body, Query};
 use crate::session::relay::Outcome;
@@ -29,6 +30,9 @@ impl Session {
         }
         if query.command == Command::FieldList && !self.belief.is_mariadb() {
             self.learn_added_messages(held, outcome);
+        } else if outcome.error.is_some() && resignals(&query.statement) {
+            self.learn_added_messages(held, outcome);
+            self.belief.past.error = outcome.error.clone();
         } else if query.runs_text() || query.prepares() || outcome.error.is_some() {
             self.learn_messages(held, query, outcome);
         }
@@ -87,15 +91,16 @@ impl Session {
                 self.forget_messages(held);
                 self.belief.past.messages_unread = true;
             } else {
-                self.belief.past.messages_unread = new && !self.belief.adds_message(outcome);
+                self.belief.past.messages_unread |= new && !self.belief.adds_message(outcome);
             }
             return;
         }
         if self.belief.is_mariadb() && !new && !outcome.warned_before && query.runs_text() && may_name_tables(statement)
         {
-            self.belief.past.messages_unsure = self.belief.past.has_messages();
             // Those of another session may have gone, or may still be there.
-            held.lease.origin.messages = held.lease.origin.messages.filter(|mark| Some(*mark) == self.messages_mark());
+            let knows = self.has_messages_on(&held.lease.origin);
+            held.lease.origin.messages = held.lease.origin.messages.filter(|_| knows);
+            self.belief.past.messages_unsure = self.belief.past.has_messages();
             return;
         }
         if self.belief.is_mariadb() && !new && !statement.uses_tables && !outcome.warned_before {
@@ -111,9 +116,13 @@ impl Session {
             self.belief.past.signal = messages::signal_to_repeat(query);
         }
         self.belief.past.messages_unread = new || earlier;
+        if !self.belief.past.messages_unread {
+            held.lease.origin.messages = Some(NO_MESSAGES);
+        }
     }
 
-    /// MySQL's COM_FIELD_LIST adds a warning, and perhaps an error, to the messages before; only the error counts as its own.
+    /// MySQL's COM_FIELD_LIST adds a warning, and perhaps an error, to the messages before; only the error counts as its own. RESIGNAL
+    /// adds an error.
     fn learn_added_messages(&mut self, held: &mut Held, outcome: &Outcome) {
         self.belief.past.own_messages = u16::from(outcome.error.is_some());
         let before = self.belief.past.warnings.take().or_else(|| self.belief.past.warnings_before.take());
@@ -199,6 +208,12 @@ fn may_have_made_id(query: &Query<'_>, outcome: &Outcome) -> bool {
     matches!(query.statement.kind, Kind::Insert | Kind::Load)
         && (query.statement.parts > 1
             || !outcome.error.as_ref().is_some_and(|error| BEFORE_ANY_ROW.contains(&error.code)))
+}
+
+/// Whether a statement is RESIGNAL, alone or first of several: GET DIAGNOSTICS keeps ROW_COUNT(), SIGNAL asks for no messages.
+fn resignals(statement: &sql::Statement) -> bool {
+    let asks = statement.asks & (Asks::DIAGNOSTICS | Asks::KEEPS_ROW_COUNT);
+    statement.kind == Kind::Diagnostics && asks == Asks::DIAGNOSTICS
 }
 
 /// Whether a statement may name tables or not, as far as its text says: only if it does the messages of those before it go.

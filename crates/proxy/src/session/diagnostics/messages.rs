@@ -8,11 +8,11 @@ use wire::command::Command;
 use wire::packet::{self, First};
 use wire::{reply, sqlstate};
 
+use super::again::MESSAGE_TEXT_CHARS_MAX;
 use super::found_rows::NEVER_BEGUN;
-use super::past::MESSAGE_TEXT_CHARS_MAX;
 use super::read_back;
 use crate::error::Refusal;
-use crate::pool::Origin;
+use crate::pool::{NO_MESSAGES, Origin};
 use crate::session::Session;
 use crate::session::belief::Belief;
 use crate::session::client::Request;
@@ -38,7 +38,14 @@ struct Condition {
 impl Session {
     /// Whether a connection has this session's messages themselves, and no stand-ins for them.
     pub(in crate::session) fn knows_messages(&self, origin: &Origin) -> bool {
-        origin.messages == self.messages_mark() && !origin.stands_in
+        self.has_messages_on(origin) && !origin.stands_in
+    }
+
+    /// Whether a connection has this session's messages, or stand-ins for them.
+    pub(in crate::session) fn has_messages_on(&self, origin: &Origin) -> bool {
+        let past = &self.belief.past;
+        let has_none = || !past.has_messages() && !past.messages_unread && !past.messages_unsure;
+        origin.messages == self.messages_mark() || origin.messages == Some(NO_MESSAGES) && has_none()
     }
 
     /// Answers SHOW WARNINGS and SHOW ERRORS from what was kept, in rows of the binary protocol if asked.

@@ -8,7 +8,6 @@ use wire::exchange::Expect;
 
 use super::learned::{holds_number, may_name_tables};
 use super::one_use::Unsure;
-use super::read_back::Row;
 use crate::error::Refusal;
 use crate::outgoing::Outgoing;
 use crate::outgoing::{Expected, Purpose};
@@ -19,11 +18,6 @@ use crate::session::query::{Body, Query};
 use crate::session::send::without_state;
 use crate::session::write::write;
 use crate::session::{Held, Session};
-
-/// Adds an error to the messages that are there; the variable is left as it was (seen with MariaDB 10.11 and MySQL 9.7).
-const ONE_MORE_ERROR: &[u8] = b"GET DIAGNOSTICS CONDITION 65535 @sqluice_no_condition=MESSAGE_TEXT";
-/// More errors of one statement are not counted.
-const ERRORS_MAX: usize = 64;
 
 /// The results of the last statement that a later one may ask for.
 #[derive(Debug, Default)]
@@ -121,41 +115,18 @@ impl Session {
         if !out.pending.is_empty() {
             connection.origin.hears_question();
         }
-        let mine = self.messages_mark();
         // GET DIAGNOSTICS may be sent as a SET of what it asks for.
         let is_set = statement.kind == Kind::Diagnostics && matches!(body, Body::Payload(_));
         // A statement that may leave messages or take them away must find them.
         let needs_messages = !is_set && statement.asks.contains(Asks::DIAGNOSTICS)
-            || self.belief.is_mariadb() && self.belief.past.has_messages() && may_ask(statement)
+            || self.belief.is_mariadb()
+                && (may_show(statement) || self.belief.past.has_messages() && may_ask(statement))
             || self.belief.is_mariadb() && statement.effects.iter().any(tells_older_messages);
-        if needs_messages && connection.origin.messages != mine {
-            let again = self.belief.past.signal.as_deref().filter(|_| self.belief.past.has_messages());
-            (connection.origin.messages, connection.origin.stands_in) = (mine, again.is_none());
-            let mut more_errors = 0;
-            // An error can be raised again.
-            let (text, purpose) = match (again, &self.belief.past.error) {
-                (Some(again), _) => (again.to_owned(), Purpose::Signal),
-                (None, Some(error)) => {
-                    let condition =
-                        || memchr::memmem::find(&query.request.payload().to_ascii_lowercase(), b"condition").is_some();
-                    let counts = statement.kind == sql::Kind::Select
-                        || statement.kind == sql::Kind::Diagnostics && !condition()
-                        || statement.asks.contains(Asks::MESSAGE_COUNT)
-                        || query.command == Command::FieldList;
-                    let kept = self.belief.kept_messages(connection.origin.capabilities).unwrap_or_default();
-                    match counts && kept.len() > 1 {
-                        true => {
-                            more_errors = kept.iter().filter(is_error).count().saturating_sub(1).min(ERRORS_MAX);
-                            (many_messages(kept.len() - more_errors), Purpose::Signal)
-                        }
-                        false => (signal(error), Purpose::Signal),
-                    }
-                }
-                (None, None) => (self.belief.warn_again(connection.origin.capabilities), Purpose::Variables),
-            };
-            out.command(connection, Command::Query, text.as_bytes(), purpose, Expect::Results);
-            for _ in 0..more_errors {
-                out.command(connection, Command::Query, ONE_MORE_ERROR, Purpose::Signal, Expect::Results);
+        if needs_messages && !self.has_messages_on(&connection.origin) {
+            let is_own = self.belief.past.signal.is_some() && self.belief.past.has_messages();
+            (connection.origin.messages, connection.origin.stands_in) = (self.messages_mark(), !is_own);
+            for text in self.messages_again(connection, query) {
+                out.command(connection, Command::Query, text.as_bytes(), Purpose::Signal, Expect::Results);
             }
         }
         if connection.origin.mariadb {
@@ -248,25 +219,6 @@ impl Belief {
     pub(super) fn kept_messages(&self, capabilities: Capabilities) -> Option<Vec<super::read_back::Row>> {
         super::read_back::rows(self.past.warnings.as_deref()?, 3, capabilities).ok()
     }
-
-    /// A statement that leaves as many warnings as the last one did: the very one, if there was one.
-    fn warn_again(&self, capabilities: wire::Capabilities) -> String {
-        let kept = self.kept_messages(capabilities);
-        // With `max_error_count` servers count more messages than they keep.
-        if self.past.warning_count == 1
-            && let Some([row]) = kept.as_deref()
-            && let [_, Some(code), Some(message)] = &row[..]
-        {
-            let code = String::from_utf8_lossy(code).parse().unwrap_or(0);
-            let message = String::from_utf8_lossy(message).into_owned();
-            return signal(&Refusal::like_server(code, b"01000", message));
-        }
-        match self.past.warning_count {
-            // Messages go with the next statement that names a table.
-            0 => "DO (SELECT 1 FROM (SELECT 1) AS d)".into(),
-            count => format!("DO {}", warnings(usize::from(count))),
-        }
-    }
 }
 
 /// Two replies to SHOW WARNINGS as one: that of `before`, and the rows that `shown` has more. The first ones may stand in for
@@ -279,14 +231,16 @@ fn with_added(before: Option<Vec<u8>>, shown: Vec<u8>, capabilities: Capabilitie
     added.map(Iterator::collect::<Vec<&[u8]>>).try_fold(before, |reply, row| super::read_back::with_row(reply, &row))
 }
 
-/// Whether a row of SHOW WARNINGS is an error.
-fn is_error(row: &&Row) -> bool {
-    row.first().is_some_and(|level| level.as_deref() == Some(b"Error"))
-}
-
 /// Whether a statement, or an EXECUTE of what it prepares, may find the messages or take them away.
 fn may_ask(statement: &sql::Statement) -> bool {
     statement.kind == Kind::PreparedText || may_name_tables(statement)
+}
+
+/// Whether code that a statement runs may show the messages that its connection has, be they another session's.
+fn may_show(statement: &sql::Statement) -> bool {
+    statement.kind == Kind::PreparedText
+        || statement.asks.contains(Asks::STORED_FUNCTIONS)
+        || statement.effects.iter().any(super::untold::is_hidden)
 }
 
 /// Whether a statement that did this counts the messages of the one before as its own (seen with MariaDB 10.11).
@@ -297,27 +251,4 @@ fn tells_older_messages(effect: &sql::Effect) -> bool {
 /// Whether a request may give the very id that LAST_INSERT_ID() is on the connection: the two would look the same.
 fn may_be_given(known: Option<u64>, request: &Request) -> bool {
     known.is_none_or(|known| known != 0 && holds_number(request.payload(), known))
-}
-
-/// Expressions that warn, each once.
-fn warnings(count: usize) -> String {
-    /// More need not be counted.
-    const WARNINGS_MAX: usize = 1024;
-    vec!["CAST('' AS SIGNED)"; count.min(WARNINGS_MAX)].join(",")
-}
-
-/// A statement that leaves so many messages, the last of them an error.
-fn many_messages(count: usize) -> String {
-    format!("DO {},(SELECT 1 UNION SELECT 2)", warnings(count.saturating_sub(1)))
-}
-
-/// Most characters of MESSAGE_TEXT: the rest of a longer message is lost when its error is raised again.
-pub(super) const MESSAGE_TEXT_CHARS_MAX: usize = 128;
-
-/// A statement that raises an error again.
-fn signal(error: &Refusal) -> String {
-    let message: String = error.message.chars().take(MESSAGE_TEXT_CHARS_MAX).collect();
-    let message = sql::text::literal(message.as_bytes(), sql::Encoding::Utf8).unwrap_or_else(|| "''".into());
-    let state = String::from_utf8_lossy(&error.sqlstate);
-    format!("SIGNAL SQLSTATE '{state}' SET MYSQL_ERRNO={}, MESSAGE_TEXT={message}", error.code)
 }

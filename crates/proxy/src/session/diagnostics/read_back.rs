@@ -12,6 +12,7 @@ use wire::codec::{Malformed, Reader, Write};
 use wire::packet::{self, First, HEADER_BYTES, Header};
 
 use super::literals::{ReportedVariable, is_wide, literal};
+use crate::pool::NO_MESSAGES;
 use crate::session::relay::RelayError;
 use crate::session::reset::ask;
 use crate::session::{Doubt, Held, Past, Session};
@@ -145,7 +146,7 @@ impl Session {
             (self.belief.past.error, self.belief.past.warnings, self.belief.past.warning_count) = (None, None, 0);
             // Other connections may still have them.
             self.belief.past.messages = self.belief.past.messages.wrapping_add(1);
-            (held.lease.origin.messages, held.lease.origin.stands_in) = (self.messages_mark(), false);
+            (held.lease.origin.messages, held.lease.origin.stands_in) = (Some(NO_MESSAGES), false);
         }
         true
     }

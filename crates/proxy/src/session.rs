@@ -246,6 +246,9 @@ impl Session {
                 let took = over.saturating_duration_since(started);
                 self.here.cluster.pipelines.ran_alone(query.statement.digest, took, outcome.bytes);
             }
+            if self.failed_unseen(query, &outcome) {
+                Box::pin(self.ask_behind_error(&mut held, &mut outcome)).await;
+            }
             if let Some(written) = self.learn(&mut held, query, &route, &outcome, over) {
                 Box::pin(self.tell_tier(written, defines)).await;
             }

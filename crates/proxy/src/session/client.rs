@@ -341,13 +341,7 @@ impl Client {
     }
 
     /// An OK packet of Sqluice's own.
-    pub fn put_ok(&mut self, sequence: u8, status: Status, warnings: u16) {
-        let capabilities = self.capabilities;
-        self.put_packet(sequence, |out| Ok { status, warnings, ..Ok::default() }.write(out, reply::OK, capabilities));
-    }
-
-    /// An OK packet of Sqluice's own that says more.
-    pub fn put_whole_ok(&mut self, sequence: u8, ok: &Ok<'_>) {
+    pub fn put_ok(&mut self, sequence: u8, ok: &Ok<'_>) {
         let capabilities = self.capabilities;
         self.put_packet(sequence, |out| ok.write(out, reply::OK, capabilities));
     }

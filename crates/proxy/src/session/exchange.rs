@@ -77,6 +77,9 @@ impl Session {
         };
         show_query(&self.env.handle.activity, (query, began), pin!(relay.run())).await?;
         sent.pending = relay.pending;
+        if let Some(after) = tracking_after {
+            self.belief.tracking.heard_by(after);
+        }
         self.env.worker.outgoing.keep(sent);
         Ok(())
     }

@@ -187,7 +187,7 @@ impl Session {
         }
         let status = self.belief.status - wire::Status::SESSION_STATE_CHANGED;
         let ok = wire::reply::Ok { status, affected_rows: killed, ..wire::reply::Ok::default() };
-        self.client.put_whole_ok(request.sequence.wrapping_add(1), &ok);
+        self.client.put_ok(request.sequence.wrapping_add(1), &ok);
         self.belief.past.row_count = i64::try_from(killed).unwrap_or(0);
         Answered::Ok
     }

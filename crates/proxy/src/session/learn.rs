@@ -14,7 +14,7 @@ use sql::{Access, Effect, Kind, Modes, Why};
 use wire::command::Command;
 use wire::{Capabilities, Status, errno};
 
-use super::diagnostics::untold::is_hidden;
+use super::diagnostics::untold::{is_hidden, runs_hidden};
 use super::diagnostics::variables::{self, REPORTS};
 use super::query::{Body, Query};
 use super::relay::{Outcome, StateChange};
@@ -143,9 +143,11 @@ impl Session {
     /// Notes the status of the answer's end.
     #[inline]
     fn learn_status(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
-        if let Some(status) = outcome.status {
-            // Behind an error the status is that of a part before it.
-            if (status ^ self.belief.status).intersects(Status::OF_MODES) && outcome.error.is_none() {
+        let behind = outcome.status_behind;
+        if let Some(status) = behind.or(outcome.status) {
+            // Behind an error the status is that of a part before it, unless the server was asked.
+            let is_last = outcome.error.is_none() || behind.is_some();
+            if (status ^ self.belief.status).intersects(Status::OF_MODES) && is_last {
                 self.learn_mode_flags(held, status);
             }
             // The last status of a failed multi-statement says that more results follow; the next answer must not say so.
@@ -156,6 +158,9 @@ impl Session {
             held.lease.origin.mode_flags_unsure |= may_run_code(query);
             // An ERR packet has no status flags, those are of the part before it: a deadlock has rolled the transaction back,
             // most errors have not. An open transaction counts as open until a status says otherwise.
+            if behind.is_some() {
+                return;
+            }
             if ROLLED_BACK.contains(&error.code) {
                 self.belief.status -= Status::IN_TRANSACTION;
                 self.belief.pins.put(Pin::Transaction, false);
@@ -164,6 +169,20 @@ impl Session {
                 self.belief.pins.put(Pin::Transaction, true);
             }
         }
+    }
+
+    /// Whether a statement has failed of which only the server knows what it has done: it may have begun a transaction, or changed a
+    /// session that is not pinned on MySQL, which would tell that with the reply to another question. Without autocommit the next
+    /// statement would begin a transaction anyhow.
+    #[inline]
+    pub(super) fn failed_unseen(&self, query: &Query<'_>, outcome: &Outcome) -> bool {
+        let Some(error) = &outcome.error else { return false };
+        // A session that was killed may be killed once more: nothing is asked after that.
+        let may_ask = error.code != errno::ER_QUERY_INTERRUPTED && !ROLLED_BACK.contains(&error.code);
+        let may_have_begun = || may_have_begun(query, error.code) && self.facts().autocommit;
+        may_ask
+            && (!self.belief.status.contains(Status::IN_TRANSACTION) && may_have_begun()
+                || !self.belief.is_mariadb() && self.belief.pins.is_empty() && runs_hidden(query))
     }
 
     /// The flags that show the session's mode have changed. A routine that has set `sql_mode` leaves flags that contradict the

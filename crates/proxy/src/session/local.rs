@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sql::{Access, Kind, Why};
 use wire::command::{Command, MULTI_STATEMENTS_OFF, MULTI_STATEMENTS_ON};
 use wire::exchange::Expect;
-use wire::{Capabilities, Status, errno};
+use wire::{Capabilities, Status, errno, reply};
 
 use super::client::Request;
 use super::kill::Kill;
@@ -102,7 +102,9 @@ impl Session {
     /// Puts an OK into the client's outbox.
     pub(super) fn answer_ok(&mut self, request: &Request, warnings: u16) -> Answered {
         let status = self.belief.status - Status::SESSION_STATE_CHANGED;
-        self.client.put_ok(request.sequence.wrapping_add(1), status, warnings);
+        let told = self.belief.tracking.told_with(&reply::Ok::default());
+        let ok = reply::Ok { status, warnings, session_state: &told, ..reply::Ok::default() };
+        self.client.put_ok(request.sequence.wrapping_add(1), &ok);
         Answered::Ok
     }
 

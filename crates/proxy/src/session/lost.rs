@@ -207,7 +207,7 @@ impl Session {
             info: answer.info.as_bytes(),
             ..wire::reply::Ok::default()
         };
-        self.client.put_whole_ok(query.request.sequence.wrapping_add(1), &ok);
+        self.client.put_ok(query.request.sequence.wrapping_add(1), &ok);
         let outcome = Outcome {
             status: Some(self.belief.status),
             affected_rows: answer.affected,

@@ -32,8 +32,10 @@ impl Session {
         let (asks_one_use, asks_locks) = self.belief.asks_of_pins();
         let settles =
             self.belief.pins.is_empty() || self.belief.only_user_variables_pin() || asks_one_use || asks_locks;
+        // MariaDB would report it with the next change, and a connection that is kept reports more changes than the client has asked for.
         let mariadb = held.lease.origin.mariadb;
-        let hears_more = untold::may_be(query, outcome) && settles;
+        let waits = untold::waits_behind(query, outcome, mariadb);
+        let hears_more = waits && (settles || mariadb) || settles && untold::waits_by_flag(outcome);
         // Each later question would change the answer.
         let counts = (settles || self.belief.past.found_rows_stand_in)
             && std::mem::take(&mut self.belief.past.found_rows_unsure);

@@ -3,7 +3,9 @@
 //! Sqluice has its backend connections report every change. A client that negotiated session tracking must get the reports of
 //! the server's own defaults, or of its own SET of a `session_track_…` variable, and nothing else.
 
-use std::cell::Cell;
+mod late;
+
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
 use facts::catalog::Catalog;
@@ -11,6 +13,8 @@ use route::state::StateMap;
 use sql::{Effect, Value};
 use wire::codec::Write;
 use wire::reply::{Change, Ok};
+
+use late::Late;
 
 /// The reports that the client wants. Its choice for reports of transactions is part of its state and not here: its backend
 /// connections have the very setting that it made, so their reports are for it, but for those that Sqluice makes report more
@@ -26,6 +30,8 @@ pub struct ClientTracking {
     transactions: Option<Transactions>,
     /// The transaction that a statement began, as last reported.
     explicit: Cell<Explicit>,
+    /// The reports that it has still to hear.
+    late: RefCell<Option<Box<Late>>>,
 }
 
 /// A transaction that a statement began, as MySQL tells of it with OFF.
@@ -137,6 +143,7 @@ impl ClientTracking {
             gtids: gtids(&global("session_track_gtids", "OFF")),
             transactions: None,
             explicit: Cell::default(),
+            late: RefCell::default(),
         }
     }
 
@@ -227,8 +234,40 @@ impl ClientTracking {
         told
     }
 
+    /// The reports of an OK packet that answers a question of Sqluice's, but for that about the variable that the question sets: the
+    /// client hears them with a later OK, as the servers of this family would tell them.
+    pub fn note_late(&self, ok: &Ok<'_>, question: Option<&str>, mariadb: bool) {
+        let mut reports = self.filter(ok);
+        if let Some(variable) = question {
+            reports = late::without(&reports, variable);
+        }
+        if !reports.is_empty() {
+            self.late.borrow_mut().get_or_insert_default().note(&reports, !mariadb);
+        }
+    }
+
+    /// Whether the client has reports still to hear.
+    #[inline]
+    pub fn has_late(&self) -> bool {
+        self.late.borrow().is_some()
+    }
+
+    /// The reports that come with an OK packet to the client, encoded.
+    pub fn told_with(&self, ok: &Ok<'_>) -> Vec<u8> {
+        let told = self.filter(ok);
+        match self.late.borrow_mut().take_if(|late| late.come_with(&told)) {
+            Some(late) => late.with(&told),
+            None => told,
+        }
+    }
+
+    /// The choice of the client was another one for a statement's own reply: what it has heard by that one.
+    pub fn heard_by(&mut self, after: ClientTracking) {
+        (self.explicit, self.late) = (after.explicit, after.late);
+    }
+
     /// The session changes of an OK packet that the client wants to hear, encoded.
-    pub fn filter(&self, ok: &Ok<'_>) -> Vec<u8> {
+    fn filter(&self, ok: &Ok<'_>) -> Vec<u8> {
         let mut told = Vec::new();
         let mut charsets = Vec::new();
         for change in ok.changes().map_while(Result::ok) {

@@ -60,7 +60,8 @@ impl Session {
         let keeps_count = query.statement.asks.contains(Asks::KEEPS_ROW_COUNT) && outcome.error.is_none();
         let past = &mut self.belief.past;
         if !keeps_count {
-            (past.row_count, past.row_count_is_here) = (outcome.row_count(), false);
+            // COM_PING changes no rows.
+            (past.row_count, past.row_count_is_here) = (outcome.row_count(), outcome.status_behind.is_some());
         } else if let Some(before) = outcome.row_count_before {
             (past.row_count, past.row_count_is_here) = (before, false);
         } else {

@@ -27,8 +27,10 @@ const GROUP_MOVES: u16 = errno::ER_OPERATION_NOT_ALLOWED_WHILE_PRIMARY_CHANGE_IS
 pub struct Outcome {
     /// The error that ended it.
     pub error: Option<Refusal>,
-    /// The last status flags.
+    /// The last status flags; behind an error those of the part before it.
     pub status: Option<Status>,
+    /// Those that the server gave when it was asked behind the error.
+    pub status_behind: Option<Status>,
     /// Rows changed, of the last OK.
     pub affected_rows: u64,
     /// The last AUTO_INCREMENT value made, or 0.

@@ -82,13 +82,13 @@ impl Relay<'_> {
         self.outcome.rows = rows;
         self.outcome.rows_sent += rows.unwrap_or(0);
         let warnings = self.warnings.unwrap_or(ok.warnings);
-        if ok.session_state.is_empty() && warnings == ok.warnings {
+        if ok.session_state.is_empty() && warnings == ok.warnings && !self.tracking.has_late() {
             return Ok(false);
         }
         self.put_run(run, bytes);
         let header = if rows.is_some() { reply::EOF } else { reply::OK };
         // The server's reports on the session are for Sqluice; the client gets those that it asked for itself.
-        let told = self.tracking.filter(ok);
+        let told = self.tracking.told_with(ok);
         let is_whole = told.is_empty() && warnings == ok.warnings;
         let ok = Ok { session_state: &told, warnings, ..*ok };
         let capabilities = self.client.capabilities;

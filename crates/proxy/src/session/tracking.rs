@@ -237,12 +237,16 @@ impl ClientTracking {
     /// The reports of an OK packet that answers a question of Sqluice's, but for that about the variable that the question sets: the
     /// client hears them with a later OK, as the servers of this family would tell them.
     pub fn note_late(&self, ok: &Ok<'_>, question: Option<&str>, mariadb: bool) {
+        let before = self.explicit.get();
         let mut reports = self.filter(ok);
         if let Some(variable) = question {
             reports = late::without(&reports, variable);
         }
         if !reports.is_empty() {
-            self.late.borrow_mut().get_or_insert_default().note(&reports, !mariadb);
+            let mut late = self.late.borrow_mut();
+            let late = late.get_or_insert_default();
+            late.note(&reports, !mariadb);
+            late.explicit_before.get_or_insert(before);
         }
     }
 
@@ -255,9 +259,13 @@ impl ClientTracking {
     /// The reports that come with an OK packet to the client, encoded.
     pub fn told_with(&self, ok: &Ok<'_>) -> Vec<u8> {
         let told = self.filter(ok);
-        match self.late.borrow_mut().take_if(|late| late.come_with(&told)) {
-            Some(late) => late.with(&told),
-            None => told,
+        let Some(late) = self.late.borrow_mut().take_if(|late| late.come_with(&told)) else { return told };
+        // MySQL does not report a transaction that has ended before it was reported.
+        let is_as_before = late.explicit_before == Some(self.explicit.get());
+        let all = late.with(&told);
+        match self.transactions {
+            Some(Transactions::Explicit) if is_as_before => late::without_transaction(&all),
+            _ => all,
         }
     }
 

@@ -6,6 +6,8 @@
 
 use wire::codec::{Reader, Write};
 
+use super::Explicit;
+
 /// More reports are not kept: only commits can make so many.
 const REPORTS_BYTES_MAX: usize = 16 * 1024;
 
@@ -16,6 +18,8 @@ pub(super) struct Late {
     reports: Vec<u8>,
     /// They come with an OK that has no report of its own, too, as MySQL's do.
     with_any: bool,
+    /// The transaction that a statement had begun before them.
+    pub(super) explicit_before: Option<Explicit>,
 }
 
 /// One report.
@@ -50,6 +54,11 @@ pub(super) fn without(list: &[u8], variable: &str) -> Vec<u8> {
     written(reports(list).into_iter().filter(others))
 }
 
+/// The reports of a list without that of a transaction's state.
+pub(super) fn without_transaction(list: &[u8]) -> Vec<u8> {
+    written(reports(list).into_iter().filter(|report| report.kind != TRANSACTION))
+}
+
 /// Two lists of reports as one, in the order of servers. The newer one of two about the same thing counts, but each commit does.
 fn merged(older: &[u8], newer: &[u8]) -> Vec<u8> {
     let newer = reports(newer);
@@ -73,6 +82,7 @@ fn written<'a>(reports: impl IntoIterator<Item = Report<'a>>) -> Vec<u8> {
 const VARIABLE: u8 = 0;
 const STATE: u8 = 2;
 const GTIDS: u8 = 3;
+const TRANSACTION: u8 = 5;
 
 impl<'a> Report<'a> {
     /// The thing that it is about.

@@ -137,6 +137,11 @@ impl<T> Guarded<T> {
         Guarded { io, timer, limits, moved: Instant::now(), head: Head::Awaited, seats, answered, ended }
     }
 
+    /// The connection below.
+    pub(crate) fn inner(&self) -> &T {
+        &self.io
+    }
+
     /// An error if the connection may not go on.
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         // A receiver that has told the end must not be asked again.

@@ -12,6 +12,7 @@ use super::error::StartError;
 use super::history;
 use super::listener::{self, Bound};
 use super::router;
+use super::secured::AdminTls;
 use super::shared::{Shared, Sources};
 
 /// The running admin listener. Dropping it without [`AdminHandle::shutdown`] stops it as well.
@@ -27,9 +28,10 @@ pub struct AdminHandle {
 ///
 /// # Errors
 /// No thread can be made.
-pub fn start(bound: Bound, config: &Config, sources: Sources) -> Result<AdminHandle, StartError> {
+pub fn start(bound: Bound, config: &Config, tls: AdminTls, sources: Sources) -> Result<AdminHandle, StartError> {
     let address = bound.tcp_address();
     let shared = Arc::new(Shared::new(config, sources));
+    shared.tls.set(tls);
     shared.access.set_port(address.map_or(0, |address| address.port()));
     shared.record.event("start", format!("Sqluice {} started", env!("CARGO_PKG_VERSION")));
     let history = config.history.as_ref().and_then(|settings| history::start(settings, &shared));
@@ -41,9 +43,10 @@ pub fn start(bound: Bound, config: &Config, sources: Sources) -> Result<AdminHan
     let app = router(shared.clone());
     let (stop, stopped) = oneshot::channel::<()>();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)?;
+    let tls_now = shared.tls.clone();
     let serve = async move {
         tokio::select! {
-            () = listener::serve(bound, app) => {}
+            () = listener::serve(bound, tls_now, app) => {}
             // Told, or the handle is gone.
             _ = stopped => {}
         }
@@ -61,8 +64,9 @@ impl AdminHandle {
         self.address
     }
 
-    /// Takes the keys and the rules of a new configuration. The address stays as it was.
-    pub fn reload(&self, config: &Config) {
+    /// Takes the keys, the rules and the TLS of a new configuration. The address stays as it was.
+    pub fn reload(&self, config: &Config, tls: AdminTls) {
+        self.shared.tls.set(tls);
         self.shared.reload(config);
     }
 
@@ -121,13 +125,13 @@ mod tests {
     #[test]
     fn pages_are_served_and_a_reload_takes_the_key() {
         let bound = listener::bind(&config::Address::Tcp { host: "127.0.0.1".into(), port: 0 }).unwrap();
-        let admin = start(bound, &config(""), sources(Arc::new([]))).unwrap();
+        let admin = start(bound, &config(""), AdminTls::default(), sources(Arc::new([]))).unwrap();
         let address = admin.address().unwrap();
         assert!(get(address, "/healthz").starts_with("HTTP/1.1 200 "));
         let ready = get(address, "/readyz");
         assert!(ready.starts_with("HTTP/1.1 503 ") && ready.contains("no cluster is watched yet"), "{ready}");
         assert!(get(address, "/api/v1/clusters").starts_with("HTTP/1.1 403 "), "there is no key");
-        admin.reload(&config("[admin]\naddress = \"127.0.0.1:0\"\nkey = \"hush hush\"\n"));
+        admin.reload(&config("[admin]\naddress = \"127.0.0.1:0\"\nkey = \"hush hush\"\n"), AdminTls::default());
         assert!(get(address, "/api/v1/clusters").starts_with("HTTP/1.1 401 "), "the key must be shown");
         admin.drain();
         assert!(get(address, "/readyz").contains("draining"));

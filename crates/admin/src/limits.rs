@@ -22,6 +22,11 @@ pub(crate) struct ListenerLimits {
 /// Most connections by cluster and server; 0 is no limit.
 pub(crate) type ServerLimits = BTreeMap<(Arc<str>, Arc<str>), u32>;
 
+/// The end of the admin listener's certificate, in seconds since 1970, if the operator has given one.
+pub(crate) fn admin_certificate_end(config: &Config) -> Option<i64> {
+    config.admin.as_ref()?.tls.cert.as_ref().and_then(certificate_end)
+}
+
 /// The limits of the listeners, in the order of their names.
 pub(crate) fn of_listeners(config: &Config) -> Arc<[ListenerLimits]> {
     let limits = config.listeners.iter().map(|(name, listener)| ListenerLimits {

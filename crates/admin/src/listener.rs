@@ -9,6 +9,7 @@ use axum::Router;
 use super::access::Peer;
 use super::bounded::{Bounded, CONNECTIONS_MAX, SILENCE_MAX};
 use super::error::StartError;
+use super::secured::{SecuredListener, TlsNow};
 
 /// A listening socket, not yet served.
 pub struct Bound(Socket);
@@ -55,10 +56,13 @@ pub fn bind(address: &config::Address) -> Result<Bound, StartError> {
 }
 
 /// Serves for as long as it is polled.
-pub(super) async fn serve(bound: Bound, app: Router) {
+pub(super) async fn serve(bound: Bound, tls: TlsNow, app: Router) {
     let served = match bound.0 {
         Socket::Tcp(listener) => match tokio::net::TcpListener::from_std(listener) {
-            Ok(listener) => axum::serve(bounded(listener), app.into_make_service_with_connect_info::<Peer>()).await,
+            Ok(listener) => {
+                let listener = bounded(SecuredListener::new(listener, tls));
+                axum::serve(listener, app.into_make_service_with_connect_info::<Peer>()).await
+            }
             Err(error) => Err(error),
         },
         Socket::Unix(listener) => match tokio::net::UnixListener::from_std(listener) {

@@ -13,6 +13,7 @@ use tier::Tier;
 use super::access::{Access, Record};
 use super::history::Keeper;
 use super::limits::{self, ListenerLimits, Reloads, ServerLimits};
+use super::secured::TlsNow;
 use super::sessions::Sessions;
 use super::status::{Clusters, Status};
 use super::steering::Steering;
@@ -60,6 +61,8 @@ pub(super) struct Shared {
     /// The history, if it is kept.
     pub(super) history: OnceLock<Keeper>,
     pub(super) started: SystemTime,
+    /// The TLS of the listener.
+    pub(super) tls: TlsNow,
     status: Arc<dyn Status>,
     /// The keys, and the logins of the page.
     pub(super) access: Access,
@@ -69,6 +72,7 @@ pub(super) struct Shared {
     pub(super) reloads: Reloads,
     listeners: RwLock<Arc<[ListenerLimits]>>,
     servers: RwLock<Arc<ServerLimits>>,
+    certificate_ends_at_s: RwLock<Option<i64>>,
     rules: RwLock<Arc<[Rule]>>,
 }
 
@@ -90,12 +94,14 @@ impl Shared {
             draining,
             history,
             started,
+            tls: TlsNow::default(),
             status,
             access,
             record,
             reloads,
             listeners,
             servers,
+            certificate_ends_at_s: RwLock::default(),
             rules,
         };
         shared.reload(config);
@@ -108,6 +114,8 @@ impl Shared {
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = config.rules.clone();
         *self.listeners.write().unwrap_or_else(PoisonError::into_inner) = limits::of_listeners(config);
         *self.servers.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(limits::of_servers(config));
+        *self.certificate_ends_at_s.write().unwrap_or_else(PoisonError::into_inner) =
+            limits::admin_certificate_end(config);
         self.reloads.takes_effect();
     }
 
@@ -124,6 +132,11 @@ impl Shared {
     /// The limits of the listeners.
     pub(super) fn listeners(&self) -> Arc<[ListenerLimits]> {
         self.listeners.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The end of the admin listener's certificate, in seconds since 1970, if the operator has given one.
+    pub(super) fn admin_certificate_end(&self) -> Option<i64> {
+        *self.certificate_ends_at_s.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The limits of connections to servers.

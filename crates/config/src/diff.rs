@@ -32,6 +32,8 @@ pub struct Changes {
     pub events: bool,
     /// Whether the key of the API differs.
     pub admin_keys: bool,
+    /// Whether the TLS of the admin listener differs, a renewed certificate in the same file included.
+    pub admin_tls: bool,
     /// Values that are different and take effect only with the next start.
     pub restart: Vec<Restart>,
 }
@@ -95,6 +97,8 @@ pub fn diff(old: &Config, new: &Config) -> Changes {
     let proxy = live(old) != live(new);
     let keys = |config: &Config| config.admin.as_ref().map(|admin| admin.keys.clone()).unwrap_or_default();
     let admin_keys = keys(old) != keys(new);
+    let admin_tls = |config: &Config| config.admin.as_ref().map(|admin| admin.tls.clone()).unwrap_or_default();
+    let admin_tls = admin_tls(old) != admin_tls(new);
     let by_name = |config: &Config| config.rules.iter().map(|rule| (rule.name.clone(), rule.clone())).collect();
     let rules = names::<Rule>(&by_name(old), &by_name(new));
     let order = |config: &Config, other: &Config| -> Vec<Arc<str>> {
@@ -116,6 +120,7 @@ pub fn diff(old: &Config, new: &Config) -> Changes {
         proxy,
         events: old.events != new.events,
         admin_keys,
+        admin_tls,
         restart,
     }
 }
@@ -162,11 +167,13 @@ pub fn without_restart(old: &Config, mut new: Config) -> Config {
     new.cache = old.cache.clone();
     new.history = old.history.clone();
     new.events.spool = old.events.spool.clone();
-    let keys = new.admin.map(|admin| admin.keys).unwrap_or_default();
+    // Without its table the API is closed, and its TLS stays: the listener is there until the next start.
+    let (keys, tls) = new.admin.map(|admin| (admin.keys, admin.tls)).unzip();
     new.admin = old.admin.as_ref().map(|old| Admin {
         address: old.address.clone(),
         sql_address: old.sql_address.clone(),
-        keys: keys.clone(),
+        keys: keys.unwrap_or_default(),
+        tls: tls.unwrap_or_else(|| old.tls.clone()),
     });
     for (name, listener) in &mut new.listeners {
         if let Some(old) = old.listeners.get(name) {
@@ -261,6 +268,9 @@ impl fmt::Display for Changes {
         }
         if self.admin_keys {
             out.push("the keys of admin changed".into());
+        }
+        if self.admin_tls {
+            out.push("the TLS of admin changed".into());
         }
         out.extend(self.restart.iter().map(|wait| format!("{} waits for a restart", wait.key)));
         match out.is_empty() {

@@ -25,8 +25,8 @@ pub use address::Address;
 pub use diff::{Changes, diff};
 pub use error::{Errors, Problem, Warning};
 pub use model::{
-    Admin, AdminKeys, Cache, CacheFreshness, CacheMode, ClientCert, ClientCompression, Cluster, ClusterKind, Config,
-    Consistency, Credential, Donors, Etcd, EventFile, EventKafka, EventKafkaLogin, EventKafkaTls, EventQueries,
+    Admin, AdminKeys, AdminTls, Cache, CacheFreshness, CacheMode, ClientCert, ClientCompression, Cluster, ClusterKind,
+    Config, Consistency, Credential, Donors, Etcd, EventFile, EventKafka, EventKafkaLogin, EventKafkaTls, EventQueries,
     EventSink, EventSpool, EventSyslog, EventTarget, EventText, Events, Failover, Galera, Given, Heartbeat, History,
     KafkaKey, KafkaSasl, Lease, Listener, ListenerTls, Log, LogFormat, Matchers, Monitor, Pem, Pipelines, Pool,
     Promotion, PromotionRule, Proxy, ProxyIn, ProxyOut, Replay, ReplayMode, ReplicationAccount, ReplicationTls, Rule,

@@ -167,6 +167,27 @@ pub struct Admin {
     pub sql_address: Option<Address>,
     /// The keys of the API; without any the API is closed.
     pub keys: AdminKeys,
+    /// TLS of both.
+    pub tls: AdminTls,
+}
+
+/// `[admin.tls]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdminTls {
+    /// Whether clients may or must encrypt.
+    pub mode: TlsMode,
+    /// The lowest version that is spoken.
+    pub min_version: TlsVersion,
+    /// The certificate chain; none: one that is made at start. Present exactly when [`Self::key`] is.
+    pub cert: Option<Pem>,
+    /// The private key of [`Self::cert`], PEM.
+    pub key: Option<Secret>,
+}
+
+impl Default for AdminTls {
+    fn default() -> AdminTls {
+        AdminTls { mode: TlsMode::Off, min_version: TlsVersion::V12, cert: None, key: None }
+    }
 }
 
 /// The keys of the API, one for each role.

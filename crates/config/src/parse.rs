@@ -1,5 +1,6 @@
 //! From the document to the [`Config`].
 
+mod admin;
 mod cluster;
 mod etcd;
 mod events;
@@ -21,10 +22,7 @@ use toml::de::DeTable;
 
 use crate::read::{HIDDEN, Reader, Table};
 use crate::settings::{self, cache as cache_keys, process};
-use crate::{
-    Admin, AdminKeys, Cache, Config, Errors, Log, LogFormat, Problem, Proxy, Secret, Source, SystemSource, Warning,
-    checks,
-};
+use crate::{Cache, Config, Errors, Log, LogFormat, Problem, Proxy, Source, SystemSource, Warning, checks};
 
 /// A configuration without mistakes.
 #[derive(Clone, Debug)]
@@ -99,20 +97,10 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
         prepared_memory_max: reader.size(&proxy, &process::PREPARED_MEMORY_MAX),
     };
     let log = read_log(reader, root);
-    let admin = reader.table(root, &process::ADMIN);
-    let admin_address = reader.address(&admin, &process::ADDRESS);
     let mut places = checks::Places::default();
-    if let Some(address) = &admin_address {
-        places.admin = Some(admin.place(&process::ADDRESS));
-        if matches!(address, crate::Address::Unix(_)) {
-            let (place, key) = (admin.place(&process::ADDRESS), admin.key(&process::ADDRESS));
-            reader.problem(place, key, "the admin listener is TCP only, as in \"127.0.0.1:9104\"");
-        }
-    }
-    let sql_address = read_sql_address(reader, &admin, admin_address.is_some(), &mut places);
-    let keys = read_admin_keys(reader, &admin);
+    let admin = admin::read(reader, root, &mut places);
     let events = events::read(reader, root);
-    let history = history::read(reader, root, admin_address.is_some());
+    let history = history::read(reader, root, admin.is_some());
     let cache = reader.table(root, &cache_keys::CACHE);
     let cache = Cache {
         memory_max: reader.size(&cache, &cache_keys::MEMORY_MAX),
@@ -126,7 +114,6 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
     let users = user::read_all(reader, root, &mut places);
     let rules = rule::read_all(reader, root, cache.tier.is_some(), &mut places);
     let warms = warm::read_all(reader, root, &mut places);
-    let admin = admin_address.map(|address| Admin { address, sql_address, keys });
     let config = Config {
         proxy,
         log,
@@ -143,63 +130,6 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
     };
     checks::check(reader, &config, &places);
     config
-}
-
-/// The address of the SQL console. Over TCP the network can read the answers of a client that does not ask for TLS.
-fn read_sql_address(
-    reader: &mut Reader,
-    admin: &Table,
-    has_admin: bool,
-    places: &mut checks::Places,
-) -> Option<crate::Address> {
-    let address = reader.address(admin, &process::SQL_ADDRESS)?;
-    let (place, key) = (admin.place(&process::SQL_ADDRESS), admin.key(&process::SQL_ADDRESS));
-    places.console = Some((place.clone(), key.clone()));
-    match &address {
-        crate::Address::Unix(_) => reader.problem(place, key, "the SQL console is TCP only, as in \"127.0.0.1:6032\""),
-        _ if !has_admin => reader.problem(place, key, "the SQL console belongs to the admin listener: set admin.address"),
-        _ if !address.is_loopback() => reader.warn(
-            place,
-            key,
-            "the SQL console is not on a loopback address and does not insist on TLS: the network can read what a client \
-             without TLS is answered",
-        ),
-        _ => {}
-    }
-    Some(address)
-}
-
-/// The settings of each role's key.
-const ADMIN_KEYS: [secrets::PasswordKeys; 3] = [
-    [&process::KEY, &process::KEY_FILE, &process::KEY_ENV],
-    [&process::OPERATE_KEY, &process::OPERATE_KEY_FILE, &process::OPERATE_KEY_ENV],
-    [&process::VIEW_KEY, &process::VIEW_KEY_FILE, &process::VIEW_KEY_ENV],
-];
-
-fn read_admin_keys(reader: &mut Reader, admin: &Table) -> AdminKeys {
-    let [own, operate, view] = ADMIN_KEYS.map(|settings| read_admin_key(reader, admin, settings));
-    for (one, other) in [(0, 1), (0, 2), (1, 2)] {
-        let read = [&own, &operate, &view];
-        if read[one].is_some()
-            && read[one] == read[other]
-            && let Some(setting) = ADMIN_KEYS[other].into_iter().find(|setting| admin.has(setting))
-        {
-            let message = "two roles have the same key; each role needs a key of its own";
-            reader.problem(admin.place(setting), admin.key(setting), message);
-        }
-    }
-    AdminKeys { admin: own, operate, view }
-}
-
-fn read_admin_key(reader: &mut Reader, admin: &Table, settings: secrets::PasswordKeys) -> Option<Secret> {
-    secrets::exclude(reader, admin, &settings);
-    let key = secrets::password(reader, admin, settings)?;
-    let [inline, ..] = settings;
-    if key.is_empty() && admin.has(inline) {
-        let message = "an empty key would open the API to everybody";
-        reader.problem(admin.place(inline), admin.key(inline), message);
-    }
-    Some(key).filter(|key| !key.is_empty())
 }
 
 fn read_log(reader: &mut Reader, root: &Table) -> Log {

@@ -30,7 +30,7 @@ pub fn start(
     tls: Option<ServerTls>,
 ) -> std::io::Result<ConsoleHandle> {
     let address = bound.local_addr().ok();
-    let shared = Arc::new(Shared::new(config, sources));
+    let shared = Arc::new(Shared::new(config, tls, sources));
     let (stop, stopped) = oneshot::channel::<()>();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -45,7 +45,7 @@ pub fn start(
             Err(error) => return tracing::error!(%error, "the SQL console cannot be served"),
         };
         tokio::select! {
-            () = listener::serve(listener, serving, tls) => {}
+            () = listener::serve(listener, serving) => {}
             // Told, or the handle is gone.
             _ = stopped => {}
         }
@@ -64,9 +64,9 @@ impl ConsoleHandle {
         self.address
     }
 
-    /// Takes the keys and what else the views show of a new configuration. Sessions go on.
-    pub fn reload(&self, config: &Config) {
-        self.shared.reload(config);
+    /// Takes the keys, the TLS and what else the views show of a new configuration. Sessions go on.
+    pub fn reload(&self, config: &Config, tls: Option<ServerTls>) {
+        self.shared.reload(config, tls);
     }
 
     /// Stops serving, and waits for the thread to end. It waits for no statement.

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use net::Stream;
-use net::tls::ServerTls;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
@@ -98,10 +97,9 @@ impl Drop for Seat {
 }
 
 /// Accepts clients for as long as it is polled.
-pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>, tls: Option<ServerTls>) {
+pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     let house = Arc::new(House {
         shared,
-        tls,
         seats: Arc::default(),
         logins: Arc::new(Semaphore::new(LOGINS_MAX)),
         turns: Arc::new(Semaphore::new(STATEMENTS_MAX)),
@@ -123,7 +121,6 @@ pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>, tls: Optio
 /// The state that all connections share.
 struct House {
     shared: Arc<Shared>,
-    tls: Option<ServerTls>,
     seats: Arc<Seats>,
     logins: Arc<Semaphore>,
     turns: Arc<Semaphore>,
@@ -140,7 +137,7 @@ impl House {
             tracing::debug!(%error, "options of a connection to the SQL console");
         }
         let (id, settings) = (self.seats.next_id(), self.shared.settings());
-        let entrance = Entrance { id, keys: &settings.keys, tls: self.tls.as_ref(), seats: &self.seats };
+        let entrance = Entrance { id, settings: &settings, seats: &self.seats };
         let logged_in = match timeout(LOGIN_MAX, login(stream, entrance)).await {
             Ok(Ok(logged_in)) => logged_in,
             Ok(Err(LoginError::Refused(user, reason))) => {

@@ -6,7 +6,6 @@ use std::time::Duration;
 use config::Secret;
 use net::Stream;
 use net::packets;
-use net::tls::ServerTls;
 use tokio::io::AsyncWriteExt;
 use wire::auth::{self, Plugin, Scramble, caching_sha2, native};
 use wire::greeting::Greeting;
@@ -14,10 +13,11 @@ use wire::handshake::server::{AwaitResponse, Conversation, Denial, Finish, Metho
 use wire::handshake::{CLIENT_LOGIN_BYTES_MAX, HandshakeResponse, ServerError};
 use wire::{Capabilities, errno, reply};
 
-use crate::keys::{Keys, Role};
+use crate::keys::Role;
 use crate::listener::{SESSIONS_MAX, Seat, Seats};
 use crate::plan::schema_named;
 use crate::replies::STATUS;
+use crate::sources::Settings;
 use crate::variables::VERSION;
 use crate::views::SCHEMAS;
 
@@ -39,9 +39,7 @@ pub(crate) struct LoggedIn {
 pub(crate) struct Entrance<'a> {
     /// The id of the connection.
     pub(crate) id: u32,
-    pub(crate) keys: &'a Keys,
-    /// TLS, if it is offered.
-    pub(crate) tls: Option<&'a ServerTls>,
+    pub(crate) settings: &'a Settings,
     pub(crate) seats: &'a Arc<Seats>,
 }
 
@@ -67,7 +65,7 @@ pub(crate) enum LoginError {
 /// The client is gone, is no client, or is refused: it has been told.
 pub(crate) async fn login(mut stream: Stream, entrance: Entrance<'_>) -> Result<LoggedIn, LoginError> {
     let mut capabilities = OFFERED;
-    capabilities.set(Capabilities::TLS, entrance.tls.is_some());
+    capabilities.set(Capabilities::TLS, entrance.settings.tls.is_some());
     let greeting = Greeting {
         server_version: VERSION.to_owned(),
         connection_id: entrance.id,
@@ -85,7 +83,7 @@ pub(crate) async fn login(mut stream: Stream, entrance: Entrance<'_>) -> Result<
         match awaited.handle(packet.received()) {
             Ok(Response::Tls(await_tls)) => {
                 let unsupported = || std::io::Error::from(std::io::ErrorKind::Unsupported);
-                let tls = entrance.tls.ok_or_else(unsupported)?;
+                let tls = entrance.settings.tls.as_ref().ok_or_else(unsupported)?;
                 stream = tls.accept(stream).await?;
                 awaited = await_tls.secured();
             }
@@ -137,8 +135,13 @@ struct Proving<'a> {
 
 impl Proving<'_> {
     async fn prove(mut self, login: HandshakeResponse, conversation: Conversation) -> Result<LoggedIn, LoginError> {
+        let user: String = String::from_utf8_lossy(&login.user).chars().take(NAME_CHARS_MAX).collect();
+        if self.entrance.settings.is_tls_required && !self.stream.is_tls() {
+            let reason = "no TLS, which admin.tls demands".to_owned();
+            return self.refuse(conversation.finish(), Vec::new(), tls_is_required(), user, reason).await;
+        }
         let role = Role::of_user(&login.user);
-        let key = role.and_then(|role| self.entrance.keys.of_role(role)).cloned();
+        let key = role.and_then(|role| self.entrance.settings.keys.of_role(role)).cloned();
         let method = method(key.as_ref(), login.plugin.as_deref())?;
         let mut out = Vec::new();
         let mut step = conversation.begin(method, login.plugin.as_deref(), &login.auth_response, &mut out)?;
@@ -153,7 +156,6 @@ impl Proving<'_> {
                 Step::Denied(denial, finish) => break (Err(denial), finish),
             }
         };
-        let user: String = String::from_utf8_lossy(&login.user).chars().take(NAME_CHARS_MAX).collect();
         let (role, key) = match (role, key, proof) {
             (Some(role), Some(key), Ok(proof)) if is_right(&proof, &key) => (role, key),
             (_, _, proof) => {
@@ -192,7 +194,13 @@ impl Proving<'_> {
 
     /// Clients of MariaDB trust a certificate that nobody has signed if the server proves to know their password.
     fn certificate_proof(&self, key: &Secret, plugin: Option<&[u8]>) -> Vec<u8> {
-        match self.entrance.tls.filter(|_| self.stream.is_tls() && plugin == Some(Plugin::Native.name().as_bytes())) {
+        match self
+            .entrance
+            .settings
+            .tls
+            .as_ref()
+            .filter(|_| self.stream.is_tls() && plugin == Some(Plugin::Native.name().as_bytes()))
+        {
             Some(tls) => {
                 let hash = native::stage2(&native::stage1(key.expose()));
                 auth::certificate_proof(&hash, &self.scramble, &tls.fingerprint())
@@ -204,9 +212,9 @@ impl Proving<'_> {
     /// The reason of a refusal, for the log: the client learns none.
     fn reason(&self, role: Option<Role>, denial: Option<Denial>) -> String {
         match role {
-            _ if !self.entrance.keys.are_given() => "the console is closed: no key is set".into(),
+            _ if !self.entrance.settings.keys.are_given() => "the console is closed: no key is set".into(),
             None => "there is no such user: the users are admin, operate and view".into(),
-            Some(role) if self.entrance.keys.of_role(role).is_none() => format!("the role {role} has no key"),
+            Some(role) if self.entrance.settings.keys.of_role(role).is_none() => format!("the role {role} has no key"),
             Some(_) => denial.map_or_else(|| "wrong key".into(), |denial| denial.to_string()),
         }
     }
@@ -223,6 +231,14 @@ impl Proving<'_> {
         finish.refuse(&refusal, &mut out);
         flush(&mut self.stream, &mut out).await?;
         Err(LoginError::Refused(user, reason))
+    }
+}
+
+fn tls_is_required() -> ServerError {
+    ServerError {
+        code: errno::ER_SECURE_TRANSPORT_REQUIRED,
+        sqlstate: Some("HY000".into()),
+        message: "Connections using insecure transport are prohibited: the SQL console demands TLS".into(),
     }
 }
 

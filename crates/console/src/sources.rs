@@ -8,6 +8,7 @@ use admin::{Clusters, Sessions, Status};
 use cache::Store;
 use config::Config;
 use events::Events;
+use net::tls::ServerTls;
 use stats::digests::DigestSource;
 
 use crate::keys::Keys;
@@ -40,15 +41,19 @@ pub(crate) struct Shared {
 pub(crate) struct Settings {
     pub(crate) keys: Keys,
     pub(crate) config: Config,
+    /// TLS, if it is offered.
+    pub(crate) tls: Option<ServerTls>,
+    /// A client without TLS is refused.
+    pub(crate) is_tls_required: bool,
 }
 
 impl Shared {
-    pub(crate) fn new(config: &Config, sources: Sources) -> Shared {
-        Shared { sources, started: SystemTime::now(), settings: RwLock::new(Arc::new(Settings::of(config))) }
+    pub(crate) fn new(config: &Config, tls: Option<ServerTls>, sources: Sources) -> Shared {
+        Shared { sources, started: SystemTime::now(), settings: RwLock::new(Arc::new(Settings::of(config, tls))) }
     }
 
-    pub(crate) fn reload(&self, config: &Config) {
-        self.take(Settings::of(config));
+    pub(crate) fn reload(&self, config: &Config, tls: Option<ServerTls>) {
+        self.take(Settings::of(config, tls));
     }
 
     pub(crate) fn take(&self, settings: Settings) {
@@ -65,8 +70,10 @@ impl Shared {
 }
 
 impl Settings {
-    fn of(config: &Config) -> Settings {
-        Settings { keys: Keys::of(config), config: config.clone() }
+    pub(crate) fn of(config: &Config, tls: Option<ServerTls>) -> Settings {
+        let mode = config.admin.as_ref().map(|admin| admin.tls.mode);
+        let is_tls_required = mode == Some(config::TlsMode::Required);
+        Settings { keys: Keys::of(config), config: config.clone(), tls, is_tls_required }
     }
 
     /// The file of the history, if it is kept.

@@ -35,7 +35,7 @@ pub(crate) fn shared(more: &str) -> Arc<Shared> {
 /// The same with these keys.
 pub(crate) fn shared_with(more: &str, keys: Keys) -> Arc<Shared> {
     let shared = state(more);
-    shared.take(Settings { keys, config: config(more) });
+    shared.take(Settings { keys, ..Settings::of(&config(more), None) });
     Arc::new(shared)
 }
 
@@ -50,7 +50,7 @@ fn state(more: &str) -> Shared {
         sessions: Arc::new(NoSessions),
         status: Arc::new(NoClusters),
     };
-    Shared::new(&config(more), sources)
+    Shared::new(&config(more), None, sources)
 }
 
 /// Runs a statement.

@@ -15,7 +15,7 @@ use crate::testing::shared_with;
 async fn console(keys: Keys) -> Target {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(listener::serve(listener, shared_with("", keys), None));
+    tokio::spawn(listener::serve(listener, shared_with("", keys)));
     Target::plain(address.to_string().parse().unwrap(), Duration::from_secs(20))
 }
 

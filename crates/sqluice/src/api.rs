@@ -1,19 +1,25 @@
 //! A client of the running process's API: one request, one answer, everything limited.
 
-use std::io::{Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+mod place;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::timeout;
+use zeroize::Zeroizing;
+
+use self::place::Place;
+pub(crate) use self::place::scheme;
 
 /// Longest wait for a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// Longest silence; a switchover is waited for up to a minute.
 const ANSWER_LIMIT: Duration = Duration::from_secs(75);
 /// Largest answer.
-const ANSWER_BYTES_MAX: u64 = 16 << 20;
+const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 /// The options that every command for a running process has: its file and its address.
 #[derive(Debug, clap::Args)]
@@ -21,14 +27,20 @@ pub(crate) struct ApiArgs {
     /// The configuration file of the running process. It has the admin listener's address and key.
     #[arg(long, short, value_name = "FILE", default_value = "sqluice.toml")]
     config: PathBuf,
-    /// The address of the API, instead of the file's admin.address.
-    #[arg(long, value_name = "ADDRESS")]
-    admin: Option<String>,
+    /// The API instead of the file's admin.address: a URL as https://proxy-1:9104, or an address alone.
+    #[arg(long, alias = "admin", value_name = "URL")]
+    url: Option<String>,
+    /// Authorities (PEM) of the API's certificate; without it, those of the system.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// A file with the key. With it and a URL, the configuration file is not read.
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
 }
 
 /// A client with its key.
 pub(crate) struct Api {
-    address: String,
+    place: Place,
     key: config::Secret,
     /// The clusters that the file names.
     clusters: Vec<String>,
@@ -41,34 +53,13 @@ pub(crate) struct Answer {
 }
 
 impl Api {
-    /// Finds address and key in the configuration.
+    /// Finds address and key in the arguments and in the configuration.
     ///
     /// # Errors
-    /// It has mistakes, or no admin listener with a key.
+    /// It has mistakes, or no admin listener with a key; or the certificate cannot be verified.
     pub(crate) fn find(args: &ApiArgs) -> anyhow::Result<Api> {
-        let file = args.config.display();
-        let loaded = config::load(&args.config).map_err(|errors| anyhow!("{errors}"))?;
-        let Some(admin) = loaded.config.admin else {
-            bail!("{file} has no [admin] address, so there is nothing to ask");
-        };
-        let Some(key) = admin.keys.strongest() else {
-            bail!("{file} has no admin.key, so the API is closed");
-        };
-        let address = match (&args.admin, &admin.address) {
-            (Some(address), _) => address.clone(),
-            (None, config::Address::Tcp { port: 0, .. }) => {
-                bail!("admin.address in {file} lets the system choose the port; say with --admin which it is")
-            }
-            // A listener on all addresses is reached here.
-            (None, config::Address::Tcp { host, port }) => match &**host {
-                "0.0.0.0" => format!("127.0.0.1:{port}"),
-                "::" => format!("[::1]:{port}"),
-                _ => admin.address.to_string(),
-            },
-            (None, config::Address::Unix(path)) => bail!("admin.address is {}, not TCP", path.display()),
-        };
-        let clusters = loaded.config.clusters.keys().map(|name| name.to_string()).collect();
-        Ok(Api { address, key, clusters })
+        let (place, key, clusters) = place::find(args)?;
+        Ok(Api { place, key, clusters })
     }
 
     /// The cluster that is meant: the named one, or the only one.
@@ -79,6 +70,7 @@ impl Api {
         match (named, &self.clusters[..]) {
             (Some(name), _) => Ok(name.to_owned()),
             (None, [only]) => Ok(only.clone()),
+            (None, []) => bail!("say with --cluster which is meant"),
             (None, several) => bail!("say with --cluster which is meant: {}", several.join(", ")),
         }
     }
@@ -88,16 +80,14 @@ impl Api {
     /// # Errors
     /// Nobody answers, or not as the API does.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> anyhow::Result<Answer> {
-        let text = self
-            .exchange(method, &format!("/api/v1{path}"), body)
-            .with_context(|| format!("cannot ask http://{}", self.address))?;
+        let text = self.exchange(method, &format!("/api/v1{path}"), body)?;
         let (head, body) = text.split_once("\r\n\r\n").context("the answer has no head")?;
         let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).context("the answer has no status")?;
         let page = match serde_json::from_str(body) {
             Ok(page) => page,
             // Refusals ahead of the API are a line of text.
-            Err(_) if status >= 400 => bail!("http://{} says {status}: {}", self.address, body.trim()),
-            Err(error) => bail!("the answer of http://{} is not JSON: {error}", self.address),
+            Err(_) if status >= 400 => bail!("{} says {status}: {}", self.place, body.trim()),
+            Err(error) => bail!("the answer of {} is not JSON: {error}", self.place),
         };
         Ok(Answer { status, page })
     }
@@ -107,36 +97,42 @@ impl Api {
     /// # Errors
     /// Nobody answers.
     pub(crate) fn metrics(&self) -> anyhow::Result<String> {
-        let text =
-            self.exchange("GET", "/metrics", "").with_context(|| format!("cannot ask http://{}", self.address))?;
+        let text = self.exchange("GET", "/metrics", "")?;
         let (_, body) = text.split_once("\r\n\r\n").context("the answer has no head")?;
         Ok(body.to_owned())
     }
 
     fn exchange(&self, method: &str, path: &str, body: &str) -> anyhow::Result<String> {
-        let mut last = anyhow!("{} has no address", self.address);
-        for address in self.address.to_socket_addrs()? {
-            let mut stream = match TcpStream::connect_timeout(&address, CONNECT_LIMIT) {
-                Ok(stream) => stream,
-                Err(error) => {
-                    last = error.into();
-                    continue;
-                }
-            };
-            stream.set_read_timeout(Some(ANSWER_LIMIT))?;
-            stream.set_write_timeout(Some(CONNECT_LIMIT))?;
-            let mut request =
-                format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer ", self.address).into_bytes();
-            request.extend_from_slice(self.key.expose());
-            write!(request, "\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())?;
-            let sent = stream.write_all(&request);
-            zeroize::Zeroize::zeroize(&mut request);
-            sent?;
-            let mut answer = Vec::new();
-            stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
-            return Ok(String::from_utf8(answer)?);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let answer = runtime.block_on(self.exchange_now(method, path, body));
+        // A name that is being resolved is not waited for.
+        runtime.shutdown_background();
+        answer.with_context(|| format!("cannot ask {}", self.place))
+    }
+
+    async fn exchange_now(&self, method: &str, path: &str, body: &str) -> anyhow::Result<String> {
+        let connected = timeout(CONNECT_LIMIT, net::open(&self.place.address, &self.place.tls)).await;
+        let seconds = CONNECT_LIMIT.as_secs();
+        let mut stream = connected.with_context(|| format!("no connection within {seconds} s"))??;
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer ", self.place.address);
+        let length = body.len();
+        let mut request = Zeroizing::new(head.into_bytes());
+        request.extend_from_slice(self.key.expose());
+        request
+            .extend_from_slice(format!("\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}").as_bytes());
+        let sending = async {
+            stream.write_all(&request).await?;
+            stream.flush().await
+        };
+        timeout(CONNECT_LIMIT, sending).await.context("the request is not taken")??;
+        let mut answer = Vec::new();
+        while answer.len() < ANSWER_BYTES_MAX {
+            let read = timeout(ANSWER_LIMIT, stream.read_buf(&mut answer)).await;
+            if read.with_context(|| format!("no answer within {} s", ANSWER_LIMIT.as_secs()))?? == 0 {
+                break;
+            }
         }
-        Err(last)
+        Ok(String::from_utf8(answer)?)
     }
 }
 
@@ -160,7 +156,10 @@ mod tests {
     #[test]
     fn the_only_cluster_need_not_be_named() {
         let api = |names: &[&str]| Api {
-            address: String::new(),
+            place: Place {
+                address: net::Address::Tcp { host: "h".into(), port: 1 },
+                tls: net::tls::ClientTls::disabled(),
+            },
             key: config::Secret::new("k"),
             clusters: names.iter().map(|name| (*name).to_owned()).collect(),
         };

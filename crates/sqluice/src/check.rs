@@ -139,7 +139,17 @@ pub(crate) fn report(name: &str, loaded: &Loaded, all: bool, out: &mut impl Writ
     }
     rules(config, all, out)?;
     match &config.admin {
-        Some(admin) => writeln!(out, "admin: http://{}/metrics", admin.address)?,
+        Some(admin) => writeln!(
+            out,
+            "admin: {}://{}/metrics{}",
+            crate::api::scheme(admin.tls.mode),
+            admin.address,
+            match admin.tls.mode {
+                config::TlsMode::Required => "",
+                config::TlsMode::Optional => ", and http",
+                config::TlsMode::Off => ", not encrypted",
+            }
+        )?,
         None => writeln!(out, "admin: no listener")?,
     }
     if let Some(address) = config.admin.as_ref().and_then(|admin| admin.sql_address.as_ref()) {

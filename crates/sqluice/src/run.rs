@@ -96,7 +96,8 @@ fn announce(running: &Running) {
         }
     }
     if let Some(address) = running.admin_address() {
-        tracing::info!("metrics at http://{address}/metrics, health at /healthz and /readyz");
+        let scheme = config.admin.as_ref().map_or("http", |admin| crate::api::scheme(admin.tls.mode));
+        tracing::info!("metrics at {scheme}://{address}/metrics, health at /healthz and /readyz");
     }
     if let Some(address) = running.console_address() {
         tracing::info!("the SQL console is at {address}, in the MySQL protocol");

@@ -1,5 +1,6 @@
 //! Where both planes meet: the only file that knows the control plane and the data plane.
 
+mod admin_tls;
 mod background;
 mod console_start;
 mod event_settings;
@@ -22,6 +23,7 @@ use facts::published::Published;
 use net::tls::{ClientTls, ClientTlsOptions};
 use proxy::Proxy;
 
+use self::admin_tls::OperatorTls;
 use self::event_settings::event_settings;
 use self::sessions::OperatedSessions;
 use crate::limits;
@@ -43,6 +45,7 @@ pub struct Running {
     control: ControlHandle,
     admin: Option<AdminHandle>,
     console: Option<ConsoleHandle>,
+    operator_tls: OperatorTls,
     tier: Option<Arc<tier::Tier>>,
     events: Arc<Events>,
 }
@@ -64,8 +67,8 @@ impl Running {
         limits::announce(&shares);
         proxy.share_files(shares);
         match operate(&config, &links, &proxy, tier.as_ref(), &events) {
-            Ok(Operated { control, admin, console }) => {
-                Ok(Running { config, published, proxy, control, admin, console, tier, events })
+            Ok(Operated { control, admin, console, operator_tls }) => {
+                Ok(Running { config, published, proxy, control, admin, console, operator_tls, tier, events })
             }
             Err(error) => {
                 end(&proxy).await;
@@ -122,12 +125,14 @@ impl Running {
     pub fn reload(&mut self, new: Config) -> anyhow::Result<Reloaded> {
         let (effective, reloaded) = reload::plan(&self.config, new);
         let links = links(&effective, &self.published)?;
+        let tls = self.operator_tls.renewed(&effective)?;
         // Servers may have new certificates: the operator is here.
         net::known::forget_servers();
         self.proxy.reload(effective.clone())?;
         self.proxy.share_files(limits::shares(&effective));
-        self.admin.iter().for_each(|admin| admin.reload(&effective));
-        self.console.iter().for_each(|console| console.reload(&effective));
+        self.admin.iter().for_each(|admin| admin.reload(&effective, tls.of_http()));
+        self.console.iter().for_each(|console| console.reload(&effective, Some(tls.of_console())));
+        self.operator_tls = tls;
         self.control.reload(&effective, &links);
         self.events.reload(event_settings(&effective));
         self.config = effective;
@@ -171,6 +176,7 @@ struct Operated {
     control: ControlHandle,
     admin: Option<AdminHandle>,
     console: Option<ConsoleHandle>,
+    operator_tls: OperatorTls,
 }
 
 /// Starts the control plane, and the admin listener and the SQL console if they are wanted.
@@ -184,9 +190,11 @@ fn operate(
     // A wrong address is reported before a server is watched.
     let bound = config.admin.as_ref().map(|admin| admin::bind(&admin.address)).transpose()?;
     let console = console_start::bind(config)?;
+    let operator_tls = OperatorTls::new(config)?;
     let control = control::start(config, links, proxy.stats())?;
-    let console = console.map(|bound| console_start::start(bound, config, proxy, &control, events)).transpose()?;
-    let Some(bound) = bound else { return Ok(Operated { control, admin: None, console }) };
+    let start = |bound| console_start::start(bound, config, operator_tls.of_console(), proxy, &control, events);
+    let console = console.map(start).transpose()?;
+    let Some(bound) = bound else { return Ok(Operated { control, admin: None, console, operator_tls }) };
     let sources = Sources {
         workers: proxy.stats(),
         digests: proxy.digests(),
@@ -197,8 +205,8 @@ fn operate(
         status: control.status(),
         steering: control.steering(),
     };
-    let admin = admin::start(bound, config, sources)?;
-    Ok(Operated { control, admin: Some(admin), console })
+    let admin = admin::start(bound, config, operator_tls.of_http(), sources)?;
+    Ok(Operated { control, admin: Some(admin), console, operator_tls })
 }
 
 /// Ends the data plane. A session that cannot be closed must not keep the process, so the wait has a limit.

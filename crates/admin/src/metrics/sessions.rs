@@ -35,4 +35,6 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
             certificates.sample(&[&limit.listener], ends_at_s);
         }
     }
+    let mut of_admin = family(page, ADMIN_CERTIFICATE_END);
+    shared.admin_certificate_end().iter().for_each(|ends_at_s| of_admin.sample(&[], ends_at_s));
 }

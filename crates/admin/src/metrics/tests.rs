@@ -165,13 +165,19 @@ fn shared(cluster: Arc<OneCluster>) -> Shared {
     )
 }
 
-/// The same, where the listener has a certificate of its own, which ends in 2030.
+/// The same, where both listeners have a certificate of their own, which ends in 2030.
 fn with_certificate(mut config: config::Config) -> config::Config {
     let mut parameters = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
     parameters.not_after = rcgen::date_time_ymd(2030, 1, 1);
     let certificate = parameters.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
-    let listener = config.listeners.values_mut().next().unwrap();
-    listener.tls.cert = Some(config::Pem { path: "app.pem".into(), text: certificate.pem().into_bytes().into() });
+    let pem = config::Pem { path: "app.pem".into(), text: certificate.pem().into_bytes().into() };
+    config.listeners.values_mut().next().unwrap().tls.cert = Some(pem.clone());
+    config.admin = Some(config::Admin {
+        address: config::Address::Tcp { host: "127.0.0.1".into(), port: 0 },
+        sql_address: None,
+        keys: config::AdminKeys::default(),
+        tls: config::AdminTls { cert: Some(pem), ..config::AdminTls::default() },
+    });
     config
 }
 
@@ -259,6 +265,7 @@ fn values() {
         (r#"sqluice_sessions_by_state{state="idle"}"#.into(), 0.0),
         (r#"sqluice_listener_sessions{listener="app"}"#.into(), 2.0),
         (r#"sqluice_listener_certificate_expiry_timestamp_seconds{listener="app"}"#.into(), 1_893_456_000.0),
+        ("sqluice_admin_certificate_expiry_timestamp_seconds".to_owned(), 1_893_456_000.0),
         ("sqluice_oldest_query_seconds".to_owned(), 2.0),
         ("sqluice_oldest_transaction_seconds".to_owned(), 5.0),
         (r#"sqluice_errors_total{code="1064"}"#.into(), 2.0),

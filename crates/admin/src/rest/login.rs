@@ -23,7 +23,7 @@ pub(super) async fn show(State(shared): State<Arc<Shared>>, headers: HeaderMap) 
 
 /// POST: logs in.
 pub(super) async fn log_in(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    let peer = Peer::of(&request);
+    let (peer, is_tls) = (Peer::of(&request), Peer::is_tls(&request));
     let Ok(body) = axum::body::to_bytes(request.into_body(), BODY_BYTES_MAX).await else {
         return (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large\n").into_response();
     };
@@ -45,15 +45,15 @@ pub(super) async fn log_in(State(shared): State<Arc<Shared>>, request: Request) 
         result: result.to_string(),
     });
     match found {
-        Ok(login) => with_cookie(&shared, &login.cookie, LIFE.as_secs(), json_page(&page(&login))),
+        Ok(login) => with_cookie(&shared, &login.cookie, LIFE.as_secs(), is_tls, json_page(&page(&login))),
         Err((status, words)) => (status, words + "\n").into_response(),
     }
 }
 
 /// DELETE: logs out.
-pub(super) async fn log_out(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
-    shared.access.log_out(&headers);
-    with_cookie(&shared, "", 0, json_page(&json!({ "result": "done" })))
+pub(super) async fn log_out(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    shared.access.log_out(request.headers());
+    with_cookie(&shared, "", 0, Peer::is_tls(&request), json_page(&json!({ "result": "done" })))
 }
 
 fn page(login: &Login) -> Value {
@@ -70,9 +70,10 @@ fn read_key(body: &[u8]) -> Option<String> {
     }
 }
 
-fn with_cookie(shared: &Shared, value: &str, life_s: u64, mut response: Response) -> Response {
-    let name = shared.access.cookie_name();
-    let cookie = format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={life_s}");
+/// A cookie that came over TLS goes back over TLS only.
+fn with_cookie(shared: &Shared, value: &str, life_s: u64, is_tls: bool, mut response: Response) -> Response {
+    let (name, secure) = (shared.access.cookie_name(), if is_tls { "; Secure" } else { "" });
+    let cookie = format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={life_s}{secure}");
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         response.headers_mut().insert(header::SET_COOKIE, cookie);
     }

@@ -21,7 +21,8 @@ fn every_request_asks_for_its_role() {
     let keys = "key = \"a\"\noperate_key = \"o\"\nview_key = \"v\"\n";
     let config = crate::testing::config(&format!("[admin]\naddress = \"127.0.0.1:0\"\n{keys}"));
     let bound = crate::bind(&config::Address::Tcp { host: "127.0.0.1".into(), port: 0 }).unwrap();
-    let admin = crate::start(bound, &config, crate::testing::sources(Arc::new([]))).unwrap();
+    let admin =
+        crate::start(bound, &config, crate::AdminTls::default(), crate::testing::sources(Arc::new([]))).unwrap();
     let address = admin.address().unwrap();
     for endpoint in ENDPOINTS {
         let parts = endpoint.path.split('/').map(|part| if part.starts_with('{') { "1" } else { part });

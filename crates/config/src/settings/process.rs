@@ -1,7 +1,8 @@
 //! `[proxy]`, `[log]` and `[admin]`.
 
+use super::listener::TLS_VERSIONS;
 use super::{Form, Kind, Section, Setting, Word, limit, live, millis};
-use crate::LogFormat;
+use crate::{LogFormat, TlsMode, TlsVersion};
 
 /// `[proxy]`
 pub static PROXY: Section = Section {
@@ -121,7 +122,7 @@ pub static ADMIN: Section = Section {
         &VIEW_KEY_FILE,
         &VIEW_KEY_ENV,
     ],
-    sections: &[],
+    sections: &[&ADMIN_TLS],
 };
 
 /// `address`
@@ -137,7 +138,7 @@ pub static SQL_ADDRESS: Setting = live(
     "sql_address",
     Kind::Address { port_zero: true },
     "The address of the SQL console (docs/guides/sql-console.md), in the MySQL protocol. Without it there is none. It needs \
-     `address`, and refuses every login without a key. Keep it on a loopback address.",
+     `address`, and refuses every login without a key. Keep it on a loopback address, or demand TLS (`admin.tls`).",
 )
 .restart()
 .example("\"127.0.0.1:6032\"");
@@ -181,3 +182,47 @@ pub static VIEW_KEY_FILE: Setting =
 /// `view_key_env`
 pub static VIEW_KEY_ENV: Setting =
     live("view_key_env", Kind::Variable, "An environment variable with that key.").example("\"SQLUICE_VIEW_KEY\"");
+
+/// `[admin.tls]`
+pub static ADMIN_TLS: Section = Section {
+    key: "tls",
+    form: Form::Single,
+    doc: "TLS of the admin listener (HTTPS) and of the SQL console. A reload takes a renewed certificate. The SQL console \
+          offers TLS in any case: without `cert_file` with a certificate that Sqluice makes at start.",
+    settings: &[&ADMIN_TLS_MODE, &ADMIN_TLS_MIN_VERSION, &ADMIN_CERT_FILE, &ADMIN_KEY_FILE],
+    sections: &[],
+};
+
+/// `mode` of `admin.tls`
+pub static ADMIN_TLS_MODE: Setting = live(
+    "mode",
+    Kind::Choice {
+        default: None,
+        words: &[
+            Word::new(
+                TlsMode::Required.word(),
+                "HTTPS only, and the SQL console refuses a client without TLS; the default with `cert_file`",
+            ),
+            Word::new(TlsMode::Optional.word(), "HTTPS and HTTP at the same address"),
+            Word::new(TlsMode::Off.word(), "HTTP only; the default without `cert_file`"),
+        ],
+    },
+    "Whether clients of the admin listener may or must encrypt.",
+)
+.example("\"required\"");
+/// `min_version` of `admin.tls`
+pub static ADMIN_TLS_MIN_VERSION: Setting = live(
+    "min_version",
+    Kind::Choice { default: Some(TlsVersion::V12.word()), words: TLS_VERSIONS },
+    "The lowest version of TLS for clients of the admin listener.",
+);
+/// `cert_file` of `admin.tls`
+pub static ADMIN_CERT_FILE: Setting = live(
+    "cert_file",
+    Kind::Path,
+    "The certificate chain (PEM) of the admin listener and of the SQL console. Needs `key_file`.",
+)
+.example("\"/etc/sqluice/admin.pem\"");
+/// `key_file` of `admin.tls`
+pub static ADMIN_KEY_FILE: Setting =
+    live("key_file", Kind::Path, "Private key (PEM) of `cert_file`.").example("\"/etc/sqluice/admin-tls.key\"");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use admin::{AdminHandle, Sources};
+use admin::{AdminHandle, AdminTls, Sources};
 use facts::accounts::Accounts;
 use facts::catalog::Catalog;
 use facts::published::Published;
@@ -37,7 +37,8 @@ fn admin(config: &config::Config, control: &ControlHandle) -> AdminHandle {
         status: control.status(),
         steering: control.steering(),
     };
-    admin::start(admin::bind(&config.admin.as_ref().unwrap().address).unwrap(), config, sources).unwrap()
+    let bound = admin::bind(&config.admin.as_ref().unwrap().address).unwrap();
+    admin::start(bound, config, AdminTls::default(), sources).unwrap()
 }
 
 pub(crate) struct Watch<'a> {
@@ -80,7 +81,7 @@ impl<'a> Watch<'a> {
     }
 
     pub(crate) fn reload(&mut self, config: config::Config) {
-        self.admin.reload(&config);
+        self.admin.reload(&config, AdminTls::default());
         self.control.reload(&config, &self.clusters);
     }
 

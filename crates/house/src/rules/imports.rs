@@ -29,7 +29,7 @@ const ALLOWED: [(&str, &[&str]); 26] = [
         "proxy",
         &["wire", "sql", "config", "stats", "facts", "route", "policy", "proof", "cache", "net", "tier", "events"],
     ),
-    ("admin", &["sql", "config", "stats", "facts", "cache", "tier", "events", "history"]),
+    ("admin", &["sql", "config", "stats", "facts", "cache", "tier", "events", "history", "net"]),
     ("console", &["wire", "config", "stats", "facts", "cache", "events", "history", "net", "admin"]),
     ("control", &["wire", "sql", "config", "stats", "facts", "cluster", "net", "admin"]),
     ("bench", &["wire", "net", "lab"]),

@@ -11,7 +11,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::verifier::{AnyCertificate, AnyName};
+use super::verifier::{AnyCertificate, AnyName, ThisCertificate};
 use super::{Pem, TlsError, and_above, configuration, provider, read_certificates, read_key, read_roots};
 use crate::Stream;
 
@@ -101,6 +101,24 @@ impl ClientTls {
             (None, None) => builder.with_no_client_auth(),
             _ => return Err(TlsError::HalfPair),
         };
+        Ok(ClientTls { mode, config: Some(Arc::new(config)), passwords: SendPasswords::Any })
+    }
+
+    /// TLS with the server that has the first certificate of this PEM, and its key; names and authorities do not matter.
+    ///
+    /// # Errors
+    /// It holds no certificate.
+    pub fn pinned(certificate: &Pem) -> Result<ClientTls, TlsError> {
+        let leaf = read_certificates(certificate)?.swap_remove(0);
+        let provider = provider();
+        let verifier = ThisCertificate::new(leaf, provider.signature_verification_algorithms);
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(and_above(TlsVersion::V12))
+            .map_err(configuration)?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier))
+            .with_no_client_auth();
+        let mode = ServerTlsMode::VerifyCa;
         Ok(ClientTls { mode, config: Some(Arc::new(config)), passwords: SendPasswords::Any })
     }
 

@@ -105,3 +105,54 @@ impl ServerCertVerifier for AnyName {
         self.algorithms.supported_schemes()
     }
 }
+
+/// Accepts this very certificate, whatever it says and however old it is, and nobody who lacks its key.
+#[derive(Debug)]
+pub(super) struct ThisCertificate {
+    certificate: CertificateDer<'static>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ThisCertificate {
+    pub(super) fn new(certificate: CertificateDer<'static>, algorithms: WebPkiSupportedAlgorithms) -> ThisCertificate {
+        ThisCertificate { certificate, algorithms }
+    }
+}
+
+impl ServerCertVerifier for ThisCertificate {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        if *end_entity == self.certificate {
+            return Ok(ServerCertVerified::assertion());
+        }
+        Err(Error::General("the server shows another certificate than the one that is expected".to_owned()))
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}

@@ -22,10 +22,11 @@ pub(super) fn bind(config: &Config) -> anyhow::Result<Option<TcpListener>> {
     bound.map(Some).with_context(|| format!("cannot listen on {host}:{port} (key admin.sql_address)"))
 }
 
-/// Starts it, with a certificate that is made now.
+/// Starts it.
 pub(super) fn start(
     bound: TcpListener,
     config: &Config,
+    tls: ServerTls,
     proxy: &Proxy,
     control: &ControlHandle,
     events: &Arc<Events>,
@@ -38,6 +39,5 @@ pub(super) fn start(
         sessions: Arc::new(OperatedSessions(proxy.operator())),
         status: control.status(),
     };
-    let tls = ServerTls::self_made(&["sqluice".to_owned()]).context("admin.sql_address")?;
     console::start(bound, config, sources, Some(tls)).context("cannot start the SQL console")
 }

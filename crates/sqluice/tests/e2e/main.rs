@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The helpers of a test fail like the test.
 
+mod admin_tls;
 mod binlog;
 mod cache;
 mod cache_admin;

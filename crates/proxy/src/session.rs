@@ -220,7 +220,7 @@ impl Session {
             let mut held = match self.checkout(&route, &mut attempts).await {
                 Ok(held) => held,
                 Err(refusal) => {
-                    self.finish(query, End::Refused(attempts.at, &refusal));
+                    self.finish(query, End::Refused(attempts.begun, &refusal));
                     return self.refuse(query.request, &refusal).await;
                 }
             };
@@ -241,10 +241,10 @@ impl Session {
             }
             // The time that the server waited is no time of the statement.
             let started = outcome.there_at.unwrap_or(attempts.at);
-            let over = self.finish_relayed(&held, query, &route, &outcome, started);
+            let over = self.finish_relayed(&held, query, &route, &outcome, (attempts.begun, started));
             if shares {
                 let took = over.saturating_duration_since(started);
-                self.here.cluster.pipelines.ran_alone(query.statement.digest, took, outcome.bytes);
+                self.here.cluster.pipelines.ran_alone(query.statement.digest, took, outcome.reply_bytes);
             }
             if self.failed_unseen(query, &outcome) {
                 Box::pin(self.ask_behind_error(&mut held, &mut outcome)).await;

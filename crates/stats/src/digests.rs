@@ -39,8 +39,14 @@ pub struct DigestFigures {
     pub on_primary: u64,
     /// Statements that other servers ran.
     pub on_replicas: u64,
+    /// Bytes of replies.
+    pub reply_bytes: u64,
+    /// Microseconds of waiting for a server or a connection, of all statements.
+    pub wait_us: u64,
     /// Microseconds from sent to answered, of all statements.
     pub time_us: u64,
+    /// The part of it until the first bytes of the reply came.
+    pub server_us: u64,
     /// The least of one statement; `None` before the first.
     pub time_us_min: Option<u64>,
     /// The most of one statement.
@@ -56,7 +62,10 @@ impl DigestFigures {
         self.rows_affected = self.rows_affected.saturating_add(other.rows_affected);
         self.on_primary += other.on_primary;
         self.on_replicas += other.on_replicas;
+        self.reply_bytes = self.reply_bytes.saturating_add(other.reply_bytes);
+        self.wait_us = self.wait_us.saturating_add(other.wait_us);
         self.time_us = self.time_us.saturating_add(other.time_us);
+        self.server_us = self.server_us.saturating_add(other.server_us);
         self.time_us_min = match (self.time_us_min, other.time_us_min) {
             (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
             (mine, theirs) => mine.or(theirs),
@@ -74,14 +83,38 @@ pub struct Ran {
     pub rows_sent: u64,
     /// Rows that the server said were changed.
     pub rows_affected: u64,
+    /// Bytes of the reply.
+    pub reply_bytes: u64,
     /// The runner of the statement.
     pub by: RanBy,
+    /// Microseconds of waiting for a server or a connection.
+    pub wait_us: u64,
     /// Microseconds from sent to answered.
     pub time_us: u64,
+    /// The part of it until the first bytes of the reply came.
+    pub server_us: u64,
     /// When it was answered.
     pub at: Instant,
     /// The hash of the very text with all its values, of a read that a server ran; 0 is none.
     pub question: u64,
+}
+
+impl Ran {
+    /// A statement that no server ran to its end: no time, no rows.
+    pub fn unserved(error: Option<u16>, at: Instant) -> Ran {
+        Ran {
+            error,
+            rows_sent: 0,
+            rows_affected: 0,
+            reply_bytes: 0,
+            by: RanBy::Nobody,
+            wait_us: 0,
+            time_us: 0,
+            server_us: 0,
+            at,
+            question: 0,
+        }
+    }
 }
 
 /// The runner of a statement.

@@ -4,7 +4,7 @@ import { useMemo, useState } from 'preact/hooks';
 import { call, query } from '../api';
 import { Quadrant } from '../chart';
 import { useLook, usePast } from '../data';
-import { count, many, micros, moment, number, share } from '../format';
+import { bytes, count, many, micros, moment, number, share } from '../format';
 import { Act, Choice, Code, Empty, Figure, Filter, Order, Panel, Table, Tag, Trouble, matches } from '../parts';
 import { go, link, usePlace, useSetting } from '../route';
 
@@ -22,7 +22,7 @@ function grown(now: any, past: any): any[] {
         if (!was) return [{ ...row, is_new: true }];
         if (was.statements > row.statements) return [row];
         if (was.statements === row.statements) return [];
-        const fields = ['statements', 'errors', 'rows_sent', 'rows_affected', 'on_primary', 'on_replicas', 'time_us'];
+        const fields = ['statements', 'errors', 'rows_sent', 'rows_affected', 'on_primary', 'on_replicas', 'reply_bytes', 'wait_us', 'time_us', 'server_us', 'send_us'];
         return [{ ...row, ...Object.fromEntries(fields.map(field => [field, row[field] - was[field]])) }];
     });
 }
@@ -101,6 +101,7 @@ export function Digests() {
                             { key: 'time', head: 'time', right: true, cell: row => micros(row.time_us), value: row => row.time_us },
                             { key: 'share', head: 'share', right: true, cell: row => share(row.time_us, all), value: row => row.time_us / Math.max(1, all) },
                             { key: 'each', head: 'each', right: true, cell: row => micros(row.time_us / Math.max(1, row.statements)), value: row => row.time_us / Math.max(1, row.statements) },
+                            { key: 'wait', head: 'wait', right: true, title: 'for a server or a connection, before each', cell: row => micros(row.wait_us / Math.max(1, row.statements)), value: row => row.wait_us / Math.max(1, row.statements) },
                             { key: 'p95', head: 'p95', right: true, title: 'since the start', cell: row => micros(row.time_us_p95), value: row => row.time_us_p95 },
                             { key: 'rows', head: 'rows each', right: true, cell: row => number((row.rows_sent + row.rows_affected) / Math.max(1, row.statements)), value: row => (row.rows_sent + row.rows_affected) / Math.max(1, row.statements) },
                             { key: 'errors', head: 'errors', right: true, cell: row => (row.errors ? <Tag kind="bad">{number(row.errors)}</Tag> : 0), value: row => row.errors },
@@ -153,7 +154,9 @@ function One(props: { rows: any[]; candidate: any }) {
                 <Figure name="time" value={micros(sum('time_us'))} note={`${micros(sum('time_us') / Math.max(1, sum('statements')))} each`} />
                 <Figure name="p50" value={micros(row.time_us_p50)} note={`p95 ${micros(row.time_us_p95)}`} />
                 <Figure name="p99" value={micros(row.time_us_p99)} note={`most ${micros(row.time_us_max)}`} />
-                <Figure name="rows sent" value={number(sum('rows_sent'))} note={`${number(sum('rows_affected'))} changed`} />
+                <Figure name="waited before" value={micros(sum('wait_us'))} note="for a server or a connection" />
+                <Figure name="server" value={micros(sum('server_us'))} note={`then ${micros(sum('send_us'))} sending`} />
+                <Figure name="rows sent" value={number(sum('rows_sent'))} note={`${number(sum('rows_affected'))} changed, ${bytes(sum('reply_bytes'))}`} />
                 <Figure name="errors" value={number(sum('errors'))} bad={sum('errors') > 0} note={[...codes].map(([code, times]) => `${code}: ${times}`).join(', ')} />
             </div>
             <p>

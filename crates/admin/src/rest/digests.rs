@@ -92,9 +92,13 @@ fn figures(of: &DigestFigures) -> Map<String, Value> {
         ("errors", errors),
         ("rows_sent", rows_sent),
         ("rows_affected", rows_affected),
+        ("reply_bytes", of.reply_bytes),
         ("on_primary", on_primary),
         ("on_replicas", on_replicas),
+        ("wait_us", of.wait_us),
         ("time_us", of.time_us),
+        ("server_us", of.server_us),
+        ("send_us", of.time_us.saturating_sub(of.server_us)),
         ("time_us_min", of.time_us_min.unwrap_or(0)),
         ("time_us_max", of.time_us_max),
     ];

@@ -27,6 +27,8 @@ const POSITION_PACE: Duration = Duration::from_millis(2);
 /// The attempts to run one statement.
 #[derive(Debug)]
 pub struct Attempts {
+    /// When a server was wanted.
+    pub(super) begun: Instant,
     /// When a server was chosen last, or a connection came after a wait.
     pub(super) at: Instant,
     pub(super) avoid: Vec<ServerId>,
@@ -59,8 +61,10 @@ pub struct Attempts {
 impl Attempts {
     /// Nothing yet.
     pub fn new() -> Attempts {
+        let now = Instant::now();
         Attempts {
-            at: Instant::now(),
+            begun: now,
+            at: now,
             avoid: Vec::new(),
             failures: 0,
             last_error: None,

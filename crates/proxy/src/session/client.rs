@@ -434,7 +434,10 @@ impl Client {
         while !rest.is_empty() {
             match Pin::new(&mut self.stream).poll_write(cx, rest) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(n)) => rest = &rest[n..],
+                Poll::Ready(Ok(n)) => {
+                    self.uncounted += n as u64;
+                    rest = &rest[n..];
+                }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => break,
             }

@@ -25,7 +25,7 @@ pub(super) enum End<'a> {
     Cached(&'a Ran),
     /// Sqluice has answered without a server and without a look into the result cache.
     Local(Answered),
-    /// An error of Sqluice's own went to the client, after a wait since this moment.
+    /// An error of Sqluice's own went to the client, after a wait that began at this moment.
     Refused(Instant, &'a Refusal),
     /// Its server was lost, or refused it: the client got an error, the answer that was proven, or the end of the connection.
     Lost(Instant),
@@ -160,7 +160,7 @@ impl Finished for FoundByBytes<'_> {
 }
 
 impl Session {
-    /// The reply of a server was relayed. Gives when it was over.
+    /// The reply of a server was relayed: a query was begun at one moment, and the server had it at another. Gives when it was over.
     #[inline(always)]
     pub(super) fn finish_relayed(
         &self,
@@ -168,13 +168,13 @@ impl Session {
         query: &Query<'_>,
         route: &Route,
         outcome: &Outcome,
-        started: Instant,
+        (begun, started): (Instant, Instant),
     ) -> Instant {
         let (server, stats, now) = (held.lease.server(), held.lease.stats(), Instant::now());
         let took = now.saturating_duration_since(started);
         self.here.cluster.loads.end(server);
+        let waited = outcome.first_byte.map_or(took, |first_byte| first_byte.saturating_duration_since(started));
         if query.expect != Expect::Nothing {
-            let waited = outcome.first_byte.map_or(took, |first_byte| first_byte.saturating_duration_since(started));
             self.here.cluster.loads.first_byte(server, waited, now);
         }
         match query.statement.access {
@@ -192,8 +192,12 @@ impl Session {
             error: outcome.error.as_ref().map(|error| error.code),
             rows_sent: outcome.rows_sent,
             rows_affected: outcome.rows_affected,
+            reply_bytes: outcome.reply_bytes,
             by: if self.here.cluster.primary() == Some(server) { RanBy::Primary } else { RanBy::Replica },
+            // Nothing was waited for where both are the same moment.
+            wait_us: if begun == started { 0 } else { stats::micros(started.saturating_duration_since(begun)) },
             time_us,
+            server_us: stats::micros(waited),
             at: now,
             question: self.env.question(query),
         };
@@ -212,10 +216,6 @@ impl Session {
         if let Some(code) = end.error() {
             self.env.worker.stats.error_codes.add_one(code);
         }
-        let unserved = |error, at| {
-            let by = RanBy::Nobody;
-            Ran { error, rows_sent: 0, rows_affected: 0, by, time_us: 0, at, question: 0 }
-        };
         match end {
             End::Relayed(ran, _) => self.count_digest(query, ran),
             End::Cached(ran) => {
@@ -232,11 +232,15 @@ impl Session {
                         Answered::Error(code) => Some(code),
                         Answered::Ok | Answered::Nothing => None,
                     };
-                    self.count_digest(query, &unserved(error, Instant::now()));
+                    self.count_digest(query, &Ran::unserved(error, Instant::now()));
                 }
             }
-            End::Refused(at, refusal) => self.count_digest(query, &unserved(Some(refusal.code), at)),
-            End::Lost(at) => self.count_digest(query, &unserved(Some(0), at)),
+            End::Refused(begun, refusal) => {
+                let now = Instant::now();
+                let wait_us = stats::micros(now.saturating_duration_since(begun));
+                self.count_digest(query, &Ran { wait_us, ..Ran::unserved(Some(refusal.code), now) });
+            }
+            End::Lost(at) => self.count_digest(query, &Ran::unserved(Some(0), at)),
         }
     }
 

@@ -270,7 +270,7 @@ impl Session {
             let relayed = self.relay_whole(cx, &mut held, query, reply, &mut outcome);
             if relayed.is_ok() {
                 held.lease.stats().pipelined.add_one();
-                let over = self.finish_relayed(&held, query, route, &outcome, attempts.at);
+                let over = self.finish_relayed(&held, query, route, &outcome, (attempts.begun, attempts.at));
                 // A read leaves nothing that the shared tier must hear of.
                 let _ = self.learn(&mut held, query, route, &outcome, over);
                 // Its messages are those of its error: others have used the connection since.

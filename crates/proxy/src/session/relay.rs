@@ -147,6 +147,7 @@ impl Relay<'_> {
             inbox.drain(..taken);
             self.connection.inbox = inbox;
         }
+        self.outcome.reply_bytes += taken as u64;
         if self.outcome.delivered && self.outcome.first_byte.is_none() && !self.pending.is_empty() {
             self.outcome.first_byte = Some(Instant::now());
         }
@@ -207,7 +208,6 @@ impl Relay<'_> {
                 Advance::Needs(_) => break,
             }
         }
-        self.outcome.bytes += taken as u64;
         self.send_run(cx, run, bytes)?;
         if self.pending.is_empty() && taken < bytes.len() {
             return Err(RelayError::Server("the server sent more than its reply".into()));

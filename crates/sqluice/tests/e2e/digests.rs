@@ -1,13 +1,17 @@
 //! The cost of statements by digest, as the API shows it.
 
+use std::time::Duration;
+
 use lab::Family;
 use net::query::Parameter;
 use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::statements;
 use crate::support::{Front, all, calm, error, http, http_with, until};
 
 const KEY: &str = "open sesame";
+const LARGE: &str = "SELECT REPEAT('x', 1000000) AS large FROM information_schema.COLLATIONS LIMIT 24";
 /// In every literal: it must be seen nowhere.
 const SECRET: &str = "Zecret9";
 
@@ -159,6 +163,76 @@ async fn users_and_schemas_are_told_apart_and_workers_added_up() {
     let mut expected = vec![(quoted(lab::APP_DATABASE), Some(2)), (quoted("e2e_digests_by_user"), Some(2))];
     expected.sort();
     assert_eq!(schemas("SELECT ?"), expected);
+}
+
+/// Waiting for a connection, the server's work, and a client that reads slowly are told apart.
+#[tokio::test]
+async fn the_time_of_a_digest_is_split() {
+    let servers = calm(Family::MariaDb).await;
+    let mut front = Front::start(servers, |setup| {
+        setup.admin = format!("key = \"{KEY}\"");
+        setup.pool = "max_connections_per_server = 1\nwait_ms = 20000".into();
+    })
+    .await;
+    let (mut one, mut other) = (front.client().await, front.client().await);
+    all(&mut one, "BEGIN").await;
+    let waiting = tokio::spawn(async move {
+        all(&mut other, "/* sqluice: primary */ SELECT SLEEP(0.2) AS waited").await;
+        other.ping().await.unwrap();
+    });
+    until("a statement to wait", async || {
+        (front.metrics().await.sum("sqluice_pool_waiting_statements", &[]) > 0.0).then_some(())
+    })
+    .await;
+    all(&mut one, "SELECT SLEEP(0.3) AS worked").await;
+    all(&mut one, "COMMIT").await;
+    waiting.await.unwrap();
+    // Refused after its wait: that is waiting, too.
+    front.reload(|setup| setup.pool = "max_connections_per_server = 1\nwait_ms = 150".into());
+    until("the reload", async || front.log().contains("was read again").then_some(())).await;
+    all(&mut one, "BEGIN").await;
+    let mut third = front.client().await;
+    assert_eq!(error(&mut third, "/* sqluice: primary */ SELECT 1 AS refused").await.0, 1203);
+    all(&mut one, "COMMIT").await;
+    slow_reader(&front).await;
+    one.ping().await.unwrap();
+    let page = digests(&front, "?limit=1000").await;
+    let split = |text: &str| {
+        let row = rows(&page).iter().find(|row| row["text"] == text).unwrap_or_else(|| panic!("{text}: {page:#}"));
+        let [wait, time, server, send, bytes] =
+            ["wait_us", "time_us", "server_us", "send_us", "reply_bytes"].map(|name| row[name].as_u64().unwrap());
+        assert_eq!(server + send, time, "{row}");
+        [wait, server, send, bytes]
+    };
+    let [wait, server, send, _] = split("SELECT SLEEP(?) AS waited");
+    assert!(wait >= 250_000 && server >= 190_000 && send < 100_000, "{wait} {server} {send}");
+    let [wait, server, send, bytes] = split("SELECT SLEEP(?) AS worked");
+    assert!(wait < 100_000 && server >= 290_000 && send < 100_000, "{wait} {server} {send}");
+    assert!((20..300).contains(&bytes), "{bytes}");
+    let [wait, server, _, _] = split("SELECT ? AS refused");
+    assert!(wait >= 140_000 && server == 0, "{wait} {server}");
+    let [_, _, send, bytes] = split("SELECT REPEAT(...) AS large FROM information_schema.COLLATIONS LIMIT ?");
+    assert!(send >= 300_000 && bytes >= 24_000_000, "{send} {bytes}");
+}
+
+/// Runs a statement with a reply that no buffer on the way holds, and reads it after a while.
+async fn slow_reader(front: &Front) {
+    let connected = net::client::connect(&front.target(), crate::support::app()).await;
+    let mut stream = connected.unwrap_or_else(|error| panic!("{error}")).stream;
+    let mut request = Vec::new();
+    wire::packet::append(&mut request, 0, format!("\x03{LARGE}").as_bytes());
+    // COM_QUIT: the connection ends behind the reply.
+    wire::packet::append(&mut request, 0, b"\x01");
+    stream.write_all(&request).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let (mut all, mut buffer) = (0, vec![0; 1 << 20]);
+    loop {
+        match stream.read(&mut buffer).await.unwrap() {
+            0 => break,
+            read => all += read,
+        }
+    }
+    assert!(all > 24_000_000, "{all}");
 }
 
 #[tokio::test]

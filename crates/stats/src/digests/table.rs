@@ -109,12 +109,15 @@ impl DigestFigures {
         self.errors += u64::from(ran.error.is_some());
         self.rows_sent = self.rows_sent.saturating_add(ran.rows_sent);
         self.rows_affected = self.rows_affected.saturating_add(ran.rows_affected);
+        self.reply_bytes = self.reply_bytes.saturating_add(ran.reply_bytes);
+        self.wait_us += ran.wait_us;
         match ran.by {
             RanBy::Primary => self.on_primary += 1,
             RanBy::Replica => self.on_replicas += 1,
             RanBy::Nobody | RanBy::Cache { .. } => return false,
         }
         self.time_us += ran.time_us;
+        self.server_us += ran.server_us;
         self.time_us_min = Some(self.time_us_min.map_or(ran.time_us, |least| least.min(ran.time_us)));
         self.time_us_max = self.time_us_max.max(ran.time_us);
         true

@@ -181,7 +181,7 @@ impl Session {
     ) {
         self.learn_answer(summary);
         let by = RanBy::Cache { saved_us: stats::micros(summary.took), bytes: bytes as u64 };
-        let ran = Ran { error: None, rows_sent: summary.rows, rows_affected: 0, by, time_us: 0, at, question: 0 };
+        let ran = Ran { rows_sent: summary.rows, reply_bytes: bytes as u64, by, ..Ran::unserved(None, at) };
         self.finish(query, End::Cached(&ran));
         count_hit(cache, summary);
         cache.counts.bytes.add(bytes as u64);

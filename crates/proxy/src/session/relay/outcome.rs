@@ -39,8 +39,6 @@ pub struct Outcome {
     pub rows_sent: u64,
     /// Rows changed, of all replies.
     pub rows_affected: u64,
-    /// Bytes of all replies.
-    pub bytes: u64,
     /// Warnings.
     pub warnings: u16,
     /// A result before the last one had warnings.
@@ -67,6 +65,8 @@ pub struct Outcome {
     pub delivered: bool,
     /// When the server had what the statement must find, if it was asked to wait for that.
     pub there_at: Option<Instant>,
+    /// Bytes that the server has answered, to what was sent ahead of the statement, too.
+    pub reply_bytes: u64,
     /// When the first bytes of the reply came, if more came later.
     pub first_byte: Option<Instant>,
 }

@@ -14,7 +14,17 @@ fn name(key: u64, user: &str) -> DigestName {
 }
 
 fn ran(time_us: u64, at: Instant) -> Ran {
-    Ran { error: None, rows_sent: 2, rows_affected: 3, by: RanBy::Primary, time_us, at, question: 0 }
+    let (by, server_us) = (RanBy::Primary, time_us / 2);
+    Ran {
+        rows_sent: 2,
+        rows_affected: 3,
+        reply_bytes: 7,
+        by,
+        wait_us: 4,
+        time_us,
+        server_us,
+        ..Ran::unserved(None, at)
+    }
 }
 
 /// A key as spread as real ones.
@@ -47,7 +57,7 @@ fn statements_are_counted_with_all_that_is_known_of_them() {
     run(&mut table, 1, &ran(50, at(1)));
     run(&mut table, 1, &Ran { error: Some(1064), by: RanBy::Replica, ..ran(10, at(2)) });
     run(&mut table, 1, &Ran { rows_sent: 40, ..ran(70, at(3)) });
-    run(&mut table, 1, &Ran { error: Some(1064), rows_sent: 0, rows_affected: 0, by: RanBy::Nobody, ..ran(0, at(4)) });
+    run(&mut table, 1, &Ran { wait_us: 900, ..Ran::unserved(Some(1064), at(4)) });
     let report = table.report();
     let [row] = &report.rows[..] else { panic!("{report:?}") };
     let expected = DigestFigures {
@@ -57,7 +67,10 @@ fn statements_are_counted_with_all_that_is_known_of_them() {
         rows_affected: 9,
         on_primary: 2,
         on_replicas: 1,
+        reply_bytes: 21,
+        wait_us: 912,
         time_us: 130,
+        server_us: 65,
         time_us_min: Some(10),
         time_us_max: 70,
     };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Sender;
 
-use history::History;
+use history::{Grown, History};
 use tokio::sync::oneshot;
 
 pub(crate) use thread::start;
@@ -36,6 +36,8 @@ pub(crate) struct KeeperFigures {
 enum KeeperOrder {
     /// A mark, and where its number goes.
     Mark { author: String, text: String, answer: oneshot::Sender<Result<i64, String>> },
+    /// The growth of digests since the last look at them.
+    Grown { answer: oneshot::Sender<Grown> },
     /// It ends.
     Stop,
 }
@@ -55,6 +57,14 @@ impl Keeper {
     pub(crate) fn stop(&self) {
         // It may have ended by itself.
         let _ = self.orders.send(KeeperOrder::Stop);
+    }
+
+    /// The growth of digests since the last look at them.
+    pub(crate) async fn grown(&self) -> Result<Grown, String> {
+        let (answer, answered) = oneshot::channel();
+        let gone = || "the history is not written any more".to_owned();
+        self.orders.send(KeeperOrder::Grown { answer }).map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())
     }
 
     /// Writes a mark. Gives its number.

@@ -11,6 +11,7 @@ mod history;
 mod login;
 mod now;
 mod query;
+mod regressions;
 mod rules;
 mod sessions;
 mod tier;
@@ -223,6 +224,25 @@ const ENDPOINTS: &[Endpoint] = &[
         query: NONE,
         body: &[Key("text", Text, "What happened."), Key("author", Text, "By whom.")],
         answer: || post(history::set_mark),
+    },
+    Endpoint {
+        method: "get",
+        path: "/regressions",
+        role: Role::View,
+        summary: "Digests that are new, slower or more frequent since a moment",
+        query: &[
+            Key(
+                "since",
+                Text,
+                "Seconds since 1970, or a time before now, as in `-30m`; without it and `mark`, an hour.",
+            ),
+            Key("mark", Number, "The number of a mark, instead of `since`."),
+            Key("factor", Number, "So many times as much as before: 1.1 to 1000, or 3."),
+            Key("samples", Number, "Statements that a comparison needs: 1 to 1000000, or 20."),
+            LIMIT,
+        ],
+        body: NONE,
+        answer: || get(regressions::list),
     },
     Endpoint {
         method: "get",

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::HistoryError;
+use crate::{HistoryError, windows};
 
 /// The number of the tables' form; a file with another one is set aside.
 const FORM: i64 = 1;
@@ -61,6 +61,7 @@ fn attempt(path: &Path) -> rusqlite::Result<Connection> {
         return Err(damaged());
     }
     connection.execute_batch(TABLES)?;
+    connection.execute_batch(windows::TABLES)?;
     connection.pragma_update(None, "user_version", FORM)?;
     Ok(connection)
 }

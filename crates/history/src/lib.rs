@@ -9,13 +9,19 @@ mod attach;
 mod file;
 mod read;
 mod record;
+mod regressions;
+mod times;
+mod windows;
 
 use std::path::Path;
 
 pub use attach::attach;
 pub use file::Opened;
 pub use read::{DigestSum, History, Mark, Range, Series};
-pub use record::{DigestFigures, Figure, FigureKind, Recorder};
+pub use record::{DigestFigures, DigestKey, Figure, FigureKind, Grown, Recorder};
+pub use regressions::{Change, Compared, Kind, Limits, Regressions};
+pub use times::Times;
+pub use windows::{COARSE_KEEP_S, COARSE_S, FINE_KEEP_S, WINDOW_DIGESTS_KEPT, WindowSum, Windows};
 
 /// The pace of figures.
 pub const PACE_S: u64 = 10;

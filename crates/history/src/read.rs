@@ -77,12 +77,14 @@ pub struct Mark {
 
 /// Reads the file, while another thread writes it.
 #[derive(Clone, Debug)]
-pub struct History(PathBuf);
+pub struct History {
+    pub(crate) path: PathBuf,
+}
 
 impl History {
     /// The history in this file.
     pub fn of(path: &Path) -> History {
-        History(path.to_owned())
+        History { path: path.to_owned() }
     }
 
     /// The names of all series, in their order.
@@ -90,7 +92,7 @@ impl History {
     /// # Errors
     /// The file is gone, or cannot be read.
     pub fn names(&self) -> Result<Vec<String>, HistoryError> {
-        let connection = file::open_to_read(&self.0)?;
+        let connection = file::open_to_read(&self.path)?;
         let mut names = connection.prepare("SELECT name FROM series ORDER BY name")?;
         Ok(names.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
     }
@@ -106,7 +108,7 @@ impl History {
         resolution: Resolution,
         series_max: usize,
     ) -> Result<Vec<Series>, HistoryError> {
-        let connection = file::open_to_read(&self.0)?;
+        let connection = file::open_to_read(&self.path)?;
         let mut names = connection.prepare("SELECT id, name FROM series ORDER BY name")?;
         let all = names.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
         let text =
@@ -133,7 +135,7 @@ impl History {
     /// # Errors
     /// As [`History::names`].
     pub fn digests(&self, range: Range, limit: usize) -> Result<Vec<DigestSum>, HistoryError> {
-        let connection = file::open_to_read(&self.0)?;
+        let connection = file::open_to_read(&self.path)?;
         let mut sums = connection.prepare(
             "SELECT t.digest, t.text, d.user, d.schema, SUM(d.statements), SUM(d.errors), SUM(d.rows), SUM(d.time_us),
                     MIN(d.at), MAX(d.at)
@@ -161,7 +163,7 @@ impl History {
     /// # Errors
     /// As [`History::names`].
     pub fn marks(&self, range: Range, limit: usize) -> Result<Vec<Mark>, HistoryError> {
-        let connection = file::open_to_read(&self.0)?;
+        let connection = file::open_to_read(&self.path)?;
         let mut marks = connection.prepare(
             "SELECT id, at, author, text FROM marks WHERE at >= ? AND at < ? ORDER BY at DESC, id DESC LIMIT ?",
         )?;

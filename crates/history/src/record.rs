@@ -4,7 +4,10 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, Transaction, params};
 
-use crate::{DIGESTS_KEEP_S, DIGESTS_KEPT, HistoryError, MARK_CHARS_MAX, MARKS_MAX, PACE_S, RESOLUTIONS, SERIES_MAX};
+use crate::times::Times;
+use crate::{
+    DIGESTS_KEEP_S, DIGESTS_KEPT, HistoryError, MARK_CHARS_MAX, MARKS_MAX, PACE_S, RESOLUTIONS, SERIES_MAX, windows,
+};
 
 /// One figure at one moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,9 +48,32 @@ pub struct DigestFigures {
     pub rows: u64,
     /// Microseconds that servers took.
     pub time_us: u64,
+    /// The times of those that a server ran.
+    pub times: Times,
+    /// When it was counted first, in seconds since 1970.
+    pub first_seen_s: u64,
 }
 
-type DigestKey = (String, String, String);
+/// Hash, user and schema of a digest.
+pub type DigestKey = (String, String, String);
+
+impl DigestFigures {
+    /// Its key.
+    pub fn key(&self) -> DigestKey {
+        (self.hash.clone(), self.user.clone(), self.schema.clone())
+    }
+}
+
+/// The growth of digests since the last look at them, which no window has yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grown {
+    /// When the last look was, in seconds since 1970; `None` if there was none.
+    pub since_s: Option<u64>,
+    /// When this one is.
+    pub now_s: u64,
+    /// The growth of each digest that ran.
+    pub digests: Vec<DigestFigures>,
+}
 
 /// Writes the file. It is told the time.
 #[derive(Debug)]
@@ -60,7 +86,8 @@ pub struct Recorder {
     last_at: Option<u64>,
     /// The counters of the last time, and when that was.
     counters: HashMap<String, (u64, f64)>,
-    digests: Option<HashMap<DigestKey, DigestFigures>>,
+    /// The digests of the last look, and when that was.
+    digests: Option<(u64, HashMap<DigestKey, DigestFigures>)>,
 }
 
 impl Recorder {
@@ -141,43 +168,44 @@ impl Recorder {
         (value >= before).then(|| (value - before) / passed_s as f64)
     }
 
-    /// Takes the figures of all digests, once a minute; those that took the most time since the last call are kept.
+    /// The growth of digests since the last look.
+    pub fn grown(&self, now_s: u64, digests: &[DigestFigures]) -> Grown {
+        let Some((since_s, before)) = &self.digests else { return Grown { now_s, ..Grown::default() } };
+        let grown = digests.iter().filter_map(|digest| since(digest, before.get(&digest.key())));
+        Grown { since_s: Some(*since_s), now_s, digests: grown.collect() }
+    }
+
+    /// Takes the figures of all digests, once a minute and with each mark; those that took the most time since the last call are
+    /// kept. A second call in one second does nothing.
     ///
     /// # Errors
     /// As [`Recorder::figures`].
     pub fn digests(&mut self, now_s: u64, digests: Vec<DigestFigures>) -> Result<(), HistoryError> {
-        let key = |digest: &DigestFigures| (digest.hash.clone(), digest.user.clone(), digest.schema.clone());
-        let now: HashMap<DigestKey, DigestFigures> = digests.into_iter().map(|digest| (key(&digest), digest)).collect();
+        let Grown { since_s, digests: mut grown, .. } = self.grown(now_s, &digests);
+        if since_s.is_some_and(|since_s| since_s >= now_s) {
+            return Ok(());
+        }
+        self.digests = Some((now_s, digests.into_iter().map(|digest| (digest.key(), digest)).collect()));
         // The first look has the figures of all time before it, which belong to no minute.
-        let Some(before) = self.digests.replace(now) else { return Ok(()) };
-        let now = self.digests.as_ref().into_iter().flatten();
-        let mut grown: Vec<DigestFigures> = now.filter_map(|(key, digest)| since(digest, before.get(key))).collect();
+        let Some(since_s) = since_s else { return Ok(()) };
         grown.sort_by_key(|digest| (std::cmp::Reverse(digest.time_us), std::cmp::Reverse(digest.statements)));
-        grown.truncate(DIGESTS_KEPT);
+        grown.truncate(windows::WINDOW_DIGESTS_KEPT);
         let transaction = self.connection.transaction()?;
         for digest in &grown {
             transaction
                 .prepare_cached("INSERT OR IGNORE INTO texts (digest, text) VALUES (?, ?)")?
                 .execute(params![digest.hash, digest.text])?;
-            transaction
-                .prepare_cached(
-                    "INSERT OR REPLACE INTO digests
-                     SELECT ?, id, ?, ?, ?, ?, ?, ? FROM texts WHERE digest = ?",
-                )?
-                .execute(params![
-                    now_s,
-                    digest.user,
-                    digest.schema,
-                    digest.statements,
-                    digest.errors,
-                    digest.rows,
-                    digest.time_us,
-                    digest.hash
-                ])?;
         }
+        for digest in grown.iter().take(DIGESTS_KEPT) {
+            keep_digest(&transaction, now_s, digest)?;
+        }
+        windows::write(&transaction, (since_s, now_s), &grown)?;
         transaction.execute("DELETE FROM digests WHERE at < ?", [now_s.saturating_sub(DIGESTS_KEEP_S)])?;
         if now_s % 3600 < 60 {
-            transaction.execute("DELETE FROM texts WHERE id NOT IN (SELECT text FROM digests)", [])?;
+            transaction.execute(
+                "DELETE FROM texts WHERE id NOT IN (SELECT text FROM digests UNION ALL SELECT text FROM window_digests)",
+                [],
+            )?;
         }
         transaction.commit()?;
         Ok(())
@@ -224,8 +252,19 @@ impl Recorder {
             self.connection.execute(&format!("DELETE FROM {} WHERE at < ?", resolution.table), [until])?;
             self.connection.execute_batch("PRAGMA incremental_vacuum")?;
         }
+        if self.bytes()? > self.bytes_max {
+            windows::give_up_some(&self.connection)?;
+            self.connection.execute_batch("PRAGMA incremental_vacuum")?;
+        }
         Ok(())
     }
+}
+
+fn keep_digest(transaction: &Transaction<'_>, now_s: u64, digest: &DigestFigures) -> rusqlite::Result<()> {
+    let text = "INSERT OR REPLACE INTO digests SELECT ?, id, ?, ?, ?, ?, ?, ? FROM texts WHERE digest = ?";
+    let DigestFigures { user, schema, statements, errors, rows, time_us, hash, .. } = digest;
+    transaction.prepare_cached(text)?.execute(params![now_s, user, schema, statements, errors, rows, time_us, hash])?;
+    Ok(())
 }
 
 /// The number of a series; `None` if there is no room for another one.
@@ -264,6 +303,7 @@ fn since(now: &DigestFigures, before: Option<&DigestFigures>) -> Option<DigestFi
             errors: now.errors.saturating_sub(before.errors),
             rows: now.rows.saturating_sub(before.rows),
             time_us: now.time_us.saturating_sub(before.time_us),
+            times: now.times.since(&before.times),
             ..now.clone()
         },
         None => now.clone(),

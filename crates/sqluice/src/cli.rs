@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{cache, change, check, demo, init, log_tail, out, run, sessions, status, top};
+use crate::{cache, change, check, demo, init, log_tail, out, regressions, run, sessions, status, top};
 
 /// A database traffic manager for MySQL and MariaDB.
 ///
@@ -67,6 +67,9 @@ enum Command {
     /// Show the last queries and logins of the running process.
     #[command(after_help = LOG_HELP)]
     Log(log_tail::Args),
+    /// Print digests of the running process that are new, slower or more frequent since a moment or a mark.
+    #[command(after_help = REGRESSIONS_HELP)]
+    Regressions(regressions::Args),
     /// Print the sessions of the running process: who they are, what they do, and on which server.
     Sessions(sessions::ListArgs),
     /// End a session of the running process, or what it runs; or all that meet a condition.
@@ -190,6 +193,17 @@ The command uses the API of the running process. The file has its address and it
 
 Exit codes: 0 done, 1 the API does not reply.";
 
+const REGRESSIONS_HELP: &str = "\
+Examples:
+  sqluice regressions                      the last hour, compared with the time before
+  sqluice regressions --since -10m
+  sqluice regressions --mark 7             since the deploy that POST /api/v1/marks has marked
+  sqluice regressions --factor 8 --json
+
+The running process needs a history ([history] in the configuration).
+
+Exit codes: 0 done, 1 the API does not reply, or there is no history.";
+
 /// Does what the command line says.
 pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
@@ -205,6 +219,7 @@ pub fn main() -> ExitCode {
         Command::Server(args) => change::server(&args),
         Command::Cache(args) => cache::run(&args),
         Command::Log(args) => log_tail::run(&args),
+        Command::Regressions(args) => regressions::run(&args),
         Command::Sessions(args) => sessions::list(&args),
         Command::Kill(args) => sessions::kill(&args),
         Command::Top(args) => top::run(&args),

@@ -17,6 +17,7 @@ mod limits;
 mod log_tail;
 mod logs;
 mod out;
+mod regressions;
 mod run;
 mod sessions;
 mod status;

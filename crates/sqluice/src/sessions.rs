@@ -103,7 +103,7 @@ pub(crate) fn kill(args: &KillArgs) -> anyhow::Result<ExitCode> {
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn good(answer: Answer) -> anyhow::Result<Value> {
+pub(crate) fn good(answer: Answer) -> anyhow::Result<Value> {
     match answer.status {
         200 => Ok(answer.page),
         status => {
@@ -135,7 +135,7 @@ fn row([id, user, client, state, time, server, pins, statement]: [&str; 8]) -> S
     format!("{id:<11} {user:<16} {client:<21} {state:<20} {time:>11} {server:<12} {pins:<14} {statement}")
 }
 
-fn cut(text: &str, chars_max: usize) -> String {
+pub(crate) fn cut(text: &str, chars_max: usize) -> String {
     out::one_line(text, chars_max)
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn bucket_of(value: u64) -> usize {
 }
 
 /// The largest value that falls into a bucket.
-fn upper_bound(bucket: usize) -> u64 {
+pub(crate) fn upper_bound(bucket: usize) -> u64 {
     if bucket < STEPS {
         return bucket as u64;
     }

@@ -7,6 +7,7 @@ import { useLook, usePast } from '../data';
 import { bytes, count, many, micros, moment, number, share } from '../format';
 import { Act, Choice, Code, Empty, Figure, Filter, Order, Panel, Table, Tag, Trouble, matches } from '../parts';
 import { go, link, usePlace, useSetting } from '../route';
+import { Changed } from './changed';
 
 const LOOK_MS = 5_000;
 const LIMIT = 500;
@@ -54,6 +55,7 @@ export function Digests() {
             </div>
             <Trouble error={error} />
             {here.rest && (chosen?.length ? <One rows={chosen} candidate={cacheable.get(key(chosen[0]))} /> : data && <Uncounted hash={here.rest} />)}
+            {!here.rest && <Changed />}
             {data && !rows.length && <Empty>{data.entries ? 'No digest fits.' : 'No digest is counted. Set digests_max in [proxy], for example 5000.'}</Empty>}
             {rows.length > 0 && (
                 <>

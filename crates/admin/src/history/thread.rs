@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use history::{DIGESTS_PACE_S, DigestFigures, Figure, FigureKind, HistoryError, Opened, PACE_S, Recorder};
+use history::{DIGESTS_PACE_S, DigestFigures, Figure, FigureKind, HistoryError, Opened, PACE_S, Recorder, Times};
 use stats::digests::{DigestReport, Order, ask_each, merge};
 
 use super::{Keeper, KeeperFigures, KeeperOrder};
@@ -101,9 +101,18 @@ impl KeeperThread {
         loop {
             match inbox.recv_timeout(next.saturating_duration_since(Instant::now())) {
                 Ok(KeeperOrder::Mark { author, text, answer }) => {
-                    let marked = self.recorder.mark(now_s(), &author, &text).map_err(|error| error.to_string());
+                    // A window ends at a mark: what comes after it can be compared with what came before.
+                    let now_s = now_s();
+                    let looked = self.look_at_digests(now_s);
+                    self.note(looked);
+                    let marked = self.recorder.mark(now_s, &author, &text).map_err(|error| error.to_string());
                     // The client may have gone.
                     let _ = answer.send(marked);
+                }
+                Ok(KeeperOrder::Grown { answer }) => {
+                    let digests = digest_figures(&digests_of_all(&self.shared));
+                    // The client may have gone.
+                    let _ = answer.send(self.recorder.grown(now_s(), &digests));
                 }
                 Ok(KeeperOrder::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {
@@ -119,12 +128,16 @@ impl KeeperThread {
         let figures = kept(&metrics::render(&self.shared));
         let mut written = self.recorder.figures(now_s, &figures);
         if now_s >= self.digests_at_s + DIGESTS_PACE_S {
-            self.digests_at_s = now_s;
-            written = written.and(self.recorder.digests(now_s, digest_figures(&digests_of_all(&self.shared))));
+            written = written.and(self.look_at_digests(now_s));
         }
         self.note(written);
         self.figures.left_out.store(self.recorder.left_out(), Ordering::Relaxed);
         self.figures.bytes.store(self.recorder.bytes().unwrap_or(0), Ordering::Relaxed);
+    }
+
+    fn look_at_digests(&mut self, now_s: u64) -> Result<(), HistoryError> {
+        self.digests_at_s = now_s;
+        self.recorder.digests(now_s, digest_figures(&digests_of_all(&self.shared)))
     }
 
     fn note(&mut self, written: Result<(), HistoryError>) {
@@ -183,6 +196,8 @@ fn digest_figures(report: &DigestReport) -> Vec<DigestFigures> {
         errors: row.figures.errors,
         rows: row.figures.rows_sent.saturating_add(row.figures.rows_affected),
         time_us: row.figures.time_us,
+        times: Times::of(row.spread.sizes()),
+        first_seen_s: row.first_seen.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
     };
     report.rows.iter().map(figures).collect()
 }

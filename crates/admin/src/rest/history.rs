@@ -113,15 +113,15 @@ async fn read(
     }
 }
 
-fn mistake(words: String) -> Response {
+pub(super) fn mistake(words: String) -> Response {
     (StatusCode::BAD_REQUEST, words + "\n").into_response()
 }
 
-fn no_history() -> Response {
+pub(super) fn no_history() -> Response {
     (StatusCode::NOT_FOUND, "there is no history: set path in [history]\n").into_response()
 }
 
-fn now_s() -> u64 {
+pub(super) fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
@@ -171,7 +171,7 @@ impl Parameters {
     }
 }
 
-fn time(text: &str, now_s: u64) -> Result<u64, String> {
+pub(super) fn time(text: &str, now_s: u64) -> Result<u64, String> {
     let wrong = || "from and to are seconds since 1970, or a time before now, as in -90, -15m, -2h, -7d".to_owned();
     let Some(before) = text.strip_prefix('-') else { return text.parse().map_err(|_| wrong()) };
     let (digits, unit_s) = match before.as_bytes().last() {

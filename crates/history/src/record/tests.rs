@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use crate::{DIGESTS_KEPT, Figure, FigureKind, History, Opened, RESOLUTIONS, Range, SERIES_MAX, open};
+use crate::{DIGESTS_KEPT, Figure, FigureKind, History, Opened, RESOLUTIONS, Range, SERIES_MAX, Times, open};
 
 use super::DigestFigures;
 
@@ -123,6 +123,8 @@ fn digest(hash: &str, statements: u64, time_us: u64) -> DigestFigures {
         errors: 0,
         rows: statements,
         time_us,
+        times: Times::of([(time_us / statements.max(1), statements)]),
+        first_seen_s: 0,
     }
 }
 

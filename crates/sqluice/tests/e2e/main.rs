@@ -46,6 +46,7 @@ mod pipelines;
 mod plugins;
 mod pool;
 mod proxy_protocol;
+mod regressions;
 mod reload;
 mod replay;
 mod replica_wait;

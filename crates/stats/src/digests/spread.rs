@@ -1,6 +1,6 @@
 //! The spread of a digest's statements: their times by size, and their errors by code.
 
-use crate::histogram::{BUCKETS, Snapshot, bucket_of};
+use crate::histogram::{BUCKETS, Snapshot, bucket_of, upper_bound};
 
 /// Codes of errors that are counted apart; those of rarer ones count as 0.
 const CODES_MAX: usize = 8;
@@ -61,6 +61,12 @@ impl Spread {
         Snapshot::of(self.times.iter().map(|count| u64::from(*count)).collect())
     }
 
+    /// The sizes that came: the largest time in microseconds of each, and how many statements.
+    pub fn sizes(&self) -> impl Iterator<Item = (u64, u64)> {
+        let sizes = self.times.iter().enumerate().filter(|(_, count)| **count > 0);
+        sizes.map(|(bucket, count)| (upper_bound(bucket), u64::from(*count)))
+    }
+
     /// Errors by code, the most frequent first; 0 stands for codes that are not known, and for rare ones.
     pub fn errors(&self) -> Vec<(u16, u64)> {
         let mut errors = self.codes.clone();
@@ -84,6 +90,8 @@ mod tests {
             let found = one.quantile_us(share).unwrap();
             assert!((exact..=exact + exact / 8).contains(&found), "{share}: {found}");
         }
+        assert_eq!(one.sizes().map(|(_, count)| count).sum::<u64>(), 1000);
+        assert!(one.sizes().is_sorted_by(|(one, _), (other, _)| one < other));
     }
 
     #[test]

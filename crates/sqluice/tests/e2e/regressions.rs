@@ -1,0 +1,118 @@
+//! Regressions: an index is dropped, a new statement comes, and both are found.
+
+use lab::Family;
+use net::query::Client;
+use serde_json::{Value, json};
+
+use crate::statements;
+use crate::support::{Front, all, families, http_send, http_with, run, until};
+
+const KEY: &str = "open sesame";
+const BY_INDEX: &str = "SELECT v FROM regression WHERE k = ?";
+
+async fn regressions(front: &Front, query: &str) -> Value {
+    let (status, body) = http_with(&front.admin, "GET", &format!("/api/v1/regressions?{query}"), Some(KEY)).await;
+    assert_eq!(status, 200, "{body}");
+    serde_json::from_str(&body).unwrap()
+}
+
+/// Sets a mark. Gives its number.
+async fn mark(front: &Front, text: &str) -> u64 {
+    let body = json!({ "text": text }).to_string();
+    let (status, page) = http_send(&front.admin, "POST", "/api/v1/marks", Some(KEY), &body).await;
+    assert_eq!(status, 200, "{page}");
+    serde_json::from_str::<Value>(&page).unwrap()["id"].as_u64().unwrap()
+}
+
+/// The same load before and after.
+async fn load(client: &mut Client) {
+    for n in 0..40 {
+        all(client, &format!("SELECT v FROM regression WHERE k = {}", n * 37)).await;
+        all(client, "SELECT SLEEP(0.03) AS same").await;
+    }
+    // What comes next is counted behind it.
+    client.ping().await.unwrap();
+}
+
+async fn dropped_index(family: Family) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = format!("e2e_regression_{}", if family == Family::MySql { "my" } else { "maria" });
+    let digits = "(SELECT 0 d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 UNION ALL \
+                  SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9)";
+    let rows = format!(
+        "CREATE TABLE regression (id INT PRIMARY KEY, k INT, v CHAR(200), KEY by_k (k)); \
+         INSERT INTO regression SELECT n, n, REPEAT('v', 200) FROM (SELECT a.d + 10*b.d + 100*c.d + 1000*e.d + 10000*f.d n \
+         FROM {digits} a, {digits} b, {digits} c, {digits} e, {digits} f) numbers"
+    );
+    let (front, servers) = statements::start(family, &database, &rows).await;
+    drop(front);
+    let path = folder.path().join("history.sqlite").display().to_string();
+    let front = Front::start(servers, |setup| {
+        setup.admin = format!("key = \"{KEY}\"");
+        setup.cluster += "\nfailover = \"off\"";
+        setup.more = format!("[history]\npath = \"{path}\"\n");
+    })
+    .await;
+    let mut client = statements::within(&front, &database).await;
+    // The first look is behind us: windows begin.
+    until("the history", async || {
+        let (_, page) = http_with(&front.admin, "GET", "/api/v1/history", Some(KEY)).await;
+        page.contains("sqluice_sessions").then_some(())
+    })
+    .await;
+    mark(&front, "begun").await;
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    load(&mut client).await;
+    let deploy = mark(&front, "deploy 7").await;
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    all(&mut client, "DROP INDEX by_k ON regression").await;
+    load(&mut client).await;
+    for n in 0..30 {
+        all(&mut client, &format!("SELECT id FROM regression WHERE id = {n} FOR UPDATE")).await;
+    }
+    client.ping().await.unwrap();
+    let page = regressions(&front, &format!("mark={deploy}")).await;
+    let of = |text: &str| {
+        let found = page["digests"].as_array().unwrap().iter().find(|digest| digest["text"] == text);
+        found.unwrap_or_else(|| panic!("{text} is not there: {page:#}"))
+    };
+    let slower = of(BY_INDEX);
+    assert!(slower["changes"]["slower"].as_f64().unwrap() >= 3.0, "{slower}");
+    let [before, after] = ["before", "after"].map(|side| slower[side]["time_us_p95"].as_u64().unwrap());
+    assert!(before * 3 <= after && slower["after"]["statements"] == 40, "{slower}");
+    let new = of("SELECT id FROM regression WHERE id = ? FOR UPDATE");
+    assert!(new["changes"]["new"].is_null() && new["before"].is_null(), "{new}");
+    assert!(new["changes"].as_object().unwrap().contains_key("new"), "{new}");
+    let texts: Vec<&Value> = page["digests"].as_array().unwrap().iter().map(|digest| &digest["text"]).collect();
+    assert!(!texts.contains(&&json!("SELECT SLEEP(?) AS same")), "{texts:?}");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sqluice"));
+    command.args(["regressions", "--url", &front.admin, "--mark", &deploy.to_string(), "--config"]);
+    command.arg(front.folder().join("sqluice.toml"));
+    let out = run(command, "").await.output();
+    assert!(out.lines().any(|line| line.starts_with("slower ") && line.ends_with(BY_INDEX)), "{out}");
+}
+
+#[tokio::test]
+async fn a_dropped_index_and_a_new_statement_are_found_since_the_deploy() {
+    for family in families() {
+        dropped_index(family).await;
+    }
+}
+
+#[tokio::test]
+async fn mistakes_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let servers = crate::support::calm(Family::MariaDb).await;
+    let front = Front::start(servers, |setup| {
+        setup.admin = format!("key = \"{KEY}\"");
+        setup.more = format!("[history]\npath = \"{}\"\n", folder.path().join("h.sqlite").display());
+    })
+    .await;
+    for (query, words) in
+        [("mark=999", "no such mark"), ("factor=1", "from 1.1 to 1000"), ("mark=1&since=-1h", "exclude each other")]
+    {
+        let (status, body) = http_with(&front.admin, "GET", &format!("/api/v1/regressions?{query}"), Some(KEY)).await;
+        assert!(status == 400 && body.contains(words), "{query}: {status} {body}");
+    }
+    assert_eq!(http_with(&front.admin, "GET", "/api/v1/regressions", None).await.0, 401);
+}
